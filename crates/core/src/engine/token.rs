@@ -1,0 +1,87 @@
+//! Opaque tokens: leases, sessions, claims, cursors, epochs.
+//!
+//! Text that only its maker understands. A layer may wrap an inner token into one of its own.
+
+use crate::error::Result;
+use crate::limits::TOKEN_BYTES_MAX;
+use crate::name::check_text;
+use crate::random::Random;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::sync::Arc;
+
+macro_rules! token {
+    ($(#[$doc:meta])* $name:ident, $field:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(into = "String", from = "String")]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// A token with this text.
+            pub fn new(text: impl Into<Arc<str>>) -> Self {
+                Self(text.into())
+            }
+
+            /// A fresh token of 128 random bits.
+            pub fn random(random: &dyn Random) -> Self {
+                Self(format!("{:032x}", random.next_u128()).into())
+            }
+
+            /// The text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+
+            /// Whether the text could be a token at all.
+            pub fn check(&self) -> Result<()> {
+                check_text($field, &self.0, TOKEN_BYTES_MAX)
+            }
+        }
+
+        impl From<String> for $name {
+            fn from(text: String) -> Self {
+                Self(text.into())
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(token: $name) -> Self {
+                token.0.as_ref().to_owned()
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}({})", stringify!($name), self.0)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+
+token! {
+    /// The right to report on one attempt at a job. Unguessable; worth nothing once it is over.
+    Lease, "lease"
+}
+token! {
+    /// A worker's session, issued by the engine.
+    SessionId, "session"
+}
+token! {
+    /// A claim, named by the worker before it asks, so that a repeated claim is the same claim.
+    ClaimId, "claim_id"
+}
+token! {
+    /// Where a page of a listing or log ended.
+    Cursor, "cursor"
+}
+token! {
+    /// Identity and timeline of a store, as far as it can tell.
+    Epoch, "epoch"
+}

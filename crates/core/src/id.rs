@@ -1,0 +1,163 @@
+//! Job ids: time-prefixed UUIDs. Fresh ones are version 7; derived ones (follow-ups, cron fires) are
+//! version 8, so that doing the same thing twice names the same job.
+
+use crate::error::{Error, Result};
+use crate::limits::ID_SKEW_MAX_MS;
+use crate::random::Random;
+use crate::time::Timestamp;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+use uuid::{Builder, Uuid};
+
+/// The identity of a job: a UUID whose first 48 bits are the milliseconds it was made at.
+///
+/// The time prefix keeps ids in rough order of creation, which is what lets a store keep its
+/// definitions append-only and drop them by age.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct JobId(Uuid);
+
+impl JobId {
+    /// A fresh id made at `at`.
+    pub fn new(at: Timestamp, random: &dyn Random) -> Self {
+        let bits = random.next_u128().to_be_bytes();
+        let mut tail = [0; 10];
+        tail.copy_from_slice(&bits[..10]);
+        Self(Builder::from_unix_timestamp_millis(prefix(at), &tail).into_uuid())
+    }
+
+    /// The id that belongs to the `index`-th follow-up of one attempt of `parent`.
+    ///
+    /// Derived from what both sides of a lost reply know, so that a settle repeated through an
+    /// outbox creates each follow-up once. `started_at` (of the attempt) keeps the id near now
+    /// even when the parent is old.
+    pub fn follow_up(parent: Self, attempt: u32, index: usize, started_at: Timestamp) -> Self {
+        let index = index as u64;
+        derived(
+            started_at,
+            &[b"follow-up", parent.as_bytes(), &attempt.to_be_bytes(), &index.to_be_bytes()],
+        )
+    }
+
+    /// An id somebody else made, taken as it is; [`JobId::check`] says whether it is acceptable.
+    pub const fn from_uuid(uuid: Uuid) -> Self {
+        Self(uuid)
+    }
+
+    /// The UUID itself.
+    pub const fn as_uuid(self) -> Uuid {
+        self.0
+    }
+
+    /// The sixteen bytes of the id.
+    pub const fn as_bytes(&self) -> &[u8; 16] {
+        self.0.as_bytes()
+    }
+
+    /// When the id says it was made.
+    pub fn time(self) -> Timestamp {
+        let mut ms = [0; 8];
+        ms[2..].copy_from_slice(&self.as_bytes()[..6]);
+        Timestamp::from_millis(i64::from_be_bytes(ms))
+    }
+
+    /// Whether a producer may use this id now: version 7 or 8, made within a day of `now`.
+    pub fn check(self, now: Timestamp) -> Result<()> {
+        if !matches!(self.0.get_version_num(), 7 | 8) {
+            return Err(Error::invalid(
+                "id",
+                self,
+                "use a time-prefixed UUID (version 7 or 8); other keys belong in `unique`",
+            ));
+        }
+        let time = self.time();
+        if time.since(now).max(now.since(time)) > ID_SKEW_MAX_MS {
+            return Err(Error::invalid(
+                "id",
+                self,
+                format!("its time {time} is more than a day from now ({now}); make a fresh one"),
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// A version 8 id with the time `at`, derived from `parts`: the same parts give the same id.
+pub fn derived(at: Timestamp, parts: &[&[u8]]) -> JobId {
+    let mut name = Vec::with_capacity(parts.iter().map(|part| part.len() + 8).sum());
+    for part in parts {
+        // Lengths in between, so that ("ab","c") and ("a","bc") differ.
+        name.extend_from_slice(&(part.len() as u64).to_be_bytes());
+        name.extend_from_slice(part);
+    }
+    let hash = Uuid::new_v5(&Uuid::NAMESPACE_OID, &name);
+    let mut bytes = [0; 16];
+    bytes[..6].copy_from_slice(&prefix(at).to_be_bytes()[2..]);
+    bytes[6..].copy_from_slice(&hash.as_bytes()[..10]);
+    JobId(Builder::from_custom_bytes(bytes).into_uuid())
+}
+
+/// The milliseconds as an id holds them: 48 bits, never negative.
+fn prefix(at: Timestamp) -> u64 {
+    at.as_millis().clamp(0, (1 << 48) - 1) as u64
+}
+
+impl fmt::Display for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for JobId {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        Uuid::from_str(text).map(Self).map_err(|_| Error::invalid("id", text, "it must be a UUID"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Seeded;
+    use crate::time::DAY_MS;
+
+    const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_123);
+
+    #[test]
+    fn a_fresh_id_carries_its_time_and_reads_back() {
+        let id = JobId::new(NOW, &Seeded::new(1));
+        assert_eq!((id.time(), id.as_uuid().get_version_num()), (NOW, 7));
+        assert_eq!(id.to_string().parse::<JobId>().unwrap(), id);
+        id.check(NOW).unwrap();
+        id.check(NOW.plus(DAY_MS)).unwrap();
+        assert!(id.check(NOW.plus(DAY_MS + 1)).is_err());
+        assert!(id.check(NOW.minus(DAY_MS + 1)).is_err());
+    }
+
+    #[test]
+    fn a_derived_id_is_the_same_for_the_same_parts_and_different_for_others() {
+        let id = derived(NOW, &[b"ab", b"c"]);
+        assert_eq!(id, derived(NOW, &[b"ab", b"c"]));
+        assert_ne!(id, derived(NOW, &[b"a", b"bc"]));
+        assert_eq!((id.time(), id.as_uuid().get_version_num()), (NOW, 8));
+        let parent = JobId::new(NOW, &Seeded::new(2));
+        let ids = [(1, 0), (1, 1), (2, 0)].map(|(n, i)| JobId::follow_up(parent, n, i, NOW));
+        assert!(ids[0] != ids[1] && ids[0] != ids[2] && ids[1] != ids[2]);
+        ids[0].check(NOW).unwrap();
+    }
+
+    #[test]
+    fn a_random_uuid_is_refused_with_the_way_out() {
+        let id: JobId = "6d1f8c1e-9d3b-4c55-8f43-8d1b9a3c2f10".parse().unwrap();
+        assert!(id.check(NOW).unwrap_err().to_string().contains("belong in `unique`"));
+        assert!("nonsense".parse::<JobId>().is_err());
+    }
+}

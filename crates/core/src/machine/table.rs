@@ -1,0 +1,140 @@
+//! The full transition table, enumerated from [`step`]: for the kit, the docs and the curious.
+
+use super::{EventKind, Facts, Refusal, Step, step};
+use crate::model::State;
+use std::fmt::Write as _;
+
+/// One line of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// The state before; `None` before the job exists.
+    pub from: Option<State>,
+    /// What happens.
+    pub event: EventKind,
+    /// Under which facts.
+    pub facts: Facts,
+    /// What comes of it.
+    pub outcome: Result<Step, Refusal>,
+}
+
+/// The names of the facts, in the order [`facts`] decodes them.
+const FACTS: [&str; 5] = ["due", "waits", "key taken", "budget spent", "cancel requested"];
+
+/// Every combination of state, event and facts.
+pub fn rows() -> impl Iterator<Item = Row> {
+    let states = std::iter::once(None).chain(State::ALL.map(Some));
+    states.flat_map(|from| {
+        EventKind::ALL.into_iter().flat_map(move |event| {
+            (0..1 << FACTS.len()).map(move |bits| {
+                let facts = facts(bits);
+                Row { from, event, facts, outcome: step(from, event, facts) }
+            })
+        })
+    })
+}
+
+/// The facts encoded by `bits`, one bit per name in [`FACTS`].
+fn facts(bits: u32) -> Facts {
+    let bit = |n: u32| bits & (1 << n) != 0;
+    Facts { due: bit(0), waits: bit(1), key_taken: bit(2), spent: bit(3), cancel_requested: bit(4) }
+}
+
+/// The possible transitions as Markdown, one line for each distinct outcome; facts that make no
+/// difference are left out.
+pub fn markdown() -> String {
+    let mut text = String::from("| from | event | when | to | effects |\n|---|---|---|---|---|\n");
+    for from in std::iter::once(None).chain(State::ALL.map(Some)) {
+        for event in EventKind::ALL {
+            for (when, taken) in cases(from, event) {
+                let effects: Vec<String> = taken.effects.iter().map(|e| e.to_string()).collect();
+                let (from, to) = (name(from, "—"), name(taken.next, "gone"));
+                // Writing to a String cannot fail.
+                let _ = writeln!(text, "| {from} | {event:?} | {when} | {to} | {} |", effects.join(", "));
+            }
+        }
+    }
+    text
+}
+
+/// The transitions as a Mermaid state diagram.
+pub fn mermaid() -> String {
+    let mut text = String::from("stateDiagram-v2\n");
+    for from in std::iter::once(None).chain(State::ALL.map(Some)) {
+        let mut arrows: Vec<(Option<State>, Vec<String>)> = Vec::new();
+        for event in EventKind::ALL {
+            for (_, taken) in cases(from, event) {
+                if taken.next == from {
+                    continue;
+                }
+                let label = format!("{event:?}");
+                match arrows.iter_mut().find(|(to, _)| *to == taken.next) {
+                    Some((_, labels)) if labels.contains(&label) => {}
+                    Some((_, labels)) => labels.push(label),
+                    None => arrows.push((taken.next, vec![label])),
+                }
+            }
+        }
+        for (to, labels) in arrows {
+            let (from, to) = (name(from, "[*]"), name(to, "[*]"));
+            let _ = writeln!(text, "    {from} --> {to}: {}", labels.join(", "));
+        }
+    }
+    text
+}
+
+fn name(state: Option<State>, none: &'static str) -> &'static str {
+    state.map_or(none, State::as_str)
+}
+
+/// The distinct outcomes of one event in one state, each with the facts that lead to it.
+fn cases(from: Option<State>, event: EventKind) -> Vec<(String, Step)> {
+    let all = 1 << FACTS.len();
+    let outcome = |bits: u32| step(from, event, facts(bits)).ok();
+    let matters: Vec<u32> = (0..FACTS.len() as u32)
+        .filter(|n| (0..all).any(|bits| outcome(bits) != outcome(bits ^ (1 << n))))
+        .collect();
+    let relevant: u32 = matters.iter().map(|n| 1 << n).sum();
+    let mut cases: Vec<(Vec<String>, Step)> = Vec::new();
+    for bits in (0..all).filter(|bits| bits & !relevant == 0) {
+        let Some(taken) = outcome(bits) else { continue };
+        let when: Vec<String> = matters
+            .iter()
+            .map(|n| {
+                let no = if bits & (1 << n) == 0 { "not " } else { "" };
+                format!("{no}{}", FACTS[*n as usize])
+            })
+            .collect();
+        match cases.iter_mut().find(|(_, known)| *known == taken) {
+            Some((known, _)) => known.retain(|fact| when.contains(fact)),
+            None => cases.push((when, taken)),
+        }
+    }
+    cases.into_iter().map(|(when, taken)| (when.join(", "), taken)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_covers_every_combination_and_every_state_can_be_reached_and_left() {
+        assert_eq!(rows().count(), 10 * EventKind::ALL.len() * 32);
+        for state in State::ALL {
+            let arrives = |row: &Row| row.outcome.is_ok_and(|taken| taken.next == Some(state));
+            let leaves = |row: &Row| row.outcome.is_ok_and(|taken| taken.next != Some(state));
+            assert!(rows().any(|row| row.from != Some(state) && arrives(&row)), "{state}");
+            assert!(rows().any(|row| row.from == Some(state) && leaves(&row)), "{state}");
+        }
+    }
+
+    #[test]
+    fn the_documented_table_is_the_real_one() {
+        let docs = include_str!("../../../../docs/state-machine.md");
+        assert!(
+            docs.contains(&markdown()) && docs.contains(&mermaid()),
+            "docs/state-machine.md is out of date; it must contain:\n{}\n```mermaid\n{}```",
+            markdown(),
+            mermaid()
+        );
+    }
+}

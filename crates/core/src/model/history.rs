@@ -1,0 +1,137 @@
+//! What happened to a job: attempts, errors, progress, log lines. All of it bounded.
+
+use crate::error::{Result, within_limit};
+use crate::limits;
+use crate::time::Timestamp;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Why an attempt failed, as the handler or the runtime reported it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobError {
+    /// A short code to group by, such as `smtp_451` or `timeout`.
+    pub code: String,
+    /// What happened, for a person.
+    pub message: String,
+}
+
+impl JobError {
+    /// An error with this code and message.
+    pub fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { code: code.into(), message: message.into() }
+    }
+
+    /// The error as it is stored: code and message cut to their limits.
+    ///
+    /// An error report is the last thing that should be refused for its size, so it is cut instead.
+    #[must_use]
+    pub fn bounded(mut self) -> Self {
+        cut(&mut self.code, limits::NAME_BYTES_MAX);
+        cut(&mut self.message, limits::ERROR_BYTES_MAX);
+        self
+    }
+}
+
+impl fmt::Display for JobError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.code, self.message)
+    }
+}
+
+/// How an attempt ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum AttemptEnd {
+    /// The handler finished the job.
+    Complete,
+    /// The handler failed and asked for another attempt.
+    Retry,
+    /// The handler put the job off.
+    Snooze,
+    /// The handler failed for good.
+    Fail,
+    /// The worker gave the job back unfinished.
+    Release,
+    /// The handler waits for something.
+    Wait,
+    /// The handler ended the job as cancelled.
+    Cancel,
+    /// The lease was lost.
+    Lost,
+}
+
+/// One attempt at a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attempt {
+    /// Which one, counted from 1.
+    pub number: u32,
+    /// The label of the worker that ran it.
+    pub worker: String,
+    /// When it was claimed.
+    pub started_at: Timestamp,
+    /// When it was settled or found lost.
+    pub ended_at: Timestamp,
+    /// How it ended.
+    pub end: AttemptEnd,
+    /// Why, if it failed.
+    pub error: Option<JobError>,
+}
+
+/// How far a running job has come.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Progress {
+    /// Units done.
+    pub done: u64,
+    /// Units in all, if known.
+    pub total: Option<u64>,
+    /// A word for people.
+    pub note: String,
+}
+
+impl Progress {
+    pub(crate) fn check(&self) -> Result<()> {
+        let hint = "keep notes short; use log lines for more";
+        within_limit("progress.note", self.note.len(), limits::PROGRESS_NOTE_BYTES_MAX, hint)
+    }
+}
+
+/// A line a handler wrote to the job's log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogLine {
+    /// When the store received it.
+    pub at: Timestamp,
+    /// What it says, cut to its limit.
+    pub text: String,
+}
+
+impl LogLine {
+    /// A line as it is stored.
+    pub fn new(at: Timestamp, mut text: String) -> Self {
+        cut(&mut text, limits::LOG_LINE_BYTES_MAX);
+        Self { at, text }
+    }
+}
+
+/// Cuts `text` to `bytes_max` on a character boundary and marks the cut.
+fn cut(text: &mut String, bytes_max: usize) {
+    const MARK: &str = "…";
+    if text.len() <= bytes_max {
+        return;
+    }
+    text.truncate(text.floor_char_boundary(bytes_max - MARK.len()));
+    text.push_str(MARK);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_huge_error_is_cut_within_its_limit_and_marked() {
+        let error = JobError::new("c", "ü".repeat(limits::ERROR_BYTES_MAX)).bounded();
+        assert!(error.message.len() <= limits::ERROR_BYTES_MAX && error.message.ends_with('…'));
+        let short = JobError::new("c", "m").bounded();
+        assert_eq!(short.to_string(), "c: m");
+    }
+}

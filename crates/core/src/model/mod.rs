@@ -1,0 +1,20 @@
+//! What a job is: the words every engine, worker and client shares.
+
+mod history;
+mod job;
+mod new_job;
+mod part;
+mod policy;
+mod settings;
+mod state;
+
+pub use history::{Attempt, AttemptEnd, JobError, LogLine, Progress};
+pub use job::{Counters, Finish, Header, Job};
+pub use new_job::{DEFAULT_QUEUE, Due, NewJob};
+pub use part::{Codec, Envelope, Location, Part, PartEdit, PartName, PartSet, Parts};
+pub use policy::Policy;
+pub use settings::{KindPatch, KindSettings, Order, QueuePatch, QueueSettings};
+pub use state::State;
+
+/// A queue or kind name. Shared rather than copied: thousands of jobs carry the same few.
+pub type Name = std::sync::Arc<str>;

@@ -1,0 +1,500 @@
+//! The circuit breaker of a kind: when most of its jobs fail, the rest wait safely and one at a time
+//! finds out whether it works again. It must not know about gates, alerts or where it is stored.
+
+use crate::error::{Result, within_range};
+use crate::time::{DAY_MS, MINUTE_MS, SECOND_MS, Timestamp};
+use serde::{Deserialize, Serialize};
+use std::ops::RangeInclusive;
+
+/// The window is counted in this many parts, so that it slides and yet stays a small record.
+const BUCKETS_MAX: usize = 10;
+/// The shortest and the longest window or probe interval.
+const INTERVAL_MS: RangeInclusive<u64> = SECOND_MS..=DAY_MS;
+/// The most samples a breaker may be told to wait for.
+const SAMPLES_MAX: u64 = 1_000_000;
+
+/// When a breaker opens, and how often it then tries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct BreakerPolicy {
+    /// How far back outcomes count. The window slides by tenths of itself.
+    pub window_ms: u64,
+    /// It opens when more than this share of the outcomes are errors.
+    pub error_rate_percent: u8,
+    /// It does not open on fewer outcomes than this.
+    pub min_samples: u64,
+    /// How often an open breaker lets one job through.
+    pub probe_every_ms: u64,
+}
+
+impl Default for BreakerPolicy {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl BreakerPolicy {
+    /// More than 80 % errors among at least 20 outcomes in 5 minutes; a probe each minute.
+    pub const fn new() -> Self {
+        Self {
+            window_ms: 5 * MINUTE_MS,
+            error_rate_percent: 80,
+            min_samples: 20,
+            probe_every_ms: MINUTE_MS,
+        }
+    }
+
+    /// Counts outcomes this far back.
+    #[must_use]
+    pub const fn window_ms(mut self, ms: u64) -> Self {
+        self.window_ms = ms;
+        self
+    }
+
+    /// Opens above this share of errors.
+    #[must_use]
+    pub const fn error_rate_percent(mut self, percent: u8) -> Self {
+        self.error_rate_percent = percent;
+        self
+    }
+
+    /// Opens on no fewer outcomes than this.
+    #[must_use]
+    pub const fn min_samples(mut self, samples: u64) -> Self {
+        self.min_samples = samples;
+        self
+    }
+
+    /// Lets one job through this often while open.
+    #[must_use]
+    pub const fn probe_every_ms(mut self, ms: u64) -> Self {
+        self.probe_every_ms = ms;
+        self
+    }
+
+    /// Whether every value is within its limits.
+    pub fn check(&self) -> Result<()> {
+        within_range("breaker.window_ms", self.window_ms, INTERVAL_MS)?;
+        // More than 100 % never fail: 100 would be a breaker that does nothing.
+        let percent = self.error_rate_percent.into();
+        within_range("breaker.error_rate_percent", percent, 0..=99)?;
+        within_range("breaker.min_samples", self.min_samples, 1..=SAMPLES_MAX)?;
+        within_range("breaker.probe_every_ms", self.probe_every_ms, INTERVAL_MS)
+    }
+
+    /// Whether these counts call for opening.
+    fn trips(&self, count: BreakerCount) -> bool {
+        // Wide, so that a saturated sum cannot pass for a rate of 100 %.
+        let errors = u128::from(count.errors);
+        let samples = errors + u128::from(count.ok);
+        samples >= u128::from(self.min_samples)
+            && errors * 100 > samples * u128::from(self.error_rate_percent)
+    }
+}
+
+/// The breaker of one kind: a small record that all processes share by compare-and-set.
+///
+/// It counts outcomes, and cannot tell a probe from a job that was already running when the breaker
+/// opened. So while no probe is out, outcomes are ignored; while one is out, any success closes
+/// and errors alone wait for the next probe.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Breaker {
+    /// Jobs flow, and their outcomes are counted.
+    Closed {
+        /// The outcomes within the window, oldest first, at most ten.
+        #[serde(default)]
+        buckets: Vec<BreakerBucket>,
+    },
+    /// Jobs wait.
+    Open {
+        /// When it opened.
+        since: Timestamp,
+        /// When the next probe may go.
+        next_probe_at: Timestamp,
+    },
+    /// Jobs wait, one is on its way.
+    Probing {
+        /// When it opened.
+        since: Timestamp,
+        /// When the probe is given up and another may go: its worker may have died.
+        until: Timestamp,
+    },
+}
+
+/// The outcomes of one tenth of a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct BreakerBucket {
+    /// When it begins.
+    pub at: Timestamp,
+    /// What happened in it.
+    #[serde(flatten)]
+    pub count: BreakerCount,
+}
+
+/// How many jobs went well, and how many did not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BreakerCount {
+    /// Jobs that went well.
+    pub ok: u64,
+    /// Jobs that did not.
+    pub errors: u64,
+}
+
+impl BreakerCount {
+    const fn plus(mut self, other: Self) -> Self {
+        self.ok = self.ok.saturating_add(other.ok);
+        self.errors = self.errors.saturating_add(other.errors);
+        self
+    }
+}
+
+/// What a breaker lets through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Permit {
+    /// Everything.
+    Flow,
+    /// Nothing; ask again at `until`.
+    Hold {
+        /// When a probe may go.
+        until: Timestamp,
+    },
+    /// One job, to see how it goes. Whoever stores the breaker that said so may let it through.
+    Probe,
+}
+
+/// What somebody should be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BreakerChange {
+    /// It opened: jobs of this kind now wait.
+    Opened {
+        /// The outcomes that opened it.
+        count: BreakerCount,
+    },
+    /// A probe went well: jobs flow again.
+    Closed {
+        /// How long they had to wait.
+        open_ms: u64,
+    },
+}
+
+impl Default for Breaker {
+    fn default() -> Self {
+        let buckets = Vec::new();
+        Self::Closed { buckets }
+    }
+}
+
+impl Breaker {
+    /// Since when jobs wait, if they do.
+    pub const fn open_since(&self) -> Option<Timestamp> {
+        match self {
+            Self::Closed { .. } => None,
+            Self::Open { since, .. } | Self::Probing { since, .. } => Some(*since),
+        }
+    }
+
+    /// Takes in outcomes. The caller stores the breaker if it is not what it was, and tells
+    /// whoever should know what changed.
+    pub fn record(
+        &mut self,
+        policy: &BreakerPolicy,
+        now: Timestamp,
+        ok: u64,
+        errors: u64,
+    ) -> Option<BreakerChange> {
+        let count = BreakerCount { ok, errors };
+        match self {
+            _ if count == BreakerCount::default() => None,
+            Self::Open { .. } => None,
+            Self::Closed { buckets } => {
+                let count = add(buckets, policy.window_ms, now, count);
+                policy.trips(count).then(|| {
+                    *self = Self::open(policy, now, now);
+                    BreakerChange::Opened { count }
+                })
+            }
+            Self::Probing { since, .. } if ok > 0 => {
+                let open_ms = now.since(*since);
+                // From nothing: what happened before it opened must not open it again.
+                *self = Self::default();
+                Some(BreakerChange::Closed { open_ms })
+            }
+            Self::Probing { since, .. } => {
+                *self = Self::open(policy, *since, now);
+                None
+            }
+        }
+    }
+
+    /// Open since `since`, and for another interval from `now` on.
+    fn open(policy: &BreakerPolicy, since: Timestamp, now: Timestamp) -> Self {
+        let next_probe_at = now.plus(policy.probe_every_ms);
+        Self::Open {
+            since,
+            next_probe_at,
+        }
+    }
+
+    /// What may go now. The caller stores the breaker if it is not what it was: a probe that is
+    /// given is remembered, and of several processes only the one that stored it has it.
+    pub fn permit(&mut self, policy: &BreakerPolicy, now: Timestamp) -> Permit {
+        let (since, probe_at) = match self {
+            Self::Closed { .. } => return Permit::Flow,
+            Self::Open {
+                since,
+                next_probe_at,
+            } => (*since, next_probe_at),
+            Self::Probing { since, until } => (*since, until),
+        };
+        let until = now.plus(policy.probe_every_ms);
+        // Further off than an interval, the clock went back or the interval was shortened; jobs
+        // must not wait longer for either.
+        *probe_at = until.min(*probe_at);
+        if now < *probe_at {
+            return Permit::Hold { until: *probe_at };
+        }
+        *self = Self::Probing { since, until };
+        Permit::Probe
+    }
+}
+
+/// Adds `count` to the bucket of `now` and forgets what has left the window. Returns what is in it.
+fn add(
+    buckets: &mut Vec<BreakerBucket>,
+    window_ms: u64,
+    now: Timestamp,
+    count: BreakerCount,
+) -> BreakerCount {
+    // Both ways: after a clock has gone back, what is far ahead would otherwise count for ages.
+    buckets.retain(|bucket| now.since(bucket.at) < window_ms && bucket.at.since(now) < window_ms);
+    let at = bucket_start(window_ms, now);
+    match buckets.last_mut() {
+        // A clock that went back a little: time stands still until it has caught up.
+        Some(last) if last.at >= at => last.count = last.count.plus(count),
+        _ => buckets.push(BreakerBucket { at, count }),
+    }
+    // There can be more than fit only after the window was changed.
+    let surplus = buckets.len().saturating_sub(BUCKETS_MAX);
+    buckets.drain(..surplus);
+    let counts = buckets.iter().map(|bucket| bucket.count);
+    counts.fold(BreakerCount::default(), BreakerCount::plus)
+}
+
+/// When the bucket that `now` falls into begins.
+fn bucket_start(window_ms: u64, now: Timestamp) -> Timestamp {
+    let bucket_ms = (window_ms / BUCKETS_MAX as u64).max(1);
+    let into_ms = i128::from(now.as_millis()).rem_euclid(i128::from(bucket_ms));
+    now.minus(u64::try_from(into_ms).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
+    const POLICY: BreakerPolicy = BreakerPolicy::new();
+
+    /// Reports to a breaker, `ms` after [`NOW`].
+    fn report(breaker: &mut Breaker, ms: u64, ok: u64, errors: u64) -> Option<BreakerChange> {
+        breaker.record(&POLICY, NOW.plus(ms), ok, errors)
+    }
+
+    fn ask(breaker: &mut Breaker, ms: u64) -> Permit {
+        breaker.permit(&POLICY, NOW.plus(ms))
+    }
+
+    fn hold(ms: u64) -> Permit {
+        let until = NOW.plus(ms);
+        Permit::Hold { until }
+    }
+
+    fn opens(ok: u64, errors: u64) -> Option<BreakerChange> {
+        let count = BreakerCount { ok, errors };
+        Some(BreakerChange::Opened { count })
+    }
+
+    fn closes(open_ms: u64) -> Option<BreakerChange> {
+        Some(BreakerChange::Closed { open_ms })
+    }
+
+    fn opened() -> Breaker {
+        let mut breaker = Breaker::default();
+        assert_eq!(report(&mut breaker, 0, 0, 20), opens(0, 20));
+        breaker
+    }
+
+    fn probing() -> Breaker {
+        let mut breaker = opened();
+        assert_eq!(ask(&mut breaker, MINUTE_MS), Permit::Probe);
+        breaker
+    }
+
+    #[test]
+    fn it_opens_above_the_rate_once_there_are_enough_samples() {
+        let mut breaker = Breaker::default();
+        assert_eq!(report(&mut breaker, 0, 0, 19), None);
+        assert_eq!(report(&mut breaker, 1, 5, 1), None, "exactly 80 %");
+        assert_eq!(ask(&mut breaker, 1), Permit::Flow);
+        assert_eq!(report(&mut breaker, MINUTE_MS, 0, 1), opens(5, 21));
+        assert_eq!(breaker.open_since(), Some(NOW.plus(MINUTE_MS)));
+        assert_eq!(report(&mut Breaker::default(), 0, 0, 20), opens(0, 20));
+    }
+
+    #[test]
+    fn outcomes_count_until_they_leave_the_window() {
+        let mut breaker = Breaker::default();
+        report(&mut breaker, 0, 0, 19);
+        let just_inside = report(&mut breaker.clone(), POLICY.window_ms - 1, 0, 1);
+        assert_eq!(just_inside, opens(0, 20));
+        assert_eq!(report(&mut breaker, POLICY.window_ms, 0, 1), None);
+        // Old successes do not shield either.
+        let mut breaker = Breaker::default();
+        report(&mut breaker, 0, 1_000, 0);
+        assert_eq!(report(&mut breaker, MINUTE_MS, 0, 20), None);
+        assert_eq!(report(&mut breaker, POLICY.window_ms, 0, 1), opens(0, 21));
+    }
+
+    #[test]
+    fn while_open_one_probe_goes_each_interval() {
+        let mut breaker = opened();
+        assert_eq!(ask(&mut breaker, MINUTE_MS - 1), hold(MINUTE_MS));
+        assert_eq!(ask(&mut breaker, MINUTE_MS), Permit::Probe);
+        assert_eq!(ask(&mut breaker, MINUTE_MS), hold(2 * MINUTE_MS));
+        assert_eq!(breaker.open_since(), Some(NOW));
+    }
+
+    #[test]
+    fn a_good_probe_closes_it_with_a_clean_slate() {
+        let mut breaker = probing();
+        assert_eq!(report(&mut breaker, 70_000, 1, 0), closes(70_000));
+        assert_eq!(breaker, Breaker::default());
+        assert_eq!(ask(&mut breaker, 70_000), Permit::Flow);
+        assert_eq!(report(&mut breaker, 70_001, 0, 19), None);
+    }
+
+    #[test]
+    fn a_bad_probe_keeps_it_open_for_another_interval() {
+        let mut breaker = probing();
+        assert_eq!(report(&mut breaker, 90_000, 0, 1), None);
+        assert_eq!(ask(&mut breaker, 90_000), hold(150_000));
+        assert_eq!(ask(&mut breaker, 150_000), Permit::Probe);
+    }
+
+    #[test]
+    fn a_probe_that_never_reports_is_given_again() {
+        let mut breaker = probing();
+        assert_eq!(ask(&mut breaker, 119_999), hold(120_000));
+        assert_eq!(ask(&mut breaker, 120_000), Permit::Probe);
+        // The first one may still bring the good news.
+        assert_eq!(report(&mut breaker, 120_001, 1, 0), closes(120_001));
+    }
+
+    #[test]
+    fn jobs_that_were_running_when_it_opened_do_not_close_it() {
+        let mut breaker = opened();
+        assert_eq!(report(&mut breaker, 1, 5, 100), None);
+        assert_eq!(breaker, opened());
+        // Nor does a report of nothing count as one.
+        let mut breaker = probing();
+        assert_eq!(report(&mut breaker, 60_001, 0, 0), None);
+        assert_eq!(breaker, probing());
+        // With a probe out, a success is a success, whatever else comes in.
+        assert_eq!(report(&mut probing(), 60_001, 1, 3), closes(60_001));
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_loses_no_recent_count_and_keeps_no_future_one() {
+        for (back_ms, opened_by) in [(4 * MINUTE_MS, opens(10, 110)), (DAY_MS, opens(0, 100))] {
+            let mut breaker = Breaker::default();
+            report(&mut breaker, 0, 10, 10);
+            assert_eq!(
+                breaker.record(&POLICY, NOW.minus(back_ms), 0, 100),
+                opened_by
+            );
+        }
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_holds_jobs_for_one_interval_at_most() {
+        let back = NOW.minus(DAY_MS);
+        let until = back.plus(MINUTE_MS);
+        for mut breaker in [opened(), probing()] {
+            assert_eq!(breaker.permit(&POLICY, back), Permit::Hold { until });
+            assert_eq!(breaker.permit(&POLICY, until), Permit::Probe);
+            assert_eq!(breaker.record(&POLICY, until, 1, 0), closes(0));
+        }
+    }
+
+    #[test]
+    fn counters_saturate() {
+        let mut breaker = Breaker::default();
+        report(&mut breaker, 0, u64::MAX, u64::MAX);
+        assert_eq!(report(&mut breaker, 0, u64::MAX, 5), None);
+        for end in [Timestamp::MAX, Timestamp::from_millis(i64::MIN)] {
+            assert_eq!(breaker.record(&POLICY, end, 1, 1), None);
+            assert_eq!(breaker.permit(&POLICY, end), Permit::Flow);
+        }
+    }
+
+    #[test]
+    fn a_policy_that_cannot_work_is_refused_by_field() {
+        POLICY.check().unwrap();
+        for (bad, field) in [
+            (POLICY.window_ms(999), "window_ms"),
+            (POLICY.window_ms(DAY_MS + 1), "window_ms"),
+            (POLICY.error_rate_percent(100), "error_rate_percent"),
+            (POLICY.min_samples(0), "min_samples"),
+            (POLICY.min_samples(SAMPLES_MAX + 1), "min_samples"),
+            (POLICY.probe_every_ms(0), "probe_every_ms"),
+        ] {
+            let error = bad.check().unwrap_err();
+            assert_eq!(error.field().unwrap(), format!("breaker.{field}"));
+        }
+    }
+
+    #[test]
+    fn the_record_reads_back_and_stays_small() {
+        let mut full = Breaker::default();
+        for bucket in 0..30 {
+            report(&mut full, bucket * 30_000, 1_000_000, 1_000_000);
+        }
+        for breaker in [full, opened(), probing()] {
+            let json = serde_json::to_string(&breaker).unwrap();
+            assert!(json.len() < 1024, "{json}");
+            assert_eq!(serde_json::from_str::<Breaker>(&json).unwrap(), breaker);
+        }
+        assert_eq!(POLICY, serde_json::from_str("{}").unwrap());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
+
+        #[test]
+        fn whatever_happens_it_stays_small_and_never_holds_longer_than_an_interval(
+            steps in prop::collection::vec((any::<i32>(), 0..40_u64, 0..40_u64, 1..DAY_MS), 1..50),
+        ) {
+            let mut breaker = Breaker::default();
+            let mut now = NOW;
+            for (move_ms, ok, errors, window_ms) in steps {
+                now = Timestamp::from_millis(now.as_millis() + i64::from(move_ms));
+                let policy = POLICY.window_ms(window_ms);
+                breaker.record(&policy, now, ok, errors);
+                if let Breaker::Closed { buckets } = &breaker {
+                    prop_assert!(buckets.len() <= BUCKETS_MAX);
+                    prop_assert!(buckets.is_sorted_by_key(|bucket| bucket.at));
+                }
+                if let Permit::Hold { until } = breaker.permit(&policy, now) {
+                    prop_assert!(now < until && until <= now.plus(policy.probe_every_ms));
+                    prop_assert_eq!(breaker.clone().permit(&policy, until), Permit::Probe);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! How long finished jobs are kept, and how long waiting ones may wait.
+
+use crate::error::{Result, within_range};
+use crate::limits;
+use crate::model::State;
+use crate::time::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// How long a finished job is kept. Never removed before; at most one maintenance run late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Retention {
+    /// Completed and cancelled jobs.
+    pub finished_ms: u64,
+    /// Dead jobs: somebody should have looked at them by then.
+    pub dead_ms: u64,
+    /// Expired jobs.
+    pub expired_ms: u64,
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        Self {
+            finished_ms: limits::RETENTION_FINISHED_DEFAULT_MS,
+            dead_ms: limits::RETENTION_DEAD_DEFAULT_MS,
+            expired_ms: limits::RETENTION_EXPIRED_DEFAULT_MS,
+        }
+    }
+}
+
+impl Retention {
+    /// The same for every end.
+    pub const fn uniform(ms: u64) -> Self {
+        Self { finished_ms: ms, dead_ms: ms, expired_ms: ms }
+    }
+
+    /// How long a job that ended in `state` is kept.
+    pub const fn of(self, state: State) -> u64 {
+        match state {
+            State::Dead => self.dead_ms,
+            State::Expired => self.expired_ms,
+            _ => self.finished_ms,
+        }
+    }
+
+    /// Whether every value is within its limit.
+    pub fn check(self) -> Result<()> {
+        within_range("retention.finished_ms", self.finished_ms, 0..=limits::AGE_MAX_MS)?;
+        within_range("retention.dead_ms", self.dead_ms, 0..=limits::AGE_MAX_MS)?;
+        within_range("retention.expired_ms", self.expired_ms, 0..=limits::AGE_MAX_MS)
+    }
+}
+
+/// When a job that ended in `state` at `finished_at` may be removed: its own wish, or its queue's.
+pub fn keep_until(
+    state: State,
+    finished_at: Timestamp,
+    own: Option<Retention>,
+    queue: Retention,
+) -> Timestamp {
+    finished_at.plus(own.unwrap_or(queue).of(state))
+}
+
+/// When a job that has been due since `due_at` expires: by its own wish, or its queue's.
+pub fn expires_at(due_at: Timestamp, own: Option<u64>, queue: Option<u64>) -> Option<Timestamp> {
+    own.or(queue).map(|ms| due_at.plus(ms))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_end_has_its_own_retention_and_a_jobs_wish_beats_its_queues() {
+        let at = Timestamp::from_millis(100);
+        let queue = Retention { finished_ms: 1, dead_ms: 2, expired_ms: 3 };
+        let until = |state, own| keep_until(state, at, own, queue).as_millis();
+        let ends = [State::Completed, State::Cancelled, State::Dead, State::Expired];
+        assert_eq!(ends.map(|state| until(state, None)), [101, 101, 102, 103]);
+        assert_eq!(until(State::Dead, Some(Retention::uniform(50))), 150);
+        assert!(Retention::uniform(u64::MAX).check().is_err());
+    }
+
+    #[test]
+    fn waiting_is_bounded_only_where_somebody_said_so() {
+        let at = Timestamp::from_millis(100);
+        assert_eq!(expires_at(at, None, None), None);
+        assert_eq!(expires_at(at, None, Some(5)), Some(Timestamp::from_millis(105)));
+        assert_eq!(expires_at(at, Some(9), Some(5)), Some(Timestamp::from_millis(109)));
+    }
+}

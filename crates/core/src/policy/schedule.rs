@@ -1,0 +1,370 @@
+//! Schedules: when a recurring job fires. Pure arithmetic over instants; it must not know where
+//! schedules are stored, who looks at them, or what a fire enqueues.
+
+mod cron;
+mod due;
+
+pub use due::{Due, ON_TIME_MS, Progress};
+
+use self::cron::CronLine;
+use crate::error::{Error, Result, within_range};
+use crate::id::{JobId, derived};
+use crate::limits::DELAY_MAX_MS;
+use crate::time::{SECOND_MS, Timestamp};
+use serde::{Deserialize, Serialize};
+
+/// The shortest interval; anything faster is a loop in a handler, not a schedule.
+const EVERY_MIN_MS: u64 = SECOND_MS;
+
+/// When a recurring job fires, stored as a record.
+///
+/// ```
+/// use windlass_core::policy::{Missed, Progress, Schedule};
+/// use windlass_core::time::{HOUR_MS, Timestamp};
+///
+/// let hourly = Schedule::cron("0 * * * *", "Europe/Berlin").missed(Missed::All);
+/// hourly.check()?;
+///
+/// let created = Timestamp::from_millis(1_800_000_000_000);
+/// let due = hourly.due(Progress::new(created), created.plus(3 * HOUR_MS))?;
+/// assert_eq!(due.fires.len(), 3);
+/// # Ok::<(), windlass_core::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Schedule {
+    /// The rhythm.
+    pub timing: Timing,
+    /// It does not fire before this instant, but may at it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<Timestamp>,
+    /// It does not fire after this instant, but may at it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end: Option<Timestamp>,
+    /// It fires this often in total; fires passed over are not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u64>,
+    /// What becomes of the fires nobody was there to see.
+    #[serde(default)]
+    pub missed: Missed,
+}
+
+/// The rhythm of a schedule.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Timing {
+    /// At the times of a cron line on the wall clock of a zone.
+    ///
+    /// A line without `*` and `/` in its seconds, minutes and hours names *fixed times*
+    /// (`30 2 * * *`, `0 2,14 * * *`); any other is a *rhythm* (`*/15 * * * *`). When clocks go
+    /// forward, fixed times that do not exist fire once, right after the gap; a rhythm leaves them
+    /// out, as no time passes there. When clocks go back, a fixed time fires at its first
+    /// occurrence only; a rhythm goes on through both.
+    Cron {
+        /// Five fields (minute, hour, day, month, weekday), six with seconds first, or a nickname
+        /// such as `@daily`.
+        line: String,
+        /// A name of the IANA time zone database.
+        #[serde(default = "utc")]
+        zone: String,
+    },
+    /// At `anchor + n × every_ms`, for every whole `n`: looking late never shifts the next fire.
+    Every {
+        /// The interval.
+        every_ms: u64,
+        /// What the multiples are counted from: by default `start`, else the Unix epoch, which
+        /// puts an interval of fifteen minutes on the quarters of the hour.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        anchor: Option<Timestamp>,
+    },
+}
+
+fn utc() -> String {
+    "UTC".to_owned()
+}
+
+/// What becomes of missed fires: those nobody looked for until they were more than a minute late
+/// ([`ON_TIME_MS`]). Fires seen sooner are on time and always given.
+///
+/// Fires older than [`MISSED_FIRE_MAX_MS`](crate::limits::MISSED_FIRE_MAX_MS) are passed over in
+/// any case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Missed {
+    /// They are passed over.
+    Skip,
+    /// One fire stands for all of them: the one that is on time, or else the latest missed.
+    #[default]
+    Once,
+    /// Each of them is given, oldest first.
+    All,
+}
+
+impl Schedule {
+    /// Fires at the times of a cron `line` on the wall clock of `zone`, e.g. `Europe/Berlin`.
+    pub fn cron(line: impl Into<String>, zone: impl Into<String>) -> Self {
+        Self::new(Timing::Cron {
+            line: line.into(),
+            zone: zone.into(),
+        })
+    }
+
+    /// Fires every `every_ms` milliseconds.
+    pub fn every(every_ms: u64) -> Self {
+        Self::new(Timing::Every {
+            every_ms,
+            anchor: None,
+        })
+    }
+
+    fn new(timing: Timing) -> Self {
+        Self {
+            timing,
+            start: None,
+            end: None,
+            limit: None,
+            missed: Missed::default(),
+        }
+    }
+
+    /// Counts an interval from `at`, unless it has an anchor or a start to count from. Whoever
+    /// stores a new schedule calls this with the time of its creation if intervals are to be
+    /// counted from there; a cron line counts from nothing and stays as it is.
+    #[must_use]
+    pub fn anchored(mut self, at: Timestamp) -> Self {
+        if let Timing::Every {
+            anchor: anchor @ None,
+            ..
+        } = &mut self.timing
+        {
+            *anchor = self.start.or(Some(at));
+        }
+        self
+    }
+
+    /// Fires no sooner than `at`.
+    #[must_use]
+    pub fn start(mut self, at: Timestamp) -> Self {
+        self.start = Some(at);
+        self
+    }
+
+    /// Fires no later than `at`.
+    #[must_use]
+    pub fn end(mut self, at: Timestamp) -> Self {
+        self.end = Some(at);
+        self
+    }
+
+    /// Fires `fires` times in total.
+    #[must_use]
+    pub fn limit(mut self, fires: u64) -> Self {
+        self.limit = Some(fires);
+        self
+    }
+
+    /// Treats missed fires like this.
+    #[must_use]
+    pub fn missed(mut self, missed: Missed) -> Self {
+        self.missed = missed;
+        self
+    }
+
+    /// Whether it can be stored: everything is readable and within its limits, and it can fire.
+    pub fn check(&self) -> Result<()> {
+        let fires = self.fires()?;
+        if self.limit == Some(0) {
+            return Err(Error::invalid(
+                "schedule.limit",
+                0,
+                "use 1 or more, or leave it out",
+            ));
+        }
+        let Some((start, end)) = self.start.zip(self.end) else {
+            return Ok(());
+        };
+        if end < start {
+            let expected = format!("it must not be before the start, {start}");
+            return Err(Error::invalid("schedule.end", end, expected));
+        }
+        if fires.after(start.minus(1)).is_none() {
+            let expected = format!("there is no fire between the start, {start}, and then");
+            return Err(Error::invalid("schedule.end", end, expected));
+        }
+        Ok(())
+    }
+
+    /// The first fire later than `after`; `None` if there is none up to its end. The limit is not
+    /// considered, as that takes [`Progress`].
+    pub fn next_after(&self, after: Timestamp) -> Result<Option<Timestamp>> {
+        Ok(self.fires()?.after(after))
+    }
+
+    /// The schedule made ready for repeated questions: reading a cron line costs more than asking.
+    fn fires(&self) -> Result<Fires> {
+        let rhythm = match &self.timing {
+            Timing::Cron { line, zone } => Rhythm::Cron(Box::new(CronLine::parse(line, zone)?)),
+            Timing::Every { every_ms, anchor } => {
+                within_range("schedule.every_ms", *every_ms, EVERY_MIN_MS..=DELAY_MAX_MS)?;
+                let anchor = anchor.or(self.start).unwrap_or(Timestamp::EPOCH);
+                Rhythm::Every {
+                    every_ms: *every_ms,
+                    anchor,
+                }
+            }
+        };
+        Ok(Fires {
+            rhythm,
+            start: self.start,
+            end: self.end,
+        })
+    }
+}
+
+/// The id of the job that the schedule `name` fires at `at`: the same for whoever fires it, so that
+/// ten schedulers fire once.
+pub fn fire_id(name: &str, at: Timestamp) -> JobId {
+    derived(
+        at,
+        &[b"schedule", name.as_bytes(), &at.as_millis().to_be_bytes()],
+    )
+}
+
+/// A schedule that has been read.
+struct Fires {
+    rhythm: Rhythm,
+    start: Option<Timestamp>,
+    end: Option<Timestamp>,
+}
+
+enum Rhythm {
+    Cron(Box<CronLine>),
+    Every { every_ms: u64, anchor: Timestamp },
+}
+
+impl Fires {
+    /// The first fire later than `after`, from the start to the end.
+    fn after(&self, after: Timestamp) -> Option<Timestamp> {
+        let after = self.start.map_or(after, |start| after.max(start.minus(1)));
+        let at = match &self.rhythm {
+            Rhythm::Cron(line) => line.after(after),
+            Rhythm::Every { every_ms, anchor } => multiple_after(*anchor, *every_ms, after),
+        };
+        at.filter(|at| self.end.is_none_or(|end| *at <= end))
+    }
+}
+
+/// The first `anchor + n × every_ms` later than `after`; `None` past the end of time.
+fn multiple_after(anchor: Timestamp, every_ms: u64, after: Timestamp) -> Option<Timestamp> {
+    // Wide enough for any two instants, so that a strange anchor cannot overflow.
+    let (anchor, every) = (i128::from(anchor.as_millis()), i128::from(every_ms));
+    let n = (i128::from(after.as_millis()) - anchor).div_euclid(every) + 1;
+    i64::try_from(anchor + n * every)
+        .ok()
+        .map(Timestamp::from_millis)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::{DAY_MS, HOUR_MS, MINUTE_MS};
+
+    const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
+
+    fn refused(schedule: &Schedule) -> (String, String) {
+        let error = schedule.check().unwrap_err();
+        assert_eq!(error.code(), "invalid");
+        (error.field().unwrap().to_owned(), error.to_string())
+    }
+
+    #[test]
+    fn a_schedule_that_cannot_work_is_refused_by_field() {
+        let hourly = || Schedule::cron("0 * * * *", "UTC");
+        for (schedule, field) in [
+            (Schedule::cron("61 * * * *", "UTC"), "schedule.cron"),
+            (Schedule::cron("0 0 30 2 *", "UTC"), "schedule.cron"),
+            (Schedule::cron("0 0 * * *", "Mars/Olympus"), "schedule.zone"),
+            (Schedule::every(999), "schedule.every_ms"),
+            (Schedule::every(DELAY_MAX_MS + 1), "schedule.every_ms"),
+            (hourly().start(NOW).end(NOW.minus(1)), "schedule.end"),
+            (hourly().start(NOW.plus(1)).end(NOW.plus(2)), "schedule.end"),
+            (hourly().limit(0), "schedule.limit"),
+        ] {
+            assert_eq!(refused(&schedule).0, field, "{schedule:?}");
+        }
+        hourly().start(NOW).end(NOW).limit(1).check().unwrap();
+        Schedule::every(SECOND_MS).check().unwrap();
+        Schedule::every(DELAY_MAX_MS).check().unwrap();
+    }
+
+    #[test]
+    fn start_and_end_are_both_included() {
+        let hourly = Schedule::cron("0 * * * *", "UTC")
+            .start(NOW)
+            .end(NOW.plus(HOUR_MS));
+        assert_eq!(hourly.next_after(Timestamp::EPOCH).unwrap(), Some(NOW));
+        assert_eq!(hourly.next_after(NOW).unwrap(), Some(NOW.plus(HOUR_MS)));
+        assert_eq!(hourly.next_after(NOW.plus(HOUR_MS)).unwrap(), None);
+    }
+
+    #[test]
+    fn an_interval_counts_from_its_anchor_its_start_or_the_epoch() {
+        let odd = NOW.plus(7);
+        let every = Schedule::every(15 * MINUTE_MS);
+        let next = |schedule: Schedule| schedule.next_after(odd.plus(1)).unwrap().unwrap();
+        assert_eq!(next(every.clone()), NOW.plus(15 * MINUTE_MS));
+        assert_eq!(next(every.clone().anchored(odd)), odd.plus(15 * MINUTE_MS));
+        assert_eq!(
+            next(every.clone().start(odd).anchored(NOW)),
+            odd.plus(15 * MINUTE_MS)
+        );
+        assert_eq!(
+            next(every.anchored(odd.plus(DAY_MS)).anchored(NOW)),
+            odd.plus(15 * MINUTE_MS)
+        );
+    }
+
+    #[test]
+    fn the_ends_of_time_are_not_crossed() {
+        let (first, last) = (Timestamp::from_millis(i64::MIN), Timestamp::MAX);
+        let every = Schedule::every(DAY_MS);
+        assert_eq!(every.next_after(last).unwrap(), None);
+        assert_eq!(
+            every
+                .clone()
+                .anchored(last)
+                .next_after(last.minus(1))
+                .unwrap(),
+            Some(last)
+        );
+        assert!(every.anchored(last).next_after(first).unwrap().is_some());
+        let cron = Schedule::cron("* * * * *", "Europe/Berlin");
+        assert_eq!(cron.next_after(last).unwrap(), None);
+        assert_eq!(cron.next_after(first).unwrap(), Some(Timestamp::EPOCH));
+    }
+
+    #[test]
+    fn the_same_fire_has_the_same_id_wherever_it_is_computed() {
+        let id = fire_id("nightly", NOW);
+        assert_eq!(id, fire_id("nightly", NOW));
+        assert_ne!(id, fire_id("nightly", NOW.plus(1)));
+        assert_ne!(id, fire_id("weekly", NOW));
+    }
+
+    #[test]
+    fn a_record_reads_back_and_may_leave_out_what_has_a_default() {
+        let full = Schedule::cron("0 2 * * *", "Europe/Berlin")
+            .start(NOW)
+            .limit(3);
+        let json = serde_json::to_string(&full).unwrap();
+        assert_eq!(serde_json::from_str::<Schedule>(&json).unwrap(), full);
+
+        let brief = r#"{"timing":{"cron":{"line":"@daily"}}}"#;
+        let read: Schedule = serde_json::from_str(brief).unwrap();
+        assert_eq!(read, Schedule::cron("@daily", "UTC"));
+        let both = r#"{"timing":{"cron":{"line":"@daily"},"every":{"every_ms":1000}}}"#;
+        assert!(serde_json::from_str::<Schedule>(both).is_err());
+    }
+}

@@ -1,0 +1,146 @@
+//! Instants and the clock. Core never reads the wall clock: whoever needs the time is given a [`Clock`].
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+/// One second, in the milliseconds every duration of ours is counted in.
+pub const SECOND_MS: u64 = 1_000;
+/// One minute in milliseconds.
+pub const MINUTE_MS: u64 = 60 * SECOND_MS;
+/// One hour in milliseconds.
+pub const HOUR_MS: u64 = 60 * MINUTE_MS;
+/// One day in milliseconds.
+pub const DAY_MS: u64 = 24 * HOUR_MS;
+
+/// An instant on the store's clock: milliseconds since the Unix epoch.
+///
+/// Arithmetic saturates, because an instant that wrapped around would make a job due in the past.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Timestamp(i64);
+
+impl Timestamp {
+    /// The Unix epoch.
+    pub const EPOCH: Self = Self(0);
+    /// Later than every real instant.
+    pub const MAX: Self = Self(i64::MAX);
+
+    /// The instant `ms` milliseconds after the Unix epoch.
+    pub const fn from_millis(ms: i64) -> Self {
+        Self(ms)
+    }
+
+    /// Milliseconds since the Unix epoch.
+    pub const fn as_millis(self) -> i64 {
+        self.0
+    }
+
+    /// This instant moved `ms` later.
+    #[must_use]
+    pub const fn plus(self, ms: u64) -> Self {
+        Self(self.0.saturating_add_unsigned(ms))
+    }
+
+    /// This instant moved `ms` earlier.
+    #[must_use]
+    pub const fn minus(self, ms: u64) -> Self {
+        Self(self.0.saturating_sub_unsigned(ms))
+    }
+
+    /// Milliseconds from `earlier` to this instant; 0 if it is not earlier at all.
+    pub const fn since(self, earlier: Self) -> u64 {
+        if self.0 <= earlier.0 { 0 } else { self.0.abs_diff(earlier.0) }
+    }
+}
+
+impl fmt::Display for Timestamp {
+    /// RFC 3339 in UTC, as people expect it in logs; the bare number where the year has no such form.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match chrono::DateTime::from_timestamp_millis(self.0) {
+            Some(at) => f.write_str(&at.to_rfc3339_opts(chrono::SecondsFormat::Millis, true)),
+            None => write!(f, "{}ms", self.0),
+        }
+    }
+}
+
+/// Where the time comes from. Injected, so that tests travel in time and one store has one clock.
+pub trait Clock: Send + Sync {
+    /// The present instant.
+    fn now(&self) -> Timestamp;
+}
+
+impl<C: Clock + ?Sized> Clock for std::sync::Arc<C> {
+    fn now(&self) -> Timestamp {
+        (**self).now()
+    }
+}
+
+/// A clock that stands still until it is moved: time travel for tests.
+///
+/// ```
+/// use windlass_core::time::{Clock, ManualClock, Timestamp};
+///
+/// let clock = ManualClock::at(Timestamp::from_millis(1_000));
+/// clock.advance(500);
+/// assert_eq!(clock.now(), Timestamp::from_millis(1_500));
+/// ```
+#[derive(Debug)]
+pub struct ManualClock(AtomicI64);
+
+impl ManualClock {
+    /// A clock that says `now`.
+    pub const fn at(now: Timestamp) -> Self {
+        Self(AtomicI64::new(now.0))
+    }
+
+    /// Moves it `ms` forward.
+    pub fn advance(&self, ms: u64) {
+        self.set(self.now().plus(ms));
+    }
+
+    /// Sets it, backwards too: real clocks do that.
+    pub fn set(&self, now: Timestamp) {
+        self.0.store(now.0, Ordering::SeqCst);
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Timestamp {
+        Timestamp(self.0.load(Ordering::SeqCst))
+    }
+}
+
+/// The machine's wall clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    #[expect(clippy::disallowed_methods, reason = "the one place where the wall clock is read")]
+    fn now(&self) -> Timestamp {
+        let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let ms = since_epoch.map_or(0, |age| age.as_millis());
+        Timestamp(i64::try_from(ms).unwrap_or(i64::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arithmetic_saturates_at_both_ends() {
+        assert_eq!(Timestamp::MAX.plus(1), Timestamp::MAX);
+        assert_eq!(Timestamp::from_millis(i64::MIN).minus(1).as_millis(), i64::MIN);
+        assert_eq!(Timestamp::from_millis(5).since(Timestamp::from_millis(9)), 0);
+        assert_eq!(Timestamp::MAX.since(Timestamp::from_millis(i64::MIN)), u64::MAX);
+    }
+
+    #[test]
+    fn it_reads_as_rfc_3339() {
+        assert_eq!(Timestamp::from_millis(1_500).to_string(), "1970-01-01T00:00:01.500Z");
+        assert_eq!(Timestamp::MAX.to_string(), format!("{}ms", i64::MAX));
+    }
+}

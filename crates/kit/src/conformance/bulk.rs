@@ -1,0 +1,1 @@
+//! Handing over many jobs at once.

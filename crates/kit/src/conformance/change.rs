@@ -1,0 +1,1 @@
+//! Operators changing jobs from outside.

@@ -1,0 +1,1 @@
+//! Dead jobs and their replay.

@@ -1,0 +1,1 @@
+//! Delays: jobs that wait for their time.

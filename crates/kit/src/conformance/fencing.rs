@@ -1,0 +1,1 @@
+//! Leases: only the current one counts.

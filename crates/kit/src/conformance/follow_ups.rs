@@ -1,0 +1,1 @@
+//! Jobs created in the step that settles another.

@@ -1,0 +1,1 @@
+//! Pausing and gating lanes.

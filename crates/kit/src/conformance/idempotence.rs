@@ -1,0 +1,1 @@
+//! Repeating a claim or a settle whose reply was lost.

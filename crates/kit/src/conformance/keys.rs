@@ -1,0 +1,1 @@
+//! Ordering keys: one job per key at a time, in order of entry.

@@ -1,0 +1,1 @@
+//! Limits and bad input: refused by name, neighbours unharmed.

@@ -1,0 +1,1 @@
+//! Rank: in which order ready jobs are claimed.

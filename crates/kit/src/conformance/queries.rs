@@ -1,0 +1,1 @@
+//! Stats, listing and paging.

@@ -1,0 +1,1 @@
+//! Lost leases and the crash budget.

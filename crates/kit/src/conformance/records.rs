@@ -1,0 +1,1 @@
+//! Versioned documents and bounded logs.

@@ -1,0 +1,1 @@
+//! Retention of the finished and expiry of the waiting.

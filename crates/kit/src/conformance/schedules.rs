@@ -1,0 +1,1 @@
+//! Schedules: many schedulers, one fire.

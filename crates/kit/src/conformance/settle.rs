@@ -1,0 +1,1 @@
+//! Outcomes: what becomes of a job its worker reports on.

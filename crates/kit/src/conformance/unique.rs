@@ -1,0 +1,1 @@
+//! Unique keys: at most one job, and what becomes of the next.

@@ -1,0 +1,336 @@
+//! What a check holds in its hands: the engine's verbs, one job at a time, so that a check reads
+//! like the promise it tests.
+
+use crate::subject::{START, Subject, TimeTravel};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use windlass_core::engine::{
+    Capability, Change, ChangeItem, Changed, Claim, ClaimId, Claimant, Claimed, ClaimedJob,
+    Configure, Engine, Enqueue, Enqueued, Get, Heartbeat, HeartbeatReply, Held, Lease,
+    MaintainReply, MaintainRequest, OpenSession, Outcome, RecordOp, RecordReply, SessionId, Settle,
+    SettleItem, Settled, Update, UpdateItem, Updated, Work,
+};
+use windlass_core::limits::{CLAIM_BATCH_MAX, MAINTAIN_BUDGET_MAX};
+use windlass_core::model::{Job, NewJob, PartSet, State};
+use windlass_core::random::{Random, SystemRandom};
+use windlass_core::{Error, JobId, Result, Timestamp};
+
+/// The queue most checks use.
+pub(crate) const QUEUE: &str = "q";
+/// The kind most checks use.
+pub(crate) const KIND: &str = "k";
+
+/// An engine with its clock, and short words for its verbs. Cheap to clone.
+///
+/// Methods that return a plain value panic when the engine refuses: that is a failed check.
+#[derive(Clone)]
+pub struct Rig {
+    subject: Arc<Subject>,
+    /// The number of the latest claim; one rising sequence serves all sessions of a check.
+    claims: Arc<AtomicU64>,
+}
+
+impl fmt::Debug for Rig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.subject.fmt(f)
+    }
+}
+
+impl Rig {
+    /// A rig around a fresh engine.
+    pub fn new(subject: Subject) -> Self {
+        Self { subject: Arc::new(subject), claims: Arc::default() }
+    }
+
+    /// The engine itself, for verbs with more to say.
+    pub fn engine(&self) -> &dyn Engine {
+        &*self.subject.engine
+    }
+
+    /// Whether the engine has `capability`.
+    pub fn has(&self, capability: Capability) -> bool {
+        self.engine().capabilities().has(capability)
+    }
+
+    /// Moves the engine's clock.
+    pub fn advance(&self, ms: u64) {
+        let clock: &dyn TimeTravel = &*self.subject.clock;
+        clock.advance(ms);
+    }
+
+    /// The engine's time, as it tells it.
+    pub async fn now(&self) -> Timestamp {
+        self.engine().health().await.expect("health").now
+    }
+
+    /// A job of the usual queue and kind.
+    pub fn job() -> NewJob {
+        NewJob::new(KIND).queue(QUEUE)
+    }
+
+    /// A fresh job id near the kit's time.
+    pub fn fresh_id() -> JobId {
+        JobId::new(START, &SystemRandom)
+    }
+
+    /// A fresh name for a claim by `session`.
+    pub fn claimant(&self, session: &SessionId) -> Claimant {
+        let claim_no = self.claims.fetch_add(1, Ordering::SeqCst) + 1;
+        Claimant::Session { session: session.clone(), claim_no }
+    }
+
+    /// Some different bytes every time.
+    pub fn noise() -> u64 {
+        SystemRandom.next_u64()
+    }
+
+    /// Enqueues one job, whatever the answer.
+    pub async fn try_enqueue(&self, job: NewJob) -> Result<Enqueued> {
+        let reply = self.engine().enqueue(Enqueue::each([job])).await?;
+        let [item] = <[_; 1]>::try_from(reply.value).expect("one answer for one job");
+        item
+    }
+
+    /// Enqueues one job.
+    pub async fn enqueue(&self, job: NewJob) -> JobId {
+        self.try_enqueue(job).await.expect("enqueue").id
+    }
+
+    /// Enqueues the usual job.
+    pub async fn enqueue_one(&self) -> JobId {
+        self.enqueue(Self::job()).await
+    }
+
+    /// Enqueues a batch, each for itself; all must be taken.
+    pub async fn enqueue_all(&self, jobs: impl IntoIterator<Item = NewJob>) -> Vec<JobId> {
+        let reply = self.engine().enqueue(Enqueue::each(jobs)).await.expect("enqueue");
+        reply.value.into_iter().map(|item| item.expect("enqueue").id).collect()
+    }
+
+    /// Opens a session of the usual length.
+    pub async fn session(&self) -> SessionId {
+        let reply = self.engine().open_session(OpenSession::new("kit")).await;
+        reply.expect("open_session").value.id
+    }
+
+    /// A claim by `session` of anything on the usual queue.
+    pub fn wants(&self, session: &SessionId, limit: u32) -> Claim {
+        Claim::new(self.claimant(session), QUEUE, limit)
+    }
+
+    /// A claim by nobody in particular, leased for `lease_ms`.
+    pub fn wants_alone(lease_ms: u64, limit: u32) -> Claim {
+        let claim_id = ClaimId::random(&SystemRandom);
+        let by = Claimant::Alone { claim_id, worker: "alone".into(), lease_ms };
+        Claim::new(by, QUEUE, limit)
+    }
+
+    /// Carries out a claim.
+    pub async fn claim(&self, claim: Claim) -> Vec<ClaimedJob> {
+        self.engine().claim(claim).await.expect("claim").value.jobs
+    }
+
+    /// Claims up to `limit` jobs of the usual queue.
+    pub async fn take(&self, session: &SessionId, limit: u32) -> Vec<ClaimedJob> {
+        self.claim(self.wants(session, limit)).await
+    }
+
+    /// Claims exactly one job of the usual queue.
+    pub async fn take_one(&self, session: &SessionId) -> ClaimedJob {
+        let mut jobs = self.take(session, 1).await;
+        jobs.pop().expect("a job to claim")
+    }
+
+    /// Asserts that nothing can be claimed from the usual queue, whoever asks.
+    pub async fn assert_nothing_to_claim(&self) {
+        let session = self.session().await;
+        let jobs = self.take(&session, CLAIM_BATCH_MAX).await;
+        assert!(jobs.is_empty(), "nothing should be claimable, but got {jobs:?}");
+    }
+
+    /// Claims everything claimable on the usual queue, one claim after the other, and completes it;
+    /// returns the ids in the order of their start. Stops after `limit` jobs.
+    pub async fn drain(&self, limit: usize) -> Vec<JobId> {
+        let session = self.session().await;
+        let mut order = Vec::new();
+        while order.len() < limit {
+            let jobs = self.take(&session, 1).await;
+            if jobs.is_empty() {
+                break;
+            }
+            for job in jobs {
+                order.push(job.header.id);
+                self.settle(&job, Outcome::DONE).await;
+            }
+        }
+        order
+    }
+
+    /// Reports on a claimed job, whatever the answer.
+    pub async fn try_settle(&self, item: SettleItem) -> Result<Settled> {
+        let reply = self.engine().settle(Settle::new([item])).await?;
+        let [item] = <[_; 1]>::try_from(reply.value.items).expect("one answer for one report");
+        item
+    }
+
+    /// Reports on a claimed job; the report must be taken, for the first time.
+    pub async fn settle(&self, job: &ClaimedJob, outcome: Outcome) -> Settled {
+        let item = SettleItem::new(job.header.id, job.lease.clone(), outcome);
+        let settled = self.try_settle(item).await.expect("settle");
+        assert!(!settled.already, "settled twice: {settled:?}");
+        settled
+    }
+
+    /// Reports and claims in one call.
+    pub async fn settle_and_claim(
+        &self,
+        items: Vec<SettleItem>,
+        claim: Claim,
+    ) -> (Vec<Result<Settled>>, Claimed) {
+        let reply = self.engine().settle(Settle::new(items).then(claim)).await.expect("settle");
+        (reply.value.items, reply.value.claimed.expect("a claim was asked for").expect("claim"))
+    }
+
+    /// Updates a running job, whatever the answer.
+    pub async fn update(&self, item: UpdateItem) -> Result<Updated> {
+        let reply = self.engine().update(Update::new([item])).await?;
+        let [item] = <[_; 1]>::try_from(reply.value).expect("one answer for one update");
+        item
+    }
+
+    /// Heartbeats a session that holds these jobs, whatever the answer.
+    pub async fn heartbeat(
+        &self,
+        session: &SessionId,
+        jobs: &[&ClaimedJob],
+    ) -> Result<HeartbeatReply> {
+        let held = jobs
+            .iter()
+            .map(|job| Held { id: job.header.id, lease: job.lease.clone() })
+            .collect();
+        let beat = Heartbeat::new(session.clone(), self.claims.load(Ordering::SeqCst), held);
+        Ok(self.engine().heartbeat(beat).await?.value)
+    }
+
+    /// A job without its parts, if it exists.
+    pub async fn find(&self, id: JobId) -> Option<Job> {
+        let reply = self.engine().get(Get::new([id])).await.expect("get");
+        let [job] = <[_; 1]>::try_from(reply.value).expect("one answer for one id");
+        job
+    }
+
+    /// A job that must exist, with all its parts.
+    pub async fn get(&self, id: JobId) -> Job {
+        let reply = self.engine().get(Get::new([id]).parts(PartSet::ALL)).await.expect("get");
+        let [job] = <[_; 1]>::try_from(reply.value).expect("one answer for one id");
+        job.unwrap_or_else(|| panic!("job {id} is gone"))
+    }
+
+    /// Where a job stands; it must exist.
+    pub async fn state(&self, id: JobId) -> State {
+        self.get(id).await.state
+    }
+
+    /// Asserts where a job stands.
+    pub async fn assert_state(&self, id: JobId, expected: State) {
+        let job = self.get(id).await;
+        assert_eq!(job.state, expected, "{job:#?}");
+    }
+
+    /// Changes a job, whatever the answer.
+    pub async fn try_change(&self, id: JobId, change: Change) -> Result<Changed> {
+        let reply = self.engine().change(vec![ChangeItem::new(id, change)]).await?;
+        let [item] = <[_; 1]>::try_from(reply.value).expect("one answer for one change");
+        item
+    }
+
+    /// Changes a job.
+    pub async fn change(&self, id: JobId, change: Change) -> Changed {
+        self.try_change(id, change).await.expect("change")
+    }
+
+    /// Changes settings, whatever the answer.
+    pub async fn try_configure(&self, change: Configure) -> Result<()> {
+        let reply = self.engine().configure(vec![change]).await?;
+        let [item] = <[_; 1]>::try_from(reply.value).expect("one answer for one change");
+        item
+    }
+
+    /// Changes settings.
+    pub async fn configure(&self, change: Configure) {
+        self.try_configure(change).await.expect("configure");
+    }
+
+    /// One operation on records, whatever the answer.
+    pub async fn record(&self, op: RecordOp) -> Result<RecordReply> {
+        let reply = self.engine().records(vec![op]).await?;
+        let [item] = <[_; 1]>::try_from(reply.value).expect("one answer for one operation");
+        item
+    }
+
+    /// Maintains until nothing of `work` is left; returns how much was done in all.
+    pub async fn maintain(&self, work: Work) -> u32 {
+        let mut done = 0;
+        loop {
+            let reply = self.maintain_step(work, MAINTAIN_BUDGET_MAX).await;
+            done += reply.done;
+            if !reply.more {
+                return done;
+            }
+        }
+    }
+
+    /// One step of maintenance.
+    pub async fn maintain_step(&self, work: Work, budget: u32) -> MaintainReply {
+        let reply = self.engine().maintain(MaintainRequest::new(work, budget)).await;
+        reply.unwrap_or_else(|error| panic!("maintain {work}: {error}")).value
+    }
+
+    /// Lets time pass as a system does that is looked after: moves the clock, then maintains.
+    pub async fn pass(&self, ms: u64) {
+        self.advance(ms);
+        for work in Work::ALL {
+            self.maintain(work).await;
+        }
+    }
+
+    /// Lets `session` die: its time runs out and what it held is taken back; then waits until the
+    /// jobs that may run again are ready. Sessions that should survive must be opened after this.
+    pub async fn crash(&self, session: &SessionId) {
+        let sessions = self.engine().sessions().await.expect("sessions");
+        let info = sessions.value.iter().find(|info| info.id == *session);
+        let expires_at = info.expect("the session is open").expires_at;
+        self.advance(expires_at.since(sessions.now));
+        self.maintain(Work::Reclaim).await;
+        let longest = windlass_core::limits::CRASH_BACKOFF_CAP_MS
+            + windlass_core::limits::CRASH_BACKOFF_JITTER_MS;
+        self.advance(longest);
+        self.maintain(Work::Promote).await;
+    }
+
+    /// Asserts that the store finds nothing wrong with itself.
+    pub async fn assert_sound(&self) {
+        let report = self.engine().check(false).await.expect("check").value;
+        assert!(report.findings.is_empty(), "{report:#?}");
+    }
+
+    /// A lease nobody issued.
+    pub fn forged_lease() -> Lease {
+        Lease::random(&SystemRandom)
+    }
+}
+
+/// Asserts that an answer is an error with this code that names this field.
+pub(crate) fn assert_refused<T: fmt::Debug>(answer: Result<T>, code: &str, field: &str) -> Error {
+    let error = answer.expect_err("this must be refused");
+    assert_eq!((error.code(), error.field()), (code, Some(field)), "{error}");
+    error
+}
+
+/// Asserts that an answer is an error with this code.
+pub(crate) fn assert_code<T: fmt::Debug>(answer: Result<T>, code: &str) -> Error {
+    let error = answer.expect_err("this must be refused");
+    assert_eq!(error.code(), code, "{error}");
+    error
+}

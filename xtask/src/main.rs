@@ -1,0 +1,43 @@
+//! The command line of `cargo xtask`: which command, with which options. Knows nothing of the work.
+
+mod lint;
+mod mutants;
+mod process;
+mod services;
+mod steps;
+mod test;
+mod tidy;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// Builds, checks and tests Windlass.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+enum Cli {
+    /// Everything: lint, tidy and all tests, with what they need started and stopped around them.
+    Test(test::Options),
+    /// Formatting, clippy and the documentation build, with warnings as errors.
+    Lint,
+    /// Style as a test: file lengths, leftovers, crate directions, lint exceptions, links.
+    Tidy,
+    /// Changes the code in a seeded sample of ways and counts how many changes the tests catch.
+    Mutants(mutants::Options),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse() {
+        Cli::Test(options) => test::run(&options),
+        Cli::Lint => lint::run(),
+        Cli::Tidy => tidy::run(),
+        Cli::Mutants(options) => mutants::run(&options),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

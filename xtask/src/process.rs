@@ -1,0 +1,88 @@
+//! Child processes: finding cargo and the repository, and showing or reading what tools print.
+
+use std::env;
+use std::path::PathBuf;
+use std::process::{Command, ExitStatus, Stdio};
+
+use anyhow::{Context as _, Result, bail};
+
+/// The repository root, wherever `cargo xtask` was called from.
+pub(crate) fn root() -> Result<PathBuf> {
+    // Read when run, not when built: a cached binary may outlive a moved checkout.
+    let manifest_dir = env::var_os("CARGO_MANIFEST_DIR")
+        .context("CARGO_MANIFEST_DIR is not set; start this as `cargo xtask`")?;
+    let root = PathBuf::from(manifest_dir).parent().map(PathBuf::from);
+    root.context("xtask has no parent directory; start this as `cargo xtask`")
+}
+
+/// The cargo that started us, at the repository root.
+pub(crate) fn cargo(args: &[&str]) -> Result<Command> {
+    let program = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(program);
+    command.current_dir(root()?).args(args);
+    Ok(command)
+}
+
+/// Like [`cargo`], for subcommands that resolve dependencies: a lock file stays as it is.
+pub(crate) fn cargo_locked(subcommand: &[&str]) -> Result<Command> {
+    let mut command = cargo(subcommand)?;
+    if root()?.join("Cargo.lock").exists() {
+        command.arg("--locked");
+    }
+    Ok(command)
+}
+
+/// Whether `cargo <subcommand>` is installed.
+pub(crate) fn has_cargo_subcommand(subcommand: &str) -> Result<bool> {
+    let mut command = cargo(&[subcommand, "--version"])?;
+    let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
+    Ok(status.is_ok_and(|status| status.success()))
+}
+
+/// Runs a command with its output passed straight through, so that logs hold what the tool said.
+pub(crate) fn stream(command: &mut Command) -> Result<()> {
+    let status = stream_status(command)?;
+    if !status.success() {
+        bail!("`{}` failed: {status}", shown(command));
+    }
+    Ok(())
+}
+
+/// Like [`stream`], for tools whose exit code says more than yes or no.
+pub(crate) fn stream_status(command: &mut Command) -> Result<ExitStatus> {
+    command
+        .status()
+        .with_context(|| format!("cannot start `{}`; is it installed?", shown(command)))
+}
+
+/// Runs a command and returns what it wrote to standard output.
+pub(crate) fn capture(command: &mut Command) -> Result<String> {
+    let output = command
+        .stderr(Stdio::inherit())
+        .output()
+        .with_context(|| format!("cannot start `{}`; is it installed?", shown(command)))?;
+    if !output.status.success() {
+        bail!("`{}` failed: {}", shown(command), output.status);
+    }
+    String::from_utf8(output.stdout)
+        .with_context(|| format!("`{}` printed something that is not UTF-8", shown(command)))
+}
+
+/// The command as one would type it, cut to a line: mutant runs have hundreds of arguments.
+fn shown(command: &Command) -> String {
+    const MAX_ARGS: usize = 12;
+    let program = PathBuf::from(command.get_program());
+    let name = program
+        .file_name()
+        .unwrap_or(command.get_program())
+        .to_string_lossy();
+    let mut line = name.into_owned();
+    for arg in command.get_args().take(MAX_ARGS) {
+        line.push(' ');
+        line.push_str(&arg.to_string_lossy());
+    }
+    if command.get_args().count() > MAX_ARGS {
+        line.push_str(" …");
+    }
+    line
+}

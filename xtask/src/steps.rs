@@ -1,0 +1,136 @@
+//! Runs named steps, goes on after a failure, and ends with a summary that fits a screen.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+
+/// What has run so far. One run reports every broken step, not only the first.
+#[derive(Default)]
+pub(crate) struct Steps {
+    done: Vec<Done>,
+}
+
+struct Done {
+    name: &'static str,
+    /// The command that runs this step and nothing else.
+    alone: String,
+    took: Duration,
+    failure: Option<String>,
+}
+
+impl Steps {
+    /// Runs one step. `alone` is the command a reader types to repeat just this one.
+    pub(crate) fn run(
+        &mut self,
+        name: &'static str,
+        alone: impl Into<String>,
+        work: impl FnOnce() -> Result<()>,
+    ) {
+        eprintln!("\n==> {name}");
+        let start = now();
+        let failure = work().err().map(|error| format!("{error:#}"));
+        if let Some(failure) = &failure {
+            eprintln!("{name} FAILED: {failure}");
+        }
+        self.done.push(Done {
+            name,
+            alone: alone.into(),
+            took: start.elapsed(),
+            failure,
+        });
+    }
+
+    /// Prints the summary; an error names the steps that failed.
+    pub(crate) fn finish(self) -> Result<()> {
+        eprint!("{}", self.summary());
+        let failed: Vec<_> = self
+            .done
+            .iter()
+            .filter(|step| step.failure.is_some())
+            .map(|step| step.name)
+            .collect();
+        if !failed.is_empty() {
+            bail!(
+                "{} of {} steps failed: {}",
+                failed.len(),
+                self.done.len(),
+                failed.join(", ")
+            );
+        }
+        Ok(())
+    }
+
+    fn summary(&self) -> String {
+        let mut text = String::from("\n==> summary\n");
+        for step in &self.done {
+            let result = if step.failure.is_some() {
+                "FAILED"
+            } else {
+                "ok"
+            };
+            let seconds = step.took.as_secs_f64();
+            text.push_str(&format!(
+                "  {:<10} {result:<7} {seconds:>8.1} s\n",
+                step.name
+            ));
+        }
+        let total = self
+            .done
+            .iter()
+            .map(|step| step.took)
+            .sum::<Duration>()
+            .as_secs_f64();
+        text.push_str(&format!("  {:<10} {:<7} {total:>8.1} s\n", "total", ""));
+        for step in &self.done {
+            if let Some(failure) = &step.failure {
+                text.push_str(&format!("\n{} FAILED: {failure}\n", step.name));
+                text.push_str(&format!("  run it alone: {}\n", step.alone));
+            }
+        }
+        text
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "how long a step took on this machine is wall time"
+)]
+fn now() -> Instant {
+    Instant::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::anyhow;
+
+    use super::*;
+
+    #[test]
+    fn a_failed_step_is_named_with_the_way_to_run_it_alone() {
+        let mut steps = Steps::default();
+        steps.run("good", "cargo good", || Ok(()));
+        steps.run("bad", "cargo bad", || Err(anyhow!("it broke")));
+        let summary = steps.summary();
+        assert!(
+            summary.contains("bad FAILED: it broke\n  run it alone: cargo bad"),
+            "{summary}"
+        );
+        assert!(!summary.contains("cargo good"), "{summary}");
+        assert_eq!(
+            steps.finish().unwrap_err().to_string(),
+            "1 of 2 steps failed: bad"
+        );
+    }
+
+    #[test]
+    fn steps_after_a_failure_still_run() {
+        let mut steps = Steps::default();
+        let mut ran = false;
+        steps.run("bad", "cargo bad", || Err(anyhow!("it broke")));
+        steps.run("next", "cargo next", || {
+            ran = true;
+            Ok(())
+        });
+        assert!(ran);
+    }
+}

@@ -1,0 +1,85 @@
+//! `cargo xtask test`: lint, tidy and every test, with the servers that tests need around them.
+
+use std::process::Command;
+
+use anyhow::Result;
+
+use crate::services::Services;
+use crate::steps::Steps;
+use crate::{lint, process, tidy};
+
+/// Cases of the model-based test under `--long`, unless the environment says otherwise.
+const LONG_MODEL_CASES: &str = "20000";
+const MODEL_CASES_VAR: &str = "WINDLASS_MODEL_CASES";
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Also run ignored tests, and many more cases of the model-based test.
+    #[arg(long)]
+    long: bool,
+    /// Run only tests whose name contains this; leaves out lint, tidy and doc tests.
+    filter: Option<String>,
+}
+
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let mut steps = Steps::default();
+    if options.filter.is_none() {
+        lint::add_steps(&mut steps);
+        steps.run("tidy", "cargo xtask tidy", tidy::run);
+    }
+    steps.run(
+        "tests",
+        "cargo xtask test FILTER, with part of a test's name",
+        || tests(options),
+    );
+    if options.filter.is_none() {
+        let alone = "cargo test --workspace --all-features --doc";
+        steps.run("doc tests", alone, || doc_tests(options));
+    }
+    steps.finish()
+}
+
+fn tests(options: &Options) -> Result<()> {
+    let _services = Services::start()?;
+    let mut command = if process::has_cargo_subcommand("nextest")? {
+        nextest(options)?
+    } else {
+        cargo_test(options)?
+    };
+    process::stream(&mut command)
+}
+
+fn nextest(options: &Options) -> Result<Command> {
+    let mut command = process::cargo_locked(&["nextest", "run", "--workspace", "--all-features"])?;
+    command.arg("--no-fail-fast");
+    if options.long {
+        command.args(["--run-ignored", "all"]);
+    }
+    command.args(&options.filter);
+    raise_model_cases(&mut command, options);
+    Ok(command)
+}
+
+fn cargo_test(options: &Options) -> Result<Command> {
+    let mut command = process::cargo_locked(&["test", "--workspace", "--all-features"])?;
+    // Doc tests are a step of their own, as nextest does not run them.
+    command.args(["--no-fail-fast", "--lib", "--bins", "--tests", "--examples"]);
+    command.args(&options.filter);
+    if options.long {
+        command.args(["--", "--include-ignored"]);
+    }
+    raise_model_cases(&mut command, options);
+    Ok(command)
+}
+
+fn doc_tests(options: &Options) -> Result<()> {
+    let mut command = process::cargo_locked(&["test", "--workspace", "--all-features", "--doc"])?;
+    raise_model_cases(&mut command, options);
+    process::stream(&mut command)
+}
+
+fn raise_model_cases(command: &mut Command, options: &Options) {
+    if options.long && std::env::var_os(MODEL_CASES_VAR).is_none() {
+        command.env(MODEL_CASES_VAR, LONG_MODEL_CASES);
+    }
+}

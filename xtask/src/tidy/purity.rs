@@ -1,0 +1,80 @@
+//! Purity: core pulls in no async runtime, no SQL and no HTTP, however deep.
+
+use anyhow::Result;
+
+use super::Finding;
+use crate::process;
+
+const IMPURE: &[&str] = &[
+    // Async runtimes.
+    "async-executor",
+    "async-io",
+    "async-std",
+    "mio",
+    "smol",
+    "tokio",
+    // SQL and other stores.
+    "diesel",
+    "fred",
+    "libsqlite3-sys",
+    "postgres",
+    "redis",
+    "rusqlite",
+    "sqlx",
+    "sqlx-core",
+    "tokio-postgres",
+    // HTTP.
+    "actix-web",
+    "axum",
+    "curl",
+    "h2",
+    "http",
+    "hyper",
+    "isahc",
+    "reqwest",
+    "tiny_http",
+    "tonic",
+    "tower",
+    "ureq",
+];
+
+pub(super) fn check() -> Result<Vec<Finding>> {
+    let mut tree = process::cargo_locked(&["tree", "--package", "windlass-core"])?;
+    tree.args(["--edges", "normal", "--prefix", "none", "--all-features"]);
+    Ok(impure(&process::capture(&mut tree)?))
+}
+
+/// Findings in the output of `cargo tree --prefix none`: one `name version …` per line.
+fn impure(cargo_tree: &str) -> Vec<Finding> {
+    let names = cargo_tree
+        .lines()
+        .filter_map(|line| line.split_whitespace().next());
+    let mut impure: Vec<_> = names.filter(|name| IMPURE.contains(name)).collect();
+    impure.sort_unstable();
+    impure.dedup();
+    let findings = impure.into_iter().map(|name| Finding {
+        path: "crates/core/Cargo.toml".to_owned(),
+        line: 1,
+        what: format!("core pulls in {name}, but knows no runtime, SQL or HTTP"),
+        way_out: format!("`cargo tree -p windlass-core -e normal -i {name}` says through whom"),
+    });
+    findings.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_runtime_deep_in_the_tree_is_found_once() {
+        let tree = "windlass-core v0.1.0 (path)\nserde v1.0.0\ntokio v1.54.1\ntokio v1.54.1 (*)\n";
+        let found = impure(tree);
+        assert_eq!(found.len(), 1);
+        assert!(found[0].what.contains("pulls in tokio"));
+    }
+
+    #[test]
+    fn names_that_only_begin_alike_are_fine() {
+        assert!(impure("windlass-core v0.1.0\nhttparse v1.0.0\ntokio-macros v2.0.0\n").is_empty());
+    }
+}
