@@ -82,7 +82,9 @@ pub enum Error {
         hint: &'static str,
     },
     /// The queue has reached its depth limit.
-    #[error("queue {queue:?} is full: {depth} waiting, limit {limit}; retry later or raise its max_depth")]
+    #[error(
+        "queue {queue:?} is full: {depth} waiting, limit {limit}; retry later or raise its max_depth"
+    )]
     QueueFull {
         /// The queue.
         queue: String,
@@ -186,7 +188,8 @@ impl Error {
 fn shown(value: impl std::fmt::Display) -> String {
     const SHOWN_CHARS_MAX: usize = 80;
     let text = value.to_string();
-    let mut short: String = text.chars().take(SHOWN_CHARS_MAX).flat_map(char::escape_debug).collect();
+    let mut short: String =
+        text.chars().take(SHOWN_CHARS_MAX).flat_map(char::escape_debug).collect();
     if text.chars().nth(SHOWN_CHARS_MAX).is_some() {
         short.push('…');
     }

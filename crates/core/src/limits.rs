@@ -136,3 +136,18 @@ pub const ID_SKEW_MAX_MS: u64 = DAY_MS;
 pub const MISSED_FIRE_MAX_MS: u64 = 12 * HOUR_MS;
 /// Fires of one schedule handed out at once.
 pub const FIRES_MAX: usize = 1_000;
+/// The shortest interval of a schedule.
+pub const EVERY_MIN_MS: u64 = SECOND_MS;
+/// A fire looked at within this time is on time; later, it was missed.
+pub const ON_TIME_MS: u64 = MINUTE_MS;
+/// Bytes in a cron line.
+pub const CRON_LINE_BYTES_MAX: usize = 256;
+/// Bytes in the name of a time zone.
+pub const ZONE_BYTES_MAX: usize = 64;
+
+/// Counters a circuit breaker divides its window into.
+pub const BREAKER_BUCKETS_MAX: usize = 10;
+/// The window and the probe interval of a circuit breaker lie in here.
+pub const BREAKER_INTERVAL_MS: std::ops::RangeInclusive<u64> = SECOND_MS..=DAY_MS;
+/// The most samples a circuit breaker may be told to wait for.
+pub const BREAKER_SAMPLES_MAX: u64 = 1_000_000;

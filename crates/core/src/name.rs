@@ -51,7 +51,10 @@ mod tests {
             assert_eq!((error.code(), error.field()), ("invalid", Some("queue")), "{name:?}");
         }
         let error = check_name("queue", &"x".repeat(NAME_BYTES_MAX + 1)).unwrap_err();
-        assert_eq!(error.to_string(), "queue has size 129, the limit is 128; shorten it, or use a hash of it");
+        assert_eq!(
+            error.to_string(),
+            "queue has size 129, the limit is 128; shorten it, or use a hash of it"
+        );
     }
 
     #[test]

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use windlass_core::engine::{
     Capability, Change, ChangeItem, Changed, Claim, ClaimId, Claimant, Claimed, ClaimedJob,
-    Configure, Engine, Enqueue, Enqueued, Get, Heartbeat, HeartbeatReply, Held, Lease,
+    Configure, Engine, Enqueue, Enqueued, Get, Heartbeat, HeartbeatReply, Held, LaneStats, Lease,
     MaintainReply, MaintainRequest, OpenSession, Outcome, RecordOp, RecordReply, SessionId, Settle,
-    SettleItem, Settled, Update, UpdateItem, Updated, Work,
+    SettleItem, Settled, StatsRequest, Update, UpdateItem, Updated, Work,
 };
-use windlass_core::limits::{CLAIM_BATCH_MAX, MAINTAIN_BUDGET_MAX};
+use windlass_core::limits::{CLAIM_BATCH_MAX, MAINTAIN_BUDGET_MAX, SESSION_TTL_MAX_MS};
 use windlass_core::model::{Job, NewJob, PartSet, State};
 use windlass_core::random::{Random, SystemRandom};
 use windlass_core::{Error, JobId, Result, Timestamp};
@@ -114,6 +114,12 @@ impl Rig {
         reply.expect("open_session").value.id
     }
 
+    /// Opens a session that outlives every crash a check lets happen beside it.
+    pub async fn long_session(&self) -> SessionId {
+        let request = OpenSession::new("kit").ttl_ms(SESSION_TTL_MAX_MS);
+        self.engine().open_session(request).await.expect("open_session").value.id
+    }
+
     /// A claim by `session` of anything on the usual queue.
     pub fn wants(&self, session: &SessionId, limit: u32) -> Claim {
         Claim::new(self.claimant(session), QUEUE, limit)
@@ -205,10 +211,8 @@ impl Rig {
         session: &SessionId,
         jobs: &[&ClaimedJob],
     ) -> Result<HeartbeatReply> {
-        let held = jobs
-            .iter()
-            .map(|job| Held { id: job.header.id, lease: job.lease.clone() })
-            .collect();
+        let held =
+            jobs.iter().map(|job| Held { id: job.header.id, lease: job.lease.clone() }).collect();
         let beat = Heartbeat::new(session.clone(), self.claims.load(Ordering::SeqCst), held);
         Ok(self.engine().heartbeat(beat).await?.value)
     }
@@ -236,6 +240,23 @@ impl Rig {
     pub async fn assert_state(&self, id: JobId, expected: State) {
         let job = self.get(id).await;
         assert_eq!(job.state, expected, "{job:#?}");
+    }
+
+    /// A dead letter: the usual job, or one like it, whose handler gave up.
+    pub async fn dead(&self, job: NewJob) -> JobId {
+        let id = self.enqueue(job).await;
+        let session = self.session().await;
+        let claimed = self.take_one(&session).await;
+        assert_eq!(claimed.header.id, id, "another job was in the way");
+        self.settle(&claimed, Outcome::fail("bad", "it can never work")).await;
+        id
+    }
+
+    /// The numbers of a lane; an empty one if the engine does not list it.
+    pub async fn lane(&self, queue: &str, kind: &str) -> LaneStats {
+        let reply = self.engine().stats(StatsRequest::queue(queue)).await.expect("stats");
+        let lane = reply.value.into_iter().find(|lane| &*lane.kind == kind);
+        lane.unwrap_or_else(|| LaneStats::empty(queue.into(), kind.into()))
     }
 
     /// Changes a job, whatever the answer.

@@ -46,10 +46,7 @@ pub struct Settings {
 
 impl Settings {
     /// These.
-    pub const fn new(
-        queues: Vec<(Name, QueueSettings)>,
-        kinds: Vec<(Name, KindSettings)>,
-    ) -> Self {
+    pub const fn new(queues: Vec<(Name, QueueSettings)>, kinds: Vec<(Name, KindSettings)>) -> Self {
         Self { queues, kinds }
     }
 }

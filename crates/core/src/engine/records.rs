@@ -102,7 +102,9 @@ impl RecordOp {
         let page = |limit: u32| within_range("limit", limit.into(), 1..=limits::PAGE_MAX.into());
         match self {
             Self::Get { key } | Self::Delete { key, .. } => check_name("key", key),
-            Self::Put { key, value: bytes, .. } => check_name("key", key).and_then(|()| value(bytes)),
+            Self::Put { key, value: bytes, .. } => {
+                check_name("key", key).and_then(|()| value(bytes))
+            }
             Self::List { prefix, limit, .. } => {
                 if !prefix.is_empty() {
                     check_name("prefix", prefix)?;

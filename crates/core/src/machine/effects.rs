@@ -87,12 +87,8 @@ impl Effects {
     /// What every claim does.
     pub(super) const CLAIM: Self = Self::of(&[Effect::IssueLease]);
     /// What every end of a job does.
-    pub(super) const END: Self = Self::of(&[
-        Effect::FreeUnique,
-        Effect::HandOverKey,
-        Effect::WakeParent,
-        Effect::Emit,
-    ]);
+    pub(super) const END: Self =
+        Self::of(&[Effect::FreeUnique, Effect::HandOverKey, Effect::WakeParent, Effect::Emit]);
 
     pub(super) const fn of(effects: &[Effect]) -> Self {
         let mut set = Self::NONE;

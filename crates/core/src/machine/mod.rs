@@ -83,9 +83,7 @@ pub fn step(from: Option<State>, event: EventKind, facts: Facts) -> Result<Step,
         (from, E::Cancel) if from.is_waiting() => Ok(ended(S::Cancelled, Effects::NONE)),
         (S::Cancelled, E::Cancel) => Ok(stay(from)),
         (S::Blocked | S::Available | S::Paused, E::Expire) => Ok(ended(S::Expired, Effects::NONE)),
-        (S::Scheduled | S::Blocked | S::Available, E::Pause) => {
-            Ok(moved(S::Paused, Effects::NONE))
-        }
+        (S::Scheduled | S::Blocked | S::Available, E::Pause) => Ok(moved(S::Paused, Effects::NONE)),
         (S::Paused, E::Pause) => Ok(stay(from)),
         (S::Paused, E::Resume) => Ok(moved(entry(facts), Effects::NONE)),
         (S::Scheduled | S::Blocked | S::Available, E::Resume) => Ok(stay(from)),
@@ -107,10 +105,9 @@ pub fn step(from: Option<State>, event: EventKind, facts: Facts) -> Result<Step,
         }
 
         // After the end.
-        (S::Dead | S::Cancelled | S::Expired, E::Replay) => Ok(moved(
-            entry(facts),
-            Effects::of(&[Effect::TakeUnique, Effect::ClearBudgets]),
-        )),
+        (S::Dead | S::Cancelled | S::Expired, E::Replay) => {
+            Ok(moved(entry(facts), Effects::of(&[Effect::TakeUnique, Effect::ClearBudgets])))
+        }
         (S::Completed, E::Replay) => Err(Refusal("it is done; enqueue a new job instead")),
         (from, E::Discard | E::Retain) if from.is_terminal() => {
             Ok(Step { next: None, effects: Effects::of(&[Effect::Emit]) })
@@ -157,7 +154,10 @@ fn moved(next: State, also: Effects) -> Step {
     let effects = also.with(Effect::Emit);
     // The key is taken on entering ready and then held until the end, so taking it again is nothing.
     let takes_key = matches!(next, State::Available);
-    Step { next: Some(next), effects: if takes_key { effects.with(Effect::TakeKey) } else { effects } }
+    Step {
+        next: Some(next),
+        effects: if takes_key { effects.with(Effect::TakeKey) } else { effects },
+    }
 }
 
 fn ended(next: State, also: Effects) -> Step {

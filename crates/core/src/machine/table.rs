@@ -49,7 +49,11 @@ pub fn markdown() -> String {
                 let effects: Vec<String> = taken.effects.iter().map(|e| e.to_string()).collect();
                 let (from, to) = (name(from, "—"), name(taken.next, "gone"));
                 // Writing to a String cannot fail.
-                let _ = writeln!(text, "| {from} | {event:?} | {when} | {to} | {} |", effects.join(", "));
+                let _ = writeln!(
+                    text,
+                    "| {from} | {event:?} | {when} | {to} | {} |",
+                    effects.join(", ")
+                );
             }
         }
     }
@@ -88,28 +92,33 @@ fn name(state: Option<State>, none: &'static str) -> &'static str {
 
 /// The distinct outcomes of one event in one state, each with the facts that lead to it.
 fn cases(from: Option<State>, event: EventKind) -> Vec<(String, Step)> {
-    let all = 1 << FACTS.len();
+    let all = 0..1_u32 << FACTS.len();
     let outcome = |bits: u32| step(from, event, facts(bits)).ok();
-    let matters: Vec<u32> = (0..FACTS.len() as u32)
-        .filter(|n| (0..all).any(|bits| outcome(bits) != outcome(bits ^ (1 << n))))
-        .collect();
-    let relevant: u32 = matters.iter().map(|n| 1 << n).sum();
-    let mut cases: Vec<(Vec<String>, Step)> = Vec::new();
-    for bits in (0..all).filter(|bits| bits & !relevant == 0) {
-        let Some(taken) = outcome(bits) else { continue };
-        let when: Vec<String> = matters
+    let mut distinct: Vec<Step> = Vec::new();
+    for taken in all.clone().filter_map(outcome) {
+        if !distinct.contains(&taken) {
+            distinct.push(taken);
+        }
+    }
+    let describe = |taken: Step| {
+        let ways: Vec<u32> = all.clone().filter(|bits| outcome(*bits) == Some(taken)).collect();
+        let shared = |n: &u32| ways.iter().all(|bits| (bits ^ ways[0]) & (1 << n) == 0);
+        let shared: Vec<u32> = (0..FACTS.len() as u32).filter(shared).collect();
+        let fits = |bits: u32| shared.iter().all(|n| (bits ^ ways[0]) & (1 << n) == 0);
+        let mut when: Vec<String> = shared
             .iter()
             .map(|n| {
-                let no = if bits & (1 << n) == 0 { "not " } else { "" };
+                let no = if ways[0] & (1 << n) == 0 { "not " } else { "" };
                 format!("{no}{}", FACTS[*n as usize])
             })
             .collect();
-        match cases.iter_mut().find(|(_, known)| *known == taken) {
-            Some((known, _)) => known.retain(|fact| when.contains(fact)),
-            None => cases.push((when, taken)),
+        // What the ways share does not tell them from those that lead elsewhere.
+        if all.clone().any(|bits| fits(bits) && outcome(bits) != Some(taken)) {
+            when.push("otherwise".to_owned());
         }
-    }
-    cases.into_iter().map(|(when, taken)| (when.join(", "), taken)).collect()
+        (when.join(", "), taken)
+    };
+    distinct.into_iter().map(describe).collect()
 }
 
 #[cfg(test)]

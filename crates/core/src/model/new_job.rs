@@ -1,6 +1,6 @@
 //! A job as its producer describes it.
 
-use super::{Name, Part, Parts, Policy};
+use super::{Header, Name, Part, Parts, Policy};
 use crate::error::{Error, Result, within_limit};
 use crate::id::JobId;
 use crate::limits;
@@ -41,7 +41,10 @@ impl Due {
             return Err(Error::invalid(
                 field,
                 self.at(now),
-                format!("it must lie between 1970 and {} days ahead", limits::DELAY_MAX_MS / crate::time::DAY_MS),
+                format!(
+                    "it must lie between 1970 and {} days ahead",
+                    limits::DELAY_MAX_MS / crate::time::DAY_MS
+                ),
             ));
         }
         Ok(())
@@ -201,6 +204,17 @@ impl NewJob {
     #[must_use]
     pub const fn max_wait_ms(mut self, ms: u64) -> Self {
         self.policy.max_wait_ms = Some(ms);
+        self
+    }
+
+    /// This job as the `index`-th follow-up of `parent`'s attempt that started at `started_at`:
+    /// with a derived id, its parent's name and its parent's trace, where it has none of its own.
+    #[must_use]
+    pub fn follow_up_of(mut self, parent: &Header, index: usize, started_at: Timestamp) -> Self {
+        let attempt = parent.counters.attempt;
+        self.id.get_or_insert_with(|| JobId::follow_up(parent.id, attempt, index, started_at));
+        self.parent.get_or_insert(parent.id);
+        self.trace = self.trace.or_else(|| parent.trace.clone());
         self
     }
 

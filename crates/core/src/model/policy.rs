@@ -44,7 +44,11 @@ impl Policy {
         if self.max_attempts == 0 {
             return Err(Error::invalid("max_attempts", 0, "a job needs at least one attempt"));
         }
-        within_range("max_attempts", self.max_attempts.into(), 1..=limits::MAX_ATTEMPTS_MAX.into())?;
+        within_range(
+            "max_attempts",
+            self.max_attempts.into(),
+            1..=limits::MAX_ATTEMPTS_MAX.into(),
+        )?;
         within_range("max_crashes", self.max_crashes.into(), 0..=limits::MAX_CRASHES_MAX.into())?;
         self.backoff.check()?;
         if let Some(ms) = self.timeout_ms {

@@ -2,16 +2,9 @@
 //! finds out whether it works again. It must not know about gates, alerts or where it is stored.
 
 use crate::error::{Result, within_range};
-use crate::time::{DAY_MS, MINUTE_MS, SECOND_MS, Timestamp};
+use crate::limits::{BREAKER_BUCKETS_MAX, BREAKER_INTERVAL_MS, BREAKER_SAMPLES_MAX};
+use crate::time::{MINUTE_MS, Timestamp};
 use serde::{Deserialize, Serialize};
-use std::ops::RangeInclusive;
-
-/// The window is counted in this many parts, so that it slides and yet stays a small record.
-const BUCKETS_MAX: usize = 10;
-/// The shortest and the longest window or probe interval.
-const INTERVAL_MS: RangeInclusive<u64> = SECOND_MS..=DAY_MS;
-/// The most samples a breaker may be told to wait for.
-const SAMPLES_MAX: u64 = 1_000_000;
 
 /// When a breaker opens, and how often it then tries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,12 +68,12 @@ impl BreakerPolicy {
 
     /// Whether every value is within its limits.
     pub fn check(&self) -> Result<()> {
-        within_range("breaker.window_ms", self.window_ms, INTERVAL_MS)?;
+        within_range("breaker.window_ms", self.window_ms, BREAKER_INTERVAL_MS)?;
         // More than 100 % never fail: 100 would be a breaker that does nothing.
         let percent = self.error_rate_percent.into();
         within_range("breaker.error_rate_percent", percent, 0..=99)?;
-        within_range("breaker.min_samples", self.min_samples, 1..=SAMPLES_MAX)?;
-        within_range("breaker.probe_every_ms", self.probe_every_ms, INTERVAL_MS)
+        within_range("breaker.min_samples", self.min_samples, 1..=BREAKER_SAMPLES_MAX)?;
+        within_range("breaker.probe_every_ms", self.probe_every_ms, BREAKER_INTERVAL_MS)
     }
 
     /// Whether these counts call for opening.
@@ -235,10 +228,7 @@ impl Breaker {
     /// Open since `since`, and for another interval from `now` on.
     fn open(policy: &BreakerPolicy, since: Timestamp, now: Timestamp) -> Self {
         let next_probe_at = now.plus(policy.probe_every_ms);
-        Self::Open {
-            since,
-            next_probe_at,
-        }
+        Self::Open { since, next_probe_at }
     }
 
     /// What may go now. The caller stores the breaker if it is not what it was: a probe that is
@@ -246,10 +236,7 @@ impl Breaker {
     pub fn permit(&mut self, policy: &BreakerPolicy, now: Timestamp) -> Permit {
         let (since, probe_at) = match self {
             Self::Closed { .. } => return Permit::Flow,
-            Self::Open {
-                since,
-                next_probe_at,
-            } => (*since, next_probe_at),
+            Self::Open { since, next_probe_at } => (*since, next_probe_at),
             Self::Probing { since, until } => (*since, until),
         };
         let until = now.plus(policy.probe_every_ms);
@@ -280,7 +267,7 @@ fn add(
         _ => buckets.push(BreakerBucket { at, count }),
     }
     // There can be more than fit only after the window was changed.
-    let surplus = buckets.len().saturating_sub(BUCKETS_MAX);
+    let surplus = buckets.len().saturating_sub(BREAKER_BUCKETS_MAX);
     buckets.drain(..surplus);
     let counts = buckets.iter().map(|bucket| bucket.count);
     counts.fold(BreakerCount::default(), BreakerCount::plus)
@@ -288,7 +275,7 @@ fn add(
 
 /// When the bucket that `now` falls into begins.
 fn bucket_start(window_ms: u64, now: Timestamp) -> Timestamp {
-    let bucket_ms = (window_ms / BUCKETS_MAX as u64).max(1);
+    let bucket_ms = (window_ms / BREAKER_BUCKETS_MAX as u64).max(1);
     let into_ms = i128::from(now.as_millis()).rem_euclid(i128::from(bucket_ms));
     now.minus(u64::try_from(into_ms).unwrap_or(0))
 }
@@ -296,6 +283,7 @@ fn bucket_start(window_ms: u64, now: Timestamp) -> Timestamp {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::time::DAY_MS;
     use proptest::prelude::*;
 
     const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
@@ -414,10 +402,7 @@ mod tests {
         for (back_ms, opened_by) in [(4 * MINUTE_MS, opens(10, 110)), (DAY_MS, opens(0, 100))] {
             let mut breaker = Breaker::default();
             report(&mut breaker, 0, 10, 10);
-            assert_eq!(
-                breaker.record(&POLICY, NOW.minus(back_ms), 0, 100),
-                opened_by
-            );
+            assert_eq!(breaker.record(&POLICY, NOW.minus(back_ms), 0, 100), opened_by);
         }
     }
 
@@ -451,7 +436,7 @@ mod tests {
             (POLICY.window_ms(DAY_MS + 1), "window_ms"),
             (POLICY.error_rate_percent(100), "error_rate_percent"),
             (POLICY.min_samples(0), "min_samples"),
-            (POLICY.min_samples(SAMPLES_MAX + 1), "min_samples"),
+            (POLICY.min_samples(BREAKER_SAMPLES_MAX + 1), "min_samples"),
             (POLICY.probe_every_ms(0), "probe_every_ms"),
         ] {
             let error = bad.check().unwrap_err();
@@ -487,7 +472,7 @@ mod tests {
                 let policy = POLICY.window_ms(window_ms);
                 breaker.record(&policy, now, ok, errors);
                 if let Breaker::Closed { buckets } = &breaker {
-                    prop_assert!(buckets.len() <= BUCKETS_MAX);
+                    prop_assert!(buckets.len() <= BREAKER_BUCKETS_MAX);
                     prop_assert!(buckets.is_sorted_by_key(|bucket| bucket.at));
                 }
                 if let Permit::Hold { until } = breaker.permit(&policy, now) {

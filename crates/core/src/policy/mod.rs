@@ -1,16 +1,16 @@
 //! Policies as pure functions: they are given the time, the randomness and the facts, and answer
 //! with numbers, so that every engine decides alike.
 
-//mod breaker;
+mod breaker;
 mod rank;
 mod retention;
 mod retry;
-//mod schedule;
+mod schedule;
 mod unique;
 
-//pub use breaker::*;
+pub use breaker::*;
 pub use rank::{FairClock, Ready, rank};
 pub use retention::{Retention, expires_at, keep_until};
 pub use retry::{Backoff, crash_delay_ms};
-//pub use schedule::*;
+pub use schedule::*;
 pub use unique::{Holder, OnConflict, Unique, UniqueScope, UniqueVerdict, Until};

@@ -4,29 +4,26 @@
 mod cron;
 mod due;
 
-pub use due::{Due, ON_TIME_MS, Progress};
+pub use due::{ScheduleDue, ScheduleProgress};
 
 use self::cron::CronLine;
 use crate::error::{Error, Result, within_range};
 use crate::id::{JobId, derived};
-use crate::limits::DELAY_MAX_MS;
-use crate::time::{SECOND_MS, Timestamp};
+use crate::limits::{DELAY_MAX_MS, EVERY_MIN_MS};
+use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
-
-/// The shortest interval; anything faster is a loop in a handler, not a schedule.
-const EVERY_MIN_MS: u64 = SECOND_MS;
 
 /// When a recurring job fires, stored as a record.
 ///
 /// ```
-/// use windlass_core::policy::{Missed, Progress, Schedule};
+/// use windlass_core::policy::{Missed, ScheduleProgress, Schedule};
 /// use windlass_core::time::{HOUR_MS, Timestamp};
 ///
 /// let hourly = Schedule::cron("0 * * * *", "Europe/Berlin").missed(Missed::All);
 /// hourly.check()?;
 ///
 /// let created = Timestamp::from_millis(1_800_000_000_000);
-/// let due = hourly.due(Progress::new(created), created.plus(3 * HOUR_MS))?;
+/// let due = hourly.due(ScheduleProgress::new(created), created.plus(3 * HOUR_MS))?;
 /// assert_eq!(due.fires.len(), 3);
 /// # Ok::<(), windlass_core::Error>(())
 /// ```
@@ -85,7 +82,7 @@ fn utc() -> String {
 }
 
 /// What becomes of missed fires: those nobody looked for until they were more than a minute late
-/// ([`ON_TIME_MS`]). Fires seen sooner are on time and always given.
+/// ([`ON_TIME_MS`](crate::limits::ON_TIME_MS)). Fires seen sooner are on time and always given.
 ///
 /// Fires older than [`MISSED_FIRE_MAX_MS`](crate::limits::MISSED_FIRE_MAX_MS) are passed over in
 /// any case.
@@ -105,28 +102,16 @@ pub enum Missed {
 impl Schedule {
     /// Fires at the times of a cron `line` on the wall clock of `zone`, e.g. `Europe/Berlin`.
     pub fn cron(line: impl Into<String>, zone: impl Into<String>) -> Self {
-        Self::new(Timing::Cron {
-            line: line.into(),
-            zone: zone.into(),
-        })
+        Self::new(Timing::Cron { line: line.into(), zone: zone.into() })
     }
 
     /// Fires every `every_ms` milliseconds.
     pub fn every(every_ms: u64) -> Self {
-        Self::new(Timing::Every {
-            every_ms,
-            anchor: None,
-        })
+        Self::new(Timing::Every { every_ms, anchor: None })
     }
 
     fn new(timing: Timing) -> Self {
-        Self {
-            timing,
-            start: None,
-            end: None,
-            limit: None,
-            missed: Missed::default(),
-        }
+        Self { timing, start: None, end: None, limit: None, missed: Missed::default() }
     }
 
     /// Counts an interval from `at`, unless it has an anchor or a start to count from. Whoever
@@ -134,11 +119,7 @@ impl Schedule {
     /// counted from there; a cron line counts from nothing and stays as it is.
     #[must_use]
     pub fn anchored(mut self, at: Timestamp) -> Self {
-        if let Timing::Every {
-            anchor: anchor @ None,
-            ..
-        } = &mut self.timing
-        {
+        if let Timing::Every { anchor: anchor @ None, .. } = &mut self.timing {
             *anchor = self.start.or(Some(at));
         }
         self
@@ -176,11 +157,7 @@ impl Schedule {
     pub fn check(&self) -> Result<()> {
         let fires = self.fires()?;
         if self.limit == Some(0) {
-            return Err(Error::invalid(
-                "schedule.limit",
-                0,
-                "use 1 or more, or leave it out",
-            ));
+            return Err(Error::invalid("schedule.limit", 0, "use 1 or more, or leave it out"));
         }
         let Some((start, end)) = self.start.zip(self.end) else {
             return Ok(());
@@ -197,7 +174,7 @@ impl Schedule {
     }
 
     /// The first fire later than `after`; `None` if there is none up to its end. The limit is not
-    /// considered, as that takes [`Progress`].
+    /// considered, as that takes [`ScheduleProgress`].
     pub fn next_after(&self, after: Timestamp) -> Result<Option<Timestamp>> {
         Ok(self.fires()?.after(after))
     }
@@ -209,27 +186,17 @@ impl Schedule {
             Timing::Every { every_ms, anchor } => {
                 within_range("schedule.every_ms", *every_ms, EVERY_MIN_MS..=DELAY_MAX_MS)?;
                 let anchor = anchor.or(self.start).unwrap_or(Timestamp::EPOCH);
-                Rhythm::Every {
-                    every_ms: *every_ms,
-                    anchor,
-                }
+                Rhythm::Every { every_ms: *every_ms, anchor }
             }
         };
-        Ok(Fires {
-            rhythm,
-            start: self.start,
-            end: self.end,
-        })
+        Ok(Fires { rhythm, start: self.start, end: self.end })
     }
 }
 
 /// The id of the job that the schedule `name` fires at `at`: the same for whoever fires it, so that
 /// ten schedulers fire once.
 pub fn fire_id(name: &str, at: Timestamp) -> JobId {
-    derived(
-        at,
-        &[b"schedule", name.as_bytes(), &at.as_millis().to_be_bytes()],
-    )
+    derived(at, &[b"schedule", name.as_bytes(), &at.as_millis().to_be_bytes()])
 }
 
 /// A schedule that has been read.
@@ -261,14 +228,13 @@ fn multiple_after(anchor: Timestamp, every_ms: u64, after: Timestamp) -> Option<
     // Wide enough for any two instants, so that a strange anchor cannot overflow.
     let (anchor, every) = (i128::from(anchor.as_millis()), i128::from(every_ms));
     let n = (i128::from(after.as_millis()) - anchor).div_euclid(every) + 1;
-    i64::try_from(anchor + n * every)
-        .ok()
-        .map(Timestamp::from_millis)
+    i64::try_from(anchor + n * every).ok().map(Timestamp::from_millis)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::time::SECOND_MS;
     use crate::time::{DAY_MS, HOUR_MS, MINUTE_MS};
 
     const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
@@ -301,9 +267,7 @@ mod tests {
 
     #[test]
     fn start_and_end_are_both_included() {
-        let hourly = Schedule::cron("0 * * * *", "UTC")
-            .start(NOW)
-            .end(NOW.plus(HOUR_MS));
+        let hourly = Schedule::cron("0 * * * *", "UTC").start(NOW).end(NOW.plus(HOUR_MS));
         assert_eq!(hourly.next_after(Timestamp::EPOCH).unwrap(), Some(NOW));
         assert_eq!(hourly.next_after(NOW).unwrap(), Some(NOW.plus(HOUR_MS)));
         assert_eq!(hourly.next_after(NOW.plus(HOUR_MS)).unwrap(), None);
@@ -316,14 +280,8 @@ mod tests {
         let next = |schedule: Schedule| schedule.next_after(odd.plus(1)).unwrap().unwrap();
         assert_eq!(next(every.clone()), NOW.plus(15 * MINUTE_MS));
         assert_eq!(next(every.clone().anchored(odd)), odd.plus(15 * MINUTE_MS));
-        assert_eq!(
-            next(every.clone().start(odd).anchored(NOW)),
-            odd.plus(15 * MINUTE_MS)
-        );
-        assert_eq!(
-            next(every.anchored(odd.plus(DAY_MS)).anchored(NOW)),
-            odd.plus(15 * MINUTE_MS)
-        );
+        assert_eq!(next(every.clone().start(odd).anchored(NOW)), odd.plus(15 * MINUTE_MS));
+        assert_eq!(next(every.anchored(odd.plus(DAY_MS)).anchored(NOW)), odd.plus(15 * MINUTE_MS));
     }
 
     #[test]
@@ -331,14 +289,7 @@ mod tests {
         let (first, last) = (Timestamp::from_millis(i64::MIN), Timestamp::MAX);
         let every = Schedule::every(DAY_MS);
         assert_eq!(every.next_after(last).unwrap(), None);
-        assert_eq!(
-            every
-                .clone()
-                .anchored(last)
-                .next_after(last.minus(1))
-                .unwrap(),
-            Some(last)
-        );
+        assert_eq!(every.clone().anchored(last).next_after(last.minus(1)).unwrap(), Some(last));
         assert!(every.anchored(last).next_after(first).unwrap().is_some());
         let cron = Schedule::cron("* * * * *", "Europe/Berlin");
         assert_eq!(cron.next_after(last).unwrap(), None);
@@ -355,9 +306,7 @@ mod tests {
 
     #[test]
     fn a_record_reads_back_and_may_leave_out_what_has_a_default() {
-        let full = Schedule::cron("0 2 * * *", "Europe/Berlin")
-            .start(NOW)
-            .limit(3);
+        let full = Schedule::cron("0 2 * * *", "Europe/Berlin").start(NOW).limit(3);
         let json = serde_json::to_string(&full).unwrap();
         assert_eq!(serde_json::from_str::<Schedule>(&json).unwrap(), full);
 

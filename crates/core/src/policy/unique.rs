@@ -174,7 +174,10 @@ mod tests {
         let decide = |on: OnConflict, waiting| on.decide(Some(Holder { id, waiting }));
         assert_eq!(decide(OnConflict::Replace, false), UniqueVerdict::Create);
         assert_eq!(decide(OnConflict::Replace, true), UniqueVerdict::Replace { keeps_time: true });
-        assert_eq!(decide(OnConflict::Debounce, true), UniqueVerdict::Replace { keeps_time: false });
+        assert_eq!(
+            decide(OnConflict::Debounce, true),
+            UniqueVerdict::Replace { keeps_time: false }
+        );
         assert_eq!(decide(OnConflict::Existing, true), UniqueVerdict::Existing);
     }
 

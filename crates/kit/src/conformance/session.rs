@@ -1,1 +1,191 @@
-//! Sessions and the leases they hold.
+//! The liveness of workers: sessions, and claims that bring their own.
+
+use crate::rig::{Rig, assert_code, assert_refused};
+use windlass_core::engine::{
+    Change, Claimant, OpenSession, Outcome, SessionId, SessionInfo, SettleItem, UpdateItem, Work,
+};
+use windlass_core::limits::{LEASE_MAX_MS, SESSION_TTL_DEFAULT_MS, SESSION_TTL_MAX_MS};
+use windlass_core::model::{AttemptEnd, State};
+use windlass_core::time::MINUTE_MS;
+
+async fn listed(rig: &Rig, session: &SessionId) -> Option<SessionInfo> {
+    let sessions = rig.engine().sessions().await.expect("sessions").value;
+    sessions.into_iter().find(|info| info.id == *session)
+}
+
+async fn close(rig: &Rig, session: &SessionId) {
+    rig.engine().close_session(session.clone()).await.expect("close_session");
+}
+
+pub(super) async fn an_open_session_is_listed_with_its_label_its_end_and_its_load(rig: Rig) {
+    let before = rig.now().await;
+    let request = OpenSession::new("mailer-7").ttl_ms(MINUTE_MS);
+    let session = rig.engine().open_session(request).await.expect("open_session").value;
+    let after = rig.now().await;
+    rig.enqueue_all([Rig::job(), Rig::job(), Rig::job()]).await;
+    let jobs = rig.take(&session.id, 2).await;
+    let info = listed(&rig, &session.id).await.expect("the session is listed");
+    assert_eq!((info.worker.as_str(), info.running), ("mailer-7", 2));
+    assert_eq!(info.expires_at, session.expires_at);
+    assert!((before..=after).contains(&info.opened_at), "{info:?}");
+    assert!((before.plus(MINUTE_MS)..=after.plus(MINUTE_MS)).contains(&info.expires_at));
+    rig.settle(&jobs[0], Outcome::DONE).await;
+    assert_eq!(listed(&rig, &session.id).await.map(|info| info.running), Some(1));
+}
+
+pub(super) async fn sessions_with_one_label_are_different_sessions(rig: Rig) {
+    let [first, second] = [rig.session().await, rig.session().await];
+    assert_ne!(first, second, "a label is not an identity");
+    rig.enqueue_all([Rig::job(), Rig::job()]).await;
+    let mine = rig.take_one(&first).await;
+    let theirs = rig.take_one(&second).await;
+    close(&rig, &first).await;
+    rig.assert_state(mine.header.id, State::Available).await;
+    rig.assert_state(theirs.header.id, State::Running).await;
+    rig.settle(&theirs, Outcome::DONE).await;
+    rig.assert_sound().await;
+}
+
+pub(super) async fn a_session_is_refused_a_length_or_label_beyond_the_limits(rig: Rig) {
+    for ttl_ms in [0, 999, SESSION_TTL_MAX_MS + 1] {
+        let answer = rig.engine().open_session(OpenSession::new("w").ttl_ms(ttl_ms)).await;
+        assert_refused(answer, "invalid", "ttl_ms");
+    }
+    assert_refused(rig.engine().open_session(OpenSession::new("")).await, "invalid", "worker");
+}
+
+pub(super) async fn closing_a_session_releases_what_it_held_at_once(rig: Rig) {
+    let id = rig.enqueue_one().await;
+    let session = rig.session().await;
+    rig.take_one(&session).await;
+    close(&rig, &session).await;
+    assert_eq!(listed(&rig, &session).await, None);
+    let other = rig.session().await;
+    let again = rig.take_one(&other).await;
+    assert_eq!((again.header.id, again.header.counters.attempt), (id, 2));
+    assert_eq!((again.header.counters.crashes, again.header.counters.failures), (0, 0));
+    assert_eq!(rig.get(id).await.history[0].end, AttemptEnd::Release);
+    rig.assert_sound().await;
+}
+
+pub(super) async fn closing_a_session_ends_what_was_to_be_cancelled(rig: Rig) {
+    let id = rig.enqueue_one().await;
+    let session = rig.session().await;
+    rig.take_one(&session).await;
+    rig.change(id, Change::Cancel).await;
+    close(&rig, &session).await;
+    rig.assert_state(id, State::Cancelled).await;
+    rig.assert_nothing_to_claim().await;
+}
+
+pub(super) async fn closing_a_session_that_is_gone_is_fine(rig: Rig) {
+    let session = rig.session().await;
+    close(&rig, &session).await;
+    close(&rig, &session).await;
+    close(&rig, &SessionId::new("never-opened")).await;
+}
+
+pub(super) async fn a_session_that_is_gone_can_neither_claim_nor_live_on(rig: Rig) {
+    let id = rig.enqueue_one().await;
+    let closed = rig.session().await;
+    close(&rig, &closed).await;
+    let reclaimed = rig.session().await;
+    rig.pass(SESSION_TTL_DEFAULT_MS + 1_000).await;
+    assert_eq!(listed(&rig, &reclaimed).await, None, "an idle session ends too");
+    for gone in [closed, reclaimed, SessionId::new("never-opened")] {
+        assert_code(rig.engine().claim(rig.wants(&gone, 1)).await, "session_lost");
+        assert_code(rig.heartbeat(&gone, &[]).await, "session_lost");
+    }
+    rig.assert_state(id, State::Available).await;
+}
+
+pub(super) async fn a_session_that_ran_out_can_still_report_until_it_is_reclaimed(rig: Rig) {
+    rig.enqueue_all([Rig::job(), Rig::job()]).await;
+    let session = rig.session().await;
+    let jobs = rig.take(&session, 2).await;
+    rig.advance(10 * SESSION_TTL_DEFAULT_MS);
+    let item = UpdateItem::new(jobs[0].header.id, jobs[0].lease.clone()).progress(1, None, "on");
+    rig.update(item).await.expect("an update");
+    rig.settle(&jobs[0], Outcome::DONE).await;
+    rig.settle(&jobs[1], Outcome::retry("late", "but here")).await;
+    rig.maintain(Work::Reclaim).await;
+    rig.assert_state(jobs[0].header.id, State::Completed).await;
+    let second = rig.get(jobs[1].header.id).await;
+    assert_eq!((second.header.counters.failures, second.header.counters.crashes), (1, 0));
+    rig.assert_sound().await;
+}
+
+pub(super) async fn a_session_that_ran_out_is_revived_by_a_heartbeat(rig: Rig) {
+    let id = rig.enqueue_one().await;
+    let session = rig.session().await;
+    let job = rig.take_one(&session).await;
+    rig.advance(10 * SESSION_TTL_DEFAULT_MS);
+    let reply = rig.heartbeat(&session, &[&job]).await.expect("the store was away, not the worker");
+    assert!(reply.lost.is_empty() && reply.expires_at > rig.now().await, "{reply:?}");
+    rig.maintain(Work::Reclaim).await;
+    rig.assert_state(id, State::Running).await;
+    rig.settle(&job, Outcome::DONE).await;
+}
+
+pub(super) async fn a_claim_without_a_session_lasts_as_long_as_its_lease(rig: Rig) {
+    rig.advance(LEASE_MAX_MS);
+    let id = rig.enqueue_one().await;
+    let jobs = rig.claim(Rig::wants_alone(10 * MINUTE_MS, 1)).await;
+    assert_eq!(jobs[0].header.id, id);
+    rig.pass(9 * MINUTE_MS).await;
+    rig.assert_state(id, State::Running).await;
+    rig.pass(2 * MINUTE_MS).await;
+    rig.pass(MINUTE_MS).await;
+    let session = rig.session().await;
+    let again = rig.take_one(&session).await;
+    assert_eq!((again.header.counters.attempt, again.header.counters.crashes), (2, 1));
+    let stale = SettleItem::new(id, jobs[0].lease.clone(), Outcome::DONE);
+    assert_code(rig.try_settle(stale).await, "lease_lost");
+}
+
+pub(super) async fn a_claim_without_a_session_can_be_settled(rig: Rig) {
+    let id = rig.enqueue_one().await;
+    let jobs = rig.claim(Rig::wants_alone(MINUTE_MS, 1)).await;
+    rig.settle(&jobs[0], Outcome::DONE).await;
+    rig.assert_state(id, State::Completed).await;
+    assert_eq!(rig.get(id).await.history[0].worker, "alone", "the label the claim gave");
+    rig.pass(2 * MINUTE_MS).await;
+    rig.assert_state(id, State::Completed).await;
+    rig.assert_sound().await;
+}
+
+pub(super) async fn extending_a_lease_keeps_the_whole_claim_alive(rig: Rig) {
+    rig.enqueue_all([Rig::job(), Rig::job()]).await;
+    let jobs = rig.claim(Rig::wants_alone(10 * MINUTE_MS, 2)).await;
+    for _ in 0..5 {
+        rig.pass(8 * MINUTE_MS).await;
+        let item = UpdateItem::new(jobs[0].header.id, jobs[0].lease.clone());
+        rig.update(item.extend_ms(10 * MINUTE_MS)).await.expect("an extension");
+    }
+    for job in &jobs {
+        rig.settle(job, Outcome::DONE).await;
+    }
+}
+
+pub(super) async fn a_sessions_lease_cannot_be_extended_alone(rig: Rig) {
+    rig.enqueue_one().await;
+    let session = rig.session().await;
+    let job = rig.take_one(&session).await;
+    let item = UpdateItem::new(job.header.id, job.lease.clone()).extend_ms(MINUTE_MS);
+    assert_refused(rig.update(item).await, "invalid", "extend_ms");
+    rig.settle(&job, Outcome::DONE).await;
+}
+
+pub(super) async fn a_lease_beyond_the_limits_is_refused(rig: Rig) {
+    let id = rig.enqueue_one().await;
+    for lease_ms in [0, 999, LEASE_MAX_MS + 1] {
+        let answer = rig.engine().claim(Rig::wants_alone(lease_ms, 1)).await;
+        assert_refused(answer, "invalid", "lease_ms");
+    }
+    let mut nameless = Rig::wants_alone(MINUTE_MS, 1);
+    if let Claimant::Alone { worker, .. } = &mut nameless.by {
+        worker.clear();
+    }
+    assert_refused(rig.engine().claim(nameless).await, "invalid", "worker");
+    rig.assert_state(id, State::Available).await;
+}

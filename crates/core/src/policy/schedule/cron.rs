@@ -2,6 +2,7 @@
 //! starts, ends or progress.
 
 use crate::error::{Error, Result};
+use crate::limits::{CRON_LINE_BYTES_MAX, ZONE_BYTES_MAX};
 use crate::name::check_text;
 use crate::time::Timestamp;
 use chrono::{DateTime, Datelike as _, NaiveDate, NaiveDateTime, TimeZone as _};
@@ -9,10 +10,6 @@ use chrono_tz::{GapInfo, TZ_VARIANTS, Tz};
 use croner::parser::{CronParser, Seconds, Year};
 use croner::{Cron, CronComponent, CronPattern, Weekday};
 
-/// Bytes in a cron line: every second minute of the hour, spelled out, fits twice.
-const LINE_BYTES_MAX: usize = 256;
-/// Bytes in the name of a time zone; the longest there is has 32.
-const ZONE_BYTES_MAX: usize = 64;
 /// Later than any schedule lives (the year 4000), and well inside what chrono and croner can count.
 const CALENDAR_END: Timestamp = Timestamp::from_millis(64_060_588_800_000);
 /// In 28 years within one century every date falls on every weekday, leap days included: a line
@@ -30,10 +27,8 @@ pub(super) struct CronLine {
 impl CronLine {
     pub(super) fn parse(line: &str, zone: &str) -> Result<Self> {
         let zone = parse_zone(zone)?;
-        check_text("schedule.cron", line, LINE_BYTES_MAX)?;
-        let parser = CronParser::builder()
-            .seconds(Seconds::Optional)
-            .year(Year::Disallowed);
+        check_text("schedule.cron", line, CRON_LINE_BYTES_MAX)?;
+        let parser = CronParser::builder().seconds(Seconds::Optional).year(Year::Disallowed);
         let cron = parser.build().parse(line).map_err(|error| {
             let form = "use `minute hour day month weekday`, e.g. `30 2 * * MON-FRI`";
             Error::invalid("schedule.cron", line, format!("{error}; {form}"))
@@ -55,11 +50,7 @@ impl CronLine {
         // Nothing fires before the epoch: zones had odd seconds then, and nobody is waiting.
         let after = after.max(Timestamp::EPOCH.minus(1));
         let after = DateTime::from_timestamp_millis(after.as_millis())?.with_timezone(&self.zone);
-        let at = if self.fixed {
-            self.fixed_after(&after)
-        } else {
-            self.rhythm_after(&after)
-        };
+        let at = if self.fixed { self.fixed_after(&after) } else { self.rhythm_after(&after) };
         at.map(|at| Timestamp::from_millis(at.timestamp_millis()))
     }
 
@@ -103,15 +94,9 @@ fn is_fixed(field: &CronComponent) -> bool {
 /// Whether any instant fits. Croner would look for one until the year 5000, or longer than anyone
 /// waits if a field is empty (`,`).
 fn fires_ever(pattern: &CronPattern) -> bool {
-    let some_time = times_of_day(pattern)
-        .into_iter()
-        .all(|field| !field.values().is_empty());
+    let some_time = times_of_day(pattern).into_iter().all(|field| !field.values().is_empty());
     let first = NaiveDate::from_ymd_opt(2000, 1, 1).unwrap_or_default();
-    some_time
-        && first
-            .iter_days()
-            .take(ALL_KINDS_OF_YEARS_DAYS)
-            .any(|day| fits(pattern, day))
+    some_time && first.iter_days().take(ALL_KINDS_OF_YEARS_DAYS).any(|day| fits(pattern, day))
 }
 
 fn fits(pattern: &CronPattern, date: NaiveDate) -> bool {
@@ -155,13 +140,7 @@ mod tests {
         let next = |at: &Timestamp| cron.after(*at);
         let fires = std::iter::successors(cron.after(instant(after)), next).take(count);
         let local = |at: Timestamp| DateTime::from_timestamp_millis(at.as_millis()).unwrap();
-        fires
-            .map(|at| {
-                local(at)
-                    .with_timezone(&cron.zone)
-                    .to_rfc3339_opts(Secs, false)
-            })
-            .collect()
+        fires.map(|at| local(at).with_timezone(&cron.zone).to_rfc3339_opts(Secs, false)).collect()
     }
 
     const BERLIN: &str = "Europe/Berlin";
@@ -183,11 +162,7 @@ mod tests {
     fn a_list_of_fixed_times_loses_none_in_spring_and_doubles_none_in_autumn() {
         assert_eq!(
             fires("0,30 2,3 * * *", BERLIN, "2027-03-28T01:00:00+01:00", 3),
-            [
-                "2027-03-28T03:00:00+02:00",
-                "2027-03-28T03:30:00+02:00",
-                "2027-03-29T02:00:00+02:00"
-            ]
+            ["2027-03-28T03:00:00+02:00", "2027-03-28T03:30:00+02:00", "2027-03-29T02:00:00+02:00"]
         );
         assert_eq!(
             fires("0,30 2,3 * * *", BERLIN, "2027-10-31T00:00:00+02:00", 4),
@@ -245,29 +220,19 @@ mod tests {
             ("Australia/Lord_Howe", "2027-10-02T13:00:00Z"),
         ];
         for (zone, from) in changes {
-            for line in [
-                "* * * * *",
-                "30 * * * *",
-                "*/20 1-3 * * *",
-                "0-59/15 2 * * *",
-                "0 */2 * * *",
-            ] {
+            for line in
+                ["* * * * *", "30 * * * *", "*/20 1-3 * * *", "0-59/15 2 * * *", "0 */2 * * *"]
+            {
                 let cron = CronLine::parse(line, zone).unwrap();
                 let until = instant(from).plus(6 * HOUR_MS);
                 let fires = std::iter::successors(cron.after(instant(from)), |at| cron.after(*at));
                 let minutes = (1..=360).map(|minute| instant(from).plus(minute * MINUTE_MS));
                 let fits = |at: &Timestamp| {
                     let at = DateTime::from_timestamp_millis(at.as_millis()).unwrap();
-                    cron.cron
-                        .is_time_matching(&at.with_timezone(&cron.zone))
-                        .unwrap()
+                    cron.cron.is_time_matching(&at.with_timezone(&cron.zone)).unwrap()
                 };
                 let fires: Vec<_> = fires.take_while(|at| *at <= until).collect();
-                assert_eq!(
-                    fires,
-                    minutes.filter(fits).collect::<Vec<_>>(),
-                    "{line} {zone} {from}"
-                );
+                assert_eq!(fires, minutes.filter(fits).collect::<Vec<_>>(), "{line} {zone} {from}");
             }
         }
     }
@@ -282,32 +247,15 @@ mod tests {
 
     #[test]
     fn a_daily_time_fires_once_on_every_day_of_the_year() {
-        let zones = [
-            BERLIN,
-            NEW_YORK,
-            "Australia/Lord_Howe",
-            "Africa/Cairo",
-            "America/Santiago",
-        ];
+        let zones = [BERLIN, NEW_YORK, "Australia/Lord_Howe", "Africa/Cairo", "America/Santiago"];
         for zone in zones {
             // Before, within and after the hours that change.
-            for line in [
-                "30 0 * * *",
-                "30 1 * * *",
-                "15 2 * * *",
-                "0 3 * * *",
-                "30 23 * * *",
-            ] {
+            for line in ["30 0 * * *", "30 1 * * *", "15 2 * * *", "0 3 * * *", "30 23 * * *"] {
                 let fires = fires(line, zone, "2027-01-01T12:00:00Z", 365);
                 let mut days = NaiveDate::from_ymd_opt(2027, 1, 1).unwrap().iter_days();
-                let first = days
-                    .find(|day| fires[0].starts_with(&day.to_string()))
-                    .unwrap();
+                let first = days.find(|day| fires[0].starts_with(&day.to_string())).unwrap();
                 for (fire, day) in fires.iter().zip(first.iter_days()) {
-                    assert!(
-                        fire.starts_with(&day.to_string()),
-                        "{line} {zone} {day}: {fire}"
-                    );
+                    assert!(fire.starts_with(&day.to_string()), "{line} {zone} {day}: {fire}");
                 }
             }
         }
@@ -333,35 +281,21 @@ mod tests {
             fires("0 0 29 2 +MON", "UTC", "2072-03-01T00:00:00Z", 1),
             ["2112-02-29T00:00:00+00:00"]
         );
-        for line in [
-            "0 0 30 2 *",
-            "0 0 31 4,6,9,11 *",
-            "0 0 1 * +MON#2",
-            "0 , * * *",
-            ", * * * * *",
-        ] {
+        for line in
+            ["0 0 30 2 *", "0 0 31 4,6,9,11 *", "0 0 1 * +MON#2", "0 , * * *", ", * * * * *"]
+        {
             let error = CronLine::parse(line, "UTC").err().unwrap();
-            assert!(
-                error.to_string().contains("it would never fire"),
-                "{line}: {error}"
-            );
+            assert!(error.to_string().contains("it would never fire"), "{line}: {error}");
         }
     }
 
     #[test]
     fn a_bad_line_or_zone_is_refused_with_the_way_out() {
-        for line in [
-            "",
-            "* * * *",
-            "* * * * * * 2027",
-            "60 * * * *",
-            "@reboot",
-            "x * * * *",
-        ] {
+        for line in ["", "* * * *", "* * * * * * 2027", "60 * * * *", "@reboot", "x * * * *"] {
             let error = CronLine::parse(line, "UTC").err().unwrap();
             assert_eq!(error.field(), Some("schedule.cron"), "{line}: {error}");
         }
-        let too_long = format!("0 {} * * *", "1,".repeat(LINE_BYTES_MAX));
+        let too_long = format!("0 {} * * *", "1,".repeat(CRON_LINE_BYTES_MAX));
         assert!(CronLine::parse(&too_long, "UTC").is_err());
         for (zone, hint) in [
             ("berlin", BERLIN),

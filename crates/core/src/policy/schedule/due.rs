@@ -3,18 +3,14 @@
 
 use super::{Fires, Missed, Schedule};
 use crate::error::Result;
-use crate::limits::{FIRES_MAX, MISSED_FIRE_MAX_MS};
-use crate::time::{MINUTE_MS, Timestamp};
+use crate::limits::{FIRES_MAX, MISSED_FIRE_MAX_MS, ON_TIME_MS};
+use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
-
-/// A fire seen this late is still on time; later it is missed, and [`Missed`] decides. Wide enough
-/// for a poll, a restart or a change of leader.
-pub const ON_TIME_MS: u64 = MINUTE_MS;
 
 /// How far a schedule got, stored beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Progress {
+pub struct ScheduleProgress {
     /// When it was first seen; it owes nothing up to then, except at its `start`.
     pub since: Timestamp,
     /// The last fire given out. Everything up to it is decided, so a clock that goes back repeats
@@ -29,24 +25,20 @@ pub struct Progress {
 /// What a look at a schedule found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Due {
+pub struct ScheduleDue {
     /// The fires to enqueue now, oldest first, at most [`FIRES_MAX`].
     pub fires: Vec<Timestamp>,
     /// How far it got with them; to be stored once they are enqueued.
-    pub progress: Progress,
+    pub progress: ScheduleProgress,
     /// When to look again; not later than now if [`FIRES_MAX`] left some over, `None` if it is
     /// over for good.
     pub next: Option<Timestamp>,
 }
 
-impl Progress {
+impl ScheduleProgress {
     /// The progress of a schedule first seen at `since`.
     pub const fn new(since: Timestamp) -> Self {
-        Self {
-            since,
-            last: None,
-            fired: 0,
-        }
+        Self { since, last: None, fired: 0 }
     }
 
     /// Everything up to this instant is decided.
@@ -58,18 +50,14 @@ impl Progress {
 
     fn with(self, fires: &[Timestamp]) -> Self {
         let fired = self.fired.saturating_add(fires.len() as u64);
-        Self {
-            last: fires.last().copied().or(self.last),
-            fired,
-            ..self
-        }
+        Self { last: fires.last().copied().or(self.last), fired, ..self }
     }
 }
 
 impl Schedule {
     /// What to fire at `now`, given how far it got. Pure: enqueue the fires, then store the
     /// progress; if that happens twice, [`fire_id`](super::fire_id) makes it once.
-    pub fn due(&self, progress: Progress, now: Timestamp) -> Result<Due> {
+    pub fn due(&self, progress: ScheduleProgress, now: Timestamp) -> Result<ScheduleDue> {
         let all = self.fires()?;
         let decided = progress.decided(self.start);
         let room = self.room(progress);
@@ -80,23 +68,13 @@ impl Schedule {
             Some(last) if fires.len() == room => *last,
             _ => decided.max(now),
         };
-        let next = if self.room(progress) == 0 {
-            None
-        } else {
-            all.after(looked)
-        };
-        Ok(Due {
-            fires,
-            progress,
-            next,
-        })
+        let next = if self.room(progress) == 0 { None } else { all.after(looked) };
+        Ok(ScheduleDue { fires, progress, next })
     }
 
     /// How many fires may be given out now.
-    fn room(&self, progress: Progress) -> usize {
-        let left = self
-            .limit
-            .map_or(u64::MAX, |limit| limit.saturating_sub(progress.fired));
+    fn room(&self, progress: ScheduleProgress) -> usize {
+        let left = self.limit.map_or(u64::MAX, |limit| limit.saturating_sub(progress.fired));
         usize::try_from(left).unwrap_or(usize::MAX).min(FIRES_MAX)
     }
 
@@ -118,11 +96,7 @@ impl Schedule {
             Missed::All => all.between(kept, now, room),
             Missed::Once => {
                 let fires = all.between(on_time, now, room);
-                if fires.is_empty() {
-                    all.latest(kept, now).into_iter().collect()
-                } else {
-                    fires
-                }
+                if fires.is_empty() { all.latest(kept, now).into_iter().collect() } else { fires }
             }
         }
     }
@@ -133,10 +107,7 @@ impl Fires {
     fn between(&self, after: Timestamp, until: Timestamp, count_max: usize) -> Vec<Timestamp> {
         let first = self.after(after);
         let fires = std::iter::successors(first, |at| self.after(*at));
-        fires
-            .take_while(|at| *at <= until)
-            .take(count_max)
-            .collect()
+        fires.take_while(|at| *at <= until).take(count_max).collect()
     }
 
     /// The latest fire later than `after` and not later than `until`, by bisection: there may be
@@ -159,6 +130,7 @@ impl Fires {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::time::MINUTE_MS;
     use crate::time::{DAY_MS, HOUR_MS, SECOND_MS};
     use proptest::prelude::*;
 
@@ -175,48 +147,31 @@ mod tests {
 
     #[test]
     fn a_fresh_schedule_owes_nothing_until_its_first_fire() {
-        let due = hourly(Missed::All)
-            .due(Progress::new(NOW), NOW.plus(5))
-            .unwrap();
+        let due = hourly(Missed::All).due(ScheduleProgress::new(NOW), NOW.plus(5)).unwrap();
         assert_eq!((due.fires.len(), due.next), (0, Some(hours(1))));
-        assert_eq!(due.progress, Progress::new(NOW));
+        assert_eq!(due.progress, ScheduleProgress::new(NOW));
 
-        let on_time = hourly(Missed::Skip)
-            .due(due.progress, hours(1).plus(9))
-            .unwrap();
-        assert_eq!(
-            (&on_time.fires[..], on_time.next),
-            (&[hours(1)][..], Some(hours(2)))
-        );
-        assert_eq!(
-            (on_time.progress.last, on_time.progress.fired),
-            (Some(hours(1)), 1)
-        );
+        let on_time = hourly(Missed::Skip).due(due.progress, hours(1).plus(9)).unwrap();
+        assert_eq!((&on_time.fires[..], on_time.next), (&[hours(1)][..], Some(hours(2))));
+        assert_eq!((on_time.progress.last, on_time.progress.fired), (Some(hours(1)), 1));
     }
 
     #[test]
     fn a_start_at_the_moment_of_creation_fires() {
-        let due = hourly(Missed::Skip)
-            .start(NOW)
-            .due(Progress::new(NOW), NOW)
-            .unwrap();
+        let due = hourly(Missed::Skip).start(NOW).due(ScheduleProgress::new(NOW), NOW).unwrap();
         assert_eq!(due.fires, [NOW]);
-        let later = hourly(Missed::Skip)
-            .start(hours(5))
-            .due(Progress::new(NOW), NOW)
-            .unwrap();
+        let later =
+            hourly(Missed::Skip).start(hours(5)).due(ScheduleProgress::new(NOW), NOW).unwrap();
         assert_eq!((later.fires.len(), later.next), (0, Some(hours(5))));
         // A start before creation is no debt.
-        let past = hourly(Missed::All)
-            .start(NOW)
-            .due(Progress::new(hours(2)), hours(3))
-            .unwrap();
+        let past =
+            hourly(Missed::All).start(NOW).due(ScheduleProgress::new(hours(2)), hours(3)).unwrap();
         assert_eq!(past.fires, [hours(3)]);
     }
 
     #[test]
     fn missed_fires_are_skipped_made_up_once_or_all_given() {
-        let (progress, half_past) = (Progress::new(NOW), hours(4).plus(HOUR_MS / 2));
+        let (progress, half_past) = (ScheduleProgress::new(NOW), hours(4).plus(HOUR_MS / 2));
         let due = |missed| hourly(missed).due(progress, half_past).unwrap();
         assert_eq!(due(Missed::Skip).fires, []);
         assert_eq!(due(Missed::Once).fires, [hours(4)]);
@@ -224,21 +179,15 @@ mod tests {
         for missed in [Missed::Skip, Missed::Once, Missed::All] {
             let first = due(missed);
             assert_eq!(first.next, Some(hours(5)));
-            let again = hourly(missed)
-                .due(first.progress, half_past.plus(1))
-                .unwrap();
+            let again = hourly(missed).due(first.progress, half_past.plus(1)).unwrap();
             assert_eq!(again.fires, [], "{missed:?}");
         }
     }
 
     #[test]
     fn a_fire_up_to_a_minute_late_is_on_time_and_makes_up_for_the_missed() {
-        let progress = Progress::new(NOW);
-        let due = |missed, late_ms| {
-            hourly(missed)
-                .due(progress, hours(4).plus(late_ms))
-                .unwrap()
-        };
+        let progress = ScheduleProgress::new(NOW);
+        let due = |missed, late_ms| hourly(missed).due(progress, hours(4).plus(late_ms)).unwrap();
         assert_eq!(due(Missed::Skip, ON_TIME_MS).fires, [hours(4)]);
         assert_eq!(due(Missed::Once, ON_TIME_MS).fires, [hours(4)]);
         assert_eq!(due(Missed::Skip, ON_TIME_MS + 1).fires, []);
@@ -247,14 +196,11 @@ mod tests {
 
     #[test]
     fn fires_older_than_the_window_are_never_caught_up() {
-        let progress = Progress::new(NOW);
+        let progress = ScheduleProgress::new(NOW);
         let all = hourly(Missed::All).due(progress, hours(48)).unwrap();
         assert_eq!(all.fires, (36..=48).map(hours).collect::<Vec<_>>());
         let daily = Schedule::every(DAY_MS).anchored(NOW).missed(Missed::Once);
-        assert_eq!(
-            daily.due(progress, hours(24 + 12)).unwrap().fires,
-            [hours(24)]
-        );
+        assert_eq!(daily.due(progress, hours(24 + 12)).unwrap().fires, [hours(24)]);
         let late = daily.due(progress, hours(24 + 12).plus(1)).unwrap();
         assert_eq!((late.fires.len(), late.next), (0, Some(hours(48))));
     }
@@ -262,58 +208,45 @@ mod tests {
     #[test]
     fn a_look_gives_a_bounded_number_and_the_next_goes_on() {
         let busy = Schedule::every(SECOND_MS).missed(Missed::All);
-        let first = busy.due(Progress::new(NOW), hours(1)).unwrap();
+        let first = busy.due(ScheduleProgress::new(NOW), hours(1)).unwrap();
         assert_eq!(first.fires.len(), FIRES_MAX);
         let left_off = NOW.plus((FIRES_MAX as u64 + 1) * SECOND_MS);
         assert_eq!(first.next, Some(left_off));
         let second = busy.due(first.progress, hours(1)).unwrap();
         assert_eq!(second.fires[0], left_off);
 
-        let once = busy
-            .missed(Missed::Once)
-            .end(hours(1).minus(DAY_MS / 2 + 500));
-        let due = once
-            .due(Progress::new(NOW.minus(DAY_MS)), hours(1))
-            .unwrap();
+        let once = busy.missed(Missed::Once).end(hours(1).minus(DAY_MS / 2 + 500));
+        let due = once.due(ScheduleProgress::new(NOW.minus(DAY_MS)), hours(1)).unwrap();
         assert_eq!((due.fires.len(), due.next), (0, None));
     }
 
     #[test]
     fn the_limit_ends_it_for_good() {
         let thrice = hourly(Missed::All).limit(3);
-        let first = thrice.due(Progress::new(NOW), hours(2)).unwrap();
+        let first = thrice.due(ScheduleProgress::new(NOW), hours(2)).unwrap();
         assert_eq!((first.fires.len(), first.next), (2, Some(hours(3))));
         let last = thrice.due(first.progress, hours(9)).unwrap();
         assert_eq!((&last.fires[..], last.next), (&[hours(3)][..], None));
         let over = thrice.due(last.progress, hours(10)).unwrap();
-        assert_eq!(
-            (over.fires.len(), over.next, over.progress.fired),
-            (0, None, 3)
-        );
+        assert_eq!((over.fires.len(), over.next, over.progress.fired), (0, None, 3));
     }
 
     #[test]
     fn after_the_end_the_last_fire_is_still_made_up() {
         let ended = hourly(Missed::Once).end(hours(2).plus(1));
-        let due = ended.due(Progress::new(NOW), hours(7)).unwrap();
+        let due = ended.due(ScheduleProgress::new(NOW), hours(7)).unwrap();
         assert_eq!((&due.fires[..], due.next), (&[hours(2)][..], None));
     }
 
     #[test]
     fn looking_late_does_not_shift_an_interval() {
-        let every = Schedule::every(7 * SECOND_MS)
-            .anchored(NOW)
-            .missed(Missed::Skip);
-        let mut progress = Progress::new(NOW);
+        let every = Schedule::every(7 * SECOND_MS).anchored(NOW).missed(Missed::Skip);
+        let mut progress = ScheduleProgress::new(NOW);
         let mut now = NOW;
         for look in 0..1_000 {
             now = now.plus(7 * SECOND_MS + look % 13);
             let due = every.due(progress, now).unwrap();
-            assert!(
-                due.fires
-                    .iter()
-                    .all(|at| at.since(NOW) % (7 * SECOND_MS) == 0)
-            );
+            assert!(due.fires.iter().all(|at| at.since(NOW) % (7 * SECOND_MS) == 0));
             progress = due.progress;
         }
         assert_eq!(progress.fired, now.since(NOW) / (7 * SECOND_MS));
@@ -322,7 +255,7 @@ mod tests {
     #[test]
     fn a_clock_that_goes_back_repeats_nothing() {
         for missed in [Missed::Skip, Missed::Once, Missed::All] {
-            let due = hourly(missed).due(Progress::new(NOW), hours(3)).unwrap();
+            let due = hourly(missed).due(ScheduleProgress::new(NOW), hours(3)).unwrap();
             let back = hourly(missed).due(due.progress, hours(1)).unwrap();
             assert_eq!((back.fires.len(), back.progress), (0, due.progress));
             assert_eq!(back.next, Some(hours(4)));
@@ -330,12 +263,7 @@ mod tests {
     }
 
     fn schedules() -> impl Strategy<Value = Schedule> {
-        let lines = vec![
-            "*/7 * * * *",
-            "30 2 * * *",
-            "0 2,14 * * *",
-            "15 */10 1-3 * * *",
-        ];
+        let lines = vec!["*/7 * * * *", "30 2 * * *", "0 2,14 * * *", "15 */10 1-3 * * *"];
         let zones = vec!["UTC", "Europe/Berlin", "America/New_York"];
         let cron = (prop::sample::select(lines), prop::sample::select(zones))
             .prop_map(|(line, zone)| Schedule::cron(line, zone));
@@ -358,7 +286,7 @@ mod tests {
 
     /// Looks at each moment, and on as long as some are left over, as a scheduler does.
     fn run(schedule: &Schedule, looks: &[Timestamp]) -> Vec<Timestamp> {
-        let mut progress = Progress::new(looks[0]);
+        let mut progress = ScheduleProgress::new(looks[0]);
         let mut fired = Vec::new();
         for now in looks {
             loop {

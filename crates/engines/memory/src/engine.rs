@@ -1,0 +1,210 @@
+//! The engine: the traits of core over the store, under one lock.
+
+use crate::store::Store;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::watch;
+use windlass_core::engine::*;
+use windlass_core::model::Job;
+use windlass_core::random::{Random, SystemRandom};
+use windlass_core::time::{Clock, SystemClock};
+use windlass_core::{Result, Timestamp};
+
+/// An engine that keeps everything in memory. Cheap to clone; clones share one store.
+#[derive(Clone)]
+pub struct MemoryEngine {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    capabilities: Capabilities,
+    clock: Arc<dyn Clock>,
+    epoch: Epoch,
+    /// One lock for everything: what happens under it is one atomic step, and it is never held
+    /// across an await.
+    store: Mutex<Store>,
+    /// How many jobs became ready so far; waiters watch it.
+    readied: watch::Sender<u64>,
+}
+
+impl Default for MemoryEngine {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for MemoryEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "MemoryEngine({})", self.inner.epoch)
+    }
+}
+
+impl MemoryEngine {
+    /// An empty engine on the wall clock.
+    pub fn new() -> Self {
+        Self::with(Arc::new(SystemClock), Arc::new(SystemRandom))
+    }
+
+    /// An empty engine on a clock and randomness of your choice: with a
+    /// [`ManualClock`](windlass_core::time::ManualClock) tests travel in time, with
+    /// [`Seeded`](windlass_core::random::Seeded) randomness they repeat.
+    pub fn with(clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Self {
+        let capabilities = Capabilities::new("memory", Atomicity::Store, Durability::Volatile)
+            .with(Capability::GlobalUnique)
+            .with(Capability::FairOrder);
+        let epoch = Epoch::random(&*random);
+        let store = Mutex::new(Store::new(capabilities.clone(), random));
+        let readied = watch::Sender::new(0);
+        Self { inner: Arc::new(Inner { capabilities, clock, epoch, store, readied }) }
+    }
+
+    fn store(&self) -> MutexGuard<'_, Store> {
+        // A panic under the lock is a bug of ours that a check will find; refusing to go on would
+        // only hide it.
+        self.inner.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does something under the lock, tells waiters what became ready, and stamps the answer.
+    fn perform<'a, T: Send + 'a>(
+        &'a self,
+        act: impl FnOnce(&mut Store, Timestamp) -> Result<T> + Send + 'a,
+    ) -> Answer<'a, T> {
+        Box::pin(async move {
+            let mut store = self.store();
+            let now = self.inner.clock.now();
+            let value = act(&mut store, now)?;
+            self.inner
+                .readied
+                .send_if_modified(|seen| std::mem::replace(seen, store.readied) != store.readied);
+            Ok(self.stamp(value, now))
+        })
+    }
+
+    fn stamp<T>(&self, value: T, now: Timestamp) -> Stamped<T> {
+        Stamped { now, epoch: self.inner.epoch.clone(), value }
+    }
+
+    /// Waits until something may be claimable; see [`Hot::wait`].
+    async fn wait_ready(&self, request: Wait) -> Result<Stamped<bool>> {
+        request.check()?;
+        let mut readied = self.inner.readied.subscribe();
+        let ready = async {
+            while !self.store().is_ready(&request) {
+                // The sender lives in `self`: it cannot close while we wait.
+                let _ = readied.changed().await;
+            }
+        };
+        let found = match request.wait_ms {
+            0 => self.store().is_ready(&request),
+            ms => tokio::time::timeout(Duration::from_millis(ms), ready).await.is_ok(),
+        };
+        Ok(self.stamp(found, self.inner.clock.now()))
+    }
+}
+
+impl Hot for MemoryEngine {
+    fn capabilities(&self) -> &Capabilities {
+        &self.inner.capabilities
+    }
+
+    fn enqueue(&self, request: Enqueue) -> Answer<'_, Vec<Item<Enqueued>>> {
+        self.perform(move |store, now| request.check().map(|()| store.enqueue(request, now)))
+    }
+
+    fn open_session(&self, request: OpenSession) -> Answer<'_, Session> {
+        self.perform(move |store, now| request.check().map(|()| store.open_session(request, now)))
+    }
+
+    fn heartbeat(&self, request: Heartbeat) -> Answer<'_, HeartbeatReply> {
+        self.perform(move |store, now| request.check().and_then(|()| store.heartbeat(request, now)))
+    }
+
+    fn close_session(&self, session: SessionId) -> Answer<'_, ()> {
+        self.perform(move |store, now| store.close_session(&session, now))
+    }
+
+    fn claim(&self, request: Claim) -> Answer<'_, Claimed> {
+        self.perform(move |store, now| {
+            request.check()?;
+            store.claim(&request, now).map(Claimed::new)
+        })
+    }
+
+    fn wait(&self, request: Wait) -> Answer<'_, bool> {
+        Box::pin(self.wait_ready(request))
+    }
+
+    fn settle(&self, request: Settle) -> Answer<'_, SettleReply> {
+        self.perform(move |store, now| {
+            request.check()?;
+            let items = request.items.into_iter().map(|item| store.settle(item, now)).collect();
+            let claimed = request.claim.map(|claim| store.claim(&claim, now).map(Claimed::new));
+            Ok(SettleReply::new(items, claimed))
+        })
+    }
+
+    fn update(&self, request: Update) -> Answer<'_, Vec<Item<Updated>>> {
+        self.perform(move |store, now| {
+            request.check()?;
+            Ok(request.items.into_iter().map(|item| store.update(item, now)).collect())
+        })
+    }
+}
+
+impl Admin for MemoryEngine {
+    fn get(&self, request: Get) -> Answer<'_, Vec<Option<Job>>> {
+        self.perform(move |store, _| request.check().map(|()| store.get(&request)))
+    }
+
+    fn list(&self, request: List) -> Answer<'_, Page<Job>> {
+        self.perform(move |store, _| request.check().and_then(|()| store.list(&request)))
+    }
+
+    fn stats(&self, request: StatsRequest) -> Answer<'_, Vec<LaneStats>> {
+        self.perform(move |store, _| Ok(store.stats(&request)))
+    }
+
+    fn sessions(&self) -> Answer<'_, Vec<SessionInfo>> {
+        self.perform(move |store, _| Ok(store.session_infos()))
+    }
+
+    fn change(&self, batch: Vec<ChangeItem>) -> Answer<'_, Vec<Item<Changed>>> {
+        self.perform(move |store, now| {
+            check_items(&batch)?;
+            Ok(batch.into_iter().map(|item| store.change(item, now)).collect())
+        })
+    }
+
+    fn configure(&self, batch: Vec<Configure>) -> Answer<'_, Vec<Item<()>>> {
+        self.perform(move |store, _| {
+            check_items(&batch)?;
+            Ok(batch.into_iter().map(|change| store.configure(change)).collect())
+        })
+    }
+
+    fn settings(&self) -> Answer<'_, Settings> {
+        self.perform(move |store, _| Ok(store.settings()))
+    }
+
+    fn records(&self, batch: Vec<RecordOp>) -> Answer<'_, Vec<Item<RecordReply>>> {
+        self.perform(move |store, now| {
+            check_items(&batch)?;
+            Ok(batch.into_iter().map(|op| store.records.perform(op, now)).collect())
+        })
+    }
+
+    fn health(&self) -> Answer<'_, ()> {
+        self.perform(move |_, _| Ok(()))
+    }
+}
+
+impl Maintain for MemoryEngine {
+    fn maintain(&self, request: MaintainRequest) -> Answer<'_, MaintainReply> {
+        self.perform(move |store, now| request.check().and_then(|()| store.maintain(request, now)))
+    }
+
+    fn check(&self, repair: bool) -> Answer<'_, CheckReport> {
+        self.perform(move |store, _| Ok(store.check(repair)))
+    }
+}

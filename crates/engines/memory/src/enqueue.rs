@@ -1,0 +1,198 @@
+//! Storing new jobs: each for itself, all or nothing, or as follow-ups of a settled one.
+
+use crate::entry::{Entry, UniqueSlot};
+use crate::store::{Happening, Store};
+use std::collections::{BTreeMap, BTreeSet};
+use windlass_core::engine::{Capability, Disposition, Enqueue, Enqueued, Item, Mode};
+use windlass_core::machine::EventKind;
+use windlass_core::model::{Finish, Header, Job, Name, NewJob, State};
+use windlass_core::policy::{OnConflict, UniqueScope, UniqueVerdict};
+use windlass_core::{Error, JobId, Result, Timestamp};
+
+/// What a batch will have done by the time the next of its jobs is looked at.
+#[derive(Default)]
+pub(crate) struct Ahead {
+    ids: BTreeSet<JobId>,
+    slots: BTreeSet<UniqueSlot>,
+    created: BTreeMap<Name, u64>,
+    /// The job whose unique key becomes free in the same step.
+    freed: Option<JobId>,
+    /// Follow-ups are not held up by a full queue.
+    pub(crate) any_depth: bool,
+}
+
+impl Ahead {
+    /// Before the follow-ups of `settled`; `ends` says whether it ends in this step.
+    pub(crate) fn of_follow_ups(settled: JobId, ends: bool) -> Self {
+        Self { freed: ends.then_some(settled), any_depth: true, ..Self::default() }
+    }
+}
+
+impl Store {
+    pub(crate) fn enqueue(&mut self, request: Enqueue, now: Timestamp) -> Vec<Item<Enqueued>> {
+        if request.mode == Mode::AllOrNothing
+            && let Err((culprit, error)) = self.foresee_all(&request.jobs, Ahead::default(), now)
+        {
+            let aborted = |index| match index == culprit {
+                true => Err(error.clone()),
+                false => Err(Error::Aborted { culprit }),
+            };
+            return (0..request.jobs.len()).map(aborted).collect();
+        }
+        request.jobs.into_iter().map(|job| self.enqueue_one(job, now)).collect()
+    }
+
+    fn enqueue_one(&mut self, job: NewJob, now: Timestamp) -> Item<Enqueued> {
+        self.foresee(&job, &mut Ahead::default(), now)?;
+        self.admit(job, now)
+    }
+
+    /// Whether all of these would be taken, one after the other; if not, the first that would not.
+    pub(crate) fn foresee_all(
+        &self,
+        jobs: &[NewJob],
+        mut ahead: Ahead,
+        now: Timestamp,
+    ) -> Result<(), (usize, Error)> {
+        jobs.iter().enumerate().try_for_each(|(index, job)| {
+            self.foresee(job, &mut ahead, now).map_err(|error| (index, error))
+        })
+    }
+
+    /// Whether a job would be taken after those before it in its batch.
+    fn foresee(&self, job: &NewJob, ahead: &mut Ahead, now: Timestamp) -> Result<()> {
+        job.check(now, self.capabilities.payload_bytes_max)?;
+        let global = job.unique.as_ref().is_some_and(|u| u.scope == UniqueScope::Global);
+        if global && !self.capabilities.has(Capability::GlobalUnique) {
+            return Err(Error::Unsupported {
+                engine: self.capabilities.engine,
+                capability: Capability::GlobalUnique,
+                hint: "make it unique in its queue",
+            });
+        }
+        if job.id.is_some_and(|id| self.jobs.contains_key(&id) || !ahead.ids.insert(id)) {
+            return Ok(());
+        }
+        let adds = match slot(job) {
+            None => true,
+            Some(slot) => self.foresee_unique(job, slot, ahead, now)?,
+        };
+        if adds && !ahead.any_depth {
+            self.foresee_depth(&job.queue, ahead)?;
+        }
+        Ok(())
+    }
+
+    /// Whether a unique job would add to its queue's depth; an error if it would be rejected.
+    fn foresee_unique(
+        &self,
+        job: &NewJob,
+        slot: UniqueSlot,
+        ahead: &mut Ahead,
+        now: Timestamp,
+    ) -> Result<bool> {
+        if ahead.slots.contains(&slot) {
+            // A job of the same batch will hold the key, waiting.
+            return match job.unique.as_ref().map(|unique| unique.on_conflict) {
+                Some(OnConflict::Reject) => Err(Error::invalid(
+                    "unique.key",
+                    job.unique.as_ref().map_or("", |unique| &unique.key),
+                    "another job of this batch has the same key",
+                )),
+                _ => Ok(false),
+            };
+        }
+        let (verdict, _) = self.unique_verdict(job, &slot, ahead.freed, now)?;
+        ahead.slots.insert(slot);
+        Ok(verdict == UniqueVerdict::Create)
+    }
+
+    fn foresee_depth(&self, queue: &Name, ahead: &mut Ahead) -> Result<()> {
+        let Some(limit) = self.queues.get(queue).and_then(|settings| settings.max_depth) else {
+            return Ok(());
+        };
+        let created = ahead.created.entry(queue.clone()).or_default();
+        let depth = self.index.depth(queue) + *created;
+        if depth >= limit {
+            return Err(Error::QueueFull { queue: queue.to_string(), depth, limit });
+        }
+        *created += 1;
+        Ok(())
+    }
+
+    /// Stores a job that was foreseen to be acceptable.
+    pub(crate) fn admit(&mut self, job: NewJob, now: Timestamp) -> Item<Enqueued> {
+        if let Some(id) = job.id.filter(|id| self.jobs.contains_key(id)) {
+            return Ok(self.there_already(id, Disposition::Existing));
+        }
+        let Some(slot) = slot(&job) else { return Ok(self.create(job, now)) };
+        match self.unique_verdict(&job, &slot, None, now)? {
+            (UniqueVerdict::Existing, Some(holder)) => {
+                Ok(self.there_already(holder, Disposition::Existing))
+            }
+            (UniqueVerdict::Throttled, Some(holder)) => {
+                Ok(self.there_already(holder, Disposition::Throttled))
+            }
+            (UniqueVerdict::Replace { keeps_time }, Some(holder)) => {
+                self.replace(job, holder, keeps_time, now)
+            }
+            _ => Ok(self.create(job, now)),
+        }
+    }
+
+    fn there_already(&self, id: JobId, disposition: Disposition) -> Enqueued {
+        Enqueued { id, disposition, state: self.state(id) }
+    }
+
+    fn create(&mut self, job: NewJob, now: Timestamp) -> Enqueued {
+        let run_at = job.due.at(now);
+        self.create_at(job, run_at, now)
+    }
+
+    /// Puts a job in the place of one that waits.
+    fn replace(
+        &mut self,
+        mut job: NewJob,
+        holder: JobId,
+        keeps_time: bool,
+        now: Timestamp,
+    ) -> Item<Enqueued> {
+        let id = *job.id.get_or_insert_with(|| JobId::new(now, &*self.random));
+        let held_run_at = self.entry(holder)?.job.header.run_at;
+        let own_run_at = job.due.at(now);
+        let run_at = if keeps_time { own_run_at.min(held_run_at) } else { own_run_at };
+        let what = Happening { finish: Some(Finish::ReplacedBy(id)), ..Happening::default() };
+        self.apply(holder, EventKind::Cancel, what, now)?;
+        let created = self.create_at(job, run_at, now);
+        Ok(Enqueued { disposition: Disposition::Replaced(holder), ..created })
+    }
+
+    fn create_at(&mut self, job: NewJob, run_at: Timestamp, now: Timestamp) -> Enqueued {
+        let id = job.id.unwrap_or_else(|| JobId::new(now, &*self.random));
+        let header = Header {
+            id,
+            queue: job.queue,
+            kind: job.kind,
+            priority: job.priority,
+            run_at,
+            created_at: now,
+            tenant: job.tenant,
+            key: job.key,
+            unique: job.unique,
+            parent: job.parent,
+            tags: job.tags,
+            trace: job.trace,
+            policy: job.policy,
+            counters: Default::default(),
+        };
+        let entry = Box::new(Entry::new(Job::new(header, State::Scheduled, job.parts)));
+        self.take_unique(&entry, now);
+        let state = self.insert(entry, now);
+        Enqueued { id, disposition: Disposition::Created, state: Some(state) }
+    }
+}
+
+fn slot(job: &NewJob) -> Option<UniqueSlot> {
+    let unique = job.unique.as_ref()?;
+    Some(UniqueSlot::new(unique.scope, &job.queue, &job.kind, &unique.key))
+}

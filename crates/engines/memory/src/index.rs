@@ -1,0 +1,200 @@
+//! Everything that is derived from the jobs: lanes, schedules, ages, lines for keys, held leases.
+//!
+//! A change of a job is: take it out of the index, change it, put it back. Nothing else writes here.
+
+use crate::ages::Ages;
+use crate::entry::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+use windlass_core::engine::SessionId;
+use windlass_core::model::{Name, State};
+use windlass_core::{JobId, Timestamp};
+
+/// A queue and a kind.
+pub(crate) type LaneKey = (Name, Name);
+
+/// Who holds an ordering key and who stands in line for it.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Line {
+    pub(crate) holder: Option<JobId>,
+    pub(crate) waiting: BTreeSet<(u64, JobId)>,
+}
+
+/// The jobs of one queue and kind.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Lane {
+    /// Ready jobs by (rank, seq): the order in which they are claimed.
+    pub(crate) ready: BTreeMap<(i64, u64), JobId>,
+    /// How many there are, by state.
+    counts: BTreeMap<State, u64>,
+}
+
+impl Lane {
+    pub(crate) fn count(&self, state: State) -> u64 {
+        self.counts.get(&state).copied().unwrap_or(0)
+    }
+}
+
+/// The derived half of the store.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Index {
+    pub(crate) lanes: BTreeMap<LaneKey, Lane>,
+    /// Jobs that wait for their time, by (run_at, seq).
+    pub(crate) scheduled: BTreeSet<(Timestamp, u64, JobId)>,
+    /// Jobs that are due and wait: what `max_wait` looks at.
+    pub(crate) waiting: Ages,
+    /// Jobs that ended: what retention looks at.
+    pub(crate) finished: Ages,
+    /// Ordering keys, by queue and key.
+    pub(crate) lines: BTreeMap<(Name, String), Line>,
+    /// Leased jobs by session.
+    pub(crate) held: BTreeMap<SessionId, BTreeSet<JobId>>,
+}
+
+impl Index {
+    /// The index that belongs to these jobs.
+    pub(crate) fn of<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Self {
+        let mut index = Self::default();
+        for entry in entries {
+            index.insert(entry);
+        }
+        index
+    }
+
+    pub(crate) fn insert(&mut self, entry: &Entry) {
+        let (id, header, state) = (entry.id(), &entry.job.header, entry.job.state);
+        let lane = self.lanes.entry((header.queue.clone(), header.kind.clone())).or_default();
+        *lane.counts.entry(state).or_default() += 1;
+        match state {
+            State::Scheduled => {
+                self.scheduled.insert((header.run_at, entry.seq, id));
+            }
+            State::Available => {
+                lane.ready.insert((entry.rank, entry.seq), id);
+            }
+            _ => {}
+        }
+        if let Some((group, since, own_ms)) = waiting_age(entry) {
+            self.waiting.insert(group, since, own_ms, id);
+        }
+        if let Some((group, since, own_ms)) = finished_age(entry) {
+            self.finished.insert(group, since, own_ms, id);
+        }
+        if let Some(key) = &header.key {
+            let line = self.lines.entry((header.queue.clone(), key.clone())).or_default();
+            if entry.holds_key {
+                line.holder = Some(id);
+            } else if entry.in_line() {
+                line.waiting.insert((entry.seq, id));
+            }
+            self.drop_empty_line(entry);
+        }
+        if let Some(leased) = &entry.leased {
+            self.held.entry(leased.session.clone()).or_default().insert(id);
+        }
+    }
+
+    pub(crate) fn remove(&mut self, entry: &Entry) {
+        let (id, header, state) = (entry.id(), &entry.job.header, entry.job.state);
+        let lane_key = (header.queue.clone(), header.kind.clone());
+        if let Some(lane) = self.lanes.get_mut(&lane_key) {
+            if let Some(count) = lane.counts.get_mut(&state) {
+                *count -= 1;
+                if *count == 0 {
+                    lane.counts.remove(&state);
+                }
+            }
+            if state == State::Available {
+                lane.ready.remove(&(entry.rank, entry.seq));
+            }
+            if lane.counts.is_empty() {
+                self.lanes.remove(&lane_key);
+            }
+        }
+        if state == State::Scheduled {
+            self.scheduled.remove(&(header.run_at, entry.seq, id));
+        }
+        if let Some((group, since, own_ms)) = waiting_age(entry) {
+            self.waiting.remove(group, since, own_ms, id);
+        }
+        if let Some((group, since, own_ms)) = finished_age(entry) {
+            self.finished.remove(group, since, own_ms, id);
+        }
+        if let Some(key) = &header.key {
+            if let Some(line) = self.lines.get_mut(&(header.queue.clone(), key.clone())) {
+                line.waiting.remove(&(entry.seq, id));
+                line.holder = line.holder.filter(|holder| *holder != id);
+            }
+            self.drop_empty_line(entry);
+        }
+        if let Some(leased) = &entry.leased
+            && let Some(held) = self.held.get_mut(&leased.session)
+        {
+            held.remove(&id);
+            if held.is_empty() {
+                self.held.remove(&leased.session);
+            }
+        }
+    }
+
+    /// Whether a job with this key would have to stand in line.
+    pub(crate) fn key_taken(&self, entry: &Entry) -> bool {
+        let header = &entry.job.header;
+        let Some(key) = &header.key else { return false };
+        let Some(line) = self.lines.get(&(header.queue.clone(), key.clone())) else { return false };
+        let others_wait = line.waiting.first().is_some_and(|(_, first)| *first != entry.id());
+        !entry.holds_key && (line.holder.is_some() || others_wait)
+    }
+
+    /// The first in line for the key `entry` has just given up.
+    pub(crate) fn next_in_line(&self, entry: &Entry) -> Option<JobId> {
+        let header = &entry.job.header;
+        let line = self.lines.get(&(header.queue.clone(), header.key.clone()?))?;
+        line.waiting.first().map(|(_, id)| *id)
+    }
+
+    /// Jobs of a queue that wait for their start.
+    pub(crate) fn depth(&self, queue: &Name) -> u64 {
+        let lanes = self.lanes_of(queue);
+        lanes
+            .map(|(_, lane)| {
+                State::ALL.iter().filter(|s| s.is_waiting()).map(|s| lane.count(*s)).sum::<u64>()
+            })
+            .sum()
+    }
+
+    /// The lanes of a queue.
+    pub(crate) fn lanes_of(&self, queue: &Name) -> impl Iterator<Item = (&LaneKey, &Lane)> {
+        let first: LaneKey = (queue.clone(), "".into());
+        let queue = queue.clone();
+        self.lanes.range(first..).take_while(move |((of, _), _)| *of == queue)
+    }
+
+    fn drop_empty_line(&mut self, entry: &Entry) {
+        let header = &entry.job.header;
+        let Some(key) = &header.key else { return };
+        let key = (header.queue.clone(), key.clone());
+        if self.lines.get(&key).is_some_and(|line| *line == Line::default()) {
+            self.lines.remove(&key);
+        }
+    }
+}
+
+type Age = ((Name, State), Timestamp, Option<u64>);
+
+/// Since when, and in which group, a job counts as waiting for its start.
+fn waiting_age(entry: &Entry) -> Option<Age> {
+    let header = &entry.job.header;
+    let counts = matches!(entry.job.state, State::Blocked | State::Available | State::Paused);
+    // All waiting states of a queue share one setting, hence one group.
+    let group = (header.queue.clone(), State::Available);
+    counts.then(|| (group, header.run_at, header.policy.max_wait_ms))
+}
+
+/// Since when, and in which group, a job counts as finished.
+fn finished_age(entry: &Entry) -> Option<Age> {
+    let header = &entry.job.header;
+    let state = entry.job.state;
+    let since = entry.job.finished_at.filter(|_| state.is_terminal())?;
+    let own_ms = header.policy.retention.map(|retention| retention.of(state));
+    Some(((header.queue.clone(), state), since, own_ms))
+}

@@ -1,0 +1,130 @@
+//! Maintenance: bounded steps, each job by its own event.
+
+use crate::store::{Happening, Store};
+use windlass_core::engine::{MaintainReply, MaintainRequest, SessionId, Work};
+use windlass_core::machine::EventKind;
+use windlass_core::policy::crash_delay_ms;
+use windlass_core::{JobId, Result, Timestamp};
+
+/// What a step would touch next, and when it is due.
+type Next<T> = Option<(Timestamp, T)>;
+
+impl Store {
+    pub(crate) fn maintain(
+        &mut self,
+        request: MaintainRequest,
+        now: Timestamp,
+    ) -> Result<MaintainReply> {
+        match request.work {
+            Work::Promote => self.each_due(request, now, Self::next_scheduled, EventKind::Due),
+            Work::Expire => self.each_due(request, now, Self::next_to_expire, EventKind::Expire),
+            Work::Retain => {
+                self.forget_windows(request.budget, now);
+                self.each_due(request, now, Self::next_to_remove, EventKind::Retain)
+            }
+            Work::Reclaim => self.reclaim(request, now),
+            _ => {
+                self.turns.retain(|_, turns| {
+                    let served = turns.clock.served;
+                    turns.latest.retain(|_, turn| *turn >= served);
+                    !turns.latest.is_empty()
+                });
+                Ok(MaintainReply::default())
+            }
+        }
+    }
+
+    /// Lets `event` happen to one due job after the other.
+    fn each_due(
+        &mut self,
+        request: MaintainRequest,
+        now: Timestamp,
+        next: fn(&Self) -> Next<JobId>,
+        event: EventKind,
+    ) -> Result<MaintainReply> {
+        let mut reply = MaintainReply::default();
+        while let Some((at, id)) = next(self) {
+            reply.next_at = Some(at);
+            reply.more = at <= now && reply.done == request.budget;
+            if at > now || reply.more {
+                return Ok(reply);
+            }
+            self.count_applied(id, event, Happening::default(), now, &mut reply)?;
+        }
+        reply.next_at = None;
+        Ok(reply)
+    }
+
+    fn next_scheduled(&self) -> Next<JobId> {
+        self.index.scheduled.first().map(|(at, _, id)| (*at, *id))
+    }
+
+    fn next_to_expire(&self) -> Next<JobId> {
+        self.index.waiting.next(|queue, _| self.queue_settings(queue).max_wait_ms)
+    }
+
+    fn next_to_remove(&self) -> Next<JobId> {
+        self.index
+            .finished
+            .next(|queue, state| Some(self.queue_settings(queue).retention.of(state)))
+    }
+
+    /// Takes back what sessions held that ran out.
+    fn reclaim(&mut self, request: MaintainRequest, now: Timestamp) -> Result<MaintainReply> {
+        let mut reply = MaintainReply::default();
+        loop {
+            let next = self.next_to_reclaim();
+            reply.next_at = next.as_ref().map(|(at, _)| *at);
+            let Some((_, session)) = next.filter(|(at, _)| *at <= now) else { return Ok(reply) };
+            if reply.done == request.budget {
+                reply.more = true;
+                return Ok(reply);
+            }
+            match self.held_by(&session).first() {
+                Some(id) => self.lose(*id, now, &mut reply)?,
+                None => reply.done += 1,
+            }
+            if !self.index.held.contains_key(&session) {
+                self.sessions.remove(&session);
+            }
+        }
+    }
+
+    /// The session that runs out first.
+    fn next_to_reclaim(&self) -> Next<SessionId> {
+        let sessions = self.sessions.iter();
+        sessions.map(|(id, session)| (session.expires_at, id.clone())).min()
+    }
+
+    fn lose(&mut self, id: JobId, now: Timestamp, reply: &mut MaintainReply) -> Result<()> {
+        let crashes = self.entry(id)?.job.header.counters.crashes.saturating_add(1);
+        let run_at = Some(now.plus(crash_delay_ms(crashes, &*self.random)));
+        let what = Happening { run_at, ..Happening::default() };
+        self.count_applied(id, EventKind::Lose, what, now, reply)
+    }
+
+    fn count_applied(
+        &mut self,
+        id: JobId,
+        event: EventKind,
+        what: Happening,
+        now: Timestamp,
+        reply: &mut MaintainReply,
+    ) -> Result<()> {
+        let entry = self.entry(id)?;
+        let (queue, from) = (entry.job.header.queue.clone(), entry.job.state);
+        let to = self.apply(id, event, what, now)?;
+        reply.count(&queue, from, to);
+        reply.done += 1;
+        Ok(())
+    }
+
+    /// Drops unique keys past their window.
+    fn forget_windows(&mut self, budget: u32, now: Timestamp) {
+        let over = self.uniques.iter().filter(|(_, hold)| hold.until.is_some_and(|at| at <= now));
+        let over: Vec<_> = over.take(budget as usize).map(|(slot, _)| slot.clone()).collect();
+        for slot in over {
+            self.uniques.remove(&slot);
+        }
+    }
+}

@@ -1,0 +1,436 @@
+//! The judge of single jobs: what each saw of the world must fit into one life.
+//!
+//! Only calls that do not overlap have an order; whatever overlaps may have happened either way, and
+//! what was never answered may have happened at any time after it was asked for, or not at all. So
+//! every rule asks: is there *no* order of the calls in which this is right?
+
+use super::facts::{Deed, Fact, Facts, Fate, Outcome, Span, gather};
+use super::keys::{Turn, check_keys};
+use super::record::{Effect, History, Snapshot, Wish};
+use super::verdict::{Kind, Verdict};
+use std::collections::HashMap;
+use windlass_core::JobId;
+use windlass_core::engine::Lease;
+use windlass_core::model::{AttemptEnd, State};
+
+/// A story tells at most so many calls of one job.
+const STORY_LINES_MAX: usize = 60;
+
+/// What the run allowed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Options {
+    /// Ended jobs may have been removed by their retention before the snapshot.
+    pub retention: bool,
+    /// Jobs may have expired: some had a `max_wait`.
+    pub expiry: bool,
+    /// The store itself crashed, and may have forgotten its last claims: attempts can repeat.
+    pub claims_forgotten: bool,
+}
+
+impl Options {
+    /// Retention may have removed ended jobs.
+    #[must_use]
+    pub const fn retention(mut self) -> Self {
+        self.retention = true;
+        self
+    }
+
+    /// Jobs may have expired.
+    #[must_use]
+    pub const fn expiry(mut self) -> Self {
+        self.expiry = true;
+        self
+    }
+
+    /// The store may have forgotten claims.
+    #[must_use]
+    pub const fn claims_forgotten(mut self) -> Self {
+        self.claims_forgotten = true;
+        self
+    }
+}
+
+/// Judges what the clients saw, given where the jobs stand at the end.
+pub fn check(history: &History, end: &Snapshot, options: &Options) -> Verdict {
+    let mut verdict = Verdict::default();
+    let facts = gather(history, &mut verdict);
+    let mut ids: Vec<JobId> = facts.jobs.keys().chain(end.jobs.keys()).copied().collect();
+    ids.sort_unstable();
+    ids.dedup();
+    let mut turns: HashMap<&str, Vec<Turn>> = HashMap::new();
+    for id in ids {
+        let of_job = facts.jobs.get(&id).map(Vec::as_slice).unwrap_or_default();
+        let last = end.jobs.get(&id).copied();
+        let life = Life::read(id, of_job, last);
+        let mut judge = Judge { life: &life, facts: &facts, options, verdict: &mut verdict };
+        judge.count();
+        if judge.exists_for_a_reason() {
+            judge.is_there();
+            judge.ended_once_and_rightly();
+            judge.leases_were_exclusive();
+            if let Some((key, turn)) = life.turn(&facts) {
+                turns.entry(key).or_default().push(turn);
+            }
+        }
+    }
+    check_keys(turns, &facts, &mut verdict);
+    verdict.violations.sort_by_key(|violation| violation.kind);
+    verdict
+}
+
+/// Everything known of some jobs, for a person.
+pub(super) fn story(facts: &Facts<'_>, jobs: &[JobId]) -> Vec<String> {
+    let known = jobs.iter().filter_map(|id| facts.jobs.get(id));
+    let mut all: Vec<&Fact<'_>> = known.flat_map(|of_job| of_job.iter().take(STORY_LINES_MAX)).collect();
+    all.sort_by_key(|fact| (fact.span.from, fact.span.to));
+    all.iter().map(ToString::to_string).collect()
+}
+
+/// One lease of a job: when it was certainly the current one.
+#[derive(Debug)]
+struct Term<'a> {
+    lease: &'a Lease,
+    /// `None` if nobody was given it.
+    attempt: Option<u32>,
+    /// It was current at some instant not after this.
+    first: u64,
+    /// It was current at some instant not before this.
+    last: u64,
+    /// The reports that were applied under it.
+    applied: Vec<Span>,
+    /// The claims it was given to.
+    claims: Vec<&'a str>,
+}
+
+/// What is known of one job.
+struct Life<'a> {
+    id: JobId,
+    facts: &'a [Fact<'a>],
+    last: Option<State>,
+    /// It was not stored before this; `None` if nobody can have stored it.
+    wanted_from: Option<u64>,
+    /// It was stored by this time at the latest.
+    acknowledged: Option<u64>,
+    /// In the order of their time.
+    terms: Vec<Term<'a>>,
+    /// Ends somebody was told of.
+    ends: Vec<(Span, State)>,
+    replays: Vec<Span>,
+}
+
+impl<'a> Life<'a> {
+    fn read(id: JobId, facts: &'a [Fact<'a>], last: Option<State>) -> Self {
+        let (mut wanted_from, mut acknowledged) = (None::<u64>, None::<u64>);
+        let mut life = Self {
+            id,
+            facts,
+            last,
+            wanted_from: None,
+            acknowledged: None,
+            terms: Vec::new(),
+            ends: Vec::new(),
+            replays: Vec::new(),
+        };
+        for fact in facts {
+            let Fact { span, deed, .. } = *fact;
+            let mut told = None;
+            match deed {
+                Deed::Enqueue(_, Fate::NotStored) => {}
+                Deed::Enqueue(_, fate) => {
+                    wanted_from = Some(wanted_from.map_or(span.from, |from| from.min(span.from)));
+                    if let Fate::Stored(state) = fate {
+                        acknowledged = Some(acknowledged.map_or(span.to, |to| to.min(span.to)));
+                        told = state;
+                    }
+                }
+                Deed::StandIn(state) => {
+                    if state.is_some() {
+                        acknowledged = Some(acknowledged.map_or(span.to, |to| to.min(span.to)));
+                    }
+                    told = state;
+                }
+                Deed::Report(_, Outcome::Applied(state) | Outcome::Already(_, state)) => {
+                    told = Some(state);
+                }
+                Deed::Change(wish, effect) => {
+                    if wish == Wish::Replay && effect != Effect::Refused {
+                        life.replays.push(span);
+                    }
+                    if let Effect::Done(state) = effect {
+                        told = state;
+                    }
+                }
+                _ => {}
+            }
+            if let Some(state) = told.filter(|state| state.is_terminal()) {
+                life.ends.push((span, state));
+            }
+            life.sight(fact);
+        }
+        (life.wanted_from, life.acknowledged) = (wanted_from, acknowledged);
+        life
+    }
+
+    /// Notes that a lease was seen to be the current one.
+    fn sight(&mut self, fact: &Fact<'a>) {
+        let (lease, start, applied) = match fact.deed {
+            Deed::Start(start, claim) => (&start.lease, Some((start.attempt, claim)), false),
+            Deed::Report(report, Outcome::Applied(_)) => (&report.lease, None, true),
+            Deed::Update(lease, Some(true)) => (lease, None, false),
+            _ => return,
+        };
+        let at = self.terms.iter().position(|term| term.lease == lease).unwrap_or_else(|| {
+            let (first, last) = (u64::MAX, 0);
+            let (applied, claims) = (Vec::new(), Vec::new());
+            self.terms.push(Term { lease, attempt: None, first, last, applied, claims });
+            self.terms.len() - 1
+        });
+        let term = &mut self.terms[at];
+        term.first = term.first.min(fact.span.to);
+        term.last = term.last.max(fact.span.from);
+        if let Some((attempt, claim)) = start {
+            term.attempt = Some(attempt);
+            if !term.claims.contains(&claim) {
+                term.claims.push(claim);
+            }
+        }
+        if applied {
+            term.applied.push(fact.span);
+        }
+    }
+
+    /// Whether a replay may lie between two things; without `later`, after the first.
+    fn replayed_between(&self, earlier: Span, later: Option<Span>) -> bool {
+        let later = later.unwrap_or(Span { from: u64::MAX, to: u64::MAX });
+        self.replays.iter().any(|replay| !replay.before(earlier) && !later.before(*replay))
+    }
+
+    fn any(&self, deed: impl Fn(&Deed<'a>) -> bool) -> bool {
+        self.facts.iter().any(|fact| deed(&fact.deed))
+    }
+
+    /// When the first call was made that may have ended it this way.
+    fn asked_for(&self, state: State) -> Option<u64> {
+        let asked = self.facts.iter().filter(|fact| match (state, &fact.deed) {
+            (_, Deed::Report(_, Outcome::Refused)) => false,
+            (State::Completed, Deed::Report(report, _)) => report.end == AttemptEnd::Complete,
+            (State::Cancelled, Deed::Report(report, _)) => report.end == AttemptEnd::Cancel,
+            (State::Cancelled, Deed::Change(Wish::Cancel, effect)) => *effect != Effect::Refused,
+            (State::Cancelled, Deed::Replaced(_)) => true,
+            _ => false,
+        });
+        asked.map(|fact| fact.span.from).min()
+    }
+
+    /// Its turn among the jobs of its key, unless it had several lives.
+    fn turn(&self, facts: &Facts<'_>) -> Option<(&'a str, Turn)> {
+        let wanted = self.facts.iter().find_map(|fact| match fact.deed {
+            Deed::Enqueue(wanted, fate) if fate != Fate::NotStored => Some(wanted),
+            _ => None,
+        })?;
+        let key = wanted.key.as_deref()?;
+        if !self.replays.is_empty() {
+            return None;
+        }
+        let held = self.terms.iter().map(|term| term.last).max().unwrap_or_default();
+        let ended = match self.last {
+            Some(State::Cancelled) if facts.unclear_replacement => 0,
+            Some(state) => self.asked_for(state).unwrap_or_default(),
+            None => 0,
+        };
+        let moved = self.any(|deed| matches!(deed, Deed::Change(Wish::Move, _)));
+        let in_line = wanted.in_line && !moved;
+        let turn = Turn {
+            id: self.id,
+            wanted_from: self.wanted_from.filter(|_| in_line),
+            stored_by: self.acknowledged.filter(|_| in_line),
+            started_by: self.terms.iter().map(|term| term.first).min(),
+            held_until: held.max(ended),
+        };
+        Some((key, turn))
+    }
+}
+
+/// Judges one job.
+struct Judge<'j, 'a> {
+    life: &'j Life<'a>,
+    facts: &'j Facts<'a>,
+    options: &'j Options,
+    verdict: &'j mut Verdict,
+}
+
+impl Judge<'_, '_> {
+    fn blame(&mut self, kind: Kind, what: impl FnOnce() -> String) {
+        let (id, facts) = (self.life.id, self.facts);
+        self.verdict.blame(kind, &[id], what, || story(facts, &[id]));
+    }
+
+    fn count(&mut self) {
+        let counts = &mut self.verdict.counts;
+        counts.acknowledged += u64::from(self.life.acknowledged.is_some());
+        match self.life.last {
+            Some(State::Completed) => counts.completed += 1,
+            Some(State::Dead) => counts.dead += 1,
+            Some(State::Cancelled) => counts.cancelled += 1,
+            Some(State::Expired) => counts.expired += 1,
+            _ => {}
+        }
+        let starts = self.life.terms.iter().filter(|term| term.attempt.is_some()).count() as u64;
+        counts.starts += starts;
+        counts.duplicates += u64::from(starts > 1);
+    }
+
+    /// Somebody enqueued it, and before it was first handed out.
+    fn exists_for_a_reason(&mut self) -> bool {
+        let (id, wanted_from) = (self.life.id, self.life.wanted_from);
+        let first = self.life.terms.iter().map(|term| term.first).min();
+        let seen = self.life.last.is_some() || first.is_some() || self.life.acknowledged.is_some();
+        let Some(wanted_from) = wanted_from else {
+            if seen {
+                self.blame(Kind::Phantom, || format!("nobody enqueued job {id}, but it is there"));
+            }
+            return false;
+        };
+        if first.is_some_and(|first| first < wanted_from) {
+            self.blame(Kind::Phantom, || format!("job {id} was started before it was enqueued"));
+            return false;
+        }
+        true
+    }
+
+    /// It is there if it was acknowledged, and it has ended.
+    fn is_there(&mut self) {
+        let life = self.life;
+        let id = life.id;
+        match life.last {
+            Some(state) if !state.is_terminal() => {
+                self.blame(Kind::Stuck, || format!("job {id} is {state} at the end"));
+            }
+            Some(_) => {}
+            None if life.acknowledged.is_none() && life.ends.is_empty() => {}
+            None => {
+                let discarded = life.any(|deed| {
+                    matches!(deed, Deed::Change(Wish::Discard, effect) if *effect != Effect::Refused)
+                });
+                if discarded || (self.options.retention && self.may_have_ended()) {
+                    self.verdict.counts.removed += 1;
+                } else {
+                    self.blame(Kind::Lost, || format!("job {id} was acknowledged and is gone"));
+                }
+            }
+        }
+    }
+
+    /// Whether anything can have ended it.
+    fn may_have_ended(&self) -> bool {
+        self.options.expiry
+            || self.facts.unclear_claim
+            || self.facts.unclear_replacement
+            || !self.life.terms.is_empty()
+            || self.life.asked_for(State::Cancelled).is_some()
+    }
+
+    /// No more than one end per life, the one it was told to, and for good.
+    fn ended_once_and_rightly(&mut self) {
+        let life = self.life;
+        let id = life.id;
+        let unearned = match life.last {
+            Some(State::Completed) => life.asked_for(State::Completed).is_none(),
+            Some(State::Cancelled) => {
+                life.asked_for(State::Cancelled).is_none() && !self.facts.unclear_replacement
+            }
+            Some(State::Expired) => !self.options.expiry,
+            _ => false,
+        };
+        if let Some(state) = life.last.filter(|_| unearned) {
+            self.blame(Kind::Unearned, || format!("job {id} is {state}, which nobody asked for"));
+        }
+        let undone = life.ends.iter().find(|(told, state)| {
+            life.last.is_some_and(|last| last != *state) && !life.replayed_between(*told, None)
+        });
+        if let (Some((_, state)), Some(last)) = (undone, life.last) {
+            self.blame(Kind::Undone, || {
+                format!("job {id} was said to be {state} and is {last} at the end")
+            });
+        }
+        let mut applied = life.facts.iter().filter(|fact| {
+            matches!(fact.deed, Deed::Report(_, Outcome::Applied(state)) if state.is_terminal())
+        });
+        if let Some(mut earlier) = applied.next() {
+            for later in applied {
+                if !life.replayed_between(earlier.span, Some(later.span)) {
+                    self.blame(Kind::SettledTwice, || format!("job {id} was ended twice"));
+                    break;
+                }
+                earlier = later;
+            }
+        }
+        let revived = life.facts.iter().any(|fact| {
+            matches!(fact.deed, Deed::Start(..))
+                && life.ends.iter().any(|(told, _)| {
+                    told.before(fact.span) && !life.replayed_between(*told, Some(fact.span))
+                })
+        });
+        if revived {
+            self.blame(Kind::Revived, || format!("job {id} was started after it had ended"));
+        }
+    }
+
+    /// Each lease has one contiguous time, given to one claim, over with its report; and the times of
+    /// two leases do not overlap.
+    fn leases_were_exclusive(&mut self) {
+        let life = self.life;
+        let id = life.id;
+        for term in &life.terms {
+            let lease = term.lease;
+            if term.attempt.is_none() {
+                self.blame(Kind::StaleLease, || {
+                    format!("job {id}: {lease:?} was honoured, but nobody was ever given it")
+                });
+            }
+            if term.claims.len() > 1 {
+                self.blame(Kind::DoubleStart, || {
+                    format!("job {id}: {lease:?} was given to two claims")
+                });
+            }
+            if term.applied.len() > 1 {
+                self.blame(Kind::SettledTwice, || {
+                    format!("job {id}: two reports under {lease:?} were applied")
+                });
+            } else if term.applied.iter().any(|applied| applied.to < term.last) {
+                self.blame(Kind::StaleLease, || {
+                    format!("job {id}: {lease:?} was honoured after it had been settled")
+                });
+            }
+        }
+        let mut order: Vec<&Term<'_>> = life.terms.iter().collect();
+        // Where one of two leases must have come first, its sum is smaller: it was first seen and
+        // last seen before the other could be. Attempts say more, if none was forgotten.
+        let place = |term: &Term<'_>| u128::from(term.first) + u128::from(term.last);
+        let counted = !self.options.claims_forgotten;
+        order.sort_by_key(|term| (term.attempt.filter(|_| counted), place(term)));
+        if let Some(pair) = order.windows(2).find(|pair| {
+            counted && pair[0].attempt.is_some() && pair[0].attempt == pair[1].attempt
+        }) {
+            let (attempt, one, two) = (pair[0].attempt, pair[0].lease, pair[1].lease);
+            self.blame(Kind::DoubleStart, || {
+                let attempt = attempt.unwrap_or_default();
+                format!("job {id}: attempt {attempt} was given away as {one:?} and as {two:?}")
+            });
+        }
+        let mut latest: Option<&Term<'_>> = None;
+        for term in order {
+            if let Some(stale) = latest.filter(|latest| latest.last > term.first) {
+                let (old, new) = (stale.lease, term.lease);
+                self.blame(Kind::StaleLease, || {
+                    format!("job {id}: {old:?} was honoured after {new:?} had been handed out")
+                });
+                break;
+            }
+            if latest.is_none_or(|latest| latest.last < term.last) {
+                latest = Some(term);
+            }
+        }
+    }
+}

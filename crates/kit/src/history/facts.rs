@@ -1,0 +1,298 @@
+//! The history turned around: from calls by client to what was done and seen, job by job.
+
+use super::record::{
+    Admission, Call, Effect, History, Hold, Note, Receipt, Reply, Report, Start, Wanted, Wish,
+};
+use super::verdict::{Kind, Verdict};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::fmt;
+use windlass_core::JobId;
+use windlass_core::engine::Lease;
+use windlass_core::model::{AttemptEnd, State};
+
+/// When a call may have taken effect: at some instant from its invocation to its answer, or at any
+/// time later if it was never answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Span {
+    pub(super) from: u64,
+    /// `u64::MAX` if no answer came.
+    pub(super) to: u64,
+}
+
+impl Span {
+    /// Whether this was over before the other began. Nothing else gives an order.
+    pub(super) const fn before(self, other: Self) -> bool {
+        self.to < other.from
+    }
+}
+
+/// What became of a job that somebody wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    Stored(Option<State>),
+    NotStored,
+    Unclear,
+}
+
+/// What became of a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Applied(State),
+    Already(AttemptEnd, State),
+    Refused,
+    Unclear,
+}
+
+/// Something that was done to a job, or seen of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Deed<'a> {
+    Enqueue(&'a Wanted, Fate),
+    /// Somebody else's enqueue was answered with this job.
+    StandIn(Option<State>),
+    /// Somebody else's enqueue took its place.
+    Replaced(JobId),
+    Start(&'a Start, &'a str),
+    Report(&'a Report, Outcome),
+    /// An update, and whether the lease was honoured.
+    Update(&'a Lease, Option<bool>),
+    Change(Wish, Effect),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fact<'a> {
+    pub(super) span: Span,
+    client: u32,
+    op: u64,
+    pub(super) deed: Deed<'a>,
+}
+
+impl fmt::Display for Fact<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "[{}..", self.span.from)?;
+        match self.span.to {
+            u64::MAX => write!(f, "no answer]")?,
+            to => write!(f, "{to}]")?,
+        }
+        write!(f, " client {} op {}: ", self.client, self.op)?;
+        match &self.deed {
+            Deed::Enqueue(wanted, fate) => {
+                write!(f, "enqueue {}", wanted.id)?;
+                if let Some(key) = &wanted.key {
+                    write!(f, " of key {key:?}")?;
+                }
+                write!(f, " → {fate:?}")
+            }
+            Deed::StandIn(state) => write!(f, "another enqueue was answered with it, {state:?}"),
+            Deed::Replaced(by) => write!(f, "replaced by {by}"),
+            Deed::Start(start, claim) => {
+                let Start { id, lease, attempt } = start;
+                write!(f, "claim {claim} → {id}, attempt {attempt}, {lease:?}")
+            }
+            Deed::Report(report, outcome) => {
+                let Report { id, lease, end, .. } = report;
+                write!(f, "settle {id} as {end:?} under {lease:?} → {outcome:?}")
+            }
+            Deed::Update(lease, Some(true)) => write!(f, "update under {lease:?} → honoured"),
+            Deed::Update(lease, Some(false)) => write!(f, "update under {lease:?} → refused"),
+            Deed::Update(lease, None) => write!(f, "update under {lease:?} → unclear"),
+            Deed::Change(wish, effect) => write!(f, "{wish:?} → {effect:?}"),
+        }
+    }
+}
+
+/// All facts by job, and what concerns no job in particular.
+#[derive(Debug, Default)]
+pub(super) struct Facts<'a> {
+    pub(super) jobs: HashMap<JobId, Vec<Fact<'a>>>,
+    /// Some enqueue of unknown outcome may have replaced, and so cancelled, any job.
+    pub(super) unclear_replacement: bool,
+    /// Some claim of unknown outcome may have started any job.
+    pub(super) unclear_claim: bool,
+}
+
+/// One call with its answer.
+#[derive(Clone, Copy)]
+struct Op<'a> {
+    span: Span,
+    client: u32,
+    op: u64,
+    call: &'a Call,
+    reply: Option<&'a Reply>,
+}
+
+/// Sorts the history by job; contradictions in it and the counts of calls go into the verdict.
+pub(super) fn gather<'a>(history: &'a History, verdict: &mut Verdict) -> Facts<'a> {
+    let mut ops: Vec<Op<'a>> = Vec::with_capacity(history.events.len() / 2 + 1);
+    let mut index = HashMap::with_capacity(history.events.len() / 2 + 1);
+    let mut bad = |client: u32, op: u64, what: &str| {
+        verdict.blame(
+            Kind::BadRecord,
+            &[],
+            || format!("client {client} op {op}: {what}"),
+            Vec::new,
+        );
+    };
+    for event in &history.events {
+        let Note::Invoked(call) = &event.note else { continue };
+        match index.entry((event.client, event.op)) {
+            Entry::Occupied(_) => bad(event.client, event.op, "invoked twice"),
+            Entry::Vacant(vacant) => {
+                vacant.insert(ops.len());
+                let span = Span { from: event.at, to: u64::MAX };
+                ops.push(Op { span, client: event.client, op: event.op, call, reply: None });
+            }
+        }
+    }
+    for event in &history.events {
+        let Note::Answered(reply) = &event.note else { continue };
+        let Some(op) = index.get(&(event.client, event.op)).map(|at| &mut ops[*at]) else {
+            bad(event.client, event.op, "answered, but never invoked");
+            continue;
+        };
+        if op.reply.is_some() || event.at < op.span.from || !fits(op.call, reply) {
+            bad(event.client, event.op, "answered twice, before its invocation, or not fitting it");
+            continue;
+        }
+        op.span.to = event.at;
+        op.reply = Some(reply);
+    }
+    verdict.counts.operations = ops.len() as u64;
+    verdict.counts.unanswered = ops.iter().filter(|op| op.reply.is_none()).count() as u64;
+    let mut facts = Facts::default();
+    for op in &ops {
+        facts.add(*op);
+    }
+    for of_job in facts.jobs.values_mut() {
+        of_job.sort_by_key(|fact| (fact.span.from, fact.span.to));
+    }
+    facts
+}
+
+/// Whether this answer can belong to this call: the right sort, an item for each item.
+fn fits(call: &Call, reply: &Reply) -> bool {
+    match (call, reply) {
+        (_, Reply::Refused(_)) | (Call::Claim(_), Reply::Claimed(_)) => true,
+        (Call::Enqueue(jobs), Reply::Enqueued(answers)) => jobs.len() == answers.len(),
+        (Call::Settle { items, claim }, Reply::Settled { items: answers, claimed }) => {
+            items.len() == answers.len() && (claim.is_some() || claimed.is_empty())
+        }
+        (Call::Update(items), Reply::Updated(answers)) => items.len() == answers.len(),
+        (Call::Change(items), Reply::Changed(answers)) => items.len() == answers.len(),
+        _ => false,
+    }
+}
+
+impl<'a> Facts<'a> {
+    fn add(&mut self, op: Op<'a>) {
+        match op.call {
+            Call::Enqueue(jobs) => {
+                for (at, wanted) in jobs.iter().enumerate() {
+                    let answer = match op.reply {
+                        Some(Reply::Enqueued(answers)) => answers[at],
+                        Some(_) => Admission::Refused,
+                        None => Admission::Unclear,
+                    };
+                    self.enqueued(op, wanted, answer);
+                }
+            }
+            Call::Claim(name) => self.claimed(op, name),
+            Call::Settle { items, claim } => {
+                for (at, report) in items.iter().enumerate() {
+                    let receipt = match op.reply {
+                        Some(Reply::Settled { items, .. }) => Some(&items[at]),
+                        _ => None,
+                    };
+                    self.settled(op, report, receipt);
+                }
+                if let Some(name) = claim {
+                    self.claimed(op, name);
+                }
+            }
+            Call::Update(items) => {
+                for (at, Hold { id, lease }) in items.iter().enumerate() {
+                    let honoured = match op.reply {
+                        Some(Reply::Updated(answers)) => answers[at],
+                        Some(_) => Some(false),
+                        None => None,
+                    };
+                    self.put(op, *id, Deed::Update(lease, honoured));
+                }
+            }
+            Call::Change(items) => {
+                for (at, (id, wish)) in items.iter().enumerate() {
+                    let effect = match op.reply {
+                        Some(Reply::Changed(answers)) => answers[at],
+                        Some(_) => Effect::Refused,
+                        None => Effect::Unclear,
+                    };
+                    self.put(op, *id, Deed::Change(*wish, effect));
+                }
+            }
+        }
+    }
+
+    fn put(&mut self, op: Op<'a>, job: JobId, deed: Deed<'a>) {
+        let fact = Fact { span: op.span, client: op.client, op: op.op, deed };
+        self.jobs.entry(job).or_default().push(fact);
+    }
+
+    fn enqueued(&mut self, op: Op<'a>, wanted: &'a Wanted, answer: Admission) {
+        let fate = match answer {
+            Admission::Stored { state, replaced } => {
+                if let Some(old) = replaced {
+                    self.put(op, old, Deed::Replaced(wanted.id));
+                }
+                Fate::Stored(Some(state))
+            }
+            Admission::StoodIn { by, state } => {
+                self.put(op, by, Deed::StandIn(state));
+                Fate::NotStored
+            }
+            Admission::Refused => Fate::NotStored,
+            Admission::Unclear => Fate::Unclear,
+        };
+        self.unclear_replacement |= fate == Fate::Unclear && wanted.replaces();
+        self.put(op, wanted.id, Deed::Enqueue(wanted, fate));
+    }
+
+    fn claimed(&mut self, op: Op<'a>, name: &'a str) {
+        let starts = match op.reply {
+            Some(Reply::Claimed(starts) | Reply::Settled { claimed: starts, .. }) => starts,
+            Some(_) => return,
+            None => {
+                self.unclear_claim = true;
+                return;
+            }
+        };
+        for start in starts {
+            self.put(op, start.id, Deed::Start(start, name));
+        }
+    }
+
+    fn settled(&mut self, op: Op<'a>, report: &'a Report, receipt: Option<&'a Receipt>) {
+        let outcome = match (receipt, op.reply) {
+            (Some(Receipt::Applied { state, .. }), _) => Outcome::Applied(*state),
+            (Some(Receipt::Already { end, state }), _) => Outcome::Already(*end, *state),
+            (Some(Receipt::Refused(_)), _) | (None, Some(_)) => Outcome::Refused,
+            (Some(Receipt::Unclear), _) | (None, None) => Outcome::Unclear,
+        };
+        self.put(op, report.id, Deed::Report(report, outcome));
+        for (at, wanted) in report.follow_ups.iter().enumerate() {
+            let answer = match receipt {
+                Some(Receipt::Applied { follow_ups, .. }) => follow_ups.get(at).copied(),
+                _ => None,
+            };
+            // Settled before, by an earlier try of this very report: its follow-ups are there. (A
+            // release may have been the store's own; a unique one may have been stood in for.)
+            let before = matches!(outcome, Outcome::Already(end, _)
+                if end == report.end && end != AttemptEnd::Release && wanted.unique.is_none());
+            match answer {
+                Some(answer) => self.enqueued(op, wanted, answer),
+                None if before => self.put(op, wanted.id, Deed::Enqueue(wanted, Fate::Stored(None))),
+                None if outcome == Outcome::Refused => self.enqueued(op, wanted, Admission::Refused),
+                None => self.enqueued(op, wanted, Admission::Unclear),
+            }
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! What the checker says: counts, and each broken promise with the story of the jobs concerned.
+
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt;
+use windlass_core::JobId;
+
+/// Of each kind, so many violations are told in full; the rest are only counted.
+pub const VIOLATIONS_TOLD_MAX: u64 = 20;
+
+/// A promise that was broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Kind {
+    /// An acknowledged job is gone.
+    Lost,
+    /// A job appeared that nobody enqueued, or before anybody did.
+    Phantom,
+    /// One start was given away twice: an attempt under two leases, or a lease to two claims.
+    DoubleStart,
+    /// A lease was honoured after it was over: the job had been handed out again, or the lease had
+    /// been settled, or nobody had ever been given it.
+    StaleLease,
+    /// Two reports under one lease were applied, or two of them ended one life of a job.
+    SettledTwice,
+    /// A job was started after it had ended.
+    Revived,
+    /// An end somebody was told of did not last.
+    Undone,
+    /// A job ended in a way nobody asked for.
+    Unearned,
+    /// A job did not end.
+    Stuck,
+    /// Jobs of one ordering key ran at the same time, or not in the order they were enqueued.
+    KeyOrder,
+    /// The history contradicts itself: the recorder is at fault, not the engine.
+    BadRecord,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 11] = [
+        Self::Lost,
+        Self::Phantom,
+        Self::DoubleStart,
+        Self::StaleLease,
+        Self::SettledTwice,
+        Self::Revived,
+        Self::Undone,
+        Self::Unearned,
+        Self::Stuck,
+        Self::KeyOrder,
+        Self::BadRecord,
+    ];
+
+    /// The name in a verdict.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Lost => "lost",
+            Self::Phantom => "phantoms",
+            Self::DoubleStart => "started twice under one right",
+            Self::StaleLease => "stale leases accepted",
+            Self::SettledTwice => "settled twice",
+            Self::Revived => "started after the end",
+            Self::Undone => "acknowledged ends undone",
+            Self::Unearned => "ended by nobody",
+            Self::Stuck => "stuck",
+            Self::KeyOrder => "key-order violations",
+            Self::BadRecord => "bad records",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// One broken promise.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Violation {
+    /// Which promise.
+    pub kind: Kind,
+    /// The jobs concerned.
+    pub jobs: Vec<JobId>,
+    /// What is wrong, in a sentence.
+    pub what: String,
+    /// Everything the clients saw of these jobs, oldest call first.
+    pub story: Vec<String>,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.kind, self.what)?;
+        self.story.iter().try_for_each(|line| write!(f, "\n    {line}"))
+    }
+}
+
+/// What was seen, in numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Counts {
+    /// Calls made.
+    pub operations: u64,
+    /// Calls whose outcome the client never learned.
+    pub unanswered: u64,
+    /// Jobs whose enqueue was acknowledged.
+    pub acknowledged: u64,
+    /// Jobs that ended completed.
+    pub completed: u64,
+    /// Jobs that ended dead.
+    pub dead: u64,
+    /// Jobs that ended cancelled.
+    pub cancelled: u64,
+    /// Jobs that ended expired.
+    pub expired: u64,
+    /// Acknowledged jobs that are gone and may be: discarded, or past their retention.
+    pub removed: u64,
+    /// Starts seen: leases handed out.
+    pub starts: u64,
+    /// Jobs started more than once, which is allowed.
+    pub duplicates: u64,
+    /// Broken promises by kind; none for a kind that is not in it.
+    pub broken: BTreeMap<Kind, u64>,
+}
+
+/// The checker's verdict.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Verdict {
+    /// What was seen, in numbers.
+    pub counts: Counts,
+    /// Broken promises, up to [`VIOLATIONS_TOLD_MAX`] of a kind.
+    pub violations: Vec<Violation>,
+}
+
+impl Verdict {
+    /// Whether every promise was kept.
+    pub fn is_clean(&self) -> bool {
+        self.counts.broken.is_empty()
+    }
+
+    /// How often this promise was broken.
+    pub fn count(&self, kind: Kind) -> u64 {
+        self.counts.broken.get(&kind).copied().unwrap_or_default()
+    }
+
+    /// Panics with the whole verdict unless every promise was kept.
+    #[track_caller]
+    pub fn assert_clean(&self) {
+        assert!(self.is_clean(), "{self}");
+    }
+
+    /// Counts a violation, and tells it while few of its kind were told.
+    pub(super) fn blame(
+        &mut self,
+        kind: Kind,
+        jobs: &[JobId],
+        what: impl FnOnce() -> String,
+        story: impl FnOnce() -> Vec<String>,
+    ) {
+        let count = self.counts.broken.entry(kind).or_default();
+        *count += 1;
+        if *count <= VIOLATIONS_TOLD_MAX {
+            let violation = Violation { kind, jobs: jobs.to_vec(), what: what(), story: story() };
+            self.violations.push(violation);
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let counts = &self.counts;
+        let seen = [
+            ("operations", counts.operations),
+            ("never answered", counts.unanswered),
+            ("acknowledged", counts.acknowledged),
+            ("completed", counts.completed),
+            ("dead", counts.dead),
+            ("cancelled", counts.cancelled),
+            ("expired", counts.expired),
+            ("removed", counts.removed),
+            ("starts", counts.starts),
+            ("duplicates (allowed)", counts.duplicates),
+        ];
+        for (name, count) in seen {
+            writeln!(f, "{name:<30} {count:>10}")?;
+        }
+        for kind in Kind::ALL {
+            writeln!(f, "{kind:<30} {:>10}", self.count(kind))?;
+        }
+        self.violations.iter().try_for_each(|violation| writeln!(f, "{violation}"))
+    }
+}
