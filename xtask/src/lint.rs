@@ -15,21 +15,13 @@ pub(crate) fn run() -> Result<()> {
 
 /// The lint steps, also used by `cargo xtask test`.
 pub(crate) fn add_steps(steps: &mut Steps) {
-    steps.run(
-        "fmt",
-        "cargo fmt --all --check (and `cargo fmt --all` mends it)",
-        fmt,
-    );
+    steps.run("fmt", "cargo fmt --all --check (and `cargo fmt --all` mends it)", fmt);
     steps.run(
         "clippy",
         "cargo clippy --workspace --all-targets --all-features -- -D warnings",
         clippy,
     );
-    steps.run(
-        "docs",
-        "RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps",
-        docs,
-    );
+    steps.run("docs", "RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps", docs);
 }
 
 fn fmt() -> Result<()> {

@@ -41,32 +41,18 @@ struct Mutant {
 
 pub(crate) fn run(options: &Options) -> Result<()> {
     if !process::has_cargo_subcommand("mutants")? {
-        process::stream(&mut process::cargo(&[
-            "install",
-            "--locked",
-            "cargo-mutants",
-        ])?)
-        .context("cargo-mutants is missing; `cargo install --locked cargo-mutants`")?;
+        process::stream(&mut process::cargo(&["install", "--locked", "cargo-mutants"])?)
+            .context("cargo-mutants is missing; `cargo install --locked cargo-mutants`")?;
     }
     let all = list(&options.package)?;
     let found = all.len();
     let sample = draw(all, options.sample, options.seed);
-    println!(
-        "{} of {found} mutants of {}, seed {}",
-        sample.len(),
-        options.package,
-        options.seed
-    );
+    println!("{} of {found} mutants of {}, seed {}", sample.len(), options.package, options.seed);
     let output = process::root()?.join("target/mutants");
     try_out(&sample, options, &output)?;
     let score = Score::read(&output.join("mutants.out"))?;
     if score.total() != sample.len() {
-        bail!(
-            "{} mutants drawn, {} tried; see {}",
-            sample.len(),
-            score.total(),
-            output.display()
-        );
+        bail!("{} mutants drawn, {} tried; see {}", sample.len(), score.total(), output.display());
     }
     score.report()
 }
@@ -85,26 +71,18 @@ fn list(package: &str) -> Result<Vec<String>> {
 fn try_out(sample: &[String], options: &Options, output: &Path) -> Result<()> {
     fs::create_dir_all(output).with_context(|| format!("cannot create {}", output.display()))?;
     let mut command = process::cargo(&["mutants", "--package", &options.package])?;
-    command
-        .args(["--jobs", &options.jobs.to_string(), "--output"])
-        .arg(output);
+    command.args(["--jobs", &options.jobs.to_string(), "--output"]).arg(output);
     for name in sample {
         command.arg("--re").arg(exactly(name));
     }
     if process::has_cargo_subcommand("nextest")? {
         // One failure is enough to know; waiting for the slow tests beside it is not worth it.
-        command.args([
-            "--test-tool=nextest",
-            "--cargo-test-arg=--max-fail=1:immediate",
-        ]);
+        command.args(["--test-tool=nextest", "--cargo-test-arg=--max-fail=1:immediate"]);
     }
     let status = process::stream_status(command.env("WINDLASS_MODEL_CASES", MODEL_CASES))?;
     match status.code() {
         Some(ALL_CAUGHT | SOME_MISSED | SOME_TIMED_OUT) => Ok(()),
-        _ => bail!(
-            "cargo mutants could not run: {status}; its logs are in {}",
-            output.display()
-        ),
+        _ => bail!("cargo mutants could not run: {status}; its logs are in {}", output.display()),
     }
 }
 

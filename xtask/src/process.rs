@@ -50,9 +50,7 @@ pub(crate) fn stream(command: &mut Command) -> Result<()> {
 
 /// Like [`stream`], for tools whose exit code says more than yes or no.
 pub(crate) fn stream_status(command: &mut Command) -> Result<ExitStatus> {
-    command
-        .status()
-        .with_context(|| format!("cannot start `{}`; is it installed?", shown(command)))
+    command.status().with_context(|| format!("cannot start `{}`; is it installed?", shown(command)))
 }
 
 /// Runs a command and returns what it wrote to standard output.
@@ -72,10 +70,7 @@ pub(crate) fn capture(command: &mut Command) -> Result<String> {
 fn shown(command: &Command) -> String {
     const MAX_ARGS: usize = 12;
     let program = PathBuf::from(command.get_program());
-    let name = program
-        .file_name()
-        .unwrap_or(command.get_program())
-        .to_string_lossy();
+    let name = program.file_name().unwrap_or(command.get_program()).to_string_lossy();
     let mut line = name.into_owned();
     for arg in command.get_args().take(MAX_ARGS) {
         line.push(' ');

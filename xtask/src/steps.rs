@@ -32,30 +32,16 @@ impl Steps {
         if let Some(failure) = &failure {
             eprintln!("{name} FAILED: {failure}");
         }
-        self.done.push(Done {
-            name,
-            alone: alone.into(),
-            took: start.elapsed(),
-            failure,
-        });
+        self.done.push(Done { name, alone: alone.into(), took: start.elapsed(), failure });
     }
 
     /// Prints the summary; an error names the steps that failed.
     pub(crate) fn finish(self) -> Result<()> {
         eprint!("{}", self.summary());
-        let failed: Vec<_> = self
-            .done
-            .iter()
-            .filter(|step| step.failure.is_some())
-            .map(|step| step.name)
-            .collect();
+        let failed: Vec<_> =
+            self.done.iter().filter(|step| step.failure.is_some()).map(|step| step.name).collect();
         if !failed.is_empty() {
-            bail!(
-                "{} of {} steps failed: {}",
-                failed.len(),
-                self.done.len(),
-                failed.join(", ")
-            );
+            bail!("{} of {} steps failed: {}", failed.len(), self.done.len(), failed.join(", "));
         }
         Ok(())
     }
@@ -63,23 +49,11 @@ impl Steps {
     fn summary(&self) -> String {
         let mut text = String::from("\n==> summary\n");
         for step in &self.done {
-            let result = if step.failure.is_some() {
-                "FAILED"
-            } else {
-                "ok"
-            };
+            let result = if step.failure.is_some() { "FAILED" } else { "ok" };
             let seconds = step.took.as_secs_f64();
-            text.push_str(&format!(
-                "  {:<10} {result:<7} {seconds:>8.1} s\n",
-                step.name
-            ));
+            text.push_str(&format!("  {:<10} {result:<7} {seconds:>8.1} s\n", step.name));
         }
-        let total = self
-            .done
-            .iter()
-            .map(|step| step.took)
-            .sum::<Duration>()
-            .as_secs_f64();
+        let total = self.done.iter().map(|step| step.took).sum::<Duration>().as_secs_f64();
         text.push_str(&format!("  {:<10} {:<7} {total:>8.1} s\n", "total", ""));
         for step in &self.done {
             if let Some(failure) = &step.failure {
@@ -91,10 +65,7 @@ impl Steps {
     }
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "how long a step took on this machine is wall time"
-)]
+#[expect(clippy::disallowed_methods, reason = "how long a step took on this machine is wall time")]
 fn now() -> Instant {
     Instant::now()
 }
@@ -111,15 +82,9 @@ mod tests {
         steps.run("good", "cargo good", || Ok(()));
         steps.run("bad", "cargo bad", || Err(anyhow!("it broke")));
         let summary = steps.summary();
-        assert!(
-            summary.contains("bad FAILED: it broke\n  run it alone: cargo bad"),
-            "{summary}"
-        );
+        assert!(summary.contains("bad FAILED: it broke\n  run it alone: cargo bad"), "{summary}");
         assert!(!summary.contains("cargo good"), "{summary}");
-        assert_eq!(
-            steps.finish().unwrap_err().to_string(),
-            "1 of 2 steps failed: bad"
-        );
+        assert_eq!(steps.finish().unwrap_err().to_string(), "1 of 2 steps failed: bad");
     }
 
     #[test]

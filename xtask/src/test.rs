@@ -27,11 +27,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         lint::add_steps(&mut steps);
         steps.run("tidy", "cargo xtask tidy", tidy::run);
     }
-    steps.run(
-        "tests",
-        "cargo xtask test FILTER, with part of a test's name",
-        || tests(options),
-    );
+    steps.run("tests", "cargo xtask test FILTER, with part of a test's name", || tests(options));
     if options.filter.is_none() {
         let alone = "cargo test --workspace --all-features --doc";
         steps.run("doc tests", alone, || doc_tests(options));

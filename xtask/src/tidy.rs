@@ -29,11 +29,7 @@ struct Finding {
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}:{}: {}; {}",
-            self.path, self.line, self.what, self.way_out
-        )
+        write!(f, "{}:{}: {}; {}", self.path, self.line, self.what, self.way_out)
     }
 }
 
@@ -77,9 +73,6 @@ mod tests {
             what: "too long".into(),
             way_out: "split it".into(),
         };
-        assert_eq!(
-            finding.to_string(),
-            "crates/core/src/lib.rs:7: too long; split it"
-        );
+        assert_eq!(finding.to_string(), "crates/core/src/lib.rs:7: too long; split it");
     }
 }

@@ -18,6 +18,8 @@
 //! ```
 
 pub mod conformance;
+pub mod history;
+pub mod model;
 mod rig;
 mod subject;
 

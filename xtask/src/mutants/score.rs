@@ -40,11 +40,7 @@ impl Score {
     fn percent(&self) -> f64 {
         let noticed = self.caught.len() + self.timed_out.len();
         let viable = noticed + self.missed.len();
-        if viable == 0 {
-            0.0
-        } else {
-            100.0 * noticed as f64 / viable as f64
-        }
+        if viable == 0 { 0.0 } else { 100.0 * noticed as f64 / viable as f64 }
     }
 
     /// Prints the score and the survivors; too low a score is an error.
@@ -78,12 +74,8 @@ mod tests {
 
     #[test]
     fn timeouts_count_as_caught_and_unviable_ones_do_not_count() {
-        let score = Score {
-            caught: names(6),
-            timed_out: names(2),
-            missed: names(2),
-            unviable: names(5),
-        };
+        let score =
+            Score { caught: names(6), timed_out: names(2), missed: names(2), unviable: names(5) };
         assert_eq!(score.percent(), 80.0);
         assert!(score.report().is_err());
     }

@@ -24,10 +24,7 @@ const RULES: &[(&str, May)] = &[
     ("crates/engines/*", May::Only(&["crates/core"])),
     ("crates/layers", May::Only(&["crates/core"])),
     ("crates/services", May::Only(&["crates/core"])),
-    (
-        "crates/worker",
-        May::Only(&["crates/core", "crates/services"]),
-    ),
+    ("crates/worker", May::Only(&["crates/core", "crates/services"])),
     ("crates/macros", May::Only(&[])),
     ("crates/windlass", May::Any),
     ("crates/server", May::Any),
@@ -69,13 +66,8 @@ pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>> {
 impl Metadata {
     /// The package's directory from the repository root.
     fn directory(&self, package: &Package) -> String {
-        let directory = package
-            .manifest_path
-            .parent()
-            .unwrap_or(&self.workspace_root);
-        let inside = directory
-            .strip_prefix(&self.workspace_root)
-            .unwrap_or(directory);
+        let directory = package.manifest_path.parent().unwrap_or(&self.workspace_root);
+        let inside = directory.strip_prefix(&self.workspace_root).unwrap_or(directory);
         inside.to_string_lossy().replace('\\', "/")
     }
 }
@@ -95,11 +87,7 @@ fn among_ours(metadata: &Metadata, tree: &Tree) -> Vec<Finding> {
             continue;
         };
         for dependency in &package.dependencies {
-            let Some(ours) = metadata
-                .packages
-                .iter()
-                .find(|it| it.name == dependency.name)
-            else {
+            let Some(ours) = metadata.packages.iter().find(|it| it.name == dependency.name) else {
                 continue;
             };
             let to = metadata.directory(ours);
@@ -117,17 +105,12 @@ fn among_ours(metadata: &Metadata, tree: &Tree) -> Vec<Finding> {
 }
 
 fn rule_for(directory: &str) -> Option<&'static May> {
-    RULES
-        .iter()
-        .find(|(pattern, _)| matches(pattern, directory))
-        .map(|(_, may)| may)
+    RULES.iter().find(|(pattern, _)| matches(pattern, directory)).map(|(_, may)| may)
 }
 
 fn matches(pattern: &str, directory: &str) -> bool {
     match pattern.strip_suffix("/*") {
-        Some(parent) => directory
-            .rsplit_once('/')
-            .is_some_and(|(above, _)| above == parent),
+        Some(parent) => directory.rsplit_once('/').is_some_and(|(above, _)| above == parent),
         None => pattern == directory,
     }
 }
@@ -145,9 +128,7 @@ fn allows(may: &May, from: &str, to: &str, kind: Option<&str>) -> bool {
 
 fn line_of(tree: &Tree, manifest: &str, dependency: &str) -> usize {
     let text = tree.text_of(manifest).unwrap_or_default();
-    text.lines()
-        .position(|line| line.trim_start().starts_with(dependency))
-        .map_or(1, |it| it + 1)
+    text.lines().position(|line| line.trim_start().starts_with(dependency)).map_or(1, |it| it + 1)
 }
 
 #[cfg(test)]
@@ -205,19 +186,13 @@ mod tests {
     #[test]
     fn tests_may_use_anything_but_those_of_core_no_engine() {
         assert!(found("crates/engines/memory", "crates/kit", r#""dev""#).is_empty());
-        assert_eq!(
-            found("crates/core", "crates/engines/memory", r#""dev""#).len(),
-            1
-        );
+        assert_eq!(found("crates/core", "crates/engines/memory", r#""dev""#).len(), 1);
     }
 
     #[test]
     fn a_crate_nobody_placed_is_found() {
         let found = found("crates/novel", "crates/core", "null");
         assert_eq!(found.len(), 1);
-        assert!(
-            found[0].contains("nothing says what a may depend on"),
-            "{found:?}"
-        );
+        assert!(found[0].contains("nothing says what a may depend on"), "{found:?}");
     }
 }

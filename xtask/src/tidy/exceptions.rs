@@ -19,9 +19,7 @@ fn in_file(file: &File) -> Vec<Finding> {
     let mut findings = Vec::new();
     for opening in OPENINGS {
         for (start, _) in file.text.match_indices(opening) {
-            let line_start = file.text[..start]
-                .rfind('\n')
-                .map_or(0, |newline| newline + 1);
+            let line_start = file.text[..start].rfind('\n').map_or(0, |newline| newline + 1);
             let in_comment = file.text[line_start..start].trim_start().starts_with("//");
             // An attribute may span lines; it ends at the first `)]`, or the reason came before.
             let attribute = file.text[start..].split(")]").next().unwrap_or_default();
@@ -57,10 +55,7 @@ mod tests {
         let opening = OPENINGS[0];
         let text = format!("{opening}a)]\n{opening}b, reason = \"why\")]\n");
         let found = check(&Tree::of(&[("a.rs", &text)]));
-        assert_eq!(
-            found.iter().map(|finding| finding.line).collect::<Vec<_>>(),
-            [1]
-        );
+        assert_eq!(found.iter().map(|finding| finding.line).collect::<Vec<_>>(), [1]);
     }
 
     #[test]

@@ -3,9 +3,7 @@
 use super::Finding;
 use super::tree::Tree;
 
-const SOURCES: &[&str] = &[
-    "rs", "sql", "lua", "ts", "js", "py", "html", "css", "toml", "yml",
-];
+const SOURCES: &[&str] = &["rs", "sql", "lua", "ts", "js", "py", "html", "css", "toml", "yml"];
 
 /// What must not be there, and what to do instead.
 /// Joined from halves, or this file would find itself.
@@ -14,10 +12,7 @@ const LEFTOVERS: &[(&str, &str)] = &[
     (concat!("FIX", "ME"), "fix it, or open an issue"),
     (concat!("XX", "X"), "settle it, or open an issue"),
     (concat!("todo", "!"), "write the code, or return an error"),
-    (
-        concat!("unimplemented", "!"),
-        "write the code, or return an error",
-    ),
+    (concat!("unimplemented", "!"), "write the code, or return an error"),
     (concat!("dbg", "!"), "remove it"),
     (concat!("#[ig", "nore]"), "give a reason: #[ignore = \"…\"]"),
 ];

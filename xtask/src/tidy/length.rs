@@ -24,10 +24,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
 
 fn gives_a_reason(file: &File) -> bool {
     let mut top = file.text.lines().take(REASON_WITHIN_LINES);
-    top.any(|line| {
-        line.split_once(REASON)
-            .is_some_and(|(_, reason)| !reason.trim().is_empty())
-    })
+    top.any(|line| line.split_once(REASON).is_some_and(|(_, reason)| !reason.trim().is_empty()))
 }
 
 #[cfg(test)]
@@ -51,15 +48,8 @@ mod tests {
         let table = format!("//! A table.\n// {REASON}it is one table\n{}", lines(600));
         let empty = format!("// {REASON}\n{}", lines(600));
         let late = format!("{}// {REASON}nobody looks here\n{}", lines(300), lines(300));
-        let tree = Tree::of(&[
-            ("table.rs", &table),
-            ("empty.rs", &empty),
-            ("late.rs", &late),
-        ]);
-        let found: Vec<_> = check(&tree)
-            .into_iter()
-            .map(|finding| finding.path)
-            .collect();
+        let tree = Tree::of(&[("table.rs", &table), ("empty.rs", &empty), ("late.rs", &late)]);
+        let found: Vec<_> = check(&tree).into_iter().map(|finding| finding.path).collect();
         assert_eq!(found, ["empty.rs", "late.rs"]);
     }
 

@@ -43,21 +43,11 @@ fn without_code(line: &str) -> String {
 
 /// Where the line's links point: `[text](target)` and `[name]: target`.
 fn targets(line: &str) -> Vec<String> {
-    let inline = line
-        .split("](")
-        .skip(1)
-        .filter_map(|rest| rest.split([')', ' ']).next());
-    let definition = line
-        .strip_prefix('[')
-        .and_then(|rest| rest.split_once("]: "));
+    let inline = line.split("](").skip(1).filter_map(|rest| rest.split([')', ' ']).next());
+    let definition = line.strip_prefix('[').and_then(|rest| rest.split_once("]: "));
     let defined = definition.and_then(|(_, rest)| rest.split_whitespace().next());
-    let targets = inline
-        .chain(defined)
-        .map(|target| target.trim_matches(['<', '>']));
-    targets
-        .filter(|target| !target.is_empty())
-        .map(String::from)
-        .collect()
+    let targets = inline.chain(defined).map(|target| target.trim_matches(['<', '>']));
+    targets.filter(|target| !target.is_empty()).map(String::from).collect()
 }
 
 fn is_local(target: &str) -> bool {
@@ -89,15 +79,9 @@ mod tests {
     use super::*;
 
     fn found(page: &str, text: &str) -> Vec<String> {
-        let others = [
-            ("docs/adr/001-traits.md", ""),
-            ("crates/core/src/lib.rs", ""),
-        ];
+        let others = [("docs/adr/001-traits.md", ""), ("crates/core/src/lib.rs", "")];
         let tree = Tree::of(&[(page, text), others[0], others[1]]);
-        check(&tree)
-            .into_iter()
-            .map(|finding| finding.to_string())
-            .collect()
+        check(&tree).into_iter().map(|finding| finding.to_string()).collect()
     }
 
     #[test]
@@ -112,10 +96,7 @@ mod tests {
     fn links_resolve_from_their_page_and_may_name_directories() {
         let good = "[a](adr/001-traits.md#x) [b](../crates/core) [c](/docs/) [d](#here)";
         assert!(found("docs/guide.md", good).is_empty());
-        assert_eq!(
-            found("docs/guide.md", "[a](docs/adr/001-traits.md)").len(),
-            1
-        );
+        assert_eq!(found("docs/guide.md", "[a](docs/adr/001-traits.md)").len(), 1);
         assert_eq!(found("docs/guide.md", "[a](../../elsewhere.md)").len(), 1);
     }
 

@@ -3,12 +3,8 @@
 use super::Finding;
 use super::tree::{File, Tree};
 
-const INHERITED: &[(&str, &str)] = &[
-    ("package", "edition"),
-    ("package", "rust-version"),
-    ("package", "license"),
-    ("", "lints"),
-];
+const INHERITED: &[(&str, &str)] =
+    &[("package", "edition"), ("package", "rust-version"), ("package", "license"), ("", "lints")];
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let manifests = tree
@@ -18,9 +14,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
 }
 
 fn in_manifest(manifest: &File) -> Vec<Finding> {
-    let missing = INHERITED
-        .iter()
-        .filter(|(table, key)| !inherits(&manifest.text, table, key));
+    let missing = INHERITED.iter().filter(|(table, key)| !inherits(&manifest.text, table, key));
     missing
         .map(|(table, key)| {
             let way_out = match *table {
@@ -41,16 +35,8 @@ fn in_manifest(manifest: &File) -> Vec<Finding> {
 fn inherits(manifest: &str, table: &str, key: &str) -> bool {
     let mut current = String::new();
     for line in manifest.lines() {
-        let line: String = line
-            .split('#')
-            .next()
-            .unwrap_or_default()
-            .split_whitespace()
-            .collect();
-        if let Some(name) = line
-            .strip_prefix('[')
-            .and_then(|rest| rest.strip_suffix(']'))
-        {
+        let line: String = line.split('#').next().unwrap_or_default().split_whitespace().collect();
+        if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
             current = name.to_owned();
             continue;
         }
@@ -72,10 +58,7 @@ mod tests {
         rust-version = { workspace = true }\nlicense.workspace=true\n\n[lints]\nworkspace = true\n";
 
     fn found(path: &str, manifest: &str) -> Vec<String> {
-        check(&Tree::of(&[(path, manifest)]))
-            .into_iter()
-            .map(|finding| finding.what)
-            .collect()
+        check(&Tree::of(&[(path, manifest)])).into_iter().map(|finding| finding.what).collect()
     }
 
     #[test]
@@ -89,11 +72,7 @@ mod tests {
             ("edition.workspace = true", "edition = \"2021\"", "edition"),
             ("rust-version = { workspace = true }", "", "rust-version"),
             ("license.workspace=true", "license = \"MIT\"", "license"),
-            (
-                "[lints]\nworkspace = true",
-                "[lints.rust]\nunsafe_code = \"allow\"",
-                "lints",
-            ),
+            ("[lints]\nworkspace = true", "[lints.rust]\nunsafe_code = \"allow\"", "lints"),
         ];
         for (theirs, its_own, key) in own {
             let what = format!("`{key}` is not taken from the workspace");

@@ -31,10 +31,7 @@ mod tests {
             ("silent.rs", "//!\n"),
             ("empty.rs", ""),
         ]);
-        let found: Vec<_> = check(&tree)
-            .into_iter()
-            .map(|finding| finding.path)
-            .collect();
+        let found: Vec<_> = check(&tree).into_iter().map(|finding| finding.path).collect();
         assert_eq!(found, ["tests/late.rs", "silent.rs", "empty.rs"]);
     }
 }

@@ -46,9 +46,7 @@ pub(super) fn check() -> Result<Vec<Finding>> {
 
 /// Findings in the output of `cargo tree --prefix none`: one `name version …` per line.
 fn impure(cargo_tree: &str) -> Vec<Finding> {
-    let names = cargo_tree
-        .lines()
-        .filter_map(|line| line.split_whitespace().next());
+    let names = cargo_tree.lines().filter_map(|line| line.split_whitespace().next());
     let mut impure: Vec<_> = names.filter(|name| IMPURE.contains(name)).collect();
     impure.sort_unstable();
     impure.dedup();

@@ -18,10 +18,7 @@ pub(crate) struct File {
 impl File {
     /// Lines with their numbers as editors count them.
     pub(crate) fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
-        self.text
-            .lines()
-            .enumerate()
-            .map(|(index, line)| (index + 1, line))
+        self.text.lines().enumerate().map(|(index, line)| (index + 1, line))
     }
 
     pub(crate) fn has_extension(&self, extensions: &[&str]) -> bool {
@@ -41,8 +38,7 @@ pub(crate) struct Tree {
 impl Tree {
     pub(crate) fn of_repository(root: &Path) -> Result<Self> {
         let mut git = Command::new("git");
-        git.current_dir(root)
-            .args(["ls-files", "-z", "--cached", "--others"]);
+        git.current_dir(root).args(["ls-files", "-z", "--cached", "--others"]);
         let listed = process::capture(git.arg("--exclude-standard"))
             .context("tidy asks git which files are ours; run it in a git checkout")?;
         let mut tree = Self::default();
@@ -53,10 +49,7 @@ impl Tree {
             };
             tree.paths.insert(path.to_owned());
             if let Ok(text) = String::from_utf8(bytes) {
-                tree.files.push(File {
-                    path: path.to_owned(),
-                    text,
-                });
+                tree.files.push(File { path: path.to_owned(), text });
             }
         }
         Ok(tree)
@@ -68,10 +61,7 @@ impl Tree {
         let mut tree = Self::default();
         for (path, text) in files {
             tree.paths.insert((*path).to_owned());
-            tree.files.push(File {
-                path: (*path).to_owned(),
-                text: (*text).to_owned(),
-            });
+            tree.files.push(File { path: (*path).to_owned(), text: (*text).to_owned() });
         }
         tree
     }
@@ -84,14 +74,11 @@ impl Tree {
         &'a self,
         extensions: &'a [&str],
     ) -> impl Iterator<Item = &'a File> {
-        self.files()
-            .filter(move |file| file.has_extension(extensions))
+        self.files().filter(move |file| file.has_extension(extensions))
     }
 
     pub(crate) fn text_of(&self, path: &str) -> Option<&str> {
-        self.files()
-            .find(|file| file.path == path)
-            .map(|file| file.text.as_str())
+        self.files().find(|file| file.path == path).map(|file| file.text.as_str())
     }
 
     /// Whether this is a file of ours, or a directory that holds one.

@@ -34,9 +34,9 @@ impl Store {
         self.foresee_step(id, EventKind::Replay, &what, now)?;
         let entry = self.entry(id)?;
         if let (Some(slot), Some(unique)) = (entry.unique_slot(), &entry.job.header.unique)
-            && let Some(holder) = self.holder(&slot, now).filter(|holder| *holder != id)
+            && let Some(holder) = self.holder(&slot, None, now).filter(|holder| holder.id != id)
         {
-            return Err(Error::Duplicate { key: unique.key.clone(), holder });
+            return Err(Error::Duplicate { key: unique.key.clone(), holder: holder.id });
         }
         let copy = entry.clone();
         self.take_unique(&copy, now);

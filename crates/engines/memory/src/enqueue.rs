@@ -2,18 +2,20 @@
 
 use crate::entry::{Entry, UniqueSlot};
 use crate::store::{Happening, Store};
+use crate::unique::unique_verdict;
 use std::collections::{BTreeMap, BTreeSet};
 use windlass_core::engine::{Capability, Disposition, Enqueue, Enqueued, Item, Mode};
 use windlass_core::machine::EventKind;
 use windlass_core::model::{Finish, Header, Job, Name, NewJob, State};
-use windlass_core::policy::{OnConflict, UniqueScope, UniqueVerdict};
+use windlass_core::policy::{Holder, UniqueScope, UniqueVerdict};
 use windlass_core::{Error, JobId, Result, Timestamp};
 
 /// What a batch will have done by the time the next of its jobs is looked at.
 #[derive(Default)]
 pub(crate) struct Ahead {
     ids: BTreeSet<JobId>,
-    slots: BTreeSet<UniqueSlot>,
+    /// Unique keys that jobs of the batch will hold, all of them still waiting.
+    slots: BTreeMap<UniqueSlot, JobId>,
     created: BTreeMap<Name, u64>,
     /// The job whose unique key becomes free in the same step.
     freed: Option<JobId>,
@@ -29,7 +31,10 @@ impl Ahead {
 }
 
 impl Store {
-    pub(crate) fn enqueue(&mut self, request: Enqueue, now: Timestamp) -> Vec<Item<Enqueued>> {
+    pub(crate) fn enqueue(&mut self, mut request: Enqueue, now: Timestamp) -> Vec<Item<Enqueued>> {
+        for job in &mut request.jobs {
+            job.id.get_or_insert_with(|| JobId::new(now, &*self.random));
+        }
         if request.mode == Mode::AllOrNothing
             && let Err((culprit, error)) = self.foresee_all(&request.jobs, Ahead::default(), now)
         {
@@ -91,19 +96,13 @@ impl Store {
         ahead: &mut Ahead,
         now: Timestamp,
     ) -> Result<bool> {
-        if ahead.slots.contains(&slot) {
-            // A job of the same batch will hold the key, waiting.
-            return match job.unique.as_ref().map(|unique| unique.on_conflict) {
-                Some(OnConflict::Reject) => Err(Error::invalid(
-                    "unique.key",
-                    job.unique.as_ref().map_or("", |unique| &unique.key),
-                    "another job of this batch has the same key",
-                )),
-                _ => Ok(false),
-            };
+        let in_batch = ahead.slots.get(&slot).map(|id| Holder { id: *id, waiting: true });
+        let holder = in_batch.or_else(|| self.holder(&slot, ahead.freed, now));
+        let verdict = unique_verdict(job, holder)?;
+        let creates = matches!(verdict, UniqueVerdict::Create | UniqueVerdict::Replace { .. });
+        if let Some(id) = job.id.filter(|_| creates) {
+            ahead.slots.insert(slot, id);
         }
-        let (verdict, _) = self.unique_verdict(job, &slot, ahead.freed, now)?;
-        ahead.slots.insert(slot);
         Ok(verdict == UniqueVerdict::Create)
     }
 
@@ -126,16 +125,11 @@ impl Store {
             return Ok(self.there_already(id, Disposition::Existing));
         }
         let Some(slot) = slot(&job) else { return Ok(self.create(job, now)) };
-        match self.unique_verdict(&job, &slot, None, now)? {
-            (UniqueVerdict::Existing, Some(holder)) => {
-                Ok(self.there_already(holder, Disposition::Existing))
-            }
-            (UniqueVerdict::Throttled, Some(holder)) => {
-                Ok(self.there_already(holder, Disposition::Throttled))
-            }
-            (UniqueVerdict::Replace { keeps_time }, Some(holder)) => {
-                self.replace(job, holder, keeps_time, now)
-            }
+        let Some(holder) = self.holder(&slot, None, now) else { return Ok(self.create(job, now)) };
+        match unique_verdict(&job, Some(holder))? {
+            UniqueVerdict::Existing => Ok(self.there_already(holder.id, Disposition::Existing)),
+            UniqueVerdict::Throttled => Ok(self.there_already(holder.id, Disposition::Throttled)),
+            UniqueVerdict::Replace { keeps_time } => self.replace(job, holder.id, keeps_time, now),
             _ => Ok(self.create(job, now)),
         }
     }

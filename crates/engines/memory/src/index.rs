@@ -187,7 +187,7 @@ fn waiting_age(entry: &Entry) -> Option<Age> {
     let counts = matches!(entry.job.state, State::Blocked | State::Available | State::Paused);
     // All waiting states of a queue share one setting, hence one group.
     let group = (header.queue.clone(), State::Available);
-    counts.then(|| (group, header.run_at, header.policy.max_wait_ms))
+    counts.then_some((group, header.run_at, header.policy.max_wait_ms))
 }
 
 /// Since when, and in which group, a job counts as finished.

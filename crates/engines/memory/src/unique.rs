@@ -7,31 +7,20 @@ use windlass_core::policy::{Holder, UniqueVerdict, Until};
 use windlass_core::{Error, JobId, Result, Timestamp};
 
 impl Store {
-    /// Who holds a slot now.
-    pub(crate) fn holder(&self, slot: &UniqueSlot, now: Timestamp) -> Option<JobId> {
-        let hold = self.uniques.get(slot)?;
-        hold.until.is_none_or(|until| now < until).then_some(hold.holder)
-    }
-
-    /// What becomes of a new job that wants `slot`, and the holder in its way. `freed` is the
-    /// holder that gives the key up in the same step.
-    pub(crate) fn unique_verdict(
+    /// Who holds a slot now; `freed` is a holder that gives it up in the same step.
+    pub(crate) fn holder(
         &self,
-        job: &NewJob,
         slot: &UniqueSlot,
         freed: Option<JobId>,
         now: Timestamp,
-    ) -> Result<(UniqueVerdict, Option<JobId>)> {
-        let Some(unique) = &job.unique else { return Ok((UniqueVerdict::Create, None)) };
-        let holder = self.holder(slot, now).filter(|holder| Some(*holder) != freed);
-        let known =
-            holder.map(|id| Holder { id, waiting: self.state(id).is_some_and(State::is_waiting) });
-        match (unique.on_conflict.decide(known), holder) {
-            (UniqueVerdict::Reject, Some(holder)) => {
-                Err(Error::Duplicate { key: unique.key.clone(), holder })
-            }
-            (verdict, holder) => Ok((verdict, holder)),
-        }
+    ) -> Option<Holder> {
+        let hold = self.uniques.get(slot)?;
+        let holds = match hold.until {
+            Some(until) => now < until,
+            None => Some(hold.holder) != freed,
+        };
+        let waiting = self.state(hold.holder).is_some_and(State::is_waiting);
+        holds.then_some(Holder { id: hold.holder, waiting })
     }
 
     /// Gives a job its unique key.
@@ -53,5 +42,16 @@ impl Store {
         if held.is_some_and(|hold| hold.holder == entry.id() && hold.until.is_none()) {
             self.uniques.remove(&slot);
         }
+    }
+}
+
+/// What becomes of a new job that finds its key with `holder`.
+pub(crate) fn unique_verdict(job: &NewJob, holder: Option<Holder>) -> Result<UniqueVerdict> {
+    let Some(unique) = &job.unique else { return Ok(UniqueVerdict::Create) };
+    match (unique.on_conflict.decide(holder), holder) {
+        (UniqueVerdict::Reject, Some(holder)) => {
+            Err(Error::Duplicate { key: unique.key.clone(), holder: holder.id })
+        }
+        (verdict, _) => Ok(verdict),
     }
 }

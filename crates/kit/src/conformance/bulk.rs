@@ -43,8 +43,7 @@ pub(super) async fn later_jobs_of_a_batch_see_the_earlier_ones(rig: Rig) {
     let unique = |id| Rig::job().id(id).unique(Unique::by("u").on_conflict(OnConflict::Replace));
     let jobs = [Rig::job().id(a), Rig::job().id(a), unique(b), unique(c)];
     let answers = send(&rig, Enqueue::each(jobs)).await;
-    let expected =
-        [CREATED, Some(Disposition::Existing), CREATED, Some(Disposition::Replaced(b))];
+    let expected = [CREATED, Some(Disposition::Existing), CREATED, Some(Disposition::Replaced(b))];
     assert_eq!(dispositions(&answers), expected);
     rig.assert_state(b, State::Cancelled).await;
     assert_eq!(rig.drain(10).await, [a, c]);

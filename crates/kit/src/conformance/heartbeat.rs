@@ -58,12 +58,9 @@ pub(super) async fn declared_leases_stay_while_others_of_the_claim_go(rig: Rig) 
     let jobs = rig.take(&session, 4).await;
     let reply = rig.heartbeat(&session, &[&jobs[1], &jobs[2]]).await.expect("heartbeat");
     assert_eq!((reply.released, reply.lost), (2, vec![]));
-    for (job, expected) in jobs.iter().zip([
-        State::Available,
-        State::Running,
-        State::Running,
-        State::Available,
-    ]) {
+    for (job, expected) in
+        jobs.iter().zip([State::Available, State::Running, State::Running, State::Available])
+    {
         rig.assert_state(job.header.id, expected).await;
     }
     rig.settle(&jobs[1], Outcome::DONE).await;
@@ -151,6 +148,20 @@ pub(super) async fn declared_leases_that_are_not_valid_are_reported_lost(rig: Ri
     assert_eq!(lost, expected);
     rig.assert_state(theirs.header.id, State::Running).await;
     rig.settle(&jobs[0], Outcome::DONE).await;
+}
+
+pub(super) async fn an_old_lease_declared_beside_the_current_one_is_lost_alone(rig: Rig) {
+    let id = rig.enqueue_one().await;
+    let session = rig.session().await;
+    let old = rig.take_one(&session).await;
+    rig.settle(&old, Outcome::Release).await;
+    let current = rig.take_one(&session).await;
+    // The report's reply was lost, so the worker still believes in both; in whatever order.
+    for held in [[&old, &current], [&current, &old]] {
+        let reply = rig.heartbeat(&session, &held).await.expect("heartbeat");
+        assert_eq!((reply.lost, reply.released), (vec![id], 0));
+    }
+    rig.settle(&current, Outcome::DONE).await;
 }
 
 pub(super) async fn a_forged_declaration_does_not_hold_a_lease(rig: Rig) {

@@ -1,1 +1,267 @@
-//! The four parts of a job and their envelopes.
+//! The bytes of a job: four parts in their envelopes, and what edits do to them.
+
+use crate::rig::{Rig, assert_refused};
+use bytes::Bytes;
+use windlass_core::engine::{ClaimedJob, Get, Outcome, SettleItem, UpdateItem};
+use windlass_core::limits::{
+    BLOB_BYTES_MAX, ENVELOPE_FIELD_BYTES_MAX, LOG_LINES_MAX, METADATA_BYTES_MAX, RESULT_BYTES_MAX,
+    STATE_BYTES_MAX,
+};
+use windlass_core::model::{
+    Codec, Envelope, Location, NewJob, Part, PartEdit, PartName, PartSet, Parts,
+};
+
+pub(super) async fn all_four_parts_come_back_byte_for_byte(rig: Rig) {
+    let every_byte: Vec<u8> = (0..=u8::MAX).collect();
+    let job = with_parts(|name| Some(Part::new([name.as_str().as_bytes(), &every_byte].concat())));
+    let id = rig.enqueue(job.clone()).await;
+    assert_eq!(rig.get(id).await.parts, job.parts);
+    assert_eq!(claim_parts(&rig, PartSet::ALL).await.parts, job.parts);
+}
+
+pub(super) async fn an_empty_part_is_not_an_unset_one(rig: Rig) {
+    for set in PartName::ALL {
+        let job = with_parts(|name| (name == set).then(|| Part::new(Bytes::new())));
+        let id = rig.enqueue(job.clone()).await;
+        assert_eq!(rig.get(id).await.parts, job.parts, "{set:?} is empty, the others are unset");
+        let claimed = claim_parts(&rig, PartSet::ALL).await;
+        assert_eq!(claimed.parts, job.parts);
+        rig.settle(&claimed, Outcome::DONE).await;
+        assert_eq!(rig.get(id).await.parts, job.parts);
+    }
+}
+
+pub(super) async fn envelopes_are_carried_along_untouched(rig: Rig) {
+    let long = "x".repeat(ENVELOPE_FIELD_BYTES_MAX);
+    let envelopes = [
+        Envelope { codec: Codec::Zstd, ..Envelope::default() },
+        Envelope { codec: Codec::Other("brotli/11 ☂".into()), ..Envelope::default() },
+        Envelope { codec: Codec::Other("zstd".into()), ..Envelope::default() },
+        Envelope { location: Location::At("s3://bucket/a b?c=d".into()), ..Envelope::default() },
+        Envelope { key_id: Some("key 1".into()), ..Envelope::default() },
+        Envelope {
+            codec: Codec::Other(long.clone()),
+            location: Location::At(long.clone()),
+            key_id: Some(long),
+        },
+    ];
+    for envelope in envelopes {
+        let part = Part { envelope: envelope.clone(), bytes: Bytes::from_static(b"as stored") };
+        let job = with_parts(|_| Some(part.clone()));
+        let id = rig.enqueue(job.clone()).await;
+        assert_eq!(rig.get(id).await.parts, job.parts);
+        let claimed = claim_parts(&rig, PartSet::ALL).await;
+        assert_eq!(claimed.parts, job.parts);
+        let fetched = rig.update(update(&claimed).fetch(PartSet::ALL)).await.expect("update");
+        assert_eq!(fetched.parts, job.parts);
+        let empty = Part { envelope, bytes: Bytes::new() };
+        let edit = update(&claimed).state(PartEdit::Set(empty.clone()));
+        rig.update(edit).await.expect("update");
+        assert_eq!(rig.get(id).await.parts.state, Some(empty));
+    }
+}
+
+pub(super) async fn a_claim_brings_the_parts_it_asked_for_and_no_others(rig: Rig) {
+    let sets = [
+        PartSet::NONE,
+        PartSet::PAYLOAD,
+        PartSet::NONE.with(PartName::State).with(PartName::Metadata),
+        PartSet::NONE.with(PartName::Blob),
+        PartSet::ALL,
+    ];
+    for set in sets {
+        let job = with_parts(|name| Some(Part::new(name.as_str())));
+        rig.enqueue(job.clone()).await;
+        assert_eq!(claim_parts(&rig, set).await.parts, job.parts.only(set));
+    }
+}
+
+pub(super) async fn a_read_brings_the_parts_it_asked_for_and_no_others(rig: Rig) {
+    let job = with_parts(|name| Some(Part::new(name.as_str())));
+    let id = rig.enqueue(job.clone()).await;
+    assert_eq!(rig.find(id).await.expect("the job").parts, Parts::default());
+    let set = PartSet::PAYLOAD.with(PartName::Blob);
+    let read = rig.engine().get(Get::new([id]).parts(set)).await.expect("get").value;
+    assert_eq!(read[0].as_ref().expect("the job").parts, job.parts.only(set));
+}
+
+pub(super) async fn parts_left_behind_can_be_fetched_under_the_lease(rig: Rig) {
+    let job = with_parts(|name| Some(Part::new(name.as_str())));
+    rig.enqueue(job.clone()).await;
+    let claimed = claim_parts(&rig, PartSet::NONE).await;
+    for name in PartName::ALL {
+        let set = PartSet::NONE.with(name);
+        let fetched = rig.update(update(&claimed).fetch(set)).await.expect("update");
+        assert_eq!(fetched.parts, job.parts.only(set));
+    }
+}
+
+pub(super) async fn a_checkpoint_is_there_for_the_next_attempt(rig: Rig) {
+    let id = rig.enqueue(Rig::job().json("input")).await;
+    let claimed = claim_parts(&rig, PartSet::ALL).await;
+    assert_eq!(claimed.parts.state, None);
+    let again = Outcome::Snooze { delay_ms: 0 };
+    let settle = item(&claimed, again.clone()).state(set("step 1"));
+    rig.try_settle(settle).await.expect("settle");
+
+    let claimed = claim_parts(&rig, PartSet::ALL).await;
+    assert_eq!(claimed.parts.state, Some(Part::new("step 1")));
+    assert_eq!(claimed.parts.payload, Some(Part::new("input")), "the input stays as it is");
+    rig.settle(&claimed, again.clone()).await;
+
+    let claimed = claim_parts(&rig, PartSet::ALL).await;
+    assert_eq!(claimed.parts.state, Some(Part::new("step 1")), "kept if nothing is said");
+    rig.try_settle(item(&claimed, again).state(PartEdit::Unset)).await.expect("settle");
+    assert_eq!(claim_parts(&rig, PartSet::ALL).await.parts.state, None);
+    assert_eq!(rig.get(id).await.parts.state, None);
+}
+
+pub(super) async fn a_checkpoint_written_while_running_survives_the_worker(rig: Rig) {
+    rig.enqueue_one().await;
+    let session = rig.session().await;
+    let claimed = rig.take_one(&session).await;
+    for step in ["step 1", "step 2"] {
+        let edit = update(&claimed).state(set(step)).blob(set("big")).metadata(set("notes"));
+        rig.update(edit).await.expect("update");
+    }
+    rig.crash(&session).await;
+    let next = claim_parts(&rig, PartSet::ALL).await;
+    assert_eq!(next.header.counters.attempt, 2);
+    assert_eq!(next.parts.state, Some(Part::new("step 2")));
+    assert_eq!(next.parts.blob, Some(Part::new("big")));
+    assert_eq!(next.parts.metadata, Some(Part::new("notes")));
+}
+
+pub(super) async fn parts_are_edited_one_by_one(rig: Rig) {
+    let id = rig.enqueue(with_parts(|name| Some(Part::new(name.as_str())))).await;
+    let claimed = claim_parts(&rig, PartSet::NONE).await;
+    let edit = update(&claimed).metadata(set("by update")).blob(PartEdit::Unset);
+    rig.update(edit).await.expect("update");
+    let parts = rig.get(id).await.parts;
+    assert_eq!(parts.metadata, Some(Part::new("by update")));
+    assert_eq!(parts.blob, None);
+    assert_eq!(parts.state, Some(Part::new("state")), "untouched");
+
+    let settle = item(&claimed, Outcome::DONE).blob(set("by settle")).state(PartEdit::Unset);
+    rig.try_settle(settle).await.expect("settle");
+    let parts = rig.get(id).await.parts;
+    assert_eq!(parts.blob, Some(Part::new("by settle")));
+    assert_eq!(parts.state, None);
+    assert_eq!(parts.metadata, Some(Part::new("by update")), "untouched");
+    assert_eq!(parts.payload, Some(Part::new("payload")), "written once");
+}
+
+pub(super) async fn edits_with_any_outcome_are_kept(rig: Rig) {
+    let outcomes = [
+        Outcome::DONE,
+        Outcome::fail("code", "for good"),
+        Outcome::retry("code", "again"),
+        Outcome::Release,
+        Outcome::Wait,
+        Outcome::Cancel,
+    ];
+    for outcome in outcomes {
+        let id = rig.enqueue(Rig::job().priority(-1)).await;
+        let claimed = claim_parts(&rig, PartSet::NONE).await;
+        let settle = item(&claimed, outcome.clone()).metadata(set("noted")).priority(7);
+        rig.try_settle(settle).await.expect("settle");
+        let job = rig.get(id).await;
+        assert_eq!(job.parts.metadata, Some(Part::new("noted")), "{outcome:?}");
+        assert_eq!(job.header.priority, 7, "{outcome:?}");
+    }
+}
+
+pub(super) async fn a_result_is_kept_with_its_envelope(rig: Rig) {
+    let envelope = Envelope { codec: Codec::Zstd, key_id: Some("k".into()), ..Envelope::default() };
+    let bytes = Bytes::from(vec![7; RESULT_BYTES_MAX]);
+    for result in [Part { envelope, bytes }, Part::new(Bytes::new())] {
+        let id = rig.enqueue_one().await;
+        let claimed = claim_parts(&rig, PartSet::NONE).await;
+        rig.settle(&claimed, Outcome::Complete { result: Some(result.clone()) }).await;
+        assert_eq!(rig.get(id).await.result, Some(result));
+    }
+    let id = rig.enqueue_one().await;
+    rig.drain(1).await;
+    assert_eq!(rig.get(id).await.result, None, "no result is not an empty one");
+}
+
+pub(super) async fn parts_of_exactly_the_limit_are_taken(rig: Rig) {
+    let payload_max = rig.engine().capabilities().payload_bytes_max;
+    let job = with_parts(|name| Some(Part::new(vec![b'x'; name.bytes_max(payload_max)])));
+    let id = rig.enqueue(job.clone()).await;
+    assert!(rig.get(id).await.parts == job.parts, "all bytes come back");
+    let claimed = claim_parts(&rig, PartSet::ALL).await;
+    assert!(claimed.parts == job.parts, "all bytes are handed out");
+    let filled = |size: usize| PartEdit::Set(Part::new(vec![b'y'; size]));
+    let edit = update(&claimed).state(filled(STATE_BYTES_MAX)).metadata(filled(METADATA_BYTES_MAX));
+    rig.update(edit.blob(filled(BLOB_BYTES_MAX))).await.expect("update");
+    let parts = rig.get(id).await.parts;
+    assert!(parts.blob == Some(Part::new(vec![b'y'; BLOB_BYTES_MAX])), "the edit is stored");
+}
+
+pub(super) async fn a_refused_edit_changes_nothing(rig: Rig) {
+    let id = rig.enqueue(with_parts(|name| Some(Part::new(name.as_str())))).await;
+    let claimed = claim_parts(&rig, PartSet::NONE).await;
+    let before = rig.get(id).await;
+    let large = PartEdit::Set(Part::new(vec![0; METADATA_BYTES_MAX + 1]));
+    let edit = update(&claimed).state(set("new")).metadata(large.clone()).log("line");
+    let refused = rig.update(edit.progress(1, None, "note")).await;
+    assert_refused(refused, "too_large", "metadata");
+    let settle = item(&claimed, Outcome::DONE).state(set("new")).metadata(large);
+    assert_refused(rig.try_settle(settle).await, "too_large", "metadata");
+    assert_eq!(rig.get(id).await, before, "nothing of it, and it still runs");
+    rig.settle(&claimed, Outcome::DONE).await;
+}
+
+pub(super) async fn progress_and_log_lines_are_kept_with_the_job(rig: Rig) {
+    let id = rig.enqueue_one().await;
+    let claimed = claim_parts(&rig, PartSet::NONE).await;
+    rig.update(update(&claimed).progress(1, Some(3), "one").log("a").log("b")).await.expect("1st");
+    rig.update(update(&claimed).progress(2, None, "two").log("c")).await.expect("2nd");
+    let job = rig.get(id).await;
+    let progress = job.progress.expect("progress");
+    assert_eq!((progress.done, progress.total, &*progress.note), (2, None, "two"));
+    let lines: Vec<&str> = job.log.iter().map(|line| &*line.text).collect();
+    assert_eq!(lines, ["a", "b", "c"]);
+    assert!(job.log.iter().all(|line| line.at >= claimed.started_at), "{:?}", job.log);
+}
+
+pub(super) async fn a_log_keeps_its_latest_lines(rig: Rig) {
+    let id = rig.enqueue_one().await;
+    let claimed = claim_parts(&rig, PartSet::NONE).await;
+    let mut edit = update(&claimed);
+    edit.log = (0..LOG_LINES_MAX).map(|n| n.to_string()).collect();
+    rig.update(edit.clone()).await.expect("as many as are kept");
+    rig.update(update(&claimed).log("last")).await.expect("one more");
+    let log = rig.get(id).await.log;
+    assert_eq!(log.len(), LOG_LINES_MAX);
+    assert_eq!((&*log[0].text, &*log[LOG_LINES_MAX - 1].text), ("1", "last"));
+}
+
+/// The usual job with what `part` gives for each part.
+fn with_parts(part: impl Fn(PartName) -> Option<Part>) -> NewJob {
+    let mut job = Rig::job();
+    for name in PartName::ALL {
+        *job.parts.slot(name) = part(name);
+    }
+    job
+}
+
+/// Claims one job, by a session of its own, with these parts.
+async fn claim_parts(rig: &Rig, parts: PartSet) -> ClaimedJob {
+    let session = rig.session().await;
+    let claim = rig.wants(&session, 1).parts(parts);
+    rig.claim(claim).await.pop().expect("a job to claim")
+}
+
+fn update(job: &ClaimedJob) -> UpdateItem {
+    UpdateItem::new(job.header.id, job.lease.clone())
+}
+
+fn item(job: &ClaimedJob, outcome: Outcome) -> SettleItem {
+    SettleItem::new(job.header.id, job.lease.clone(), outcome)
+}
+
+fn set(text: &'static str) -> PartEdit {
+    PartEdit::Set(Part::new(text))
+}

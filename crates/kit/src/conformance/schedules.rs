@@ -1,1 +1,166 @@
-//! Schedules: many schedulers, one fire.
+//! Recurring jobs: however many schedulers look, and however often, a fire is enqueued once.
+
+use crate::rig::{Rig, assert_refused};
+use bytes::Bytes;
+use std::collections::HashSet;
+use windlass_core::engine::{Disposition, Enqueued, Expect, RecordOp, RecordReply};
+use windlass_core::limits::MISSED_FIRE_MAX_MS;
+use windlass_core::model::{Due, NewJob, State};
+use windlass_core::policy::{Missed, Schedule, ScheduleProgress, fire_id};
+use windlass_core::time::{HOUR_MS, MINUTE_MS};
+use windlass_core::{JobId, Result, Timestamp};
+
+pub(super) async fn ten_schedulers_fire_once(rig: Rig) {
+    let schedule = Schedule::every(15 * MINUTE_MS).missed(Missed::All);
+    let since = rig.now().await;
+    rig.advance(3 * HOUR_MS);
+    let fires = due(&schedule, since, rig.now().await);
+    assert_eq!(fires.len(), 12, "four an hour");
+    let tasks: Vec<_> = (0..10)
+        .map(|_| {
+            let (rig, fires) = (rig.clone(), fires.clone());
+            tokio::spawn(async move { fire_all(&rig, "quarterly", &fires).await })
+        })
+        .collect();
+    let mut created = Vec::new();
+    for task in tasks {
+        for answer in task.await.expect("no panic") {
+            if answer.disposition == Disposition::Created {
+                created.push(answer.id);
+            }
+        }
+    }
+    let distinct: HashSet<JobId> = created.iter().copied().collect();
+    assert_eq!((created.len(), distinct.len()), (12, 12), "each fire is created by one of them");
+    assert_eq!(rig.drain(1_000).await.len(), 12);
+    rig.assert_sound().await;
+}
+
+pub(super) async fn a_fire_that_has_run_does_not_run_again(rig: Rig) {
+    let at = rig.now().await;
+    let id = rig.enqueue(fire("nightly", at)).await;
+    assert_eq!(rig.drain(10).await, [id]);
+    let answer = rig.try_enqueue(fire("nightly", at)).await.expect("enqueue");
+    let expected = (id, Disposition::Existing, Some(State::Completed));
+    assert_eq!((answer.id, answer.disposition, answer.state), expected);
+    rig.assert_nothing_to_claim().await;
+}
+
+pub(super) async fn two_schedules_with_the_same_time_do_not_collide(rig: Rig) {
+    let at = rig.now().await.plus(HOUR_MS);
+    let mut ids = HashSet::new();
+    for name in ["nightly", "nightly2", "Nightly", "night", "ly"] {
+        let answer = rig.try_enqueue(fire(name, at)).await.expect("enqueue");
+        assert_eq!(answer.disposition, Disposition::Created, "{name}");
+        ids.insert(answer.id);
+    }
+    rig.pass(HOUR_MS).await;
+    assert_eq!(rig.drain(10).await.into_iter().collect::<HashSet<_>>(), ids);
+}
+
+pub(super) async fn a_fire_enqueued_ahead_waits_for_its_time(rig: Rig) {
+    let hourly = Schedule::cron("0 * * * *", "UTC");
+    let at = hourly.next_after(rig.now().await).expect("a good line").expect("a next fire");
+    let id = rig.enqueue(fire("hourly", at)).await;
+    assert_eq!(rig.get(id).await.header.run_at, at);
+    rig.assert_nothing_to_claim().await;
+    rig.pass(at.since(rig.now().await)).await;
+    assert_eq!(rig.drain(10).await, [id]);
+}
+
+pub(super) async fn missed_fires_can_still_be_enqueued_after_half_a_day(rig: Rig) {
+    let hourly = Schedule::cron("0 * * * *", "UTC").missed(Missed::All);
+    let since = rig.now().await;
+    rig.advance(20 * HOUR_MS + MINUTE_MS);
+    let fires = due(&hourly, since, rig.now().await);
+    let hours = MISSED_FIRE_MAX_MS / HOUR_MS;
+    assert_eq!(fires.len() as u64, hours, "older ones are passed over");
+    let answers = fire_all(&rig, "hourly", &fires).await;
+    let ids: Vec<_> = fires.iter().map(|at| fire_id("hourly", *at)).collect();
+    assert_eq!(answers.iter().map(|answer| answer.id).collect::<Vec<_>>(), ids);
+    assert_eq!(rig.drain(100).await, ids, "oldest first");
+}
+
+/// A scheduler that dies between enqueueing and storing its progress is succeeded by one that
+/// starts from the old progress.
+pub(super) async fn a_scheduler_that_dies_before_storing_its_progress_fires_nothing_twice(
+    rig: Rig,
+) {
+    let schedule = Schedule::every(MINUTE_MS).missed(Missed::All);
+    let since = rig.now().await;
+    rig.advance(10 * MINUTE_MS);
+    let first = due(&schedule, since, rig.now().await);
+    fire_all(&rig, "often", &first[..first.len() / 2]).await;
+    rig.advance(MINUTE_MS);
+    let second = due(&schedule, since, rig.now().await);
+    let answers = fire_all(&rig, "often", &second).await;
+    let existing = answers.iter().filter(|answer| answer.disposition == Disposition::Existing);
+    assert_eq!(existing.count(), first.len() / 2);
+    assert_eq!(rig.drain(100).await.len(), second.len());
+}
+
+pub(super) async fn of_schedulers_that_store_the_same_progress_one_gets_through(rig: Rig) {
+    let version = put(&rig, "schedule/often", Expect::Absent).await.expect("the first");
+    let tasks: Vec<_> = (0..10)
+        .map(|_| {
+            let rig = rig.clone();
+            let expect = Expect::Version(version);
+            tokio::spawn(async move { put(&rig, "schedule/often", expect).await })
+        })
+        .collect();
+    let mut stored = 0;
+    for task in tasks {
+        match task.await.expect("no panic") {
+            Ok(_) => stored += 1,
+            Err(error) => assert_eq!(error.code(), "version_conflict"),
+        }
+    }
+    assert_eq!(stored, 1, "the others see that somebody was faster");
+}
+
+pub(super) async fn a_schedule_that_cannot_fire_is_refused_by_field(rig: Rig) {
+    let now = rig.now().await;
+    let hourly = || Schedule::cron("0 * * * *", "UTC");
+    let bad = [
+        (Schedule::cron("every tuesday", "UTC"), "schedule.cron"),
+        (Schedule::cron("61 * * * *", "UTC"), "schedule.cron"),
+        (Schedule::cron("", "UTC"), "schedule.cron"),
+        (Schedule::cron("0 0 30 2 *", "UTC"), "schedule.cron"),
+        (Schedule::cron("0 0 * * *", "Mars/Olympus"), "schedule.zone"),
+        (Schedule::cron("0 0 * * *", ""), "schedule.zone"),
+        (Schedule::every(0), "schedule.every_ms"),
+        (Schedule::every(u64::MAX), "schedule.every_ms"),
+        (hourly().limit(0), "schedule.limit"),
+        (hourly().start(now).end(now.minus(1)), "schedule.end"),
+    ];
+    for (schedule, field) in bad {
+        assert_refused(schedule.check(), "invalid", field);
+    }
+    hourly().check().expect("a good one");
+}
+
+/// The job that the schedule `name` fires at `at`.
+fn fire(name: &str, at: Timestamp) -> NewJob {
+    Rig::job().id(fire_id(name, at)).due(Due::At(at))
+}
+
+/// What a schedule first seen at `since` owes at `now`.
+fn due(schedule: &Schedule, since: Timestamp, now: Timestamp) -> Vec<Timestamp> {
+    schedule.due(ScheduleProgress::new(since), now).expect("a good schedule").fires
+}
+
+async fn fire_all(rig: &Rig, name: &str, fires: &[Timestamp]) -> Vec<Enqueued> {
+    let mut answers = Vec::new();
+    for at in fires {
+        answers.push(rig.try_enqueue(fire(name, *at)).await.expect("enqueue"));
+    }
+    answers
+}
+
+async fn put(rig: &Rig, key: &str, expect: Expect) -> Result<u64> {
+    let op = RecordOp::Put { key: key.into(), value: Bytes::from_static(b"progress"), expect };
+    match rig.record(op).await? {
+        RecordReply::Written { version } => Ok(version),
+        other => panic!("not an answer to put: {other:?}"),
+    }
+}

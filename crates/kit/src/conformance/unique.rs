@@ -39,7 +39,11 @@ pub(super) async fn a_waiting_job_is_replaced_and_says_by_which(rig: Rig) {
         for state in WAITING {
             let holder = holder_in(&rig, state, Until::Finished).await;
             let answer = next(&rig, state, on_conflict).await;
-            assert_eq!(answer.disposition, Disposition::Replaced(holder), "{on_conflict:?} {state}");
+            assert_eq!(
+                answer.disposition,
+                Disposition::Replaced(holder),
+                "{on_conflict:?} {state}"
+            );
             let replaced = rig.get(holder).await;
             let expected = (State::Cancelled, Some(Finish::ReplacedBy(answer.id)));
             assert_eq!((replaced.state, replaced.finish), expected, "{on_conflict:?} {state}");

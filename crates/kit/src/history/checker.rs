@@ -6,14 +6,15 @@
 
 use super::facts::{Deed, Fact, Facts, Fate, Outcome, Span, gather};
 use super::keys::{Turn, check_keys};
-use super::record::{Effect, History, Snapshot, Wish};
+use super::record::{Effect, History, Wish};
+use super::snapshot::Snapshot;
 use super::verdict::{Kind, Verdict};
 use std::collections::HashMap;
 use windlass_core::JobId;
 use windlass_core::engine::Lease;
 use windlass_core::model::{AttemptEnd, State};
 
-/// A story tells at most so many calls of one job.
+/// A story tells at most so many calls: the first and the last of them.
 const STORY_LINES_MAX: usize = 60;
 
 /// What the run allowed.
@@ -62,7 +63,7 @@ pub fn check(history: &History, end: &Snapshot, options: &Options) -> Verdict {
     for id in ids {
         let of_job = facts.jobs.get(&id).map(Vec::as_slice).unwrap_or_default();
         let last = end.jobs.get(&id).copied();
-        let life = Life::read(id, of_job, last);
+        let life = Life::read(id, of_job, last, options);
         let mut judge = Judge { life: &life, facts: &facts, options, verdict: &mut verdict };
         judge.count();
         if judge.exists_for_a_reason() {
@@ -81,10 +82,17 @@ pub fn check(history: &History, end: &Snapshot, options: &Options) -> Verdict {
 
 /// Everything known of some jobs, for a person.
 pub(super) fn story(facts: &Facts<'_>, jobs: &[JobId]) -> Vec<String> {
-    let known = jobs.iter().filter_map(|id| facts.jobs.get(id));
-    let mut all: Vec<&Fact<'_>> = known.flat_map(|of_job| of_job.iter().take(STORY_LINES_MAX)).collect();
+    let mut all: Vec<&Fact<'_>> =
+        jobs.iter().filter_map(|id| facts.jobs.get(id)).flatten().collect();
     all.sort_by_key(|fact| (fact.span.from, fact.span.to));
-    all.iter().map(ToString::to_string).collect()
+    let half = STORY_LINES_MAX / 2;
+    let mut lines: Vec<String> = all.iter().take(half).map(ToString::to_string).collect();
+    if all.len() > STORY_LINES_MAX {
+        lines.push(format!("… {} more …", all.len() - STORY_LINES_MAX));
+    }
+    let tail = all.iter().skip(half).rev().take(half).rev();
+    lines.extend(tail.map(ToString::to_string));
+    lines
 }
 
 /// One lease of a job: when it was certainly the current one.
@@ -112,15 +120,18 @@ struct Life<'a> {
     wanted_from: Option<u64>,
     /// It was stored by this time at the latest.
     acknowledged: Option<u64>,
-    /// In the order of their time.
     terms: Vec<Term<'a>>,
+    /// Where in `terms` a lease is: a job may have been started very often.
+    by_lease: HashMap<&'a Lease, usize>,
     /// Ends somebody was told of.
     ends: Vec<(Span, State)>,
     replays: Vec<Span>,
+    /// It may have been created more than once.
+    reborn: bool,
 }
 
 impl<'a> Life<'a> {
-    fn read(id: JobId, facts: &'a [Fact<'a>], last: Option<State>) -> Self {
+    fn read(id: JobId, facts: &'a [Fact<'a>], last: Option<State>, options: &Options) -> Self {
         let (mut wanted_from, mut acknowledged) = (None::<u64>, None::<u64>);
         let mut life = Self {
             id,
@@ -129,8 +140,10 @@ impl<'a> Life<'a> {
             wanted_from: None,
             acknowledged: None,
             terms: Vec::new(),
+            by_lease: HashMap::new(),
             ends: Vec::new(),
             replays: Vec::new(),
+            reborn: false,
         };
         for fact in facts {
             let Fact { span, deed, .. } = *fact;
@@ -169,6 +182,10 @@ impl<'a> Life<'a> {
             life.sight(fact);
         }
         (life.wanted_from, life.acknowledged) = (wanted_from, acknowledged);
+        life.reborn = life.may_be_reborn(options);
+        if life.reborn {
+            life.replays.push(Span { from: 0, to: u64::MAX });
+        }
         life
     }
 
@@ -180,12 +197,12 @@ impl<'a> Life<'a> {
             Deed::Update(lease, Some(true)) => (lease, None, false),
             _ => return,
         };
-        let at = self.terms.iter().position(|term| term.lease == lease).unwrap_or_else(|| {
+        let at = *self.by_lease.entry(lease).or_insert(self.terms.len());
+        if at == self.terms.len() {
             let (first, last) = (u64::MAX, 0);
             let (applied, claims) = (Vec::new(), Vec::new());
             self.terms.push(Term { lease, attempt: None, first, last, applied, claims });
-            self.terms.len() - 1
-        });
+        }
         let term = &mut self.terms[at];
         term.first = term.first.min(fact.span.to);
         term.last = term.last.max(fact.span.from);
@@ -200,14 +217,28 @@ impl<'a> Life<'a> {
         }
     }
 
-    /// Whether a replay may lie between two things; without `later`, after the first.
-    fn replayed_between(&self, earlier: Span, later: Option<Span>) -> bool {
-        let later = later.unwrap_or(Span { from: u64::MAX, to: u64::MAX });
-        self.replays.iter().any(|replay| !replay.before(earlier) && !later.before(*replay))
+    /// Whether an enqueue may have come late, when the job's record was gone: then the job began anew,
+    /// attempts and all, because nobody remembered it.
+    fn may_be_reborn(&self, options: &Options) -> bool {
+        let births: Vec<Span> =
+            self.spans(|deed| matches!(deed, Deed::Enqueue(_, fate) if *fate != Fate::NotStored));
+        let late = |gone: Span| births.iter().any(|birth| !birth.before(gone));
+        births.len() > 1 && (options.retention || self.discards().into_iter().any(late))
     }
 
-    fn any(&self, deed: impl Fn(&Deed<'a>) -> bool) -> bool {
-        self.facts.iter().any(|fact| deed(&fact.deed))
+    fn discards(&self) -> Vec<Span> {
+        self.spans(|deed| {
+            matches!(deed, Deed::Change(Wish::Discard, effect) if *effect != Effect::Refused)
+        })
+    }
+
+    fn spans(&self, deed: impl Fn(&Deed<'a>) -> bool) -> Vec<Span> {
+        self.facts.iter().filter(|fact| deed(&fact.deed)).map(|fact| fact.span).collect()
+    }
+
+    /// Whether a replay may lie after one thing and before the other.
+    fn replayed_between(&self, earlier: Span, later: Span) -> bool {
+        self.replays.iter().any(|replay| !replay.before(earlier) && !later.before(*replay))
     }
 
     /// When the first call was made that may have ended it this way.
@@ -239,8 +270,8 @@ impl<'a> Life<'a> {
             Some(state) => self.asked_for(state).unwrap_or_default(),
             None => 0,
         };
-        let moved = self.any(|deed| matches!(deed, Deed::Change(Wish::Move, _)));
-        let in_line = wanted.in_line && !moved;
+        let moved = self.spans(|deed| matches!(deed, Deed::Change(Wish::Move, _)));
+        let in_line = wanted.in_line && moved.is_empty();
         let turn = Turn {
             id: self.id,
             wanted_from: self.wanted_from.filter(|_| in_line),
@@ -310,10 +341,8 @@ impl Judge<'_, '_> {
             Some(_) => {}
             None if life.acknowledged.is_none() && life.ends.is_empty() => {}
             None => {
-                let discarded = life.any(|deed| {
-                    matches!(deed, Deed::Change(Wish::Discard, effect) if *effect != Effect::Refused)
-                });
-                if discarded || (self.options.retention && self.may_have_ended()) {
+                if !life.discards().is_empty() || (self.options.retention && self.may_have_ended())
+                {
                     self.verdict.counts.removed += 1;
                 } else {
                     self.blame(Kind::Lost, || format!("job {id} was acknowledged and is gone"));
@@ -347,7 +376,7 @@ impl Judge<'_, '_> {
             self.blame(Kind::Unearned, || format!("job {id} is {state}, which nobody asked for"));
         }
         let undone = life.ends.iter().find(|(told, state)| {
-            life.last.is_some_and(|last| last != *state) && !life.replayed_between(*told, None)
+            life.last.is_some_and(|last| last != *state) && !life.replayed_between(*told, Span::END)
         });
         if let (Some((_, state)), Some(last)) = (undone, life.last) {
             self.blame(Kind::Undone, || {
@@ -359,7 +388,9 @@ impl Judge<'_, '_> {
         });
         if let Some(mut earlier) = applied.next() {
             for later in applied {
-                if !life.replayed_between(earlier.span, Some(later.span)) {
+                // If they overlap, the one that was asked for later may have come first.
+                let (one, two) = (earlier.span, later.span);
+                if !life.replayed_between(one, two) && !life.replayed_between(two, one) {
                     self.blame(Kind::SettledTwice, || format!("job {id} was ended twice"));
                     break;
                 }
@@ -369,7 +400,7 @@ impl Judge<'_, '_> {
         let revived = life.facts.iter().any(|fact| {
             matches!(fact.deed, Deed::Start(..))
                 && life.ends.iter().any(|(told, _)| {
-                    told.before(fact.span) && !life.replayed_between(*told, Some(fact.span))
+                    told.before(fact.span) && !life.replayed_between(*told, fact.span)
                 })
         });
         if revived {
@@ -404,15 +435,16 @@ impl Judge<'_, '_> {
                 });
             }
         }
-        let mut order: Vec<&Term<'_>> = life.terms.iter().collect();
+        let mut order: Vec<&Term<'_>> =
+            life.terms.iter().filter(|term| term.attempt.is_some()).collect();
         // Where one of two leases must have come first, its sum is smaller: it was first seen and
-        // last seen before the other could be. Attempts say more, if none was forgotten.
+        // last seen before the other could be. Attempts say more, if none was forgotten and the job was made once.
         let place = |term: &Term<'_>| u128::from(term.first) + u128::from(term.last);
-        let counted = !self.options.claims_forgotten;
+        let counted = !self.options.claims_forgotten && !life.reborn;
         order.sort_by_key(|term| (term.attempt.filter(|_| counted), place(term)));
-        if let Some(pair) = order.windows(2).find(|pair| {
-            counted && pair[0].attempt.is_some() && pair[0].attempt == pair[1].attempt
-        }) {
+        if let Some(pair) =
+            order.windows(2).find(|pair| counted && pair[0].attempt == pair[1].attempt)
+        {
             let (attempt, one, two) = (pair[0].attempt, pair[0].lease, pair[1].lease);
             self.blame(Kind::DoubleStart, || {
                 let attempt = attempt.unwrap_or_default();

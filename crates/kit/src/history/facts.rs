@@ -21,6 +21,9 @@ pub(super) struct Span {
 }
 
 impl Span {
+    /// The very end, when the snapshot was taken.
+    pub(super) const END: Self = Self { from: u64::MAX, to: u64::MAX };
+
     /// Whether this was over before the other began. Nothing else gives an order.
     pub(super) const fn before(self, other: Self) -> bool {
         self.to < other.from
@@ -289,8 +292,12 @@ impl<'a> Facts<'a> {
                 if end == report.end && end != AttemptEnd::Release && wanted.unique.is_none());
             match answer {
                 Some(answer) => self.enqueued(op, wanted, answer),
-                None if before => self.put(op, wanted.id, Deed::Enqueue(wanted, Fate::Stored(None))),
-                None if outcome == Outcome::Refused => self.enqueued(op, wanted, Admission::Refused),
+                None if before => {
+                    self.put(op, wanted.id, Deed::Enqueue(wanted, Fate::Stored(None)))
+                }
+                None if outcome == Outcome::Refused => {
+                    self.enqueued(op, wanted, Admission::Refused)
+                }
                 None => self.enqueued(op, wanted, Admission::Unclear),
             }
         }

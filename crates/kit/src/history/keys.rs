@@ -21,11 +21,7 @@ pub(super) struct Turn {
 }
 
 /// Judges all keys.
-pub(super) fn check_keys(
-    keys: HashMap<&str, Vec<Turn>>,
-    facts: &Facts<'_>,
-    verdict: &mut Verdict,
-) {
+pub(super) fn check_keys(keys: HashMap<&str, Vec<Turn>>, facts: &Facts<'_>, verdict: &mut Verdict) {
     let mut keys: Vec<_> = keys.into_iter().collect();
     keys.sort_unstable_by_key(|(key, _)| *key);
     for (key, turns) in keys {
@@ -34,7 +30,11 @@ pub(super) fn check_keys(
             verdict.blame(
                 Kind::KeyOrder,
                 &jobs,
-                || format!("key {key:?}: job {second} was started before job {first} ended, {rule}"),
+                || {
+                    format!(
+                        "key {key:?}: job {second} was started before job {first} ended, {rule}"
+                    )
+                },
                 || story(facts, &jobs),
             );
         }
@@ -58,8 +58,11 @@ fn overtaken(turns: &[Turn]) -> Vec<Finding> {
         let (wanted_from, started_by) = (turn.wanted_from?, turn.started_by?);
         let before = line.partition_point(|(stored_by, _)| *stored_by < wanted_from);
         let first = longest[..before].last()?;
-        (first.held_until > started_by)
-            .then_some((first.id, turn.id, "though it was enqueued before it"))
+        (first.held_until > started_by).then_some((
+            first.id,
+            turn.id,
+            "though it was enqueued before it",
+        ))
     });
     found.collect()
 }

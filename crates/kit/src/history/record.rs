@@ -2,7 +2,7 @@
 //! caller stamps each event, with a shared counter in one process or a monotonic clock of the machine.
 
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use windlass_core::JobId;
 use windlass_core::engine::Lease;
 use windlass_core::model::{AttemptEnd, Due, NewJob, State};
@@ -267,19 +267,5 @@ impl History {
 impl FromIterator<Event> for History {
     fn from_iter<T: IntoIterator<Item = Event>>(events: T) -> Self {
         Self { events: events.into_iter().collect() }
-    }
-}
-
-/// Where the jobs stand at the very end, when every lease is over and nothing is left to do. A job
-/// that is not in it does not exist.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Snapshot {
-    /// The jobs there are.
-    pub jobs: BTreeMap<JobId, State>,
-}
-
-impl FromIterator<(JobId, State)> for Snapshot {
-    fn from_iter<T: IntoIterator<Item = (JobId, State)>>(jobs: T) -> Self {
-        Self { jobs: jobs.into_iter().collect() }
     }
 }

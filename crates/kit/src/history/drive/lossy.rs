@@ -1,0 +1,129 @@
+//! A network that loses requests and replies, and delivers some requests late.
+
+use super::happens;
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::task::JoinSet;
+use windlass_core::engine::{
+    Admin, Answer, Capabilities, ChangeItem, Changed, CheckReport, Claim, Claimed, Configure,
+    Engine, Enqueue, Enqueued, Get, Heartbeat, HeartbeatReply, Hot, Item, LaneStats, List,
+    Maintain, MaintainReply, MaintainRequest, OpenSession, Page, RecordOp, RecordReply, Session,
+    SessionId, SessionInfo, Settings, Settle, SettleReply, Stamped, StatsRequest, Update, Updated,
+    Wait,
+};
+use windlass_core::model::Job;
+use windlass_core::random::Random;
+use windlass_core::{Error, Result};
+
+/// A late request waits for up to so many turns of the others.
+const LATE_TURNS_MAX: u64 = 200;
+
+/// An engine behind such a network. Sessions and looks get through.
+pub(super) struct Lossy {
+    inner: Arc<dyn Engine>,
+    random: Arc<dyn Random>,
+    per_mille: u64,
+    /// Requests still on their way.
+    late: Mutex<JoinSet<()>>,
+}
+
+impl Lossy {
+    pub(super) fn new(inner: Arc<dyn Engine>, random: Arc<dyn Random>, per_mille: u64) -> Self {
+        Self { inner, random, per_mille, late: Mutex::default() }
+    }
+
+    /// Waits until every late request has arrived.
+    pub(super) async fn settle_down(&self) {
+        let mut late =
+            std::mem::take(&mut *self.late.lock().unwrap_or_else(PoisonError::into_inner));
+        while let Some(ended) = late.join_next().await {
+            ended.expect("a late request panicked");
+        }
+    }
+
+    /// Sends `call`; the caller learns its outcome, or nothing.
+    fn send<'a, T: Send + 'static>(
+        &'a self,
+        call: impl Future<Output = Result<Stamped<T>>> + Send + 'static,
+    ) -> Answer<'a, T> {
+        Box::pin(async move {
+            if !happens(&*self.random, self.per_mille) {
+                return call.await;
+            }
+            match self.random.below(3) {
+                0 => {}
+                1 => drop(call.await),
+                _ => {
+                    let turns = self.random.below(LATE_TURNS_MAX);
+                    let late = async move {
+                        for _ in 0..turns {
+                            tokio::task::yield_now().await;
+                        }
+                        drop(call.await);
+                    };
+                    self.late.lock().unwrap_or_else(PoisonError::into_inner).spawn(late);
+                }
+            }
+            let (store, reason) = ("the store".to_owned(), "the network lost it".to_owned());
+            Err(Error::Unavailable { store, reason })
+        })
+    }
+}
+
+impl Hot for Lossy {
+    fn capabilities(&self) -> &Capabilities {
+        self.inner.capabilities()
+    }
+
+    fn enqueue(&self, request: Enqueue) -> Answer<'_, Vec<Item<Enqueued>>> {
+        let inner = self.inner.clone();
+        self.send(async move { inner.enqueue(request).await })
+    }
+
+    fn claim(&self, request: Claim) -> Answer<'_, Claimed> {
+        let inner = self.inner.clone();
+        self.send(async move { inner.claim(request).await })
+    }
+
+    fn settle(&self, request: Settle) -> Answer<'_, SettleReply> {
+        let inner = self.inner.clone();
+        self.send(async move { inner.settle(request).await })
+    }
+
+    fn update(&self, request: Update) -> Answer<'_, Vec<Item<Updated>>> {
+        let inner = self.inner.clone();
+        self.send(async move { inner.update(request).await })
+    }
+
+    super::super::forward! {
+        open_session(request: OpenSession) -> Session;
+        heartbeat(request: Heartbeat) -> HeartbeatReply;
+        close_session(session: SessionId) -> ();
+        wait(request: Wait) -> bool;
+    }
+}
+
+impl Admin for Lossy {
+    fn change(&self, batch: Vec<ChangeItem>) -> Answer<'_, Vec<Item<Changed>>> {
+        let inner = self.inner.clone();
+        self.send(async move { inner.change(batch).await })
+    }
+
+    super::super::forward! {
+        get(request: Get) -> Vec<Option<Job>>;
+        list(request: List) -> Page<Job>;
+        stats(request: StatsRequest) -> Vec<LaneStats>;
+        sessions() -> Vec<SessionInfo>;
+        configure(batch: Vec<Configure>) -> Vec<Item<()>>;
+        settings() -> Settings;
+        records(batch: Vec<RecordOp>) -> Vec<Item<RecordReply>>;
+        health() -> ();
+    }
+}
+
+impl Maintain for Lossy {
+    super::super::forward! {
+        maintain(request: MaintainRequest) -> MaintainReply;
+        check(repair: bool) -> CheckReport;
+    }
+}

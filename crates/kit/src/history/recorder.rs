@@ -1,0 +1,274 @@
+//! A layer that writes down what goes through it: any client or worker becomes a witness.
+
+use super::record::{
+    Admission, Call, Effect, Event, History, Hold, Note, Receipt, Reply, Report, Start, Wanted,
+    Wish,
+};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use windlass_core::engine::{
+    Admin, Answer, Capabilities, Change, ChangeItem, Changed, CheckReport, Claim, Claimant,
+    Claimed, Configure, Disposition, Engine, Enqueue, Enqueued, Get, Heartbeat, HeartbeatReply,
+    Hot, Item, LaneStats, Lease, List, Maintain, MaintainReply, MaintainRequest, OpenSession, Page,
+    RecordOp, RecordReply, Session, SessionId, SessionInfo, Settings, Settle, SettleItem,
+    SettleReply, Settled, Stamped, StatsRequest, Update, Updated, Wait,
+};
+use windlass_core::model::{Job, NewJob};
+use windlass_core::{Error, JobId, Result, Timestamp};
+
+/// Where the events go.
+pub trait Journal: Send + Sync {
+    /// Writes one event down, with a stamp taken now. An invocation must be safe (written, for a
+    /// process that may be killed) before this returns.
+    fn note(&self, client: u32, op: u64, note: Note);
+}
+
+/// A journal in memory: its stamps are the places of the events.
+#[derive(Debug, Default)]
+pub struct Diary(Mutex<Vec<Event>>);
+
+impl Diary {
+    /// What was written so far.
+    pub fn history(&self) -> History {
+        History { events: self.0.lock().unwrap_or_else(PoisonError::into_inner).clone() }
+    }
+}
+
+impl Journal for Diary {
+    fn note(&self, client: u32, op: u64, note: Note) {
+        let mut events = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = events.len() as u64;
+        events.push(Event { at, client, op, note });
+    }
+}
+
+/// An engine as one client sees it, every call of jobs and leases recorded.
+///
+/// Jobs must be enqueued with ids of the producer's, or the call panics: a job whose answer never
+/// comes must have a name. A call that fails with an unknown outcome is recorded as never answered.
+pub struct Recorded {
+    inner: Arc<dyn Engine>,
+    journal: Arc<dyn Journal>,
+    client: u32,
+    ops: AtomicU64,
+    /// Attempt and start of the leases seen, from which ids of follow-ups are derived.
+    starts: Mutex<HashMap<Lease, (u32, Timestamp)>>,
+}
+
+impl fmt::Debug for Recorded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Recorded(client {})", self.client)
+    }
+}
+
+impl Recorded {
+    /// `engine` as `client` sees it. A worker that is started again is another client.
+    pub fn new(engine: Arc<dyn Engine>, journal: Arc<dyn Journal>, client: u32) -> Self {
+        let (ops, starts) = (AtomicU64::new(0), Mutex::default());
+        Self { inner: engine, journal, client, ops, starts }
+    }
+
+    fn invoked(&self, call: Call) -> u64 {
+        let op = self.ops.fetch_add(1, Ordering::Relaxed);
+        self.journal.note(self.client, op, Note::Invoked(call));
+        op
+    }
+
+    fn answered<T>(&self, op: u64, answer: &Result<Stamped<T>>, reply: impl FnOnce(&T) -> Reply) {
+        let reply = match answer {
+            Ok(answer) => reply(&answer.value),
+            Err(error) if unclear(error) => return,
+            Err(error) => Reply::Refused(error.code().to_owned()),
+        };
+        self.journal.note(self.client, op, Note::Answered(reply));
+    }
+
+    fn started(&self, claimed: &Claimed) -> Vec<Start> {
+        let mut starts = self.starts.lock().unwrap_or_else(PoisonError::into_inner);
+        let jobs = claimed.jobs.iter().map(|job| {
+            let (id, attempt) = (job.header.id, job.header.counters.attempt);
+            starts.insert(job.lease.clone(), (attempt, job.started_at));
+            Start { id, lease: job.lease.clone(), attempt }
+        });
+        jobs.collect()
+    }
+
+    fn report(&self, item: &SettleItem) -> Report {
+        let starts = self.starts.lock().unwrap_or_else(PoisonError::into_inner);
+        let start = starts.get(&item.lease).copied();
+        let wanted = item.follow_ups.iter().enumerate().filter_map(|(index, job)| {
+            let derive = |(attempt, at)| JobId::follow_up(item.id, attempt, index, at);
+            Some(Wanted::of(job.id.or_else(|| start.map(derive))?, job))
+        });
+        let (lease, end) = (item.lease.clone(), item.outcome.end());
+        Report { id: item.id, lease, end, follow_ups: wanted.collect() }
+    }
+}
+
+/// Whether nobody knows what became of a call that ended so.
+const fn unclear(error: &Error) -> bool {
+    matches!(error, Error::Unavailable { .. } | Error::Corrupt { .. })
+}
+
+fn wanted(job: &NewJob) -> Wanted {
+    let id = job.id.expect("a recorded client gives its jobs ids");
+    Wanted::of(id, job)
+}
+
+fn name(claim: &Claim) -> String {
+    match &claim.by {
+        Claimant::Session { session, claim_no } => format!("{session}#{claim_no}"),
+        Claimant::Alone { claim_id, .. } => claim_id.to_string(),
+    }
+}
+
+fn admission(id: JobId, answer: &Item<Enqueued>) -> Admission {
+    match answer {
+        Ok(Enqueued { disposition: Disposition::Replaced(old), state: Some(state), .. }) => {
+            Admission::Stored { state: *state, replaced: Some(*old) }
+        }
+        Ok(Enqueued { id: there, state: Some(state), .. }) if *there == id => {
+            Admission::Stored { state: *state, replaced: None }
+        }
+        Ok(Enqueued { id: by, state, .. }) => Admission::StoodIn { by: *by, state: *state },
+        Err(error) if unclear(error) => Admission::Unclear,
+        Err(_) => Admission::Refused,
+    }
+}
+
+fn receipt(answer: &Item<Settled>, wanted: &[Wanted]) -> Receipt {
+    match answer {
+        Ok(Settled { already: true, end, state, .. }) => {
+            Receipt::Already { end: *end, state: *state }
+        }
+        Ok(Settled { state, follow_ups, .. }) => {
+            let pairs = wanted.iter().zip(follow_ups);
+            let follow_ups = pairs.map(|(wanted, job)| admission(wanted.id, &Ok(*job))).collect();
+            Receipt::Applied { state: *state, follow_ups }
+        }
+        Err(error) if unclear(error) => Receipt::Unclear,
+        Err(error) => Receipt::Refused(error.code().to_owned()),
+    }
+}
+
+const fn wish(change: &Change) -> Wish {
+    match change {
+        Change::Cancel => Wish::Cancel,
+        Change::Replay(_) => Wish::Replay,
+        Change::Discard => Wish::Discard,
+        Change::Pause | Change::Resume | Change::Reschedule(_) => Wish::Move,
+        _ => Wish::Other,
+    }
+}
+
+const fn effect(answer: &Item<Changed>) -> Effect {
+    match answer {
+        Ok(changed) => Effect::Done(changed.state),
+        Err(error) if unclear(error) => Effect::Unclear,
+        Err(_) => Effect::Refused,
+    }
+}
+
+impl Hot for Recorded {
+    fn capabilities(&self) -> &Capabilities {
+        self.inner.capabilities()
+    }
+
+    fn enqueue(&self, request: Enqueue) -> Answer<'_, Vec<Item<Enqueued>>> {
+        Box::pin(async move {
+            let jobs: Vec<Wanted> = request.jobs.iter().map(wanted).collect();
+            let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
+            let op = self.invoked(Call::Enqueue(jobs));
+            let answer = self.inner.enqueue(request).await;
+            self.answered(op, &answer, |items| {
+                let pairs = ids.iter().zip(items);
+                Reply::Enqueued(pairs.map(|(id, item)| admission(*id, item)).collect())
+            });
+            answer
+        })
+    }
+
+    fn claim(&self, request: Claim) -> Answer<'_, Claimed> {
+        Box::pin(async move {
+            let op = self.invoked(Call::Claim(name(&request)));
+            let answer = self.inner.claim(request).await;
+            self.answered(op, &answer, |claimed| Reply::Claimed(self.started(claimed)));
+            answer
+        })
+    }
+
+    fn settle(&self, request: Settle) -> Answer<'_, SettleReply> {
+        Box::pin(async move {
+            let items: Vec<Report> = request.items.iter().map(|item| self.report(item)).collect();
+            let claim = request.claim.as_ref().map(name);
+            let op = self.invoked(Call::Settle { items: items.clone(), claim });
+            let answer = self.inner.settle(request).await;
+            self.answered(op, &answer, |reply| {
+                let pairs = items.iter().zip(&reply.items);
+                let claimed = reply.claimed.as_ref().and_then(|claimed| claimed.as_ref().ok());
+                Reply::Settled {
+                    items: pairs.map(|(item, got)| receipt(got, &item.follow_ups)).collect(),
+                    claimed: claimed.map(|claimed| self.started(claimed)).unwrap_or_default(),
+                }
+            });
+            answer
+        })
+    }
+
+    fn update(&self, request: Update) -> Answer<'_, Vec<Item<Updated>>> {
+        Box::pin(async move {
+            let holds = request.items.iter();
+            let holds = holds.map(|item| Hold { id: item.id, lease: item.lease.clone() });
+            let op = self.invoked(Call::Update(holds.collect()));
+            let answer = self.inner.update(request).await;
+            let honoured = |item: &Item<Updated>| match item {
+                Ok(_) => Some(true),
+                Err(error) if unclear(error) => None,
+                Err(_) => Some(false),
+            };
+            self.answered(op, &answer, |items| {
+                Reply::Updated(items.iter().map(honoured).collect())
+            });
+            answer
+        })
+    }
+
+    super::forward! {
+        open_session(request: OpenSession) -> Session;
+        heartbeat(request: Heartbeat) -> HeartbeatReply;
+        close_session(session: SessionId) -> ();
+        wait(request: Wait) -> bool;
+    }
+}
+
+impl Admin for Recorded {
+    fn change(&self, batch: Vec<ChangeItem>) -> Answer<'_, Vec<Item<Changed>>> {
+        Box::pin(async move {
+            let wishes = batch.iter().map(|item| (item.id, wish(&item.change))).collect();
+            let op = self.invoked(Call::Change(wishes));
+            let answer = self.inner.change(batch).await;
+            self.answered(op, &answer, |items| Reply::Changed(items.iter().map(effect).collect()));
+            answer
+        })
+    }
+
+    super::forward! {
+        get(request: Get) -> Vec<Option<Job>>;
+        list(request: List) -> Page<Job>;
+        stats(request: StatsRequest) -> Vec<LaneStats>;
+        sessions() -> Vec<SessionInfo>;
+        configure(batch: Vec<Configure>) -> Vec<Item<()>>;
+        settings() -> Settings;
+        records(batch: Vec<RecordOp>) -> Vec<Item<RecordReply>>;
+        health() -> ();
+    }
+}
+
+impl Maintain for Recorded {
+    super::forward! {
+        maintain(request: MaintainRequest) -> MaintainReply;
+        check(repair: bool) -> CheckReport;
+    }
+}

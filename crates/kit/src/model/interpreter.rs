@@ -1,0 +1,539 @@
+//! What must come of a story: core's transition table, interpreted over a plain list of jobs.
+//!
+//! No indexes, no budgets, nothing clever: every question is answered by looking at all jobs. Where an
+//! engine is free (jitter, the order within one maintenance step) the model takes what the engine
+//! did, after checking that it was allowed to.
+
+use std::collections::BTreeMap;
+use windlass_core::engine::{ClaimedJob, Disposition, Gate, Lease, SessionId};
+use windlass_core::limits::{
+    CRASH_BACKOFF_BASE_MS, CRASH_BACKOFF_CAP_MS, CRASH_BACKOFF_JITTER_MS, SUSPECT_CRASHES,
+};
+use windlass_core::machine::{Effect, EventKind, Facts, step};
+use windlass_core::model::{
+    AttemptEnd, Counters, Finish, KindSettings, Name, NewJob, QueueSettings, State,
+};
+use windlass_core::policy::{Holder, UniqueScope, UniqueVerdict, Until};
+use windlass_core::{JobId, Timestamp};
+
+/// The code of the error an engine must answer with.
+pub(super) type Code = &'static str;
+
+/// An instant that lies between two bounds until the engine has told it.
+pub(super) type Span = (Timestamp, Timestamp);
+
+/// The place of a job among equals: the step of the story it entered in, and its turn there.
+type Entered = (u64, u64);
+
+#[derive(Clone, Debug)]
+pub(super) struct Leased {
+    pub(super) lease: Lease,
+    pub(super) session: SessionId,
+    pub(super) claim_no: u64,
+    pub(super) started_at: Timestamp,
+    /// Its place in the reply of its claim.
+    turn: usize,
+}
+
+/// A job as the model knows it.
+#[derive(Clone, Debug)]
+pub(super) struct ModelJob {
+    pub(super) id: JobId,
+    pub(super) new: NewJob,
+    pub(super) run_at: Span,
+    pub(super) state: State,
+    pub(super) counters: Counters,
+    pub(super) cancel_requested: bool,
+    pub(super) leased: Option<Leased>,
+    pub(super) finished_at: Option<Timestamp>,
+    pub(super) finish: Option<Finish>,
+    /// The checkpoint it carries.
+    pub(super) checkpoint: Option<u8>,
+    holds_key: bool,
+    waits: bool,
+    signalled: bool,
+    rank: i64,
+    entered: Entered,
+    past: Vec<(Lease, AttemptEnd)>,
+}
+
+#[derive(Clone, Debug)]
+struct Hold {
+    slot: Slot,
+    holder: JobId,
+    until: Option<Timestamp>,
+}
+
+type Slot = (UniqueScope, String, String, String);
+
+/// Everything the model knows.
+#[derive(Clone, Debug)]
+pub(super) struct Model {
+    pub(super) now: Timestamp,
+    pub(super) jobs: BTreeMap<JobId, ModelJob>,
+    pub(super) sessions: BTreeMap<SessionId, ModelSession>,
+    pub(super) queues: BTreeMap<Name, QueueSettings>,
+    pub(super) kinds: BTreeMap<Name, KindSettings>,
+    uniques: Vec<Hold>,
+    /// The step of the story.
+    number: u64,
+    /// How many jobs entered a state in this step so far.
+    turn: u64,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct ModelSession {
+    pub(super) ttl_ms: u64,
+    pub(super) expires_at: Timestamp,
+    pub(super) alone: bool,
+}
+
+/// What a claim asks for.
+pub(super) struct Wants<'a> {
+    pub(super) session: &'a SessionId,
+    pub(super) claim_no: u64,
+    pub(super) queues: &'a [(Name, u32)],
+    pub(super) kinds: Option<&'a [(Name, u32)]>,
+    pub(super) limit: u32,
+}
+
+impl Model {
+    pub(super) fn new(now: Timestamp) -> Self {
+        Self {
+            now,
+            jobs: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+            queues: BTreeMap::new(),
+            kinds: BTreeMap::new(),
+            uniques: Vec::new(),
+            number: 0,
+            turn: 0,
+        }
+    }
+
+    pub(super) fn next_step(&mut self) {
+        self.number += 1;
+        self.turn = 0;
+    }
+
+    /// Does all of it or, on an error, nothing.
+    pub(super) fn or_nothing<T>(
+        &mut self,
+        act: impl FnOnce(&mut Self) -> Result<T, Code>,
+    ) -> Result<T, Code> {
+        let mut copy = self.clone();
+        let value = act(&mut copy)?;
+        *self = copy;
+        Ok(value)
+    }
+
+    pub(super) fn enqueue(
+        &mut self,
+        job: NewJob,
+        bounded: bool,
+    ) -> Result<(JobId, Disposition), Code> {
+        let id = job.id.expect("the story gives every job an id");
+        if self.jobs.contains_key(&id) {
+            return Ok((id, Disposition::Existing));
+        }
+        let mut run_at = job.due.at(self.now);
+        let mut disposition = Disposition::Created;
+        if let Some(unique) = &job.unique {
+            let holder = self.holder(&slot(&job));
+            let known = holder.map(|id| Holder {
+                id,
+                waiting: self.jobs.get(&id).is_some_and(|job| job.state.is_waiting()),
+            });
+            match (unique.on_conflict.decide(known), holder) {
+                (UniqueVerdict::Existing, Some(holder)) => {
+                    return Ok((holder, Disposition::Existing));
+                }
+                (UniqueVerdict::Throttled, Some(holder)) => {
+                    return Ok((holder, Disposition::Throttled));
+                }
+                (UniqueVerdict::Reject, _) => return Err("duplicate"),
+                (UniqueVerdict::Replace { keeps_time }, Some(holder)) => {
+                    if keeps_time {
+                        run_at = run_at.min(self.jobs[&holder].run_at.0);
+                    }
+                    self.apply(holder, EventKind::Cancel, None, Some(Finish::ReplacedBy(id)))?;
+                    disposition = Disposition::Replaced(holder);
+                }
+                _ => {}
+            }
+        }
+        let limit = self.queues.get(&job.queue).and_then(|settings| settings.max_depth);
+        let replaced = matches!(disposition, Disposition::Replaced(_));
+        if bounded && !replaced && limit.is_some_and(|limit| self.depth(&job.queue) >= limit) {
+            return Err("queue_full");
+        }
+        self.create(id, job, run_at);
+        Ok((id, disposition))
+    }
+
+    fn create(&mut self, id: JobId, new: NewJob, run_at: Timestamp) {
+        if let Some(unique) = &new.unique {
+            let slot = slot(&new);
+            self.hold(slot, id, unique.until);
+        }
+        let mut job = ModelJob {
+            id,
+            new,
+            run_at: (run_at, run_at),
+            state: State::Scheduled,
+            counters: Counters::default(),
+            cancel_requested: false,
+            leased: None,
+            finished_at: None,
+            finish: None,
+            checkpoint: None,
+            holds_key: false,
+            waits: false,
+            signalled: false,
+            rank: 0,
+            entered: (0, 0),
+            past: Vec::new(),
+        };
+        let facts = self.facts(&job, EventKind::Enqueue);
+        let taken = step(None, EventKind::Enqueue, facts).expect("a job can always be enqueued");
+        self.enter(&mut job, taken.next.expect("an enqueued job is somewhere"));
+        self.jobs.insert(id, job);
+    }
+
+    /// Lets something happen to a job, as the table says.
+    pub(super) fn apply(
+        &mut self,
+        id: JobId,
+        event: EventKind,
+        run_at: Option<Span>,
+        finish: Option<Finish>,
+    ) -> Result<Option<State>, Code> {
+        let Some(mut job) = self.jobs.get(&id).cloned() else { return Err("not_found") };
+        job.run_at = run_at.unwrap_or(job.run_at);
+        let taken = step(Some(job.state), event, self.facts(&job, event)).map_err(|_| "refused")?;
+        let does = |effect| taken.effects.has(effect);
+        let Some(next) = taken.next else {
+            self.jobs.remove(&id);
+            return Ok(None);
+        };
+        if does(Effect::IssueLease) {
+            job.counters.attempt += 1;
+        }
+        if does(Effect::CountFailure) {
+            job.counters.failures += 1;
+        }
+        if does(Effect::CountCrash) {
+            job.counters.crashes += 1;
+        }
+        if does(Effect::ClearCrashes) {
+            job.counters.crashes = 0;
+        }
+        if does(Effect::ClearBudgets) {
+            (job.counters.failures, job.counters.crashes) = (0, 0);
+            (job.finish, job.finished_at) = (None, None);
+            (job.cancel_requested, job.signalled) = (false, false);
+        }
+        job.cancel_requested |= does(Effect::RequestCancel);
+        match event {
+            EventKind::Wait => {
+                job.waits = !job.signalled;
+                job.signalled = false;
+            }
+            EventKind::Signal if job.waits => job.waits = false,
+            EventKind::Signal => job.signalled = true,
+            _ => {}
+        }
+        if does(Effect::EndLease) {
+            job.leased = None;
+        }
+        let ends = does(Effect::HandOverKey);
+        if ends {
+            (job.holds_key, job.waits) = (false, false);
+            job.finished_at = Some(self.now);
+            job.finish = Some(finish.unwrap_or_else(|| why(next, event)));
+        }
+        if does(Effect::FreeUnique) {
+            self.uniques.retain(|hold| hold.holder != id || hold.until.is_some());
+        }
+        if does(Effect::Emit) {
+            self.enter(&mut job, next);
+        }
+        let line = job.new.key.clone().map(|key| (job.new.queue.clone(), key));
+        self.jobs.insert(id, job);
+        if let Some((queue, key)) = line.filter(|_| ends)
+            && let Some(heir) = self.first_in_line(&queue, &key)
+        {
+            self.apply(heir, EventKind::Free, None, None)?;
+        }
+        Ok(Some(next))
+    }
+
+    fn facts(&self, job: &ModelJob, event: EventKind) -> Facts {
+        let Counters { failures, crashes, .. } = job.counters;
+        Facts {
+            due: job.run_at.1 <= self.now,
+            waits: match event {
+                EventKind::Wait => !job.signalled,
+                EventKind::Signal => false,
+                _ => job.waits,
+            },
+            key_taken: self.key_taken(job),
+            spent: match event {
+                EventKind::Retry => failures + 1 >= job.new.policy.max_attempts,
+                EventKind::Lose => crashes + 1 > job.new.policy.max_crashes,
+                _ => false,
+            },
+            cancel_requested: job.cancel_requested,
+        }
+    }
+
+    fn key_taken(&self, job: &ModelJob) -> bool {
+        let Some(key) = &job.new.key else { return false };
+        let of_key = |other: &&ModelJob| {
+            other.id != job.id
+                && other.new.queue == job.new.queue
+                && other.new.key.as_ref() == Some(key)
+        };
+        let mut others = self.jobs.values().filter(of_key);
+        let ahead =
+            |other: &ModelJob| other.in_line() && !(job.in_line() && job.entered < other.entered);
+        !job.holds_key && others.any(|other| other.holds_key || ahead(other))
+    }
+
+    fn first_in_line(&self, queue: &Name, key: &str) -> Option<JobId> {
+        let of_key =
+            |job: &&ModelJob| job.new.queue == *queue && job.new.key.as_deref() == Some(key);
+        let line = self.jobs.values().filter(of_key).filter(|job| job.in_line());
+        line.min_by_key(|job| job.entered).map(|job| job.id)
+    }
+
+    fn enter(&mut self, job: &mut ModelJob, state: State) {
+        self.turn += 1;
+        job.entered = (self.number, self.turn);
+        job.state = state;
+        if state == State::Available {
+            job.holds_key = job.new.key.is_some();
+            job.rank = job.new.priority.into();
+        }
+    }
+
+    /// Makes all jobs that enter in this step equals: their order is the engine's choice.
+    pub(super) fn in_any_order(&mut self) {
+        for job in self.jobs.values_mut().filter(|job| job.entered.0 == self.number) {
+            job.entered.1 = 0;
+        }
+    }
+
+    pub(super) fn holder(&self, slot: &Slot) -> Option<JobId> {
+        let held = self.uniques.iter().find(|hold| hold.slot == *slot)?;
+        held.until.is_none_or(|until| self.now < until).then_some(held.holder)
+    }
+
+    pub(super) fn hold(&mut self, slot: Slot, holder: JobId, until: Until) {
+        let until = match until {
+            Until::Finished => None,
+            Until::Window(ms) => Some(self.now.plus(ms)),
+        };
+        self.uniques.retain(|hold| hold.slot != slot);
+        self.uniques.push(Hold { slot, holder, until });
+    }
+
+    pub(super) fn depth(&self, queue: &Name) -> u64 {
+        let waiting = |job: &&ModelJob| job.new.queue == *queue && job.state.is_waiting();
+        self.jobs.values().filter(waiting).count() as u64
+    }
+
+    /// Leases that this session holds, by job.
+    pub(super) fn held_by(&self, session: &SessionId) -> Vec<JobId> {
+        let held = |job: &&ModelJob| job.leased.as_ref().is_some_and(|l| l.session == *session);
+        self.jobs.values().filter(held).map(|job| job.id).collect()
+    }
+
+    /// A report under a lease: whether it counts, was settled before, or is stale.
+    pub(super) fn lease_of(&self, id: JobId, lease: &Lease) -> Result<Option<AttemptEnd>, Code> {
+        let job = self.jobs.get(&id).ok_or("not_found")?;
+        if job.leased.as_ref().is_some_and(|leased| leased.lease == *lease) {
+            return Ok(None);
+        }
+        let settled = job.past.iter().find(|(past, _)| past == lease);
+        settled.map(|(_, end)| Some(*end)).ok_or("lease_lost")
+    }
+
+    /// Remembers that the lease a job runs under is settled.
+    pub(super) fn remember_settled(&mut self, id: JobId, end: AttemptEnd) {
+        if let Some(job) = self.jobs.get_mut(&id)
+            && let Some(leased) = &job.leased
+        {
+            job.past.push((leased.lease.clone(), end));
+        }
+    }
+
+    pub(super) fn checkpoint(&mut self, id: JobId, byte: u8) {
+        if let Some(job) = self.jobs.get_mut(&id) {
+            job.checkpoint = Some(byte);
+        }
+    }
+
+    /// The delay of the next crash of this job, at least and at most.
+    pub(super) fn crash_span(&self, id: JobId) -> Span {
+        let crashes = self.jobs[&id].counters.crashes;
+        let least = (CRASH_BACKOFF_BASE_MS << crashes.min(20)).min(CRASH_BACKOFF_CAP_MS);
+        (self.now.plus(least), self.now.plus(least + CRASH_BACKOFF_JITTER_MS))
+    }
+
+    pub(super) fn gate(&self, queue: &Name, kind: &Name) -> Option<Gate> {
+        let kind = self.kinds.get(kind);
+        if self.queues.get(queue).is_some_and(|settings| settings.paused) {
+            return Some(Gate::QueuePaused);
+        }
+        match kind {
+            Some(kind) if kind.paused => Some(Gate::KindPaused),
+            Some(kind) if kind.permits == Some(0) => Some(Gate::NoPermits),
+            _ => None,
+        }
+    }
+
+    /// Checks what a claim got, and takes it over.
+    pub(super) fn claim(&mut self, wants: &Wants<'_>, got: &[ClaimedJob]) -> Result<(), String> {
+        let again = self.leased_under(wants);
+        if !again.is_empty() {
+            let same = got.iter().map(|job| (job.header.id, job.lease.clone())).collect::<Vec<_>>();
+            return agree("the jobs of the same claim", &again, &same);
+        }
+        let mut rest = got.iter();
+        let mut taken: Vec<JobId> = Vec::new();
+        for (queue, limit) in wants.queues {
+            let mut closed: Vec<Name> = Vec::new();
+            let mut left = *limit;
+            while left > 0 {
+                let best = self.best(queue, wants, &taken, &closed);
+                let Some(first) = best.first() else { break };
+                let suspect = self.jobs[first].counters.crashes >= SUSPECT_CRASHES;
+                if suspect && !taken.is_empty() {
+                    closed.push(self.jobs[first].new.kind.clone());
+                    continue;
+                }
+                let Some(job) = rest.next() else {
+                    return Err(format!("the claim stopped short of {best:?}"));
+                };
+                if !best.contains(&job.header.id) {
+                    return Err(format!("claimed {} where {best:?} was first", job.header.id));
+                }
+                self.lease_out(wants, job, taken.len())?;
+                taken.push(job.header.id);
+                left -= 1;
+                if suspect {
+                    return rest.next().map_or(Ok(()), |_| Err("a suspect had company".into()));
+                }
+            }
+        }
+        rest.next().map_or(Ok(()), |job| Err(format!("claimed {} too", job.header.id)))
+    }
+
+    /// The jobs, in order, that are leased under this very claim.
+    fn leased_under(&self, wants: &Wants<'_>) -> Vec<(JobId, Lease)> {
+        let mut again: Vec<_> = self
+            .jobs
+            .values()
+            .filter_map(|job| job.leased.as_ref().map(|leased| (job.id, leased)))
+            .filter(|(_, l)| l.session == *wants.session && l.claim_no == wants.claim_no)
+            .collect();
+        again.sort_by_key(|(_, leased)| leased.turn);
+        again.into_iter().map(|(id, leased)| (id, leased.lease.clone())).collect()
+    }
+
+    /// The jobs of a queue that may come next: the first by rank and entry, and its equals.
+    fn best(
+        &self,
+        queue: &Name,
+        wants: &Wants<'_>,
+        taken: &[JobId],
+        closed: &[Name],
+    ) -> Vec<JobId> {
+        let of_kind =
+            |kind: &Name| taken.iter().filter(|id| self.jobs[id].new.kind == *kind).count();
+        let has_room = |kind: &Name| {
+            let asked = wants.kinds.is_none_or(|kinds| {
+                kinds.iter().any(|(name, limit)| name == kind && of_kind(kind) < *limit as usize)
+            });
+            asked && taken.len() < wants.limit as usize && !closed.contains(kind)
+        };
+        let open: Vec<&ModelJob> = self
+            .jobs
+            .values()
+            .filter(|job| job.state == State::Available && job.new.queue == *queue)
+            .filter(|job| has_room(&job.new.kind) && self.gate(queue, &job.new.kind).is_none())
+            .collect();
+        let place = |job: &ModelJob| (job.rank, job.entered);
+        let first = open.iter().map(|job| place(job)).min();
+        open.iter().filter(|job| Some(place(job)) == first).map(|job| job.id).collect()
+    }
+
+    fn lease_out(
+        &mut self,
+        wants: &Wants<'_>,
+        got: &ClaimedJob,
+        turn: usize,
+    ) -> Result<(), String> {
+        let id = got.header.id;
+        self.apply(id, EventKind::Claim, None, None).map_err(str::to_owned)?;
+        let job = self.jobs.get_mut(&id).expect("it was just claimed");
+        job.leased = Some(Leased {
+            lease: got.lease.clone(),
+            session: wants.session.clone(),
+            claim_no: wants.claim_no,
+            started_at: self.now,
+            turn,
+        });
+        agree("the counters in the claim", &job.counters, &got.header.counters)?;
+        agree("the start in the claim", &self.now, &got.started_at)?;
+        if let Some(permits) = self.kinds.get_mut(&job.new.kind).and_then(|k| k.permits.as_mut()) {
+            *permits -= 1;
+        }
+        Ok(())
+    }
+}
+
+impl ModelJob {
+    fn in_line(&self) -> bool {
+        self.state == State::Blocked && self.new.key.is_some() && !self.holds_key
+    }
+
+    pub(super) const fn entered(&self) -> Entered {
+        self.entered
+    }
+}
+
+/// The slot of a unique job.
+pub(super) fn slot(job: &NewJob) -> Slot {
+    let unique = job.unique.as_ref().expect("only unique jobs are asked");
+    let (queue, kind) = match unique.scope {
+        UniqueScope::Lane => (job.queue.to_string(), job.kind.to_string()),
+        UniqueScope::Queue => (job.queue.to_string(), String::new()),
+        UniqueScope::Global => Default::default(),
+    };
+    (unique.scope, queue, kind, unique.key.clone())
+}
+
+const fn why(next: State, event: EventKind) -> Finish {
+    match (next, event) {
+        (State::Completed, _) => Finish::Completed,
+        (State::Expired, _) => Finish::Expired,
+        (State::Dead, EventKind::Retry) => Finish::AttemptsSpent,
+        (State::Dead, EventKind::Lose) => Finish::CrashesSpent,
+        (State::Dead, _) => Finish::Failed,
+        _ => Finish::Cancelled,
+    }
+}
+
+/// Model and engine, side by side.
+pub(super) fn agree<T: PartialEq + std::fmt::Debug>(
+    what: &str,
+    model: &T,
+    engine: &T,
+) -> Result<(), String> {
+    if model == engine {
+        return Ok(());
+    }
+    Err(format!("{what}: the table says {model:?}, the engine {engine:?}"))
+}

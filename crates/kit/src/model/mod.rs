@@ -1,0 +1,82 @@
+//! The model-based test: random stories of every verb, with time travel, on an engine and on a small
+//! interpreter of core's transition table, side by side. They must agree after every step.
+//!
+//! A story is made by proptest's state machine strategy and shrinks to the few steps that matter; it
+//! is printed as it goes, so that a failure reads as a story.
+//!
+//! - [`op`]: what can happen in a story, and how stories are made;
+//! - [`interpreter`]: what must come of it, from the transition table and nothing else;
+//! - [`lockstep`]: both, side by side.
+
+mod interpreter;
+mod lockstep;
+mod op;
+
+use crate::subject::Subject;
+use lockstep::Lockstep;
+use op::Story;
+use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
+use proptest_state_machine::ReferenceStateMachine as _;
+use std::future::Future;
+use std::sync::atomic::Ordering;
+
+/// Steps in a story, at least and at most.
+const STEPS: std::ops::Range<usize> = 50..90;
+
+/// The variable that overrides how many stories are told.
+const CASES_VARIABLE: &str = "WINDLASS_MODEL_CASES";
+
+/// Tells `cases` random stories to fresh engines; panics with the shortest one that an engine gets
+/// wrong. The environment variable `WINDLASS_MODEL_CASES` overrides `cases`.
+pub fn run<F: Future<Output = Subject>>(cases: u32, fresh: impl Fn() -> F) {
+    let asked = std::env::var(CASES_VARIABLE).ok().map(|text| match text.parse() {
+        Ok(cases) => cases,
+        Err(_) => panic!("{CASES_VARIABLE} is {text:?}: it must be a number of stories"),
+    });
+    let config = Config {
+        cases: asked.unwrap_or(cases),
+        max_shrink_iters: 4_000,
+        failure_persistence: None,
+        ..Config::default()
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let stories = Story::sequential_strategy(STEPS);
+    let told = TestRunner::new(config).run(&stories, |(_, ops, seen)| {
+        runtime.block_on(async {
+            let mut lockstep = Lockstep::new(fresh().await);
+            for (number, op) in ops.into_iter().enumerate() {
+                if let Some(seen) = &seen {
+                    seen.fetch_add(1, Ordering::SeqCst);
+                }
+                lockstep.step(&op).await.map_err(|difference| {
+                    TestCaseError::fail(format!(
+                        "step {number}, {op:?}: {difference}\nthe story so far:\n{}",
+                        lockstep.story()
+                    ))
+                })?;
+            }
+            lockstep.end().await.map_err(TestCaseError::fail)
+        })
+    });
+    match told {
+        Ok(()) => {}
+        // The reason tells the shortest story already; the input would only tell it again.
+        Err(TestError::Fail(reason, _)) => panic!("{reason}"),
+        Err(TestError::Abort(reason)) => panic!("no stories could be made: {reason}"),
+    }
+}
+
+/// Makes a `#[test]` that tells random stories to engines made by a function `async fn() -> Subject`.
+#[macro_export]
+macro_rules! model {
+    ($cases:expr, $factory:path) => {
+        #[test]
+        fn random_stories_end_as_the_transition_table_says() {
+            $crate::model::run($cases, $factory);
+        }
+    };
+}

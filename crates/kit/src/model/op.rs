@@ -1,0 +1,315 @@
+//! What can happen in a story, and how stories are made.
+//!
+//! Steps name jobs, sessions and leases by number; whoever tells the story takes the number modulo
+//! what there is. So any part of a story is a story, which is what lets it shrink.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest_state_machine::ReferenceStateMachine;
+use std::fmt;
+use windlass_core::engine::Work;
+use windlass_core::policy::{OnConflict, UniqueScope, Until};
+
+/// The queues and kinds of all stories.
+pub(super) const QUEUES: [&str; 3] = ["a", "b", "c"];
+pub(super) const KINDS: [&str; 2] = ["x", "y"];
+
+/// A job to enqueue.
+#[derive(Clone)]
+pub(super) struct Spec {
+    pub(super) queue: usize,
+    pub(super) kind: usize,
+    pub(super) priority: i32,
+    pub(super) delay_ms: u64,
+    pub(super) key: Option<u8>,
+    pub(super) unique: Option<(u8, UniqueScope, Until, OnConflict)>,
+    pub(super) max_attempts: u32,
+    pub(super) max_crashes: u32,
+    pub(super) max_wait_ms: Option<u64>,
+    pub(super) retention_ms: Option<u64>,
+    /// Uses the id of a job that was enqueued before.
+    pub(super) again: Option<usize>,
+}
+
+impl fmt::Debug for Spec {
+    /// In short: stories are read by people.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { priority, delay_ms, max_attempts, max_crashes, .. } = self;
+        write!(f, "{}/{} priority {priority}", QUEUES[self.queue], KINDS[self.kind])?;
+        write!(f, " in {delay_ms} ms, {max_attempts} attempts, {max_crashes} crashes")?;
+        if let Some(key) = self.key {
+            write!(f, ", key {key}")?;
+        }
+        if let Some(unique) = self.unique {
+            write!(f, ", unique {unique:?}")?;
+        }
+        if let Some(ms) = self.max_wait_ms {
+            write!(f, ", waits {ms} ms")?;
+        }
+        if let Some(ms) = self.retention_ms {
+            write!(f, ", kept {ms} ms")?;
+        }
+        self.again.map_or(Ok(()), |number| write!(f, ", again as {number}"))
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct ClaimSpec {
+    /// By this session, or alone for so long.
+    pub(super) by: Result<usize, u64>,
+    /// Under the name of the claimant's latest claim.
+    pub(super) again: bool,
+    pub(super) queues: Vec<(usize, u32)>,
+    pub(super) kinds: Option<Vec<(usize, u32)>>,
+    pub(super) limit: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Report {
+    Complete,
+    Retry(Option<u64>),
+    Snooze(u64),
+    Fail,
+    Release,
+    Wait,
+    Cancel,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Wish {
+    Cancel,
+    Promote,
+    Reschedule(u64),
+    Reprioritise(i32),
+    Pause,
+    Resume,
+    Signal,
+    Replay { delay_ms: u64 },
+    Discard,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Setting {
+    PauseQueue(usize, bool),
+    PauseKind(usize, bool),
+    Permits(usize, Option<u32>),
+    MaxDepth(usize, Option<u64>),
+    MaxWait(usize, Option<u64>),
+    Retention(usize, u64),
+}
+
+/// One step of a story.
+#[derive(Clone, Debug)]
+pub(super) enum Op {
+    Enqueue {
+        jobs: Vec<Spec>,
+        all_or_nothing: bool,
+    },
+    OpenSession {
+        ttl_ms: u64,
+    },
+    CloseSession {
+        session: usize,
+    },
+    Heartbeat {
+        session: usize,
+        forgets: Option<usize>,
+        unanswered: bool,
+    },
+    Claim(ClaimSpec),
+    Settle {
+        lease: usize,
+        report: Report,
+        checkpoint: Option<u8>,
+        then: Vec<Spec>,
+        claim: Option<ClaimSpec>,
+    },
+    Update {
+        lease: usize,
+        checkpoint: Option<u8>,
+        extend_ms: Option<u64>,
+    },
+    Change {
+        job: usize,
+        wish: Wish,
+    },
+    Configure(Setting),
+    Advance {
+        ms: u64,
+    },
+    Maintain {
+        work: Work,
+        budget: u32,
+    },
+}
+
+/// The strategy of stories. It needs no state of its own: see the module's note on numbers.
+#[derive(Debug)]
+pub(super) struct Story;
+
+impl ReferenceStateMachine for Story {
+    type State = ();
+    type Transition = Op;
+
+    fn init_state() -> BoxedStrategy<()> {
+        Just(()).boxed()
+    }
+
+    fn transitions((): &()) -> BoxedStrategy<Op> {
+        prop_oneof![
+            8 => (vec(spec(), 1..4), any::<bool>())
+                .prop_map(|(jobs, all_or_nothing)| Op::Enqueue { jobs, all_or_nothing }),
+            2 => prop_oneof![Just(5_000), Just(60_000)].prop_map(|ttl_ms| Op::OpenSession { ttl_ms }),
+            1 => number().prop_map(|session| Op::CloseSession { session }),
+            2 => (number(), prop::option::of(number()), any::<bool>()).prop_map(
+                |(session, forgets, unanswered)| Op::Heartbeat { session, forgets, unanswered },
+            ),
+            7 => claim().prop_map(Op::Claim),
+            9 => settle(),
+            2 => (number(), prop::option::of(any::<u8>()), extension()).prop_map(
+                |(lease, checkpoint, extend_ms)| Op::Update { lease, checkpoint, extend_ms },
+            ),
+            5 => (number(), wish()).prop_map(|(job, wish)| Op::Change { job, wish }),
+            2 => setting().prop_map(Op::Configure),
+            4 => time().prop_map(|ms| Op::Advance { ms }),
+            5 => (work(), 1..4_u32).prop_map(|(work, budget)| Op::Maintain { work, budget }),
+        ]
+        .boxed()
+    }
+
+    fn apply((): (), _: &Op) {}
+}
+
+fn number() -> impl Strategy<Value = usize> + Clone {
+    0..64_usize
+}
+
+/// Spans that cross every limit a story has: delays, session and lease lengths, waits, retention.
+fn time() -> impl Strategy<Value = u64> + Clone {
+    prop_oneof![Just(0), Just(1), Just(999), Just(10_000), Just(40_000), Just(120_000)]
+}
+
+fn extension() -> impl Strategy<Value = Option<u64>> {
+    prop::option::weighted(0.2, Just(30_000))
+}
+
+fn work() -> impl Strategy<Value = Work> + Clone {
+    prop_oneof![
+        4 => Just(Work::Promote),
+        2 => Just(Work::Reclaim),
+        1 => Just(Work::Expire),
+        1 => Just(Work::Retain),
+        1 => Just(Work::Compact),
+    ]
+}
+
+fn spec() -> impl Strategy<Value = Spec> + Clone {
+    let place = (0..QUEUES.len(), 0..KINDS.len(), -1..2_i32);
+    let delay = prop_oneof![3 => Just(0), 1 => time()];
+    let names = (prop::option::weighted(0.3, 0..2_u8), prop::option::weighted(0.3, unique()));
+    let budgets = (1..4_u32, 0..4_u32);
+    let ages = (
+        prop::option::weighted(0.2, Just(50_000)),
+        prop::option::weighted(0.2, prop_oneof![Just(0), Just(30_000)]),
+    );
+    let again = prop::option::weighted(0.1, number());
+    (place, delay, names, budgets, ages, again).prop_map(
+        |((queue, kind, priority), delay_ms, (key, unique), budgets, ages, again)| Spec {
+            queue,
+            kind,
+            priority,
+            delay_ms,
+            key,
+            unique,
+            max_attempts: budgets.0,
+            max_crashes: budgets.1,
+            max_wait_ms: ages.0,
+            retention_ms: ages.1,
+            again,
+        },
+    )
+}
+
+fn unique() -> impl Strategy<Value = (u8, UniqueScope, Until, OnConflict)> + Clone {
+    let scope = prop_oneof![Just(UniqueScope::Lane), Just(UniqueScope::Queue)];
+    let on_conflict = prop_oneof![
+        Just(OnConflict::Existing),
+        Just(OnConflict::Replace),
+        Just(OnConflict::Debounce),
+        Just(OnConflict::Throttle),
+        Just(OnConflict::Reject),
+    ];
+    (0..2_u8, scope, any::<bool>(), on_conflict).prop_map(|(key, scope, window, on_conflict)| {
+        let window = window || on_conflict == OnConflict::Throttle;
+        (key, scope, if window { Until::Window(20_000) } else { Until::Finished }, on_conflict)
+    })
+}
+
+fn claim() -> impl Strategy<Value = ClaimSpec> + Clone {
+    let by = prop_oneof![4 => number().prop_map(Ok), 1 => Just(Err(15_000_u64))];
+    let queues = vec((0..QUEUES.len(), prop_oneof![Just(u32::MAX), 1..3_u32]), 1..4);
+    let kinds = prop::option::weighted(0.3, vec((0..KINDS.len(), 1..4_u32), 1..3));
+    (by, prop::bool::weighted(0.15), queues, kinds, 1..6_u32).prop_map(
+        |(by, again, mut queues, kinds, limit)| {
+            // Naming a queue or kind twice would only ask what the second one adds.
+            let mut seen = [false; QUEUES.len()];
+            queues.retain(|(queue, _)| !std::mem::replace(&mut seen[*queue], true));
+            let kinds = kinds.map(|mut kinds: Vec<(usize, u32)>| {
+                let mut seen = [false; KINDS.len()];
+                kinds.retain(|(kind, _)| !std::mem::replace(&mut seen[*kind], true));
+                kinds
+            });
+            ClaimSpec { by, again, queues, kinds, limit }
+        },
+    )
+}
+
+fn settle() -> impl Strategy<Value = Op> {
+    let report = prop_oneof![
+        4 => Just(Report::Complete),
+        3 => prop::option::of(time()).prop_map(Report::Retry),
+        1 => time().prop_map(Report::Snooze),
+        1 => Just(Report::Fail),
+        1 => Just(Report::Release),
+        1 => Just(Report::Wait),
+        1 => Just(Report::Cancel),
+    ];
+    let checkpoint = prop::option::weighted(0.3, any::<u8>());
+    let then = vec(spec(), 0..2);
+    (number(), report, checkpoint, then, prop::option::weighted(0.4, claim())).prop_map(
+        |(lease, report, checkpoint, then, claim)| Op::Settle {
+            lease,
+            report,
+            checkpoint,
+            then,
+            claim,
+        },
+    )
+}
+
+fn wish() -> impl Strategy<Value = Wish> {
+    prop_oneof![
+        2 => Just(Wish::Cancel),
+        2 => Just(Wish::Promote),
+        1 => time().prop_map(Wish::Reschedule),
+        1 => (-2..3_i32).prop_map(Wish::Reprioritise),
+        1 => Just(Wish::Pause),
+        2 => Just(Wish::Resume),
+        2 => Just(Wish::Signal),
+        2 => time().prop_map(|delay_ms| Wish::Replay { delay_ms }),
+        1 => Just(Wish::Discard),
+    ]
+}
+
+fn setting() -> impl Strategy<Value = Setting> {
+    let queue = 0..QUEUES.len();
+    let kind = 0..KINDS.len();
+    prop_oneof![
+        (queue.clone(), any::<bool>()).prop_map(|(q, on)| Setting::PauseQueue(q, on)),
+        (kind.clone(), any::<bool>()).prop_map(|(k, on)| Setting::PauseKind(k, on)),
+        (kind, prop::option::of(0..3_u32)).prop_map(|(k, n)| Setting::Permits(k, n)),
+        (queue.clone(), prop::option::of(1..6_u64)).prop_map(|(q, n)| Setting::MaxDepth(q, n)),
+        (queue.clone(), prop::option::of(Just(80_000))).prop_map(|(q, ms)| Setting::MaxWait(q, ms)),
+        (queue, prop_oneof![Just(0), Just(60_000)]).prop_map(|(q, ms)| Setting::Retention(q, ms)),
+    ]
+}

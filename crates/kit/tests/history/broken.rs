@@ -1,0 +1,221 @@
+//! Engines with a fault each, and the checker that finds it.
+
+use crate::driven::{judge, memory, replayable};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use windlass_core::engine::{
+    Admin, Answer, Capabilities, Change, ChangeItem, Changed, CheckReport, Claim, Claimed,
+    Configure, Engine, Enqueue, Enqueued, Get, Heartbeat, HeartbeatReply, Hot, Item, LaneStats,
+    Lease, List, Maintain, MaintainReply, MaintainRequest, OpenSession, Page, RecordOp,
+    RecordReply, Session, SessionId, SessionInfo, Settings, Settle, SettleReply, StatsRequest,
+    Update, Updated, Wait, Work,
+};
+use windlass_core::model::{Job, State};
+use windlass_core::{JobId, Result};
+use windlass_kit::history::{Kind, Load, Verdict};
+
+/// What is wrong with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    None,
+    /// A report under any lease counts for the current one.
+    AcceptsStaleLeases,
+    /// What it takes back from the dead, it throws away.
+    ForgetsReclaimed,
+    /// It does not know ordering keys.
+    StripsKeys,
+    /// Nothing that failed comes back: it is never due.
+    NeverPromotes,
+    /// It says that a job is stored, and stores every twentieth job not.
+    DropsEnqueues,
+    /// A repeated report is carried out again, as far as it tells.
+    ForgetsReports,
+}
+
+struct Faulty {
+    inner: Arc<dyn Engine>,
+    fault: Fault,
+    leases: Mutex<HashMap<JobId, Lease>>,
+}
+
+impl Faulty {
+    fn noted(&self, claimed: &Claimed) {
+        let mut leases = self.leases.lock().unwrap();
+        leases.extend(claimed.jobs.iter().map(|job| (job.header.id, job.lease.clone())));
+    }
+
+    /// Reclaims, and throws away what came back.
+    async fn forget(&self, request: MaintainRequest) -> Result<()> {
+        let held: Vec<JobId> = self.leases.lock().unwrap().keys().copied().collect();
+        let running = |jobs: Vec<Option<Job>>| {
+            let jobs = jobs.into_iter().flatten();
+            jobs.filter(|job| job.state == State::Running).map(|job| job.header.id)
+        };
+        let before: Vec<JobId> = running(self.inner.get(Get::new(held)).await?.value).collect();
+        self.inner.maintain(request).await?;
+        let after: Vec<JobId> =
+            running(self.inner.get(Get::new(before.clone())).await?.value).collect();
+        for id in before.into_iter().filter(|id| !after.contains(id)) {
+            for change in [Change::Cancel, Change::Discard] {
+                self.inner.change(vec![ChangeItem::new(id, change)]).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+macro_rules! forward {
+    ($($verb:ident($($arg:ident: $type:ty),*) -> $answer:ty;)+) => {
+        $(fn $verb(&self, $($arg: $type),*) -> Answer<'_, $answer> {
+            self.inner.$verb($($arg),*)
+        })+
+    };
+}
+
+impl Hot for Faulty {
+    fn capabilities(&self) -> &Capabilities {
+        self.inner.capabilities()
+    }
+
+    fn enqueue(&self, mut request: Enqueue) -> Answer<'_, Vec<Item<Enqueued>>> {
+        Box::pin(async move {
+            if self.fault == Fault::StripsKeys {
+                request.jobs.iter_mut().for_each(|job| job.key = None);
+            }
+            let dropped: Vec<JobId> = request.jobs.iter().filter_map(|job| job.id).collect();
+            let answer = self.inner.enqueue(request).await?;
+            for id in dropped {
+                if self.fault == Fault::DropsEnqueues && id.as_bytes()[15].is_multiple_of(20) {
+                    for change in [Change::Cancel, Change::Discard] {
+                        self.inner.change(vec![ChangeItem::new(id, change)]).await?;
+                    }
+                }
+            }
+            Ok(answer)
+        })
+    }
+
+    fn claim(&self, request: Claim) -> Answer<'_, Claimed> {
+        Box::pin(async move {
+            let answer = self.inner.claim(request).await?;
+            self.noted(&answer.value);
+            Ok(answer)
+        })
+    }
+
+    fn settle(&self, mut request: Settle) -> Answer<'_, SettleReply> {
+        Box::pin(async move {
+            if self.fault == Fault::AcceptsStaleLeases {
+                let leases = self.leases.lock().unwrap();
+                for item in &mut request.items {
+                    if let Some(lease) = leases.get(&item.id) {
+                        item.lease = lease.clone();
+                    }
+                }
+            }
+            let mut answer = self.inner.settle(request).await?;
+            if let Some(Ok(claimed)) = &answer.value.claimed {
+                self.noted(claimed);
+            }
+            if self.fault == Fault::ForgetsReports {
+                answer.value.items.iter_mut().flatten().for_each(|item| item.already = false);
+            }
+            Ok(answer)
+        })
+    }
+
+    forward! {
+        open_session(request: OpenSession) -> Session;
+        heartbeat(request: Heartbeat) -> HeartbeatReply;
+        close_session(session: SessionId) -> ();
+        wait(request: Wait) -> bool;
+        update(request: Update) -> Vec<Item<Updated>>;
+    }
+}
+
+impl Admin for Faulty {
+    forward! {
+        get(request: Get) -> Vec<Option<Job>>;
+        list(request: List) -> Page<Job>;
+        stats(request: StatsRequest) -> Vec<LaneStats>;
+        sessions() -> Vec<SessionInfo>;
+        change(batch: Vec<ChangeItem>) -> Vec<Item<Changed>>;
+        configure(batch: Vec<Configure>) -> Vec<Item<()>>;
+        settings() -> Settings;
+        records(batch: Vec<RecordOp>) -> Vec<Item<RecordReply>>;
+        health() -> ();
+    }
+}
+
+impl Maintain for Faulty {
+    fn maintain(&self, request: MaintainRequest) -> Answer<'_, MaintainReply> {
+        Box::pin(async move {
+            let work = request.work;
+            let nothing = || MaintainReply::default();
+            if self.fault == Fault::ForgetsReclaimed && work == Work::Reclaim {
+                self.forget(request).await?;
+            } else if !(self.fault == Fault::NeverPromotes && work == Work::Promote) {
+                return self.inner.maintain(request).await;
+            }
+            Ok(self.inner.health().await?.map(|()| nothing()))
+        })
+    }
+
+    forward! {
+        check(repair: bool) -> CheckReport;
+    }
+}
+
+fn tried(fault: Fault, seed: u64) -> Verdict {
+    let subject = memory(seed).wrapped(|inner| {
+        let leases = Mutex::default();
+        Arc::new(Faulty { inner, fault, leases })
+    });
+    judge(&replayable(subject, Load::new(seed)))
+}
+
+/// Asserts that a fault is found under these names, whatever the seed.
+#[track_caller]
+fn found(fault: Fault, kinds: &[Kind]) {
+    for seed in 0..5 {
+        let verdict = tried(fault, seed);
+        for kind in kinds {
+            assert!(verdict.count(*kind) > 0, "{fault:?}, seed {seed}, no {kind}: {verdict}");
+        }
+    }
+}
+
+#[test]
+fn a_wrapper_without_a_fault_is_clean() {
+    tried(Fault::None, 1).assert_clean();
+}
+
+#[test]
+fn an_engine_that_accepts_stale_leases_is_found_out() {
+    found(Fault::AcceptsStaleLeases, &[Kind::StaleLease]);
+}
+
+#[test]
+fn an_engine_that_forgets_what_it_takes_back_is_found_out() {
+    found(Fault::ForgetsReclaimed, &[Kind::Lost]);
+}
+
+#[test]
+fn an_engine_that_ignores_keys_is_found_out() {
+    found(Fault::StripsKeys, &[Kind::KeyOrder]);
+}
+
+#[test]
+fn an_engine_that_never_promotes_is_found_out() {
+    found(Fault::NeverPromotes, &[Kind::Stuck]);
+}
+
+#[test]
+fn an_engine_that_drops_what_it_acknowledged_is_found_out() {
+    found(Fault::DropsEnqueues, &[Kind::Lost]);
+}
+
+#[test]
+fn an_engine_that_says_yes_to_everything_is_found_out() {
+    found(Fault::ForgetsReports, &[Kind::SettledTwice]);
+}
