@@ -111,40 +111,50 @@ pub struct Envelope {
 }
 
 impl Envelope {
-    /// Whether the bytes are simply the application's; most are, and engines store nothing then.
-    pub fn is_plain(&self) -> bool {
-        *self == Self::default()
-    }
+    /// Simply the application's bytes.
+    pub const PLAIN: Self = Self { codec: Codec::Plain, location: Location::Inline, key_id: None };
 }
 
 /// Bytes of a job in their envelope. Cheap to clone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Part {
-    /// How to read the bytes.
-    pub envelope: Envelope,
     /// The bytes as stored.
     pub bytes: Bytes,
+    /// How to read them, unless they are plain: most are, and jobs should be small.
+    envelope: Option<Box<Envelope>>,
 }
 
 impl Part {
     /// Plain bytes of the application.
     pub fn new(bytes: impl Into<Bytes>) -> Self {
-        Self { envelope: Envelope::default(), bytes: bytes.into() }
+        Self { envelope: None, bytes: bytes.into() }
+    }
+
+    /// Bytes that are to be read as `envelope` says.
+    pub fn sealed(envelope: Envelope, bytes: impl Into<Bytes>) -> Self {
+        let envelope = (envelope != Envelope::PLAIN).then(|| Box::new(envelope));
+        Self { envelope, bytes: bytes.into() }
+    }
+
+    /// How to read the bytes; `None` where they are plain, and engines have nothing to store.
+    pub fn envelope(&self) -> Option<&Envelope> {
+        self.envelope.as_deref()
     }
 
     /// Checks the size and the envelope.
     pub(crate) fn check(&self, field: &'static str, bytes_max: usize) -> Result<()> {
         within_limit(field, self.bytes.len(), bytes_max, "keep large data in `blob` or elsewhere")?;
+        let Some(envelope) = self.envelope() else { return Ok(()) };
         let texts = [
-            match &self.envelope.codec {
+            match &envelope.codec {
                 Codec::Other(name) => Some(name),
                 Codec::Plain | Codec::Zstd => None,
             },
-            match &self.envelope.location {
+            match &envelope.location {
                 Location::At(address) => Some(address),
                 Location::Inline => None,
             },
-            self.envelope.key_id.as_ref(),
+            envelope.key_id.as_ref(),
         ];
         texts
             .into_iter()

@@ -25,12 +25,12 @@ pub(crate) struct Lane {
     /// Ready jobs by (rank, seq): the order in which they are claimed.
     pub(crate) ready: BTreeMap<(i64, u64), JobId>,
     /// How many there are, by state.
-    counts: BTreeMap<State, u64>,
+    counts: [u64; State::ALL.len()],
 }
 
 impl Lane {
     pub(crate) fn count(&self, state: State) -> u64 {
-        self.counts.get(&state).copied().unwrap_or(0)
+        self.counts[state as usize]
     }
 }
 
@@ -63,7 +63,7 @@ impl Index {
     pub(crate) fn insert(&mut self, entry: &Entry) {
         let (id, header, state) = (entry.id(), &entry.job.header, entry.job.state);
         let lane = self.lanes.entry((header.queue.clone(), header.kind.clone())).or_default();
-        *lane.counts.entry(state).or_default() += 1;
+        lane.counts[state as usize] += 1;
         match state {
             State::Scheduled => {
                 self.scheduled.insert((header.run_at, entry.seq, id));
@@ -97,16 +97,11 @@ impl Index {
         let (id, header, state) = (entry.id(), &entry.job.header, entry.job.state);
         let lane_key = (header.queue.clone(), header.kind.clone());
         if let Some(lane) = self.lanes.get_mut(&lane_key) {
-            if let Some(count) = lane.counts.get_mut(&state) {
-                *count -= 1;
-                if *count == 0 {
-                    lane.counts.remove(&state);
-                }
-            }
+            lane.counts[state as usize] -= 1;
             if state == State::Available {
                 lane.ready.remove(&(entry.rank, entry.seq));
             }
-            if lane.counts.is_empty() {
+            if lane.counts == [0; State::ALL.len()] {
                 self.lanes.remove(&lane_key);
             }
         }

@@ -7,6 +7,9 @@ use std::ops::Bound;
 use windlass_core::engine::{Cursor, Expect, LogEntry, Page, Record, RecordOp, RecordReply};
 use windlass_core::{Error, Result, Timestamp};
 
+/// What a cursor of ours starts with; a record's name alone could be anything.
+const CURSOR_PREFIX: &str = "after:";
+
 #[derive(Debug, Default)]
 pub(crate) struct Records {
     documents: BTreeMap<String, Record>,
@@ -35,7 +38,7 @@ impl Records {
                 Ok(RecordReply::Deleted(self.documents.remove(&key).is_some()))
             }
             RecordOp::List { prefix, after, limit } => {
-                Ok(RecordReply::Records(self.list(&prefix, after, limit)))
+                Ok(RecordReply::Records(self.list(&prefix, after.as_ref(), limit)?))
             }
             RecordOp::Append { log, entries, keep } => Ok(self.append(log, entries, keep, now)),
             RecordOp::Read { log, after, limit } => {
@@ -61,11 +64,13 @@ impl Records {
         RecordReply::Written { version }
     }
 
-    fn list(&self, prefix: &str, after: Option<Cursor>, limit: u32) -> Page<Record> {
-        let from = match &after {
-            Some(cursor) => Bound::Excluded(cursor.as_str()),
-            None => Bound::Included(prefix),
+    fn list(&self, prefix: &str, after: Option<&Cursor>, limit: u32) -> Result<Page<Record>> {
+        let key = |cursor: &Cursor| match cursor.as_str().strip_prefix(CURSOR_PREFIX) {
+            Some(key) => Ok(key.to_owned()),
+            None => Err(bad_cursor(cursor)),
         };
+        let after = after.map(key).transpose()?;
+        let from = after.as_deref().map_or(Bound::Included(prefix), Bound::Excluded);
         let mut found = self
             .documents
             .range::<str, _>((from, Bound::Unbounded))
@@ -73,8 +78,11 @@ impl Records {
             .skip_while(|record| record.key.as_str() < prefix)
             .take_while(|record| record.key.starts_with(prefix));
         let rows: Vec<Record> = found.by_ref().take(limit as usize).cloned().collect();
-        let next = found.next().and(rows.last()).map(|record| Cursor::new(record.key.clone()));
-        Page { rows, next }
+        let next = found
+            .next()
+            .and(rows.last())
+            .map(|record| Cursor::new(format!("{CURSOR_PREFIX}{}", record.key)));
+        Ok(Page { rows, next })
     }
 
     fn append(&mut self, log: String, values: Vec<Bytes>, keep: u32, at: Timestamp) -> RecordReply {

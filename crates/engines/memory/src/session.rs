@@ -1,9 +1,9 @@
 //! Sessions: who is alive, and what they hold.
 
 use crate::store::{Happening, Store};
-use std::collections::HashMap;
+use std::collections::HashSet;
 use windlass_core::engine::{
-    Heartbeat, HeartbeatReply, OpenSession, Session, SessionId, SessionInfo,
+    Heartbeat, HeartbeatReply, Lease, OpenSession, Session, SessionId, SessionInfo,
 };
 use windlass_core::machine::EventKind;
 use windlass_core::{Error, JobId, Result, Timestamp};
@@ -43,14 +43,14 @@ impl Store {
         let session = self.session(&beat.session)?;
         session.expires_at = now.plus(session.ttl_ms);
         let expires_at = session.expires_at;
-        let declared: HashMap<JobId, _> =
+        let declared: HashSet<(JobId, &Lease)> =
             beat.held.iter().map(|held| (held.id, &held.lease)).collect();
         let mut undeclared = Vec::new();
         for id in self.held_by(&beat.session) {
             let Some(leased) = self.jobs.get(&id).and_then(|entry| entry.leased.as_ref()) else {
                 continue;
             };
-            let known = declared.get(&id).is_some_and(|lease| **lease == leased.lease);
+            let known = declared.contains(&(id, &leased.lease));
             let on_its_way =
                 leased.claim_no > beat.upto || beat.unanswered.contains(&leased.claim_no);
             if !known && !on_its_way {

@@ -5,7 +5,7 @@ use crate::rig::{QUEUE, Rig, assert_refused};
 use windlass_core::JobId;
 use windlass_core::engine::{Claim, Enqueue, Filter, List, Outcome, UpdateItem};
 use windlass_core::limits::*;
-use windlass_core::model::{Due, Job, Location, NewJob, Part, PartName, State};
+use windlass_core::model::{Due, Job, Envelope, Location, NewJob, Part, PartName, State};
 use windlass_core::policy::{Backoff, Retention, Unique, Until};
 use windlass_core::random::SystemRandom;
 use windlass_core::time::Timestamp;
@@ -173,14 +173,13 @@ pub(super) async fn parts_over_their_limit_are_refused(rig: Rig) {
 
 pub(super) async fn bad_envelopes_are_refused(rig: Rig) {
     for (bad, code) in [(String::new(), "invalid"), ("x".repeat(2_000), "too_large")] {
-        let mut job = Rig::job().json("1");
-        let part = job.parts.payload.as_mut().expect("set above");
-        part.envelope.key_id = Some(bad.clone());
+        let mut job = Rig::job();
+        let envelope = Envelope { key_id: Some(bad.clone()), ..Envelope::PLAIN };
+        job.parts.payload = Some(Part::sealed(envelope, "1"));
         refuse(&rig, job, code, "payload").await;
         let mut job = Rig::job();
-        let mut part = Part::new("");
-        part.envelope.location = Location::At(bad);
-        job.parts.blob = Some(part);
+        let envelope = Envelope { location: Location::At(bad), ..Envelope::PLAIN };
+        job.parts.blob = Some(Part::sealed(envelope, ""));
         refuse(&rig, job, code, "blob").await;
     }
     nothing_is_stored(&rig).await;

@@ -46,7 +46,7 @@ pub(super) async fn envelopes_are_carried_along_untouched(rig: Rig) {
         },
     ];
     for envelope in envelopes {
-        let part = Part { envelope: envelope.clone(), bytes: Bytes::from_static(b"as stored") };
+        let part = Part::sealed(envelope.clone(), Bytes::from_static(b"as stored"));
         let job = with_parts(|_| Some(part.clone()));
         let id = rig.enqueue(job.clone()).await;
         assert_eq!(rig.get(id).await.parts, job.parts);
@@ -54,7 +54,7 @@ pub(super) async fn envelopes_are_carried_along_untouched(rig: Rig) {
         assert_eq!(claimed.parts, job.parts);
         let fetched = rig.update(update(&claimed).fetch(PartSet::ALL)).await.expect("update");
         assert_eq!(fetched.parts, job.parts);
-        let empty = Part { envelope, bytes: Bytes::new() };
+        let empty = Part::sealed(envelope, Bytes::new());
         let edit = update(&claimed).state(PartEdit::Set(empty.clone()));
         rig.update(edit).await.expect("update");
         assert_eq!(rig.get(id).await.parts.state, Some(empty));
@@ -174,7 +174,7 @@ pub(super) async fn edits_with_any_outcome_are_kept(rig: Rig) {
 pub(super) async fn a_result_is_kept_with_its_envelope(rig: Rig) {
     let envelope = Envelope { codec: Codec::Zstd, key_id: Some("k".into()), ..Envelope::default() };
     let bytes = Bytes::from(vec![7; RESULT_BYTES_MAX]);
-    for result in [Part { envelope, bytes }, Part::new(Bytes::new())] {
+    for result in [Part::sealed(envelope, bytes), Part::new(Bytes::new())] {
         let id = rig.enqueue_one().await;
         let claimed = claim_parts(&rig, PartSet::NONE).await;
         rig.settle(&claimed, Outcome::Complete { result: Some(result.clone()) }).await;

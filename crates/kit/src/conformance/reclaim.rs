@@ -1,8 +1,8 @@
 //! What becomes of jobs whose worker died.
 
-use crate::rig::Rig;
+use crate::rig::{QUEUE, Rig};
 use windlass_core::JobId;
-use windlass_core::engine::{Change, ClaimedJob, Outcome, Work};
+use windlass_core::engine::{Change, Claim, ClaimedJob, Outcome, Work};
 use windlass_core::limits::{HISTORY_MAX, MAX_CRASHES_MAX, SESSION_TTL_DEFAULT_MS};
 use windlass_core::model::{AttemptEnd, Counters, Finish, JobError, NewJob, State};
 use windlass_core::time::{HOUR_MS, MINUTE_MS};
@@ -136,6 +136,24 @@ pub(super) async fn a_suspect_comes_in_a_claim_of_its_own(rig: Rig) {
     let mut expected = [neighbours, vec![suspect]].concat();
     expected.sort();
     assert_eq!(seen, expected);
+}
+
+pub(super) async fn a_suspect_is_not_taken_along_by_those_before_it(rig: Rig) {
+    let suspect = rig.enqueue(tough()).await;
+    crash_on(&rig, suspect, 2).await;
+    // Before it in its own lane, in another lane, and in a queue that is asked first.
+    rig.enqueue_all(vec![Rig::job().priority(-2); 2]).await;
+    rig.enqueue(NewJob::new("other").queue(QUEUE).priority(-1)).await;
+    rig.enqueue(NewJob::new("other").queue("first")).await;
+    let session = rig.session().await;
+    let mut started = 0;
+    for _ in 0..5 {
+        let claim = Claim::new(rig.claimant(&session), "first", 10).queue(QUEUE, 10);
+        let jobs = ids(&rig.claim(claim).await);
+        assert!(jobs.len() == 1 || !jobs.contains(&suspect), "{suspect} is not alone: {jobs:?}");
+        started += jobs.len();
+    }
+    assert_eq!(started, 5);
 }
 
 pub(super) async fn two_suspects_come_in_two_claims(rig: Rig) {

@@ -116,7 +116,7 @@ struct Stage {
     clients: AtomicU32,
     producing: AtomicU32,
     rounds: AtomicU64,
-    /// What the dead held; their ghosts report in the end, and must be refused.
+    /// What the dead held. Their ghosts report now and then, and all of them in the end.
     graves: Mutex<Vec<ClaimedJob>>,
 }
 
@@ -133,6 +133,12 @@ impl Stage {
 
     fn bury(&self, jobs: impl IntoIterator<Item = ClaimedJob>) {
         self.graves.lock().unwrap_or_else(PoisonError::into_inner).extend(jobs);
+    }
+
+    /// Some job of some dead worker that may yet stir.
+    fn ghost(&self, random: &dyn Random) -> Option<ClaimedJob> {
+        let graves = self.graves.lock().unwrap_or_else(PoisonError::into_inner);
+        graves.get(random.below(graves.len() as u64) as usize).cloned()
     }
 
     /// A worker begins a round: time goes on by the work that is done.

@@ -47,7 +47,8 @@ impl Journal for Diary {
 /// An engine as one client sees it, every call of jobs and leases recorded.
 ///
 /// Jobs must be enqueued with ids of the producer's, or the call panics: a job whose answer never
-/// comes must have a name. A call that fails with an unknown outcome is recorded as never answered.
+/// comes must have a name. So must follow-ups, unless this client was given the lease they are
+/// reported under: then it derives their ids as the engine does. A call that fails with an unknown outcome is recorded as never answered.
 pub struct Recorded {
     inner: Arc<dyn Engine>,
     journal: Arc<dyn Journal>,
@@ -98,9 +99,10 @@ impl Recorded {
     fn report(&self, item: &SettleItem) -> Report {
         let starts = self.starts.lock().unwrap_or_else(PoisonError::into_inner);
         let start = starts.get(&item.lease).copied();
-        let wanted = item.follow_ups.iter().enumerate().filter_map(|(index, job)| {
+        let wanted = item.follow_ups.iter().enumerate().map(|(index, job)| {
             let derive = |(attempt, at)| JobId::follow_up(item.id, attempt, index, at);
-            Some(Wanted::of(job.id.or_else(|| start.map(derive))?, job))
+            let id = job.id.or_else(|| start.map(derive));
+            Wanted::of(id.expect("a follow-up has an id, or a lease this client was given"), job)
         });
         let (lease, end) = (item.lease.clone(), item.outcome.end());
         Report { id: item.id, lease, end, follow_ups: wanted.collect() }

@@ -118,7 +118,10 @@ impl Worker {
         if happens(&self.random, 200) {
             self.update().await;
         }
-        if happens(&self.random, 700) && !self.held.is_empty() {
+        if happens(&self.random, 250) {
+            self.haunt().await;
+        }
+        if happens(&self.random, 500) && !self.held.is_empty() {
             let settle = self.next_reports(&session);
             self.settle(settle).await;
         }
@@ -190,6 +193,15 @@ impl Worker {
             Err(Error::Unavailable { .. }) => self.reports = Some(settle),
             Err(error) => panic!("settle: {error}"),
         }
+    }
+
+    /// Reports as some dead worker would that was not quite dead.
+    async fn haunt(&self) {
+        let Some(job) = self.stage.ghost(&self.random) else { return };
+        let mut report = self.report(&job);
+        report.follow_ups.clear();
+        // An answer or none: the history has it.
+        let _ = self.engine.settle(Settle::new([report])).await;
     }
 
     async fn update(&self) {
