@@ -17,9 +17,10 @@ pub enum Work {
     Reclaim,
     /// End what waited longer than it may.
     Expire,
-    /// Remove what is past its retention, and unique keys past their window.
+    /// Remove what is past its retention.
     Retain,
-    /// Give space back, wherever the engine needs help with it.
+    /// Give space back, wherever the engine needs help with it, and forget what has no meaning any
+    /// more, such as unique keys past their window.
     Compact,
 }
 

@@ -30,7 +30,7 @@ pub enum Effect {
     ClearBudgets,
     /// Deliver a cancellation to the worker.
     RequestCancel,
-    /// Remember the signal for the next wait.
+    /// Remember the signal: it ends the wait of a job set aside, or else the next wait.
     KeepSignal,
     /// Tell whoever listens.
     Emit,

@@ -105,7 +105,7 @@ pub struct Job {
     pub finished_at: Option<Timestamp>,
     /// Why it ended.
     pub finish: Option<Finish>,
-    /// Whether a cancellation awaits its worker.
+    /// Whether somebody asked to cancel it while it ran.
     pub cancel_requested: bool,
     /// How far it has come.
     pub progress: Option<Progress>,

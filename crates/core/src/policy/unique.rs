@@ -42,7 +42,7 @@ pub enum Until {
     /// Until the job ends, however it ends. Replay takes the key again.
     #[default]
     Finished,
-    /// For this many milliseconds from the enqueue, whatever becomes of the job.
+    /// For this many milliseconds from the enqueue (or the replay), whatever becomes of the job.
     Window(u64),
 }
 

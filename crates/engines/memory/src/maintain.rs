@@ -18,17 +18,10 @@ impl Store {
         match request.work {
             Work::Promote => self.each_due(request, now, Self::next_scheduled, EventKind::Due),
             Work::Expire => self.each_due(request, now, Self::next_to_expire, EventKind::Expire),
-            Work::Retain => {
-                self.forget_windows(request.budget, now);
-                self.each_due(request, now, Self::next_to_remove, EventKind::Retain)
-            }
+            Work::Retain => self.each_due(request, now, Self::next_to_remove, EventKind::Retain),
             Work::Reclaim => self.reclaim(request, now),
             _ => {
-                self.turns.retain(|_, turns| {
-                    let served = turns.clock.served;
-                    turns.latest.retain(|_, turn| *turn >= served);
-                    !turns.latest.is_empty()
-                });
+                self.compact(now);
                 Ok(MaintainReply::default())
             }
         }
@@ -119,12 +112,14 @@ impl Store {
         Ok(())
     }
 
-    /// Drops unique keys past their window.
-    fn forget_windows(&mut self, budget: u32, now: Timestamp) {
-        let over = self.uniques.iter().filter(|(_, hold)| hold.until.is_some_and(|at| at <= now));
-        let over: Vec<_> = over.take(budget as usize).map(|(slot, _)| slot.clone()).collect();
-        for slot in over {
-            self.uniques.remove(&slot);
-        }
+    /// Forgets what has no meaning any more: unique keys past their window, and tenants that a
+    /// fair queue would treat as newcomers anyway.
+    fn compact(&mut self, now: Timestamp) {
+        self.uniques.retain(|_, hold| hold.until.is_none_or(|until| now < until));
+        self.turns.retain(|_, turns| {
+            let served = turns.clock.served;
+            turns.latest.retain(|_, turn| *turn >= served);
+            !turns.latest.is_empty()
+        });
     }
 }

@@ -10,13 +10,13 @@ use windlass_core::{Error, Timestamp};
 impl Store {
     pub(crate) fn settle(&mut self, item: SettleItem, now: Timestamp) -> Item<Settled> {
         let SettleItem { id, ref lease, .. } = item;
-        item.check(now, self.capabilities.payload_bytes_max)?;
         let entry = self.entry(id)?;
         if let Some(end) = entry.settled_under(lease) {
             let state = entry.job.state;
             return Ok(Settled { id, already: true, end, state, follow_ups: Vec::new() });
         }
         let leased = entry.leased_under(lease).ok_or(Error::LeaseLost { id })?.clone();
+        item.check(now, self.capabilities.payload_bytes_max)?;
         let header = &entry.job.header;
         let what = self.happening(header, &item.outcome, item.priority, now);
         let follow_ups: Vec<NewJob> = (0..)

@@ -203,12 +203,16 @@ pub(super) async fn depth_counts_what_waits_and_nothing_else(rig: Rig) {
 }
 
 pub(super) async fn an_enqueue_can_be_repeated_although_the_queue_is_full_by_now(rig: Rig) {
-    limit_depth(&rig, 1).await;
-    let job = Rig::job().id(Rig::fresh_id()).unique(Unique::by("u"));
-    let id = rig.enqueue(job.clone()).await;
-    for repeated in [job.clone(), Rig::job().unique(Unique::by("u"))] {
-        let answer = rig.try_enqueue(repeated).await.expect("it needs no room");
-        assert_eq!((answer.id, answer.disposition), (id, Disposition::Existing));
+    limit_depth(&rig, 2).await;
+    let plain = Rig::job().id(Rig::fresh_id());
+    let unique = Rig::job().unique(Unique::by("u"));
+    let stored = [rig.enqueue(plain.clone()).await, rig.enqueue(unique.clone()).await];
+    for mode in [Enqueue::each, Enqueue::all_or_nothing] {
+        let answers = send(&rig, mode([plain.clone(), unique.clone()])).await;
+        for (answer, id) in answers.into_iter().zip(stored) {
+            let answer = answer.expect("it needs no room");
+            assert_eq!((answer.id, answer.disposition), (id, Disposition::Existing));
+        }
     }
 }
 

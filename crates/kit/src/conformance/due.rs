@@ -41,6 +41,8 @@ pub(super) async fn a_job_whose_time_has_come_is_ready_at_once(rig: Rig) {
         assert_eq!(answer.state, Some(State::Available), "{due:?}");
     }
     assert_eq!(rig.drain(10).await.len(), past.len());
+    let soon = rig.try_enqueue(Rig::job().due(Due::After(1))).await.expect("enqueue");
+    assert_eq!(soon.state, Some(State::Scheduled), "a millisecond ahead is not now");
 }
 
 pub(super) async fn a_delay_counts_from_when_the_store_received_it(rig: Rig) {

@@ -5,7 +5,7 @@ use crate::rig::{QUEUE, Rig, assert_refused};
 use windlass_core::JobId;
 use windlass_core::engine::{Claim, Enqueue, Filter, List, Outcome, UpdateItem};
 use windlass_core::limits::*;
-use windlass_core::model::{Due, Job, Envelope, Location, NewJob, Part, PartName, State};
+use windlass_core::model::{Due, Envelope, Job, Location, NewJob, Part, PartName, State};
 use windlass_core::policy::{Backoff, Retention, Unique, Until};
 use windlass_core::random::SystemRandom;
 use windlass_core::time::Timestamp;

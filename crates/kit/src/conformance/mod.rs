@@ -4,15 +4,15 @@
 //! is broken. The list below is the suite: [`SUITE`] and [`conformance!`](crate::conformance) are made
 //! from it, and a check that is missing from it is dead code, which does not compile here.
 
-use crate::rig::Rig;
-use crate::subject::Subject;
-use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
-use std::time::Duration;
+// tidy: long because the list of all checks is one list, and it is the table of contents.
 
-/// A check may take this long before it counts as hanging.
-const CHECK_SECONDS_MAX: u64 = 120;
+mod run;
+
+pub use run::{run, verdict};
+
+use crate::rig::Rig;
+use std::future::Future;
+use std::pin::Pin;
 
 /// One check.
 #[derive(Clone, Copy, Debug)]
@@ -126,6 +126,7 @@ suite! { ($)
         a_job_that_comes_back_goes_to_the_tail_of_its_priority,
         a_reprioritised_job_goes_to_the_tail_of_its_new_priority,
         ageing_lets_an_old_job_overtake_a_new_one_that_is_more_urgent,
+        ageing_counts_from_when_a_job_became_ready,
         ageing_holds_at_the_extremes,
         lifo_starts_the_newest_first_whatever_its_priority,
         in_a_fair_queue_tenants_take_turns_however_much_one_sends,
@@ -388,6 +389,7 @@ suite! { ($)
         a_listing_is_ordered_by_id_either_way,
         pages_cover_every_job_once,
         pages_cover_every_job_once_while_others_come_and_go,
+        a_listing_finds_the_one_job_among_many_others,
     }
     records {
         a_record_reads_back_as_it_was_written,
@@ -489,37 +491,4 @@ suite! { ($)
         permits_are_never_overdrawn,
         jobs_of_one_key_run_one_at_a_time_and_in_order_under_load,
     }
-}
-
-/// Runs one check; panics when the promise is broken.
-pub fn run<F: Future<Output = Subject>>(topic: &str, check: &str, fresh: impl FnOnce() -> F) {
-    let found = SUITE
-        .iter()
-        .filter(|known| known.name == topic)
-        .flat_map(|known| known.checks)
-        .find(|known| known.name == check);
-    let check = found.unwrap_or_else(|| panic!("no check {topic}::{check}"));
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .expect("a runtime");
-    runtime.block_on(async {
-        let rig = Rig::new(fresh().await);
-        let limit = Duration::from_secs(CHECK_SECONDS_MAX);
-        let finished = tokio::time::timeout(limit, (check.run)(rig)).await;
-        assert!(finished.is_ok(), "{topic}::{} hangs", check.name);
-    });
-}
-
-/// Runs one check and says whether the engine kept the promise, and if not, how it was seen.
-pub fn verdict<F: Future<Output = Subject>>(
-    topic: &str,
-    check: &str,
-    fresh: impl FnOnce() -> F,
-) -> Result<(), String> {
-    catch_unwind(AssertUnwindSafe(|| run(topic, check, fresh))).map_err(|panic| {
-        let text = panic.downcast_ref::<String>().cloned();
-        text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_default()
-    })
 }

@@ -219,6 +219,19 @@ pub(super) async fn pages_cover_every_job_once_while_others_come_and_go(rig: Rig
     }
 }
 
+pub(super) async fn a_listing_finds_the_one_job_among_many_others(rig: Rig) {
+    let ids = [rig.enqueue_one().await];
+    rig.advance(MINUTE_MS);
+    for _ in 0..3 {
+        rig.enqueue_all(vec![Rig::job().queue("other"); 5_000]).await;
+    }
+    let filter = Filter::state(State::Available).queue(QUEUE);
+    for order in [ListOrder::Newest, ListOrder::Oldest] {
+        let listed = all_pages(&rig, filter.clone(), order, 1_000).await;
+        assert_eq!(ids_of(&listed), ids, "however far away it is, {order:?} first");
+    }
+}
+
 /// The lane in numbers; an empty one may be left out of the reply.
 async fn lane(rig: &Rig, queue: &str, kind: &str) -> LaneStats {
     let lanes = rig.engine().stats(StatsRequest::queue(queue)).await.expect("stats").value;
@@ -232,7 +245,7 @@ async fn all_pages(rig: &Rig, filter: Filter, order: ListOrder, limit: u32) -> V
     loop {
         let list = List::new(filter.clone()).order(order).limit(limit).after(after);
         let page = rig.engine().list(list).await.expect("list").value;
-        assert!(page.rows.len() <= limit as usize);
+        assert!(page.rows.len() <= limit as usize && rows.len() < 10_000, "it does not end");
         rows.extend(page.rows);
         after = page.next;
         if after.is_none() {

@@ -238,7 +238,7 @@ async fn list(rig: &Rig, prefix: &str, limit: u32) -> Vec<Record> {
     loop {
         let reply = rig.record(RecordOp::List { prefix: prefix.into(), after, limit }).await;
         let RecordReply::Records(page) = reply.expect("list") else { panic!("not a list") };
-        assert!(page.rows.len() <= limit as usize);
+        assert!(page.rows.len() <= limit as usize && rows.len() < 1_000, "it does not end");
         rows.extend(page.rows);
         after = page.next;
         if after.is_none() {
@@ -272,6 +272,7 @@ async fn read(rig: &Rig, log: &str, limit: u32) -> Vec<LogEntry> {
     let (mut rows, mut after) = (Vec::new(), None);
     loop {
         let (page, next) = read_page(rig, log, after, limit).await;
+        assert!(rows.len() < 1_000, "it does not end");
         rows.extend(page);
         after = next;
         if after.is_none() {

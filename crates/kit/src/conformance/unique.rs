@@ -118,6 +118,8 @@ pub(super) async fn the_key_is_held_through_backoff_snooze_release_and_wait(rig:
         let holder = rig.enqueue(job.clone()).await;
         let session = rig.session().await;
         rig.settle(&rig.take_one(&session).await, outcome.clone()).await;
+        assert_code(rig.try_enqueue(job.clone()).await, "duplicate");
+        rig.pass(2 * HOUR_MS).await;
         assert_code(rig.try_enqueue(job).await, "duplicate");
         assert!(!rig.state(holder).await.is_terminal(), "{outcome:?}");
         rig.change(holder, Change::Pause).await;

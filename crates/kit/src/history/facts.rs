@@ -4,8 +4,8 @@ use super::record::{
     Admission, Call, Effect, History, Hold, Note, Receipt, Reply, Report, Start, Wanted, Wish,
 };
 use super::verdict::{Kind, Verdict};
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use windlass_core::JobId;
 use windlass_core::engine::Lease;
@@ -112,6 +112,8 @@ pub(super) struct Facts<'a> {
     pub(super) unclear_replacement: bool,
     /// Some claim of unknown outcome may have started any job.
     pub(super) unclear_claim: bool,
+    /// Leases under which different follow-ups were asked for.
+    contested: HashSet<&'a Lease>,
 }
 
 /// One call with its answer.
@@ -162,7 +164,7 @@ pub(super) fn gather<'a>(history: &'a History, verdict: &mut Verdict) -> Facts<'
     }
     verdict.counts.operations = ops.len() as u64;
     verdict.counts.unanswered = ops.iter().filter(|op| op.reply.is_none()).count() as u64;
-    let mut facts = Facts::default();
+    let mut facts = Facts { contested: contested(&ops), ..Facts::default() };
     for op in &ops {
         facts.add(*op);
     }
@@ -170,6 +172,27 @@ pub(super) fn gather<'a>(history: &'a History, verdict: &mut Verdict) -> Facts<'
         of_job.sort_by_key(|fact| (fact.span.from, fact.span.to));
     }
     facts
+}
+
+/// Leases under which not every report of the same end asked for the same follow-ups.
+fn contested<'a>(ops: &[Op<'a>]) -> HashSet<&'a Lease> {
+    let reports = || {
+        ops.iter().flat_map(|op| match op.call {
+            Call::Settle { items, .. } => items.as_slice(),
+            _ => &[],
+        })
+    };
+    let with = reports().filter(|report| !report.follow_ups.is_empty());
+    let first: HashMap<&Lease, &Report> = with.map(|report| (&report.lease, report)).collect();
+    if first.is_empty() {
+        return HashSet::new();
+    }
+    let differs = |report: &&Report| {
+        first
+            .get(&report.lease)
+            .is_some_and(|first| first.end == report.end && first.follow_ups != report.follow_ups)
+    };
+    reports().filter(differs).map(|report| &report.lease).collect()
 }
 
 /// Whether this answer can belong to this call: the right sort, an item for each item.
@@ -289,14 +312,16 @@ impl<'a> Facts<'a> {
             // Settled before, by an earlier try of this very report: its follow-ups are there. (A
             // release may have been the store's own; a unique one may have been stood in for.)
             let before = matches!(outcome, Outcome::Already(end, _)
-                if end == report.end && end != AttemptEnd::Release && wanted.unique.is_none());
+                if end == report.end && end != AttemptEnd::Release)
+                && wanted.unique.is_none()
+                && !self.contested.contains(&report.lease);
             match answer {
                 Some(answer) => self.enqueued(op, wanted, answer),
                 None if before => {
-                    self.put(op, wanted.id, Deed::Enqueue(wanted, Fate::Stored(None)))
+                    self.put(op, wanted.id, Deed::Enqueue(wanted, Fate::Stored(None)));
                 }
                 None if outcome == Outcome::Refused => {
-                    self.enqueued(op, wanted, Admission::Refused)
+                    self.enqueued(op, wanted, Admission::Refused);
                 }
                 None => self.enqueued(op, wanted, Admission::Unclear),
             }

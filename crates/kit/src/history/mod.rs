@@ -10,12 +10,16 @@
 //! invoked, or never. So two calls have an order only if one was answered before the other was
 //! invoked, and a verdict is only given against what no order of the calls can explain.
 //!
+//! The price: a fault that only shows while calls overlap, or in a call nobody got an answer to, is
+//! not seen. Runs are cheap; make many.
+//!
 //! [`drive()`] makes such a history: producers and workers that lose replies, stall and die.
 
 mod checker;
 mod drive;
 mod facts;
 mod keys;
+mod life;
 mod record;
 mod recorder;
 mod snapshot;

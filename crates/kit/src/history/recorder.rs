@@ -20,8 +20,8 @@ use windlass_core::{Error, JobId, Result, Timestamp};
 
 /// Where the events go.
 pub trait Journal: Send + Sync {
-    /// Writes one event down, with a stamp taken now. An invocation must be safe (written, for a
-    /// process that may be killed) before this returns.
+    /// Writes one event down, with a stamp taken now. It must be safe before this returns: written,
+    /// for a process that may be killed. The calls that follow rely on it, and so does the checker.
     fn note(&self, client: u32, op: u64, note: Note);
 }
 

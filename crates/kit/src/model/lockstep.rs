@@ -1,45 +1,46 @@
 //! A story told to an engine and to the model, compared after every step.
 
-use super::interpreter::{Code, Model, ModelJob, ModelSession, Wants, agree, slot};
+use super::claiming::Wants;
+use super::interpreter::{Code, Model, ModelSession, agree};
 use super::op::{ClaimSpec, KINDS, Op, QUEUES, Report, Setting, Spec, Wish};
+use super::translate::{change, outcome};
+use super::upkeep::wished;
 use crate::rig::Rig;
 use crate::subject::Subject;
-use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use windlass_core::engine::{
-    Change, ChangeItem, Claim, ClaimId, Claimant, Claimed, Configure, Edits, Enqueue, Get,
-    Heartbeat, Held, LaneStats, Lease, MaintainRequest, OpenSession, Outcome, SessionId, Settle,
-    SettleItem, StatsRequest, Update, UpdateItem, Work,
+    ChangeItem, ClaimId, Claimed, Configure, Disposition, Enqueue, Heartbeat, Held, Lease,
+    OpenSession, SessionId, Settle, SettleItem, Update, UpdateItem,
 };
-use windlass_core::limits::MAINTAIN_BUDGET_MAX;
 use windlass_core::machine::EventKind;
 use windlass_core::model::{
-    Due, Job, KindPatch, Name, NewJob, Part, PartEdit, PartSet, QueuePatch, State,
+    AttemptEnd, KindPatch, Name, NewJob, Part, PartEdit, QueuePatch, State,
 };
-use windlass_core::policy::{Backoff, Retention, Unique, expires_at, keep_until};
-use windlass_core::random::{Seeded, SystemRandom};
-use windlass_core::{Error, JobId, Result as Answer, Timestamp};
+use windlass_core::policy::{Backoff, Retention};
+use windlass_core::random::Seeded;
+use windlass_core::{Error, JobId, Result as Answer};
 
 /// What differs, in words.
-type Same = Result<(), String>;
+pub(super) type Same = Result<(), String>;
 
 /// The backoff of all stories: exact enough to predict, with jitter to be taken over.
-const BACKOFF: Backoff = Backoff::Exponential { base_ms: 2_000, cap_ms: 8_000, jitter_ms: 500 };
+pub(super) const BACKOFF: Backoff =
+    Backoff::Exponential { base_ms: 2_000, cap_ms: 8_000, jitter_ms: 500 };
 
 pub(super) struct Lockstep {
-    rig: Rig,
-    model: Model,
+    pub(super) rig: Rig,
+    pub(super) model: Model,
     /// Every job ever enqueued, gone or not, in order.
-    ids: Vec<JobId>,
+    pub(super) ids: Vec<JobId>,
     /// Every session ever opened by a worker, closed or not.
-    sessions: Vec<SessionId>,
+    pub(super) sessions: Vec<SessionId>,
     /// Every lease ever given.
     leases: Vec<(JobId, Lease)>,
     /// Each claimant's latest claim, and the number of the latest of all.
-    claims: BTreeMap<SessionId, u64>,
-    claim_no: u64,
-    alone: Vec<ClaimId>,
+    pub(super) claims: BTreeMap<SessionId, u64>,
+    pub(super) claim_no: u64,
+    pub(super) alone: Vec<ClaimId>,
     story: String,
     random: Seeded,
 }
@@ -108,27 +109,6 @@ impl Lockstep {
         JobId::new(self.model.now, &self.random)
     }
 
-    fn job(&self, spec: &Spec) -> NewJob {
-        let again = spec.again.and_then(|number| pick(&self.ids, number).copied());
-        // An id from long ago is refused, which other checks look at; stories stay within a day.
-        let again = again.filter(|id| id.check(self.model.now).is_ok());
-        let mut job = NewJob::new(KINDS[spec.kind])
-            .queue(QUEUES[spec.queue])
-            .priority(spec.priority)
-            .due(Due::After(spec.delay_ms))
-            .max_attempts(spec.max_attempts)
-            .max_crashes(spec.max_crashes)
-            .backoff(BACKOFF);
-        job.id = again;
-        job.key = spec.key.map(|key| format!("key-{key}"));
-        job.policy.max_wait_ms = spec.max_wait_ms;
-        job.policy.retention = spec.retention_ms.map(Retention::uniform);
-        job.unique = spec.unique.map(|(key, scope, until, on_conflict)| {
-            Unique::by(format!("u-{key}")).scope(scope).until(until).on_conflict(on_conflict)
-        });
-        job
-    }
-
     async fn enqueue(&mut self, specs: Vec<Spec>, all_or_nothing: bool) -> Same {
         let mut jobs: Vec<NewJob> = specs.iter().map(|spec| self.job(spec)).collect();
         for job in &mut jobs {
@@ -189,7 +169,7 @@ impl Lockstep {
     fn release(&mut self, jobs: Vec<JobId>) -> Same {
         let now = self.model.now;
         for id in jobs {
-            self.model.remember_settled(id, windlass_core::model::AttemptEnd::Release);
+            self.model.remember_settled(id, AttemptEnd::Release);
             let released = self.model.apply(id, EventKind::Release, Some((now, now)), None);
             released.map_err(str::to_owned)?;
         }
@@ -226,43 +206,6 @@ impl Lockstep {
         let cancel: Vec<JobId> = held.iter().filter(wanted).map(|held| held.id).collect();
         agree("cancellations", &cancel, &got.cancel)?;
         self.release(released)
-    }
-
-    /// The claim a spec asks for; `None` if there is no session yet to ask for it.
-    fn resolve(&mut self, spec: &ClaimSpec) -> Option<(Claim, SessionId, u64)> {
-        let (by, session, claim_no) = match spec.by {
-            Ok(number) => {
-                let session = pick(&self.sessions, number).cloned()?;
-                let latest = self.claims.get(&session).copied().filter(|_| spec.again);
-                let claim_no = latest.unwrap_or_else(|| {
-                    self.claim_no += 1;
-                    self.claim_no
-                });
-                self.claims.insert(session.clone(), claim_no);
-                (Claimant::Session { session: session.clone(), claim_no }, session, claim_no)
-            }
-            Err(lease_ms) => {
-                if !spec.again || self.alone.is_empty() {
-                    self.alone.push(ClaimId::random(&SystemRandom));
-                }
-                let claim_id = self.alone.last().cloned()?;
-                let by = Claimant::Alone {
-                    claim_id: claim_id.clone(),
-                    worker: "alone".into(),
-                    lease_ms,
-                };
-                (by, SessionId::new(format!("claim {claim_id}")), 0)
-            }
-        };
-        let mut claim = Claim::new(by, QUEUES[0], spec.limit).parts(PartSet::NONE);
-        claim.queues.clear();
-        for (queue, limit) in &spec.queues {
-            claim = claim.queue(QUEUES[*queue], *limit);
-        }
-        for (kind, limit) in spec.kinds.iter().flatten() {
-            claim = claim.kind(KINDS[*kind], *limit);
-        }
-        Some((claim, session, claim_no))
     }
 
     async fn claim(&mut self, spec: ClaimSpec) -> Same {
@@ -358,13 +301,12 @@ impl Lockstep {
         }
     }
 
-    #[expect(clippy::type_complexity, reason = "state and follow-ups, compared at once")]
     fn settle_in_model(
         &mut self,
         id: JobId,
         report: Report,
         follow_ups: Vec<NewJob>,
-    ) -> Result<(State, Vec<(JobId, windlass_core::engine::Disposition)>), Code> {
+    ) -> Result<(State, Vec<(JobId, Disposition)>), Code> {
         let event = outcome(report).event();
         let job = &self.model.jobs[&id];
         let (failures, attempt) = (job.counters.failures + 1, job.counters.attempt);
@@ -471,211 +413,13 @@ impl Lockstep {
         }
         self.rig.try_configure(change).await.map_err(|error| error.to_string())
     }
-
-    async fn maintain(&mut self, work: Work, budget: u32) -> Same {
-        // Which of several overdue jobs a small budget reaches is promised for promotion only.
-        let budget = if work == Work::Promote { budget } else { MAINTAIN_BUDGET_MAX };
-        let request = MaintainRequest::new(work, budget);
-        let got = self.rig.engine().maintain(request).await.map_err(|e| e.to_string())?.value;
-        let due = self.overdue(work);
-        let event = match work {
-            Work::Promote => EventKind::Due,
-            Work::Expire => EventKind::Expire,
-            Work::Retain => EventKind::Retain,
-            _ => EventKind::Lose,
-        };
-        let left = due.len().saturating_sub(budget as usize);
-        if work != Work::Reclaim {
-            let done = due.len().min(budget as usize) as u32;
-            agree("the work done and left", &(done, left > 0), &(got.done, got.more))?;
-        }
-        for id in due.into_iter().take(budget as usize) {
-            let run_at = (work == Work::Reclaim).then(|| self.model.crash_span(id));
-            self.model.apply(id, event, run_at, None).map_err(str::to_owned)?;
-        }
-        if work == Work::Reclaim {
-            let now = self.model.now;
-            self.model.sessions.retain(|_, session| session.expires_at > now);
-        }
-        if work != Work::Promote {
-            self.model.in_any_order();
-        }
-        Ok(())
-    }
-
-    /// The jobs some work must touch now, in order.
-    fn overdue(&self, work: Work) -> Vec<JobId> {
-        let (model, now) = (&self.model, self.model.now);
-        let is_due = |job: &&ModelJob| -> bool {
-            let settings = model.queues.get(&job.new.queue).cloned().unwrap_or_default();
-            let policy = &job.new.policy;
-            match (work, job.state) {
-                (Work::Promote, State::Scheduled) => job.run_at.0 <= now,
-                (Work::Expire, State::Blocked | State::Available | State::Paused) => {
-                    let at = expires_at(job.run_at.0, policy.max_wait_ms, settings.max_wait_ms);
-                    at.is_some_and(|at| at <= now)
-                }
-                (Work::Retain, state) => job.finished_at.is_some_and(|at| {
-                    keep_until(state, at, policy.retention, settings.retention) <= now
-                }),
-                (Work::Reclaim, State::Running) => job.leased.as_ref().is_some_and(|leased| {
-                    model.sessions.get(&leased.session).is_none_or(|s| s.expires_at <= now)
-                }),
-                _ => false,
-            }
-        };
-        let mut due: Vec<&ModelJob> = model.jobs.values().filter(is_due).collect();
-        due.sort_by_key(|job| (job.run_at.0, job.entered()));
-        due.into_iter().map(|job| job.id).collect()
-    }
-
-    /// Every job, session and lane must look the same on both sides.
-    async fn compare(&mut self) -> Same {
-        let mut ids = self.ids.clone();
-        ids.sort_unstable();
-        ids.dedup();
-        let get = Get::new(ids.iter().copied()).parts(PartSet::ALL);
-        let reply = self.rig.engine().get(get).await.map_err(|error| error.to_string())?;
-        agree("the time", &self.model.now, &reply.now)?;
-        for (id, got) in ids.iter().zip(&reply.value) {
-            match (self.model.jobs.get_mut(id), got) {
-                (None, None) => {}
-                (Some(job), Some(got)) => compare_job(job, got)?,
-                (known, _) => {
-                    let exists = known.is_some();
-                    agree(&format!("whether {id} exists"), &exists, &got.is_some())?;
-                }
-            }
-        }
-        self.compare_lanes().await?;
-        self.compare_sessions().await
-    }
-
-    async fn compare_lanes(&self) -> Same {
-        let mut lanes: BTreeMap<(Name, Name), LaneStats> = BTreeMap::new();
-        for job in self.model.jobs.values() {
-            let (queue, kind) = (job.new.queue.clone(), job.new.kind.clone());
-            let gate = self.model.gate(&queue, &kind);
-            let empty = LaneStats::empty(queue.clone(), kind.clone());
-            let lane = lanes.entry((queue, kind)).or_insert(empty);
-            lane.gate = gate;
-            if let Some(counter) = lane.counter(job.state) {
-                *counter += 1;
-            }
-        }
-        let got = self.rig.engine().stats(StatsRequest::default()).await;
-        let got = got.map_err(|error| error.to_string())?.value;
-        let counts = |stats: &LaneStats| stats.depth() + stats.running + stats.dead > 0;
-        let expected: Vec<LaneStats> = lanes.into_values().filter(counts).collect();
-        let mut got: Vec<LaneStats> = got.into_iter().filter(counts).collect();
-        for lane in &mut got {
-            let is_ready = lane.available > 0;
-            agree("whether a lane has a head", &is_ready, &lane.oldest_ready_at.is_some())?;
-            lane.oldest_ready_at = None;
-        }
-        got.sort_by(|a, b| (&a.queue, &a.kind).cmp(&(&b.queue, &b.kind)));
-        agree("lanes", &expected, &got)
-    }
-
-    async fn compare_sessions(&self) -> Same {
-        let got = self.rig.engine().sessions().await.map_err(|error| error.to_string())?.value;
-        let open = |id: &&SessionId| self.model.sessions.contains_key(*id);
-        let expected: Vec<&SessionId> = self.sessions.iter().filter(open).collect();
-        for id in expected {
-            let Some(info) = got.iter().find(|info| info.id == *id) else {
-                return Err(format!("session {id} should be open"));
-            };
-            let known = (self.model.sessions[id].expires_at, self.model.held_by(id).len() as u64);
-            agree("a session", &known, &(info.expires_at, info.running))?;
-        }
-        agree("the number of sessions", &self.model.sessions.len(), &got.len())
-    }
 }
 
-/// A job on both sides; where the engine was free to choose, the model takes its choice.
-fn compare_job(job: &mut ModelJob, got: &Job) -> Same {
-    let what = |field: &str| format!("{field} of job {}", job.id);
-    agree(&what("state"), &job.state, &got.state)?;
-    agree(&what("counters"), &job.counters, &got.header.counters)?;
-    agree(&what("priority"), &job.new.priority, &got.header.priority)?;
-    agree(&what("finish"), &job.finish, &got.finish)?;
-    agree(&what("end"), &job.finished_at, &got.finished_at)?;
-    agree(&what("cancellation"), &job.cancel_requested, &got.cancel_requested)?;
-    let bytes = job.checkpoint.map(|byte| Bytes::from(vec![byte]));
-    agree(&what("checkpoint"), &bytes, &got.parts.state.as_ref().map(|part| part.bytes.clone()))?;
-    let (least, most): (Timestamp, Timestamp) = job.run_at;
-    let run_at = got.header.run_at;
-    if run_at < least || run_at > most {
-        return Err(format!("{}: {run_at} is not in {least}..{most}", what("run_at")));
-    }
-    job.run_at = (run_at, run_at);
-    Ok(())
-}
-
-fn wished(model: &mut Model, id: JobId, wish: Wish) -> Result<Option<State>, Code> {
-    let now = model.now;
-    let at = |ms| Some((now.plus(ms), now.plus(ms)));
-    let event = change(wish).event();
-    let run_at = match wish {
-        Wish::Promote => at(0),
-        Wish::Reschedule(ms) | Wish::Replay { delay_ms: ms } => at(ms),
-        _ => None,
-    };
-    if let (Wish::Reprioritise(priority), Some(job)) = (wish, model.jobs.get_mut(&id)) {
-        job.new.priority = priority;
-    }
-    if matches!(wish, Wish::Replay { .. })
-        && let Some(job) = model.jobs.get(&id)
-        && matches!(job.state, State::Dead | State::Cancelled | State::Expired)
-        && let Some(unique) = job.new.unique.clone()
-    {
-        let slot = slot(&job.new);
-        if model.holder(&slot).is_some_and(|holder| holder != id) {
-            return Err("duplicate");
-        }
-        model.hold(slot, id, unique.until);
-    }
-    model.apply(id, event, run_at, None)
-}
-
-fn outcome(report: Report) -> Outcome {
-    match report {
-        Report::Complete => Outcome::DONE,
-        Report::Retry(delay_ms) => match Outcome::retry("oops", "again") {
-            Outcome::Retry { error, .. } => Outcome::Retry { error, delay_ms },
-            other => other,
-        },
-        Report::Snooze(delay_ms) => Outcome::Snooze { delay_ms },
-        Report::Fail => Outcome::fail("oops", "never"),
-        Report::Release => Outcome::Release,
-        Report::Wait => Outcome::Wait,
-        Report::Cancel => Outcome::Cancel,
-    }
-}
-
-fn change(wish: Wish) -> Change {
-    match wish {
-        Wish::Cancel => Change::Cancel,
-        Wish::Promote => Change::Promote,
-        Wish::Reschedule(ms) => Change::Reschedule(Due::After(ms)),
-        Wish::Reprioritise(priority) => Change::Reprioritise(priority),
-        Wish::Pause => Change::Pause,
-        Wish::Resume => Change::Resume,
-        Wish::Signal => Change::Signal,
-        Wish::Replay { delay_ms } => {
-            let mut edits = Edits::default();
-            edits.due = Due::After(delay_ms);
-            Change::Replay(Box::new(edits))
-        }
-        Wish::Discard => Change::Discard,
-    }
-}
-
-fn code<T>(answer: &Answer<T>) -> Option<Code> {
+pub(super) fn code<T>(answer: &Answer<T>) -> Option<Code> {
     answer.as_ref().err().map(Error::code)
 }
 
 /// The `number`-th, counted around.
-fn pick<T>(list: &[T], number: usize) -> Option<&T> {
+pub(super) fn pick<T>(list: &[T], number: usize) -> Option<&T> {
     (!list.is_empty()).then(|| &list[number % list.len()])
 }

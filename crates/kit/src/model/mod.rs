@@ -8,9 +8,13 @@
 //! - [`interpreter`]: what must come of it, from the transition table and nothing else;
 //! - [`lockstep`]: both, side by side.
 
+mod claiming;
+mod compare;
 mod interpreter;
 mod lockstep;
 mod op;
+mod translate;
+mod upkeep;
 
 use crate::subject::Subject;
 use lockstep::Lockstep;

@@ -40,13 +40,14 @@ struct Faulty {
 
 impl Faulty {
     fn noted(&self, claimed: &Claimed) {
-        let mut leases = self.leases.lock().unwrap();
+        let mut leases = self.leases.lock().expect("nobody panicked");
         leases.extend(claimed.jobs.iter().map(|job| (job.header.id, job.lease.clone())));
     }
 
     /// Reclaims, and throws away what came back.
     async fn forget(&self, request: MaintainRequest) -> Result<()> {
-        let held: Vec<JobId> = self.leases.lock().unwrap().keys().copied().collect();
+        let held: Vec<JobId> =
+            self.leases.lock().expect("nobody panicked").keys().copied().collect();
         let running = |jobs: Vec<Option<Job>>| {
             let jobs = jobs.into_iter().flatten();
             jobs.filter(|job| job.state == State::Running).map(|job| job.header.id)
@@ -106,7 +107,7 @@ impl Hot for Faulty {
     fn settle(&self, mut request: Settle) -> Answer<'_, SettleReply> {
         Box::pin(async move {
             if self.fault == Fault::AcceptsStaleLeases {
-                let leases = self.leases.lock().unwrap();
+                let leases = self.leases.lock().expect("nobody panicked");
                 for item in &mut request.items {
                     if let Some(lease) = leases.get(&item.id) {
                         item.lease = lease.clone();
@@ -177,9 +178,9 @@ fn tried(fault: Fault, seed: u64) -> Verdict {
 /// Asserts that some of a few runs find a fault, under this name.
 #[track_caller]
 fn found(fault: Fault, kind: Kind) {
-    let verdicts: Vec<Verdict> = (0..200).map(|seed| tried(fault, seed)).collect();
+    let verdicts: Vec<Verdict> = (0..5).map(|seed| tried(fault, seed)).collect();
     let found = verdicts.iter().filter(|verdict| verdict.count(kind) > 0).count();
-    assert!(found == 200, "{fault:?}: {kind} in {found} of 5 runs, as in this: {}", verdicts[0]);
+    assert!(found >= 3, "{fault:?}: {kind} in {found} of 5 runs, as in this: {}", verdicts[0]);
 }
 
 #[test]

@@ -24,13 +24,13 @@ pub(crate) fn judge(driven: &Driven) -> Verdict {
 
 /// One thread: the same seed gives the same history.
 pub(crate) fn replayable(subject: Subject, load: Load) -> Driven {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     runtime.block_on(drive(subject, load))
 }
 
 #[test]
 fn the_memory_engine_keeps_every_promise() {
-    for seed in 0..3000 {
+    for seed in 0..40 {
         let verdict = judge(&replayable(memory(seed), Load::new(seed)));
         assert!(verdict.is_clean(), "seed {seed}: {verdict}");
         let counts = &verdict.counts;
@@ -41,7 +41,7 @@ fn the_memory_engine_keeps_every_promise() {
 
 #[test]
 fn the_memory_engine_keeps_every_promise_on_several_threads() {
-    for seed in 100..700 {
+    for seed in 100..110 {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(3).build().unwrap();
         let driven = runtime.block_on(drive(memory(seed), Load::new(seed).clients(4, 8)));

@@ -1,9 +1,12 @@
 //! What only looks wrong is let pass: overlaps, lost replies, other lives.
 
 use crate::script::{DONE, Script, applied, job, keyed, lease_lost, started};
+use windlass_core::engine::Lease;
 use windlass_core::model::{AttemptEnd, State};
 use windlass_core::policy::OnConflict;
-use windlass_kit::history::{Admission, Event, Options, Receipt, Wanted, Wish};
+use windlass_kit::history::{
+    Admission, Call, Event, Options, Receipt, Reply, Report, Wanted, Wish,
+};
 
 #[test]
 fn an_unanswered_enqueue_may_have_happened_or_not() {
@@ -37,6 +40,20 @@ fn a_settle_repeated_after_a_lost_reply_is_answered_already() {
     let mut script = started();
     let already = Receipt::Already { end: DONE, state: State::Completed };
     script.done(5.., job(1), "L1").settle(6..7, job(1), "L1", DONE, already);
+    script.ends(job(1), State::Completed).is_fine();
+}
+
+#[test]
+fn follow_ups_of_a_report_that_lost_to_another_need_not_be_there() {
+    let mut script = started();
+    let report = |follow_ups| {
+        let report = Report { id: job(1), lease: Lease::new("L1"), end: DONE, follow_ups };
+        Call::Settle { items: vec![report], claim: None }
+    };
+    let reply = |item| Reply::Settled { items: vec![item], claimed: Vec::new() };
+    let already = Receipt::Already { end: DONE, state: State::Completed };
+    script.call(5..6, report(Vec::new()), reply(applied(State::Completed)));
+    script.call(7..8, report(vec![Wanted::plain(job(2))]), reply(already));
     script.ends(job(1), State::Completed).is_fine();
 }
 

@@ -1,0 +1,93 @@
+//! Engine and model, looked at side by side after a step.
+
+use super::interpreter::{ModelJob, agree};
+use super::lockstep::{Lockstep, Same};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use windlass_core::Timestamp;
+use windlass_core::engine::{Get, LaneStats, SessionId, StatsRequest};
+use windlass_core::model::{Job, Name, PartSet};
+
+impl Lockstep {
+    /// Every job, session and lane must look the same on both sides.
+    pub(super) async fn compare(&mut self) -> Same {
+        let mut ids = self.ids.clone();
+        ids.sort_unstable();
+        ids.dedup();
+        let get = Get::new(ids.iter().copied()).parts(PartSet::ALL);
+        let reply = self.rig.engine().get(get).await.map_err(|error| error.to_string())?;
+        agree("the time", &self.model.now, &reply.now)?;
+        for (id, got) in ids.iter().zip(&reply.value) {
+            match (self.model.jobs.get_mut(id), got) {
+                (None, None) => {}
+                (Some(job), Some(got)) => compare_job(job, got)?,
+                (known, _) => {
+                    let exists = known.is_some();
+                    agree(&format!("whether {id} exists"), &exists, &got.is_some())?;
+                }
+            }
+        }
+        self.compare_lanes().await?;
+        self.compare_sessions().await
+    }
+
+    async fn compare_lanes(&self) -> Same {
+        let mut lanes: BTreeMap<(Name, Name), LaneStats> = BTreeMap::new();
+        for job in self.model.jobs.values() {
+            let (queue, kind) = (job.new.queue.clone(), job.new.kind.clone());
+            let gate = self.model.gate(&queue, &kind);
+            let empty = LaneStats::empty(queue.clone(), kind.clone());
+            let lane = lanes.entry((queue, kind)).or_insert(empty);
+            lane.gate = gate;
+            if let Some(counter) = lane.counter(job.state) {
+                *counter += 1;
+            }
+        }
+        let got = self.rig.engine().stats(StatsRequest::default()).await;
+        let got = got.map_err(|error| error.to_string())?.value;
+        let counts = |stats: &LaneStats| stats.depth() + stats.running + stats.dead > 0;
+        let expected: Vec<LaneStats> = lanes.into_values().filter(counts).collect();
+        let mut got: Vec<LaneStats> = got.into_iter().filter(counts).collect();
+        for lane in &mut got {
+            let is_ready = lane.available > 0;
+            agree("whether a lane has a head", &is_ready, &lane.oldest_ready_at.is_some())?;
+            lane.oldest_ready_at = None;
+        }
+        got.sort_by(|a, b| (&a.queue, &a.kind).cmp(&(&b.queue, &b.kind)));
+        agree("lanes", &expected, &got)
+    }
+
+    async fn compare_sessions(&self) -> Same {
+        let got = self.rig.engine().sessions().await.map_err(|error| error.to_string())?.value;
+        let open = |id: &&SessionId| self.model.sessions.contains_key(*id);
+        let expected: Vec<&SessionId> = self.sessions.iter().filter(open).collect();
+        for id in expected {
+            let Some(info) = got.iter().find(|info| info.id == *id) else {
+                return Err(format!("session {id} should be open"));
+            };
+            let known = (self.model.sessions[id].expires_at, self.model.held_by(id).len() as u64);
+            agree("a session", &known, &(info.expires_at, info.running))?;
+        }
+        agree("the number of sessions", &self.model.sessions.len(), &got.len())
+    }
+}
+
+/// A job on both sides; where the engine was free to choose, the model takes its choice.
+fn compare_job(job: &mut ModelJob, got: &Job) -> Same {
+    let what = |field: &str| format!("{field} of job {}", job.id);
+    agree(&what("state"), &job.state, &got.state)?;
+    agree(&what("counters"), &job.counters, &got.header.counters)?;
+    agree(&what("priority"), &job.new.priority, &got.header.priority)?;
+    agree(&what("finish"), &job.finish, &got.finish)?;
+    agree(&what("end"), &job.finished_at, &got.finished_at)?;
+    agree(&what("cancellation"), &job.cancel_requested, &got.cancel_requested)?;
+    let bytes = job.checkpoint.map(|byte| Bytes::from(vec![byte]));
+    agree(&what("checkpoint"), &bytes, &got.parts.state.as_ref().map(|part| part.bytes.clone()))?;
+    let (least, most): (Timestamp, Timestamp) = job.run_at;
+    let run_at = got.header.run_at;
+    if run_at < least || run_at > most {
+        return Err(format!("{}: {run_at} is not in {least}..{most}", what("run_at")));
+    }
+    job.run_at = (run_at, run_at);
+    Ok(())
+}

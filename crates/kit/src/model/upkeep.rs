@@ -1,0 +1,98 @@
+//! Operators and maintenance in a story: wishes, and time that passes.
+
+use super::interpreter::{Code, Model, ModelJob, agree, slot};
+use super::lockstep::{Lockstep, Same};
+use super::op::Wish;
+use super::translate::change;
+use windlass_core::JobId;
+use windlass_core::engine::{MaintainRequest, Work};
+use windlass_core::limits::MAINTAIN_BUDGET_MAX;
+use windlass_core::machine::EventKind;
+use windlass_core::model::State;
+use windlass_core::policy::{expires_at, keep_until};
+
+impl Lockstep {
+    pub(super) async fn maintain(&mut self, work: Work, budget: u32) -> Same {
+        // Which of several overdue jobs a small budget reaches is promised for promotion only.
+        let budget = if work == Work::Promote { budget } else { MAINTAIN_BUDGET_MAX };
+        let request = MaintainRequest::new(work, budget);
+        let got = self.rig.engine().maintain(request).await.map_err(|e| e.to_string())?.value;
+        let due = self.overdue(work);
+        let event = match work {
+            Work::Promote => EventKind::Due,
+            Work::Expire => EventKind::Expire,
+            Work::Retain => EventKind::Retain,
+            _ => EventKind::Lose,
+        };
+        let left = due.len().saturating_sub(budget as usize);
+        if work != Work::Reclaim {
+            let done = due.len().min(budget as usize) as u32;
+            agree("the work done and left", &(done, left > 0), &(got.done, got.more))?;
+        }
+        for id in due.into_iter().take(budget as usize) {
+            let run_at = (work == Work::Reclaim).then(|| self.model.crash_span(id));
+            self.model.apply(id, event, run_at, None).map_err(str::to_owned)?;
+        }
+        if work == Work::Reclaim {
+            let now = self.model.now;
+            self.model.sessions.retain(|_, session| session.expires_at > now);
+        }
+        if work != Work::Promote {
+            self.model.in_any_order();
+        }
+        Ok(())
+    }
+
+    /// The jobs some work must touch now, in order.
+    fn overdue(&self, work: Work) -> Vec<JobId> {
+        let (model, now) = (&self.model, self.model.now);
+        let is_due = |job: &&ModelJob| -> bool {
+            let settings = model.queues.get(&job.new.queue).cloned().unwrap_or_default();
+            let policy = &job.new.policy;
+            match (work, job.state) {
+                (Work::Promote, State::Scheduled) => job.run_at.0 <= now,
+                (Work::Expire, State::Blocked | State::Available | State::Paused) => {
+                    let at = expires_at(job.run_at.0, policy.max_wait_ms, settings.max_wait_ms);
+                    at.is_some_and(|at| at <= now)
+                }
+                (Work::Retain, state) => job.finished_at.is_some_and(|at| {
+                    keep_until(state, at, policy.retention, settings.retention) <= now
+                }),
+                (Work::Reclaim, State::Running) => job.leased.as_ref().is_some_and(|leased| {
+                    model.sessions.get(&leased.session).is_none_or(|s| s.expires_at <= now)
+                }),
+                _ => false,
+            }
+        };
+        let mut due: Vec<&ModelJob> = model.jobs.values().filter(is_due).collect();
+        due.sort_by_key(|job| (job.run_at.0, job.entered));
+        due.into_iter().map(|job| job.id).collect()
+    }
+}
+
+/// What must come of an operator's wish.
+pub(super) fn wished(model: &mut Model, id: JobId, wish: Wish) -> Result<Option<State>, Code> {
+    let now = model.now;
+    let at = |ms| Some((now.plus(ms), now.plus(ms)));
+    let event = change(wish).event();
+    let run_at = match wish {
+        Wish::Promote => at(0),
+        Wish::Reschedule(ms) | Wish::Replay { delay_ms: ms } => at(ms),
+        _ => None,
+    };
+    if let (Wish::Reprioritise(priority), Some(job)) = (wish, model.jobs.get_mut(&id)) {
+        job.new.priority = priority;
+    }
+    if matches!(wish, Wish::Replay { .. })
+        && let Some(job) = model.jobs.get(&id)
+        && matches!(job.state, State::Dead | State::Cancelled | State::Expired)
+        && let Some(unique) = job.new.unique.clone()
+    {
+        let slot = slot(&job.new);
+        if model.holder(&slot).is_some_and(|holder| holder != id) {
+            return Err("duplicate");
+        }
+        model.hold(slot, id, unique.until);
+    }
+    model.apply(id, event, run_at, None)
+}
