@@ -121,16 +121,28 @@ impl Claim {
         if self.queues.is_empty() {
             return Err(Error::invalid("queues", "[]", "name at least one queue"));
         }
-        for want in &self.queues {
-            check_name("queues", &want.queue)?;
-        }
+        check_names("queues", self.queues.iter().map(|want| &want.queue))?;
         let kinds = self.kinds.as_deref().unwrap_or_default();
         check_batch("kinds", kinds.len(), limits::CLAIM_KINDS_MAX)?;
         if self.kinds.as_ref().is_some_and(Vec::is_empty) {
             return Err(Error::invalid("kinds", "[]", "name the kinds, or leave it out for all"));
         }
-        kinds.iter().try_for_each(|want| check_name("kinds", &want.kind))
+        check_names("kinds", kinds.iter().map(|want| &want.kind))
     }
+}
+
+/// Names that are good, and each named once: what a second limit for it would mean, nobody knows.
+fn check_names<'a>(
+    field: &'static str,
+    names: impl Iterator<Item = &'a Name> + Clone,
+) -> Result<()> {
+    for (index, name) in names.clone().enumerate() {
+        check_name(field, name)?;
+        if names.clone().take(index).any(|other| other == name) {
+            return Err(Error::invalid(field, name, "name it once"));
+        }
+    }
+    Ok(())
 }
 
 /// A job leased to a worker.
@@ -200,7 +212,7 @@ impl Wait {
         within_range("wait_ms", self.wait_ms, 0..=limits::WAIT_MAX_MS)?;
         check_batch("queues", self.queues.len(), limits::CLAIM_QUEUES_MAX)?;
         check_batch("kinds", self.kinds.iter().flatten().count(), limits::CLAIM_KINDS_MAX)?;
-        self.queues.iter().try_for_each(|queue| check_name("queues", queue))?;
-        self.kinds.iter().flatten().try_for_each(|kind| check_name("kinds", kind))
+        check_names("queues", self.queues.iter())?;
+        check_names("kinds", self.kinds.iter().flatten())
     }
 }

@@ -13,7 +13,7 @@ pub enum Mode {
     #[default]
     Each,
     /// None is stored; the others answer [`Error::Aborted`](crate::Error::Aborted). All jobs must be
-    /// in one atomicity domain.
+    /// in one atomicity domain, or the call answers `Invalid` on `jobs`.
     AllOrNothing,
 }
 

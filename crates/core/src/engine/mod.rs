@@ -87,6 +87,8 @@ pub trait Hot: Send + Sync {
     ///
     /// Durable before it answers; visible to claims at once. One round trip for the batch. An id or
     /// a unique key that is there already is not an error: the answer says `existing` and names it.
+    /// An id is known as long as its record exists: a repeat that arrives after the job was removed
+    /// is a new job.
     fn enqueue(&self, request: Enqueue) -> Answer<'_, Vec<Item<Enqueued>>>;
 
     /// Opens a session: the liveness of one worker process. Its leases live as long as it does.
@@ -123,7 +125,7 @@ pub trait Hot: Send + Sync {
     /// Reports outcomes, each under its lease, and may carry the next claim in the same round trip.
     ///
     /// Durable before it answers; the claim in it need not be, sees what the reports freed, and has
-    /// a result of its own: it cannot fail the reports. Each item, its part edits and its
+    /// a result of its own: in a request that is valid, it cannot fail the reports. Each item, its part edits and its
     /// follow-up jobs are one atomic step. A stale lease answers [`LeaseLost`](crate::Error::LeaseLost) and changes
     /// nothing; a lease that was settled already answers with the recorded outcome for as long as
     /// the attempt is in the job's history.

@@ -189,7 +189,7 @@ pub struct LaneStats {
     /// Dead letters.
     pub dead: u64,
     /// Since when the job at its head has been ready.
-    pub oldest_ready_at: Option<Timestamp>,
+    pub head_ready_at: Option<Timestamp>,
     /// Why nothing of it is claimed, if so.
     pub gate: Option<Gate>,
 }
@@ -206,7 +206,7 @@ impl LaneStats {
             running: 0,
             paused: 0,
             dead: 0,
-            oldest_ready_at: None,
+            head_ready_at: None,
             gate: None,
         }
     }

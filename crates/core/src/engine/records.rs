@@ -81,12 +81,12 @@ pub enum RecordOp {
         /// How many entries the log keeps.
         keep: u32,
     },
-    /// Read a log from its oldest kept entry on.
+    /// Read a log. Fewer entries than asked for means: that is all, for now.
     Read {
         /// The log's name.
         log: String,
-        /// After this place.
-        after: Option<Cursor>,
+        /// Entries after this number; 0 begins with the oldest that is kept.
+        after: u64,
         /// At most so many.
         limit: u32,
     },
@@ -166,6 +166,6 @@ pub enum RecordReply {
         /// That number.
         last: u64,
     },
-    /// To [`RecordOp::Read`].
-    Entries(super::Page<LogEntry>),
+    /// To [`RecordOp::Read`], oldest first.
+    Entries(Vec<LogEntry>),
 }

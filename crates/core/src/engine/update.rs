@@ -24,7 +24,7 @@ pub struct UpdateItem {
     pub blob: PartEdit,
     /// Lines for the job's log.
     pub log: Vec<String>,
-    /// Parts to return.
+    /// Parts to return, with the edits of this item in them.
     pub fetch: PartSet,
     /// Lets the claim's own session last this long from now. Only for claims without a session.
     pub extend_ms: Option<u64>,

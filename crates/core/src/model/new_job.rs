@@ -27,17 +27,18 @@ pub enum Due {
 }
 
 impl Due {
-    /// The instant, for a store whose clock says `now`.
-    pub const fn at(self, now: Timestamp) -> Timestamp {
+    /// The instant, for a store whose clock says `now`; never before that.
+    pub fn at(self, now: Timestamp) -> Timestamp {
         match self {
             Self::Now => now,
-            Self::At(at) => at,
+            Self::At(at) => at.max(now),
             Self::After(ms) => now.plus(ms),
         }
     }
 
     pub(crate) fn check(self, field: &'static str, now: Timestamp) -> Result<()> {
-        if self.at(now).since(now) > limits::DELAY_MAX_MS || self.at(now) < Timestamp::EPOCH {
+        let before_time = matches!(self, Self::At(at) if at < Timestamp::EPOCH);
+        if before_time || self.at(now).since(now) > limits::DELAY_MAX_MS {
             return Err(Error::invalid(
                 field,
                 self.at(now),

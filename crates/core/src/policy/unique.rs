@@ -54,10 +54,10 @@ pub enum OnConflict {
     #[default]
     Existing,
     /// It is stored in place of the one that waits, which is cancelled. It keeps that one's place
-    /// in time if that was earlier, so that a stream of replacements does not starve the work.
+    /// in time if that was earlier, so that a stream of replacements does not starve the work; and
+    /// as it adds nothing, a full queue takes it.
     Replace,
-    /// It is stored in place of the one that waits, which is cancelled, with its own time: the
-    /// work happens once things are quiet.
+    /// The same with its own time: the work happens once things are quiet.
     Debounce,
     /// It is dropped on purpose: at most one job per window. Needs [`Until::Window`].
     Throttle,

@@ -54,7 +54,7 @@ impl Store {
                     }
                 }
                 let head = lane.ready.first_key_value().and_then(|(_, id)| self.jobs.get(id));
-                stats.oldest_ready_at = head.map(|entry| entry.ready_at);
+                stats.head_ready_at = head.map(|entry| entry.ready_at);
                 stats.gate = self.gate(key);
                 stats
             })

@@ -42,7 +42,7 @@ impl Records {
             }
             RecordOp::Append { log, entries, keep } => Ok(self.append(log, entries, keep, now)),
             RecordOp::Read { log, after, limit } => {
-                Ok(RecordReply::Entries(self.read(&log, after, limit)?))
+                Ok(RecordReply::Entries(self.read(&log, after, limit)))
             }
             _ => Err(Error::invalid("op", "?", "this engine is older than the request")),
         }
@@ -96,15 +96,9 @@ impl Records {
         RecordReply::Appended { last: log.last }
     }
 
-    fn read(&self, log: &str, after: Option<Cursor>, limit: u32) -> Result<Page<LogEntry>> {
-        let after = match &after {
-            Some(cursor) => cursor.as_str().parse::<u64>().map_err(|_| bad_cursor(cursor))?,
-            None => 0,
-        };
+    fn read(&self, log: &str, after: u64, limit: u32) -> Vec<LogEntry> {
         let entries = self.logs.get(log).into_iter().flat_map(|log| &log.entries);
-        let mut found = entries.skip_while(|entry| entry.number <= after);
-        let rows: Vec<LogEntry> = found.by_ref().take(limit as usize).cloned().collect();
-        let next = found.next().and(rows.last()).map(|entry| Cursor::new(entry.number.to_string()));
-        Ok(Page { rows, next })
+        let unread = entries.skip_while(|entry| entry.number <= after);
+        unread.take(limit as usize).cloned().collect()
     }
 }

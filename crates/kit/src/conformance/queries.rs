@@ -95,7 +95,7 @@ pub(super) async fn stats_tell_since_when_the_head_of_a_lane_has_been_ready(rig:
         rig.enqueue_one().await;
         ready.push(earliest..=rig.now().await);
     }
-    let oldest = async || lane(&rig, QUEUE, KIND).await.oldest_ready_at;
+    let oldest = async || lane(&rig, QUEUE, KIND).await.head_ready_at;
     assert!(ready[0].contains(&oldest().await.expect("two jobs are ready")));
     rig.drain(1).await;
     assert!(ready[1].contains(&oldest().await.expect("one job is ready")));

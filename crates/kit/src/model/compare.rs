@@ -50,8 +50,8 @@ impl Lockstep {
         let mut got: Vec<LaneStats> = got.into_iter().filter(counts).collect();
         for lane in &mut got {
             let is_ready = lane.available > 0;
-            agree("whether a lane has a head", &is_ready, &lane.oldest_ready_at.is_some())?;
-            lane.oldest_ready_at = None;
+            agree("whether a lane has a head", &is_ready, &lane.head_ready_at.is_some())?;
+            lane.head_ready_at = None;
         }
         got.sort_by(|a, b| (&a.queue, &a.kind).cmp(&(&b.queue, &b.kind)));
         agree("lanes", &expected, &got)
