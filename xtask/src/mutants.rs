@@ -51,7 +51,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let output = process::root()?.join("target/mutants");
     try_out(&sample, options, &output)?;
     let score = Score::read(&output.join("mutants.out"))?;
-    if score.total() != sample.len() {
+    // It may try a few more than were drawn: its filter lets all "delete field" mutants through.
+    if score.total() < sample.len() {
         bail!("{} mutants drawn, {} tried; see {}", sample.len(), score.total(), output.display());
     }
     score.report()

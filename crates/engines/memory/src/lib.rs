@@ -40,3 +40,8 @@ mod store;
 mod unique;
 
 pub use engine::MemoryEngine;
+
+/// The example in the project's README, which must keep working.
+#[cfg(doctest)]
+#[doc = include_str!("../../../../README.md")]
+struct Readme;
