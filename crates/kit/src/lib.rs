@@ -1,8 +1,8 @@
 //! Proves engines.
 //!
 //! - [`conformance!`] makes one named test per check of the contract for an engine of yours;
-//! - [`model`] drives random sequences of every verb against an interpreter of core's transition table;
-//! - [`history`] judges what many concurrent clients saw, lost replies included.
+//! - [`model!`] drives random sequences of every verb against an interpreter of core's transition table;
+//! - [`histories!`] lets clients lose replies, stall and die, and [`history`] judges what they saw.
 //!
 //! The kit knows only the traits of `windlass-core`. It travels in time through the engine's test
 //! clock ([`TimeTravel`]), so that nothing in it waits for a clock on the wall.
@@ -14,7 +14,7 @@
 //!     let engine = MyEngine::open_temporary(clock.clone()).await;
 //!     windlass_kit::Subject::new(Arc::new(engine), clock)
 //! }
-//! windlass_kit::conformance!(super::fresh);
+//! windlass_kit::conformance!(fresh);
 //! ```
 
 pub mod conformance;

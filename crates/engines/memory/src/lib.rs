@@ -4,8 +4,8 @@
 //! measured against what it does. Nothing survives the process, and its clock can be moved by hand,
 //! which makes it the engine for tests: no server, no files, and a week passes in an instant.
 //!
-//! How it is built: [`store::Store`] holds the jobs and is the only thing that changes them, through
-//! one function ([`store::Store::apply`]); [`index::Index`] is derived from the jobs and can be
+//! How it is built: `store::Store` holds the jobs and is the only thing that changes them, through
+//! one function (`store::Store::apply`); `index::Index` is derived from the jobs and can be
 //! rebuilt from them at any time, which is how `check` proves that both agree.
 //!
 //! ```

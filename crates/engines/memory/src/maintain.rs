@@ -123,3 +123,47 @@ impl Store {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use windlass_core::engine::{Atomicity, Capabilities, Configure, Durability, Enqueue};
+    use windlass_core::engine::{Capability, Claim, ClaimId, Claimant};
+    use windlass_core::model::{NewJob, Order, QueuePatch};
+    use windlass_core::policy::{Unique, Until};
+    use windlass_core::random::Seeded;
+
+    fn store() -> Store {
+        let capabilities = Capabilities::new("memory", Atomicity::Store, Durability::Volatile);
+        Store::new(capabilities.with(Capability::FairOrder), Arc::new(Seeded::new(1)))
+    }
+
+    #[test]
+    fn compaction_forgets_unique_keys_past_their_window_and_no_others() {
+        let (mut store, now) = (store(), Timestamp::from_millis(1_800_000_000_000));
+        let job = |key: &str, until| NewJob::new("k").unique(Unique::by(key).until(until));
+        let jobs = [job("window", Until::Window(1_000)), job("finished", Until::Finished)];
+        store.enqueue(Enqueue::each(jobs), now);
+        store.compact(now.plus(999));
+        assert_eq!(store.uniques.len(), 2);
+        store.compact(now.plus(1_000));
+        assert_eq!(store.uniques.len(), 1);
+    }
+
+    #[test]
+    fn compaction_forgets_tenants_whose_turn_has_passed() {
+        let (mut store, now) = (store(), Timestamp::from_millis(1_800_000_000_000));
+        let fair = Configure::queue("default", QueuePatch::order(Order::Fair));
+        store.configure(fair).unwrap();
+        let of = |tenant: &str| NewJob::new("k").tenant(tenant);
+        store.enqueue(Enqueue::each([of("a"), of("b"), of("b"), of("b")]), now);
+        let by =
+            Claimant::Alone { claim_id: ClaimId::new("c"), worker: "w".into(), lease_ms: 1_000 };
+        store.claim(&Claim::new(by, "default", 4), now).unwrap();
+        store.compact(now);
+        let turns = store.turns.values().next().unwrap();
+        let tenants: Vec<_> = turns.latest.keys().flatten().collect();
+        assert_eq!(tenants, ["b"], "a would be a newcomer now");
+    }
+}

@@ -1,15 +1,5 @@
 //! The memory engine against the whole contract.
 
-use std::sync::Arc;
-use windlass_core::random::Seeded;
-use windlass_core::time::ManualClock;
-use windlass_kit::{START, Subject};
-use windlass_memory::MemoryEngine;
+mod common;
 
-async fn fresh() -> Subject {
-    let clock = Arc::new(ManualClock::at(START));
-    let engine = MemoryEngine::with(clock.clone(), Arc::new(Seeded::new(7)));
-    Subject::new(Arc::new(engine), clock)
-}
-
-windlass_kit::conformance!(super::fresh);
+windlass_kit::conformance!(common::fresh);

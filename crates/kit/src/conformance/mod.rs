@@ -1,7 +1,7 @@
 //! The conformance suite: every promise of the contract, by topic, one check each.
 //!
 //! A check is an async function that takes a [`Rig`] around a fresh engine and panics when a promise
-//! is broken. The list below is the suite: [`SUITE`] and [`conformance!`](crate::conformance) are made
+//! is broken. The list below is the suite: [`SUITE`] and [`conformance!`](crate::conformance!) are made
 //! from it, and a check that is missing from it is dead code, which does not compile here.
 
 // tidy: long because the list of all checks is one list, and it is the table of contents.
@@ -48,7 +48,7 @@ macro_rules! suite {
         /// Makes one `#[test]` per check, in a module per topic, for the engines that a function
         /// `async fn() -> Subject` makes.
         ///
-        /// The function is named by its path as seen from a module below: `super::fresh`.
+
         #[macro_export]
         macro_rules! conformance {
             ($d factory:path) => {

@@ -35,6 +35,37 @@ pub use recorder::{Diary, Journal, Recorded};
 pub use snapshot::Snapshot;
 pub use verdict::{Counts, Kind, VIOLATIONS_TOLD_MAX, Verdict, Violation};
 
+use crate::subject::Subject;
+use std::future::Future;
+use std::ops::Range;
+
+/// Drives fresh engines, one per seed, with clients that lose replies, stall and die; panics with the
+/// verdict if anything they saw cannot be explained.
+pub fn run<F: Future<Output = Subject>>(seeds: Range<u64>, fresh: impl Fn() -> F) {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    for seed in seeds {
+        let driven = runtime.block_on(async { drive(fresh().await, Load::new(seed)).await });
+        let verdict = check(&driven.history, &driven.end, &Options::default());
+        assert!(verdict.is_clean(), "seed {seed}: {verdict}");
+    }
+}
+
+/// Makes a `#[test]` that drives engines made by a function `async fn() -> Subject` and judges what
+/// the clients saw, once for each seed.
+#[macro_export]
+macro_rules! histories {
+    ($seeds:expr, $factory:path) => {
+        #[test]
+        fn what_clients_saw_can_be_explained() {
+            $crate::history::run($seeds, $factory);
+        }
+    };
+}
+
 /// Verbs that go through to the engine in `self.inner` as they are.
 macro_rules! forward {
     ($($verb:ident($($arg:ident: $type:ty),*) -> $answer:ty;)+) => {

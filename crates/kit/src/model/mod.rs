@@ -4,9 +4,9 @@
 //! A story is made by proptest's state machine strategy and shrinks to the few steps that matter; it
 //! is printed as it goes, so that a failure reads as a story.
 //!
-//! - [`op`]: what can happen in a story, and how stories are made;
-//! - [`interpreter`]: what must come of it, from the transition table and nothing else;
-//! - [`lockstep`]: both, side by side.
+//! - `op`: what can happen in a story, and how stories are made;
+//! - `interpreter`, `claiming`: what must come of it, from the transition table and nothing else;
+//! - `lockstep`, `upkeep`, `compare`: both, side by side.
 
 mod claiming;
 mod compare;

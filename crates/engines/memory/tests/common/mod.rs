@@ -1,0 +1,14 @@
+//! What the tests of this engine share.
+
+use std::sync::Arc;
+use windlass_core::random::Seeded;
+use windlass_core::time::ManualClock;
+use windlass_kit::{START, Subject};
+use windlass_memory::MemoryEngine;
+
+/// A fresh engine on a clock of its own.
+pub(crate) async fn fresh() -> Subject {
+    let clock = Arc::new(ManualClock::at(START));
+    let engine = MemoryEngine::with(clock.clone(), Arc::new(Seeded::new(7)));
+    Subject::new(Arc::new(engine), clock)
+}
