@@ -127,6 +127,16 @@ pub enum Error {
         /// What it said.
         reason: String,
     },
+    /// Another process owns the store, and only one can.
+    #[error("{store} is in use by process {pid}; {}", in_use_hint(address.as_deref()))]
+    InUse {
+        /// Which store.
+        store: String,
+        /// The process that owns it.
+        pid: u32,
+        /// Where that process can be talked to, if it listens.
+        address: Option<String>,
+    },
     /// The store holds something it should not.
     #[error("{store} holds bad data: {reason}; run `windlass check`")]
     Corrupt {
@@ -153,6 +163,7 @@ impl Error {
             Self::Aborted { .. } => "aborted",
             Self::Unsupported { .. } => "unsupported",
             Self::Unavailable { .. } => "unavailable",
+            Self::InUse { .. } => "in_use",
             Self::Corrupt { .. } => "corrupt",
         }
     }
@@ -196,6 +207,14 @@ fn shown(value: impl std::fmt::Display) -> String {
     format!("\"{short}\"")
 }
 
+/// The way out for somebody who found a store owned by another process.
+fn in_use_hint(address: Option<&str>) -> String {
+    match address {
+        Some(address) => format!("connect to {address} instead, or stop that process"),
+        None => "it listens nowhere: stop it, share its handle, or use another store".to_owned(),
+    }
+}
+
 /// `size` checked against a limit.
 pub(crate) fn within_limit(
     field: impl Into<Cow<'static, str>>,
@@ -232,6 +251,15 @@ mod tests {
         let text = error.to_string();
         assert!(text.starts_with("kind is \"a\\u{7}a"), "{text}");
         assert!(text.contains('…') && text.len() < 600, "{text}");
+    }
+
+    #[test]
+    fn a_store_in_use_says_by_whom_and_where_to_go() {
+        let held = |address| Error::InUse { store: "./jobs".into(), pid: 7, address };
+        let text = held(Some("http://127.0.0.1:1".into())).to_string();
+        assert!(text.contains("./jobs") && text.contains("process 7"), "{text}");
+        assert!(text.contains("connect to http://127.0.0.1:1"), "{text}");
+        assert!(held(None).to_string().contains("stop it"));
     }
 
     #[test]

@@ -45,6 +45,11 @@ impl JobId {
         Self(uuid)
     }
 
+    /// The id with these sixteen bytes.
+    pub const fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self(Uuid::from_bytes(bytes))
+    }
+
     /// The UUID itself.
     pub const fn as_uuid(self) -> Uuid {
         self.0

@@ -15,18 +15,29 @@ pub struct OpenSession {
     pub worker: String,
     /// How long the session lives without a heartbeat.
     pub ttl_ms: u64,
+    /// Whether the worker is another process than the one that holds the engine, and may outlive
+    /// it. Where the store lives and dies with its process, sessions of workers in that process die
+    /// with it; those of others get their time to come back.
+    pub remote: bool,
 }
 
 impl OpenSession {
     /// A session of the usual length.
     pub fn new(worker: impl Into<String>) -> Self {
-        Self { worker: worker.into(), ttl_ms: limits::SESSION_TTL_DEFAULT_MS }
+        Self { worker: worker.into(), ttl_ms: limits::SESSION_TTL_DEFAULT_MS, remote: false }
     }
 
     /// Of this length.
     #[must_use]
     pub const fn ttl_ms(mut self, ttl_ms: u64) -> Self {
         self.ttl_ms = ttl_ms;
+        self
+    }
+
+    /// For a worker in another process.
+    #[must_use]
+    pub const fn remote(mut self) -> Self {
+        self.remote = true;
         self
     }
 

@@ -1,6 +1,6 @@
-//! The engine: the traits of core over the store, under one lock.
+//! The engine: the traits of core over the executor, under one lock.
 
-use crate::store::Store;
+use crate::rows::MemoryRows;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,6 +10,7 @@ use windlass_core::model::Job;
 use windlass_core::random::{Random, SystemRandom};
 use windlass_core::time::{Clock, SystemClock};
 use windlass_core::{Result, Timestamp};
+use windlass_executor::Executor;
 
 /// An engine that keeps everything in memory. Cheap to clone; clones share one store.
 #[derive(Clone)]
@@ -23,7 +24,7 @@ struct Inner {
     epoch: Epoch,
     /// One lock for everything: what happens under it is one atomic step, and it is never held
     /// across an await.
-    store: Mutex<Store>,
+    executor: Mutex<Executor<MemoryRows>>,
     /// How many jobs became ready so far; waiters watch it.
     readied: watch::Sender<u64>,
 }
@@ -54,29 +55,29 @@ impl MemoryEngine {
             .with(Capability::GlobalUnique)
             .with(Capability::FairOrder);
         let epoch = Epoch::random(&*random);
-        let store = Mutex::new(Store::new(capabilities.clone(), random));
+        let executor = Executor::new(capabilities.clone(), random, MemoryRows::default(), 0);
+        let executor = Mutex::new(executor);
         let readied = watch::Sender::new(0);
-        Self { inner: Arc::new(Inner { capabilities, clock, epoch, store, readied }) }
+        Self { inner: Arc::new(Inner { capabilities, clock, epoch, executor, readied }) }
     }
 
-    fn store(&self) -> MutexGuard<'_, Store> {
+    fn executor(&self) -> MutexGuard<'_, Executor<MemoryRows>> {
         // A panic under the lock is a bug of ours that a check will find; refusing to go on would
         // only hide it.
-        self.inner.store.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.executor.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Does something under the lock, tells waiters what became ready, and stamps the answer.
     fn perform<'a, T: Send + 'a>(
         &'a self,
-        act: impl FnOnce(&mut Store, Timestamp) -> Result<T> + Send + 'a,
+        act: impl FnOnce(&mut Executor<MemoryRows>, Timestamp) -> Result<T> + Send + 'a,
     ) -> Answer<'a, T> {
         Box::pin(async move {
-            let mut store = self.store();
+            let mut executor = self.executor();
             let now = self.inner.clock.now();
-            let value = act(&mut store, now)?;
-            self.inner
-                .readied
-                .send_if_modified(|seen| std::mem::replace(seen, store.readied) != store.readied);
+            let value = act(&mut executor, now)?;
+            let readied = executor.readied();
+            self.inner.readied.send_if_modified(|seen| std::mem::replace(seen, readied) != readied);
             Ok(self.stamp(value, now))
         })
     }
@@ -90,13 +91,13 @@ impl MemoryEngine {
         request.check()?;
         let mut readied = self.inner.readied.subscribe();
         let ready = async {
-            while !self.store().is_ready(&request) {
+            while !self.executor().is_ready(&request).unwrap_or(false) {
                 // The sender lives in `self`: it cannot close while we wait.
                 let _ = readied.changed().await;
             }
         };
         let found = match request.wait_ms {
-            0 => self.store().is_ready(&request),
+            0 => self.executor().is_ready(&request)?,
             ms => tokio::time::timeout(Duration::from_millis(ms), ready).await.is_ok(),
         };
         Ok(self.stamp(found, self.inner.clock.now()))
@@ -109,26 +110,23 @@ impl Hot for MemoryEngine {
     }
 
     fn enqueue(&self, request: Enqueue) -> Answer<'_, Vec<Item<Enqueued>>> {
-        self.perform(move |store, now| request.check().map(|()| store.enqueue(request, now)))
+        self.perform(move |executor, now| executor.enqueue(request, now))
     }
 
     fn open_session(&self, request: OpenSession) -> Answer<'_, Session> {
-        self.perform(move |store, now| request.check().map(|()| store.open_session(request, now)))
+        self.perform(move |executor, now| executor.open_session(request, now))
     }
 
     fn heartbeat(&self, request: Heartbeat) -> Answer<'_, HeartbeatReply> {
-        self.perform(move |store, now| request.check().and_then(|()| store.heartbeat(request, now)))
+        self.perform(move |executor, now| executor.heartbeat(request, now))
     }
 
     fn close_session(&self, session: SessionId) -> Answer<'_, ()> {
-        self.perform(move |store, now| store.close_session(&session, now))
+        self.perform(move |executor, now| executor.close_session(&session, now))
     }
 
     fn claim(&self, request: Claim) -> Answer<'_, Claimed> {
-        self.perform(move |store, now| {
-            request.check()?;
-            store.claim(&request, now).map(Claimed::new)
-        })
+        self.perform(move |executor, now| executor.claim(&request, now))
     }
 
     fn wait(&self, request: Wait) -> Answer<'_, bool> {
@@ -136,62 +134,45 @@ impl Hot for MemoryEngine {
     }
 
     fn settle(&self, request: Settle) -> Answer<'_, SettleReply> {
-        self.perform(move |store, now| {
-            request.check()?;
-            let items = request.items.into_iter().map(|item| store.settle(item, now)).collect();
-            let claimed = request.claim.map(|claim| store.claim(&claim, now).map(Claimed::new));
-            Ok(SettleReply::new(items, claimed))
-        })
+        self.perform(move |executor, now| executor.settle(request, now))
     }
 
     fn update(&self, request: Update) -> Answer<'_, Vec<Item<Updated>>> {
-        self.perform(move |store, now| {
-            request.check()?;
-            Ok(request.items.into_iter().map(|item| store.update(item, now)).collect())
-        })
+        self.perform(move |executor, now| executor.update(request, now))
     }
 }
 
 impl Admin for MemoryEngine {
     fn get(&self, request: Get) -> Answer<'_, Vec<Option<Job>>> {
-        self.perform(move |store, _| request.check().map(|()| store.get(&request)))
+        self.perform(move |executor, _| executor.get(&request))
     }
 
     fn list(&self, request: List) -> Answer<'_, Page<Job>> {
-        self.perform(move |store, _| request.check().and_then(|()| store.list(&request)))
+        self.perform(move |executor, _| executor.list(&request))
     }
 
     fn stats(&self, request: StatsRequest) -> Answer<'_, Vec<LaneStats>> {
-        self.perform(move |store, _| Ok(store.stats(&request)))
+        self.perform(move |executor, _| executor.stats(&request))
     }
 
     fn sessions(&self) -> Answer<'_, Vec<SessionInfo>> {
-        self.perform(move |store, _| Ok(store.session_infos()))
+        self.perform(move |executor, _| Ok(executor.sessions()))
     }
 
     fn change(&self, batch: Vec<ChangeItem>) -> Answer<'_, Vec<Item<Changed>>> {
-        self.perform(move |store, now| {
-            check_items(&batch)?;
-            Ok(batch.into_iter().map(|item| store.change(item, now)).collect())
-        })
+        self.perform(move |executor, now| executor.change(batch, now))
     }
 
     fn configure(&self, batch: Vec<Configure>) -> Answer<'_, Vec<Item<()>>> {
-        self.perform(move |store, _| {
-            check_items(&batch)?;
-            Ok(batch.into_iter().map(|change| store.configure(change)).collect())
-        })
+        self.perform(move |executor, _| executor.configure(batch))
     }
 
     fn settings(&self) -> Answer<'_, Settings> {
-        self.perform(move |store, _| Ok(store.settings()))
+        self.perform(move |executor, _| Ok(executor.settings()))
     }
 
     fn records(&self, batch: Vec<RecordOp>) -> Answer<'_, Vec<Item<RecordReply>>> {
-        self.perform(move |store, now| {
-            check_items(&batch)?;
-            Ok(batch.into_iter().map(|op| store.records.perform(op, now)).collect())
-        })
+        self.perform(move |executor, now| executor.records(batch, now))
     }
 
     fn health(&self) -> Answer<'_, ()> {
@@ -201,10 +182,10 @@ impl Admin for MemoryEngine {
 
 impl Maintain for MemoryEngine {
     fn maintain(&self, request: MaintainRequest) -> Answer<'_, MaintainReply> {
-        self.perform(move |store, now| request.check().and_then(|()| store.maintain(request, now)))
+        self.perform(move |executor, now| executor.maintain(request, now))
     }
 
     fn check(&self, repair: bool) -> Answer<'_, CheckReport> {
-        self.perform(move |store, _| Ok(store.check(repair)))
+        self.perform(move |executor, _| executor.check(repair))
     }
 }

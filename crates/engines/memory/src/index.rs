@@ -3,18 +3,15 @@
 //! A change of a job is: take it out of the index, change it, put it back. Nothing else writes here.
 
 use crate::ages::Ages;
-use crate::entry::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use windlass_core::engine::SessionId;
 use windlass_core::model::{Name, State};
 use windlass_core::{JobId, Timestamp};
-
-/// A queue and a kind.
-pub(crate) type LaneKey = (Name, Name);
+use windlass_executor::{Entry, LaneKey};
 
 /// Who holds an ordering key and who stands in line for it.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Line {
+pub(crate) struct KeyLine {
     pub(crate) holder: Option<JobId>,
     pub(crate) waiting: BTreeSet<(u64, JobId)>,
 }
@@ -22,8 +19,9 @@ pub(crate) struct Line {
 /// The jobs of one queue and kind.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Lane {
-    /// Ready jobs by (rank, seq): the order in which they are claimed.
-    pub(crate) ready: BTreeMap<(i64, u64), JobId>,
+    /// Ready jobs by (rank, seq), the order in which they are claimed, and whether each must come
+    /// alone.
+    pub(crate) ready: BTreeMap<(i64, u64), (JobId, bool)>,
     /// How many there are, by state.
     counts: [u64; State::ALL.len()],
 }
@@ -45,7 +43,7 @@ pub(crate) struct Index {
     /// Jobs that ended: what retention looks at.
     pub(crate) finished: Ages,
     /// Ordering keys, by queue and key.
-    pub(crate) lines: BTreeMap<(Name, String), Line>,
+    pub(crate) lines: BTreeMap<(Name, String), KeyLine>,
     /// Leased jobs by session.
     pub(crate) held: BTreeMap<SessionId, BTreeSet<JobId>>,
 }
@@ -69,7 +67,7 @@ impl Index {
                 self.scheduled.insert((header.run_at, entry.seq, id));
             }
             State::Available => {
-                lane.ready.insert((entry.rank, entry.seq), id);
+                lane.ready.insert((entry.rank, entry.seq), (id, header.counters.is_suspect()));
             }
             _ => {}
         }
@@ -131,22 +129,6 @@ impl Index {
         }
     }
 
-    /// Whether a job with this key would have to stand in line.
-    pub(crate) fn key_taken(&self, entry: &Entry) -> bool {
-        let header = &entry.job.header;
-        let Some(key) = &header.key else { return false };
-        let Some(line) = self.lines.get(&(header.queue.clone(), key.clone())) else { return false };
-        let others_wait = line.waiting.first().is_some_and(|(_, first)| *first != entry.id());
-        !entry.holds_key && (line.holder.is_some() || others_wait)
-    }
-
-    /// The first in line for the key `entry` has just given up.
-    pub(crate) fn next_in_line(&self, entry: &Entry) -> Option<JobId> {
-        let header = &entry.job.header;
-        let line = self.lines.get(&(header.queue.clone(), header.key.clone()?))?;
-        line.waiting.first().map(|(_, id)| *id)
-    }
-
     /// Jobs of a queue that wait for their start.
     pub(crate) fn depth(&self, queue: &Name) -> u64 {
         let lanes = self.lanes_of(queue);
@@ -168,7 +150,7 @@ impl Index {
         let header = &entry.job.header;
         let Some(key) = &header.key else { return };
         let key = (header.queue.clone(), key.clone());
-        if self.lines.get(&key).is_some_and(|line| *line == Line::default()) {
+        if self.lines.get(&key).is_some_and(|line| *line == KeyLine::default()) {
             self.lines.remove(&key);
         }
     }

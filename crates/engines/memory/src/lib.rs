@@ -4,9 +4,9 @@
 //! measured against what it does. Nothing survives the process, and its clock can be moved by hand,
 //! which makes it the engine for tests: no server, no files, and a week passes in an instant.
 //!
-//! How it is built: `store::Store` holds the jobs and is the only thing that changes them, through
-//! one function (`store::Store::apply`); `index::Index` is derived from the jobs and can be
-//! rebuilt from them at any time, which is how `check` proves that both agree.
+//! How it is built: the executor carries the specification out; `rows::MemoryRows` gives it a map of
+//! jobs and an `index::Index` that is derived from them and can be rebuilt at any time, which is how
+//! `check` proves that both agree.
 //!
 //! ```
 //! use windlass_core::engine::{Claim, Claimant, Enqueue, Hot, OpenSession};
@@ -24,20 +24,10 @@
 //! ```
 
 mod ages;
-mod change;
-mod check;
-mod claim;
 mod engine;
-mod enqueue;
-mod entry;
 mod index;
-mod maintain;
-mod query;
 mod records;
-mod session;
-mod settle;
-mod store;
-mod unique;
+mod rows;
 
 pub use engine::MemoryEngine;
 

@@ -47,8 +47,6 @@ macro_rules! suite {
 
         /// Makes one `#[test]` per check, in a module per topic, for the engines that a function
         /// `async fn() -> Subject` makes.
-        ///
-
         #[macro_export]
         macro_rules! conformance {
             ($d factory:path) => {

@@ -1,0 +1,125 @@
+//! What a measured stretch cost this process: time, CPU, bytes written, syncs; and its memory.
+
+use super::clock;
+use super::stats::percentile;
+use serde::{Deserialize, Serialize};
+use std::time::{Duration, Instant};
+
+/// The figures of one run of one workload.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Sample {
+    /// Jobs per second; `None` where it is not the point.
+    pub(super) jobs_per_s: Option<f64>,
+    /// The latency half of the calls or jobs did not exceed.
+    pub(super) p50_ms: Option<f64>,
+    /// The latency 99 % of them did not exceed.
+    pub(super) p99_ms: Option<f64>,
+    /// The most memory the process ever held, filling the queue included.
+    pub(super) rss_mb: Option<f64>,
+    /// CPU time of the measured stretch.
+    pub(super) cpu_s: f64,
+    /// Bytes handed to the disk per job.
+    pub(super) bytes_per_job: Option<f64>,
+    /// Synced commits per job.
+    pub(super) fsyncs_per_job: Option<f64>,
+}
+
+/// Adds up what the measured stretches of a run cost. Between them the clocks stand still, so that
+/// filling a queue does not count as draining it.
+#[derive(Debug, Default)]
+pub(super) struct Meter {
+    wall: Duration,
+    cpu: Duration,
+    written_bytes: Option<u64>,
+    syncs: Option<u64>,
+    began: Option<Reading>,
+}
+
+#[derive(Debug)]
+struct Reading {
+    at: Instant,
+    cpu: Duration,
+    written_bytes: Option<u64>,
+    syncs: Option<u64>,
+}
+
+impl Reading {
+    fn take(syncs: Option<u64>) -> Self {
+        let written_bytes = proc_field("io", "write_bytes:");
+        Self { cpu: clock::cpu(), written_bytes, syncs, at: clock::now() }
+    }
+}
+
+impl Meter {
+    /// Begins a stretch. `syncs` is the store's own count so far, if it has one.
+    pub(super) fn begin(&mut self, syncs: Option<u64>) {
+        self.began = Some(Reading::take(syncs));
+    }
+
+    /// Ends the stretch.
+    pub(super) fn end(&mut self, syncs: Option<u64>) {
+        let Some(began) = self.began.take() else { return };
+        let ended = Reading::take(syncs);
+        self.wall += ended.at - began.at;
+        self.cpu += ended.cpu.saturating_sub(began.cpu);
+        add(&mut self.written_bytes, ended.written_bytes, began.written_bytes);
+        add(&mut self.syncs, ended.syncs, began.syncs);
+    }
+
+    /// How long the stretches were so far.
+    pub(super) const fn wall(&self) -> Duration {
+        self.wall
+    }
+
+    /// The figures, if so many jobs went through with these latencies.
+    pub(super) fn sample(&self, jobs: u64, mut latencies_ms: Vec<f32>) -> Sample {
+        let per_job = |sum: u64| sum as f64 / jobs.max(1) as f64;
+        Sample {
+            jobs_per_s: Some(jobs as f64 / self.wall.as_secs_f64().max(1e-9)),
+            p50_ms: percentile(&mut latencies_ms, 50.0),
+            p99_ms: percentile(&mut latencies_ms, 99.0),
+            rss_mb: proc_field("status", "VmHWM:").map(|kb| kb as f64 / 1024.0),
+            cpu_s: self.cpu.as_secs_f64(),
+            bytes_per_job: self.written_bytes.filter(|sum| *sum > 0).map(per_job),
+            fsyncs_per_job: self.syncs.map(per_job),
+        }
+    }
+}
+
+fn add(sum: &mut Option<u64>, ended: Option<u64>, began: Option<u64>) {
+    if let (Some(ended), Some(began)) = (ended, began) {
+        *sum = Some(sum.unwrap_or(0) + ended.saturating_sub(began));
+    }
+}
+
+/// A number from a file of this process under `/proc`; `None` on systems without it.
+fn proc_field(file: &str, field: &str) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/self/{file}")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(field))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stretches_add_up_and_the_time_between_them_does_not_count() {
+        let mut meter = Meter::default();
+        meter.begin(Some(10));
+        meter.end(Some(14));
+        meter.begin(Some(100));
+        meter.end(Some(101));
+        let sample = meter.sample(10, vec![1.0, 2.0, 3.0, 4.0]);
+        assert_eq!(sample.fsyncs_per_job, Some(0.5));
+        assert_eq!((sample.p50_ms, sample.p99_ms), (Some(2.0), Some(4.0)));
+        assert!(meter.wall() < Duration::from_secs(5));
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn the_system_says_how_much_memory_we_take() {
+        assert!(proc_field("status", "VmHWM:").unwrap() > 0);
+        assert_eq!(proc_field("status", "NoSuchField:"), None);
+    }
+}

@@ -1,0 +1,203 @@
+//! Measures engines: workloads × contenders × repeats, each in a process of its own.
+//!
+//! A process per measurement, because memory and CPU are then those of that workload alone, and
+//! because whatever happens to it, this process is there to remove its directory.
+
+mod baseline;
+mod child;
+mod clock;
+mod meter;
+mod profile;
+mod progress;
+mod report;
+mod stats;
+mod subject;
+mod table;
+mod workload;
+mod workspace;
+
+pub(crate) use child::end_with_parent;
+pub(crate) use profile::Profile;
+pub(crate) use workload::Workload;
+
+use crate::connect::Url;
+use anyhow::Result;
+use baseline::{Baseline, Log, Slim};
+use child::{Ended, Interrupts};
+use meter::Sample;
+use progress::Progress;
+use report::{Contender, Report};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use subject::{EngineSubject, Subject};
+use workload::Bench;
+use workspace::Workspace;
+
+/// What the user asked for.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    /// The engine.
+    pub(crate) url: Url,
+    /// What to run on it.
+    pub(crate) workloads: Vec<Workload>,
+    /// How large and how long.
+    pub(crate) profile: Profile,
+    /// How often.
+    pub(crate) repeats: u32,
+    /// Whether the baselines run beside an engine on disk.
+    pub(crate) baselines: bool,
+    /// Whether to print JSON instead of the table.
+    pub(crate) json: bool,
+}
+
+/// What one process is to measure.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct RunSpec {
+    target: Target,
+    workload: Workload,
+    stage: Stage,
+    profile: Profile,
+    /// What the progress bar calls it.
+    label: String,
+}
+
+/// Where the jobs go.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+enum Target {
+    Engine(Url),
+    Log(PathBuf),
+    Slim(PathBuf),
+}
+
+/// Which part of a workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum Stage {
+    /// Fill the directory for the measurement that follows.
+    Prepare,
+    /// Measure.
+    Measure,
+}
+
+impl Plan {
+    /// Who runs this workload.
+    fn contenders(&self, workload: Workload) -> &'static [Contender] {
+        let on_disk = matches!(self.url, Url::File(_));
+        match on_disk && self.baselines && workload.has_baseline() {
+            true => &[Contender::Engine, Contender::Log, Contender::Slim],
+            false => &[Contender::Engine],
+        }
+    }
+
+    /// All runs of one repeat, in order: contenders of one workload stand side by side, so that
+    /// what slows the machine down for a while slows them all.
+    fn runs(&self) -> Vec<(Workload, Contender)> {
+        let applying = self.workloads.iter().filter(|it| it.applies_to(&self.url));
+        applying
+            .flat_map(|workload| {
+                self.contenders(*workload).iter().map(|contender| (*workload, *contender))
+            })
+            .collect()
+    }
+}
+
+/// Carries the plan out and prints the report.
+pub(crate) async fn run(plan: Plan) -> Result<ExitCode> {
+    let mut interrupts = Interrupts::listen()?;
+    let workspace = Workspace::create(&plan.url)?;
+    let runs = plan.runs();
+    let total = runs.len() * plan.repeats as usize;
+    let mut report = Report::default();
+    let mut failed = false;
+    for number in 0..total {
+        let (workload, contender) = runs[number % runs.len()];
+        let title = format!("{} {}", workload.name(), contender.title(&plan.url));
+        let label = format!("[{}/{total}] {title}", number + 1);
+        let run = measure_apart(&plan, &workspace, workload, contender, label, &mut interrupts);
+        match run.await {
+            Ok(Ended::Measured(sample)) => report.add(workload, contender, sample),
+            Ok(Ended::Interrupted) => {
+                workspace.remove()?;
+                eprintln!("interrupted in {title}; everything written was removed");
+                return Ok(ExitCode::from(INTERRUPTED));
+            }
+            // The other figures are good all the same.
+            Err(error) => {
+                eprintln!("error: {title}: {error:#}");
+                failed = true;
+            }
+        }
+    }
+    workspace.remove()?;
+    match plan.json {
+        true => println!("{}", report.json()?),
+        false => print!("{}", report.table(&plan.url)),
+    }
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// What shells expect of a program ended by ctrl-c.
+const INTERRUPTED: u8 = 130;
+
+/// Measures in a process and a directory of its own.
+async fn measure_apart(
+    plan: &Plan,
+    workspace: &Workspace,
+    workload: Workload,
+    contender: Contender,
+    label: String,
+    interrupts: &mut Interrupts,
+) -> Result<Ended> {
+    let directory = workspace.directory()?;
+    let path = directory.as_ref().map(|it| it.path().to_owned()).unwrap_or_default();
+    let target = match (contender, &plan.url) {
+        (Contender::Log, _) => Target::Log(path),
+        (Contender::Slim, _) => Target::Slim(path),
+        (Contender::Engine, Url::Memory) => Target::Engine(Url::Memory),
+        (Contender::Engine, Url::File(_)) => Target::Engine(Url::File(path)),
+    };
+    let mut spec =
+        RunSpec { target, workload, stage: Stage::Prepare, profile: plan.profile.clone(), label };
+    if workload.is_prepared() {
+        let prepared = child::run(&spec, interrupts).await?;
+        if matches!(prepared, Ended::Interrupted) {
+            return Ok(prepared);
+        }
+    }
+    spec.stage = Stage::Measure;
+    let ended = child::run(&spec, interrupts).await?;
+    if let Some(directory) = directory {
+        workspace.clear(directory)?;
+    }
+    Ok(ended)
+}
+
+/// Measures what `spec` says, in this process.
+pub(crate) async fn measure(spec: &RunSpec) -> Result<Sample> {
+    let progress = Progress::new(&spec.label);
+    let outcome = match &spec.target {
+        Target::Engine(url) => measure_engine(spec, url, &progress).await,
+        Target::Log(dir) => {
+            bench(Baseline::start(Log::create(dir)?), spec, &progress).measure(spec.workload).await
+        }
+        Target::Slim(dir) => {
+            bench(Baseline::start(Slim::create(dir)?), spec, &progress).measure(spec.workload).await
+        }
+    };
+    progress.clear();
+    outcome
+}
+
+async fn measure_engine(spec: &RunSpec, url: &Url, progress: &Progress) -> Result<Sample> {
+    let opened = || EngineSubject::open(url).map(|subject| bench(subject, spec, progress));
+    match (spec.workload, spec.stage) {
+        (_, Stage::Prepare) => opened()?.prepare_open().await,
+        (Workload::Open, Stage::Measure) => workload::measure_open(url).await,
+        (workload, Stage::Measure) => opened()?.measure_engine(workload).await,
+    }
+}
+
+fn bench<S: Subject>(subject: S, spec: &RunSpec, progress: &Progress) -> Bench<S> {
+    Bench { subject, profile: Arc::new(spec.profile.clone()), progress: progress.clone() }
+}

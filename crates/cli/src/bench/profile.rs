@@ -1,0 +1,86 @@
+//! How large and how long the workloads are.
+
+use serde::{Deserialize, Serialize};
+
+/// The sizes of all workloads.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Profile {
+    /// How often each workload is measured, unless the user says otherwise.
+    pub(crate) repeats: u32,
+    /// W1seq: for how long one caller enqueues.
+    pub(super) sequence_ms: u64,
+    /// W1c64, W1c512, P256: for how long many callers work.
+    pub(super) callers_ms: u64,
+    /// W2: how many jobs.
+    pub(super) bulk_jobs: u64,
+    /// W3: how many jobs wait at the start of a round; rounds follow each other until
+    /// `drain_ms` of draining have come together.
+    pub(super) drain_jobs: u64,
+    /// W3: how much draining is measured at least.
+    pub(super) drain_ms: u64,
+    /// W4: how many jobs, one each 20 ms.
+    pub(super) idle_jobs: u64,
+    /// W5: how many jobs are drained.
+    pub(super) deep_jobs: u64,
+    /// W5 and open: how many others wait.
+    pub(super) deep_others: u64,
+    /// W6: for how long.
+    pub(super) sustained_ms: u64,
+    /// No workload that is limited by time takes more jobs than this, so that an engine in memory
+    /// does not fill the machine.
+    pub(super) jobs_max: u64,
+}
+
+impl Profile {
+    /// A first impression in less than a minute.
+    pub(crate) const fn quick() -> Self {
+        Self {
+            repeats: 1,
+            sequence_ms: 1_000,
+            callers_ms: 1_500,
+            bulk_jobs: 100_000,
+            drain_jobs: 75_000,
+            drain_ms: 3_000,
+            idle_jobs: 100,
+            deep_jobs: 40_000,
+            deep_others: 100_000,
+            sustained_ms: 5_000,
+            jobs_max: 1_000_000,
+        }
+    }
+
+    /// Figures to quote.
+    pub(crate) const fn full() -> Self {
+        Self {
+            repeats: 3,
+            sequence_ms: 5_000,
+            callers_ms: 10_000,
+            bulk_jobs: 100_000,
+            drain_jobs: 200_000,
+            drain_ms: 10_000,
+            idle_jobs: 300,
+            deep_jobs: 200_000,
+            deep_others: 1_000_000,
+            sustained_ms: 60_000,
+            jobs_max: 4_000_000,
+        }
+    }
+
+    /// Enough to see that a workload works.
+    #[cfg(test)]
+    pub(super) const fn tiny() -> Self {
+        Self {
+            repeats: 1,
+            sequence_ms: 10,
+            callers_ms: 30,
+            bulk_jobs: 2_500,
+            drain_jobs: 1_050,
+            drain_ms: 1,
+            idle_jobs: 3,
+            deep_jobs: 250,
+            deep_others: 500,
+            sustained_ms: 50,
+            jobs_max: 5_000,
+        }
+    }
+}

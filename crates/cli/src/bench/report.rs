@@ -1,0 +1,242 @@
+//! What came out: medians and spreads over the repeats, as JSON or as a table.
+
+use super::meter::Sample;
+use super::stats::Spread;
+use super::table::{self, Table};
+use super::workload::Workload;
+use crate::connect::Url;
+use anyhow::Result;
+use serde::Serialize;
+
+/// Who ran a workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Contender {
+    /// The engine under measurement.
+    Engine,
+    /// The bare log.
+    Log,
+    /// The slim SQLite loop.
+    Slim,
+}
+
+impl Contender {
+    /// What people call it.
+    pub(super) const fn title(self, url: &Url) -> &'static str {
+        match (self, url) {
+            (Self::Engine, Url::Memory) => "memory",
+            (Self::Engine, Url::File(_)) => "file",
+            (Self::Log, _) => "bare log",
+            (Self::Slim, _) => "slim SQLite",
+        }
+    }
+}
+
+/// All samples so far.
+#[derive(Debug, Default)]
+pub(super) struct Report {
+    entries: Vec<Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    workload: Workload,
+    contender: Contender,
+    samples: Vec<Sample>,
+}
+
+impl Entry {
+    /// The spread of one figure over the repeats.
+    fn spread(&self, figure: impl Fn(&Sample) -> Option<f64>) -> Option<Spread> {
+        Spread::of(self.samples.iter().filter_map(figure))
+    }
+
+    fn median(&self, figure: impl Fn(&Sample) -> Option<f64>) -> Option<f64> {
+        self.spread(figure).map(|spread| spread.median)
+    }
+
+    fn rate(&self) -> Option<f64> {
+        self.median(|it| it.jobs_per_s)
+    }
+}
+
+/// One row of the JSON.
+#[derive(Debug, Serialize)]
+struct Row {
+    name: String,
+    jobs_per_s: Option<f64>,
+    p50_ms: Option<f64>,
+    p99_ms: Option<f64>,
+    rss_mb: Option<f64>,
+    cpu_s: Option<f64>,
+    bytes_per_job: Option<f64>,
+    fsyncs_per_job: Option<f64>,
+    jobs_per_s_min: Option<f64>,
+    jobs_per_s_max: Option<f64>,
+    repeats: usize,
+    ratio_to_log: Option<f64>,
+    ratio_to_slim: Option<f64>,
+    /// To the same workload with nothing else waiting.
+    ratio_to_empty: Option<f64>,
+}
+
+impl Report {
+    /// Takes a sample in.
+    pub(super) fn add(&mut self, workload: Workload, contender: Contender, sample: Sample) {
+        match self
+            .entries
+            .iter_mut()
+            .find(|it| (it.workload, it.contender) == (workload, contender))
+        {
+            Some(entry) => entry.samples.push(sample),
+            None => self.entries.push(Entry { workload, contender, samples: vec![sample] }),
+        }
+    }
+
+    fn rate(&self, workload: Workload, contender: Contender) -> Option<f64> {
+        let same = |it: &&Entry| (it.workload, it.contender) == (workload, contender);
+        self.entries.iter().find(same)?.rate()
+    }
+
+    /// The engine's rate divided by that of another entry.
+    fn ratio(&self, entry: &Entry, workload: Workload, contender: Contender) -> Option<f64> {
+        if entry.contender != Contender::Engine {
+            return None;
+        }
+        Some(entry.rate()? / self.rate(workload, contender)?)
+    }
+
+    /// A JSON array with a row per workload, and one per baseline called `W3@log` or `W3@slim`.
+    pub(super) fn json(&self) -> Result<String> {
+        let rows: Vec<Row> = self.entries.iter().map(|entry| self.row(entry)).collect();
+        Ok(serde_json::to_string_pretty(&rows)?)
+    }
+
+    fn row(&self, entry: &Entry) -> Row {
+        let name = entry.workload.name();
+        let rate = entry.spread(|it| it.jobs_per_s);
+        let empty = entry.workload.reference();
+        Row {
+            name: match entry.contender {
+                Contender::Engine => name.to_owned(),
+                Contender::Log => format!("{name}@log"),
+                Contender::Slim => format!("{name}@slim"),
+            },
+            jobs_per_s: rate.map(|it| it.median),
+            p50_ms: entry.median(|it| it.p50_ms),
+            p99_ms: entry.median(|it| it.p99_ms),
+            rss_mb: entry.median(|it| it.rss_mb),
+            cpu_s: entry.median(|it| Some(it.cpu_s)),
+            bytes_per_job: entry.median(|it| it.bytes_per_job),
+            fsyncs_per_job: entry.median(|it| it.fsyncs_per_job),
+            jobs_per_s_min: rate.map(|it| it.min),
+            jobs_per_s_max: rate.map(|it| it.max),
+            repeats: entry.samples.len(),
+            ratio_to_log: self.ratio(entry, entry.workload, Contender::Log),
+            ratio_to_slim: self.ratio(entry, entry.workload, Contender::Slim),
+            ratio_to_empty: empty.and_then(|it| self.ratio(entry, it, Contender::Engine)),
+        }
+    }
+
+    /// The table for people.
+    pub(super) fn table(&self, url: &Url) -> String {
+        let heads = ["", "", "jobs/s", "min–max", "p50 ms", "p99 ms"];
+        let costs = ["RSS MB", "CPU s", "B/job", "fsync/job", "compared"];
+        let mut table = Table::new(heads.into_iter().chain(costs));
+        for entry in &self.entries {
+            table.row(self.cells(entry, url));
+        }
+        format!("windlass bench {url}\n\n{table}\n{NOTES}")
+    }
+
+    fn cells(&self, entry: &Entry, url: &Url) -> Vec<String> {
+        let row = self.row(entry);
+        let of_engine = entry.contender == Contender::Engine;
+        // One repeat has no spread to show.
+        let spread =
+            (row.repeats > 1).then_some(()).and(row.jobs_per_s_min.zip(row.jobs_per_s_max));
+        vec![
+            if of_engine { entry.workload.name().to_owned() } else { String::new() },
+            match of_engine {
+                true => entry.workload.about().to_owned(),
+                false => format!("  {}", entry.contender.title(url)),
+            },
+            table::whole(row.jobs_per_s),
+            spread.map_or_else(String::new, |(min, max)| {
+                format!("{}–{}", table::whole(Some(min)), table::whole(Some(max)))
+            }),
+            table::fine(row.p50_ms),
+            table::fine(row.p99_ms),
+            table::whole(row.rss_mb),
+            table::fine(row.cpu_s),
+            table::whole(row.bytes_per_job),
+            table::fine(row.fsyncs_per_job),
+            compared(&row),
+        ]
+    }
+}
+
+/// What the columns mean, below the table.
+const NOTES: &str = "\
+Medians over the repeats. RSS: the most the process held, filling included; CPU, bytes and fsyncs:\n\
+of the measured stretch. Latency: W1 and P256 the call of enqueue, W4 and W6 from that call to the\n\
+start of the handler, open until the first job is claimed.\n";
+
+/// The ratios of a row, in words.
+fn compared(row: &Row) -> String {
+    let ratios = [
+        (row.ratio_to_log, "the bare log"),
+        (row.ratio_to_slim, "slim SQLite"),
+        (row.ratio_to_empty, "nothing waiting"),
+    ];
+    let said =
+        ratios.into_iter().filter_map(|(ratio, what)| Some(format!("{:.2} × {what}", ratio?)));
+    said.collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(jobs_per_s: f64) -> Sample {
+        Sample { jobs_per_s: Some(jobs_per_s), cpu_s: 1.5, ..Sample::default() }
+    }
+
+    fn report() -> Report {
+        let mut report = Report::default();
+        for rate in [10_000.0, 30_000.0, 12_000.0] {
+            report.add(Workload::W3, Contender::Engine, sample(rate));
+            report.add(Workload::W3, Contender::Log, sample(2.0 * rate));
+            report.add(Workload::W5same0, Contender::Engine, sample(rate));
+            report.add(Workload::W5same, Contender::Engine, sample(0.9 * rate));
+        }
+        report
+    }
+
+    #[test]
+    fn json_has_a_row_per_workload_and_baseline_with_the_promised_names() {
+        let json: serde_json::Value = serde_json::from_str(&report().json().unwrap()).unwrap();
+        let names: Vec<_> = json.as_array().unwrap().iter().map(|row| &row["name"]).collect();
+        assert_eq!(names, ["W3", "W3@log", "W5same0", "W5same"]);
+        let row = json[0].as_object().unwrap();
+        for field in ["name", "jobs_per_s", "p50_ms", "p99_ms", "rss_mb", "cpu_s"] {
+            assert!(row.contains_key(field), "{field}");
+        }
+        assert_eq!(row["jobs_per_s"], 12_000.0);
+        assert_eq!(
+            (&row["jobs_per_s_min"], &row["jobs_per_s_max"]),
+            (&10_000.0.into(), &30_000.0.into())
+        );
+        assert_eq!(row["ratio_to_log"], 0.5);
+        assert_eq!(row["ratio_to_slim"], serde_json::Value::Null);
+    }
+
+    #[test]
+    fn the_table_shows_medians_spread_and_ratios() {
+        let table = report().table(&Url::Memory);
+        let line = |start: &str| table.lines().find(|line| line.starts_with(start)).unwrap();
+        assert!(line("W3").contains("12,000"), "{table}");
+        assert!(line("W3").contains("10,000–30,000"), "{table}");
+        assert!(line("W3").contains("0.50 × the bare log"), "{table}");
+        assert!(line("W5same ").contains("0.90 × nothing waiting"), "{table}");
+    }
+}

@@ -1,0 +1,246 @@
+//! What a workload needs from a store: engines and baselines go through the same harness.
+
+use super::clock;
+use crate::connect::{Connection, connect};
+use anyhow::{Context as _, Result, bail, ensure};
+use std::future::Future;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use windlass_core::engine::{
+    Claim, Claimant, Claimed, Configure, Disposition, Engine, Enqueue, Heartbeat, Held,
+    MaintainRequest, OpenSession, Outcome, SessionId, Settle, SettleItem, Wait, Work,
+};
+use windlass_core::model::{Name, NewJob, QueuePatch};
+use windlass_core::policy::Retention;
+use windlass_core::{JobId, limits};
+
+/// The queue everything happens in.
+const QUEUE: &str = "bench";
+/// The most lanes a workload spreads its jobs over.
+pub(super) const LANES_MAX: usize = 20;
+
+/// A store under measurement. Cheap to clone; every caller has its own.
+pub(super) trait Subject: Clone + Send + Sync + 'static {
+    /// Who takes jobs from it.
+    type Worker: Worker;
+
+    /// Stores the jobs with these numbers durably, spread over so many lanes.
+    fn enqueue(&self, numbers: Range<u64>, lanes: usize)
+    -> impl Future<Output = Result<()>> + Send;
+
+    /// A new worker.
+    fn worker(&self) -> impl Future<Output = Result<Self::Worker>> + Send;
+
+    /// How many commits it has synced so far, if it counts them.
+    fn syncs(&self) -> Option<u64>;
+}
+
+/// Takes jobs and completes them.
+pub(super) trait Worker: Send + 'static {
+    /// A job in its hands.
+    type Held: Numbered + Send + 'static;
+
+    /// Completes `done` durably and takes up to `want` more, in one round trip.
+    fn next(
+        &mut self,
+        done: Vec<Self::Held>,
+        want: u32,
+    ) -> impl Future<Output = Result<Vec<Self::Held>>> + Send;
+}
+
+/// A job that knows its number.
+pub(super) trait Numbered {
+    /// As it stands in the payload, which the handler has to read for it.
+    fn number(&self) -> u64;
+}
+
+/// A payload of about 200 bytes of JSON, with the job's number at a fixed place.
+pub(super) fn payload(number: u64) -> String {
+    format!(
+        r#"{{"n":"{number:012}","to":"ada@example.org","template":"welcome","subject":"Welcome aboard, and what to do first","link":"https://example.org/confirm?token=c0ffee00c0ffee00","locale":"en-GB","retry":false}}"#
+    )
+}
+
+/// The number in a payload made by [`payload`].
+pub(super) fn number_in(payload: &[u8]) -> Result<u64> {
+    let digits = payload.get(6..18).and_then(|digits| std::str::from_utf8(digits).ok());
+    digits
+        .and_then(|digits| digits.parse().ok())
+        .with_context(|| format!("a job came back with another payload: {payload:?}"))
+}
+
+/// Lets other callers have the thread now and then: an engine in memory answers without ever waiting,
+/// and whoever calls it in a loop would keep the thread to itself.
+async fn take_turns() {
+    tokio::task::consume_budget().await;
+}
+
+/// An engine under measurement.
+#[derive(Clone)]
+pub(super) struct EngineSubject {
+    connection: Connection,
+    queue: Name,
+    /// The kinds, which are the lanes of the queue; made once, as applications do.
+    kinds: Arc<[Name]>,
+}
+
+impl EngineSubject {
+    /// The engine at `url`.
+    pub(super) fn open(url: &crate::connect::Url) -> Result<Self> {
+        let kinds = (0..LANES_MAX).map(|lane| format!("noop-{lane}").into()).collect();
+        Ok(Self { connection: connect(url)?, queue: QUEUE.into(), kinds })
+    }
+
+    fn engine(&self) -> &dyn Engine {
+        &*self.connection.engine
+    }
+
+    /// Waits for something to claim, at most for `wait_ms`.
+    pub(super) async fn wait(&self, wait_ms: u64) -> Result<()> {
+        self.engine().wait(Wait::new([self.queue.clone()], wait_ms)).await?;
+        Ok(())
+    }
+
+    /// Lets finished jobs be removed after `ms`.
+    pub(super) async fn keep_finished(&self, ms: u64) -> Result<()> {
+        let patch = QueuePatch::retention(Retention::uniform(ms));
+        let items = self.engine().configure(vec![Configure::queue(self.queue.clone(), patch)]);
+        items.await?.value.into_iter().collect::<windlass_core::Result<()>>()?;
+        Ok(())
+    }
+
+    /// One round of maintenance, as a service would do it; each work in a bounded number of steps.
+    pub(super) async fn upkeep(&self) -> Result<()> {
+        for work in Work::ALL {
+            for _ in 0..100 {
+                let step = MaintainRequest::new(work, 1_000);
+                if !self.engine().maintain(step).await?.value.more {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Subject for EngineSubject {
+    type Worker = EngineWorker;
+
+    async fn enqueue(&self, numbers: Range<u64>, lanes: usize) -> Result<()> {
+        take_turns().await;
+        let job = |number| {
+            let kind = &self.kinds[number as usize % lanes];
+            NewJob::new(kind.clone()).queue(self.queue.clone()).json(payload(number))
+        };
+        for item in self.engine().enqueue(Enqueue::each(numbers.map(job))).await?.value {
+            let disposition = item?.disposition;
+            ensure!(disposition == Disposition::Created, "a new job answered {disposition:?}");
+        }
+        Ok(())
+    }
+
+    async fn worker(&self) -> Result<EngineWorker> {
+        let session = self.engine().open_session(OpenSession::new("bench")).await?.value.id;
+        Ok(EngineWorker { subject: self.clone(), session, claim_no: 0, beat_at: clock::now() })
+    }
+
+    fn syncs(&self) -> Option<u64> {
+        self.connection.syncs.as_ref().map(|count| count())
+    }
+}
+
+/// A worker with a session of its own.
+pub(super) struct EngineWorker {
+    subject: EngineSubject,
+    session: SessionId,
+    claim_no: u64,
+    /// When the session was last heard of.
+    beat_at: Instant,
+}
+
+/// A job leased from an engine.
+pub(super) struct EngineHeld {
+    id: JobId,
+    lease: windlass_core::engine::Lease,
+    number: u64,
+}
+
+impl Numbered for EngineHeld {
+    fn number(&self) -> u64 {
+        self.number
+    }
+}
+
+impl EngineWorker {
+    /// Says that the worker is alive when it is time for it, declaring what it holds.
+    async fn heartbeat(&mut self, held: &[EngineHeld]) -> Result<()> {
+        if self.beat_at.elapsed() < Duration::from_millis(limits::HEARTBEAT_MS) {
+            return Ok(());
+        }
+        self.beat_at = clock::now();
+        let held = held.iter().map(|job| Held { id: job.id, lease: job.lease.clone() }).collect();
+        let beat = Heartbeat::new(self.session.clone(), self.claim_no, held);
+        let reply = self.subject.engine().heartbeat(beat).await?.value;
+        ensure!(reply.lost.is_empty(), "leases were lost in a bench without crashes: {reply:?}");
+        Ok(())
+    }
+
+    fn claim(&mut self, want: u32) -> Claim {
+        self.claim_no += 1;
+        let by = Claimant::Session { session: self.session.clone(), claim_no: self.claim_no };
+        Claim::new(by, self.subject.queue.clone(), want)
+    }
+
+    async fn settle(&mut self, done: Vec<EngineHeld>, want: u32) -> Result<Option<Claimed>> {
+        let item = |job: EngineHeld| SettleItem::new(job.id, job.lease, Outcome::DONE);
+        let mut settle = Settle::new(done.into_iter().map(item));
+        if want > 0 {
+            settle = settle.then(self.claim(want));
+        }
+        let reply = self.subject.engine().settle(settle).await?.value;
+        for item in reply.items {
+            let settled = item?;
+            ensure!(!settled.already, "job {} was completed twice", settled.id);
+        }
+        Ok(reply.claimed.transpose()?)
+    }
+}
+
+impl Worker for EngineWorker {
+    type Held = EngineHeld;
+
+    async fn next(&mut self, done: Vec<EngineHeld>, want: u32) -> Result<Vec<EngineHeld>> {
+        take_turns().await;
+        self.heartbeat(&done).await?;
+        let claimed = match (done.is_empty(), want) {
+            (true, 0) => None,
+            (true, _) => {
+                let claim = self.claim(want);
+                Some(self.subject.engine().claim(claim).await?.value)
+            }
+            (false, _) => self.settle(done, want).await?,
+        };
+        let jobs = claimed.map(|claimed| claimed.jobs).unwrap_or_default();
+        let held = jobs.into_iter().map(|job| {
+            let Some(part) = job.parts.payload else { bail!("{} has no payload", job.header.id) };
+            Ok(EngineHeld { id: job.header.id, lease: job.lease, number: number_in(&part.bytes)? })
+        });
+        held.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_payload_is_json_of_about_200_bytes_and_knows_its_number() {
+        let text = payload(42);
+        assert!((180..=220).contains(&text.len()), "{} bytes", text.len());
+        let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(json["n"], "000000000042");
+        assert_eq!(number_in(text.as_bytes()).unwrap(), 42);
+        assert!(number_in(b"{}").is_err());
+    }
+}

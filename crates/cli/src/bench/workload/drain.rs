@@ -1,0 +1,119 @@
+//! W3 and W5: taking waiting jobs and completing them, until every completion is durable.
+
+use super::super::clock;
+use super::super::meter::{Meter, Sample};
+use super::super::progress::Progress;
+use super::super::subject::{Subject, Worker};
+use super::{BATCH, Bench};
+use anyhow::{Result, ensure};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::task::JoinSet;
+
+/// Batches a worker process has under way at a time: while one is settled, others run.
+const FETCHERS: usize = 4;
+/// After so long without a job although some are missing, the store has lost them.
+const DRY: Duration = Duration::from_secs(10);
+
+/// W3: fills and drains until there was enough draining.
+pub(super) async fn rounds<S: Subject>(bench: &Bench<S>) -> Result<Sample> {
+    let (round, enough) = (bench.profile.drain_jobs, Duration::from_millis(bench.profile.drain_ms));
+    let mut crew = Crew::gather(&bench.subject).await?;
+    let mut meter = Meter::default();
+    let mut jobs = 0;
+    while meter.wall() < enough && jobs < bench.profile.jobs_max {
+        bench.fill(round, 1).await?;
+        crew.drain(bench, round, &mut meter).await?;
+        jobs += round;
+    }
+    Ok(meter.sample(jobs, Vec::new()))
+}
+
+/// W5: drains jobs from the head of `lanes` lines in which `others` wait behind them.
+pub(super) async fn ahead_of<S: Subject>(
+    bench: &Bench<S>,
+    others: u64,
+    lanes: usize,
+) -> Result<Sample> {
+    let jobs = bench.profile.deep_jobs;
+    bench.fill(jobs + others, lanes).await?;
+    let mut meter = Meter::default();
+    Crew::gather(&bench.subject).await?.drain(bench, jobs, &mut meter).await?;
+    Ok(meter.sample(jobs, Vec::new()))
+}
+
+/// The fetchers of one worker process.
+struct Crew<W> {
+    workers: Vec<W>,
+}
+
+impl<W: Worker> Crew<W> {
+    async fn gather<S: Subject<Worker = W>>(subject: &S) -> Result<Self> {
+        let mut workers = Vec::with_capacity(FETCHERS);
+        for _ in 0..FETCHERS {
+            workers.push(subject.worker().await?);
+        }
+        Ok(Self { workers })
+    }
+
+    /// Takes and completes exactly so many jobs.
+    async fn drain<S: Subject<Worker = W>>(
+        &mut self,
+        bench: &Bench<S>,
+        jobs: u64,
+        meter: &mut Meter,
+    ) -> Result<()> {
+        bench.progress.phase("draining", jobs);
+        let missing = Arc::new(AtomicU64::new(jobs));
+        let mut tasks = JoinSet::new();
+        meter.begin(bench.subject.syncs());
+        for worker in self.workers.drain(..) {
+            tasks.spawn(fetch(worker, Arc::clone(&missing), bench.progress.clone()));
+        }
+        let mut completed = 0;
+        while let Some(task) = tasks.join_next().await {
+            let (worker, count) = task??;
+            completed += count;
+            self.workers.push(worker);
+        }
+        meter.end(bench.subject.syncs());
+        ensure!(completed == jobs, "{completed} jobs were completed instead of {jobs}");
+        Ok(())
+    }
+}
+
+/// Takes batches until no job is missing, completing each batch with the call that takes the next.
+async fn fetch<W: Worker>(
+    mut worker: W,
+    missing: Arc<AtomicU64>,
+    progress: Progress,
+) -> Result<(W, u64)> {
+    let (mut held, mut completed, mut heard) = (Vec::new(), 0, clock::now());
+    loop {
+        let want = reserve(&missing);
+        if want == 0 && held.is_empty() {
+            return Ok((worker, completed));
+        }
+        completed += held.len() as u64;
+        progress.add(held.len() as u64);
+        held = worker.next(held, want).await?;
+        // What was reserved and not there goes back: others, or this one, will find it.
+        missing.fetch_add(u64::from(want) - held.len() as u64, Ordering::Relaxed);
+        if want == 0 || !held.is_empty() {
+            heard = clock::now();
+        } else {
+            let left = missing.load(Ordering::Relaxed);
+            ensure!(heard.elapsed() < DRY, "the queue ran dry with {left} jobs still missing");
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+}
+
+/// Takes up to a batch from what is missing.
+fn reserve(missing: &AtomicU64) -> u32 {
+    let batch = u64::from(BATCH);
+    let take = |left: u64| Some(left.saturating_sub(batch));
+    let before = missing.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).unwrap_or(0);
+    before.min(batch) as u32
+}

@@ -1,0 +1,84 @@
+//! W1 and W2: handing jobs over, one by one and in bulk.
+
+use super::super::clock;
+use super::super::meter::{Meter, Sample};
+use super::super::subject::Subject;
+use super::{BULK, Bench};
+use anyhow::Result;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::task::JoinSet;
+
+/// Single enqueues by so many concurrent callers.
+pub(super) async fn singles<S: Subject>(
+    bench: &Bench<S>,
+    callers: usize,
+    for_ms: u64,
+) -> Result<Sample> {
+    let jobs_max = bench.profile.jobs_max;
+    let next = Arc::new(AtomicU64::new(0));
+    bench.progress.phase("enqueue", for_ms);
+    let mut meter = Meter::default();
+    meter.begin(bench.subject.syncs());
+    let began = clock::now();
+    let until = began + Duration::from_millis(for_ms);
+    let mut tasks = JoinSet::new();
+    for _ in 0..callers {
+        let (subject, next, progress) =
+            (bench.subject.clone(), Arc::clone(&next), bench.progress.clone());
+        tasks.spawn(async move {
+            let mut latencies_ms = Vec::new();
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                let start = clock::now();
+                if start >= until || number >= jobs_max {
+                    return anyhow::Ok(latencies_ms);
+                }
+                subject.enqueue(number..number + 1, 1).await?;
+                latencies_ms.push(clock::ms_since(start));
+                if number.is_multiple_of(256) {
+                    progress.at(began.elapsed().as_millis() as u64);
+                }
+            }
+        });
+    }
+    let mut latencies_ms = Vec::new();
+    while let Some(task) = tasks.join_next().await {
+        latencies_ms.append(&mut task??);
+    }
+    meter.end(bench.subject.syncs());
+    Ok(meter.sample(latencies_ms.len() as u64, latencies_ms))
+}
+
+/// Callers of the bulk path: while one batch is written, the next is made.
+const BULK_CALLERS: u64 = 2;
+
+/// Many jobs by the fastest bulk path.
+pub(super) async fn bulk<S: Subject>(bench: &Bench<S>) -> Result<Sample> {
+    let jobs = bench.profile.bulk_jobs;
+    let next = Arc::new(AtomicU64::new(0));
+    bench.progress.phase("enqueue", jobs);
+    let mut meter = Meter::default();
+    meter.begin(bench.subject.syncs());
+    let mut tasks = JoinSet::new();
+    for _ in 0..BULK_CALLERS {
+        let (subject, next, progress) =
+            (bench.subject.clone(), Arc::clone(&next), bench.progress.clone());
+        tasks.spawn(async move {
+            loop {
+                let from = next.fetch_add(BULK, Ordering::Relaxed);
+                if from >= jobs {
+                    return anyhow::Ok(());
+                }
+                subject.enqueue(from..(from + BULK).min(jobs), 1).await?;
+                progress.add(BULK);
+            }
+        });
+    }
+    while let Some(task) = tasks.join_next().await {
+        task??;
+    }
+    meter.end(bench.subject.syncs());
+    Ok(meter.sample(jobs, Vec::new()))
+}

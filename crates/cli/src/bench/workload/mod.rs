@@ -1,0 +1,253 @@
+//! The workloads: their names, and which code each of them is.
+
+mod drain;
+mod enqueue;
+mod live;
+mod open;
+mod pairs;
+
+use super::meter::Sample;
+use super::profile::Profile;
+use super::progress::Progress;
+use super::subject::{EngineSubject, LANES_MAX, Subject};
+use crate::connect::Url;
+use anyhow::{Result, bail};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Jobs per call where a workload goes through in batches.
+const BATCH: u32 = 100;
+/// Jobs per call of the fastest bulk path.
+const BULK: u64 = 1_000;
+
+/// A workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) enum Workload {
+    /// Single enqueues, one after the other.
+    W1seq,
+    /// Single enqueues by 64 concurrent callers.
+    W1c64,
+    /// Single enqueues by 512 concurrent callers.
+    W1c512,
+    /// Many jobs by the fastest bulk path.
+    W2,
+    /// Drain waiting jobs with one worker process.
+    W3,
+    /// From the call of enqueue to the start of the handler, on an idle queue.
+    W4,
+    /// What `W5same` is compared with: the same jobs in one lane, nothing else waiting.
+    W5same0,
+    /// Drain jobs from the head of a long line.
+    W5same,
+    /// What `W5lanes` is compared with: the same jobs over 20 lanes, nothing else waiting.
+    W5lanes0,
+    /// Drain jobs from the heads of 20 long lines.
+    W5lanes,
+    /// Enqueue, run and complete at the same time.
+    W6,
+    /// 256 producers and 256 workers of single jobs.
+    P256,
+    /// Open a directory in which many jobs wait.
+    Open,
+}
+
+impl Workload {
+    /// All of them, in the order they are run.
+    pub(crate) const ALL: [Self; 13] = [
+        Self::W1seq,
+        Self::W1c64,
+        Self::W1c512,
+        Self::W2,
+        Self::W3,
+        Self::W4,
+        Self::W5same0,
+        Self::W5same,
+        Self::W5lanes0,
+        Self::W5lanes,
+        Self::W6,
+        Self::P256,
+        Self::Open,
+    ];
+
+    /// Its name in reports and in `--only`.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::W1seq => "W1seq",
+            Self::W1c64 => "W1c64",
+            Self::W1c512 => "W1c512",
+            Self::W2 => "W2",
+            Self::W3 => "W3",
+            Self::W4 => "W4",
+            Self::W5same0 => "W5same0",
+            Self::W5same => "W5same",
+            Self::W5lanes0 => "W5lanes0",
+            Self::W5lanes => "W5lanes",
+            Self::W6 => "W6",
+            Self::P256 => "P256",
+            Self::Open => "open",
+        }
+    }
+
+    /// What it measures, in the table.
+    pub(crate) const fn about(self) -> &'static str {
+        match self {
+            Self::W1seq => "single enqueues, in sequence",
+            Self::W1c64 => "single enqueues, 64 callers",
+            Self::W1c512 => "single enqueues, 512 callers",
+            Self::W2 => "bulk enqueue, batches of 1,000",
+            Self::W3 => "drain, batches of 100",
+            Self::W4 => "idle: enqueue to handler start",
+            Self::W5same0 => "drain, nothing else waiting",
+            Self::W5same => "drain, others behind in the lane",
+            Self::W5lanes0 => "drain 20 lanes, nothing else",
+            Self::W5lanes => "drain 20 lanes, others behind",
+            Self::W6 => "enqueue + run + complete",
+            Self::P256 => "256 producers + 256 workers",
+            Self::Open => "open with many waiting",
+        }
+    }
+
+    /// Whether the baselines run it too.
+    pub(crate) const fn has_baseline(self) -> bool {
+        matches!(self, Self::W1c64 | Self::W2 | Self::W3 | Self::P256)
+    }
+
+    /// The workload whose rate this one should come near.
+    pub(crate) const fn reference(self) -> Option<Self> {
+        match self {
+            Self::W5same => Some(Self::W5same0),
+            Self::W5lanes => Some(Self::W5lanes0),
+            _ => None,
+        }
+    }
+
+    /// Whether it means anything for an engine at `url`.
+    pub(crate) const fn applies_to(self, url: &Url) -> bool {
+        !matches!((self, url), (Self::Open, Url::Memory))
+    }
+
+    /// Whether the directory is filled by a process of its own before, so that the memory that
+    /// takes does not count.
+    pub(crate) const fn is_prepared(self) -> bool {
+        matches!(self, Self::Open)
+    }
+
+    /// The workloads whose names begin with `text`, in any case.
+    pub(crate) fn select(text: &str) -> Result<Vec<Self>, String> {
+        let wanted = text.trim().to_ascii_lowercase();
+        let begins = |it: &Self| it.name().to_ascii_lowercase().starts_with(&wanted);
+        let selected: Vec<Self> = Self::ALL.into_iter().filter(begins).collect();
+        if wanted.is_empty() || selected.is_empty() {
+            let known = Self::ALL.map(Self::name).join(", ");
+            return Err(format!("no workload is called so; the known ones: {known}"));
+        }
+        Ok(selected)
+    }
+}
+
+/// What every workload works with.
+pub(super) struct Bench<S> {
+    /// The store.
+    pub(super) subject: S,
+    /// How large and how long.
+    pub(super) profile: Arc<Profile>,
+    /// Where to say how far it is.
+    pub(super) progress: Progress,
+}
+
+impl<S: Subject> Bench<S> {
+    /// Stores jobs by the fastest path, spread over so many lanes; not measured.
+    async fn fill(&self, jobs: u64, lanes: usize) -> Result<()> {
+        self.progress.phase("filling", jobs);
+        for from in (0..jobs).step_by(BULK as usize) {
+            let upto = (from + BULK).min(jobs);
+            self.subject.enqueue(from..upto, lanes).await?;
+            self.progress.add(upto - from);
+        }
+        Ok(())
+    }
+
+    /// Measures a workload that any store can run.
+    pub(super) async fn measure(&self, workload: Workload) -> Result<Sample> {
+        let profile = &self.profile;
+        match workload {
+            Workload::W1seq => enqueue::singles(self, 1, profile.sequence_ms).await,
+            Workload::W1c64 => enqueue::singles(self, 64, profile.callers_ms).await,
+            Workload::W1c512 => enqueue::singles(self, 512, profile.callers_ms).await,
+            Workload::W2 => enqueue::bulk(self).await,
+            Workload::W3 => drain::rounds(self).await,
+            Workload::W5same0 => drain::ahead_of(self, 0, 1).await,
+            Workload::W5same => drain::ahead_of(self, profile.deep_others, 1).await,
+            Workload::W5lanes0 => drain::ahead_of(self, 0, LANES_MAX).await,
+            Workload::W5lanes => drain::ahead_of(self, profile.deep_others, LANES_MAX).await,
+            Workload::P256 => pairs::pairs(self, 256).await,
+            Workload::W4 | Workload::W6 | Workload::Open => {
+                bail!("{} is for engines, not for baselines", workload.name())
+            }
+        }
+    }
+}
+
+impl Bench<EngineSubject> {
+    /// Measures any workload that begins with an open engine.
+    pub(super) async fn measure_engine(&self, workload: Workload) -> Result<Sample> {
+        match workload {
+            Workload::W4 => live::idle(self).await,
+            Workload::W6 => live::sustained(self).await,
+            other => self.measure(other).await,
+        }
+    }
+
+    /// Fills the directory for [`measure_open`].
+    pub(super) async fn prepare_open(&self) -> Result<Sample> {
+        self.fill(self.profile.deep_others, 1).await?;
+        Ok(Sample::default())
+    }
+}
+
+pub(super) use open::measure_open;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::baseline::{Baseline, Log, Slim};
+
+    fn bench<S: Subject>(subject: S) -> Bench<S> {
+        Bench { subject, profile: Arc::new(Profile::tiny()), progress: Progress::hidden() }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn every_workload_runs_on_an_engine() {
+        for workload in Workload::ALL.into_iter().filter(|it| it.applies_to(&Url::Memory)) {
+            let bench = bench(EngineSubject::open(&Url::Memory).unwrap());
+            let sample = bench.measure_engine(workload).await.unwrap();
+            assert!(sample.jobs_per_s.unwrap() > 0.0, "{workload:?}: {sample:?}");
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn the_baselines_run_what_they_are_compared_in() {
+        for workload in Workload::ALL.into_iter().filter(|it| it.has_baseline()) {
+            let dir = tempfile::tempdir().unwrap();
+            let log = bench(Baseline::start(Log::create(dir.path()).unwrap()));
+            let slim = bench(Baseline::start(Slim::create(dir.path()).unwrap()));
+            for sample in
+                [log.measure(workload).await.unwrap(), slim.measure(workload).await.unwrap()]
+            {
+                assert!(sample.jobs_per_s.unwrap() > 0.0, "{workload:?}: {sample:?}");
+                assert!(sample.fsyncs_per_job.unwrap() > 0.0, "{workload:?}: {sample:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn names_select_by_their_beginning_and_unknown_ones_name_the_known() {
+        assert_eq!(Workload::select("w3"), Ok(vec![Workload::W3]));
+        assert_eq!(Workload::select("W5same").unwrap().len(), 2);
+        assert_eq!(Workload::select("W5").unwrap().len(), 4);
+        for unknown in ["W9", ""] {
+            let error = Workload::select(unknown).unwrap_err();
+            assert!(Workload::ALL.iter().all(|it| error.contains(it.name())), "{error}");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! The directory everything is written to: a fresh one on the disk of the engine, gone afterwards.
+
+use crate::connect::Url;
+use anyhow::{Context as _, Result};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// Where the runs have their directories. Removed with everything in it when dropped.
+pub(super) struct Workspace {
+    /// `None` for engines that write nothing. Declared before `parent`, to be removed before it.
+    directory: Option<TempDir>,
+    /// The directories of the user's path that were missing, outermost first.
+    made: Vec<PathBuf>,
+}
+
+impl Workspace {
+    /// For the engine at `url`. A directory that does not exist is made, and removed again.
+    pub(super) fn create(url: &Url) -> Result<Self> {
+        let Url::File(parent) = url else { return Ok(Self { directory: None, made: Vec::new() }) };
+        let missing =
+            parent.ancestors().take_while(|it| !it.as_os_str().is_empty() && !it.exists());
+        let mut made: Vec<PathBuf> = missing.map(Path::to_owned).collect();
+        made.reverse();
+        let directory = std::fs::create_dir_all(parent)
+            .and_then(|()| tempfile::Builder::new().prefix("windlass-bench-").tempdir_in(parent))
+            .with_context(|| {
+                format!(
+                    "cannot make a directory in {}; name one you may write to",
+                    parent.display()
+                )
+            })?;
+        Ok(Self { directory: Some(directory), made })
+    }
+
+    /// A fresh directory for one run.
+    pub(super) fn directory(&self) -> Result<Option<TempDir>> {
+        let Some(directory) = &self.directory else { return Ok(None) };
+        let fresh =
+            TempDir::new_in(directory.path()).context("cannot make a directory for a run")?;
+        Ok(Some(fresh))
+    }
+
+    /// Removes a run's directory and waits until the disk is at rest, so that the next run does
+    /// not pay for this one.
+    pub(super) fn clear(&self, directory: TempDir) -> Result<()> {
+        let path = directory.path().to_owned();
+        directory.close().with_context(|| format!("cannot remove {}", path.display()))?;
+        if let Some(directory) = &self.directory {
+            rustix::fs::syncfs(File::open(directory.path())?)?;
+        }
+        Ok(())
+    }
+
+    /// Removes everything, and says so if that fails.
+    pub(super) fn remove(mut self) -> Result<()> {
+        let Some(directory) = self.directory.take() else { return Ok(()) };
+        let path = directory.path().to_owned();
+        directory.close().with_context(|| format!("cannot remove {}", path.display()))
+    }
+}
+
+impl Drop for Workspace {
+    fn drop(&mut self) {
+        drop(self.directory.take());
+        for path in self.made.iter().rev() {
+            // Only if it is empty: somebody else may have put something there meanwhile.
+            let _ = std::fs::remove_dir(path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_left_and_what_was_there_stays() {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::write(home.path().join("precious"), "data").unwrap();
+        let url = Url::File(home.path().to_owned());
+        let workspace = Workspace::create(&url).unwrap();
+        let run = workspace.directory().unwrap().unwrap();
+        assert!(run.path().starts_with(home.path()));
+        std::fs::write(run.path().join("jobs"), "many").unwrap();
+        workspace.clear(run).unwrap();
+        workspace.remove().unwrap();
+        let left: Vec<_> = std::fs::read_dir(home.path()).unwrap().collect();
+        assert_eq!(left.len(), 1);
+        assert_eq!(std::fs::read(home.path().join("precious")).unwrap(), b"data");
+    }
+
+    #[test]
+    fn directories_made_on_the_way_are_removed_too() {
+        let home = tempfile::tempdir().unwrap();
+        let workspace = Workspace::create(&Url::File(home.path().join("a/b"))).unwrap();
+        assert!(home.path().join("a/b").is_dir());
+        drop(workspace);
+        assert!(home.path().is_dir() && !home.path().join("a").exists());
+    }
+
+    #[test]
+    fn memory_needs_no_directory() {
+        assert!(Workspace::create(&Url::Memory).unwrap().directory().unwrap().is_none());
+    }
+}

@@ -1,0 +1,144 @@
+//! `windlass bench`: its arguments, and what they select. The measuring itself is in [`crate::bench`].
+
+use crate::bench::{self, Plan, Profile, RunSpec, Workload};
+use crate::connect::Url;
+use anyhow::{Context as _, Result, bail};
+use clap::ValueEnum;
+use std::process::ExitCode;
+
+/// The hidden command under which `bench` starts itself for one measurement.
+pub(super) const RUN_COMMAND: &str = "bench-run";
+
+/// How much time to spend.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ProfileName {
+    /// A first impression in less than a minute, one repeat
+    Quick,
+    /// Figures to quote: long enough to reach a steady state, three repeats
+    Full,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The engine: `memory:` or `file:DIR`. Only a fresh directory below DIR is written to, and it is
+    /// removed afterwards
+    #[arg(default_value = "file:.")]
+    url: Url,
+    /// How much time to spend
+    #[arg(long, value_enum, default_value_t = ProfileName::Quick)]
+    profile: ProfileName,
+    /// Only these workloads, as in `W1c64,W3`; `W5` means every workload that begins so
+    #[arg(long, value_delimiter = ',', value_name = "NAMES", value_parser = Workload::select)]
+    only: Vec<Selection>,
+    /// Print a JSON array instead of the table
+    #[arg(long)]
+    json: bool,
+    /// How often to measure each workload; the median is reported [default: quick 1, full 3]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    repeats: Option<u32>,
+    /// Leave the baselines (bare log, slim SQLite) out
+    #[arg(long)]
+    no_baselines: bool,
+}
+
+/// What one name of `--only` stands for. Behind a name, because clap takes a bare `Vec` of `Vec`s
+/// for something else.
+type Selection = Vec<Workload>;
+
+impl Args {
+    pub(super) fn run(self) -> Result<ExitCode> {
+        if cfg!(debug_assertions) {
+            bail!(
+                "this is a debug build, and its figures would say nothing about Windlass; \
+                 use a release build: cargo run --release -- bench {}",
+                self.url
+            );
+        }
+        let profile = match self.profile {
+            ProfileName::Quick => Profile::quick(),
+            ProfileName::Full => Profile::full(),
+        };
+        let repeats = self.repeats.unwrap_or(profile.repeats);
+        let plan = Plan {
+            workloads: self.workloads(),
+            baselines: !self.no_baselines,
+            url: self.url,
+            profile,
+            repeats,
+            json: self.json,
+        };
+        runtime()?.block_on(bench::run(plan))
+    }
+
+    /// The selected workloads in their own order, each once, whatever the order of `--only`.
+    fn workloads(&self) -> Vec<Workload> {
+        let named: Vec<Workload> = self.only.iter().flatten().copied().collect();
+        let wanted = |it: &Workload| named.is_empty() || named.contains(it);
+        Workload::ALL.into_iter().filter(wanted).collect()
+    }
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct RunArgs {
+    /// What to measure, as JSON
+    spec: String,
+}
+
+impl RunArgs {
+    pub(super) fn run(self) -> Result<ExitCode> {
+        let spec: RunSpec = serde_json::from_str(&self.spec).context(
+            "cannot read the specification of the run; this command is for `windlass bench` alone",
+        )?;
+        bench::end_with_parent();
+        let sample = runtime()?.block_on(bench::measure(&spec))?;
+        println!("{}", serde_json::to_string(&sample)?);
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the async runtime")
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::bench::Workload;
+    use crate::commands::{Cli, Command};
+    use clap::Parser as _;
+
+    fn args(line: &str) -> super::Args {
+        let cli = Cli::try_parse_from(line.split(' ')).unwrap();
+        let Command::Bench(args) = cli.command else { panic!("{line} is a bench") };
+        args
+    }
+
+    #[test]
+    fn everything_is_measured_unless_workloads_are_named() {
+        assert_eq!(args("windlass bench memory:").workloads(), Workload::ALL);
+    }
+
+    #[test]
+    fn named_workloads_run_once_and_in_their_own_order() {
+        let workloads = args("windlass bench memory: --only W3,W1c64,w3").workloads();
+        assert_eq!(workloads, [Workload::W1c64, Workload::W3]);
+    }
+
+    #[test]
+    fn a_prefix_names_its_family() {
+        let workloads = args("windlass bench memory: --only W1").workloads();
+        assert_eq!(workloads, [Workload::W1seq, Workload::W1c64, Workload::W1c512]);
+    }
+
+    #[test]
+    fn no_repeats_at_all_is_refused() {
+        assert!(Cli::try_parse_from("windlass bench memory: --repeats 0".split(' ')).is_err());
+    }
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        <Cli as clap::CommandFactory>::command().debug_assert();
+    }
+}

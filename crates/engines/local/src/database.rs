@@ -1,0 +1,109 @@
+//! The database file: how it is opened, and which format it has.
+
+use crate::rows::failed;
+use rusqlite::{Connection, OptionalExtension as _};
+use std::path::Path;
+use windlass_core::random::Random;
+use windlass_core::{Error, Result};
+
+/// The file inside a directory.
+pub(crate) const FILE: &str = "windlass.db";
+
+/// The format this build writes. Older ones are migrated, newer ones refused.
+const FORMAT: i64 = 1;
+
+/// One script per format: from the one before to it.
+const MIGRATIONS: [&str; FORMAT as usize] = [include_str!("../sql/format_1.sql")];
+
+/// Tells our files from others ("wndl").
+const APPLICATION_ID: i64 = 0x776E_646C;
+
+/// Bits of an order of entry that count within one opening of the directory.
+const SEQ_BITS: u32 = 40;
+
+/// An open file, and which opening of it this is.
+pub(crate) struct Database {
+    pub(crate) conn: Connection,
+    /// Identity of the store and number of this opening.
+    pub(crate) epoch: String,
+    /// Orders of entry begin here: later than those of every opening before.
+    pub(crate) seq: u64,
+}
+
+impl Database {
+    pub(crate) fn open(dir: &Path, random: &dyn Random) -> Result<Self> {
+        let path = dir.join(FILE);
+        let conn = connect(&path).map_err(|error| named(dir, &failed(&error)))?;
+        migrate(&conn, dir)?;
+        let (epoch, opens) = begin(&conn, random).map_err(|error| named(dir, &failed(&error)))?;
+        Ok(Self { conn, epoch, seq: opens << SEQ_BITS })
+    }
+}
+
+fn connect(path: &Path) -> rusqlite::Result<Connection> {
+    let conn = Connection::open(path)?;
+    conn.set_prepared_statement_cache_capacity(128);
+    // Only an empty file takes it, and only then can the file shrink again later.
+    conn.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+    conn.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
+    conn.pragma_update(None, "synchronous", "FULL")?;
+    // 64 MiB: enough for the edges of all tables at any depth.
+    conn.pragma_update(None, "cache_size", -65_536)?;
+    conn.pragma_update(None, "temp_store", "MEMORY")?;
+    // The lock file keeps other owners away; this is for people who look with sqlite3.
+    conn.busy_timeout(std::time::Duration::from_secs(5))?;
+    Ok(conn)
+}
+
+/// Brings the file to our format.
+fn migrate(conn: &Connection, dir: &Path) -> Result<()> {
+    let sql = |error: rusqlite::Error| named(dir, &failed(&error));
+    let found: i64 =
+        conn.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(sql)?;
+    if found > FORMAT {
+        return Err(Error::invalid(
+            "format",
+            found,
+            format!(
+                "{} was written by a newer Windlass; this one reads formats up to {FORMAT}: use \
+                 the newer one",
+                dir.display()
+            ),
+        ));
+    }
+    for (format, script) in (1_i64..).zip(MIGRATIONS).filter(|(format, _)| *format > found) {
+        let script = format!(
+            "BEGIN EXCLUSIVE; {script}; PRAGMA user_version = {format};
+             PRAGMA application_id = {APPLICATION_ID}; COMMIT"
+        );
+        conn.execute_batch(&script).map_err(sql)?;
+    }
+    Ok(())
+}
+
+/// Counts this opening.
+fn begin(conn: &Connection, random: &dyn Random) -> rusqlite::Result<(String, u64)> {
+    let fresh = format!("{:032x}", random.next_u128());
+    let insert = "INSERT INTO meta (name, value) VALUES ('store', ?1) ON CONFLICT DO NOTHING";
+    conn.execute(insert, [fresh])?;
+    let store: Option<String> = conn
+        .query_row("SELECT value FROM meta WHERE name = 'store'", [], |row| row.get(0))
+        .optional()?;
+    let count = "INSERT INTO meta (name, value) VALUES ('opens', 1)
+        ON CONFLICT DO UPDATE SET value = value + 1 RETURNING value";
+    let opens: i64 = conn.query_row(count, [], |row| row.get(0))?;
+    Ok((format!("{}.{opens}", store.unwrap_or_default()), opens.cast_unsigned()))
+}
+
+/// An error of SQLite's that names the directory.
+pub(crate) fn named(dir: &Path, error: &Error) -> Error {
+    match error {
+        Error::Unavailable { reason, .. } => {
+            Error::Unavailable { store: dir.display().to_string(), reason: reason.clone() }
+        }
+        Error::Corrupt { reason, .. } => {
+            Error::Corrupt { store: dir.display().to_string(), reason: reason.clone() }
+        }
+        other => other.clone(),
+    }
+}

@@ -1,0 +1,253 @@
+//! The engine: a cheap handle that hands calls to the writer and waits for the answer.
+
+use crate::database::{Database, named};
+use crate::lock::DirLock;
+use crate::options::Options;
+use crate::writer::{Asked, Call, LocalExecutor, Needs, Tally, Writer, closed};
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::sync::{oneshot, watch};
+use windlass_core::engine::*;
+use windlass_core::model::Job;
+use windlass_core::{Error, Result, Timestamp};
+
+/// The embedded engine: durable jobs in one directory. Cheap to clone; clones share one store, and the
+/// last one to go closes it.
+#[derive(Clone)]
+pub struct LocalEngine {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    dir: PathBuf,
+    capabilities: Capabilities,
+    /// `None` once closed; a lock, because a channel's sender is not shared between threads.
+    calls: Mutex<Option<Sender<Box<dyn Call>>>>,
+    writer: Mutex<Option<JoinHandle<()>>>,
+    readied: watch::Receiver<u64>,
+    tally: Arc<Tally>,
+}
+
+/// How much was written since the directory was opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Counters {
+    /// Calls that were served.
+    pub calls: u64,
+    /// Transactions that were committed.
+    pub commits: u64,
+    /// Those of them that waited for the disk: one fsync each, checkpoints aside.
+    pub durable_commits: u64,
+}
+
+impl LocalEngine {
+    /// Opens a directory, makes it if need be, and becomes its owner. Blocks while it does.
+    pub fn open(options: Options) -> Result<Self> {
+        let Options { dir, clock, random, address } = options;
+        let lock = DirLock::acquire(&dir, address.as_deref())?;
+        let database = Database::open(&dir, &*random)?;
+        let capabilities = Capabilities::new("local", Atomicity::Store, Durability::Host)
+            .with(Capability::GlobalUnique)
+            .with(Capability::FairOrder);
+        let (readied, seen) = watch::channel(0);
+        let tally = Arc::new(Tally::default());
+        let (sender, calls) = channel();
+        let writer = Writer::open(
+            dir.clone(),
+            database,
+            capabilities.clone(),
+            clock,
+            random,
+            readied,
+            tally.clone(),
+        )
+        .map_err(|error| named(&dir, &error))?;
+        let serve = move || {
+            writer.serve(&calls);
+            drop(lock);
+        };
+        let thread = std::thread::Builder::new().name("windlass-writer".into()).spawn(serve);
+        let thread = thread.map_err(|error| Error::Unavailable {
+            store: dir.display().to_string(),
+            reason: format!("no thread for the writer: {error}"),
+        })?;
+        let inner = Inner {
+            dir,
+            capabilities,
+            calls: Mutex::new(Some(sender)),
+            writer: Mutex::new(Some(thread)),
+            readied: seen,
+            tally,
+        };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// How much was written so far.
+    pub fn counters(&self) -> Counters {
+        let tally = &self.inner.tally;
+        Counters {
+            calls: tally.calls.load(Ordering::Relaxed),
+            commits: tally.commits.load(Ordering::Relaxed),
+            durable_commits: tally.durable_commits.load(Ordering::Relaxed),
+        }
+    }
+
+    fn ask<'a, T: Send + 'static>(
+        &'a self,
+        needs: Needs,
+        act: impl FnMut(&mut LocalExecutor, Timestamp) -> Result<T> + Send + 'static,
+    ) -> Answer<'a, T> {
+        Box::pin(async move {
+            let (reply, answer) = oneshot::channel();
+            let call: Box<dyn Call> = Box::new(Asked { needs, act, done: None, reply });
+            let sent = {
+                let calls = self.inner.calls.lock().unwrap_or_else(PoisonError::into_inner);
+                calls.as_ref().map(|calls| calls.send(call))
+            };
+            match sent {
+                Some(Ok(())) => answer.await.unwrap_or_else(|_| Err(closed())),
+                _ => Err(closed()),
+            }
+        })
+    }
+
+    async fn wait_ready(&self, request: Wait) -> Result<Stamped<bool>> {
+        request.check()?;
+        let mut readied = self.inner.readied.clone();
+        readied.mark_unchanged();
+        let is_ready = || {
+            let request = request.clone();
+            self.ask(Needs::Read, move |executor, _| executor.is_ready(&request))
+        };
+        let first = is_ready().await?;
+        if first.value || request.wait_ms == 0 {
+            return Ok(first);
+        }
+        let ready = async {
+            loop {
+                if readied.changed().await.is_err() {
+                    return Err(closed());
+                }
+                let found = is_ready().await?;
+                if found.value {
+                    return Ok(found);
+                }
+            }
+        };
+        match tokio::time::timeout(Duration::from_millis(request.wait_ms), ready).await {
+            Ok(found) => found,
+            Err(_) => Ok(first),
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // Without senders the writer ends, once it has served what is waiting.
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(writer) = writer {
+            // A panic of the writer was told already.
+            let _ = writer.join();
+        }
+    }
+}
+
+impl fmt::Debug for LocalEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LocalEngine({})", self.inner.dir.display())
+    }
+}
+
+// Requests are cloned into each run, because a transaction that failed on account of a neighbour is
+// run again; names and bytes are shared, so that a clone is cheap.
+impl Hot for LocalEngine {
+    fn capabilities(&self) -> &Capabilities {
+        &self.inner.capabilities
+    }
+
+    fn enqueue(&self, request: Enqueue) -> Answer<'_, Vec<Item<Enqueued>>> {
+        self.ask(Needs::Durable, move |executor, now| executor.enqueue(request.clone(), now))
+    }
+
+    fn open_session(&self, request: OpenSession) -> Answer<'_, Session> {
+        self.ask(Needs::Written, move |executor, now| executor.open_session(request.clone(), now))
+    }
+
+    fn heartbeat(&self, request: Heartbeat) -> Answer<'_, HeartbeatReply> {
+        self.ask(Needs::Written, move |executor, now| executor.heartbeat(request.clone(), now))
+    }
+
+    fn close_session(&self, session: SessionId) -> Answer<'_, ()> {
+        self.ask(Needs::Written, move |executor, now| executor.close_session(&session, now))
+    }
+
+    fn claim(&self, request: Claim) -> Answer<'_, Claimed> {
+        self.ask(Needs::Written, move |executor, now| executor.claim(&request, now))
+    }
+
+    fn wait(&self, request: Wait) -> Answer<'_, bool> {
+        Box::pin(self.wait_ready(request))
+    }
+
+    fn settle(&self, request: Settle) -> Answer<'_, SettleReply> {
+        self.ask(Needs::Durable, move |executor, now| executor.settle(request.clone(), now))
+    }
+
+    fn update(&self, request: Update) -> Answer<'_, Vec<Item<Updated>>> {
+        self.ask(Needs::Durable, move |executor, now| executor.update(request.clone(), now))
+    }
+}
+
+impl Admin for LocalEngine {
+    fn get(&self, request: Get) -> Answer<'_, Vec<Option<Job>>> {
+        self.ask(Needs::Read, move |executor, _| executor.get(&request))
+    }
+
+    fn list(&self, request: List) -> Answer<'_, Page<Job>> {
+        self.ask(Needs::Read, move |executor, _| executor.list(&request))
+    }
+
+    fn stats(&self, request: StatsRequest) -> Answer<'_, Vec<LaneStats>> {
+        self.ask(Needs::Read, move |executor, _| executor.stats(&request))
+    }
+
+    fn sessions(&self) -> Answer<'_, Vec<SessionInfo>> {
+        self.ask(Needs::Read, move |executor, _| Ok(executor.sessions()))
+    }
+
+    fn change(&self, batch: Vec<ChangeItem>) -> Answer<'_, Vec<Item<Changed>>> {
+        self.ask(Needs::Durable, move |executor, now| executor.change(batch.clone(), now))
+    }
+
+    fn configure(&self, batch: Vec<Configure>) -> Answer<'_, Vec<Item<()>>> {
+        self.ask(Needs::Durable, move |executor, _| executor.configure(batch.clone()))
+    }
+
+    fn settings(&self) -> Answer<'_, Settings> {
+        self.ask(Needs::Read, move |executor, _| Ok(executor.settings()))
+    }
+
+    fn records(&self, batch: Vec<RecordOp>) -> Answer<'_, Vec<Item<RecordReply>>> {
+        self.ask(Needs::Durable, move |executor, now| executor.records(batch.clone(), now))
+    }
+
+    fn health(&self) -> Answer<'_, ()> {
+        self.ask(Needs::Read, move |_, _| Ok(()))
+    }
+}
+
+impl Maintain for LocalEngine {
+    fn maintain(&self, request: MaintainRequest) -> Answer<'_, MaintainReply> {
+        self.ask(Needs::Durable, move |executor, now| executor.maintain(request, now))
+    }
+
+    fn check(&self, repair: bool) -> Answer<'_, CheckReport> {
+        self.ask(Needs::Durable, move |executor, _| executor.check(repair))
+    }
+}

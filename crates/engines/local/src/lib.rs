@@ -1,0 +1,32 @@
+//! The embedded engine: durable jobs in one directory, no server needed.
+//!
+//! SQLite underneath, one owner at a time. A writer thread commits whatever is waiting in one durable
+//! transaction; what was acknowledged survives `kill -9` and loss of power. Claims are written and not
+//! waited for: losing one only runs a job again.
+//!
+//! How it is built: `windlass-executor` carries the specification out; `rows` gives it narrow tables;
+//! `writer` owns both and the transactions; `lock` keeps other processes away.
+//!
+//! ```
+//! use windlass_core::engine::{Enqueue, Hot};
+//! use windlass_core::model::NewJob;
+//! use windlass_local::{LocalEngine, Options};
+//!
+//! # let dir = tempfile::tempdir().unwrap();
+//! # let dir = dir.path().join("jobs");
+//! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+//! let engine = LocalEngine::open(Options::new(&dir)).unwrap();
+//! engine.enqueue(Enqueue::each([NewJob::new("hello").json("{}")])).await.unwrap();
+//! # });
+//! ```
+
+mod database;
+mod engine;
+mod lock;
+mod options;
+mod rows;
+mod writer;
+
+pub use engine::{Counters, LocalEngine};
+pub use lock::{Owner, owner};
+pub use options::Options;

@@ -1,0 +1,317 @@
+//! One owner per directory: the lock file, and who holds it. Knows nothing of what the directory
+//! holds.
+//!
+//! The lock is the operating system's (`flock` and its like): it dies with its process, so that the
+//! lock of a dead one is simply free, and no pid has to be guessed alive or dead. The file stays; its
+//! content only tells others whom to talk to.
+
+use serde::{Deserialize, Serialize};
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use windlass_core::{Error, Result};
+
+/// The lock file's name in the directory.
+const FILE_NAME: &str = "windlass.lock";
+/// A lock that is taken is tried so often: somebody who only asks for the owner holds it for an
+/// instant, and an owner needs one to write its name down.
+const TRIES_MAX: u32 = 10;
+/// The pause between two tries.
+const TRY_PAUSE: Duration = Duration::from_millis(10);
+/// Longer contents were not written by us.
+const CONTENT_BYTES_MAX: u64 = 4 * 1024;
+
+/// The process that owns a directory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Owner {
+    /// Its process id.
+    pub pid: u32,
+    /// Where it can be talked to, if it listens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+}
+
+/// The process that owns `dir` now; `None` if nobody does, or if there is no such directory.
+///
+/// An owner that dies right after is still the answer: whoever goes to its address must expect
+/// nobody there.
+pub fn owner(dir: &Path) -> Result<Option<Owner>> {
+    let failed = |error: &io::Error| unavailable(dir, "its lock file cannot be read", error);
+    let mut file = match File::open(dir.join(FILE_NAME)) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed(&error)),
+    };
+    for _ in 0..TRIES_MAX {
+        // A shared lock is refused only while somebody owns the directory, and lets others ask at
+        // the same time.
+        match file.try_lock_shared() {
+            Ok(()) => return file.unlock().map(|()| None).map_err(|error| failed(&error)),
+            Err(TryLockError::Error(error)) => return Err(failed(&error)),
+            Err(TryLockError::WouldBlock) => {}
+        }
+        if let Some(owner) = read(&mut file).map_err(|error| failed(&error))? {
+            return Ok(Some(owner));
+        }
+        std::thread::sleep(TRY_PAUSE);
+    }
+    Err(nameless(dir))
+}
+
+/// Ownership of a directory, given up when dropped or when the process dies.
+#[derive(Debug)]
+pub(crate) struct DirLock {
+    file: File,
+}
+
+impl DirLock {
+    /// Makes `dir` if there is none, and owns it. `address` is where others can talk to this process.
+    pub(crate) fn acquire(dir: &Path, address: Option<&str>) -> Result<Self> {
+        create(dir).map_err(|error| unavailable(dir, "it cannot be created", &error))?;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        let file = options.open(dir.join(FILE_NAME));
+        let file = file.map_err(|error| unavailable(dir, "it cannot be written", &error))?;
+        let mut lock = Self::lock(dir, file)?;
+        let owner = Owner { pid: std::process::id(), address: address.map(str::to_owned) };
+        let written = lock.write(&owner);
+        written.map_err(|error| unavailable(dir, "its lock file cannot be written", &error))?;
+        Ok(lock)
+    }
+
+    fn lock(dir: &Path, mut file: File) -> Result<Self> {
+        let failed = |error: &io::Error| unavailable(dir, "it cannot be locked", error);
+        for _ in 0..TRIES_MAX {
+            match file.try_lock() {
+                Ok(()) => return Ok(Self { file }),
+                Err(TryLockError::Error(error)) => return Err(failed(&error)),
+                Err(TryLockError::WouldBlock) => std::thread::sleep(TRY_PAUSE),
+            }
+        }
+        let Some(Owner { pid, address }) = read(&mut file).map_err(|error| failed(&error))? else {
+            return Err(nameless(dir));
+        };
+        Err(Error::InUse { store: shown(dir), pid, address })
+    }
+
+    fn write(&mut self, owner: &Owner) -> io::Result<()> {
+        let mut line = serde_json::to_vec(owner)?;
+        line.push(b'\n');
+        self.file.set_len(0)?;
+        // One write, so that a reader finds the whole line or none of it.
+        self.file.write_all(&line)?;
+        self.file.flush()
+    }
+}
+
+impl Drop for DirLock {
+    fn drop(&mut self) {
+        // Nothing to be done if either fails: closing the file frees it, and a name without a lock
+        // means nothing. Unlocked by hand because a child that was forked this instant, and has not
+        // reached its exec, would keep the lock open.
+        let _ = self.file.set_len(0);
+        let _ = self.file.unlock();
+    }
+}
+
+/// The name in the lock file; `None` if there is none, or half of one.
+fn read(file: &mut File) -> io::Result<Option<Owner>> {
+    use std::io::Seek as _;
+    file.rewind()?;
+    let mut content = Vec::new();
+    io::Read::by_ref(file).take(CONTENT_BYTES_MAX).read_to_end(&mut content)?;
+    Ok(serde_json::from_slice(&content).ok())
+}
+
+/// Makes the directory and those above it, and has each of them survive a loss of power: what is
+/// durable in a directory is lost all the same if the directory's own name is.
+fn create(dir: &Path) -> io::Result<()> {
+    let dir = std::path::absolute(dir)?;
+    let missing: Vec<PathBuf> =
+        dir.ancestors().take_while(|path| !path.exists()).map(Path::to_owned).collect();
+    std::fs::create_dir_all(&dir)?;
+    for parent in missing.iter().filter_map(|path| path.parent()) {
+        sync_dir(parent)?;
+    }
+    Ok(())
+}
+
+#[cfg(unix)]
+fn sync_dir(dir: &Path) -> io::Result<()> {
+    File::open(dir)?.sync_all()
+}
+
+/// Elsewhere a directory cannot be opened as a file, and its entries are the file system's journal's.
+#[cfg(not(unix))]
+fn sync_dir(_: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+fn shown(dir: &Path) -> String {
+    dir.display().to_string()
+}
+
+fn unavailable(dir: &Path, what: &str, error: &io::Error) -> Error {
+    let hint = match error.kind() {
+        io::ErrorKind::PermissionDenied => "give this user the right to write there",
+        io::ErrorKind::ReadOnlyFilesystem => "mount it writable",
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free some space",
+        io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => "a file is in the way",
+        _ => "see to the cause",
+    };
+    let reason = format!("{what}: {error}; {hint}, or use another directory");
+    Error::Unavailable { store: shown(dir), reason }
+}
+
+/// Somebody holds the lock and has not said who it is.
+fn nameless(dir: &Path) -> Error {
+    let reason = format!(
+        "another process holds {FILE_NAME} and has not written its name into it; try again, or look \
+         for it with `lsof`"
+    );
+    Error::Unavailable { store: shown(dir), reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{BufRead as _, BufReader};
+    use std::process::{Child, Command, Stdio};
+
+    /// Where the child is to take the lock.
+    const CHILD_DIR: &str = "WINDLASS_LOCK_TEST_DIR";
+    const ADDRESS: &str = "http://127.0.0.1:7780";
+
+    /// Not a test: what the child does. It holds the lock until its parent is gone.
+    #[test]
+    fn child() {
+        let Ok(dir) = std::env::var(CHILD_DIR) else { return };
+        let _lock = DirLock::acquire(Path::new(&dir), Some(ADDRESS)).unwrap();
+        println!("\nholding");
+        let _ = io::stdin().read_line(&mut String::new());
+    }
+
+    /// Another process that owns `dir`.
+    fn holder(dir: &Path) -> Child {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "lock::tests::child", "--nocapture"])
+            .env(CHILD_DIR, dir)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let holding = stdout.by_ref().lines().any(|line| line.unwrap() == "holding");
+        assert!(holding, "the child could not take it");
+        // It has more to say when it ends, and must be able to.
+        child.stdout = Some(stdout.into_inner());
+        child
+    }
+
+    fn free() -> tempfile::TempDir {
+        tempfile::tempdir().unwrap()
+    }
+
+    #[test]
+    fn a_directory_has_one_owner_even_within_a_process() {
+        let dir = free();
+        assert_eq!(owner(dir.path()).unwrap(), None);
+        let lock = DirLock::acquire(dir.path(), None).unwrap();
+        let pid = std::process::id();
+        assert_eq!(owner(dir.path()).unwrap(), Some(Owner { pid, address: None }));
+        let store = dir.path().display().to_string();
+        let error = DirLock::acquire(dir.path(), None).unwrap_err();
+        assert_eq!(error, Error::InUse { store, pid, address: None });
+        drop(lock);
+        assert_eq!(owner(dir.path()).unwrap(), None);
+        assert_eq!(std::fs::read(dir.path().join(FILE_NAME)).unwrap(), b"");
+        DirLock::acquire(dir.path(), None).unwrap();
+    }
+
+    #[test]
+    fn another_process_is_named_with_its_address_and_its_lock_dies_with_it() {
+        let dir = free();
+        let mut child = holder(dir.path());
+        let there = Owner { pid: child.id(), address: Some(ADDRESS.into()) };
+        assert_eq!(owner(dir.path()).unwrap(), Some(there.clone()));
+        let error = DirLock::acquire(dir.path(), None).unwrap_err();
+        let text = error.to_string();
+        let dir_text = dir.path().display().to_string();
+        for part in [&*dir_text, &*child.id().to_string(), ADDRESS] {
+            assert!(text.contains(part), "{part:?} in {text:?}");
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        // Its name is still in the file, and means nothing.
+        assert!(!std::fs::read(dir.path().join(FILE_NAME)).unwrap().is_empty());
+        assert_eq!(owner(dir.path()).unwrap(), None);
+        let _lock = DirLock::acquire(dir.path(), None).unwrap();
+        let pid = std::process::id();
+        assert_eq!(owner(dir.path()).unwrap(), Some(Owner { pid, address: None }));
+    }
+
+    #[test]
+    fn a_process_that_ends_in_good_order_leaves_no_name() {
+        let dir = free();
+        let mut child = holder(dir.path());
+        drop(child.stdin.take());
+        assert!(child.wait().unwrap().success());
+        assert_eq!(std::fs::read(dir.path().join(FILE_NAME)).unwrap(), b"");
+        DirLock::acquire(dir.path(), None).unwrap();
+    }
+
+    #[test]
+    fn asking_for_the_owner_does_not_keep_anybody_from_becoming_it() {
+        let dir = free();
+        // The name of a dead process, so that there is something to ask about.
+        std::fs::write(dir.path().join(FILE_NAME), "{\"pid\":1}\n").unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..2_000 {
+                    owner(dir.path()).unwrap();
+                }
+            });
+            for _ in 0..20 {
+                DirLock::acquire(dir.path(), None).unwrap();
+            }
+        });
+    }
+
+    #[test]
+    fn of_many_who_want_it_at_once_one_gets_it() {
+        let dir = free();
+        let nested = dir.path().join("a/b/c");
+        let locks: Vec<Result<DirLock>> = std::thread::scope(|scope| {
+            let tries: Vec<_> =
+                (0..8).map(|_| scope.spawn(|| DirLock::acquire(&nested, None))).collect();
+            tries.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert_eq!(locks.iter().filter(|lock| lock.is_ok()).count(), 1);
+        let refused = |lock: &&Result<DirLock>| matches!(lock, Err(Error::InUse { .. }));
+        assert_eq!(locks.iter().filter(refused).count(), 7);
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_made_is_named_with_the_reason_and_the_way_out() {
+        let dir = free();
+        let file = dir.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        for path in [file.clone(), file.join("below")] {
+            let error = DirLock::acquire(&path, None).unwrap_err();
+            let Error::Unavailable { store, reason } = &error else { panic!("{error}") };
+            assert_eq!(*store, path.display().to_string());
+            assert!(reason.contains("a file is in the way"), "{error}");
+        }
+        assert_eq!(owner(&dir.path().join("nowhere")).unwrap(), None);
+    }
+
+    #[test]
+    fn nonsense_in_the_file_does_not_stop_anybody() {
+        let dir = free();
+        std::fs::write(dir.path().join(FILE_NAME), [0xff; 10_000]).unwrap();
+        assert_eq!(owner(dir.path()).unwrap(), None);
+        let _lock = DirLock::acquire(dir.path(), None).unwrap();
+        assert_eq!(owner(dir.path()).unwrap().unwrap().pid, std::process::id());
+    }
+}

@@ -1,0 +1,55 @@
+//! The row key of a job, computed from its id: lookups by id need no index of their own.
+//!
+//! An id is 48 bits of milliseconds and then random bits. The key takes the milliseconds since 2020
+//! (41 bits, until 2089) and the first 22 random bits: nearly sequential, so that inserts append, and
+//! nearly unique. Where two ids meet on one key, the later job takes the next free key within
+//! [`PROBES`]; a lookup is a range scan of that length, which holds one row, seldom two.
+
+use windlass_core::JobId;
+
+/// Milliseconds from 1970 to 2020.
+const ORIGIN_MS: i64 = 1_577_836_800_000;
+/// Bits of a key that come from the random part of the id.
+const RANDOM_BITS: u32 = 22;
+/// Bits of a key that come from its time.
+const TIME_BITS: u32 = 41;
+
+/// How many keys beyond its own a job may take when others were there first.
+pub(crate) const PROBES: i64 = 512;
+
+/// The first key of an id; the job is in `key..key + PROBES`.
+pub(crate) fn first_key(id: JobId) -> i64 {
+    let bytes = id.as_bytes();
+    let ms = (id.time().as_millis() - ORIGIN_MS).clamp(0, (1 << TIME_BITS) - 1);
+    // Twelve bits beside the version, ten beside the variant.
+    let high = i64::from(u16::from_be_bytes([bytes[6], bytes[7]]) & 0x0FFF);
+    let low = i64::from(u16::from_be_bytes([bytes[8], bytes[9]]) & 0x3FFF) >> 4;
+    (ms << RANDOM_BITS) | (high << 10) | low
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use windlass_core::Timestamp;
+    use windlass_core::random::Seeded;
+
+    #[test]
+    fn keys_follow_the_order_of_ids_and_seldom_meet() {
+        let (random, now) = (Seeded::new(1), Timestamp::from_millis(1_800_000_000_000));
+        let mut ids: Vec<JobId> = (0..60).map(|_| JobId::new(now, &random)).collect();
+        ids.push(JobId::new(now.plus(1), &random));
+        ids.sort_unstable();
+        let keys: Vec<i64> = ids.iter().map(|id| first_key(*id)).collect();
+        assert!(keys.is_sorted() && keys.iter().all(|key| *key > 0));
+        assert!(keys.windows(2).filter(|pair| pair[0] == pair[1]).count() < 2);
+    }
+
+    #[test]
+    fn times_out_of_range_have_keys_too() {
+        let random = Seeded::new(1);
+        for ms in [0, 1, i64::MAX] {
+            let key = first_key(JobId::new(Timestamp::from_millis(ms), &random));
+            assert!(key >= 0 && key.checked_add(PROBES).is_some(), "{ms}");
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! Reading a job from its rows.
+
+use super::codec::{self, Spec, Tail, flag};
+use super::key::{PROBES, first_key};
+use super::lanes::Lanes;
+use rusqlite::types::FromSql;
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use windlass_core::engine::{Lease, SessionId};
+use windlass_core::model::{Attempt, Counters, Finish, Header, Job, Part, PartName, Parts, State};
+use windlass_core::{Error, JobId, Result, Timestamp};
+use windlass_executor::{Entry, Leased};
+
+/// A job and where its rows are.
+pub(crate) struct Loaded {
+    pub(super) entry: Box<Entry>,
+    pub(super) n: i64,
+    /// Whether it has a row in `life`.
+    pub(super) lived: bool,
+    /// Whether it has rows in `part`.
+    pub(super) side_parts: bool,
+}
+
+const COLUMNS: &str = "j.n, j.id, j.lane, j.state, j.seq, j.rank, j.priority, j.run_at,
+    j.created_at, j.flags, j.spec, j.payload, j.envelope,
+    l.state, l.seq, l.rank, l.priority, l.run_at, l.attempt, l.failures, l.crashes, l.flags,
+    l.ready_at, l.started_at, l.finished_at, l.lease, l.worker, l.attempt_end, l.ended_at, l.tail";
+
+/// The query for jobs, narrowed by `condition`.
+pub(super) fn query(condition: &str) -> String {
+    format!("SELECT {COLUMNS} FROM job j LEFT JOIN life l ON l.n = j.n WHERE {condition}")
+}
+
+/// A job by its id. Of a running one it tells what was so when its lease was given.
+pub(super) fn by_id(conn: &Connection, lanes: &Lanes, id: JobId) -> Result<Option<Loaded>> {
+    let first = first_key(id);
+    let query = query("j.n >= ?1 AND j.n < ?2 AND j.id = ?3");
+    let mut statement = conn.prepare_cached(&query).map_err(|error| failed(&error))?;
+    let found = statement
+        .query_row(params![first, first + PROBES, id.as_bytes()], |row| Ok(read(row, lanes)))
+        .optional()
+        .map_err(|error| failed(&error))?;
+    let Some(mut loaded) = found.transpose()? else { return Ok(None) };
+    add_parts(conn, &mut loaded)?;
+    Ok(Some(loaded))
+}
+
+/// Reads a row of [`query`]; parts in rows of their own are added by [`add_parts`].
+pub(super) fn read(row: &Row<'_>, lanes: &Lanes) -> Result<Loaded> {
+    let (n, lane): (i64, i64) = (get(row, 0)?, get(row, 2)?);
+    let id = JobId::from_bytes(get(row, 1)?);
+    let (queue, kind) = lanes.key(lane).ok_or_else(|| {
+        codec::corrupt(&format_args!("job {id} is in lane {lane}, which is none"))
+    })?;
+    let spec: Spec = codec::from_text(get::<Option<String>>(row, 10)?.as_deref())?;
+    let lived = get::<Option<i64>>(row, 13)?.is_some();
+    // The columns that `life` repeats come from there, if the job has lived.
+    let at = |of_job: usize, of_life: usize| if lived { of_life } else { of_job };
+    let header = Header {
+        id,
+        queue,
+        kind,
+        priority: get(row, at(6, 16))?,
+        run_at: Timestamp::from_millis(get(row, at(7, 17))?),
+        created_at: Timestamp::from_millis(get(row, 8)?),
+        tenant: spec.tenant,
+        key: spec.key,
+        unique: spec.unique,
+        parent: spec.parent,
+        tags: spec.tags,
+        trace: spec.trace,
+        policy: spec.policy,
+        counters: Counters::default(),
+    };
+    let mut parts = Parts::default();
+    if let Some(bytes) = get::<Option<Vec<u8>>>(row, 11)? {
+        parts.payload = Some(codec::part(bytes, get::<Option<String>>(row, 12)?.as_deref())?);
+    }
+    let state = codec::state(get(row, at(3, 13))?)?;
+    let mut entry = Entry::new(Job::new(header, state, parts));
+    entry.seq = get::<i64>(row, at(4, 14))?.cast_unsigned();
+    entry.rank = get(row, at(5, 15))?;
+    entry.ready_at = entry.job.header.created_at;
+    let flags: i64 = get(row, at(9, 21))?;
+    set_flags(&mut entry, flags);
+    if lived {
+        read_life(row, &mut entry)?;
+    }
+    let side_parts = flags & flag::HAS_PARTS != 0;
+    Ok(Loaded { entry: Box::new(entry), n, lived, side_parts })
+}
+
+fn read_life(row: &Row<'_>, entry: &mut Entry) -> Result<()> {
+    let time = |column: usize| -> Result<Option<Timestamp>> {
+        Ok(get::<Option<i64>>(row, column)?.map(Timestamp::from_millis))
+    };
+    let (attempt, failures, crashes) = (get(row, 18)?, get(row, 19)?, get(row, 20)?);
+    let tail: Tail = codec::from_text(get::<Option<String>>(row, 29)?.as_deref())?;
+    let job = &mut entry.job;
+    job.header.counters = Counters { attempt, failures, crashes };
+    entry.ready_at = Timestamp::from_millis(get(row, 22)?);
+    (job.started_at, job.finished_at) = (time(23)?, time(24)?);
+    job.finish = tail.finish.or_else(|| usual_finish(job.state));
+    job.error = tail.error;
+    job.progress = tail.progress;
+    job.log = tail.log;
+    job.result = tail.result.map(Part::from);
+    if let Some(policy) = tail.policy {
+        job.header.policy = policy;
+    }
+    entry.past.extend(tail.past);
+    if let Some(end) = get::<Option<i64>>(row, 27)? {
+        let ended = Attempt {
+            number: attempt,
+            worker: get(row, 26)?,
+            started_at: time(23)?.unwrap_or_default(),
+            ended_at: time(28)?.unwrap_or_default(),
+            end: codec::attempt_end(end)?,
+            error: tail.attempt_error,
+        };
+        entry.past.push_back((Lease::from(get::<String>(row, 25)?), ended));
+    }
+    Ok(())
+}
+
+/// Why a job ended that ended like this, unless it says otherwise.
+pub(super) const fn usual_finish(state: State) -> Option<Finish> {
+    match state {
+        State::Completed => Some(Finish::Completed),
+        State::Dead => Some(Finish::Failed),
+        State::Cancelled => Some(Finish::Cancelled),
+        State::Expired => Some(Finish::Expired),
+        _ => None,
+    }
+}
+
+/// Adds the parts that have rows of their own.
+pub(super) fn add_parts(conn: &Connection, loaded: &mut Loaded) -> Result<()> {
+    if !loaded.side_parts {
+        return Ok(());
+    }
+    let read = || -> rusqlite::Result<Vec<(i64, Vec<u8>, Option<String>)>> {
+        let mut statement =
+            conn.prepare_cached("SELECT name, bytes, envelope FROM part WHERE n = ?1")?;
+        let part = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+        statement.query_map([loaded.n], part)?.collect()
+    };
+    for (name, bytes, envelope) in read().map_err(|error| failed(&error))? {
+        let name = usize::try_from(name).ok().and_then(|name| PartName::ALL.get(name));
+        let name = name.ok_or_else(|| codec::corrupt(&"a part without a name"))?;
+        *loaded.entry.job.parts.slot(*name) = Some(codec::part(bytes, envelope.as_deref())?);
+    }
+    Ok(())
+}
+
+/// The running jobs, as the leases table tells after a restart.
+pub(super) fn leases(conn: &Connection, lanes: &Lanes) -> Result<Vec<Loaded>> {
+    let mut statement = conn
+        .prepare(
+            "SELECT id, token, session, claim_no, worker, started_at, seq, rank, priority, run_at,
+                ready_at, attempt, failures, crashes, flags FROM lease",
+        )
+        .map_err(|error| failed(&error))?;
+    let mut rows = statement.query([]).map_err(|error| failed(&error))?;
+    let mut running = Vec::new();
+    while let Some(row) = rows.next().map_err(|error| failed(&error))? {
+        let id = JobId::from_bytes(get(row, 0)?);
+        let mut loaded = by_id(conn, lanes, id)?
+            .ok_or_else(|| codec::corrupt(&format_args!("a lease on job {id}, which is gone")))?;
+        read_lease(row, &mut loaded.entry)?;
+        loaded.side_parts = get::<i64>(row, 14)? & flag::HAS_PARTS != 0;
+        running.push(loaded);
+    }
+    Ok(running)
+}
+
+fn read_lease(row: &Row<'_>, entry: &mut Entry) -> Result<()> {
+    let started_at = Timestamp::from_millis(get(row, 5)?);
+    entry.job.state = State::Running;
+    entry.job.started_at = Some(started_at);
+    (entry.seq, entry.rank) = (get::<i64>(row, 6)?.cast_unsigned(), get(row, 7)?);
+    entry.ready_at = Timestamp::from_millis(get(row, 10)?);
+    let header = &mut entry.job.header;
+    header.priority = get(row, 8)?;
+    header.run_at = Timestamp::from_millis(get(row, 9)?);
+    header.counters =
+        Counters { attempt: get(row, 11)?, failures: get(row, 12)?, crashes: get(row, 13)? };
+    set_flags(entry, get(row, 14)?);
+    entry.leased = Some(Leased {
+        lease: Lease::from(get::<String>(row, 1)?),
+        session: SessionId::from(get::<String>(row, 2)?),
+        claim_no: get::<i64>(row, 3)?.cast_unsigned(),
+        worker: get(row, 4)?,
+        started_at,
+    });
+    Ok(())
+}
+
+fn set_flags(entry: &mut Entry, flags: i64) {
+    entry.job.cancel_requested = flags & flag::CANCEL_REQUESTED != 0;
+    entry.waits = flags & flag::WAITS != 0;
+    entry.signalled = flags & flag::SIGNALLED != 0;
+    entry.holds_key = flags & flag::HOLDS_KEY != 0;
+}
+
+/// A column, or our error.
+pub(super) fn get<T: FromSql>(row: &Row<'_>, column: usize) -> Result<T> {
+    row.get(column).map_err(|error| failed(&error))
+}
+
+/// What SQLite said, as our error.
+pub(crate) fn failed(error: &rusqlite::Error) -> Error {
+    Error::Unavailable { store: "the local store".into(), reason: error.to_string() }
+}

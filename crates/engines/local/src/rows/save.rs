@@ -1,0 +1,415 @@
+//! Writing a job: its definition once, then only the rows that a change moves.
+
+use super::codec::{self, Spec, Tail, flag};
+use super::key::{PROBES, first_key};
+use super::load::{Loaded, failed, usual_finish};
+use rusqlite::{Connection, Params, params};
+use windlass_core::model::{Name, PartName, Parts, Policy, State};
+use windlass_core::{JobId, Result};
+use windlass_executor::Entry;
+
+/// Deadlines in the table of that name.
+pub(super) const EXPIRES: i64 = 0;
+pub(super) const REMOVED: i64 = 1;
+
+/// Where a job is, as far as its rows tell; what it was before a change, or will be after it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Place {
+    pub(super) state: State,
+    pub(super) rank: i64,
+    pub(super) seq: u64,
+    pub(super) run_at: i64,
+    pub(super) suspect: bool,
+    pub(super) holds_key: bool,
+    pub(super) in_line: bool,
+    /// When it expires or is removed by a limit of its own.
+    pub(super) deadline: Option<(i64, i64)>,
+    /// Whether it is due, waits, and has no limit of its own: what a queue's limit looks at.
+    pub(super) ages: bool,
+}
+
+impl Place {
+    pub(super) fn of(entry: &Entry) -> Self {
+        let (header, state) = (&entry.job.header, entry.job.state);
+        let waits = matches!(state, State::Blocked | State::Available | State::Paused);
+        let expires = header.policy.max_wait_ms.filter(|_| waits);
+        let expires = expires.map(|ms| (EXPIRES, header.run_at.plus(ms).as_millis()));
+        let own = header.policy.retention.filter(|_| state.is_terminal());
+        let removed = own.zip(entry.job.finished_at);
+        let removed = removed.map(|(own, at)| (REMOVED, at.plus(own.of(state)).as_millis()));
+        Self {
+            state,
+            rank: entry.rank,
+            seq: entry.seq,
+            run_at: header.run_at.as_millis(),
+            suspect: header.counters.is_suspect(),
+            holds_key: entry.holds_key,
+            in_line: entry.in_line(),
+            deadline: expires.or(removed),
+            ages: waits && header.policy.max_wait_ms.is_none(),
+        }
+    }
+}
+
+/// What a change must know about a job's rows from before.
+pub(super) struct Before {
+    pub(super) n: i64,
+    pub(super) lived: bool,
+    pub(super) side_parts: bool,
+    pub(super) place: Place,
+    pub(super) parts: Parts,
+    pub(super) policy: Policy,
+}
+
+impl Before {
+    pub(super) fn of(loaded: &Loaded) -> Self {
+        Self {
+            n: loaded.n,
+            lived: loaded.lived,
+            side_parts: loaded.side_parts,
+            place: Place::of(&loaded.entry),
+            parts: loaded.entry.job.parts.clone(),
+            policy: loaded.entry.job.header.policy.clone(),
+        }
+    }
+}
+
+/// Writes rows of one job.
+pub(super) struct Saver<'a> {
+    pub(super) conn: &'a Connection,
+    pub(super) entry: &'a Entry,
+    pub(super) lane: i64,
+    /// Whether its queue limits how long jobs wait.
+    pub(super) queue_ages: bool,
+}
+
+impl Saver<'_> {
+    fn run(&self, sql: &str, params: impl Params) -> Result<()> {
+        let mut statement = self.conn.prepare_cached(sql).map_err(|error| failed(&error))?;
+        statement.execute(params).map(|_| ()).map_err(|error| failed(&error))
+    }
+
+    fn id(&self) -> JobId {
+        self.entry.id()
+    }
+
+    fn queue(&self) -> &Name {
+        &self.entry.job.header.queue
+    }
+
+    /// Writes a new job; returns its row key and whether it has a row in `life`.
+    pub(super) fn insert(&self) -> Result<(i64, bool, bool)> {
+        let n = self.insert_definition()?;
+        let side_parts = self.save_parts(n, &Parts::default(), true)?;
+        // What is neither scheduled nor ready from the start has lived already.
+        let lives = !matches!(self.entry.job.state, State::Scheduled | State::Available);
+        if lives {
+            self.save_life(n, side_parts, None)?;
+        }
+        self.add_place(n, &Place::of(self.entry))?;
+        Ok((n, lives, side_parts))
+    }
+
+    fn insert_definition(&self) -> Result<i64> {
+        let (entry, header) = (self.entry, &self.entry.job.header);
+        let spec = codec::to_text(&Spec {
+            tenant: header.tenant.clone(),
+            key: header.key.clone(),
+            unique: header.unique.clone(),
+            parent: header.parent,
+            tags: header.tags.clone(),
+            trace: header.trace.clone(),
+            policy: header.policy.clone(),
+        })?;
+        let payload = entry.job.parts.payload.as_ref();
+        let envelope = payload.map(codec::envelope_text).transpose()?.flatten();
+        let others = [&entry.job.parts.state, &entry.job.parts.blob, &entry.job.parts.metadata];
+        let flags = self.flags(others.iter().any(|part| part.is_some()));
+        let sql = "INSERT INTO job (n, id, lane, state, seq, rank, priority, run_at, created_at,
+                flags, spec, payload, envelope)
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
+            ON CONFLICT DO NOTHING";
+        let mut statement = self.conn.prepare_cached(sql).map_err(|error| failed(&error))?;
+        let first = first_key(self.id());
+        for n in first..first + PROBES {
+            let inserted = statement.execute(params![
+                n,
+                self.id().as_bytes(),
+                self.lane,
+                entry.job.state as i64,
+                entry.seq.cast_signed(),
+                entry.rank,
+                header.priority,
+                header.run_at.as_millis(),
+                header.created_at.as_millis(),
+                flags,
+                spec,
+                payload.map(|part| &*part.bytes),
+                envelope,
+            ]);
+            if inserted.map_err(|error| failed(&error))? == 1 {
+                return Ok(n);
+            }
+        }
+        let reason = format!("more than {PROBES} jobs whose ids begin like {}", self.id());
+        Err(codec::corrupt(&reason))
+    }
+
+    /// Writes what a change moved; returns whether the job has rows in `life` and `part` now.
+    pub(super) fn update(&self, before: &Before) -> Result<(bool, bool)> {
+        let (n, after) = (before.n, Place::of(self.entry));
+        let side_parts = self.save_parts(n, &before.parts, false)? || before.side_parts;
+        let stays = before.place.state == after.state;
+        // A claim is told by the lease alone; everything else is part of the job's life.
+        let lives = stays || after.state != State::Running;
+        if lives {
+            let edited = (self.entry.job.header.policy != before.policy || before.lived)
+                .then_some(&self.entry.job.header.policy);
+            self.save_life(n, side_parts, edited)?;
+        }
+        if stays && after.state == State::Running {
+            let sql = "UPDATE lease SET flags = ?2 WHERE n = ?1";
+            self.run(sql, params![n, self.flags(side_parts)])?;
+        }
+        if before.place != after {
+            self.remove_place(n, &before.place, &after)?;
+            self.add_place_after(n, &before.place, &after, side_parts)?;
+        }
+        Ok((lives || before.lived, side_parts))
+    }
+
+    fn flags(&self, side_parts: bool) -> i64 {
+        let entry = self.entry;
+        let set = |on: bool, flag: i64| if on { flag } else { 0 };
+        set(entry.job.cancel_requested, flag::CANCEL_REQUESTED)
+            | set(entry.waits, flag::WAITS)
+            | set(entry.signalled, flag::SIGNALLED)
+            | set(entry.holds_key, flag::HOLDS_KEY)
+            | set(side_parts, flag::HAS_PARTS)
+            | set(entry.job.header.policy.retention.is_some(), flag::OWN_RETENTION)
+    }
+
+    /// Writes the parts that differ from `before`; whether any is in a row of its own now.
+    fn save_parts(&self, n: i64, before: &Parts, new: bool) -> Result<bool> {
+        let mut any = false;
+        for name in PartName::ALL {
+            // A new job's payload is in its definition.
+            if new && name == PartName::Payload {
+                continue;
+            }
+            let part = self.entry.job.parts.get(name);
+            if part == before.get(name) {
+                continue;
+            }
+            match part {
+                Some(part) => {
+                    let sql = "INSERT OR REPLACE INTO part (n, name, bytes, envelope)
+                        VALUES (?1, ?2, ?3, ?4)";
+                    let envelope = codec::envelope_text(part)?;
+                    self.run(sql, params![n, name as i64, &*part.bytes, envelope])?;
+                    any = true;
+                }
+                None if name == PartName::Payload => {
+                    self.run("UPDATE job SET payload = NULL, envelope = NULL WHERE n = ?1", [n])?;
+                    self.run("DELETE FROM part WHERE n = ?1 AND name = 0", [n])?;
+                }
+                None => {
+                    self.run("DELETE FROM part WHERE n = ?1 AND name = ?2", [n, name as i64])?;
+                }
+            }
+        }
+        Ok(any)
+    }
+
+    fn save_life(&self, n: i64, side_parts: bool, policy: Option<&Policy>) -> Result<()> {
+        let (entry, job) = (self.entry, &self.entry.job);
+        let mut past: Vec<_> = entry.past.iter().cloned().collect();
+        // The columns for the latest attempt serve the one that runs, if one does.
+        let latest = if job.state == State::Running { None } else { past.pop() };
+        let tail = codec::to_text(&Tail {
+            finish: job.finish.clone().filter(|why| usual_finish(job.state).as_ref() != Some(why)),
+            error: job.error.clone(),
+            progress: job.progress.clone(),
+            log: job.log.clone(),
+            past,
+            attempt_error: latest.as_ref().and_then(|(_, attempt)| attempt.error.clone()),
+            result: job.result.as_ref().map(Into::into),
+            policy: policy.cloned(),
+        })?;
+        let header = &job.header;
+        let end = latest.as_ref().map(|(_, attempt)| codec::attempt_end_code(attempt.end));
+        let time = |at: windlass_core::Timestamp| at.as_millis();
+        let sql =
+            "INSERT OR REPLACE INTO life (n, lane, state, seq, rank, priority, run_at, attempt,
+                failures, crashes, flags, ready_at, started_at, finished_at, lease, worker,
+                attempt_end, ended_at, tail)
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17,
+                ?18, ?19)";
+        self.run(
+            sql,
+            params![
+                n,
+                self.lane,
+                job.state as i64,
+                entry.seq.cast_signed(),
+                entry.rank,
+                header.priority,
+                time(header.run_at),
+                header.counters.attempt,
+                header.counters.failures,
+                header.counters.crashes,
+                self.flags(side_parts),
+                time(entry.ready_at),
+                job.started_at.map(time),
+                job.finished_at.map(time),
+                latest.as_ref().map(|(lease, _)| lease.as_str()),
+                latest.as_ref().map(|(_, attempt)| &*attempt.worker),
+                end.transpose()?,
+                latest.as_ref().map(|(_, attempt)| time(attempt.ended_at)),
+                tail,
+            ],
+        )
+    }
+
+    /// Takes a job out of the place it is in.
+    pub(super) fn remove_place(&self, n: i64, before: &Place, after: &Place) -> Result<()> {
+        let (id, header) = (self.id(), &self.entry.job.header);
+        match before.state {
+            State::Available => self.run(
+                "DELETE FROM ready WHERE lane = ?1 AND rank = ?2 AND seq = ?3",
+                params![self.lane, before.rank, before.seq.cast_signed()],
+            )?,
+            State::Scheduled => self.run(
+                "DELETE FROM scheduled WHERE run_at = ?1 AND seq = ?2",
+                params![before.run_at, before.seq.cast_signed()],
+            )?,
+            State::Blocked | State::Paused => self.run("DELETE FROM aside WHERE n = ?1", [n])?,
+            State::Running if after.state != State::Running => {
+                self.run("DELETE FROM lease WHERE n = ?1", [n])?;
+            }
+            _ => {}
+        }
+        if let Some(key) = &header.key {
+            if before.in_line {
+                let sql = "DELETE FROM key_line WHERE queue = ?1 AND key = ?2 AND seq = ?3";
+                self.run(sql, params![&**self.queue(), key, before.seq.cast_signed()])?;
+            }
+            if before.holds_key && !after.holds_key {
+                let sql = "DELETE FROM key_holder WHERE queue = ?1 AND key = ?2";
+                self.run(sql, params![&**self.queue(), key])?;
+            }
+        }
+        if let Some((work, at)) = before.deadline.filter(|_| before.deadline != after.deadline) {
+            let sql = "DELETE FROM deadline WHERE work = ?1 AND at = ?2 AND id = ?3";
+            self.run(sql, params![work, at, id.as_bytes()])?;
+        }
+        if self.queue_ages && before.ages {
+            let sql = "DELETE FROM aging WHERE queue = ?1 AND run_at = ?2 AND id = ?3";
+            self.run(sql, params![&**self.queue(), before.run_at, id.as_bytes()])?;
+        }
+        Ok(())
+    }
+
+    fn add_place_after(
+        &self,
+        n: i64,
+        before: &Place,
+        after: &Place,
+        side_parts: bool,
+    ) -> Result<()> {
+        if after.state == State::Running && before.state != State::Running {
+            self.insert_lease(n, side_parts)?;
+        }
+        if before.holds_key {
+            // It is written already.
+            return self.add_place(n, &Place { holds_key: false, ..after.clone() });
+        }
+        self.add_place(n, after)
+    }
+
+    /// Puts a job into the place it belongs; leases are written by [`Self::update`] alone.
+    pub(super) fn add_place(&self, n: i64, place: &Place) -> Result<()> {
+        let (id, header, seq) = (self.id(), &self.entry.job.header, place.seq.cast_signed());
+        match place.state {
+            State::Available => self.run(
+                "INSERT INTO ready (lane, rank, seq, n, id, suspect)
+                    VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+                params![self.lane, place.rank, seq, n, id.as_bytes(), place.suspect],
+            )?,
+            State::Scheduled => self.run(
+                "INSERT INTO scheduled (run_at, seq, n, id, lane) VALUES (?1, ?2, ?3, ?4, ?5)",
+                params![place.run_at, seq, n, id.as_bytes(), self.lane],
+            )?,
+            State::Blocked | State::Paused => self.run(
+                "INSERT INTO aside (n, lane, state) VALUES (?1, ?2, ?3)",
+                params![n, self.lane, place.state as i64],
+            )?,
+            _ => {}
+        }
+        if let Some(key) = &header.key {
+            if place.in_line {
+                let sql = "INSERT INTO key_line (queue, key, seq, id) VALUES (?1, ?2, ?3, ?4)";
+                self.run(sql, params![&**self.queue(), key, seq, id.as_bytes()])?;
+            }
+            if place.holds_key {
+                let sql = "INSERT INTO key_holder (queue, key, id) VALUES (?1, ?2, ?3)";
+                self.run(sql, params![&**self.queue(), key, id.as_bytes()])?;
+            }
+        }
+        if let Some((work, at)) = place.deadline {
+            let sql = "INSERT OR IGNORE INTO deadline (work, at, id) VALUES (?1, ?2, ?3)";
+            self.run(sql, params![work, at, id.as_bytes()])?;
+        }
+        if self.queue_ages && place.ages {
+            let sql = "INSERT OR IGNORE INTO aging (queue, run_at, id) VALUES (?1, ?2, ?3)";
+            self.run(sql, params![&**self.queue(), place.run_at, id.as_bytes()])?;
+        }
+        Ok(())
+    }
+
+    fn insert_lease(&self, n: i64, side_parts: bool) -> Result<()> {
+        let (entry, header) = (self.entry, &self.entry.job.header);
+        let Some(leased) = &entry.leased else {
+            return Err(codec::corrupt(&format_args!("job {} runs without a lease", self.id())));
+        };
+        let sql =
+            "INSERT INTO lease (n, id, token, session, claim_no, worker, started_at, seq, rank,
+                priority, run_at, ready_at, attempt, failures, crashes, flags)
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)";
+        self.run(
+            sql,
+            params![
+                n,
+                self.id().as_bytes(),
+                leased.lease.as_str(),
+                leased.session.as_str(),
+                leased.claim_no.cast_signed(),
+                leased.worker,
+                leased.started_at.as_millis(),
+                entry.seq.cast_signed(),
+                entry.rank,
+                header.priority,
+                header.run_at.as_millis(),
+                entry.ready_at.as_millis(),
+                header.counters.attempt,
+                header.counters.failures,
+                header.counters.crashes,
+                self.flags(side_parts),
+            ],
+        )
+    }
+
+    /// Removes every row of a job that has ended.
+    pub(super) fn delete(&self, before: &Before) -> Result<()> {
+        let nowhere = Place { deadline: None, holds_key: false, ..before.place.clone() };
+        self.remove_place(before.n, &before.place, &nowhere)?;
+        self.run("DELETE FROM job WHERE n = ?1", [before.n])?;
+        if before.lived {
+            self.run("DELETE FROM life WHERE n = ?1", [before.n])?;
+        }
+        if before.side_parts {
+            self.run("DELETE FROM part WHERE n = ?1", [before.n])?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,231 @@
+//! The writer: one thread that owns the rows and commits whatever is waiting in one transaction.
+//!
+//! While one commit is being made durable, the next calls gather; there is no timer, and a lone call
+//! waits for nobody. A group that holds only claims and the like is written without waiting for the
+//! disk: losing it with the machine only runs jobs again.
+
+use crate::database::{Database, named};
+use crate::rows::{SqliteRows, failed};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::Receiver;
+use tokio::sync::{oneshot, watch};
+use windlass_core::engine::{Capabilities, Epoch, Stamped};
+use windlass_core::random::Random;
+use windlass_core::time::Clock;
+use windlass_core::{Error, Result, Timestamp};
+use windlass_executor::Executor;
+
+/// Calls in one transaction, at most: bounds how long the first of them waits.
+const GROUP_MAX: usize = 1_024;
+
+pub(crate) type LocalExecutor = Executor<SqliteRows>;
+
+/// What a call must be, before it may be answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Needs {
+    /// Nothing is written.
+    Read,
+    /// Written, but a loss of power may take it back.
+    Written,
+    /// Safe on disk.
+    Durable,
+}
+
+/// A call that waits for the writer.
+pub(crate) trait Call: Send {
+    fn needs(&self) -> Needs;
+    /// Does it; may be called again if the transaction failed because of another call.
+    fn run(&mut self, executor: &mut LocalExecutor, now: Timestamp);
+    /// Answers, once what it did is as safe as it needs to be, or nothing was done.
+    fn answer(self: Box<Self>, outcome: Result<()>, epoch: &Epoch);
+}
+
+/// A call made of a closure.
+pub(crate) struct Asked<T, F> {
+    pub(crate) needs: Needs,
+    pub(crate) act: F,
+    pub(crate) done: Option<(Result<T>, Timestamp)>,
+    pub(crate) reply: oneshot::Sender<Result<Stamped<T>>>,
+}
+
+impl<T, F> Call for Asked<T, F>
+where
+    T: Send,
+    F: FnMut(&mut LocalExecutor, Timestamp) -> Result<T> + Send,
+{
+    fn needs(&self) -> Needs {
+        self.needs
+    }
+
+    fn run(&mut self, executor: &mut LocalExecutor, now: Timestamp) {
+        self.done = Some(((self.act)(executor, now), now));
+    }
+
+    fn answer(self: Box<Self>, outcome: Result<()>, epoch: &Epoch) {
+        let answer = match (outcome, self.done) {
+            (Ok(()), Some((result, now))) => {
+                result.map(|value| Stamped { now, epoch: epoch.clone(), value })
+            }
+            (Ok(()), None) => Err(closed()),
+            (Err(error), _) => Err(error),
+        };
+        // Whoever asked may have gone away; what was done stays done.
+        let _ = self.reply.send(answer);
+    }
+}
+
+/// The error for calls that come after the end.
+pub(crate) fn closed() -> Error {
+    Error::Unavailable { store: "the local store".into(), reason: "it was closed".into() }
+}
+
+/// Counters of what was written.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) commits: AtomicU64,
+    pub(crate) durable_commits: AtomicU64,
+    pub(crate) calls: AtomicU64,
+}
+
+/// The thread's own things.
+pub(crate) struct Writer {
+    dir: PathBuf,
+    executor: LocalExecutor,
+    clock: Arc<dyn Clock>,
+    epoch: Epoch,
+    readied: watch::Sender<u64>,
+    tally: Arc<Tally>,
+    /// What commits wait for at present.
+    synchronous: Needs,
+}
+
+impl Writer {
+    pub(crate) fn open(
+        dir: PathBuf,
+        database: Database,
+        capabilities: Capabilities,
+        clock: Arc<dyn Clock>,
+        random: Arc<dyn Random>,
+        readied: watch::Sender<u64>,
+        tally: Arc<Tally>,
+    ) -> Result<Self> {
+        let Database { conn, epoch, seq } = database;
+        let rows = SqliteRows::open(conn).map_err(|error| named(&dir, &error))?;
+        let executor = Executor::new(capabilities, random, rows, seq);
+        let (epoch, synchronous) = (Epoch::new(epoch), Needs::Durable);
+        let mut writer = Self { dir, executor, clock, epoch, readied, tally, synchronous };
+        writer.remember()?;
+        writer.settle_sessions()?;
+        Ok(writer)
+    }
+
+    /// Gives the executor what the tables remember.
+    fn remember(&mut self) -> Result<()> {
+        let rows = self.executor.rows();
+        let (sessions, queues, kinds) = (rows.sessions()?, rows.queues()?, rows.kinds()?);
+        self.executor.remember(sessions, queues, kinds);
+        Ok(())
+    }
+
+    /// Sessions of workers in the process that died, died with it; others get their time to come
+    /// back, as this store was away too.
+    fn settle_sessions(&mut self) -> Result<()> {
+        let now = self.clock.now();
+        self.begin()?;
+        self.executor.after_restart(now)?;
+        self.commit()
+    }
+
+    /// Serves calls until the last handle is gone.
+    pub(crate) fn serve(mut self, calls: &Receiver<Box<dyn Call>>) {
+        while let Ok(first) = calls.recv() {
+            let mut group = vec![first];
+            while group.len() < GROUP_MAX
+                && let Ok(next) = calls.try_recv()
+            {
+                group.push(next);
+            }
+            self.perform(group);
+        }
+    }
+
+    fn perform(&mut self, mut group: Vec<Box<dyn Call>>) {
+        self.tally.calls.fetch_add(group.len() as u64, Ordering::Relaxed);
+        if let Err(error) = self.transact(&mut group) {
+            self.recover();
+            // One of them may be to blame: each for itself, so that it fails alone.
+            if group.len() > 1 {
+                return group.into_iter().for_each(|call| self.perform(vec![call]));
+            }
+            return self.answer(group, &Err(named(&self.dir, &error)));
+        }
+        self.answer(group, &Ok(()));
+        let readied = self.executor.readied();
+        self.readied.send_if_modified(|seen| std::mem::replace(seen, readied) != readied);
+    }
+
+    fn answer(&self, group: Vec<Box<dyn Call>>, outcome: &Result<()>) {
+        for call in group {
+            call.answer(outcome.clone(), &self.epoch);
+        }
+    }
+
+    /// Does all calls in one transaction.
+    fn transact(&mut self, group: &mut [Box<dyn Call>]) -> Result<()> {
+        let needs = group.iter().map(|call| call.needs()).max().unwrap_or(Needs::Read);
+        self.wait_for_disk(needs)?;
+        self.begin()?;
+        for call in group {
+            call.run(&mut self.executor, self.clock.now());
+            if let Some(error) = self.executor.rows().failure() {
+                return Err(error);
+            }
+        }
+        self.commit()?;
+        self.tally.commits.fetch_add(1, Ordering::Relaxed);
+        if needs == Needs::Durable {
+            self.tally.durable_commits.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Has the next commit wait for the disk, or not.
+    fn wait_for_disk(&mut self, needs: Needs) -> Result<()> {
+        let wanted = needs.max(Needs::Written);
+        if wanted != self.synchronous {
+            let level = if wanted == Needs::Durable { "FULL" } else { "NORMAL" };
+            let conn = &self.executor.rows().conn;
+            let set = conn.pragma_update(None, "synchronous", level);
+            set.map_err(|error| failed(&error))?;
+            self.synchronous = wanted;
+        }
+        Ok(())
+    }
+
+    fn begin(&self) -> Result<()> {
+        self.command("BEGIN IMMEDIATE")
+    }
+
+    fn commit(&self) -> Result<()> {
+        self.command("COMMIT")
+    }
+
+    fn command(&self, sql: &str) -> Result<()> {
+        let conn = &self.executor.rows().conn;
+        let run = || conn.prepare_cached(sql)?.execute([]);
+        run().map(|_| ()).map_err(|error| failed(&error))
+    }
+
+    /// After a failure: back to what is on disk, in memory too.
+    fn recover(&mut self) {
+        if !self.executor.rows().conn.is_autocommit() {
+            // SQLite may have rolled back by itself.
+            let _ = self.command("ROLLBACK");
+        }
+        // If even that fails, the next call will meet the same trouble and say so.
+        let _ = self.executor.rows_mut().reload();
+        let _ = self.remember();
+    }
+}

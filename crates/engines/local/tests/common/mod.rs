@@ -1,0 +1,16 @@
+//! What the tests of this engine share.
+
+use std::sync::Arc;
+use windlass_core::random::Seeded;
+use windlass_core::time::ManualClock;
+use windlass_kit::{START, Subject};
+use windlass_local::{LocalEngine, Options};
+
+/// A fresh engine in a directory of its own.
+pub(crate) async fn fresh() -> Subject {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let clock = Arc::new(ManualClock::at(START));
+    let options = Options::new(dir.path()).clock(clock.clone()).random(Arc::new(Seeded::new(7)));
+    let engine = LocalEngine::open(options).expect("open");
+    Subject::new(Arc::new(engine), clock).guarded(dir)
+}

@@ -1,0 +1,5 @@
+//! The local engine against the whole contract.
+
+mod common;
+
+windlass_kit::conformance!(common::fresh);

@@ -1,0 +1,92 @@
+//! A directory this user may not write: an error that names it and says what to do.
+
+use crate::child::{Role, Running, command, say};
+use crate::support::{open as open_engine, still};
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+
+/// Nobody: a user that owns nothing here.
+const NOBODY: u32 = 65_534;
+
+/// The child: says what came of opening `dir`.
+pub(crate) fn open(dir: &Path) {
+    match open_engine(dir, still()) {
+        Ok(_) => say("opened"),
+        Err(error) => say(&format!("{} {error}", error.code())),
+    }
+}
+
+/// What an unprivileged user is told on opening `dir`; `None`, with the reason printed, where no
+/// such user can be had.
+fn as_nobody(home: &Path, dir: &Path) -> Option<String> {
+    // This binary may lie where only its owner may look.
+    let binary = home.join("faults");
+    let this = std::env::current_exe().expect("this binary");
+    if !binary.exists() {
+        std::fs::hard_link(&this, &binary)
+            .or_else(|_| std::fs::copy(&this, &binary).map(|_| ()))
+            .expect("a copy of this binary");
+    }
+    let mut command = command(&binary, &Role::Open { dir: dir.to_owned() });
+    // Not even the working directory may be in reach.
+    command.uid(NOBODY).gid(NOBODY).current_dir("/");
+    match Running::of(command) {
+        Ok(mut child) => Some(child.hear().expect("the child says what came of it")),
+        Err(error) => {
+            println!("skipped: no process of user {NOBODY} can be started: {error}");
+            None
+        }
+    }
+}
+
+/// A home that anybody may look into, and only its owner may write.
+fn home() -> tempfile::TempDir {
+    let home = tempfile::tempdir().expect("a directory");
+    allow(home.path(), 0o755);
+    home
+}
+
+fn allow(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, Permissions::from_mode(mode)).expect("other permissions");
+}
+
+fn assert_refused(told: &str, dir: &Path) {
+    assert!(told.starts_with("unavailable "), "{told}");
+    assert!(told.contains(&*dir.to_string_lossy()), "{told}");
+    assert!(told.contains("Permission denied") && told.contains("right to write"), "{told}");
+}
+
+#[test]
+fn a_directory_that_may_not_be_written_is_named() {
+    let home = home();
+    let dir = home.path().join("empty");
+    std::fs::create_dir(&dir).unwrap();
+    let Some(told) = as_nobody(home.path(), &dir) else { return };
+    assert_refused(&told, &dir);
+    assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 0);
+}
+
+#[test]
+fn a_directory_that_may_not_be_made_is_named() {
+    let home = home();
+    let dir = home.path().join("a/b");
+    let Some(told) = as_nobody(home.path(), &dir) else { return };
+    assert_refused(&told, &dir);
+}
+
+#[test]
+fn a_store_that_may_only_be_read_is_named_and_left_as_it_is() {
+    let home = home();
+    let dir = home.path().join("store");
+    drop(open_engine(&dir, still()).unwrap());
+    allow(&dir, 0o755);
+    let Some(told) = as_nobody(home.path(), &dir) else { return };
+    assert_refused(&told, &dir);
+    // Only the lock may be written, which is of no use.
+    allow(&dir.join("windlass.lock"), 0o666);
+    let told = as_nobody(home.path(), &dir).unwrap();
+    assert!(told.contains(&*dir.to_string_lossy()) && !told.contains("opened"), "{told}");
+    open_engine(&dir, still()).unwrap();
+}

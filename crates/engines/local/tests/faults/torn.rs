@@ -1,0 +1,133 @@
+//! A write-ahead log whose tail was torn or garbled: it opens at the last valid commit.
+
+use crate::child::{Role, Running, say, stay};
+use crate::support::{
+    assert_sound, copy, database, enqueue as enqueue_one, get, ids, job, open, runtime, still, wal,
+};
+use std::fs::OpenOptions;
+use std::path::Path;
+use windlass_core::JobId;
+use windlass_core::model::State;
+
+/// Jobs enqueued one after the other: few enough that the log is not folded back in between.
+const JOBS: u32 = 40;
+/// Ids are made from this.
+const SEED: u64 = 11;
+
+/// The child: after each acknowledged job it says how long the log is.
+pub(crate) fn enqueue(dir: &Path, jobs: u32) {
+    let clock = still();
+    let engine = open(dir, clock).expect("open");
+    runtime().block_on(async {
+        for id in ids(SEED, windlass_kit::START, jobs as usize) {
+            enqueue_one(&engine, job(id)).await.expect("enqueue");
+            let length = std::fs::metadata(wal(dir)).expect("a log").len();
+            say(&format!("{length}"));
+        }
+    });
+    stay();
+}
+
+/// A directory whose owner was killed: the jobs it acknowledged, each with the length of the log by
+/// then, so that whatever lies behind cannot take it away.
+fn killed(dir: &Path) -> Vec<(JobId, u64)> {
+    let mut child = Running::start(&Role::Enqueue { dir: dir.to_owned(), jobs: JOBS });
+    let ids = ids(SEED, windlass_kit::START, JOBS as usize).into_iter();
+    let lengths = std::iter::from_fn(|| child.hear()).take(JOBS as usize);
+    let lengths = lengths.map(|length| length.parse().expect("a length"));
+    let acknowledged: Vec<(JobId, u64)> = ids.zip(lengths).collect();
+    child.kill();
+    assert_eq!(acknowledged.len(), JOBS as usize);
+    acknowledged
+}
+
+/// Opens what is left in `dir` and finds out how many of the jobs are there: the first ones, and
+/// every one whose commit lies before `valid`.
+fn assert_opens(dir: &Path, acknowledged: &[(JobId, u64)], valid: u64, how: &str) -> usize {
+    let engine = open(dir, still()).unwrap_or_else(|error| panic!("{how}: {error}"));
+    let there: Vec<bool> = runtime().block_on(async {
+        let mut there = Vec::new();
+        for (id, _) in acknowledged {
+            let job = get(&engine, *id).await;
+            assert!(job.as_ref().is_none_or(|job| job.state == State::Available), "{how}: {job:?}");
+            there.push(job.is_some());
+        }
+        // And it goes on.
+        let next = ids(SEED + 1, windlass_kit::START, 1)[0];
+        enqueue_one(&engine, job(next)).await.unwrap_or_else(|error| panic!("{how}: {error}"));
+        there
+    });
+    let count = there.iter().take_while(|there| **there).count();
+    assert!(there[count..].iter().all(|there| !there), "{how}: holes in {there:?}");
+    let promised = acknowledged.iter().filter(|(_, length)| *length <= valid).count();
+    assert!(count >= promised, "{how}: {count} jobs are there, {promised} lie before the tear");
+    drop(engine);
+    assert_sound(dir);
+    count
+}
+
+#[test]
+fn a_torn_tail_of_the_log_costs_only_what_lies_behind_the_tear() {
+    let dir = tempfile::tempdir().unwrap();
+    let acknowledged = killed(dir.path());
+    let length = std::fs::metadata(wal(dir.path())).unwrap().len();
+    let lengths: Vec<u64> = acknowledged.iter().map(|(_, length)| *length).collect();
+    assert!(lengths.is_sorted(), "the log was folded back meanwhile; enqueue fewer: {lengths:?}");
+    let all = assert_opens(copy(dir.path()).path(), &acknowledged, length, "untouched");
+    assert_eq!(all, JOBS as usize);
+    let mut least = all;
+    for cut in [1, 7, 24, 512, 4_095, 4_096, 4_120, 20_000, length / 2, length - 32, length] {
+        let left = copy(dir.path());
+        let file = OpenOptions::new().write(true).open(wal(left.path())).unwrap();
+        let valid = length.saturating_sub(cut);
+        file.set_len(valid).unwrap();
+        let how = format!("{cut} of {length} bytes cut off");
+        least = least.min(assert_opens(left.path(), &acknowledged, valid, &how));
+    }
+    assert!(least < all, "nothing was in the log at all");
+}
+
+#[test]
+fn a_garbled_tail_of_the_log_costs_only_what_lies_behind_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let acknowledged = killed(dir.path());
+    let bytes = std::fs::read(wal(dir.path())).unwrap();
+    for (back, garbage) in [(1, 1), (10, 10), (4_000, 16), (4_120, 24), (9_000, 9_000), (30_000, 1)]
+    {
+        let from = bytes.len().saturating_sub(back);
+        let left = copy(dir.path());
+        let mut torn = bytes.clone();
+        torn[from..from + garbage].iter_mut().for_each(|byte| *byte = !*byte);
+        std::fs::write(wal(left.path()), &torn).unwrap();
+        let how = format!("{garbage} bytes garbled, {back} before the end");
+        assert_opens(left.path(), &acknowledged, from as u64, &how);
+    }
+}
+
+#[test]
+fn a_tail_of_zeroes_or_of_nonsense_is_not_taken_for_commits() {
+    let dir = tempfile::tempdir().unwrap();
+    let acknowledged = killed(dir.path());
+    let bytes = std::fs::read(wal(dir.path())).unwrap();
+    let repeated = bytes[32..].to_vec();
+    for (tail, how) in
+        [(vec![0; 8_240], "zeroes"), (vec![0x5a; 9_999], "nonsense"), (repeated, "old frames")]
+    {
+        let left = copy(dir.path());
+        std::fs::write(wal(left.path()), [&*bytes, &*tail].concat()).unwrap();
+        let count = assert_opens(left.path(), &acknowledged, bytes.len() as u64, how);
+        assert_eq!(count, JOBS as usize, "{how}");
+    }
+}
+
+#[test]
+fn a_lost_index_of_the_log_is_made_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let acknowledged = killed(dir.path());
+    let left = copy(dir.path());
+    let mut index = database(left.path()).unwrap().into_os_string();
+    index.push("-shm");
+    // There is none in exclusive mode.
+    let _ = std::fs::remove_file(index);
+    assert_eq!(assert_opens(left.path(), &acknowledged, u64::MAX, "no index"), JOBS as usize);
+}

@@ -1,0 +1,5 @@
+//! The local engine under clients that lose replies, stall and die.
+
+mod common;
+
+windlass_kit::histories!(0..5, common::fresh);

@@ -1,0 +1,8 @@
+//! The local engine against random stories.
+
+mod common;
+
+/// Stories told in an ordinary test run.
+const CASES: u32 = 150;
+
+windlass_kit::model!(CASES, common::fresh);

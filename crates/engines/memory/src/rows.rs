@@ -1,0 +1,212 @@
+//! The rows in memory: a map of jobs, and the index derived from it.
+
+use crate::index::Index;
+use crate::records::Records;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use windlass_core::engine::{
+    CheckReport, Cursor, Finding, LaneStats, List, ListOrder, Page, RecordOp, RecordReply,
+    SessionId,
+};
+use windlass_core::model::{Job, KindSettings, Name, QueueSettings, State};
+use windlass_core::{Error, JobId, Result, Timestamp};
+use windlass_executor::{
+    Entry, Head, LaneKey, Line, Next, Rows, SessionEntry, UniqueHold, UniqueSlot,
+};
+
+/// Jobs one page looks at; a filter that matches few gives short pages instead of long waits.
+const SCAN_MAX: usize = 10_000;
+
+/// Everything there is, in memory.
+#[derive(Debug, Default)]
+pub(crate) struct MemoryRows {
+    /// In order of id, which is the order of listings.
+    jobs: BTreeMap<JobId, Box<Entry>>,
+    index: Index,
+    uniques: BTreeMap<UniqueSlot, UniqueHold>,
+    records: Records,
+}
+
+impl Rows for MemoryRows {
+    fn with_job<T>(&self, id: JobId, look: impl FnOnce(&Entry) -> T) -> Result<Option<T>> {
+        Ok(self.jobs.get(&id).map(|entry| look(entry)))
+    }
+
+    fn take(&mut self, id: JobId) -> Result<Option<Box<Entry>>> {
+        let entry = self.jobs.remove(&id);
+        if let Some(entry) = &entry {
+            self.index.remove(entry);
+        }
+        Ok(entry)
+    }
+
+    fn put(&mut self, entry: Box<Entry>) -> Result<()> {
+        self.index.insert(&entry);
+        self.jobs.insert(entry.id(), entry);
+        Ok(())
+    }
+
+    fn forget(&mut self, _: Box<Entry>) -> Result<()> {
+        Ok(())
+    }
+
+    fn list(&self, request: &List) -> Result<Page<Job>> {
+        let after = request.after.as_ref().map(place).transpose()?;
+        let beyond = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let (limit, filter) = (request.limit as usize, &request.filter);
+        let mut jobs: Box<dyn Iterator<Item = (&JobId, &Box<Entry>)>> = match request.order {
+            ListOrder::Newest => Box::new(self.jobs.range((Bound::Unbounded, beyond)).rev()),
+            ListOrder::Oldest => Box::new(self.jobs.range((beyond, Bound::Unbounded))),
+        };
+        let (mut rows, mut last) = (Vec::new(), None);
+        for (id, entry) in jobs.by_ref().take(SCAN_MAX) {
+            last = Some(*id);
+            let header = &entry.job.header;
+            let fits = filter.queue.as_ref().is_none_or(|queue| header.queue == *queue)
+                && filter.kind.as_ref().is_none_or(|kind| header.kind == *kind)
+                && filter.state.is_none_or(|state| entry.job.state == state);
+            if fits {
+                rows.push(entry.summary());
+            }
+            if rows.len() == limit {
+                break;
+            }
+        }
+        let more = jobs.next().is_some();
+        let next = last.filter(|_| more).map(|id| Cursor::new(id.to_string()));
+        Ok(Page { rows, next })
+    }
+
+    fn lanes(&self, queue: &Name) -> Vec<LaneKey> {
+        self.index.lanes_of(queue).map(|(key, _)| key.clone()).collect()
+    }
+
+    fn ready(&self, lane: &LaneKey, after: Option<(i64, u64)>, limit: usize) -> Result<Vec<Head>> {
+        let Some(lane) = self.index.lanes.get(lane) else { return Ok(Vec::new()) };
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let heads = lane.ready.range((from, Bound::Unbounded)).take(limit);
+        let head = |((rank, seq), (id, suspect)): (&(i64, u64), &(JobId, bool))| Head {
+            rank: *rank,
+            seq: *seq,
+            id: *id,
+            suspect: *suspect,
+        };
+        Ok(heads.map(head).collect())
+    }
+
+    fn depth(&self, queue: &Name) -> u64 {
+        self.index.depth(queue)
+    }
+
+    fn stats(&self) -> Result<Vec<LaneStats>> {
+        let stats = |((queue, kind), lane): (&LaneKey, &crate::index::Lane)| {
+            let mut stats = LaneStats::empty(queue.clone(), kind.clone());
+            for state in State::ALL {
+                if let Some(counter) = stats.counter(state) {
+                    *counter = lane.count(state);
+                }
+            }
+            let head = lane.ready.first_key_value().and_then(|(_, (id, _))| self.jobs.get(id));
+            stats.head_ready_at = head.map(|entry| entry.ready_at);
+            stats
+        };
+        Ok(self.index.lanes.iter().map(stats).collect())
+    }
+
+    fn next_scheduled(&self) -> Result<Next> {
+        Ok(self.index.scheduled.first().map(|(at, _, id)| (*at, *id)))
+    }
+
+    fn next_to_expire(&self, limit_ms: &dyn Fn(&Name) -> Option<u64>) -> Result<Next> {
+        Ok(self.index.waiting.next(|queue, _| limit_ms(queue)))
+    }
+
+    fn next_to_remove(&self, settings: &dyn Fn(&Name) -> QueueSettings) -> Result<Next> {
+        Ok(self.index.finished.next(|queue, state| Some(settings(queue).retention.of(state))))
+    }
+
+    fn line(&self, queue: &Name, key: &str) -> Result<Line> {
+        let line = self.index.lines.get(&(queue.clone(), key.to_owned()));
+        Ok(line.map_or_else(Line::default, |line| Line {
+            holder: line.holder,
+            first: line.waiting.first().copied(),
+        }))
+    }
+
+    fn held(&self, session: &SessionId) -> Vec<JobId> {
+        self.index.held.get(session).into_iter().flatten().copied().collect()
+    }
+
+    fn unique(&self, slot: &UniqueSlot) -> Result<Option<UniqueHold>> {
+        Ok(self.uniques.get(slot).copied())
+    }
+
+    fn set_unique(&mut self, slot: UniqueSlot, hold: Option<UniqueHold>) -> Result<()> {
+        match hold {
+            Some(hold) => self.uniques.insert(slot, hold),
+            None => self.uniques.remove(&slot),
+        };
+        Ok(())
+    }
+
+    fn forget_windows(&mut self, now: Timestamp) -> Result<()> {
+        self.uniques.retain(|_, hold| hold.until.is_none_or(|until| now < until));
+        Ok(())
+    }
+
+    // The executor keeps these in memory, and memory is all there is.
+    fn save_session(&mut self, _: &SessionId, _: Option<&SessionEntry>) -> Result<()> {
+        Ok(())
+    }
+
+    fn save_queue(&mut self, _: &Name, _: Option<&QueueSettings>) -> Result<()> {
+        Ok(())
+    }
+
+    fn save_kind(&mut self, _: &Name, _: Option<&KindSettings>) -> Result<()> {
+        Ok(())
+    }
+
+    fn record(&mut self, op: RecordOp, now: Timestamp) -> Result<RecordReply> {
+        self.records.perform(op, now)
+    }
+
+    fn check(&mut self, is_open: &dyn Fn(&SessionId) -> bool, repair: bool) -> Result<CheckReport> {
+        let mut report = CheckReport::default();
+        report.jobs = self.jobs.len() as u64;
+        let mut find = |what: String| report.findings.push(Finding { what, repaired: repair });
+        for entry in self.jobs.values() {
+            entry.contradictions(is_open).into_iter().for_each(&mut find);
+        }
+        for (slot, hold) in self.uniques.iter().filter(|(_, hold)| hold.until.is_none()) {
+            if self.jobs.get(&hold.holder).is_none_or(|entry| entry.job.state.is_terminal()) {
+                find(format!("unique key {slot:?} is held by {}, which has ended", hold.holder));
+            }
+        }
+        let rebuilt = Index::of(self.jobs.values().map(|entry| &**entry));
+        if rebuilt != self.index {
+            find("the index does not agree with the jobs".to_owned());
+        }
+        if repair {
+            self.index = rebuilt;
+            let jobs = &self.jobs;
+            let lives = |id: &JobId| jobs.get(id).is_some_and(|entry| !entry.job.state.is_terminal());
+            self.uniques.retain(|_, hold| hold.until.is_some() || lives(&hold.holder));
+        }
+        Ok(report)
+    }
+
+    fn compact(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// The job a page ended with.
+fn place(cursor: &Cursor) -> Result<JobId> {
+    cursor.as_str().parse().map_err(|_| bad_cursor(cursor))
+}
+
+/// A cursor this engine did not make.
+pub(crate) fn bad_cursor(cursor: &Cursor) -> Error {
+    Error::invalid("cursor", cursor, "use a cursor that an earlier page returned")
+}

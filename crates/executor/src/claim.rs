@@ -1,0 +1,256 @@
+//! Leasing ready jobs: heads of open lanes, merged by (rank, seq), queue after queue.
+
+use crate::entry::{Entry, Leased};
+use crate::executor::{Executor, Happening};
+use crate::rows::{Head, LaneKey, Rows};
+use crate::session::SessionEntry;
+use std::collections::{HashMap, VecDeque};
+use windlass_core::engine::{
+    Claim, Claimant, Claimed, ClaimedJob, Gate, KindWant, Lease, QueueWant, SessionId, Wait,
+};
+use windlass_core::machine::EventKind;
+use windlass_core::model::{Name, PartSet, State};
+use windlass_core::{JobId, Result, Timestamp};
+
+/// Who a claim leases to.
+struct Lessee {
+    session: SessionId,
+    claim_no: u64,
+    worker: String,
+}
+
+/// How much more a claim may take.
+struct Room {
+    all: u32,
+    /// By kind; a kind that is not named here is not wanted, unless all are.
+    kinds: Option<HashMap<Name, u32>>,
+}
+
+impl Room {
+    fn of(claim: &Claim) -> Self {
+        let by_kind = |wants: &Vec<KindWant>| {
+            wants.iter().map(|want| (want.kind.clone(), want.limit)).collect()
+        };
+        Self { all: claim.limit, kinds: claim.kinds.as_ref().map(by_kind) }
+    }
+
+    fn for_kind(&self, kind: &Name) -> u32 {
+        let of_kind = match &self.kinds {
+            Some(kinds) => kinds.get(kind).copied().unwrap_or(0),
+            None => u32::MAX,
+        };
+        of_kind.min(self.all)
+    }
+
+    fn take(&mut self, kind: &Name) {
+        self.all -= 1;
+        if let Some(room) = self.kinds.as_mut().and_then(|kinds| kinds.get_mut(kind)) {
+            *room -= 1;
+        }
+    }
+}
+
+impl<R: Rows> Executor<R> {
+    /// Leases ready jobs; see [`windlass_core::engine::Hot::claim`].
+    pub fn claim(&mut self, claim: &Claim, now: Timestamp) -> Result<Claimed> {
+        claim.check()?;
+        let lessee = self.lessee(claim, now)?;
+        let again = self.leased_under(&lessee, claim.parts)?;
+        if !again.is_empty() {
+            return Ok(Claimed::new(again));
+        }
+        let mut room = Room::of(claim);
+        let mut taken = Vec::new();
+        for want in &claim.queues {
+            let alone = self.claim_queue(want, &lessee, &mut room, &mut taken, claim.parts, now)?;
+            if alone || room.all == 0 {
+                break;
+            }
+        }
+        self.end_if_alone(&lessee.session)?;
+        Ok(Claimed::new(taken))
+    }
+
+    /// The session a claim leases to; one of its own if it has none.
+    fn lessee(&mut self, claim: &Claim, now: Timestamp) -> Result<Lessee> {
+        match &claim.by {
+            Claimant::Session { session, claim_no } => {
+                let worker = self.session(session)?.worker.clone();
+                Ok(Lessee { session: session.clone(), claim_no: *claim_no, worker })
+            }
+            Claimant::Alone { claim_id, worker, lease_ms } => {
+                // Named after the claim, so that repeating the claim finds it.
+                let session = SessionId::new(format!("alone:{claim_id}"));
+                if !self.sessions.contains_key(&session) {
+                    let entry = SessionEntry {
+                        worker: worker.clone(),
+                        opened_at: now,
+                        ttl_ms: *lease_ms,
+                        expires_at: now.plus(*lease_ms),
+                        alone: true,
+                        // Whoever claims without a session may be anywhere.
+                        remote: true,
+                    };
+                    self.rows.save_session(&session, Some(&entry))?;
+                    self.sessions.insert(session.clone(), entry);
+                }
+                Ok(Lessee { session, claim_no: 0, worker: worker.clone() })
+            }
+        }
+    }
+
+    /// The jobs still leased under this very claim, in the order they were claimed.
+    fn leased_under(&self, lessee: &Lessee, parts: PartSet) -> Result<Vec<ClaimedJob>> {
+        let mut jobs = Vec::new();
+        for id in self.rows.held(&lessee.session) {
+            let again = |entry: &Entry| {
+                let leased = entry.leased.as_ref()?;
+                (leased.claim_no == lessee.claim_no).then(|| (entry.seq, entry.claimed(parts)))
+            };
+            jobs.extend(self.look(id, again)?);
+        }
+        jobs.sort_by_key(|(seq, _)| *seq);
+        Ok(jobs.into_iter().filter_map(|(_, job)| job).collect())
+    }
+
+    /// Claims from one queue; `true` if it found a suspect, which must come alone.
+    fn claim_queue(
+        &mut self,
+        want: &QueueWant,
+        lessee: &Lessee,
+        room: &mut Room,
+        taken: &mut Vec<ClaimedJob>,
+        parts: PartSet,
+        now: Timestamp,
+    ) -> Result<bool> {
+        let lanes = self.rows.lanes(&want.queue);
+        let open = lanes.into_iter().filter(|lane| self.gate(lane).is_none());
+        let mut lanes: Vec<Lane> = open.map(Lane::new).collect();
+        let mut left = want.limit;
+        while left > 0 {
+            let Some((lane, head)) = self.best_head(&mut lanes, room, left)? else { break };
+            if head.suspect && !taken.is_empty() {
+                lanes.swap_remove(lane);
+                continue;
+            }
+            taken.extend(self.lease_out(head.id, lessee, parts, now)?);
+            let kind = lanes[lane].key.1.clone();
+            room.take(&kind);
+            lanes[lane].heads.pop_front();
+            left -= 1;
+            if head.suspect {
+                return Ok(true);
+            }
+            if self.gate(&lanes[lane].key).is_some() {
+                // That was the last permit.
+                lanes.retain(|lane| lane.key.1 != kind);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The first job of these lanes by (rank, seq), and its lane.
+    fn best_head(
+        &self,
+        lanes: &mut Vec<Lane>,
+        room: &Room,
+        left: u32,
+    ) -> Result<Option<(usize, Head)>> {
+        lanes.retain(|lane| room.for_kind(&lane.key.1) > 0);
+        for lane in lanes.iter_mut() {
+            let most = room.for_kind(&lane.key.1).min(left) as usize;
+            lane.refill(&self.rows, most)?;
+        }
+        lanes.retain(|lane| !lane.heads.is_empty());
+        let heads = lanes.iter().enumerate();
+        let best = heads.filter_map(|(index, lane)| Some((*lane.heads.front()?, index))).min();
+        Ok(best.map(|(head, index)| (index, head)))
+    }
+
+    fn lease_out(
+        &mut self,
+        id: JobId,
+        lessee: &Lessee,
+        parts: PartSet,
+        now: Timestamp,
+    ) -> Result<Option<ClaimedJob>> {
+        let lease = Leased {
+            lease: Lease::random(&*self.random),
+            session: lessee.session.clone(),
+            claim_no: lessee.claim_no,
+            worker: lessee.worker.clone(),
+            started_at: now,
+        };
+        let what = Happening { lease: Some(lease), ..Happening::default() };
+        let Some(mut entry) = self.rows.take(id)? else { return Ok(None) };
+        let taken = self.judge(&entry, EventKind::Claim, &what, now)?;
+        self.carry_out(&mut entry, taken, EventKind::Claim, what, now)?;
+        self.enter(&mut entry, State::Running, now);
+        let claimed = entry.claimed(parts);
+        let header = &entry.job.header;
+        if let Some(permits) = self.kinds.get_mut(&header.kind).and_then(|k| k.permits.as_mut()) {
+            *permits = permits.saturating_sub(1);
+            self.rows.save_kind(&header.kind, self.kinds.get(&header.kind))?;
+        }
+        if let Some(turns) = self.turns.get_mut(&header.queue) {
+            turns.clock.serve(entry.rank);
+        }
+        self.rows.put(entry)?;
+        Ok(claimed)
+    }
+
+    /// Why nothing of a lane may be claimed.
+    pub(crate) fn gate(&self, (queue, kind): &LaneKey) -> Option<Gate> {
+        let kind = self.kinds.get(kind);
+        if self.queues.get(queue).is_some_and(|settings| settings.paused) {
+            Some(Gate::QueuePaused)
+        } else if kind.is_some_and(|settings| settings.paused) {
+            Some(Gate::KindPaused)
+        } else if kind.is_some_and(|settings| settings.permits == Some(0)) {
+            Some(Gate::NoPermits)
+        } else {
+            None
+        }
+    }
+
+    /// Whether something of these lanes could be claimed now.
+    pub fn is_ready(&self, wait: &Wait) -> Result<bool> {
+        let wanted = |kind: &Name| wait.kinds.as_ref().is_none_or(|kinds| kinds.contains(kind));
+        for lane in wait.queues.iter().flat_map(|queue| self.rows.lanes(queue)) {
+            let open = wanted(&lane.1) && self.gate(&lane).is_none();
+            if open && !self.rows.ready(&lane, None, 1)?.is_empty() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// A lane while a claim looks at it: its next heads, fetched a few at a time.
+struct Lane {
+    key: LaneKey,
+    heads: VecDeque<Head>,
+    after: Option<(i64, u64)>,
+    over: bool,
+}
+
+impl Lane {
+    /// Heads fetched at once: most of a usual claim, little in vain where lanes are many.
+    const CHUNK: usize = 32;
+
+    const fn new(key: LaneKey) -> Self {
+        Self { key, heads: VecDeque::new(), after: None, over: false }
+    }
+
+    fn refill(&mut self, rows: &impl Rows, most: usize) -> Result<()> {
+        if !self.heads.is_empty() || self.over {
+            return Ok(());
+        }
+        let limit = most.min(Self::CHUNK);
+        let heads = rows.ready(&self.key, self.after, limit)?;
+        self.over = heads.len() < limit;
+        self.after = heads.last().map(|head| (head.rank, head.seq));
+        self.heads.extend(heads);
+        Ok(())
+    }
+}

@@ -1,0 +1,24 @@
+//! Executes the specification over rows that one writer owns.
+//!
+//! Engines whose store has a single writer (memory, local) differ in how they keep rows, not in what
+//! must happen to them. They give the [`Executor`] their [`Rows`]; it validates requests, asks core's
+//! state machine, and carries out every effect. It knows nothing of files, SQL, locks or threads, and it
+//! does nothing concurrently: one call after the other, each one an atomic step if its owner makes it
+//! one.
+
+mod change;
+mod claim;
+mod enqueue;
+mod entry;
+mod executor;
+mod maintain;
+mod query;
+mod rows;
+mod session;
+mod settle;
+mod unique;
+
+pub use entry::{Entry, Leased, UniqueSlot};
+pub use executor::Executor;
+pub use rows::{Head, LaneKey, Line, Next, Rows, UniqueHold};
+pub use session::SessionEntry;

@@ -1,0 +1,51 @@
+//! Looking at jobs, lanes and records.
+
+use crate::executor::Executor;
+use crate::rows::Rows;
+use windlass_core::engine::{
+    CheckReport, Get, Item, LaneStats, List, Page, RecordOp, RecordReply, StatsRequest, check_items,
+};
+use windlass_core::model::Job;
+use windlass_core::{Result, Timestamp};
+
+impl<R: Rows> Executor<R> {
+    /// Jobs by id.
+    pub fn get(&self, request: &Get) -> Result<Vec<Option<Job>>> {
+        request.check()?;
+        let job = |id| self.rows.with_job(id, |entry| entry.view(request.parts));
+        request.ids.iter().map(|id| job(*id)).collect()
+    }
+
+    /// A page of jobs.
+    pub fn list(&self, request: &List) -> Result<Page<Job>> {
+        request.check()?;
+        self.rows.list(request)
+    }
+
+    /// Lanes in numbers.
+    pub fn stats(&self, request: &StatsRequest) -> Result<Vec<LaneStats>> {
+        let wanted = |lane: &LaneStats| request.queue.as_ref().is_none_or(|q| *q == lane.queue);
+        let mut lanes: Vec<LaneStats> = self.rows.stats()?.into_iter().filter(wanted).collect();
+        for lane in &mut lanes {
+            lane.gate = self.gate(&(lane.queue.clone(), lane.kind.clone()));
+        }
+        Ok(lanes)
+    }
+
+    /// Operations on records, in order.
+    pub fn records(
+        &mut self,
+        batch: Vec<RecordOp>,
+        now: Timestamp,
+    ) -> Result<Vec<Item<RecordReply>>> {
+        check_items(&batch)?;
+        let perform = |op: RecordOp| op.check().and_then(|()| self.rows.record(op, now));
+        Ok(batch.into_iter().map(perform).collect())
+    }
+
+    /// Whether everything agrees.
+    pub fn check(&mut self, repair: bool) -> Result<CheckReport> {
+        let sessions = &self.sessions;
+        self.rows.check(&|id| sessions.contains_key(id), repair)
+    }
+}

@@ -1,0 +1,121 @@
+//! What a store gives the executor: rows of jobs, and the few ordered looks at them it needs.
+
+use crate::entry::{Entry, UniqueSlot};
+use crate::session::SessionEntry;
+use windlass_core::engine::{CheckReport, LaneStats, List, Page, RecordOp, RecordReply, SessionId};
+use windlass_core::model::{Job, KindSettings, Name, QueueSettings};
+use windlass_core::{JobId, Result, Timestamp};
+
+/// A queue and a kind.
+pub type LaneKey = (Name, Name);
+
+/// A ready job, as far as its place in line goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Head {
+    /// Its rank.
+    pub rank: i64,
+    /// Its order of entry.
+    pub seq: u64,
+    /// Which job.
+    pub id: JobId,
+    /// Whether it must come alone.
+    pub suspect: bool,
+}
+
+/// Who holds an ordering key, and who is next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Line {
+    /// The job that holds it.
+    pub holder: Option<JobId>,
+    /// The first that stands in line for it, by order of entry.
+    pub first: Option<(u64, JobId)>,
+}
+
+/// A unique key that is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UniqueHold {
+    /// By this job.
+    pub holder: JobId,
+    /// Until then; `None`: until the holder ends.
+    pub until: Option<Timestamp>,
+}
+
+/// When something falls due, and for which job.
+pub type Next = Option<(Timestamp, JobId)>;
+
+/// The rows of one store, owned by one writer.
+///
+/// A job changes by being taken out of its place, changed, and put back; whatever is derived from it
+/// (lanes, times, lines, held leases) follows. An error means that the store failed, not that the
+/// request was bad: whoever owns the transaction must roll it back.
+pub trait Rows {
+    /// Looks at a job.
+    fn with_job<T>(&self, id: JobId, look: impl FnOnce(&Entry) -> T) -> Result<Option<T>>;
+
+    /// Takes a job out of its place, to be [`put`](Self::put) back or [forgotten](Self::forget).
+    fn take(&mut self, id: JobId) -> Result<Option<Box<Entry>>>;
+
+    /// Puts a job that was taken, or a new one, into the place its state says.
+    fn put(&mut self, entry: Box<Entry>) -> Result<()>;
+
+    /// Removes a job that was taken, for good.
+    fn forget(&mut self, entry: Box<Entry>) -> Result<()>;
+
+    /// A page of jobs.
+    fn list(&self, request: &List) -> Result<Page<Job>>;
+
+    /// The lanes of a queue that may have ready jobs.
+    fn lanes(&self, queue: &Name) -> Vec<LaneKey>;
+
+    /// Ready jobs of a lane by (rank, seq), after a place.
+    fn ready(&self, lane: &LaneKey, after: Option<(i64, u64)>, limit: usize) -> Result<Vec<Head>>;
+
+    /// Jobs of a queue that wait for their start.
+    fn depth(&self, queue: &Name) -> u64;
+
+    /// All lanes in numbers; gates are not its business.
+    fn stats(&self) -> Result<Vec<LaneStats>>;
+
+    /// The scheduled job that is due first.
+    fn next_scheduled(&self) -> Result<Next>;
+
+    /// The waiting job that expires first; `limit_ms` tells a queue's setting.
+    fn next_to_expire(&self, limit_ms: &dyn Fn(&Name) -> Option<u64>) -> Result<Next>;
+
+    /// The ended job that is removed first; `settings` tells a queue's.
+    fn next_to_remove(&self, settings: &dyn Fn(&Name) -> QueueSettings) -> Result<Next>;
+
+    /// An ordering key of a queue.
+    fn line(&self, queue: &Name, key: &str) -> Result<Line>;
+
+    /// The jobs leased to a session.
+    fn held(&self, session: &SessionId) -> Vec<JobId>;
+
+    /// How a unique key is held, if it is.
+    fn unique(&self, slot: &UniqueSlot) -> Result<Option<UniqueHold>>;
+
+    /// Sets or frees a unique key.
+    fn set_unique(&mut self, slot: UniqueSlot, hold: Option<UniqueHold>) -> Result<()>;
+
+    /// Forgets unique keys whose window is over.
+    fn forget_windows(&mut self, now: Timestamp) -> Result<()>;
+
+    /// Remembers a session, or that it is gone.
+    fn save_session(&mut self, id: &SessionId, session: Option<&SessionEntry>) -> Result<()>;
+
+    /// Remembers the settings of a queue; `None` are the defaults.
+    fn save_queue(&mut self, queue: &Name, settings: Option<&QueueSettings>) -> Result<()>;
+
+    /// Remembers the settings of a kind; `None` are the defaults.
+    fn save_kind(&mut self, kind: &Name, settings: Option<&KindSettings>) -> Result<()>;
+
+    /// One operation on records, already found acceptable.
+    fn record(&mut self, op: RecordOp, now: Timestamp) -> Result<RecordReply>;
+
+    /// Whether every job is in exactly one place and whatever is derived agrees.
+    fn check(&mut self, sessions: &dyn Fn(&SessionId) -> bool, repair: bool)
+    -> Result<CheckReport>;
+
+    /// Gives space back.
+    fn compact(&mut self) -> Result<()>;
+}

@@ -1,0 +1,151 @@
+//! Sessions: who is alive, and what they hold.
+
+use crate::entry::Entry;
+use crate::executor::{Executor, Happening};
+use crate::rows::Rows;
+use std::collections::HashSet;
+use windlass_core::engine::{
+    Heartbeat, HeartbeatReply, Lease, OpenSession, Session, SessionId, SessionInfo,
+};
+use windlass_core::machine::EventKind;
+use windlass_core::{Error, JobId, Result, Timestamp};
+
+/// An open session.
+#[derive(Clone, Debug)]
+pub struct SessionEntry {
+    /// What the worker calls itself.
+    pub worker: String,
+    /// Since when it is open.
+    pub opened_at: Timestamp,
+    /// How long it lives without a heartbeat.
+    pub ttl_ms: u64,
+    /// When it runs out.
+    pub expires_at: Timestamp,
+    /// Whether it belongs to a single claim and ends with its last lease.
+    pub alone: bool,
+    /// Whether its worker may outlive this process.
+    pub remote: bool,
+}
+
+impl<R: Rows> Executor<R> {
+    /// Opens a session.
+    pub fn open_session(&mut self, request: OpenSession, now: Timestamp) -> Result<Session> {
+        request.check()?;
+        let id = SessionId::random(&*self.random);
+        let expires_at = now.plus(request.ttl_ms);
+        let entry = SessionEntry {
+            worker: request.worker,
+            opened_at: now,
+            ttl_ms: request.ttl_ms,
+            expires_at,
+            alone: false,
+            remote: request.remote,
+        };
+        self.rows.save_session(&id, Some(&entry))?;
+        self.sessions.insert(id.clone(), entry);
+        Ok(Session { id, expires_at })
+    }
+
+    /// The session, if it was not reclaimed.
+    pub(crate) fn session(&self, id: &SessionId) -> Result<&SessionEntry> {
+        self.sessions.get(id).ok_or_else(|| Error::SessionLost { session: id.to_string() })
+    }
+
+    /// Keeps a session alive; see [`windlass_core::engine::Hot::heartbeat`].
+    pub fn heartbeat(&mut self, beat: Heartbeat, now: Timestamp) -> Result<HeartbeatReply> {
+        beat.check()?;
+        let ttl_ms = self.session(&beat.session)?.ttl_ms;
+        let expires_at = now.plus(ttl_ms);
+        self.extend_session(&beat.session, expires_at)?;
+        let declared: HashSet<(JobId, &Lease)> =
+            beat.held.iter().map(|held| (held.id, &held.lease)).collect();
+        let mut undeclared = Vec::new();
+        for id in self.rows.held(&beat.session) {
+            let is_undeclared = |entry: &Entry| {
+                entry.leased.as_ref().is_some_and(|leased| {
+                    let known = declared.contains(&(id, &leased.lease));
+                    let on_its_way =
+                        leased.claim_no > beat.upto || beat.unanswered.contains(&leased.claim_no);
+                    !known && !on_its_way
+                })
+            };
+            if self.look(id, is_undeclared)? {
+                undeclared.push(id);
+            }
+        }
+        for id in &undeclared {
+            self.release(*id, now)?;
+        }
+        let (mut lost, mut cancel) = (Vec::new(), Vec::new());
+        for held in &beat.held {
+            let current =
+                |entry: &Entry| entry.leased_under(&held.lease).map(|_| entry.job.cancel_requested);
+            match self.rows.with_job(held.id, current)?.flatten() {
+                None => lost.push(held.id),
+                Some(true) => cancel.push(held.id),
+                Some(false) => {}
+            }
+        }
+        Ok(HeartbeatReply { expires_at, lost, cancel, released: undeclared.len() as u32 })
+    }
+
+    /// Moves the end of a session.
+    pub(crate) fn extend_session(&mut self, id: &SessionId, expires_at: Timestamp) -> Result<()> {
+        if let Some(session) = self.sessions.get_mut(id) {
+            session.expires_at = expires_at;
+            self.rows.save_session(id, Some(session))?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn drop_session(&mut self, id: &SessionId) -> Result<()> {
+        self.sessions.remove(id);
+        self.rows.save_session(id, None)
+    }
+
+    /// Sorts out the sessions of a store that was away: those of workers that died with its process
+    /// have run out now; the others get their whole length to come back.
+    pub fn after_restart(&mut self, now: Timestamp) -> Result<()> {
+        let ends = |session: &SessionEntry| match session.remote {
+            true => session.expires_at.max(now.plus(session.ttl_ms)),
+            false => session.expires_at.min(now),
+        };
+        let moved: Vec<_> = self.sessions.iter().map(|(id, s)| (id.clone(), ends(s))).collect();
+        moved.into_iter().try_for_each(|(id, expires_at)| self.extend_session(&id, expires_at))
+    }
+
+    /// Ends a session in good order.
+    pub fn close_session(&mut self, id: &SessionId, now: Timestamp) -> Result<()> {
+        for job in self.rows.held(id) {
+            self.release(job, now)?;
+        }
+        self.drop_session(id)
+    }
+
+    /// Gives a running job back, no crash counted.
+    fn release(&mut self, id: JobId, now: Timestamp) -> Result<()> {
+        let what = Happening { run_at: Some(now), ..Happening::default() };
+        self.apply(id, EventKind::Release, what, now).map(|_| ())
+    }
+
+    /// A claim's own session ends with its last lease.
+    pub(crate) fn end_if_alone(&mut self, id: &SessionId) -> Result<()> {
+        let alone = self.sessions.get(id).is_some_and(|session| session.alone);
+        if alone && self.rows.held(id).is_empty() {
+            self.drop_session(id)?;
+        }
+        Ok(())
+    }
+
+    /// The sessions that are open.
+    pub fn sessions(&self) -> Vec<SessionInfo> {
+        let info = |(id, session): (&SessionId, &SessionEntry)| SessionInfo {
+            id: id.clone(),
+            worker: session.worker.clone(),
+            opened_at: session.opened_at,
+            expires_at: session.expires_at,
+            running: self.rows.held(id).len() as u64,
+        };
+        self.sessions.iter().map(info).collect()
+    }
+}

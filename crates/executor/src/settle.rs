@@ -1,0 +1,153 @@
+//! Reports from workers: outcomes, progress, checkpoints.
+
+use crate::enqueue::Ahead;
+use crate::entry::Entry;
+use crate::executor::{Executor, Happening};
+use crate::rows::Rows;
+use windlass_core::engine::{
+    Enqueued, Item, Outcome, SessionId, Settle, SettleItem, SettleReply, Settled, Update,
+    UpdateItem, Updated,
+};
+use windlass_core::limits::LOG_LINES_MAX;
+use windlass_core::model::{Header, LogLine, NewJob, State};
+use windlass_core::{Error, Result, Timestamp};
+
+impl<R: Rows> Executor<R> {
+    /// Reports outcomes, and claims; see [`windlass_core::engine::Hot::settle`].
+    pub fn settle(&mut self, request: Settle, now: Timestamp) -> Result<SettleReply> {
+        request.check()?;
+        let items = request.items.into_iter().map(|item| self.settle_one(item, now)).collect();
+        let claimed = request.claim.map(|claim| self.claim(&claim, now));
+        Ok(SettleReply::new(items, claimed))
+    }
+
+    fn settle_one(&mut self, item: SettleItem, now: Timestamp) -> Item<Settled> {
+        let SettleItem { id, ref lease, .. } = item;
+        let Some(entry) = self.rows.take(id)? else { return Err(Error::NotFound { id }) };
+        let settled = match entry.settled_under(lease) {
+            Some(end) => {
+                let state = entry.job.state;
+                Ok(Settled { id, already: true, end, state, follow_ups: Vec::new() })
+            }
+            None => match self.foresee_settle(&entry, &item, now) {
+                Ok(plan) => return self.settle_as(entry, item, plan, now),
+                Err(error) => Err(error),
+            },
+        };
+        // Nothing changes: back to where it was.
+        self.rows.put(entry)?;
+        settled
+    }
+
+    /// Whether a report can be taken, and what goes with it.
+    fn foresee_settle(&self, entry: &Entry, item: &SettleItem, now: Timestamp) -> Result<Plan> {
+        let id = item.id;
+        let leased = entry.leased_under(&item.lease).ok_or(Error::LeaseLost { id })?;
+        item.check(now, self.capabilities.payload_bytes_max)?;
+        let header = &entry.job.header;
+        let what = self.happening(header, &item.outcome, item.priority, now);
+        let follow_ups: Vec<NewJob> = (0..)
+            .zip(item.follow_ups.iter().cloned())
+            .map(|(index, job)| job.follow_up_of(header, index, leased.started_at))
+            .collect();
+        if !follow_ups.is_empty() {
+            let next = self.judge(entry, item.outcome.event(), &what, now)?.next;
+            let ahead = Ahead::of_follow_ups(id, next.is_some_and(State::is_terminal));
+            self.foresee_all(&follow_ups, ahead, now)
+                .map_err(|(index, error)| error.within(format_args!("follow_ups[{index}]")))?;
+        }
+        Ok(Plan { what, follow_ups, session: leased.session.clone() })
+    }
+
+    fn settle_as(
+        &mut self,
+        mut entry: Box<Entry>,
+        item: SettleItem,
+        plan: Plan,
+        now: Timestamp,
+    ) -> Item<Settled> {
+        let id = item.id;
+        item.state.apply(&mut entry.job.parts.state);
+        item.metadata.apply(&mut entry.job.parts.metadata);
+        item.blob.apply(&mut entry.job.parts.blob);
+        let end = item.outcome.end();
+        let event = item.outcome.event();
+        if let Outcome::Complete { result } = item.outcome {
+            entry.job.result = result;
+        }
+        let next = self.apply_taken(entry, event, plan.what, now)?;
+        self.end_if_alone(&plan.session)?;
+        let follow_ups = plan.follow_ups.into_iter().map(|job| self.admit(job, now));
+        let follow_ups = follow_ups.collect::<Result<Vec<Enqueued>>>()?;
+        let state = next.unwrap_or(State::Completed);
+        Ok(Settled { id, already: false, end, state, follow_ups })
+    }
+
+    /// The numbers that go with an outcome.
+    fn happening(
+        &self,
+        header: &Header,
+        outcome: &Outcome,
+        priority: Option<i32>,
+        now: Timestamp,
+    ) -> Happening {
+        let delay_ms = match outcome {
+            Outcome::Retry { delay_ms: None, .. } => {
+                let failures = header.counters.failures.saturating_add(1);
+                header.policy.backoff.delay_ms(failures, &*self.random)
+            }
+            Outcome::Retry { delay_ms: Some(delay_ms), .. } | Outcome::Snooze { delay_ms } => {
+                *delay_ms
+            }
+            _ => 0,
+        };
+        let error = match outcome {
+            Outcome::Retry { error, .. } | Outcome::Fail { error } => Some(error.clone().bounded()),
+            _ => None,
+        };
+        Happening { run_at: Some(now.plus(delay_ms)), priority, error, ..Happening::default() }
+    }
+
+    /// Reports from running jobs; see [`windlass_core::engine::Hot::update`].
+    pub fn update(&mut self, request: Update, now: Timestamp) -> Result<Vec<Item<Updated>>> {
+        request.check()?;
+        Ok(request.items.into_iter().map(|item| self.update_one(item, now)).collect())
+    }
+
+    fn update_one(&mut self, item: UpdateItem, now: Timestamp) -> Item<Updated> {
+        item.check()?;
+        let id = item.id;
+        let session = self.look(id, |entry| {
+            entry.leased_under(&item.lease).map(|leased| leased.session.clone())
+        })?;
+        let session = session.ok_or(Error::LeaseLost { id })?;
+        if let Some(ms) = item.extend_ms {
+            if !self.session(&session)?.alone {
+                let expected = "this lease lasts as long as its session: heartbeat that instead";
+                return Err(Error::invalid("extend_ms", ms, expected));
+            }
+            self.extend_session(&session, now.plus(ms))?;
+        }
+        let Some(mut entry) = self.rows.take(id)? else { return Err(Error::NotFound { id }) };
+        let job = &mut entry.job;
+        item.state.apply(&mut job.parts.state);
+        item.metadata.apply(&mut job.parts.metadata);
+        item.blob.apply(&mut job.parts.blob);
+        if item.progress.is_some() {
+            job.progress = item.progress;
+        }
+        job.log.extend(item.log.into_iter().map(|text| LogLine::new(now, text)));
+        let surplus = job.log.len().saturating_sub(LOG_LINES_MAX);
+        job.log.drain(..surplus);
+        let updated = Updated::new(job.parts.only(item.fetch), job.cancel_requested);
+        self.rows.put(entry)?;
+        Ok(updated)
+    }
+}
+
+/// A report that was found acceptable.
+struct Plan {
+    what: Happening,
+    follow_ups: Vec<NewJob>,
+    session: SessionId,
+}

@@ -1,0 +1,59 @@
+//! Unique keys: who holds them, and what becomes of a newcomer.
+
+use crate::entry::{Entry, UniqueSlot};
+use crate::executor::Executor;
+use crate::rows::{Rows, UniqueHold};
+use windlass_core::model::{NewJob, State};
+use windlass_core::policy::{Holder, UniqueVerdict, Until};
+use windlass_core::{Error, JobId, Result, Timestamp};
+
+impl<R: Rows> Executor<R> {
+    /// Who holds a slot now; `freed` is a holder that gives it up in the same step.
+    pub(crate) fn holder(
+        &self,
+        slot: &UniqueSlot,
+        freed: Option<JobId>,
+        now: Timestamp,
+    ) -> Result<Option<Holder>> {
+        let Some(hold) = self.rows.unique(slot)? else { return Ok(None) };
+        let holds = match hold.until {
+            Some(until) => now < until,
+            None => Some(hold.holder) != freed,
+        };
+        let waiting = self.state(hold.holder)?.is_some_and(State::is_waiting);
+        Ok(holds.then_some(Holder { id: hold.holder, waiting }))
+    }
+
+    /// Gives a job its unique key.
+    pub(crate) fn take_unique(&mut self, entry: &Entry, now: Timestamp) -> Result<()> {
+        let (Some(slot), Some(unique)) = (entry.unique_slot(), &entry.job.header.unique) else {
+            return Ok(());
+        };
+        let until = match unique.until {
+            Until::Finished => None,
+            Until::Window(ms) => Some(now.plus(ms)),
+        };
+        self.rows.set_unique(slot, Some(UniqueHold { holder: entry.id(), until }))
+    }
+
+    /// Frees the key of a job that ended, unless it holds for a window or a successor has it.
+    pub(crate) fn free_unique(&mut self, entry: &Entry) -> Result<()> {
+        let Some(slot) = entry.unique_slot() else { return Ok(()) };
+        let held = self.rows.unique(&slot)?;
+        if held.is_some_and(|hold| hold.holder == entry.id() && hold.until.is_none()) {
+            self.rows.set_unique(slot, None)?;
+        }
+        Ok(())
+    }
+}
+
+/// What becomes of a new job that finds its key with `holder`.
+pub(crate) fn unique_verdict(job: &NewJob, holder: Option<Holder>) -> Result<UniqueVerdict> {
+    let Some(unique) = &job.unique else { return Ok(UniqueVerdict::Create) };
+    match (unique.on_conflict.decide(holder), holder) {
+        (UniqueVerdict::Reject, Some(holder)) => {
+            Err(Error::Duplicate { key: unique.key.clone(), holder: holder.id })
+        }
+        (verdict, _) => Ok(verdict),
+    }
+}
