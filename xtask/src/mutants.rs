@@ -26,9 +26,12 @@ pub(crate) struct Options {
     /// The same seed on the same code draws the same mutants.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// The package whose code is changed and whose tests must notice.
+    /// The packages whose code is changed.
+    #[arg(long, value_delimiter = ',', default_value = "windlass-executor,windlass-memory")]
+    packages: Vec<String>,
+    /// The package whose tests must notice.
     #[arg(long, default_value = "windlass-memory")]
-    package: String,
+    test_package: String,
     /// Mutants tried at the same time, each in its own copy of the tree.
     #[arg(long, default_value_t = 2)]
     jobs: usize,
@@ -44,10 +47,15 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         process::stream(&mut process::cargo(&["install", "--locked", "cargo-mutants"])?)
             .context("cargo-mutants is missing; `cargo install --locked cargo-mutants`")?;
     }
-    let all = list(&options.package)?;
+    let all = list(&options.packages)?;
     let found = all.len();
     let sample = draw(all, options.sample, options.seed);
-    println!("{} of {found} mutants of {}, seed {}", sample.len(), options.package, options.seed);
+    println!(
+        "{} of {found} mutants of {}, seed {}",
+        sample.len(),
+        options.packages.join(" and "),
+        options.seed
+    );
     let output = process::root()?.join("target/mutants");
     try_out(&sample, options, &output)?;
     let score = Score::read(&output.join("mutants.out"))?;
@@ -58,20 +66,26 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     score.report()
 }
 
-fn list(package: &str) -> Result<Vec<String>> {
-    let args = ["mutants", "--list", "--json", "--package", package];
-    let json = process::capture(&mut process::cargo(&args)?)?;
+fn list(packages: &[String]) -> Result<Vec<String>> {
+    let mut command = process::cargo(&["mutants", "--list", "--json"])?;
+    for package in packages {
+        command.args(["--package", package]);
+    }
+    let json = process::capture(&mut command)?;
     let mutants: Vec<Mutant> =
         serde_json::from_str(&json).context("cannot read what `cargo mutants --list` printed")?;
     if mutants.is_empty() {
-        bail!("{package} has no mutants; is the package name right?");
+        bail!("{} has no mutants; is the name right?", packages.join(" and "));
     }
     Ok(mutants.into_iter().map(|mutant| mutant.name).collect())
 }
 
 fn try_out(sample: &[String], options: &Options, output: &Path) -> Result<()> {
     fs::create_dir_all(output).with_context(|| format!("cannot create {}", output.display()))?;
-    let mut command = process::cargo(&["mutants", "--package", &options.package])?;
+    let mut command = process::cargo(&["mutants", "--test-package", &options.test_package])?;
+    for package in &options.packages {
+        command.args(["--package", package]);
+    }
     command.args(["--jobs", &options.jobs.to_string(), "--output"]).arg(output);
     for name in sample {
         command.arg("--re").arg(exactly(name));

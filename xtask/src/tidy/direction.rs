@@ -21,7 +21,8 @@ enum May {
 const RULES: &[(&str, May)] = &[
     ("crates/core", May::Only(&[])),
     ("crates/kit", May::Only(&["crates/core"])),
-    ("crates/engines/*", May::Only(&["crates/core"])),
+    ("crates/executor", May::Only(&["crates/core"])),
+    ("crates/engines/*", May::Only(&["crates/core", "crates/executor"])),
     ("crates/layers", May::Only(&["crates/core"])),
     ("crates/services", May::Only(&["crates/core"])),
     ("crates/worker", May::Only(&["crates/core", "crates/services"])),

@@ -138,7 +138,8 @@ pub(super) fn add_parts(conn: &Connection, loaded: &mut Loaded) -> Result<()> {
     if !loaded.side_parts {
         return Ok(());
     }
-    let read = || -> rusqlite::Result<Vec<(i64, Vec<u8>, Option<String>)>> {
+    type StoredPart = (i64, Vec<u8>, Option<String>);
+    let read = || -> rusqlite::Result<Vec<StoredPart>> {
         let mut statement =
             conn.prepare_cached("SELECT name, bytes, envelope FROM part WHERE n = ?1")?;
         let part = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));

@@ -1,6 +1,7 @@
 //! Records, logs, and small things kept as text.
 
-use super::{SqliteRows, bad_cursor, codec};
+use super::contract::bad_cursor;
+use super::{SqliteRows, codec};
 use bytes::Bytes;
 use rusqlite::{Row, params};
 use serde::{Deserialize, Serialize};

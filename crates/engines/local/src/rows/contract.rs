@@ -1,0 +1,321 @@
+//! What the executor asks of the rows, as statements.
+
+use super::lanes::Counts;
+use super::save::{Before, EXPIRES, Place, REMOVED};
+use super::{SqliteRows, load, records};
+use rusqlite::types::ToSql;
+use rusqlite::{Row, params};
+use windlass_core::engine::{
+    CheckReport, Cursor, LaneStats, List, ListOrder, Page, RecordOp, RecordReply, SessionId,
+};
+use windlass_core::model::{Job, KindSettings, Name, QueueSettings, State};
+use windlass_core::{Error, JobId, Result, Timestamp};
+use windlass_executor::{
+    Entry, Head, LaneKey, Line, Next, Rows, SessionEntry, UniqueHold, UniqueSlot,
+};
+
+/// Pages a compaction step gives back.
+const VACUUM_PAGES: u32 = 2_000;
+
+impl Rows for SqliteRows {
+    fn with_job<T>(&self, id: JobId, look: impl FnOnce(&Entry) -> T) -> Result<Option<T>> {
+        if let Some(running) = self.running.get(&id) {
+            if !running.light {
+                return Ok(Some(look(&running.loaded.entry)));
+            }
+            let mut entry = running.loaded.entry.clone();
+            entry.job.parts = self.parts_of(id)?;
+            return Ok(Some(look(&entry)));
+        }
+        let loaded = self.noted(load::by_id(&self.conn, &self.lanes, id))?;
+        Ok(loaded.map(|loaded| look(&loaded.entry)))
+    }
+
+    fn take(&mut self, id: JobId) -> Result<Option<Box<Entry>>> {
+        let loaded = match self.unhold(id)? {
+            Some(loaded) => Some(loaded),
+            None => self.noted(load::by_id(&self.conn, &self.lanes, id))?,
+        };
+        let Some(loaded) = loaded else { return Ok(None) };
+        self.taken = Some((id, Before::of(&loaded)));
+        Ok(Some(loaded.entry))
+    }
+
+    fn put(&mut self, entry: Box<Entry>) -> Result<()> {
+        let written = self.write(entry);
+        self.noted(written)
+    }
+
+    fn forget(&mut self, entry: Box<Entry>) -> Result<()> {
+        let Some((_, before)) = self.taken.take() else { return Ok(()) };
+        let header = &entry.job.header;
+        let key: LaneKey = (header.queue.clone(), header.kind.clone());
+        let lane = self.lanes.known(&key).unwrap_or_default();
+        let deleted = self.saver(&entry, lane).delete(&before);
+        self.noted(deleted)?;
+        self.lanes.count(&key, before.place.state, false)
+    }
+
+    fn list(&self, request: &List) -> Result<Page<Job>> {
+        let after = request.after.as_ref().map(place).transpose()?;
+        let (filter, newest) = (&request.filter, request.order == ListOrder::Newest);
+        let (beyond, order) = if newest { ("<", "DESC") } else { (">", "ASC") };
+        let start = after.unwrap_or(if newest { i64::MAX } else { -1 });
+        let condition = format!("j.n {beyond} ?1 ORDER BY j.n {order} LIMIT ?2");
+        let read = |row: &Row<'_>| Ok(load::read(row, &self.lanes));
+        let scanned = self.all(&load::query(&condition), params![start, SCAN_MAX], read)?;
+        let over = (scanned.len() as i64) < SCAN_MAX;
+        let (mut rows, mut last) = (Vec::new(), None);
+        let mut scanned = scanned.into_iter();
+        for loaded in scanned.by_ref() {
+            let loaded = self.noted(loaded)?;
+            last = Some(loaded.n);
+            let running = self.running.get(&loaded.entry.id());
+            let entry = running.map_or(&loaded.entry, |running| &running.loaded.entry);
+            let header = &entry.job.header;
+            let fits = filter.queue.as_ref().is_none_or(|queue| header.queue == *queue)
+                && filter.kind.as_ref().is_none_or(|kind| header.kind == *kind)
+                && filter.state.is_none_or(|state| entry.job.state == state);
+            if fits {
+                rows.push(entry.summary());
+            }
+            if rows.len() == request.limit as usize {
+                break;
+            }
+        }
+        let more = scanned.next().is_some() || !over;
+        let next = last.filter(|_| more).map(|n| Cursor::new(format!("{CURSOR_PREFIX}{n}")));
+        Ok(Page { rows, next })
+    }
+
+    fn lanes(&self, queue: &Name) -> Vec<LaneKey> {
+        let lanes = self.lanes.of_queue(queue);
+        let ready = lanes.filter(|(_, _, counts)| counts[State::Available as usize] > 0);
+        ready.map(|(key, _, _)| key.clone()).collect()
+    }
+
+    fn ready(&self, lane: &LaneKey, after: Option<(i64, u64)>, limit: usize) -> Result<Vec<Head>> {
+        let Some(lane) = self.lanes.known(lane) else { return Ok(Vec::new()) };
+        let (rank, seq) = after.map_or((i64::MIN, -1), |(rank, seq)| (rank, seq.cast_signed()));
+        let sql = "SELECT rank, seq, id, suspect FROM ready
+            WHERE lane = ?1 AND (rank, seq) > (?2, ?3) ORDER BY rank, seq LIMIT ?4";
+        self.all(sql, params![lane, rank, seq, limit as i64], |row| {
+            Ok(Head {
+                rank: row.get(0)?,
+                seq: row.get::<_, i64>(1)?.cast_unsigned(),
+                id: JobId::from_bytes(row.get(2)?),
+                suspect: row.get(3)?,
+            })
+        })
+    }
+
+    fn depth(&self, queue: &Name) -> u64 {
+        let waiting = |counts: &Counts| -> u64 {
+            State::ALL.iter().filter(|s| s.is_waiting()).map(|s| counts[*s as usize]).sum()
+        };
+        self.lanes.of_queue(queue).map(|(_, _, counts)| waiting(counts)).sum()
+    }
+
+    fn stats(&self) -> Result<Vec<LaneStats>> {
+        let mut all = Vec::new();
+        for ((queue, kind), _, counts) in self.lanes.all() {
+            let mut stats = LaneStats::empty(queue.clone(), kind.clone());
+            for state in State::ALL {
+                if let Some(counter) = stats.counter(state) {
+                    *counter = counts[state as usize];
+                }
+            }
+            if stats.available > 0 {
+                let head = self.ready(&(queue.clone(), kind.clone()), None, 1)?;
+                let head = head.first().map(|head| self.with_job(head.id, |entry| entry.ready_at));
+                stats.head_ready_at = head.transpose()?.flatten();
+            }
+            all.push(stats);
+        }
+        Ok(all)
+    }
+
+    fn next_scheduled(&self) -> Result<Next> {
+        let sql = "SELECT run_at, id FROM scheduled ORDER BY run_at, seq LIMIT 1";
+        self.one(sql, [], due)
+    }
+
+    fn next_to_expire(&self, limit_ms: &dyn Fn(&Name) -> Option<u64>) -> Result<Next> {
+        let mut next = self.next_deadline(EXPIRES)?;
+        for queue in &self.aging {
+            let sql = "SELECT run_at, id FROM aging WHERE queue = ?1 ORDER BY run_at, id LIMIT 1";
+            let oldest = self.one(sql, [&**queue], due)?;
+            let limit = oldest.zip(limit_ms(queue)).map(|((since, id), ms)| (since.plus(ms), id));
+            next = earlier(next, limit);
+        }
+        Ok(next)
+    }
+
+    fn next_to_remove(&self, settings: &dyn Fn(&Name) -> QueueSettings) -> Result<Next> {
+        let mut next = self.next_deadline(REMOVED)?;
+        for ((queue, _), lane, _) in self.lanes.all() {
+            let retention = settings(queue).retention;
+            for state in State::ALL.into_iter().filter(|state| state.is_terminal()) {
+                let sql = "SELECT l.finished_at, j.id FROM life l JOIN job j ON j.n = l.n
+                    WHERE l.lane = ?1 AND l.state = ?2 AND l.finished_at IS NOT NULL
+                        AND (l.flags & 32) = 0
+                    ORDER BY l.finished_at LIMIT 1";
+                let oldest = self.one(sql, [lane, state as i64], due)?;
+                let at = oldest.map(|(since, id)| (since.plus(retention.of(state)), id));
+                next = earlier(next, at);
+            }
+        }
+        Ok(next)
+    }
+
+    fn line(&self, queue: &Name, key: &str) -> Result<Line> {
+        let sql = "SELECT id FROM key_holder WHERE queue = ?1 AND key = ?2";
+        let holder = self.one(sql, [&**queue, key], |row| row.get(0).map(JobId::from_bytes))?;
+        let sql = "SELECT seq, id FROM key_line WHERE queue = ?1 AND key = ?2 ORDER BY seq LIMIT 1";
+        let first = self.one(sql, [&**queue, key], |row| {
+            Ok((row.get::<_, i64>(0)?.cast_unsigned(), JobId::from_bytes(row.get(1)?)))
+        })?;
+        Ok(Line { holder, first })
+    }
+
+    fn held(&self, session: &SessionId) -> Vec<JobId> {
+        self.held.get(session).into_iter().flatten().copied().collect()
+    }
+
+    fn unique(&self, slot: &UniqueSlot) -> Result<Option<UniqueHold>> {
+        let sql = "SELECT id, until FROM unique_key WHERE queue = ?1 AND kind = ?2 AND key = ?3";
+        self.one(sql, [&slot.queue, &slot.kind, &slot.key], |row| {
+            let until = row.get::<_, Option<i64>>(1)?.map(Timestamp::from_millis);
+            Ok(UniqueHold { holder: JobId::from_bytes(row.get(0)?), until })
+        })
+    }
+
+    fn set_unique(&mut self, slot: UniqueSlot, hold: Option<UniqueHold>) -> Result<()> {
+        let UniqueSlot { queue, kind, key } = slot;
+        let Some(hold) = hold else {
+            let sql = "DELETE FROM unique_key WHERE queue = ?1 AND kind = ?2 AND key = ?3";
+            return self.run(sql, [queue, kind, key]).map(|_| ());
+        };
+        let sql = "INSERT OR REPLACE INTO unique_key (queue, kind, key, id, until)
+            VALUES (?1, ?2, ?3, ?4, ?5)";
+        let until = hold.until.map(Timestamp::as_millis);
+        self.run(sql, params![queue, kind, key, hold.holder.as_bytes(), until]).map(|_| ())
+    }
+
+    fn forget_windows(&mut self, now: Timestamp) -> Result<()> {
+        let sql = "DELETE FROM unique_key WHERE until IS NOT NULL AND until <= ?1";
+        self.run(sql, [now.as_millis()]).map(|_| ())
+    }
+
+    fn save_session(&mut self, id: &SessionId, session: Option<&SessionEntry>) -> Result<()> {
+        let text = session.map(records::session_text).transpose()?;
+        self.save_named("session (id, entry)", "session WHERE id", &id.as_str(), text)
+    }
+
+    fn save_queue(&mut self, queue: &Name, settings: Option<&QueueSettings>) -> Result<()> {
+        let text = settings.map(records::text).transpose()?;
+        self.save_named("queue (name, settings)", "queue WHERE name", &&**queue, text)?;
+        let limits = settings.is_some_and(|settings| settings.max_wait_ms.is_some());
+        if limits && self.aging.insert(queue.clone()) {
+            self.fill_aging(queue)?;
+        }
+        if !limits && self.aging.remove(queue) {
+            self.run("DELETE FROM aging WHERE queue = ?1", [&**queue])?;
+        }
+        Ok(())
+    }
+
+    fn save_kind(&mut self, kind: &Name, settings: Option<&KindSettings>) -> Result<()> {
+        let text = settings.map(records::text).transpose()?;
+        self.save_named("kind (name, settings)", "kind WHERE name", &&**kind, text)
+    }
+
+    fn record(&mut self, op: RecordOp, now: Timestamp) -> Result<RecordReply> {
+        self.perform(op, now)
+    }
+
+    fn check(&mut self, is_open: &dyn Fn(&SessionId) -> bool, repair: bool) -> Result<CheckReport> {
+        let report = self.check_all(is_open, repair);
+        self.noted(report)
+    }
+
+    fn compact(&mut self) -> Result<()> {
+        let sql = format!("PRAGMA incremental_vacuum({VACUUM_PAGES})");
+        let freed = self.conn.execute_batch(&sql).map_err(|error| load::failed(&error));
+        self.noted(freed)
+    }
+}
+
+impl SqliteRows {
+    fn next_deadline(&self, work: i64) -> Result<Next> {
+        let sql = "SELECT at, id FROM deadline WHERE work = ?1 ORDER BY at LIMIT 1";
+        self.one(sql, [work], due)
+    }
+
+    fn save_named(
+        &self,
+        into: &str,
+        from: &str,
+        name: &dyn ToSql,
+        text: Option<String>,
+    ) -> Result<()> {
+        match text {
+            Some(text) => {
+                let sql = format!("INSERT OR REPLACE INTO {into} VALUES (?1, ?2)");
+                self.run(&sql, params![name, text])
+            }
+            None => self.run(&format!("DELETE FROM {from} = ?1"), params![name]),
+        }
+        .map(|_| ())
+    }
+
+    /// Writes down how long the jobs of a queue have waited that just got a limit: once, and all.
+    fn fill_aging(&self, queue: &Name) -> Result<()> {
+        let lanes: Vec<i64> = self.lanes.of_queue(queue).map(|(_, lane, _)| lane).collect();
+        for lane in lanes {
+            for places in [
+                "SELECT id FROM ready WHERE lane = ?1",
+                "SELECT j.id FROM aside a JOIN job j ON j.n = a.n WHERE a.lane = ?1",
+            ] {
+                let ids = self.all(places, [lane], |row| row.get(0).map(JobId::from_bytes))?;
+                for id in ids {
+                    let place = self.with_job(id, Place::of)?;
+                    if let Some(place) = place.filter(|place| place.ages) {
+                        let sql = "INSERT OR IGNORE INTO aging (queue, run_at, id)
+                            VALUES (?1, ?2, ?3)";
+                        self.run(sql, params![&**queue, place.run_at, id.as_bytes()])?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Jobs one page looks at; a filter that matches few gives short pages instead of long waits.
+const SCAN_MAX: i64 = 2_000;
+
+/// What a cursor of ours starts with.
+const CURSOR_PREFIX: &str = "n:";
+
+/// The row a page ended with.
+fn place(cursor: &Cursor) -> Result<i64> {
+    let n = cursor.as_str().strip_prefix(CURSOR_PREFIX).and_then(|n| n.parse().ok());
+    n.ok_or_else(|| bad_cursor(cursor))
+}
+
+/// A cursor this engine did not make.
+pub(super) fn bad_cursor(cursor: &Cursor) -> Error {
+    Error::invalid("cursor", cursor, "use a cursor that an earlier page returned")
+}
+
+fn due(row: &Row<'_>) -> rusqlite::Result<(Timestamp, JobId)> {
+    Ok((Timestamp::from_millis(row.get(0)?), JobId::from_bytes(row.get(1)?)))
+}
+
+fn earlier(one: Next, other: Next) -> Next {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
