@@ -2,7 +2,7 @@
 --
 -- Narrow tables for what moves, an append-only one for what does not. `n` is the row key of a job,
 -- computed from its id (src/rows/key.rs), so that no index on ids is needed. Times are milliseconds
--- since 1970.
+-- since 1970. Tokens are 16 bytes where they are 32 hexadecimal digits, as ours are, and text otherwise.
 
 CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 
@@ -51,7 +51,7 @@ CREATE TABLE life (
     ready_at    INTEGER NOT NULL,
     started_at  INTEGER,
     finished_at INTEGER,
-    lease       TEXT,
+    lease       BLOB,
     worker      TEXT,
     attempt_end INTEGER,
     ended_at    INTEGER,
@@ -95,9 +95,8 @@ CREATE TABLE aside (
 );
 CREATE TABLE lease (
     n          INTEGER PRIMARY KEY,
-    id         BLOB NOT NULL,
-    token      TEXT NOT NULL,
-    session    TEXT NOT NULL,
+    token      BLOB NOT NULL,
+    session    BLOB NOT NULL,
     claim_no   INTEGER NOT NULL,
     worker     TEXT NOT NULL,
     started_at INTEGER NOT NULL,

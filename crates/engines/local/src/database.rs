@@ -1,6 +1,7 @@
 //! The database file: how it is opened, and which format it has.
 
 use crate::rows::failed;
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension as _};
 use std::path::Path;
 use windlass_core::random::Random;
@@ -43,6 +44,9 @@ impl Database {
 fn connect(path: &Path) -> rusqlite::Result<Connection> {
     let conn = Connection::open(path)?;
     conn.set_prepared_statement_cache_capacity(128);
+    // Plans must not look at bound values: where they do (partial indexes), every use of a
+    // statement would compile it anew.
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     // Only an empty file takes it, and only then can the file shrink again later.
     conn.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     conn.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;

@@ -1,5 +1,6 @@
 //! How a job is written: numbers for states and flags, JSON for what few jobs have.
 
+use rusqlite::types::Value;
 use serde::{Deserialize, Serialize};
 use windlass_core::engine::Lease;
 use windlass_core::model::{
@@ -113,6 +114,26 @@ pub(super) fn corrupt(reason: &dyn std::fmt::Display) -> Error {
     Error::Corrupt { store: "the local store".into(), reason: reason.to_string() }
 }
 
+/// A token in as few bytes as it can be: 32 hexadecimal digits are 16 bytes, anything else is text.
+pub(super) fn token(text: &str) -> Value {
+    match u128::from_str_radix(text, 16) {
+        Ok(bits) if format!("{bits:032x}") == text => Value::Blob(bits.to_be_bytes().to_vec()),
+        _ => Value::Text(text.to_owned()),
+    }
+}
+
+/// The text of a stored token.
+pub(super) fn token_text(stored: Value) -> Result<String> {
+    match stored {
+        Value::Text(text) => Ok(text),
+        Value::Blob(bytes) => match <[u8; 16]>::try_from(bytes) {
+            Ok(bytes) => Ok(format!("{:032x}", u128::from_be_bytes(bytes))),
+            Err(_) => Err(corrupt(&"a token that is not 16 bytes long")),
+        },
+        other => Err(corrupt(&format_args!("a token that is {other:?}"))),
+    }
+}
+
 pub(super) fn envelope_text(part: &Part) -> Result<Option<String>> {
     let text = part.envelope().map(serde_json::to_string).transpose();
     text.map_err(|error| corrupt(&error))
@@ -149,4 +170,18 @@ pub(super) fn attempt_end(code: i64) -> Result<AttemptEnd> {
 pub(super) fn attempt_end_code(end: AttemptEnd) -> Result<i64> {
     let code = ENDS.iter().position(|known| *known == end);
     code.map(|code| code as i64).ok_or_else(|| corrupt(&format_args!("unknown end {end:?}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_read_back_as_they_were_whatever_their_form() {
+        let odd = ["0123456789abcdef0123456789abcdef", "0123456789ABCDEF0123456789ABCDEF", "", "x"];
+        for text in odd.into_iter().chain(["alone:abc", "+123456789abcdef0123456789abcdef"]) {
+            assert_eq!(token_text(token(text)).unwrap(), text);
+        }
+        assert!(matches!(token(odd[0]), Value::Blob(bytes) if bytes.len() == 16));
+    }
 }

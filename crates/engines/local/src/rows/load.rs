@@ -5,6 +5,7 @@ use super::key::{PROBES, first_key};
 use super::lanes::Lanes;
 use rusqlite::types::FromSql;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use std::sync::LazyLock;
 use windlass_core::engine::{Lease, SessionId};
 use windlass_core::model::{Attempt, Counters, Finish, Header, Job, Part, PartName, Parts, State};
 use windlass_core::{Error, JobId, Result, Timestamp};
@@ -33,8 +34,9 @@ pub(super) fn query(condition: &str) -> String {
 /// A job by its id. Of a running one it tells what was so when its lease was given.
 pub(super) fn by_id(conn: &Connection, lanes: &Lanes, id: JobId) -> Result<Option<Loaded>> {
     let first = first_key(id);
-    let query = query("j.n >= ?1 AND j.n < ?2 AND j.id = ?3");
-    let mut statement = conn.prepare_cached(&query).map_err(|error| failed(&error))?;
+    static BY_ID: LazyLock<String> =
+        LazyLock::new(|| query("j.n >= ?1 AND j.n < ?2 AND j.id = ?3"));
+    let mut statement = conn.prepare_cached(&BY_ID).map_err(|error| failed(&error))?;
     let found = statement
         .query_row(params![first, first + PROBES, id.as_bytes()], |row| Ok(read(row, lanes)))
         .optional()
@@ -117,7 +119,7 @@ fn read_life(row: &Row<'_>, entry: &mut Entry) -> Result<()> {
             end: codec::attempt_end(end)?,
             error: tail.attempt_error,
         };
-        entry.past.push_back((Lease::from(get::<String>(row, 25)?), ended));
+        entry.past.push_back((Lease::from(codec::token_text(get(row, 25)?)?), ended));
     }
     Ok(())
 }
@@ -157,8 +159,9 @@ pub(super) fn add_parts(conn: &Connection, loaded: &mut Loaded) -> Result<()> {
 pub(super) fn leases(conn: &Connection, lanes: &Lanes) -> Result<Vec<Loaded>> {
     let mut statement = conn
         .prepare(
-            "SELECT id, token, session, claim_no, worker, started_at, seq, rank, priority, run_at,
-                ready_at, attempt, failures, crashes, flags FROM lease",
+            "SELECT j.id, l.token, l.session, l.claim_no, l.worker, l.started_at, l.seq, l.rank,
+                l.priority, l.run_at, l.ready_at, l.attempt, l.failures, l.crashes, l.flags
+                FROM lease l JOIN job j ON j.n = l.n",
         )
         .map_err(|error| failed(&error))?;
     let mut rows = statement.query([]).map_err(|error| failed(&error))?;
@@ -187,8 +190,8 @@ fn read_lease(row: &Row<'_>, entry: &mut Entry) -> Result<()> {
         Counters { attempt: get(row, 11)?, failures: get(row, 12)?, crashes: get(row, 13)? };
     set_flags(entry, get(row, 14)?);
     entry.leased = Some(Leased {
-        lease: Lease::from(get::<String>(row, 1)?),
-        session: SessionId::from(get::<String>(row, 2)?),
+        lease: Lease::from(codec::token_text(get(row, 1)?)?),
+        session: SessionId::from(codec::token_text(get(row, 2)?)?),
         claim_no: get::<i64>(row, 3)?.cast_unsigned(),
         worker: get(row, 4)?,
         started_at,

@@ -262,7 +262,7 @@ impl Saver<'_> {
                 time(entry.ready_at),
                 job.started_at.map(time),
                 job.finished_at.map(time),
-                latest.as_ref().map(|(lease, _)| lease.as_str()),
+                latest.as_ref().map(|(lease, _)| codec::token(lease.as_str())),
                 latest.as_ref().map(|(_, attempt)| &*attempt.worker),
                 end.transpose()?,
                 latest.as_ref().map(|(_, attempt)| time(attempt.ended_at)),
@@ -372,17 +372,15 @@ impl Saver<'_> {
         let Some(leased) = &entry.leased else {
             return Err(codec::corrupt(&format_args!("job {} runs without a lease", self.id())));
         };
-        let sql =
-            "INSERT INTO lease (n, id, token, session, claim_no, worker, started_at, seq, rank,
+        let sql = "INSERT INTO lease (n, token, session, claim_no, worker, started_at, seq, rank,
                 priority, run_at, ready_at, attempt, failures, crashes, flags)
-            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)";
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
         self.run(
             sql,
             params![
                 n,
-                self.id().as_bytes(),
-                leased.lease.as_str(),
-                leased.session.as_str(),
+                codec::token(leased.lease.as_str()),
+                codec::token(leased.session.as_str()),
                 leased.claim_no.cast_signed(),
                 leased.worker,
                 leased.started_at.as_millis(),
