@@ -69,7 +69,9 @@ pub(crate) fn connect(url: &Url) -> Result<Connection> {
         Url::File(dir) => {
             let engine = LocalEngine::open(Options::new(dir))
                 .with_context(|| format!("cannot open {url}"))?;
-            Ok(Connection { engine: Arc::new(engine), syncs: None })
+            let counted = engine.clone();
+            let syncs: SyncCounter = Arc::new(move || counted.counters().durable_commits);
+            Ok(Connection { engine: Arc::new(engine), syncs: Some(syncs) })
         }
     }
 }

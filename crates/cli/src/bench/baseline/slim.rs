@@ -2,6 +2,7 @@
 
 use super::{LEASE_MS, Op, Store, Taken, now_ms};
 use anyhow::{Context as _, Result, ensure};
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, params};
 use std::path::Path;
 
@@ -49,6 +50,8 @@ impl Slim {
             .and_then(|connection| connection.execute_batch(SCHEMA).map(|()| connection))
             .with_context(|| format!("cannot create a database in {}", dir.display()))?;
         connection.set_prepared_statement_cache_capacity(32);
+        // Or a claim of another size than the last would compile its statement anew.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         Ok(Self { connection })
     }
 

@@ -32,9 +32,14 @@ impl Rows for SqliteRows {
     }
 
     fn take(&mut self, id: JobId) -> Result<Option<Box<Entry>>> {
-        let loaded = match self.unhold(id)? {
-            Some(loaded) => Some(loaded),
-            None => self.noted(load::by_id(&self.conn, &self.lanes, id))?,
+        let ahead = self.ahead.get_mut().remove(&id);
+        let loaded = match (self.unhold(id)?, ahead) {
+            (Some(loaded), _) => Some(loaded),
+            (None, Some(mut loaded)) => {
+                self.noted(load::add_parts(&self.conn, &mut loaded))?;
+                Some(loaded)
+            }
+            (None, None) => self.noted(load::by_id(&self.conn, &self.lanes, id))?,
         };
         let Some(loaded) = loaded else { return Ok(None) };
         self.taken = Some((id, Before::of(&loaded)));
@@ -97,16 +102,25 @@ impl Rows for SqliteRows {
     fn ready(&self, lane: &LaneKey, after: Option<(i64, u64)>, limit: usize) -> Result<Vec<Head>> {
         let Some(lane) = self.lanes.known(lane) else { return Ok(Vec::new()) };
         let (rank, seq) = after.map_or((i64::MIN, -1), |(rank, seq)| (rank, seq.cast_signed()));
-        let sql = "SELECT rank, seq, id, suspect FROM ready
-            WHERE lane = ?1 AND (rank, seq) > (?2, ?3) ORDER BY rank, seq LIMIT ?4";
-        self.all(sql, params![lane, rank, seq, limit as i64], |row| {
-            Ok(Head {
-                rank: row.get(0)?,
-                seq: row.get::<_, i64>(1)?.cast_unsigned(),
-                id: JobId::from_bytes(row.get(2)?),
-                suspect: row.get(3)?,
-            })
-        })
+        if after.is_none() {
+            self.settle_heads()?;
+        }
+        let read = |row: &Row<'_>| Ok(load::read(row, &self.lanes));
+        let heads = self.all(&load::HEADS, params![lane, rank, seq, limit as i64], read)?;
+        let mut ahead = self.ahead.borrow_mut();
+        if ahead.len() > AHEAD_MAX {
+            ahead.clear();
+        }
+        let mut found = Vec::with_capacity(heads.len());
+        for loaded in heads {
+            let loaded = self.noted(loaded)?;
+            let entry = &loaded.entry;
+            let (rank, seq, id) = (entry.rank, entry.seq, entry.id());
+            let suspect = entry.job.header.counters.is_suspect();
+            found.push(Head { rank, seq, id, suspect });
+            ahead.insert(id, loaded);
+        }
+        Ok(found)
     }
 
     fn depth(&self, queue: &Name) -> u64 {
@@ -235,6 +249,7 @@ impl Rows for SqliteRows {
     }
 
     fn check(&mut self, is_open: &dyn Fn(&SessionId) -> bool, repair: bool) -> Result<CheckReport> {
+        self.settle_heads()?;
         let report = self.check_all(is_open, repair);
         self.noted(report)
     }
@@ -291,6 +306,9 @@ impl SqliteRows {
         Ok(())
     }
 }
+
+/// Jobs that looks at the heads of lanes may leave in memory.
+const AHEAD_MAX: usize = 4_096;
 
 /// Jobs one page looks at; a filter that matches few gives short pages instead of long waits.
 const SCAN_MAX: i64 = 2_000;

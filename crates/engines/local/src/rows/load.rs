@@ -31,6 +31,14 @@ pub(super) fn query(condition: &str) -> String {
     format!("SELECT {COLUMNS} FROM job j LEFT JOIN life l ON l.n = j.n WHERE {condition}")
 }
 
+/// The jobs of a lane from its head on.
+pub(super) static HEADS: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "SELECT {COLUMNS} FROM ready r CROSS JOIN job j ON j.n = r.n LEFT JOIN life l ON l.n = j.n
+         WHERE r.lane = ?1 AND (r.rank, r.seq) > (?2, ?3) ORDER BY r.rank, r.seq LIMIT ?4"
+    )
+});
+
 /// A job by its id. Of a running one it tells what was so when its lease was given.
 pub(super) fn by_id(conn: &Connection, lanes: &Lanes, id: JobId) -> Result<Option<Loaded>> {
     let first = first_key(id);

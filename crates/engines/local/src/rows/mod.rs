@@ -17,7 +17,7 @@ pub(crate) use load::failed;
 
 use lanes::Lanes;
 use load::Loaded;
-use rusqlite::{Connection, OptionalExtension as _, Params, Row};
+use rusqlite::{Connection, OptionalExtension as _, Params, Row, params};
 use save::{Before, Saver};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -46,6 +46,10 @@ pub(crate) struct SqliteRows {
     aging: BTreeSet<Name>,
     /// The job that was taken and not yet put back.
     taken: Option<(JobId, Before)>,
+    /// Jobs that a look at the heads of a lane brought along, until they are taken.
+    ahead: RefCell<HashMap<JobId, Loaded>>,
+    /// Lanes whose heads were claimed, up to where; see [`Self::settle_heads`].
+    claimed: RefCell<HashMap<i64, (i64, u64)>>,
     /// The first thing that went wrong in this transaction.
     failure: RefCell<Option<Error>>,
 }
@@ -61,6 +65,8 @@ impl SqliteRows {
             held: HashMap::new(),
             aging: BTreeSet::new(),
             taken: None,
+            ahead: RefCell::default(),
+            claimed: RefCell::default(),
             failure: RefCell::default(),
         };
         rows.reload()?;
@@ -70,6 +76,8 @@ impl SqliteRows {
     /// Reads anew what is held in memory: after opening, and after a rollback.
     pub(crate) fn reload(&mut self) -> Result<()> {
         self.failure.take();
+        self.ahead.take();
+        self.claimed.take();
         self.taken = None;
         self.lanes = Lanes::read(&self.conn)?;
         self.running.clear();
@@ -87,6 +95,21 @@ impl SqliteRows {
     /// The first thing that went wrong since the last time somebody asked.
     pub(crate) fn failure(&self) -> Option<Error> {
         self.failure.take()
+    }
+
+    /// Removes the heads that were claimed from their lanes.
+    ///
+    /// A claim takes a lane's jobs from its head and skips none, so that one statement removes them
+    /// all. It must come before anything else enters or looks at the lane, and before the commit.
+    pub(crate) fn settle_heads(&self) -> Result<()> {
+        if self.claimed.borrow().is_empty() {
+            return Ok(());
+        }
+        for (lane, (rank, seq)) in self.claimed.take() {
+            let sql = "DELETE FROM ready WHERE lane = ?1 AND (rank, seq) <= (?2, ?3)";
+            self.run(sql, params![lane, rank, seq.cast_signed()])?;
+        }
+        Ok(())
     }
 
     /// Settings of queues, as stored.
@@ -200,6 +223,15 @@ impl SqliteRows {
         let key: LaneKey = (header.queue.clone(), header.kind.clone());
         let lane = self.lanes.number(&self.conn, &key.0, &key.1)?;
         let before = self.taken.take().filter(|(taken, _)| *taken == id).map(|(_, before)| before);
+        let claims = before.as_ref().is_some_and(|before| {
+            before.place.state == State::Available && entry.job.state == State::Running
+        });
+        if let Some(before) = before.as_ref().filter(|_| claims) {
+            let head = (before.place.rank, before.place.seq);
+            self.claimed.borrow_mut().insert(lane, head);
+        } else {
+            self.settle_heads()?;
+        }
         let saver = self.saver(&entry, lane);
         let (n, lived, side_parts) = match &before {
             None => saver.insert()?,

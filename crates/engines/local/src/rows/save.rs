@@ -275,6 +275,8 @@ impl Saver<'_> {
     pub(super) fn remove_place(&self, n: i64, before: &Place, after: &Place) -> Result<()> {
         let (id, header) = (self.id(), &self.entry.job.header);
         match before.state {
+            // Claimed heads are removed together, by `settle_heads`.
+            State::Available if after.state == State::Running => {}
             State::Available => self.run(
                 "DELETE FROM ready WHERE lane = ?1 AND rank = ?2 AND seq = ?3",
                 params![self.lane, before.rank, before.seq.cast_signed()],

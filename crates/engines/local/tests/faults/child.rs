@@ -20,7 +20,7 @@ pub(crate) enum Role {
     Enqueue { dir: PathBuf, jobs: u32 },
     /// Jobs claimed, and then nothing.
     Claim { dir: PathBuf },
-    /// A directory opened, and what came of it.
+    /// A directory opened, announced before, and what came of it.
     Open { dir: PathBuf },
 }
 

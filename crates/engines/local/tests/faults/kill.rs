@@ -8,6 +8,7 @@ use crate::child::{Role, Running};
 use crate::drain::drain;
 use crate::journal::{self, Lines};
 use crate::load::{HURRY, Plan};
+use crate::permission::OPENING;
 use crate::support::{QUEUE, assert_sound, copy, instant, open, runtime};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,6 +31,9 @@ const KILL_MAX_MS: u64 = 450;
 const OPENING_EVERY: u32 = 4;
 /// The latest instant of such a kill, from the start of the process.
 const KILL_OPENING_MAX_MS: u64 = 60;
+/// How often the making of a directory is cut short, and the latest instant of it, in microseconds.
+const MAKINGS: u32 = 15;
+const MAKING_US: u64 = 40_000;
 /// The clock of a round begins so much after the last instant of the round before.
 const PAUSE_MS: u64 = 5 * SECOND_MS;
 /// Each round of an ordinary run enqueues at least so many jobs on average, or nothing was tested.
@@ -45,6 +49,29 @@ fn nothing_acknowledged_is_lost_when_the_process_is_killed() {
 fn nothing_acknowledged_is_lost_when_the_process_is_killed_while_jobs_replace_each_other() {
     let rounds = if is_long() { ROUNDS_REPLACING_LONG } else { ROUNDS_REPLACING };
     Kills::new("replacing", rounds, true).run();
+}
+
+#[test]
+fn a_directory_whose_making_was_cut_short_is_made_at_the_next_opening() {
+    let (home, random) = (tempfile::tempdir().unwrap(), Seeded::new(seed()));
+    let tries = if is_long() { 10 * MAKINGS } else { MAKINGS };
+    let mut cut_short = 0;
+    for number in 0..tries {
+        let dir = home.path().join(number.to_string());
+        let mut child = Running::start(&Role::Open { dir: dir.clone() });
+        assert_eq!(child.hear().as_deref(), Some(OPENING));
+        std::thread::sleep(Duration::from_micros(random.below(MAKING_US)));
+        let heard = child.kill();
+        assert!(heard.is_empty() || heard == ["opened"], "{heard:?}");
+        cut_short += u32::from(heard.is_empty());
+        if dir.exists() {
+            assert_sound(copy(&dir).path());
+        }
+        let engine = open(&dir, Arc::new(ManualClock::at(windlass_kit::START))).unwrap();
+        let report = runtime().block_on(engine.check(false)).unwrap().value;
+        assert!(report.findings.is_empty(), "{:?}", report.findings);
+    }
+    println!("{cut_short} of {tries} makings were cut short");
 }
 
 fn is_long() -> bool {

@@ -22,8 +22,8 @@ use windlass_kit::history::Recorded;
 pub(crate) const HURRY: u64 = 20;
 /// A child nobody kills ends by itself after this time.
 const ALIVE_MAX: Duration = Duration::from_secs(30);
-const PRODUCERS: u64 = 3;
-const WORKERS: u64 = 5;
+const PRODUCERS: u64 = 6;
+const WORKERS: u64 = 10;
 /// Clients of one round; those of the next have other numbers.
 const CLIENTS_PER_ROUND: u32 = 10_000;
 /// Producers rest while so many jobs of this round are not settled.

@@ -2,6 +2,9 @@
 //!
 //! `WINDLASS_LONG=1` makes many more rounds of kills; `WINDLASS_SEED` starts another story.
 
+// Signals, other users, mounted disks.
+#![cfg(unix)]
+
 mod backwards;
 mod child;
 mod disk;

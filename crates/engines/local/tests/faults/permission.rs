@@ -10,8 +10,12 @@ use std::path::Path;
 /// Nobody: a user that owns nothing here.
 const NOBODY: u32 = 65_534;
 
+/// What the child says first.
+pub(crate) const OPENING: &str = "opening";
+
 /// The child: says what came of opening `dir`.
 pub(crate) fn open(dir: &Path) {
+    say(OPENING);
     match open_engine(dir, still()) {
         Ok(_) => say("opened"),
         Err(error) => say(&format!("{} {error}", error.code())),
@@ -33,7 +37,10 @@ fn as_nobody(home: &Path, dir: &Path) -> Option<String> {
     // Not even the working directory may be in reach.
     command.uid(NOBODY).gid(NOBODY).current_dir("/");
     match Running::of(command) {
-        Ok(mut child) => Some(child.hear().expect("the child says what came of it")),
+        Ok(mut child) => {
+            assert_eq!(child.hear().as_deref(), Some(OPENING));
+            Some(child.hear().expect("the child says what came of it"))
+        }
         Err(error) => {
             println!("skipped: no process of user {NOBODY} can be started: {error}");
             None

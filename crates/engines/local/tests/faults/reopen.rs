@@ -1,94 +1,156 @@
-//! What a process held when it died: once the directory is open again it is taken back, as crashes,
-//! without waiting for sessions to run out.
+//! What was held when the owner died: its own workers died with it, others may come back.
 
 use crate::child::{Role, Running, say, stay};
 use crate::support::{
     QUEUE, claim, enqueue, get, ids, job, maintain, open, runtime, session, still,
 };
+use serde::{Deserialize, Serialize};
 use std::path::Path;
-use windlass_core::Error;
-use windlass_core::engine::{Admin as _, Claim, ClaimId, Claimant, Heartbeat, Hot as _};
-use windlass_core::engine::{Lease, Outcome, SessionId, Settle, SettleItem};
-use windlass_core::limits::{CRASH_BACKOFF_BASE_MS, CRASH_BACKOFF_JITTER_MS, LEASE_DEFAULT_MS};
+use windlass_core::engine::{Claim, ClaimId, Claimant, Heartbeat, Hot as _, Lease, OpenSession};
+use windlass_core::engine::{Outcome, SessionId, Settle, SettleItem};
+use windlass_core::limits::{
+    CRASH_BACKOFF_BASE_MS, CRASH_BACKOFF_JITTER_MS, LEASE_DEFAULT_MS, SESSION_TTL_DEFAULT_MS,
+};
 use windlass_core::model::State;
-use windlass_core::time::ManualClock;
+use windlass_core::time::HOUR_MS;
+use windlass_core::{Error, JobId, Result};
 use windlass_local::LocalEngine;
 
 const SEED: u64 = 5;
-/// The first is held by a session, the second by a claim of its own, the third by nobody; the
-/// fourth is held by the session and must not be started again because a worker died.
-const JOBS: usize = 4;
+
+/// What is in the directory when its owner is killed.
+const LOCAL: usize = 0;
+const LOCAL_NEVER_AGAIN: usize = 1;
+const REMOTE: usize = 2;
+const ALONE: usize = 3;
+const NOBODYS: usize = 4;
+
+fn id(which: usize) -> JobId {
+    ids(SEED, windlass_kit::START, 5)[which]
+}
+
+/// What its owner knew.
+#[derive(Serialize, Deserialize)]
+struct Held {
+    local: SessionId,
+    remote: SessionId,
+    leases: Vec<Lease>,
+}
 
 /// The child: enqueues, claims, says under which leases, and does nothing more.
 pub(crate) fn claim_all(dir: &Path) {
     let engine = open(dir, still()).expect("open");
     runtime().block_on(async {
-        let jobs = ids(SEED, windlass_kit::START, JOBS);
-        enqueue(&engine, job(jobs[0])).await.expect("enqueue");
-        enqueue(&engine, job(jobs[3]).max_crashes(0)).await.expect("enqueue");
-        let worker = session(&engine).await;
-        let held = claim(&engine, &worker, 1, 2).await.expect("claim");
-        assert_eq!(held.len(), 2);
-        enqueue(&engine, job(jobs[1])).await.expect("enqueue");
-        let by = Claimant::Alone {
+        let local = session(&engine).await;
+        let remote = engine.open_session(OpenSession::new("far").remote()).await;
+        let remote = remote.expect("open_session").value.id;
+        let alone = Claimant::Alone {
             claim_id: ClaimId::new("alone"),
             worker: "curl".into(),
             lease_ms: LEASE_DEFAULT_MS,
         };
-        let alone = engine.claim(Claim::new(by, QUEUE, 1)).await.expect("claim").value.jobs;
-        enqueue(&engine, job(jobs[2])).await.expect("enqueue");
-        let leases = (&worker, &held[0].lease, &alone[0].lease);
-        say(&serde_json::to_string(&leases).expect("JSON"));
+        let by = |session: &SessionId, claim_no| {
+            let session = session.clone();
+            Claimant::Session { session, claim_no }
+        };
+        let claimants = [by(&local, 1), by(&local, 2), by(&remote, 1), alone];
+        // First in, last out: nothing is to come after the claims that might save them.
+        enqueue(&engine, job(id(NOBODYS)).priority(1)).await.expect("enqueue");
+        let mut leases = Vec::new();
+        for (which, by) in claimants.into_iter().enumerate() {
+            let max_crashes = if which == LOCAL_NEVER_AGAIN { 0 } else { 5 };
+            enqueue(&engine, job(id(which)).max_crashes(max_crashes)).await.expect("enqueue");
+            let claimed = engine.claim(Claim::new(by, QUEUE, 1)).await.expect("claim").value;
+            leases.push(claimed.jobs[0].lease.clone());
+        }
+        let held = Held { local, remote, leases };
+        say(&serde_json::to_string(&held).expect("JSON"));
         stay();
     });
 }
 
-/// A directory whose owner was killed while it held jobs: its session, and two leases.
-fn killed(dir: &Path) -> (SessionId, Lease, Lease) {
+/// A directory whose owner was killed while it held jobs.
+fn killed(dir: &Path) -> Held {
     let mut child = Running::start(&Role::Claim { dir: dir.to_owned() });
     let told = child.hear().expect("the child says what it holds");
     child.kill();
-    serde_json::from_str(&told).expect("a session and two leases")
+    serde_json::from_str(&told).expect("what it held")
 }
 
-async fn state(engine: &LocalEngine, job: usize) -> (State, u32, u32) {
-    let id = ids(SEED, windlass_kit::START, JOBS)[job];
-    let job = get(engine, id).await.expect("it is there");
+/// Where a job stands, how often it was started, and how many leases it lost.
+async fn state(engine: &LocalEngine, which: usize) -> (State, u32, u32) {
+    let job = get(engine, id(which)).await.expect("it is there");
     (job.state, job.header.counters.attempt, job.header.counters.crashes)
 }
 
-/// Past the delay after a first crash.
-async fn pass_backoff(engine: &LocalEngine, clock: &ManualClock) {
-    clock.advance(CRASH_BACKOFF_BASE_MS + CRASH_BACKOFF_JITTER_MS);
-    maintain(engine).await;
+async fn complete(engine: &LocalEngine, which: usize, held: &Held) -> Result<State> {
+    let item = SettleItem::new(id(which), held.leases[which].clone(), Outcome::DONE);
+    let mut reply = engine.settle(Settle::new([item])).await?.value;
+    reply.items.remove(0).map(|settled| settled.state)
 }
 
 #[test]
-fn what_a_dead_process_held_counts_as_crashed_when_the_directory_is_opened_again() {
+fn what_workers_in_a_dead_process_held_counts_as_crashed_without_waiting() {
     let (dir, clock) = (tempfile::tempdir().unwrap(), still());
-    let (session, held, alone) = killed(dir.path());
+    let held = killed(dir.path());
     let engine = open(dir.path(), clock.clone()).unwrap();
     runtime().block_on(async {
         // No time has passed: the first reclaim finds that they have run out.
         maintain(&engine).await;
-        assert_eq!(state(&engine, 0).await, (State::Scheduled, 1, 1), "held by a session");
-        assert_eq!(state(&engine, 1).await, (State::Scheduled, 1, 1), "held by a lone claim");
-        assert_eq!(state(&engine, 2).await, (State::Available, 0, 0), "held by nobody");
-        assert_eq!(state(&engine, 3).await, (State::Dead, 1, 1), "not to be started again");
-        assert!(engine.sessions().await.unwrap().value.is_empty());
-        let beat = engine.heartbeat(Heartbeat::new(session, 1, Vec::new())).await;
+        assert_eq!(state(&engine, LOCAL).await, (State::Scheduled, 1, 1));
+        assert_eq!(state(&engine, LOCAL_NEVER_AGAIN).await, (State::Dead, 1, 1));
+        assert_eq!(state(&engine, NOBODYS).await, (State::Available, 0, 0));
+        let beat = engine.heartbeat(Heartbeat::new(held.local.clone(), 2, Vec::new())).await;
         assert!(matches!(beat, Err(Error::SessionLost { .. })), "{beat:?}");
-        let jobs = ids(SEED, windlass_kit::START, JOBS);
-        for (id, lease) in [(jobs[0], held), (jobs[1], alone)] {
-            let late = Settle::new([SettleItem::new(id, lease, Outcome::DONE)]);
-            let reply = engine.settle(late).await.unwrap().value;
-            assert!(matches!(reply.items[0], Err(Error::LeaseLost { .. })), "{reply:?}");
+        for which in [LOCAL, LOCAL_NEVER_AGAIN] {
+            let late = complete(&engine, which, &held).await;
+            assert!(matches!(late, Err(Error::LeaseLost { .. })), "{late:?}");
         }
-        pass_backoff(&engine, &clock).await;
-        let worker = crate::support::session(&engine).await;
+        clock.advance(CRASH_BACKOFF_BASE_MS + CRASH_BACKOFF_JITTER_MS);
+        maintain(&engine).await;
+        let worker = session(&engine).await;
         let again = claim(&engine, &worker, 1, 10).await.unwrap();
-        assert_eq!(again.len(), 3);
-        assert_eq!(state(&engine, 0).await, (State::Running, 2, 1));
+        assert_eq!(again.len(), 2);
+        assert_eq!(state(&engine, LOCAL).await, (State::Running, 2, 1));
+    });
+}
+
+#[test]
+fn workers_in_other_processes_get_their_time_to_come_back() {
+    let (dir, clock) = (tempfile::tempdir().unwrap(), still());
+    let held = killed(dir.path());
+    // However long nobody owned the directory: that was not their fault.
+    clock.advance(HOUR_MS);
+    let engine = open(dir.path(), clock.clone()).unwrap();
+    runtime().block_on(async {
+        clock.advance(SESSION_TTL_DEFAULT_MS - 1);
+        maintain(&engine).await;
+        assert_eq!(state(&engine, REMOTE).await, (State::Running, 1, 0));
+        assert_eq!(state(&engine, ALONE).await, (State::Running, 1, 0));
+        let lease = held.leases[REMOTE].clone();
+        let holds = vec![windlass_core::engine::Held { id: id(REMOTE), lease }];
+        let beat = engine.heartbeat(Heartbeat::new(held.remote.clone(), 1, holds)).await;
+        assert_eq!(beat.unwrap().value.lost, []);
+        clock.advance(SESSION_TTL_DEFAULT_MS - 1);
+        maintain(&engine).await;
+        assert_eq!(complete(&engine, REMOTE, &held).await, Ok(State::Completed));
+        assert_eq!(complete(&engine, ALONE, &held).await, Ok(State::Completed));
+    });
+}
+
+#[test]
+fn workers_in_other_processes_that_do_not_come_back_are_lost_when_their_time_is_over() {
+    let (dir, clock) = (tempfile::tempdir().unwrap(), still());
+    let held = killed(dir.path());
+    let engine = open(dir.path(), clock.clone()).unwrap();
+    runtime().block_on(async {
+        for (which, length) in [(REMOTE, SESSION_TTL_DEFAULT_MS), (ALONE, LEASE_DEFAULT_MS)] {
+            clock.set(windlass_kit::START.plus(length));
+            maintain(&engine).await;
+            assert_eq!(state(&engine, which).await, (State::Scheduled, 1, 1));
+            let late = complete(&engine, which, &held).await;
+            assert!(matches!(late, Err(Error::LeaseLost { .. })), "{late:?}");
+        }
     });
 }
 

@@ -70,7 +70,9 @@ impl Worker {
         if let Some(session) = &self.session {
             return session.clone();
         }
-        let open = OpenSession::new(format!("w{}", self.number)).ttl_ms(TTL_MS);
+        let mut open = OpenSession::new(format!("w{}", self.number)).ttl_ms(TTL_MS);
+        // The next round gives these their time to come back, and nobody does.
+        open.remote = happens(&self.random, 300);
         let answer = self.engine.open_session(open).await;
         let id =
             expected("open_session", answer, &[]).expect("an unexpected error ends us").value.id;
