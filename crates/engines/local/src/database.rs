@@ -64,6 +64,17 @@ fn migrate(conn: &Connection, dir: &Path) -> Result<()> {
     let sql = |error: rusqlite::Error| named(dir, &failed(&error));
     let found: i64 =
         conn.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(sql)?;
+    let tables = "SELECT count(*) FROM sqlite_schema";
+    let tables: i64 = conn.query_row(tables, [], |row| row.get(0)).map_err(sql)?;
+    let owner: i64 =
+        conn.pragma_query_value(None, "application_id", |row| row.get(0)).map_err(sql)?;
+    if tables > 0 && owner != APPLICATION_ID {
+        return Err(Error::invalid(
+            "directory",
+            dir.display(),
+            format!("its {FILE} is somebody else's database; choose another directory"),
+        ));
+    }
     if found > FORMAT {
         return Err(Error::invalid(
             "format",

@@ -116,8 +116,10 @@ pub(super) fn corrupt(reason: &dyn std::fmt::Display) -> Error {
 
 /// A token in as few bytes as it can be: 32 hexadecimal digits are 16 bytes, anything else is text.
 pub(super) fn token(text: &str) -> Value {
+    let is_hex = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    let ours = text.len() == 32 && text.as_bytes().iter().all(is_hex);
     match u128::from_str_radix(text, 16) {
-        Ok(bits) if format!("{bits:032x}") == text => Value::Blob(bits.to_be_bytes().to_vec()),
+        Ok(bits) if ours => Value::Blob(bits.to_be_bytes().to_vec()),
         _ => Value::Text(text.to_owned()),
     }
 }

@@ -4,7 +4,7 @@ use super::codec::{self, Spec, Tail, flag};
 use super::key::{PROBES, first_key};
 use super::lanes::Lanes;
 use rusqlite::types::FromSql;
-use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use rusqlite::{Connection, ErrorCode, OptionalExtension as _, Row, params};
 use std::sync::LazyLock;
 use windlass_core::engine::{Lease, SessionId};
 use windlass_core::model::{Attempt, Counters, Finish, Header, Job, Part, PartName, Parts, State};
@@ -219,7 +219,21 @@ pub(super) fn get<T: FromSql>(row: &Row<'_>, column: usize) -> Result<T> {
     row.get(column).map_err(|error| failed(&error))
 }
 
-/// What SQLite said, as our error.
+/// What SQLite said, as our error: what may pass, or what will not pass by itself.
 pub(crate) fn failed(error: &rusqlite::Error) -> Error {
-    Error::Unavailable { store: "the local store".into(), reason: error.to_string() }
+    let store = "the local store".to_owned();
+    let hint = match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+            return Error::Corrupt { store, reason: error.to_string() };
+        }
+        Some(ErrorCode::DiskFull) => ": make room on the disk",
+        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => {
+            ": give this user the right to write there"
+        }
+        _ => "",
+    };
+    // A failed script would be told in full; its first line is enough.
+    let told = error.to_string();
+    let reason = format!("{}{hint}", told.lines().next().unwrap_or_default());
+    Error::Unavailable { store, reason }
 }

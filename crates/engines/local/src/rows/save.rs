@@ -12,6 +12,22 @@ use windlass_executor::Entry;
 pub(super) const EXPIRES: i64 = 0;
 pub(super) const REMOVED: i64 = 1;
 
+/// The two ways to write a row of `life`.
+macro_rules! write_life {
+    ($insert:literal) => {
+        concat!(
+            $insert,
+            " INTO life (n, lane, state, seq, rank, priority, run_at, attempt, failures, crashes,
+                flags, ready_at, started_at, finished_at, lease, worker, attempt_end, ended_at,
+                tail)
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17,
+                ?18, ?19)"
+        )
+    };
+}
+const INSERT_LIFE: &str = write_life!("INSERT");
+const REPLACE_LIFE: &str = write_life!("INSERT OR REPLACE");
+
 /// Where a job is, as far as its rows tell; what it was before a change, or will be after it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Place {
@@ -104,7 +120,7 @@ impl Saver<'_> {
         // What is neither scheduled nor ready from the start has lived already.
         let lives = !matches!(self.entry.job.state, State::Scheduled | State::Available);
         if lives {
-            self.save_life(n, side_parts, None)?;
+            self.save_life(n, false, side_parts, None)?;
         }
         self.add_place(n, &Place::of(self.entry))?;
         Ok((n, lives, side_parts))
@@ -165,7 +181,7 @@ impl Saver<'_> {
         if lives {
             let edited = (self.entry.job.header.policy != before.policy || before.lived)
                 .then_some(&self.entry.job.header.policy);
-            self.save_life(n, side_parts, edited)?;
+            self.save_life(n, before.lived, side_parts, edited)?;
         }
         if stays && after.state == State::Running {
             let sql = "UPDATE lease SET flags = ?2 WHERE n = ?1";
@@ -221,7 +237,13 @@ impl Saver<'_> {
         Ok(any)
     }
 
-    fn save_life(&self, n: i64, side_parts: bool, policy: Option<&Policy>) -> Result<()> {
+    fn save_life(
+        &self,
+        n: i64,
+        lived: bool,
+        side_parts: bool,
+        policy: Option<&Policy>,
+    ) -> Result<()> {
         let (entry, job) = (self.entry, &self.entry.job);
         let mut past: Vec<_> = entry.past.iter().cloned().collect();
         // The columns for the latest attempt serve the one that runs, if one does.
@@ -239,12 +261,8 @@ impl Saver<'_> {
         let header = &job.header;
         let end = latest.as_ref().map(|(_, attempt)| codec::attempt_end_code(attempt.end));
         let time = |at: windlass_core::Timestamp| at.as_millis();
-        let sql =
-            "INSERT OR REPLACE INTO life (n, lane, state, seq, rank, priority, run_at, attempt,
-                failures, crashes, flags, ready_at, started_at, finished_at, lease, worker,
-                attempt_end, ended_at, tail)
-            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17,
-                ?18, ?19)";
+        // Most jobs have lived once when they end, and a plain insert is the cheaper one.
+        let sql = if lived { REPLACE_LIFE } else { INSERT_LIFE };
         self.run(
             sql,
             params![
