@@ -67,9 +67,7 @@ impl<R: Rows> Executor<R> {
         now: Timestamp,
     ) -> Item<Settled> {
         let id = item.id;
-        item.state.apply(&mut entry.job.parts.state);
-        item.metadata.apply(&mut entry.job.parts.metadata);
-        item.blob.apply(&mut entry.job.parts.blob);
+        item.parts.apply(&mut entry.job.parts);
         let end = item.outcome.end();
         let event = item.outcome.event();
         if let Outcome::Complete { result } = item.outcome {
@@ -130,9 +128,7 @@ impl<R: Rows> Executor<R> {
         }
         let Some(mut entry) = self.rows.take(id)? else { return Err(Error::NotFound { id }) };
         let job = &mut entry.job;
-        item.state.apply(&mut job.parts.state);
-        item.metadata.apply(&mut job.parts.metadata);
-        item.blob.apply(&mut job.parts.blob);
+        item.parts.apply(&mut job.parts);
         if item.progress.is_some() {
             job.progress = item.progress;
         }

@@ -4,7 +4,7 @@ use super::{Cursor, SessionId, check_batch};
 use crate::error::{Result, within_range};
 use crate::id::JobId;
 use crate::limits;
-use crate::model::{Name, PartSet, State};
+use crate::model::{Header, Name, PartSet, State};
 use crate::name::check_name;
 use crate::time::Timestamp;
 
@@ -53,6 +53,13 @@ impl Filter {
     /// In this state.
     pub fn state(state: State) -> Self {
         Self { state: Some(state), ..Self::default() }
+    }
+
+    /// Whether a job passes.
+    pub fn fits(&self, header: &Header, state: State) -> bool {
+        self.queue.as_ref().is_none_or(|queue| header.queue == *queue)
+            && self.kind.as_ref().is_none_or(|kind| header.kind == *kind)
+            && self.state.is_none_or(|wanted| state == wanted)
     }
 
     /// And of this queue.

@@ -5,7 +5,7 @@ use crate::error::{Result, within_limit, within_range};
 use crate::id::JobId;
 use crate::limits;
 use crate::machine::EventKind;
-use crate::model::{AttemptEnd, JobError, NewJob, Part, PartEdit, PartName, State};
+use crate::model::{AttemptEnd, JobError, NewJob, Part, PartEdit, PartEdits, State};
 use crate::time::Timestamp;
 
 /// How an attempt ended.
@@ -106,12 +106,8 @@ pub struct SettleItem {
     pub lease: Lease,
     /// What became of it.
     pub outcome: Outcome,
-    /// The checkpoint for the next attempt.
-    pub state: PartEdit,
-    /// The application's notes.
-    pub metadata: PartEdit,
-    /// The large binary.
-    pub blob: PartEdit,
+    /// What becomes of its parts.
+    pub parts: PartEdits,
     /// Another priority from now on.
     pub priority: Option<i32>,
     /// Jobs to create in the same step. They bypass depth limits; an invalid one refuses the whole
@@ -122,36 +118,27 @@ pub struct SettleItem {
 impl SettleItem {
     /// A plain report.
     pub const fn new(id: JobId, lease: Lease, outcome: Outcome) -> Self {
-        Self {
-            id,
-            lease,
-            outcome,
-            state: PartEdit::Keep,
-            metadata: PartEdit::Keep,
-            blob: PartEdit::Keep,
-            priority: None,
-            follow_ups: Vec::new(),
-        }
+        Self { id, lease, outcome, parts: PartEdits::KEEP, priority: None, follow_ups: Vec::new() }
     }
 
     /// With this checkpoint.
     #[must_use]
     pub fn state(mut self, edit: PartEdit) -> Self {
-        self.state = edit;
+        self.parts.state = edit;
         self
     }
 
     /// With these notes.
     #[must_use]
     pub fn metadata(mut self, edit: PartEdit) -> Self {
-        self.metadata = edit;
+        self.parts.metadata = edit;
         self
     }
 
     /// With this binary.
     #[must_use]
     pub fn blob(mut self, edit: PartEdit) -> Self {
-        self.blob = edit;
+        self.parts.blob = edit;
         self
     }
 
@@ -172,9 +159,7 @@ impl SettleItem {
     /// Whether it is acceptable at `now` to an engine that takes payloads up to `payload_bytes_max`.
     pub fn check(&self, now: Timestamp, payload_bytes_max: usize) -> Result<()> {
         self.outcome.check()?;
-        self.state.check(PartName::State, payload_bytes_max)?;
-        self.metadata.check(PartName::Metadata, payload_bytes_max)?;
-        self.blob.check(PartName::Blob, payload_bytes_max)?;
+        self.parts.check()?;
         let hint = "enqueue some of them from the follow-ups themselves";
         within_limit("follow_ups", self.follow_ups.len(), limits::FOLLOW_UPS_MAX, hint)?;
         for (index, job) in self.follow_ups.iter().enumerate() {

@@ -4,7 +4,7 @@ use super::{Lease, check_batch};
 use crate::error::{Result, within_limit, within_range};
 use crate::id::JobId;
 use crate::limits;
-use crate::model::{PartEdit, PartName, PartSet, Parts, Progress};
+use crate::model::{PartEdit, PartEdits, PartSet, Parts, Progress};
 
 /// One update, under its lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,12 +16,8 @@ pub struct UpdateItem {
     pub lease: Lease,
     /// How far it has come.
     pub progress: Option<Progress>,
-    /// The checkpoint.
-    pub state: PartEdit,
-    /// The application's notes.
-    pub metadata: PartEdit,
-    /// The large binary.
-    pub blob: PartEdit,
+    /// What becomes of its parts.
+    pub parts: PartEdits,
     /// Lines for the job's log.
     pub log: Vec<String>,
     /// Parts to return, with the edits of this item in them.
@@ -37,9 +33,7 @@ impl UpdateItem {
             id,
             lease,
             progress: None,
-            state: PartEdit::Keep,
-            metadata: PartEdit::Keep,
-            blob: PartEdit::Keep,
+            parts: PartEdits::KEEP,
             log: Vec::new(),
             fetch: PartSet::NONE,
             extend_ms: None,
@@ -56,21 +50,21 @@ impl UpdateItem {
     /// With this checkpoint.
     #[must_use]
     pub fn state(mut self, edit: PartEdit) -> Self {
-        self.state = edit;
+        self.parts.state = edit;
         self
     }
 
     /// With these notes.
     #[must_use]
     pub fn metadata(mut self, edit: PartEdit) -> Self {
-        self.metadata = edit;
+        self.parts.metadata = edit;
         self
     }
 
     /// With this binary.
     #[must_use]
     pub fn blob(mut self, edit: PartEdit) -> Self {
-        self.blob = edit;
+        self.parts.blob = edit;
         self
     }
 
@@ -100,9 +94,7 @@ impl UpdateItem {
         if let Some(progress) = &self.progress {
             progress.check()?;
         }
-        self.state.check(PartName::State, 0)?;
-        self.metadata.check(PartName::Metadata, 0)?;
-        self.blob.check(PartName::Blob, 0)?;
+        self.parts.check()?;
         within_limit("log", self.log.len(), limits::LOG_LINES_MAX, "only the latest are kept")?;
         self.extend_ms.map_or(Ok(()), |ms| {
             within_range("extend_ms", ms, limits::LEASE_MIN_MS..=limits::LEASE_MAX_MS)

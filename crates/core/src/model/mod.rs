@@ -11,7 +11,7 @@ mod state;
 pub use history::{Attempt, AttemptEnd, JobError, LogLine, Progress};
 pub use job::{Counters, Finish, Header, Job};
 pub use new_job::{DEFAULT_QUEUE, Due, NewJob};
-pub use part::{Codec, Envelope, Location, Part, PartEdit, PartName, PartSet, Parts};
+pub use part::{Codec, Envelope, Location, Part, PartEdit, PartEdits, PartName, PartSet, Parts};
 pub use policy::Policy;
 pub use settings::{KindPatch, KindSettings, Order, QueuePatch, QueueSettings};
 pub use state::State;

@@ -229,6 +229,37 @@ pub enum PartEdit {
     Unset,
 }
 
+/// What a worker may do with the parts of its job; the payload stays as it was handed over.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PartEdits {
+    /// The checkpoint for the next attempt.
+    pub state: PartEdit,
+    /// The application's notes.
+    pub metadata: PartEdit,
+    /// The large binary.
+    pub blob: PartEdit,
+}
+
+impl PartEdits {
+    /// Leaves all of them.
+    pub const KEEP: Self =
+        Self { state: PartEdit::Keep, metadata: PartEdit::Keep, blob: PartEdit::Keep };
+
+    /// Carries the edits out.
+    pub fn apply(self, parts: &mut Parts) {
+        self.state.apply(&mut parts.state);
+        self.metadata.apply(&mut parts.metadata);
+        self.blob.apply(&mut parts.blob);
+    }
+
+    pub(crate) fn check(&self) -> Result<()> {
+        // The payload is not among them, so that its limit does not matter.
+        self.state.check(PartName::State, 0)?;
+        self.metadata.check(PartName::Metadata, 0)?;
+        self.blob.check(PartName::Blob, 0)
+    }
+}
+
 impl PartEdit {
     /// Carries the edit out on `slot`.
     pub fn apply(self, slot: &mut Option<Part>) {

@@ -61,11 +61,7 @@ impl Rows for MemoryRows {
         let (mut rows, mut last) = (Vec::new(), None);
         for (id, entry) in jobs.by_ref().take(SCAN_MAX) {
             last = Some(*id);
-            let header = &entry.job.header;
-            let fits = filter.queue.as_ref().is_none_or(|queue| header.queue == *queue)
-                && filter.kind.as_ref().is_none_or(|kind| header.kind == *kind)
-                && filter.state.is_none_or(|state| entry.job.state == state);
-            if fits {
+            if filter.fits(&entry.job.header, entry.job.state) {
                 rows.push(entry.summary());
             }
             if rows.len() == limit {
@@ -190,7 +186,8 @@ impl Rows for MemoryRows {
         if repair {
             self.index = rebuilt;
             let jobs = &self.jobs;
-            let lives = |id: &JobId| jobs.get(id).is_some_and(|entry| !entry.job.state.is_terminal());
+            let lives =
+                |id: &JobId| jobs.get(id).is_some_and(|entry| !entry.job.state.is_terminal());
             self.uniques.retain(|_, hold| hold.until.is_some() || lives(&hold.holder));
         }
         Ok(report)
@@ -209,4 +206,26 @@ fn place(cursor: &Cursor) -> Result<JobId> {
 /// A cursor this engine did not make.
 pub(crate) fn bad_cursor(cursor: &Cursor) -> Error {
     Error::invalid("cursor", cursor, "use a cursor that an earlier page returned")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use windlass_core::random::Seeded;
+
+    #[test]
+    fn unique_keys_are_forgotten_when_their_window_is_over_and_no_others() {
+        let now = Timestamp::from_millis(1_800_000_000_000);
+        let holder = JobId::new(now, &Seeded::new(1));
+        let slot = |key: &str| UniqueSlot { queue: "q".into(), kind: "k".into(), key: key.into() };
+        let mut rows = MemoryRows::default();
+        for (key, until) in [("window", Some(now.plus(10))), ("finished", None)] {
+            rows.set_unique(slot(key), Some(UniqueHold { holder, until })).unwrap();
+        }
+        rows.forget_windows(now.plus(9)).unwrap();
+        assert!(rows.unique(&slot("window")).unwrap().is_some());
+        rows.forget_windows(now.plus(10)).unwrap();
+        assert!(rows.unique(&slot("window")).unwrap().is_none());
+        assert!(rows.unique(&slot("finished")).unwrap().is_some());
+    }
 }

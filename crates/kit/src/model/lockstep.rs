@@ -262,7 +262,7 @@ impl Lockstep {
         let mut item = SettleItem::new(id, lease.clone(), outcome(report));
         item.follow_ups.clone_from(&follow_ups);
         if let Some(byte) = checkpoint {
-            item.state = PartEdit::Set(Part::new(vec![byte]));
+            item.parts.state = PartEdit::Set(Part::new(vec![byte]));
         }
         let asked = claim.and_then(|spec| Some((self.resolve(&spec)?, spec)));
         let mut request = Settle::new([item]);
@@ -354,7 +354,7 @@ impl Lockstep {
         let mut item = UpdateItem::new(id, lease.clone());
         item.extend_ms = extend_ms;
         if let Some(byte) = checkpoint {
-            item.state = PartEdit::Set(Part::new(vec![byte]));
+            item.parts.state = PartEdit::Set(Part::new(vec![byte]));
         }
         let reply =
             self.rig.engine().update(Update::new([item])).await.map_err(|e| e.to_string())?;

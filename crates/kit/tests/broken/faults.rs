@@ -146,7 +146,7 @@ fn spoil_report(engine: &Faulty, item: &mut SettleItem) {
             }
         }
         Fault::LosesFollowUps => item.follow_ups.clear(),
-        Fault::LosesCheckpoints => item.state = PartEdit::Keep,
+        Fault::LosesCheckpoints => item.parts.state = PartEdit::Keep,
         Fault::CountsReleases if item.outcome == Outcome::Release => {
             item.outcome = Outcome::retry("released", "released");
         }

@@ -119,7 +119,7 @@ impl Hot for Faulty {
     fn update(&self, mut request: Update) -> Answer<'_, Vec<Item<Updated>>> {
         for item in &mut request.items {
             if self.is(Fault::LosesCheckpoints) {
-                item.state = windlass_core::model::PartEdit::Keep;
+                item.parts.state = windlass_core::model::PartEdit::Keep;
             }
         }
         self.inner.update(request)

@@ -77,11 +77,7 @@ impl Rows for SqliteRows {
             last = Some(loaded.n);
             let running = self.running.get(&loaded.entry.id());
             let entry = running.map_or(&loaded.entry, |running| &running.loaded.entry);
-            let header = &entry.job.header;
-            let fits = filter.queue.as_ref().is_none_or(|queue| header.queue == *queue)
-                && filter.kind.as_ref().is_none_or(|kind| header.kind == *kind)
-                && filter.state.is_none_or(|state| entry.job.state == state);
-            if fits {
+            if filter.fits(&entry.job.header, entry.job.state) {
                 rows.push(entry.summary());
             }
             if rows.len() == request.limit as usize {

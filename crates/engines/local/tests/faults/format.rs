@@ -56,3 +56,21 @@ fn a_file_that_is_no_database_is_refused_and_left_alone() {
     assert!(error.to_string().contains(&*dir.path().to_string_lossy()), "{error}");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), letter);
 }
+
+#[test]
+fn somebody_elses_database_is_refused_and_left_alone() {
+    let (dir, clock) = (tempfile::tempdir().unwrap(), still());
+    let path = dir.path().join("windlass.db");
+    let theirs = rusqlite::Connection::open(&path).unwrap();
+    theirs.execute_batch("CREATE TABLE job (note TEXT); INSERT INTO job VALUES ('keep')").unwrap();
+    drop(theirs);
+    let text = open(dir.path(), clock).unwrap_err().to_string();
+    assert!(text.contains("somebody else's database"), "{text}");
+    let theirs = rusqlite::Connection::open(&path).unwrap();
+    let tables = theirs.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0));
+    assert_eq!(tables, Ok(1_i64));
+    assert_eq!(
+        theirs.query_row("SELECT note FROM job", [], |row| row.get(0)),
+        Ok("keep".to_owned())
+    );
+}
