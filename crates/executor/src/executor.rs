@@ -70,13 +70,25 @@ impl<R: Rows> Executor<R> {
     }
 
     /// Takes over what the rows remember: sessions and settings.
+    ///
+    /// The turns of fair queues are not among it. They begin anew behind what waits, so that whoever
+    /// came first still goes first.
     pub fn remember(
         &mut self,
         sessions: BTreeMap<SessionId, SessionEntry>,
         queues: BTreeMap<Name, QueueSettings>,
         kinds: BTreeMap<Name, KindSettings>,
-    ) {
+    ) -> Result<()> {
         (self.sessions, self.queues, self.kinds) = (sessions, queues, kinds);
+        self.turns.clear();
+        for (queue, _) in self.queues.iter().filter(|(_, settings)| settings.order == Order::Fair) {
+            let mut turns = Turns::default();
+            if let Some(rank) = self.rows.last_rank(queue)? {
+                turns.clock.serve(rank.saturating_add(1));
+            }
+            self.turns.insert(queue.clone(), turns);
+        }
+        Ok(())
     }
 
     /// The rows.

@@ -70,6 +70,9 @@ pub trait Rows {
     /// Ready jobs of a lane by (rank, seq), after a place.
     fn ready(&self, lane: &LaneKey, after: Option<(i64, u64)>, limit: usize) -> Result<Vec<Head>>;
 
+    /// The highest rank of a queue's ready jobs.
+    fn last_rank(&self, queue: &Name) -> Result<Option<i64>>;
+
     /// Jobs of a queue that wait for their start.
     fn depth(&self, queue: &Name) -> u64;
 

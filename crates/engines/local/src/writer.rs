@@ -125,8 +125,7 @@ impl Writer {
     fn remember(&mut self) -> Result<()> {
         let rows = self.executor.rows();
         let (sessions, queues, kinds) = (rows.sessions()?, rows.queues()?, rows.kinds()?);
-        self.executor.remember(sessions, queues, kinds);
-        Ok(())
+        self.executor.remember(sessions, queues, kinds)
     }
 
     /// Sessions of workers in the process that died, died with it; others get their time to come

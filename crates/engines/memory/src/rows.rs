@@ -90,6 +90,12 @@ impl Rows for MemoryRows {
         Ok(heads.map(head).collect())
     }
 
+    fn last_rank(&self, queue: &Name) -> Result<Option<i64>> {
+        let last =
+            |lane: &crate::index::Lane| lane.ready.last_key_value().map(|((rank, _), _)| *rank);
+        Ok(self.index.lanes_of(queue).filter_map(|(_, lane)| last(lane)).max())
+    }
+
     fn depth(&self, queue: &Name) -> u64 {
         self.index.depth(queue)
     }

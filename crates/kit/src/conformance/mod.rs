@@ -129,6 +129,7 @@ suite! { ($)
         lifo_starts_the_newest_first_whatever_its_priority,
         in_a_fair_queue_tenants_take_turns_however_much_one_sends,
         in_a_fair_queue_idling_saves_no_turns_up,
+        in_a_fair_queue_compacting_forgets_nobody_who_waits,
         a_change_of_order_concerns_only_jobs_that_become_ready_after_it,
         the_kinds_of_a_queue_are_merged_by_priority_and_entry,
         queues_are_served_in_the_order_given,

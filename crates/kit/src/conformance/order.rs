@@ -2,7 +2,7 @@
 
 use crate::rig::{KIND, QUEUE, Rig, assert_code};
 use windlass_core::JobId;
-use windlass_core::engine::{Capability, Change, Claim, ClaimedJob, Configure, Outcome};
+use windlass_core::engine::{Capability, Change, Claim, ClaimedJob, Configure, Outcome, Work};
 use windlass_core::limits::AGE_MAX_MS;
 use windlass_core::model::{Due, NewJob, Order, QueuePatch};
 use windlass_core::time::{MINUTE_MS, SECOND_MS};
@@ -105,6 +105,17 @@ pub(super) async fn in_a_fair_queue_idling_saves_no_turns_up(rig: Rig) {
     let started = rig.drain(10).await;
     let count = started.iter().filter(|id| newcomer.contains(id)).count();
     assert!((4..=6).contains(&count), "{count} of 10 turns: its share from now on, no more");
+}
+
+pub(super) async fn in_a_fair_queue_compacting_forgets_nobody_who_waits(rig: Rig) {
+    if !rig.has(Capability::FairOrder) {
+        return;
+    }
+    order(&rig, Order::Fair).await;
+    let mut expected = rig.enqueue_all(vec![Rig::job().tenant("a"); 3]).await;
+    rig.maintain(Work::Compact).await;
+    expected.push(rig.enqueue(Rig::job().tenant("a")).await);
+    assert_eq!(rig.drain(10).await, expected, "a tenant's own jobs stay in order");
 }
 
 pub(super) async fn a_change_of_order_concerns_only_jobs_that_become_ready_after_it(rig: Rig) {

@@ -119,6 +119,16 @@ impl Rows for SqliteRows {
         Ok(found)
     }
 
+    fn last_rank(&self, queue: &Name) -> Result<Option<i64>> {
+        self.settle_heads()?;
+        let mut last = None;
+        for (_, lane, _) in self.lanes.of_queue(queue) {
+            let sql = "SELECT max(rank) FROM ready WHERE lane = ?1";
+            last = last.max(self.one(sql, [lane], |row| row.get::<_, Option<i64>>(0))?.flatten());
+        }
+        Ok(last)
+    }
+
     fn depth(&self, queue: &Name) -> u64 {
         let waiting = |counts: &Counts| -> u64 {
             State::ALL.iter().filter(|s| s.is_waiting()).map(|s| counts[*s as usize]).sum()

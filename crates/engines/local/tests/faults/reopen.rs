@@ -6,12 +6,12 @@ use crate::support::{
 };
 use serde::{Deserialize, Serialize};
 use std::path::Path;
-use windlass_core::engine::{Claim, ClaimId, Claimant, Heartbeat, Hot as _, Lease, OpenSession};
-use windlass_core::engine::{Outcome, SessionId, Settle, SettleItem};
+use windlass_core::engine::{Admin as _, Claim, ClaimId, Claimant, Configure, Heartbeat, Hot as _};
+use windlass_core::engine::{Lease, OpenSession, Outcome, SessionId, Settle, SettleItem};
 use windlass_core::limits::{
     CRASH_BACKOFF_BASE_MS, CRASH_BACKOFF_JITTER_MS, LEASE_DEFAULT_MS, SESSION_TTL_DEFAULT_MS,
 };
-use windlass_core::model::State;
+use windlass_core::model::{Order, QueuePatch, State};
 use windlass_core::time::HOUR_MS;
 use windlass_core::{Error, JobId, Result};
 use windlass_local::LocalEngine;
@@ -179,4 +179,30 @@ fn a_handle_dropped_in_good_order_frees_the_directory_at_once() {
         assert!(matches!(open(dir.path(), still()), Err(Error::InUse { .. })));
         drop(clone);
     }
+}
+
+#[test]
+fn tenants_of_a_fair_queue_stay_in_order_over_a_restart() {
+    let (dir, clock) = (tempfile::tempdir().unwrap(), still());
+    let jobs = ids(SEED, windlass_kit::START, 4);
+    let fair = || Configure::queue(QUEUE, QueuePatch::order(Order::Fair));
+    let runtime = runtime();
+    for (round, pair) in jobs.chunks(2).enumerate() {
+        let engine = open(dir.path(), clock.clone()).unwrap();
+        runtime.block_on(async {
+            if round == 0 {
+                engine.configure(vec![fair()]).await.unwrap();
+            }
+            for id in pair {
+                enqueue(&engine, job(*id).tenant("a")).await.unwrap();
+            }
+        });
+    }
+    let engine = open(dir.path(), clock).unwrap();
+    let started = runtime.block_on(async {
+        let by = Claimant::Session { session: session(&engine).await, claim_no: 1 };
+        let claimed = engine.claim(Claim::new(by, QUEUE, 10)).await.unwrap().value.jobs;
+        claimed.iter().map(|job| job.header.id).collect::<Vec<_>>()
+    });
+    assert_eq!(started, jobs);
 }
