@@ -259,6 +259,7 @@ suite! { ($)
         a_job_dies_when_its_crash_budget_is_spent,
         a_job_without_a_crash_budget_never_runs_again_after_one,
         a_suspect_comes_in_a_claim_of_its_own,
+        a_suspect_takes_nobody_along_from_the_queues_after_its_own,
         a_suspect_is_not_taken_along_by_those_before_it,
         two_suspects_come_in_two_claims,
         a_job_that_crashed_once_still_runs_among_others,

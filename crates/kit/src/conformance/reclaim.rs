@@ -138,6 +138,20 @@ pub(super) async fn a_suspect_comes_in_a_claim_of_its_own(rig: Rig) {
     assert_eq!(seen, expected);
 }
 
+pub(super) async fn a_suspect_takes_nobody_along_from_the_queues_after_its_own(rig: Rig) {
+    let suspect = rig.enqueue(tough()).await;
+    crash_on(&rig, suspect, 2).await;
+    let other = rig.enqueue(Rig::job().queue("other")).await;
+    let session = rig.session().await;
+    let mut seen = Vec::new();
+    for _ in 0..2 {
+        let jobs = ids(&rig.claim(rig.wants(&session, 10).queue("other", 10)).await);
+        assert_eq!(jobs.len(), 1, "{suspect} is not alone: {jobs:?}");
+        seen.extend(jobs);
+    }
+    assert!(seen.contains(&suspect) && seen.contains(&other));
+}
+
 pub(super) async fn a_suspect_is_not_taken_along_by_those_before_it(rig: Rig) {
     let suspect = rig.enqueue(tough()).await;
     crash_on(&rig, suspect, 2).await;
