@@ -23,20 +23,20 @@ impl<R: Rows> Executor<R> {
 
     fn settle_one(&mut self, item: SettleItem, now: Timestamp) -> Item<Settled> {
         let SettleItem { id, ref lease, .. } = item;
-        let Some(entry) = self.rows.take(id)? else { return Err(Error::NotFound { id }) };
-        let settled = match entry.settled_under(lease) {
-            Some(end) => {
-                let state = entry.job.state;
-                Ok(Settled { id, already: true, end, state, follow_ups: Vec::new() })
+        // Looked at where it is: a follow-up may name this very job.
+        let foreseen = self.look(id, |entry| match entry.settled_under(lease) {
+            Some(end) => Err(Ok((end, entry.job.state))),
+            None => self.foresee_settle(entry, &item, now).map_err(Err),
+        })?;
+        let plan = match foreseen {
+            Ok(plan) => plan,
+            Err(Ok((end, state))) => {
+                return Ok(Settled { id, already: true, end, state, follow_ups: Vec::new() });
             }
-            None => match self.foresee_settle(&entry, &item, now) {
-                Ok(plan) => return self.settle_as(entry, item, plan, now),
-                Err(error) => Err(error),
-            },
+            Err(Err(error)) => return Err(error),
         };
-        // Nothing changes: back to where it was.
-        self.rows.put(entry)?;
-        settled
+        let Some(entry) = self.rows.take(id)? else { return Err(Error::NotFound { id }) };
+        self.settle_as(entry, item, plan, now)
     }
 
     /// Whether a report can be taken, and what goes with it.

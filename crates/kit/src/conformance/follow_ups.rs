@@ -156,6 +156,17 @@ pub(super) async fn a_follow_up_that_is_there_already_is_answered_so(rig: Rig) {
     assert_eq!(rig.drain(10).await, [holder]);
 }
 
+pub(super) async fn a_follow_up_with_its_parents_id_is_the_parent_and_nothing_new(rig: Rig) {
+    let parent = running(&rig, Rig::job()).await;
+    let unique = Unique::by("one").on_conflict(OnConflict::Reject);
+    rig.enqueue(Rig::job().unique(unique.clone())).await;
+    let itself = Rig::job().id(parent.header.id).unique(unique);
+    let settled = rig.try_settle(done(&parent).follow_up(itself)).await.expect("settle");
+    let [child] = settled.follow_ups.as_slice() else { panic!("{settled:?}") };
+    assert_eq!((child.id, child.disposition), (parent.header.id, Disposition::Existing));
+    rig.assert_state(parent.header.id, State::Completed).await;
+}
+
 pub(super) async fn a_follow_up_may_take_the_unique_key_its_parent_frees(rig: Rig) {
     let unique = Unique::by("poll").on_conflict(OnConflict::Reject);
     let parent = running(&rig, Rig::job().unique(unique.clone())).await;

@@ -304,6 +304,7 @@ suite! { ($)
         an_invalid_follow_up_refuses_the_report_and_keeps_the_lease,
         a_follow_up_whose_key_is_held_can_refuse_the_report,
         a_follow_up_that_is_there_already_is_answered_so,
+        a_follow_up_with_its_parents_id_is_the_parent_and_nothing_new,
         a_follow_up_may_take_the_unique_key_its_parent_frees,
         a_follow_up_of_a_job_that_goes_on_cannot_take_its_unique_key,
         a_follow_up_of_the_same_ordering_key_stands_behind_those_in_line,

@@ -19,7 +19,7 @@ mod upkeep;
 use crate::subject::Subject;
 use lockstep::Lockstep;
 use op::Story;
-use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
+use proptest::test_runner::{Config, RngSeed, TestCaseError, TestError, TestRunner};
 use proptest_state_machine::ReferenceStateMachine as _;
 use std::future::Future;
 use std::sync::atomic::Ordering;
@@ -30,8 +30,15 @@ const STEPS: std::ops::Range<usize> = 50..90;
 /// The variable that overrides how many stories are told.
 const CASES_VARIABLE: &str = "WINDLASS_MODEL_CASES";
 
+/// The variable that chooses other stories: a number, or `random`.
+const SEED_VARIABLE: &str = "WINDLASS_MODEL_SEED";
+
+/// The stories of an ordinary run: always the same ones, so that what passed once passes again.
+const SEED: u64 = 1;
+
 /// Tells `cases` random stories to fresh engines; panics with the shortest one that an engine gets
-/// wrong. The environment variable `WINDLASS_MODEL_CASES` overrides `cases`.
+/// wrong. The environment variable `WINDLASS_MODEL_CASES` overrides `cases`, and
+/// `WINDLASS_MODEL_SEED` (a number, or `random`) tells other stories than the usual ones.
 pub fn run<F: Future<Output = Subject>>(cases: u32, fresh: impl Fn() -> F) {
     let asked = std::env::var(CASES_VARIABLE).ok().map(|text| match text.parse() {
         Ok(cases) => cases,
@@ -41,6 +48,7 @@ pub fn run<F: Future<Output = Subject>>(cases: u32, fresh: impl Fn() -> F) {
         cases: asked.unwrap_or(cases),
         max_shrink_iters: 4_000,
         failure_persistence: None,
+        rng_seed: seed(),
         ..Config::default()
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -71,6 +79,18 @@ pub fn run<F: Future<Output = Subject>>(cases: u32, fresh: impl Fn() -> F) {
         // The reason tells the shortest story already; the input would only tell it again.
         Err(TestError::Fail(reason, _)) => panic!("{reason}"),
         Err(TestError::Abort(reason)) => panic!("no stories could be made: {reason}"),
+    }
+}
+
+/// Which stories to tell.
+fn seed() -> RngSeed {
+    match std::env::var(SEED_VARIABLE).as_deref() {
+        Err(_) => RngSeed::Fixed(SEED),
+        Ok("random") => RngSeed::Random,
+        Ok(text) => match text.parse() {
+            Ok(seed) => RngSeed::Fixed(seed),
+            Err(_) => panic!("{SEED_VARIABLE} is {text:?}: it must be a number, or `random`"),
+        },
     }
 }
 
