@@ -46,7 +46,7 @@ impl<R: Rows> Executor<R> {
         };
         if let (Some(holder), Some(unique)) = (rival, &entry.job.header.unique) {
             let refused = Error::Duplicate { key: unique.key.clone(), holder: holder.id };
-            self.rows.put(entry)?;
+            self.rows.put_back(entry)?;
             return Err(refused);
         }
         self.take_unique(&entry, now)?;

@@ -155,7 +155,7 @@ impl<R: Rows> Executor<R> {
         let taken = match self.judge(&entry, event, &what, now) {
             Ok(taken) => taken,
             Err(error) => {
-                self.rows.put(entry)?;
+                self.rows.put_back(entry)?;
                 return Err(error);
             }
         };

@@ -52,11 +52,15 @@ pub trait Rows {
     /// Looks at a job.
     fn with_job<T>(&self, id: JobId, look: impl FnOnce(&Entry) -> T) -> Result<Option<T>>;
 
-    /// Takes a job out of its place, to be [`put`](Self::put) back or [forgotten](Self::forget).
+    /// Takes a job out of its place, to be [`put`](Self::put) into its new one, [put back](Self::put_back)
+    /// or [forgotten](Self::forget).
     fn take(&mut self, id: JobId) -> Result<Option<Box<Entry>>>;
 
     /// Puts a job that was taken, or a new one, into the place its state says.
     fn put(&mut self, entry: Box<Entry>) -> Result<()>;
+
+    /// Puts a job that was taken back as it was: nothing is written.
+    fn put_back(&mut self, entry: Box<Entry>) -> Result<()>;
 
     /// Removes a job that was taken, for good.
     fn forget(&mut self, entry: Box<Entry>) -> Result<()>;

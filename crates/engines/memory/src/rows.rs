@@ -46,6 +46,10 @@ impl Rows for MemoryRows {
         Ok(())
     }
 
+    fn put_back(&mut self, entry: Box<Entry>) -> Result<()> {
+        self.put(entry)
+    }
+
     fn forget(&mut self, _: Box<Entry>) -> Result<()> {
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! What the executor asks of the rows, as statements.
 
 use super::lanes::Counts;
+use super::load::Loaded;
 use super::save::{Before, EXPIRES, Place, REMOVED};
 use super::{SqliteRows, load, records};
 use rusqlite::types::ToSql;
@@ -51,6 +52,17 @@ impl Rows for SqliteRows {
         self.noted(written)
     }
 
+    fn put_back(&mut self, entry: Box<Entry>) -> Result<()> {
+        // Its rows were never touched; only a running job was taken out of memory.
+        let Some((_, Before { n, lived, side_parts, .. })) = self.taken.take() else {
+            return Ok(());
+        };
+        if entry.job.state == State::Running {
+            self.hold(Loaded { entry, n, lived, side_parts });
+        }
+        Ok(())
+    }
+
     fn forget(&mut self, entry: Box<Entry>) -> Result<()> {
         let Some((_, before)) = self.taken.take() else { return Ok(()) };
         let header = &entry.job.header;
@@ -66,25 +78,26 @@ impl Rows for SqliteRows {
         let (filter, newest) = (&request.filter, request.order == ListOrder::Newest);
         let (beyond, order) = if newest { ("<", "DESC") } else { (">", "ASC") };
         let start = after.unwrap_or(if newest { i64::MAX } else { -1 });
-        let condition = format!("j.n {beyond} ?1 ORDER BY j.n {order} LIMIT ?2");
-        let read = |row: &Row<'_>| Ok(load::read(row, &self.lanes));
-        let scanned = self.all(&load::query(&condition), params![start, SCAN_MAX], read)?;
-        let over = (scanned.len() as i64) < SCAN_MAX;
-        let (mut rows, mut last) = (Vec::new(), None);
-        let mut scanned = scanned.into_iter();
-        for loaded in scanned.by_ref() {
-            let loaded = self.noted(loaded)?;
+        let sql = load::query(&format!("j.n {beyond} ?1 ORDER BY j.n {order}"));
+        let sqlite = |error: rusqlite::Error| load::failed(&error);
+        let mut statement = self.noted(self.conn.prepare_cached(&sql).map_err(sqlite))?;
+        let mut scan = self.noted(statement.query([start]).map_err(sqlite))?;
+        let (mut rows, mut last, mut looked_at) = (Vec::new(), None, 0);
+        // Row by row: a page of fifty must not read thousands.
+        let more = loop {
+            let Some(row) = self.noted(scan.next().map_err(sqlite))? else { break false };
+            if rows.len() == request.limit as usize || looked_at == SCAN_MAX {
+                break true;
+            }
+            let loaded = self.noted(load::read(row, &self.lanes))?;
+            looked_at += 1;
             last = Some(loaded.n);
             let running = self.running.get(&loaded.entry.id());
             let entry = running.map_or(&loaded.entry, |running| &running.loaded.entry);
             if filter.fits(&entry.job.header, entry.job.state) {
                 rows.push(entry.summary());
             }
-            if rows.len() == request.limit as usize {
-                break;
-            }
-        }
-        let more = scanned.next().is_some() || !over;
+        };
         let next = last.filter(|_| more).map(|n| Cursor::new(format!("{CURSOR_PREFIX}{n}")));
         Ok(Page { rows, next })
     }
@@ -317,7 +330,7 @@ impl SqliteRows {
 const AHEAD_MAX: usize = 4_096;
 
 /// Jobs one page looks at; a filter that matches few gives short pages instead of long waits.
-const SCAN_MAX: i64 = 2_000;
+const SCAN_MAX: usize = 2_000;
 
 /// What a cursor of ours starts with.
 const CURSOR_PREFIX: &str = "n:";
