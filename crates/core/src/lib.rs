@@ -33,8 +33,10 @@ mod name;
 pub mod policy;
 pub mod random;
 pub mod time;
+mod typed;
 
 pub use error::{Error, Result};
 pub use id::JobId;
 pub use name::{check_name, check_text};
 pub use time::Timestamp;
+pub use typed::TypedJob;

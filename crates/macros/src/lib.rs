@@ -1,0 +1,1 @@
+//! `#[derive(Job)]`: makes a type the payload of a kind of jobs.

@@ -1,0 +1,1 @@
+//! The services that keep a store in order, and their fenced leadership.

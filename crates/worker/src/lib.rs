@@ -1,0 +1,1 @@
+//! The worker runtime: claim, run, settle.
