@@ -88,6 +88,46 @@ impl JobId {
     }
 }
 
+/// Makes fresh ids that rise, even within a millisecond, so that a store that keeps jobs by id
+/// appends them.
+///
+/// The first 22 bits after the time count up from a random start; the other 52 are random, so that
+/// makers that know nothing of each other do not meet.
+#[derive(Debug, Default)]
+pub struct Ids {
+    /// The time and the count of the latest.
+    last: (i64, u32),
+}
+
+impl Ids {
+    const COUNT_BITS: u32 = 22;
+    /// How far ids may run ahead of a clock that stepped back, or was too slow for their number.
+    const AHEAD_MAX_MS: i64 = 1_000;
+
+    /// The next id, made at `at`.
+    pub fn next(&mut self, at: Timestamp, random: &dyn Random) -> JobId {
+        let (at, bits) = (at.as_millis(), random.next_u128());
+        let (last_at, last_count) = self.last;
+        let behind = at <= last_at && last_at - at <= Self::AHEAD_MAX_MS;
+        // A start in the lower half leaves the upper one to count through.
+        let start = (bits >> (128 - Self::COUNT_BITS + 1)) as u32;
+        self.last = match last_count + 1 {
+            count if behind && count < 1 << Self::COUNT_BITS => (last_at, count),
+            _ if behind => (last_at + 1, start),
+            _ => (at, start),
+        };
+        let (ms, count) = self.last;
+        let mut tail = [0; 10];
+        tail.copy_from_slice(&bits.to_be_bytes()[6..]);
+        // The count goes around the bits that tell the version and the variant of a UUID.
+        tail[..2].copy_from_slice(&((count >> 10) as u16).to_be_bytes());
+        let low = ((count & 0x3FF) << 4) as u16 | u16::from(tail[3] & 0x0F);
+        tail[2..4].copy_from_slice(&low.to_be_bytes());
+        let ms = prefix(Timestamp::from_millis(ms));
+        JobId(Builder::from_unix_timestamp_millis(ms, &tail).into_uuid())
+    }
+}
+
 /// A version 8 id with the time `at`, derived from `parts`: the same parts give the same id.
 pub fn derived(at: Timestamp, parts: &[&[u8]]) -> JobId {
     let mut name = Vec::with_capacity(parts.iter().map(|part| part.len() + 8).sum());
@@ -145,6 +185,21 @@ mod tests {
         id.check(NOW.plus(DAY_MS)).unwrap();
         assert!(id.check(NOW.plus(DAY_MS + 1)).is_err());
         assert!(id.check(NOW.minus(DAY_MS + 1)).is_err());
+    }
+
+    #[test]
+    fn made_one_after_the_other_ids_rise_whatever_the_clock_does() {
+        let (mut ids, random) = (Ids::default(), Seeded::new(3));
+        let times = [0, 0, 0, 1, 1, -5, 2, 2_000, 2_000].map(|ms| NOW.as_millis() + ms);
+        let made = times.map(|ms| ids.next(Timestamp::from_millis(ms), &random));
+        assert!(made.is_sorted_by(|a, b| a < b), "{made:?}");
+        assert!(made.iter().all(|id| id.as_uuid().get_version_num() == 7));
+        assert_eq!((made[0].time(), made[7].time()), (NOW, NOW.plus(2_000)));
+        // A clock that went far back is believed.
+        assert_eq!(ids.next(NOW, &random).time(), NOW);
+        // More ids than a millisecond has room for borrow from the next.
+        ids.last = (NOW.as_millis(), (1 << Ids::COUNT_BITS) - 1);
+        assert_eq!(ids.next(NOW, &random).time(), NOW.plus(1));
     }
 
     #[test]

@@ -39,7 +39,7 @@ impl<R: Rows> Executor<R> {
             return Ok(request.jobs.into_iter().map(|job| self.enqueue_one(job, now)).collect());
         }
         for job in &mut request.jobs {
-            job.id.get_or_insert_with(|| JobId::new(now, &*self.random));
+            job.id.get_or_insert_with(|| self.ids.next(now, &*self.random));
         }
         if let Err((culprit, error)) = self.foresee_all(&request.jobs, Ahead::default(), now) {
             let aborted = |index| match index == culprit {
@@ -171,7 +171,7 @@ impl<R: Rows> Executor<R> {
         keeps_time: bool,
         now: Timestamp,
     ) -> Item<Enqueued> {
-        let id = *job.id.get_or_insert_with(|| JobId::new(now, &*self.random));
+        let id = *job.id.get_or_insert_with(|| self.ids.next(now, &*self.random));
         let held_run_at = self.look(holder, |entry| entry.job.header.run_at)?;
         let own_run_at = job.due.at(now);
         let run_at = if keeps_time { own_run_at.min(held_run_at) } else { own_run_at };
@@ -182,7 +182,7 @@ impl<R: Rows> Executor<R> {
     }
 
     fn create_at(&mut self, job: NewJob, run_at: Timestamp, now: Timestamp) -> Item<Enqueued> {
-        let id = job.id.unwrap_or_else(|| JobId::new(now, &*self.random));
+        let id = job.id.unwrap_or_else(|| self.ids.next(now, &*self.random));
         let header = Header {
             id,
             queue: job.queue,

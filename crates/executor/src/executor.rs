@@ -6,6 +6,7 @@ use crate::session::SessionEntry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use windlass_core::engine::{Capabilities, SessionId};
+use windlass_core::id::Ids;
 use windlass_core::machine::{Effect, EventKind, Facts, Refusal, Step, step};
 use windlass_core::model::{
     AttemptEnd, Finish, JobError, KindSettings, Name, Order, QueueSettings, State,
@@ -47,6 +48,8 @@ pub struct Executor<R> {
     pub(crate) queues: BTreeMap<Name, QueueSettings>,
     pub(crate) kinds: BTreeMap<Name, KindSettings>,
     pub(crate) turns: HashMap<Name, Turns>,
+    /// Makes ids for jobs that come without one.
+    pub(crate) ids: Ids,
     /// Counts entries; the second half of a job's place.
     seq: u64,
     /// Counts jobs that became ready and gates that opened: what waiters watch.
@@ -64,6 +67,7 @@ impl<R: Rows> Executor<R> {
             queues: BTreeMap::new(),
             kinds: BTreeMap::new(),
             turns: HashMap::new(),
+            ids: Ids::default(),
             seq,
             readied: 0,
         }
@@ -109,10 +113,6 @@ impl<R: Rows> Executor<R> {
     /// Looks at a job that must exist.
     pub(crate) fn look<T>(&self, id: JobId, look: impl FnOnce(&Entry) -> T) -> Result<T> {
         self.rows.with_job(id, look)?.ok_or(Error::NotFound { id })
-    }
-
-    pub(crate) fn queue_settings(&self, queue: &Name) -> QueueSettings {
-        self.queues.get(queue).cloned().unwrap_or_default()
     }
 
     pub(crate) fn state(&self, id: JobId) -> Result<Option<State>> {

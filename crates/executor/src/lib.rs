@@ -20,5 +20,5 @@ mod unique;
 
 pub use entry::{Entry, Leased, UniqueSlot};
 pub use executor::Executor;
-pub use rows::{Head, LaneKey, Line, Next, Rows, UniqueHold};
+pub use rows::{Due, Head, LaneKey, Line, Rows, UniqueHold};
 pub use session::SessionEntry;

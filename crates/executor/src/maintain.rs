@@ -1,9 +1,10 @@
 //! Maintenance: bounded steps, each job by its own event.
 
 use crate::executor::{Executor, Happening};
-use crate::rows::{Next, Rows};
+use crate::rows::{Due, Rows};
 use windlass_core::engine::{MaintainReply, MaintainRequest, SessionId, Work};
 use windlass_core::machine::EventKind;
+use windlass_core::model::Name;
 use windlass_core::policy::crash_delay_ms;
 use windlass_core::{JobId, Result, Timestamp};
 
@@ -12,9 +13,20 @@ impl<R: Rows> Executor<R> {
     pub fn maintain(&mut self, request: MaintainRequest, now: Timestamp) -> Result<MaintainReply> {
         request.check()?;
         match request.work {
-            Work::Promote => self.each_due(request, now, Self::next_scheduled, EventKind::Due),
-            Work::Expire => self.each_due(request, now, Self::next_to_expire, EventKind::Expire),
-            Work::Retain => self.each_due(request, now, Self::next_to_remove, EventKind::Retain),
+            Work::Promote => {
+                let due = self.rows.scheduled(one_more(request))?;
+                self.each_due(request, now, due, EventKind::Due)
+            }
+            Work::Expire => {
+                let limit_ms = |queue: &Name| self.queues.get(queue)?.max_wait_ms;
+                let due = self.rows.to_expire(&limit_ms, one_more(request))?;
+                self.each_due(request, now, due, EventKind::Expire)
+            }
+            Work::Retain => {
+                let settings = |queue: &Name| self.queues.get(queue).cloned().unwrap_or_default();
+                let due = self.rows.to_remove(&settings, one_more(request))?;
+                self.each_due(request, now, due, EventKind::Retain)
+            }
             Work::Reclaim => self.reclaim(request, now),
             _ => {
                 self.compact(now)?;
@@ -23,37 +35,24 @@ impl<R: Rows> Executor<R> {
         }
     }
 
-    /// Lets `event` happen to one due job after the other.
+    /// Lets `event` happen to one due job after the other. What `due` holds beyond the budget tells
+    /// whether there is more, and when.
     fn each_due(
         &mut self,
         request: MaintainRequest,
         now: Timestamp,
-        next: fn(&Self) -> Result<Next>,
+        due: Vec<Due>,
         event: EventKind,
     ) -> Result<MaintainReply> {
         let mut reply = MaintainReply::default();
-        while let Some((at, id)) = next(self)? {
-            reply.next_at = Some(at);
-            reply.more = at <= now && reply.done == request.budget;
-            if at > now || reply.more {
-                return Ok(reply);
+        for (at, id) in due {
+            if at > now || reply.done == request.budget {
+                (reply.next_at, reply.more) = (Some(at), at <= now);
+                break;
             }
             self.count_applied(id, event, Happening::default(), now, &mut reply)?;
         }
-        reply.next_at = None;
         Ok(reply)
-    }
-
-    fn next_scheduled(&self) -> Result<Next> {
-        self.rows.next_scheduled()
-    }
-
-    fn next_to_expire(&self) -> Result<Next> {
-        self.rows.next_to_expire(&|queue| self.queue_settings(queue).max_wait_ms)
-    }
-
-    fn next_to_remove(&self) -> Result<Next> {
-        self.rows.next_to_remove(&|queue| self.queue_settings(queue))
     }
 
     /// Takes back what sessions held that ran out.
@@ -117,4 +116,9 @@ impl<R: Rows> Executor<R> {
         });
         self.rows.compact()
     }
+}
+
+/// As many as a step may touch, and one to know what comes after it.
+const fn one_more(request: MaintainRequest) -> usize {
+    request.budget as usize + 1
 }

@@ -41,7 +41,7 @@ pub struct UniqueHold {
 }
 
 /// When something falls due, and for which job.
-pub type Next = Option<(Timestamp, JobId)>;
+pub type Due = (Timestamp, JobId);
 
 /// The rows of one store, owned by one writer.
 ///
@@ -83,14 +83,18 @@ pub trait Rows {
     /// All lanes in numbers; gates are not its business.
     fn stats(&self) -> Result<Vec<LaneStats>>;
 
-    /// The scheduled job that is due first.
-    fn next_scheduled(&self) -> Result<Next>;
+    /// The first `limit` scheduled jobs by the time they are due.
+    fn scheduled(&self, limit: usize) -> Result<Vec<Due>>;
 
-    /// The waiting job that expires first; `limit_ms` tells a queue's setting.
-    fn next_to_expire(&self, limit_ms: &dyn Fn(&Name) -> Option<u64>) -> Result<Next>;
+    /// The first `limit` waiting jobs by the time they expire; `limit_ms` tells a queue's setting.
+    fn to_expire(&self, limit_ms: &dyn Fn(&Name) -> Option<u64>, limit: usize) -> Result<Vec<Due>>;
 
-    /// The ended job that is removed first; `settings` tells a queue's.
-    fn next_to_remove(&self, settings: &dyn Fn(&Name) -> QueueSettings) -> Result<Next>;
+    /// The first `limit` ended jobs by the time they are removed; `settings` tells a queue's.
+    fn to_remove(
+        &mut self,
+        settings: &dyn Fn(&Name) -> QueueSettings,
+        limit: usize,
+    ) -> Result<Vec<Due>>;
 
     /// An ordering key of a queue.
     fn line(&self, queue: &Name, key: &str) -> Result<Line>;

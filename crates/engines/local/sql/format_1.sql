@@ -17,8 +17,8 @@ CREATE TABLE queue (name TEXT PRIMARY KEY, settings TEXT NOT NULL) WITHOUT ROWID
 CREATE TABLE kind (name TEXT PRIMARY KEY, settings TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE session (id TEXT PRIMARY KEY, entry TEXT NOT NULL) WITHOUT ROWID;
 
--- What a producer handed over, written once. A job with no row in `life` and none in `lease` is as it
--- was enqueued: its place is told by state, rank, seq and run_at here.
+-- What a producer handed over, written once. A job with no row in `life` and no lease is as it was
+-- enqueued: its place is told by state, rank, seq and run_at here.
 CREATE TABLE job (
     n          INTEGER PRIMARY KEY,
     id         BLOB NOT NULL,
@@ -57,9 +57,8 @@ CREATE TABLE life (
     ended_at    INTEGER,
     tail        TEXT
 );
--- What retention looks at: jobs that ended and have no retention of their own.
-CREATE INDEX life_ended ON life (lane, state, finished_at)
-    WHERE finished_at IS NOT NULL AND (flags & 32) = 0;
+-- Dead jobs, for those who look after them.
+CREATE INDEX life_dead ON life (n, lane) WHERE state = 6;
 
 -- Parts other than the payload, and a payload that was edited.
 CREATE TABLE part (
@@ -71,13 +70,14 @@ CREATE TABLE part (
 ) WITHOUT ROWID;
 
 -- Places. A job that has not ended is in exactly one of these four.
+--
+-- Ready jobs come in runs: `jobs` lists neighbours of one lane and rank, the first of which had `seq`
+-- when the run was written (src/rows/ready.rs).
 CREATE TABLE ready (
-    lane    INTEGER NOT NULL,
-    rank    INTEGER NOT NULL,
-    seq     INTEGER NOT NULL,
-    n       INTEGER NOT NULL,
-    id      BLOB NOT NULL,
-    suspect INTEGER NOT NULL,
+    lane INTEGER NOT NULL,
+    rank INTEGER NOT NULL,
+    seq  INTEGER NOT NULL,
+    jobs BLOB NOT NULL,
     PRIMARY KEY (lane, rank, seq)
 ) WITHOUT ROWID;
 CREATE TABLE scheduled (
@@ -93,23 +93,20 @@ CREATE TABLE aside (
     lane  INTEGER NOT NULL,
     state INTEGER NOT NULL
 );
-CREATE TABLE lease (
-    n          INTEGER PRIMARY KEY,
-    token      BLOB NOT NULL,
-    session    BLOB NOT NULL,
-    claim_no   INTEGER NOT NULL,
-    worker     TEXT NOT NULL,
-    started_at INTEGER NOT NULL,
-    seq        INTEGER NOT NULL,
-    rank       INTEGER NOT NULL,
-    priority   INTEGER NOT NULL,
-    run_at     INTEGER NOT NULL,
-    ready_at   INTEGER NOT NULL,
-    attempt    INTEGER NOT NULL,
-    failures   INTEGER NOT NULL,
-    crashes    INTEGER NOT NULL,
-    flags      INTEGER NOT NULL
-);
+-- Leases that were given in one transaction; a row is removed when none of them is held any more
+-- (src/rows/leases.rs).
+CREATE TABLE lease (number INTEGER PRIMARY KEY, jobs BLOB NOT NULL);
+
+-- Jobs of a lane that ended alike, by the time of the last of them, for retention; those with a
+-- retention of their own are in `deadline` (src/rows/ended.rs).
+CREATE TABLE ended (
+    lane   INTEGER NOT NULL,
+    state  INTEGER NOT NULL,
+    at     INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    jobs   BLOB NOT NULL,
+    PRIMARY KEY (lane, state, at, number)
+) WITHOUT ROWID;
 
 -- Ordering keys: who holds one, and who stands in line for it.
 CREATE TABLE key_holder (

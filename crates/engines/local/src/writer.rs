@@ -182,7 +182,7 @@ impl Writer {
                 return Err(error);
             }
         }
-        self.executor.rows().settle_heads()?;
+        self.executor.rows_mut().flush()?;
         self.commit()?;
         self.tally.commits.fetch_add(1, Ordering::Relaxed);
         if needs == Needs::Durable {

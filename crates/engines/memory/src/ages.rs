@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use windlass_core::model::{Name, State};
 use windlass_core::{JobId, Timestamp};
+use windlass_executor::Due;
 
 /// Jobs of one queue that share a limit: by queue, and by the state that chooses the setting.
 type Group = (Name, State);
@@ -51,15 +52,20 @@ impl Ages {
         }
     }
 
-    /// The earliest deadline and its job; `limit_ms` gives the setting of a group.
-    pub(crate) fn next(
+    /// The first `limit` jobs by their deadlines; `limit_ms` gives the setting of a group.
+    pub(crate) fn first(
         &self,
         limit_ms: impl Fn(&Name, State) -> Option<u64>,
-    ) -> Option<(Timestamp, JobId)> {
-        let of_groups = self.by_group.iter().filter_map(|((queue, state), members)| {
-            let (since, id) = members.first()?;
-            Some((since.plus(limit_ms(queue, *state)?), *id))
-        });
-        of_groups.chain(self.own.first().copied()).min()
+        limit: usize,
+    ) -> Vec<Due> {
+        let mut due: Vec<Due> = self.own.iter().take(limit).copied().collect();
+        for ((queue, state), members) in &self.by_group {
+            if let Some(ms) = limit_ms(queue, *state) {
+                due.extend(members.iter().take(limit).map(|(since, id)| (since.plus(ms), *id)));
+            }
+        }
+        due.sort_unstable();
+        due.truncate(limit);
+        due
     }
 }

@@ -11,7 +11,7 @@ use windlass_core::engine::{
 use windlass_core::model::{Job, KindSettings, Name, QueueSettings, State};
 use windlass_core::{Error, JobId, Result, Timestamp};
 use windlass_executor::{
-    Entry, Head, LaneKey, Line, Next, Rows, SessionEntry, UniqueHold, UniqueSlot,
+    Due, Entry, Head, LaneKey, Line, Rows, SessionEntry, UniqueHold, UniqueSlot,
 };
 
 /// Jobs one page looks at; a filter that matches few gives short pages instead of long waits.
@@ -119,16 +119,21 @@ impl Rows for MemoryRows {
         Ok(self.index.lanes.iter().map(stats).collect())
     }
 
-    fn next_scheduled(&self) -> Result<Next> {
-        Ok(self.index.scheduled.first().map(|(at, _, id)| (*at, *id)))
+    fn scheduled(&self, limit: usize) -> Result<Vec<Due>> {
+        Ok(self.index.scheduled.iter().take(limit).map(|(at, _, id)| (*at, *id)).collect())
     }
 
-    fn next_to_expire(&self, limit_ms: &dyn Fn(&Name) -> Option<u64>) -> Result<Next> {
-        Ok(self.index.waiting.next(|queue, _| limit_ms(queue)))
+    fn to_expire(&self, limit_ms: &dyn Fn(&Name) -> Option<u64>, limit: usize) -> Result<Vec<Due>> {
+        Ok(self.index.waiting.first(|queue, _| limit_ms(queue), limit))
     }
 
-    fn next_to_remove(&self, settings: &dyn Fn(&Name) -> QueueSettings) -> Result<Next> {
-        Ok(self.index.finished.next(|queue, state| Some(settings(queue).retention.of(state))))
+    fn to_remove(
+        &mut self,
+        settings: &dyn Fn(&Name) -> QueueSettings,
+        limit: usize,
+    ) -> Result<Vec<Due>> {
+        let kept_ms = |queue: &Name, state| Some(settings(queue).retention.of(state));
+        Ok(self.index.finished.first(kept_ms, limit))
     }
 
     fn line(&self, queue: &Name, key: &str) -> Result<Line> {

@@ -1,22 +1,39 @@
 //! Whether every job is in exactly one place, and every derived row agrees.
 
 use super::lanes::Lanes;
+use super::pack::Unpack;
 use super::save::{Place, Saver};
-use super::{SqliteRows, failed, load};
-use rusqlite::Row;
+use super::{SqliteRows, failed, load, saver};
+use std::collections::{HashMap, HashSet};
 use windlass_core::engine::{CheckReport, Finding, SessionId};
 use windlass_core::model::State;
 use windlass_core::{JobId, Result};
 use windlass_executor::Entry;
 
-/// Every place a job can be in, by row key.
-const PLACES: &str = "SELECT n FROM ready UNION ALL SELECT n FROM scheduled
-    UNION ALL SELECT n FROM aside UNION ALL SELECT n FROM lease
-    UNION ALL SELECT n FROM life WHERE finished_at IS NOT NULL";
-
 /// The tables that can be made anew from the jobs.
-const DERIVED: [&str; 7] =
-    ["ready", "scheduled", "aside", "key_holder", "key_line", "deadline", "aging"];
+const DERIVED: [&str; 8] =
+    ["ready", "scheduled", "aside", "ended", "key_holder", "key_line", "deadline", "aging"];
+
+/// A place as its table tells it: which one, and where in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Listed {
+    Ready { lane: i64, rank: i64, seq: u64 },
+    Scheduled { run_at: i64, seq: u64 },
+    Aside { state: i64 },
+}
+
+impl Listed {
+    /// Where a job should be listed; running and ended ones are not.
+    fn of(entry: &Entry, lane: i64) -> Option<Self> {
+        let Place { state, rank, seq, run_at, .. } = Place::of(entry);
+        match state {
+            State::Available => Some(Self::Ready { lane, rank, seq }),
+            State::Scheduled => Some(Self::Scheduled { run_at, seq }),
+            State::Blocked | State::Paused => Some(Self::Aside { state: state as i64 }),
+            _ => None,
+        }
+    }
+}
 
 impl SqliteRows {
     pub(super) fn check_all(
@@ -29,7 +46,12 @@ impl SqliteRows {
         let mut found = self.misplaced()?;
         found.extend(self.contradictions(is_open)?);
         found.extend(self.stray_unique_keys()?);
-        if Lanes::read(&self.conn)? != self.lanes {
+        let mut counted = Lanes::read(&self.conn)?;
+        for running in self.running.values() {
+            let header = &running.loaded.entry.job.header;
+            counted.count(&(header.queue.clone(), header.kind.clone()), State::Running, true)?;
+        }
+        if counted != self.lanes {
             found.push("the counts of the lanes do not agree with their jobs".into());
         }
         report.findings =
@@ -45,16 +67,78 @@ impl SqliteRows {
     }
 
     fn misplaced(&self) -> Result<Vec<String>> {
-        let told = |what: &'static str| {
-            move |row: &Row<'_>| Ok(format!("job with row key {} {what}", row.get::<_, i64>(0)?))
-        };
-        let twice = format!("SELECT n FROM ({PLACES}) GROUP BY n HAVING count(*) > 1");
-        let nowhere = format!("SELECT n FROM job WHERE n NOT IN ({PLACES})");
-        let nobody = format!("SELECT n FROM ({PLACES}) WHERE n NOT IN (SELECT n FROM job)");
-        let mut found = self.all(&twice, [], told("is in several places"))?;
-        found.extend(self.all(&nowhere, [], told("is in no place"))?);
-        found.extend(self.all(&nobody, [], told("is in a place but does not exist"))?);
+        let mut found = Vec::new();
+        let mut listed: HashMap<JobId, Listed> = HashMap::new();
+        for (id, place) in self.listed()? {
+            if listed.insert(id, place).is_some() {
+                found.push(format!("job {id} is in several places"));
+            }
+        }
+        let mut ended = self.listed_as_ended()?;
+        self.each_entry(|entry| {
+            let (id, header) = (entry.id(), &entry.job.header);
+            let lane = self.lanes.known(&(header.queue.clone(), header.kind.clone()));
+            let (is, ought) = (listed.remove(&id), Listed::of(entry, lane.unwrap_or_default()));
+            match (is, ought) {
+                (None, Some(ought)) => {
+                    found.push(format!("job {id} is in no place; it ought to be in {ought:?}"));
+                }
+                (Some(is), ought) if Some(is) != ought => {
+                    found.push(format!("job {id} is in {is:?}; it ought to be in {ought:?}"));
+                }
+                _ => {}
+            }
+            let is_listed = ended.remove(&(id, entry.job.state as i64));
+            let kept = entry.job.state.is_terminal() && header.policy.retention.is_none();
+            if kept && !is_listed {
+                found.push(format!("job {id} has ended and retention does not know it"));
+            }
+            Ok(())
+        })?;
+        let strays = "SELECT n FROM aside UNION ALL SELECT n FROM life EXCEPT SELECT n FROM job";
+        found.extend(self.all(strays, [], |row| {
+            Ok(format!("row key {} is in a place but belongs to no job", row.get::<_, i64>(0)?))
+        })?);
+        found.extend(listed.keys().map(|id| format!("job {id} is in a place but does not exist")));
         Ok(found)
+    }
+
+    /// The jobs in places, as the tables tell.
+    fn listed(&self) -> Result<Vec<(JobId, Listed)>> {
+        let mut listed = Vec::new();
+        let lanes = self.all("SELECT DISTINCT lane FROM ready", [], |row| row.get::<_, i64>(0))?;
+        for lane in lanes {
+            let jobs = super::ready::all(&self.conn, lane)?.into_iter();
+            listed.extend(
+                jobs.map(|head| (head.id, Listed::Ready { lane, rank: head.rank, seq: head.seq })),
+            );
+        }
+        let scheduled = "SELECT id, run_at, seq FROM scheduled";
+        listed.extend(self.all(scheduled, [], |row| {
+            let seq = row.get::<_, i64>(2)?.cast_unsigned();
+            let place = Listed::Scheduled { run_at: row.get(1)?, seq };
+            Ok((JobId::from_bytes(row.get(0)?), place))
+        })?);
+        let aside = "SELECT j.id, a.state FROM aside a JOIN job j ON j.n = a.n";
+        listed.extend(self.all(aside, [], |row| {
+            Ok((JobId::from_bytes(row.get(0)?), Listed::Aside { state: row.get(1)? }))
+        })?);
+        Ok(listed)
+    }
+
+    /// The jobs that retention knows, by the state they ended in.
+    fn listed_as_ended(&self) -> Result<HashSet<(JobId, i64)>> {
+        let rows = self.all("SELECT state, jobs FROM ended", [], |row| {
+            Ok((row.get::<_, i64>(0)?, row.get::<_, Vec<u8>>(1)?))
+        })?;
+        let mut ended = HashSet::new();
+        for (state, jobs) in rows {
+            let mut list = Unpack(&jobs);
+            while !list.is_empty() {
+                ended.insert((list.id()?, state));
+            }
+        }
+        Ok(ended)
     }
 
     fn contradictions(&self, is_open: &dyn Fn(&SessionId) -> bool) -> Result<Vec<String>> {
@@ -127,10 +211,9 @@ impl SqliteRows {
             let Some((n, entry)) = running.or(stored) else { continue };
             let header = &entry.job.header;
             let lane = self.lanes.known(&(header.queue.clone(), header.kind.clone()));
-            let queue_ages = self.aging.contains(&header.queue);
-            let saver = Saver { conn: &self.conn, entry, lane: lane.unwrap_or(0), queue_ages };
-            saver.add_place(n, &Place::of(entry))?;
+            saver!(self, entry, lane.unwrap_or(0)).add_place(n, &Place::of(entry))?;
         }
+        self.flush()?;
         let sql = "DELETE FROM unique_key WHERE until IS NULL AND id NOT IN
             (SELECT j.id FROM job j LEFT JOIN life l ON l.n = j.n WHERE l.finished_at IS NULL)";
         self.run(sql, [])?;

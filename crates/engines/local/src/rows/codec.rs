@@ -21,8 +21,6 @@ pub(super) mod flag {
     pub(in crate::rows) const HOLDS_KEY: i64 = 8;
     /// It has rows in `part`.
     pub(in crate::rows) const HAS_PARTS: i64 = 16;
-    /// It says itself how long it is kept. The index `life_ended` leaves these out.
-    pub(in crate::rows) const OWN_RETENTION: i64 = 32;
 }
 
 /// What a producer may say of a job and seldom does.
@@ -116,12 +114,22 @@ pub(super) fn corrupt(reason: &dyn std::fmt::Display) -> Error {
 
 /// A token in as few bytes as it can be: 32 hexadecimal digits are 16 bytes, anything else is text.
 pub(super) fn token(text: &str) -> Value {
+    match token_bits(text) {
+        Some(bits) => Value::Blob(bits.to_be_bytes().to_vec()),
+        None => Value::Text(text.to_owned()),
+    }
+}
+
+/// The bits of a token that is 32 hexadecimal digits.
+pub(super) fn token_bits(text: &str) -> Option<u128> {
     let is_hex = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     let ours = text.len() == 32 && text.as_bytes().iter().all(is_hex);
-    match u128::from_str_radix(text, 16) {
-        Ok(bits) if ours => Value::Blob(bits.to_be_bytes().to_vec()),
-        _ => Value::Text(text.to_owned()),
-    }
+    u128::from_str_radix(text, 16).ok().filter(|_| ours)
+}
+
+/// The token with these bits.
+pub(super) fn token_of(bits: u128) -> String {
+    format!("{bits:032x}")
 }
 
 /// The text of a stored token.
@@ -129,7 +137,7 @@ pub(super) fn token_text(stored: Value) -> Result<String> {
     match stored {
         Value::Text(text) => Ok(text),
         Value::Blob(bytes) => match <[u8; 16]>::try_from(bytes) {
-            Ok(bytes) => Ok(format!("{:032x}", u128::from_be_bytes(bytes))),
+            Ok(bytes) => Ok(token_of(u128::from_be_bytes(bytes))),
             Err(_) => Err(corrupt(&"a token that is not 16 bytes long")),
         },
         other => Err(corrupt(&format_args!("a token that is {other:?}"))),

@@ -2,8 +2,8 @@
 
 use super::lanes::Counts;
 use super::load::Loaded;
-use super::save::{Before, EXPIRES, Place, REMOVED};
-use super::{SqliteRows, load, records};
+use super::save::{Before, EXPIRES, Place, REMOVED, Saver};
+use super::{SqliteRows, codec, ended, load, records, saver};
 use rusqlite::types::ToSql;
 use rusqlite::{Row, params};
 use windlass_core::engine::{
@@ -12,7 +12,7 @@ use windlass_core::engine::{
 use windlass_core::model::{Job, KindSettings, Name, QueueSettings, State};
 use windlass_core::{Error, JobId, Result, Timestamp};
 use windlass_executor::{
-    Entry, Head, LaneKey, Line, Next, Rows, SessionEntry, UniqueHold, UniqueSlot,
+    Due, Entry, Head, LaneKey, Line, Rows, SessionEntry, UniqueHold, UniqueSlot,
 };
 
 /// Pages a compaction step gives back.
@@ -33,14 +33,13 @@ impl Rows for SqliteRows {
     }
 
     fn take(&mut self, id: JobId) -> Result<Option<Box<Entry>>> {
-        let ahead = self.ahead.get_mut().remove(&id);
-        let loaded = match (self.unhold(id)?, ahead) {
-            (Some(loaded), _) => Some(loaded),
-            (None, Some(mut loaded)) => {
-                self.noted(load::add_parts(&self.conn, &mut loaded))?;
-                Some(loaded)
-            }
-            (None, None) => self.noted(load::by_id(&self.conn, &self.lanes, id))?,
+        let in_memory = match self.lately.remove(&id) {
+            Some(loaded) => Some(loaded),
+            None => self.unhold(id)?,
+        };
+        let loaded = match in_memory {
+            Some(loaded) => Some(loaded),
+            None => self.noted(load::by_id(&self.conn, &self.lanes, id))?,
         };
         let Some(loaded) = loaded else { return Ok(None) };
         self.taken = Some((id, Before::of(&loaded)));
@@ -54,11 +53,11 @@ impl Rows for SqliteRows {
 
     fn put_back(&mut self, entry: Box<Entry>) -> Result<()> {
         // Its rows were never touched; only a running job was taken out of memory.
-        let Some((_, Before { n, lived, side_parts, .. })) = self.taken.take() else {
+        let Some((_, Before { n, lived, side_parts, lease_row, .. })) = self.taken.take() else {
             return Ok(());
         };
         if entry.job.state == State::Running {
-            self.hold(Loaded { entry, n, lived, side_parts });
+            self.hold(Loaded { entry, n, lived, side_parts, lease_row });
         }
         Ok(())
     }
@@ -68,8 +67,9 @@ impl Rows for SqliteRows {
         let header = &entry.job.header;
         let key: LaneKey = (header.queue.clone(), header.kind.clone());
         let lane = self.lanes.known(&key).unwrap_or_default();
-        let deleted = self.saver(&entry, lane).delete(&before);
+        let deleted = saver!(self, &entry, lane).delete(&before);
         self.noted(deleted)?;
+        self.leases.end(before.lease_row);
         self.lanes.count(&key, before.place.state, false)
     }
 
@@ -110,34 +110,13 @@ impl Rows for SqliteRows {
 
     fn ready(&self, lane: &LaneKey, after: Option<(i64, u64)>, limit: usize) -> Result<Vec<Head>> {
         let Some(lane) = self.lanes.known(lane) else { return Ok(Vec::new()) };
-        let (rank, seq) = after.map_or((i64::MIN, -1), |(rank, seq)| (rank, seq.cast_signed()));
-        if after.is_none() {
-            self.settle_heads()?;
-        }
-        let read = |row: &Row<'_>| Ok(load::read(row, &self.lanes));
-        let heads = self.all(&load::HEADS, params![lane, rank, seq, limit as i64], read)?;
-        let mut ahead = self.ahead.borrow_mut();
-        if ahead.len() > AHEAD_MAX {
-            ahead.clear();
-        }
-        let mut found = Vec::with_capacity(heads.len());
-        for loaded in heads {
-            let loaded = self.noted(loaded)?;
-            let entry = &loaded.entry;
-            let (rank, seq, id) = (entry.rank, entry.seq, entry.id());
-            let suspect = entry.job.header.counters.is_suspect();
-            found.push(Head { rank, seq, id, suspect });
-            ahead.insert(id, loaded);
-        }
-        Ok(found)
+        self.noted(self.ready.heads(&self.conn, lane, after, limit))
     }
 
     fn last_rank(&self, queue: &Name) -> Result<Option<i64>> {
-        self.settle_heads()?;
         let mut last = None;
         for (_, lane, _) in self.lanes.of_queue(queue) {
-            let sql = "SELECT max(rank) FROM ready WHERE lane = ?1";
-            last = last.max(self.one(sql, [lane], |row| row.get::<_, Option<i64>>(0))?.flatten());
+            last = last.max(self.noted(self.ready.last_rank(&self.conn, lane))?);
         }
         Ok(last)
     }
@@ -168,37 +147,42 @@ impl Rows for SqliteRows {
         Ok(all)
     }
 
-    fn next_scheduled(&self) -> Result<Next> {
-        let sql = "SELECT run_at, id FROM scheduled ORDER BY run_at, seq LIMIT 1";
-        self.one(sql, [], due)
+    fn scheduled(&self, limit: usize) -> Result<Vec<Due>> {
+        let sql = "SELECT run_at, id FROM scheduled ORDER BY run_at, seq LIMIT ?1";
+        self.all(sql, [limit as i64], due)
     }
 
-    fn next_to_expire(&self, limit_ms: &dyn Fn(&Name) -> Option<u64>) -> Result<Next> {
-        let mut next = self.next_deadline(EXPIRES)?;
+    fn to_expire(&self, limit_ms: &dyn Fn(&Name) -> Option<u64>, limit: usize) -> Result<Vec<Due>> {
+        let mut expire = self.deadlines(EXPIRES, limit)?;
         for queue in &self.aging {
-            let sql = "SELECT run_at, id FROM aging WHERE queue = ?1 ORDER BY run_at, id LIMIT 1";
-            let oldest = self.one(sql, [&**queue], due)?;
-            let limit = oldest.zip(limit_ms(queue)).map(|((since, id), ms)| (since.plus(ms), id));
-            next = earlier(next, limit);
+            let Some(ms) = limit_ms(queue) else { continue };
+            let sql = "SELECT run_at, id FROM aging WHERE queue = ?1 ORDER BY run_at, id LIMIT ?2";
+            let oldest = self.all(sql, params![&**queue, limit as i64], due)?;
+            expire.extend(oldest.into_iter().map(|(since, id)| (since.plus(ms), id)));
         }
-        Ok(next)
+        Ok(first(expire, limit))
     }
 
-    fn next_to_remove(&self, settings: &dyn Fn(&Name) -> QueueSettings) -> Result<Next> {
-        let mut next = self.next_deadline(REMOVED)?;
-        for ((queue, _), lane, _) in self.lanes.all() {
-            let retention = settings(queue).retention;
-            for state in State::ALL.into_iter().filter(|state| state.is_terminal()) {
-                let sql = "SELECT l.finished_at, j.id FROM life l JOIN job j ON j.n = l.n
-                    WHERE l.lane = ?1 AND l.state = ?2 AND l.finished_at IS NOT NULL
-                        AND (l.flags & 32) = 0
-                    ORDER BY l.finished_at LIMIT 1";
-                let oldest = self.one(sql, [lane, state as i64], due)?;
-                let at = oldest.map(|(since, id)| (since.plus(retention.of(state)), id));
-                next = earlier(next, at);
-            }
+    fn to_remove(
+        &mut self,
+        settings: &dyn Fn(&Name) -> QueueSettings,
+        limit: usize,
+    ) -> Result<Vec<Due>> {
+        let flushed = self.flush();
+        self.noted(flushed)?;
+        let mut remove = self.deadlines(REMOVED, limit)?;
+        for (lane, state) in self.noted(ended::groups(&self.conn))? {
+            let Some((queue, _)) = self.lanes.key(lane) else { continue };
+            let kept_ms = settings(&queue).retention.of(codec::state(state)?);
+            let ended_at = |id| {
+                let ended = |entry: &Entry| (entry.job.state as i64, entry.job.finished_at);
+                let found = self.with_job(id, ended)?.filter(|(now, _)| *now == state);
+                Ok(found.and_then(|(_, at)| at))
+            };
+            let oldest = self.noted(ended::oldest(&self.conn, (lane, state), limit, ended_at))?;
+            remove.extend(oldest.into_iter().map(|(since, id)| (since.plus(kept_ms), id)));
         }
-        Ok(next)
+        Ok(first(remove, limit))
     }
 
     fn line(&self, queue: &Name, key: &str) -> Result<Line> {
@@ -268,7 +252,8 @@ impl Rows for SqliteRows {
     }
 
     fn check(&mut self, is_open: &dyn Fn(&SessionId) -> bool, repair: bool) -> Result<CheckReport> {
-        self.settle_heads()?;
+        let flushed = self.flush();
+        self.noted(flushed)?;
         let report = self.check_all(is_open, repair);
         self.noted(report)
     }
@@ -281,9 +266,9 @@ impl Rows for SqliteRows {
 }
 
 impl SqliteRows {
-    fn next_deadline(&self, work: i64) -> Result<Next> {
-        let sql = "SELECT at, id FROM deadline WHERE work = ?1 ORDER BY at LIMIT 1";
-        self.one(sql, [work], due)
+    fn deadlines(&self, work: i64, limit: usize) -> Result<Vec<Due>> {
+        let sql = "SELECT at, id FROM deadline WHERE work = ?1 ORDER BY at LIMIT ?2";
+        self.all(sql, [work, limit as i64], due)
     }
 
     fn save_named(
@@ -307,27 +292,21 @@ impl SqliteRows {
     fn fill_aging(&self, queue: &Name) -> Result<()> {
         let lanes: Vec<i64> = self.lanes.of_queue(queue).map(|(_, lane, _)| lane).collect();
         for lane in lanes {
-            for places in [
-                "SELECT id FROM ready WHERE lane = ?1",
-                "SELECT j.id FROM aside a JOIN job j ON j.n = a.n WHERE a.lane = ?1",
-            ] {
-                let ids = self.all(places, [lane], |row| row.get(0).map(JobId::from_bytes))?;
-                for id in ids {
-                    let place = self.with_job(id, Place::of)?;
-                    if let Some(place) = place.filter(|place| place.ages) {
-                        let sql = "INSERT OR IGNORE INTO aging (queue, run_at, id)
-                            VALUES (?1, ?2, ?3)";
-                        self.run(sql, params![&**queue, place.run_at, id.as_bytes()])?;
-                    }
+            let heads = self.noted(self.ready.heads(&self.conn, lane, None, usize::MAX))?;
+            let mut ids: Vec<JobId> = heads.into_iter().map(|head| head.id).collect();
+            let aside = "SELECT j.id FROM aside a JOIN job j ON j.n = a.n WHERE a.lane = ?1";
+            ids.extend(self.all(aside, [lane], |row| row.get(0).map(JobId::from_bytes))?);
+            for id in ids {
+                let place = self.with_job(id, Place::of)?;
+                if let Some(place) = place.filter(|place| place.ages) {
+                    let sql = "INSERT OR IGNORE INTO aging (queue, run_at, id) VALUES (?1, ?2, ?3)";
+                    self.run(sql, params![&**queue, place.run_at, id.as_bytes()])?;
                 }
             }
         }
         Ok(())
     }
 }
-
-/// Jobs that looks at the heads of lanes may leave in memory.
-const AHEAD_MAX: usize = 4_096;
 
 /// Jobs one page looks at; a filter that matches few gives short pages instead of long waits.
 const SCAN_MAX: usize = 2_000;
@@ -346,13 +325,14 @@ pub(super) fn bad_cursor(cursor: &Cursor) -> Error {
     Error::invalid("cursor", cursor, "use a cursor that an earlier page returned")
 }
 
-fn due(row: &Row<'_>) -> rusqlite::Result<(Timestamp, JobId)> {
+fn due(row: &Row<'_>) -> rusqlite::Result<Due> {
     Ok((Timestamp::from_millis(row.get(0)?), JobId::from_bytes(row.get(1)?)))
 }
 
-fn earlier(one: Next, other: Next) -> Next {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(one.min(other)),
-        (one, other) => one.or(other),
-    }
+/// The first of these by time.
+fn first(mut all: Vec<Due>, limit: usize) -> Vec<Due> {
+    all.sort_unstable();
+    all.dedup();
+    all.truncate(limit);
+    all
 }

@@ -3,6 +3,7 @@
 //! Small, read on every call, and rebuilt from the tables when a directory is opened.
 
 use super::load::failed;
+use super::ready::SLOT_BYTES;
 use rusqlite::Connection;
 use std::collections::{BTreeMap, HashMap};
 use windlass_core::model::{Name, State};
@@ -19,26 +20,24 @@ pub(crate) struct Lanes {
 }
 
 impl Lanes {
-    /// The lanes as the tables tell. Of ended jobs only the dead are counted: nobody asks for the
+    /// The lanes as the tables tell, without the jobs that run. Of ended jobs only the dead are counted: nobody asks for the
     /// others, and there may be very many.
     pub(super) fn read(conn: &Connection) -> Result<Self> {
         let mut lanes = Self::default();
         lanes.read_keys(conn).map_err(|error| failed(&error))?;
         let waiting = [
-            (State::Available, "SELECT lane, count(*) FROM ready GROUP BY lane"),
+            (
+                State::Available,
+                &*format!("SELECT lane, sum(length(jobs)) / {SLOT_BYTES} FROM ready GROUP BY lane"),
+            ),
             (State::Scheduled, "SELECT lane, count(*) FROM scheduled GROUP BY lane"),
             (State::Blocked, "SELECT lane, count(*) FROM aside WHERE state = 1 GROUP BY lane"),
             (State::Paused, "SELECT lane, count(*) FROM aside WHERE state = 4 GROUP BY lane"),
-            (
-                State::Running,
-                "SELECT j.lane, count(*) FROM lease l JOIN job j ON j.n = l.n GROUP BY j.lane",
-            ),
         ];
         for (state, query) in waiting {
             lanes.read_counts(conn, state, query).map_err(|error| failed(&error))?;
         }
-        let dead = "SELECT lane, count(*) FROM life WHERE state = 6 AND finished_at IS NOT NULL
-            GROUP BY lane";
+        let dead = "SELECT lane, count(*) FROM life WHERE state = 6 GROUP BY lane";
         lanes.read_counts(conn, State::Dead, dead).map_err(|error| failed(&error))?;
         Ok(lanes)
     }

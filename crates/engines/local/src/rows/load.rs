@@ -3,13 +3,14 @@
 use super::codec::{self, Spec, Tail, flag};
 use super::key::{PROBES, first_key};
 use super::lanes::Lanes;
+use super::leases::{Leases, is_held};
 use rusqlite::types::FromSql;
 use rusqlite::{Connection, ErrorCode, OptionalExtension as _, Row, params};
 use std::sync::LazyLock;
-use windlass_core::engine::{Lease, SessionId};
+use windlass_core::engine::Lease;
 use windlass_core::model::{Attempt, Counters, Finish, Header, Job, Part, PartName, Parts, State};
 use windlass_core::{Error, JobId, Result, Timestamp};
-use windlass_executor::{Entry, Leased};
+use windlass_executor::Entry;
 
 /// A job and where its rows are.
 pub(crate) struct Loaded {
@@ -19,6 +20,8 @@ pub(crate) struct Loaded {
     pub(super) lived: bool,
     /// Whether it has rows in `part`.
     pub(super) side_parts: bool,
+    /// The row its lease is in, if it runs and that is written.
+    pub(super) lease_row: Option<i64>,
 }
 
 const COLUMNS: &str = "j.n, j.id, j.lane, j.state, j.seq, j.rank, j.priority, j.run_at,
@@ -30,14 +33,6 @@ const COLUMNS: &str = "j.n, j.id, j.lane, j.state, j.seq, j.rank, j.priority, j.
 pub(super) fn query(condition: &str) -> String {
     format!("SELECT {COLUMNS} FROM job j LEFT JOIN life l ON l.n = j.n WHERE {condition}")
 }
-
-/// The jobs of a lane from its head on.
-pub(super) static HEADS: LazyLock<String> = LazyLock::new(|| {
-    format!(
-        "SELECT {COLUMNS} FROM ready r CROSS JOIN job j ON j.n = r.n LEFT JOIN life l ON l.n = j.n
-         WHERE r.lane = ?1 AND (r.rank, r.seq) > (?2, ?3) ORDER BY r.rank, r.seq LIMIT ?4"
-    )
-});
 
 /// A job by its id. Of a running one it tells what was so when its lease was given.
 pub(super) fn by_id(conn: &Connection, lanes: &Lanes, id: JobId) -> Result<Option<Loaded>> {
@@ -96,7 +91,7 @@ pub(super) fn read(row: &Row<'_>, lanes: &Lanes) -> Result<Loaded> {
         read_life(row, &mut entry)?;
     }
     let side_parts = flags & flag::HAS_PARTS != 0;
-    Ok(Loaded { entry: Box::new(entry), n, lived, side_parts })
+    Ok(Loaded { entry: Box::new(entry), n, lived, side_parts, lease_row: None })
 }
 
 fn read_life(row: &Row<'_>, entry: &mut Entry) -> Result<()> {
@@ -163,48 +158,30 @@ pub(super) fn add_parts(conn: &Connection, loaded: &mut Loaded) -> Result<()> {
     Ok(())
 }
 
-/// The running jobs, as the leases table tells after a restart.
-pub(super) fn leases(conn: &Connection, lanes: &Lanes) -> Result<Vec<Loaded>> {
-    let mut statement = conn
-        .prepare(
-            "SELECT j.id, l.token, l.session, l.claim_no, l.worker, l.started_at, l.seq, l.rank,
-                l.priority, l.run_at, l.ready_at, l.attempt, l.failures, l.crashes, l.flags
-                FROM lease l JOIN job j ON j.n = l.n",
-        )
-        .map_err(|error| failed(&error))?;
-    let mut rows = statement.query([]).map_err(|error| failed(&error))?;
+/// The running jobs, as the leases tell after a restart; notes which of those are over.
+pub(super) fn running(
+    conn: &Connection,
+    lanes: &Lanes,
+    leases: &mut Leases,
+) -> Result<Vec<Loaded>> {
     let mut running = Vec::new();
-    while let Some(row) = rows.next().map_err(|error| failed(&error))? {
-        let id = JobId::from_bytes(get(row, 0)?);
-        let mut loaded = by_id(conn, lanes, id)?
-            .ok_or_else(|| codec::corrupt(&format_args!("a lease on job {id}, which is gone")))?;
-        read_lease(row, &mut loaded.entry)?;
-        loaded.side_parts = get::<i64>(row, 14)? & flag::HAS_PARTS != 0;
+    for stored in leases.read(conn)? {
+        let loaded = by_id(conn, lanes, stored.id)?.filter(|job| is_held(&stored, job));
+        let Some(mut loaded) = loaded else {
+            leases.end(Some(stored.row));
+            continue;
+        };
+        loaded.lease_row = Some(stored.row);
+        let entry = &mut loaded.entry;
+        entry.job.state = State::Running;
+        entry.job.started_at = Some(stored.leased.started_at);
+        entry.job.header.counters.attempt = stored.attempt;
+        entry.leased = Some(stored.leased);
+        // In the order they were claimed, as it was before.
+        entry.seq = running.len() as u64;
         running.push(loaded);
     }
     Ok(running)
-}
-
-fn read_lease(row: &Row<'_>, entry: &mut Entry) -> Result<()> {
-    let started_at = Timestamp::from_millis(get(row, 5)?);
-    entry.job.state = State::Running;
-    entry.job.started_at = Some(started_at);
-    (entry.seq, entry.rank) = (get::<i64>(row, 6)?.cast_unsigned(), get(row, 7)?);
-    entry.ready_at = Timestamp::from_millis(get(row, 10)?);
-    let header = &mut entry.job.header;
-    header.priority = get(row, 8)?;
-    header.run_at = Timestamp::from_millis(get(row, 9)?);
-    header.counters =
-        Counters { attempt: get(row, 11)?, failures: get(row, 12)?, crashes: get(row, 13)? };
-    set_flags(entry, get(row, 14)?);
-    entry.leased = Some(Leased {
-        lease: Lease::from(codec::token_text(get(row, 1)?)?),
-        session: SessionId::from(codec::token_text(get(row, 2)?)?),
-        claim_no: get::<i64>(row, 3)?.cast_unsigned(),
-        worker: get(row, 4)?,
-        started_at,
-    });
-    Ok(())
 }
 
 fn set_flags(entry: &mut Entry, flags: i64) {

@@ -1,23 +1,31 @@
 //! The rows in SQLite: what the executor needs, as statements on narrow tables.
 //!
 //! Running jobs are also held in memory: they are few, every report asks for one, and after a restart
-//! they are read back from their leases. Lanes and their counts are in memory too. If a transaction is
-//! rolled back, all of that is read anew.
+//! they are read back from their leases. Lanes and their counts are in memory too, and so is what a
+//! transaction gathers to write together ([`SqliteRows::flush`]). If a transaction is rolled back, all
+//! of that is read anew.
 
 mod check;
 mod codec;
 mod contract;
+mod ended;
 mod key;
 mod lanes;
+mod leases;
 mod load;
+mod pack;
+mod ready;
 mod records;
 mod save;
 
 pub(crate) use load::failed;
 
+use ended::Ended;
 use lanes::Lanes;
+use leases::Leases;
 use load::Loaded;
-use rusqlite::{Connection, OptionalExtension as _, Params, Row, params};
+use ready::Ready;
+use rusqlite::{Connection, OptionalExtension as _, Params, Row};
 use save::{Before, Saver};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -28,6 +36,26 @@ use windlass_executor::{Entry, LaneKey, SessionEntry};
 
 /// Bytes of parts up to which a running job keeps them in memory.
 const HELD_BYTES_MAX: usize = 16 * 1024;
+
+/// Jobs that are remembered from their enqueue until they are claimed.
+const LATELY_MAX: usize = 4_096;
+/// Bytes of payload up to which they are.
+const LATELY_BYTES_MAX: usize = 2 * 1024;
+
+/// A saver for one job, borrowing only the fields it needs.
+macro_rules! saver {
+    ($rows:ident, $entry:expr, $lane:expr) => {
+        Saver {
+            conn: &$rows.conn,
+            entry: $entry,
+            lane: $lane,
+            queue_ages: $rows.aging.contains(&$entry.job.header.queue),
+            ready: &mut $rows.ready,
+            ended: &mut $rows.ended,
+        }
+    };
+}
+use saver;
 
 /// A job that runs, in memory.
 struct Running {
@@ -46,10 +74,12 @@ pub(crate) struct SqliteRows {
     aging: BTreeSet<Name>,
     /// The job that was taken and not yet put back.
     taken: Option<(JobId, Before)>,
-    /// Jobs that a look at the heads of a lane brought along, until they are taken.
-    ahead: RefCell<HashMap<JobId, Loaded>>,
-    /// Lanes whose heads were claimed, up to where; see [`Self::settle_heads`].
-    claimed: RefCell<HashMap<i64, (i64, u64)>>,
+    /// Jobs that were enqueued lately and wait to be claimed, as far as there is room: those need
+    /// not be read again.
+    lately: HashMap<JobId, Loaded>,
+    ready: Ready,
+    leases: Leases,
+    ended: Ended,
     /// The first thing that went wrong in this transaction.
     failure: RefCell<Option<Error>>,
 }
@@ -65,8 +95,10 @@ impl SqliteRows {
             held: HashMap::new(),
             aging: BTreeSet::new(),
             taken: None,
-            ahead: RefCell::default(),
-            claimed: RefCell::default(),
+            lately: HashMap::new(),
+            ready: Ready::default(),
+            leases: Leases::default(),
+            ended: Ended::default(),
             failure: RefCell::default(),
         };
         rows.reload()?;
@@ -76,13 +108,16 @@ impl SqliteRows {
     /// Reads anew what is held in memory: after opening, and after a rollback.
     pub(crate) fn reload(&mut self) -> Result<()> {
         self.failure.take();
-        self.ahead.take();
-        self.claimed.take();
+        self.lately.clear();
+        self.ready.clear();
+        self.ended.clear();
         self.taken = None;
         self.lanes = Lanes::read(&self.conn)?;
         self.running.clear();
         self.held.clear();
-        for loaded in load::leases(&self.conn, &self.lanes)? {
+        for loaded in load::running(&self.conn, &self.lanes, &mut self.leases)? {
+            let header = &loaded.entry.job.header;
+            self.lanes.count(&(header.queue.clone(), header.kind.clone()), State::Running, true)?;
             self.hold(loaded);
         }
         let limited = |(queue, settings): (Name, QueueSettings)| {
@@ -97,19 +132,12 @@ impl SqliteRows {
         self.failure.take()
     }
 
-    /// Removes the heads that were claimed from their lanes.
-    ///
-    /// A claim takes a lane's jobs from its head and skips none, so that one statement removes them
-    /// all. It must come before anything else enters or looks at the lane, and before the commit.
-    pub(crate) fn settle_heads(&self) -> Result<()> {
-        if self.claimed.borrow().is_empty() {
-            return Ok(());
-        }
-        for (lane, (rank, seq)) in self.claimed.take() {
-            let sql = "DELETE FROM ready WHERE lane = ?1 AND (rank, seq) <= (?2, ?3)";
-            self.run(sql, params![lane, rank, seq.cast_signed()])?;
-        }
-        Ok(())
+    /// Writes what the transaction gathered; before it commits, and before statements look at it.
+    pub(crate) fn flush(&mut self) -> Result<()> {
+        let Self { conn, running, ready, leases, ended, .. } = self;
+        ready.flush(conn)?;
+        ended.flush(conn)?;
+        leases.flush(conn, running)
     }
 
     /// Settings of queues, as stored.
@@ -212,27 +240,13 @@ impl SqliteRows {
         Ok(stored.map(|loaded| loaded.entry.job.parts).unwrap_or_default())
     }
 
-    fn saver<'a>(&'a self, entry: &'a Entry, lane: i64) -> Saver<'a> {
-        let queue_ages = self.aging.contains(&entry.job.header.queue);
-        Saver { conn: &self.conn, entry, lane, queue_ages }
-    }
-
     /// Writes a job that was taken, or a new one.
     fn write(&mut self, entry: Box<Entry>) -> Result<()> {
         let (id, header) = (entry.id(), &entry.job.header);
         let key: LaneKey = (header.queue.clone(), header.kind.clone());
         let lane = self.lanes.number(&self.conn, &key.0, &key.1)?;
         let before = self.taken.take().filter(|(taken, _)| *taken == id).map(|(_, before)| before);
-        let claims = before.as_ref().is_some_and(|before| {
-            before.place.state == State::Available && entry.job.state == State::Running
-        });
-        if let Some(before) = before.as_ref().filter(|_| claims) {
-            let head = (before.place.rank, before.place.seq);
-            self.claimed.borrow_mut().insert(lane, head);
-        } else {
-            self.settle_heads()?;
-        }
-        let saver = self.saver(&entry, lane);
+        let mut saver = saver!(self, &entry, lane);
         let (n, lived, side_parts) = match &before {
             None => saver.insert()?,
             Some(before) => {
@@ -244,9 +258,27 @@ impl SqliteRows {
             self.lanes.count(&key, before.place.state, false)?;
         }
         self.lanes.count(&key, entry.job.state, true)?;
-        if entry.job.state == State::Running {
-            self.hold(Loaded { entry, n, lived, side_parts });
+        let lease_row = before.as_ref().and_then(|before| before.lease_row);
+        let ran = before.as_ref().is_some_and(|before| before.place.state == State::Running);
+        let loaded = Loaded { entry, n, lived, side_parts, lease_row };
+        match loaded.entry.job.state {
+            State::Running => {
+                if !ran {
+                    self.leases.give(id);
+                }
+                self.hold(loaded);
+            }
+            State::Available if before.is_none() => self.remember_lately(loaded),
+            _ => self.leases.end(lease_row),
         }
         Ok(())
+    }
+
+    fn remember_lately(&mut self, loaded: Loaded) {
+        let payload = loaded.entry.job.parts.payload.as_ref();
+        let small = payload.is_none_or(|part| part.bytes.len() <= LATELY_BYTES_MAX);
+        if small && !loaded.side_parts && self.lately.len() < LATELY_MAX {
+            self.lately.insert(loaded.entry.id(), loaded);
+        }
     }
 }

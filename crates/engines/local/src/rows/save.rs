@@ -1,12 +1,14 @@
 //! Writing a job: its definition once, then only the rows that a change moves.
 
 use super::codec::{self, Spec, Tail, flag};
+use super::ended::Ended;
 use super::key::{PROBES, first_key};
 use super::load::{Loaded, failed, usual_finish};
+use super::ready::Ready;
 use rusqlite::{Connection, Params, params};
 use windlass_core::model::{Name, PartName, Parts, Policy, State};
 use windlass_core::{JobId, Result};
-use windlass_executor::Entry;
+use windlass_executor::{Entry, Head};
 
 /// Deadlines in the table of that name.
 pub(super) const EXPIRES: i64 = 0;
@@ -45,6 +47,12 @@ pub(super) struct Place {
 }
 
 impl Place {
+    /// Whether a ready job stays where it is in line.
+    fn stays_in_line(&self, after: &Self) -> bool {
+        let spot = |place: &Self| (place.state, place.rank, place.seq, place.suspect);
+        self.state == State::Available && spot(self) == spot(after)
+    }
+
     pub(super) fn of(entry: &Entry) -> Self {
         let (header, state) = (&entry.job.header, entry.job.state);
         let waits = matches!(state, State::Blocked | State::Available | State::Paused);
@@ -72,6 +80,8 @@ pub(super) struct Before {
     pub(super) n: i64,
     pub(super) lived: bool,
     pub(super) side_parts: bool,
+    /// The row its lease is in, if it runs and that is written.
+    pub(super) lease_row: Option<i64>,
     pub(super) place: Place,
     pub(super) parts: Parts,
     pub(super) policy: Policy,
@@ -83,6 +93,7 @@ impl Before {
             n: loaded.n,
             lived: loaded.lived,
             side_parts: loaded.side_parts,
+            lease_row: loaded.lease_row,
             place: Place::of(&loaded.entry),
             parts: loaded.entry.job.parts.clone(),
             policy: loaded.entry.job.header.policy.clone(),
@@ -97,6 +108,8 @@ pub(super) struct Saver<'a> {
     pub(super) lane: i64,
     /// Whether its queue limits how long jobs wait.
     pub(super) queue_ages: bool,
+    pub(super) ready: &'a mut Ready,
+    pub(super) ended: &'a mut Ended,
 }
 
 impl Saver<'_> {
@@ -114,7 +127,7 @@ impl Saver<'_> {
     }
 
     /// Writes a new job; returns its row key and whether it has a row in `life`.
-    pub(super) fn insert(&self) -> Result<(i64, bool, bool)> {
+    pub(super) fn insert(&mut self) -> Result<(i64, bool, bool)> {
         let n = self.insert_definition()?;
         let side_parts = self.save_parts(n, &Parts::default(), true)?;
         // What is neither scheduled nor ready from the start has lived already.
@@ -172,7 +185,7 @@ impl Saver<'_> {
     }
 
     /// Writes what a change moved; returns whether the job has rows in `life` and `part` now.
-    pub(super) fn update(&self, before: &Before) -> Result<(bool, bool)> {
+    pub(super) fn update(&mut self, before: &Before) -> Result<(bool, bool)> {
         let (n, after) = (before.n, Place::of(self.entry));
         let side_parts = self.save_parts(n, &before.parts, false)? || before.side_parts;
         let stays = before.place.state == after.state;
@@ -183,13 +196,9 @@ impl Saver<'_> {
                 .then_some(&self.entry.job.header.policy);
             self.save_life(n, before.lived, side_parts, edited)?;
         }
-        if stays && after.state == State::Running {
-            let sql = "UPDATE lease SET flags = ?2 WHERE n = ?1";
-            self.run(sql, params![n, self.flags(side_parts)])?;
-        }
         if before.place != after {
             self.remove_place(n, &before.place, &after)?;
-            self.add_place_after(n, &before.place, &after, side_parts)?;
+            self.add_place_after(n, &before.place, &after)?;
         }
         Ok((lives || before.lived, side_parts))
     }
@@ -202,7 +211,6 @@ impl Saver<'_> {
             | set(entry.signalled, flag::SIGNALLED)
             | set(entry.holds_key, flag::HOLDS_KEY)
             | set(side_parts, flag::HAS_PARTS)
-            | set(entry.job.header.policy.retention.is_some(), flag::OWN_RETENTION)
     }
 
     /// Writes the parts that differ from `before`; whether any is in a row of its own now.
@@ -290,23 +298,21 @@ impl Saver<'_> {
     }
 
     /// Takes a job out of the place it is in.
-    pub(super) fn remove_place(&self, n: i64, before: &Place, after: &Place) -> Result<()> {
+    pub(super) fn remove_place(&mut self, n: i64, before: &Place, after: &Place) -> Result<()> {
         let (id, header) = (self.id(), &self.entry.job.header);
         match before.state {
-            // Claimed heads are removed together, by `settle_heads`.
-            State::Available if after.state == State::Running => {}
-            State::Available => self.run(
-                "DELETE FROM ready WHERE lane = ?1 AND rank = ?2 AND seq = ?3",
-                params![self.lane, before.rank, before.seq.cast_signed()],
-            )?,
+            State::Available if before.stays_in_line(after) => {}
+            State::Available if after.state == State::Running => {
+                self.ready.claim(self.lane, (before.rank, before.seq));
+            }
+            State::Available => {
+                self.ready.remove(self.conn, self.lane, (before.rank, before.seq))?;
+            }
             State::Scheduled => self.run(
                 "DELETE FROM scheduled WHERE run_at = ?1 AND seq = ?2",
                 params![before.run_at, before.seq.cast_signed()],
             )?,
             State::Blocked | State::Paused => self.run("DELETE FROM aside WHERE n = ?1", [n])?,
-            State::Running if after.state != State::Running => {
-                self.run("DELETE FROM lease WHERE n = ?1", [n])?;
-            }
             _ => {}
         }
         if let Some(key) = &header.key {
@@ -330,32 +336,32 @@ impl Saver<'_> {
         Ok(())
     }
 
-    fn add_place_after(
-        &self,
-        n: i64,
-        before: &Place,
-        after: &Place,
-        side_parts: bool,
-    ) -> Result<()> {
-        if after.state == State::Running && before.state != State::Running {
-            self.insert_lease(n, side_parts)?;
+    fn add_place_after(&mut self, n: i64, before: &Place, after: &Place) -> Result<()> {
+        if !before.stays_in_line(after) {
+            self.add_to_line(n, after)?;
         }
-        if before.holds_key {
-            // It is written already.
-            return self.add_place(n, &Place { holds_key: false, ..after.clone() });
-        }
-        self.add_place(n, after)
+        // A key that it held is written already.
+        let holds_key = after.holds_key && !before.holds_key;
+        self.add_limits(&Place { holds_key, ..after.clone() })
     }
 
-    /// Puts a job into the place it belongs; leases are written by [`Self::update`] alone.
-    pub(super) fn add_place(&self, n: i64, place: &Place) -> Result<()> {
+    /// Puts a job into the place it belongs; leases are not its business.
+    pub(super) fn add_place(&mut self, n: i64, place: &Place) -> Result<()> {
+        self.add_to_line(n, place)?;
+        self.add_limits(place)
+    }
+
+    fn add_to_line(&mut self, n: i64, place: &Place) -> Result<()> {
         let (id, header, seq) = (self.id(), &self.entry.job.header, place.seq.cast_signed());
         match place.state {
-            State::Available => self.run(
-                "INSERT INTO ready (lane, rank, seq, n, id, suspect)
-                    VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-                params![self.lane, place.rank, seq, n, id.as_bytes(), place.suspect],
-            )?,
+            State::Available => {
+                let Place { rank, seq, suspect, .. } = *place;
+                self.ready.add(self.lane, Head { rank, seq, id, suspect });
+            }
+            state if state.is_terminal() && header.policy.retention.is_none() => {
+                let at = self.entry.job.finished_at.unwrap_or_default().as_millis();
+                self.ended.add((self.lane, state as i64), id, at);
+            }
             State::Scheduled => self.run(
                 "INSERT INTO scheduled (run_at, seq, n, id, lane) VALUES (?1, ?2, ?3, ?4, ?5)",
                 params![place.run_at, seq, n, id.as_bytes(), self.lane],
@@ -366,6 +372,12 @@ impl Saver<'_> {
             )?,
             _ => {}
         }
+        Ok(())
+    }
+
+    /// Writes its ordering key and the times that end its waiting or its keeping.
+    fn add_limits(&self, place: &Place) -> Result<()> {
+        let (id, header, seq) = (self.id(), &self.entry.job.header, place.seq.cast_signed());
         if let Some(key) = &header.key {
             if place.in_line {
                 let sql = "INSERT INTO key_line (queue, key, seq, id) VALUES (?1, ?2, ?3, ?4)";
@@ -387,38 +399,8 @@ impl Saver<'_> {
         Ok(())
     }
 
-    fn insert_lease(&self, n: i64, side_parts: bool) -> Result<()> {
-        let (entry, header) = (self.entry, &self.entry.job.header);
-        let Some(leased) = &entry.leased else {
-            return Err(codec::corrupt(&format_args!("job {} runs without a lease", self.id())));
-        };
-        let sql = "INSERT INTO lease (n, token, session, claim_no, worker, started_at, seq, rank,
-                priority, run_at, ready_at, attempt, failures, crashes, flags)
-            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
-        self.run(
-            sql,
-            params![
-                n,
-                codec::token(leased.lease.as_str()),
-                codec::token(leased.session.as_str()),
-                leased.claim_no.cast_signed(),
-                leased.worker,
-                leased.started_at.as_millis(),
-                entry.seq.cast_signed(),
-                entry.rank,
-                header.priority,
-                header.run_at.as_millis(),
-                entry.ready_at.as_millis(),
-                header.counters.attempt,
-                header.counters.failures,
-                header.counters.crashes,
-                self.flags(side_parts),
-            ],
-        )
-    }
-
     /// Removes every row of a job that has ended.
-    pub(super) fn delete(&self, before: &Before) -> Result<()> {
+    pub(super) fn delete(&mut self, before: &Before) -> Result<()> {
         let nowhere = Place { deadline: None, holds_key: false, ..before.place.clone() };
         self.remove_place(before.n, &before.place, &nowhere)?;
         self.run("DELETE FROM job WHERE n = ?1", [before.n])?;

@@ -1,0 +1,116 @@
+//! Ended jobs by age, in few rows: those of a lane that ended alike in one transaction are written
+//! together, for retention to find.
+//!
+//! So a row may list jobs that were replayed or removed since, and a job may be listed twice: whether
+//! it is due, the job itself tells.
+
+use super::failed;
+use super::load::get;
+use super::pack::{Pack, Unpack};
+use rusqlite::{Connection, OptionalExtension as _, Params, params};
+use std::collections::HashMap;
+use windlass_core::{JobId, Result, Timestamp};
+use windlass_executor::Due;
+
+/// Jobs in a row.
+const ROW_MAX: usize = 256;
+
+/// Jobs of one lane that ended in one state.
+pub(super) type Group = (i64, i64);
+
+/// What ended in this transaction.
+#[derive(Default)]
+pub(super) struct Ended {
+    fresh: HashMap<Group, Vec<(JobId, i64)>>,
+}
+
+impl Ended {
+    pub(super) fn clear(&mut self) {
+        self.fresh.clear();
+    }
+
+    /// A job ended at `at`.
+    pub(super) fn add(&mut self, group: Group, id: JobId, at: i64) {
+        self.fresh.entry(group).or_default().push((id, at));
+    }
+
+    /// Writes down what ended in this transaction.
+    pub(super) fn flush(&mut self, conn: &Connection) -> Result<()> {
+        for ((lane, state), jobs) in self.fresh.drain() {
+            for jobs in jobs.chunks(ROW_MAX) {
+                let mut pack = Pack::default();
+                jobs.iter().for_each(|(id, _)| pack.id(*id));
+                // Under the latest of them: none is removed too early.
+                let at = jobs.iter().map(|(_, at)| *at).max().unwrap_or_default();
+                let sql = "INSERT INTO ended (lane, state, at, number, jobs)
+                    SELECT ?1, ?2, ?3, 1 + coalesce(max(number), 0), ?4 FROM ended
+                    WHERE lane = ?1 AND state = ?2 AND at = ?3";
+                run(conn, sql, params![lane, state, at, pack.into_bytes()])?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The groups that have ended jobs, each found by one step in the index.
+pub(super) fn groups(conn: &Connection) -> Result<Vec<Group>> {
+    let sql = "SELECT lane, state FROM ended WHERE (lane, state) > (?1, ?2)
+        ORDER BY lane, state LIMIT 1";
+    let mut statement = conn.prepare_cached(sql).map_err(|error| failed(&error))?;
+    let (mut found, mut last) = (Vec::new(), (i64::MIN, i64::MIN));
+    while let Some(next) = statement
+        .query_row(params![last.0, last.1], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()
+        .map_err(|error| failed(&error))?
+    {
+        found.push(next);
+        last = next;
+    }
+    Ok(found)
+}
+
+/// The oldest `limit` jobs of a group with the time they ended. Rows that list only jobs that are
+/// no longer there as `ended_at` tells, are removed on the way.
+pub(super) fn oldest(
+    conn: &Connection,
+    (lane, state): Group,
+    limit: usize,
+    ended_at: impl Fn(JobId) -> Result<Option<Timestamp>>,
+) -> Result<Vec<Due>> {
+    let mut oldest: Vec<Due> = Vec::new();
+    let mut empty = Vec::new();
+    let sql = "SELECT at, number, jobs FROM ended WHERE lane = ?1 AND state = ?2
+        ORDER BY at, number";
+    {
+        let mut statement = conn.prepare_cached(sql).map_err(|error| failed(&error))?;
+        let mut rows = statement.query([lane, state]).map_err(|error| failed(&error))?;
+        while oldest.len() < limit
+            && empty.len() < limit
+            && let Some(row) = rows.next().map_err(|error| failed(&error))?
+        {
+            let (at, number): (i64, i64) = (get(row, 0)?, get(row, 1)?);
+            let bytes: Vec<u8> = get(row, 2)?;
+            let (mut list, before) = (Unpack(&bytes), oldest.len());
+            while !list.is_empty() {
+                let id = list.id()?;
+                // One that ended again since is listed again, too.
+                if let Some(since) = ended_at(id)?.filter(|since| since.as_millis() <= at) {
+                    oldest.push((since, id));
+                }
+            }
+            if oldest.len() == before {
+                empty.push((at, number));
+            }
+        }
+    }
+    for (at, number) in empty {
+        let sql = "DELETE FROM ended WHERE lane = ?1 AND state = ?2 AND at = ?3 AND number = ?4";
+        run(conn, sql, params![lane, state, at, number])?;
+    }
+    Ok(oldest)
+}
+
+fn run(conn: &Connection, sql: &str, params: impl Params) -> Result<()> {
+    let act = || conn.prepare_cached(sql)?.execute(params);
+    act().map(|_| ()).map_err(|error| failed(&error))
+}

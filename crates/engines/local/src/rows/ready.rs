@@ -1,0 +1,243 @@
+//! Ready jobs in runs: a row holds up to [`RUN_MAX`] neighbours of a lane, so that a batch enters and
+//! leaves with a few rows instead of one each.
+//!
+//! What became ready in the present transaction is kept in memory until it commits, as is how far
+//! each lane was claimed. A job that comes and goes within one transaction is never written.
+
+use super::codec::corrupt;
+use super::failed;
+use super::pack::{Pack, Unpack};
+use rusqlite::{Connection, OptionalExtension as _, Params, Row, params};
+use std::collections::{BTreeMap, HashMap};
+use windlass_core::Result;
+use windlass_executor::Head;
+
+/// Jobs in a run. A row of so many still fits into its page without spilling over.
+const RUN_MAX: usize = 44;
+
+/// Bytes of a job in a run: its id, its place after the run's first, whether it must come alone.
+pub(super) const SLOT_BYTES: usize = 16 + 4 + 1;
+
+/// Where a job stands in its lane.
+pub(super) type Place = (i64, u64);
+
+/// The ready jobs of all lanes.
+#[derive(Default)]
+pub(super) struct Ready {
+    /// What became ready in this transaction, by lane and place.
+    fresh: BTreeMap<(i64, Place), Head>,
+    /// Up to where the stored jobs of a lane were claimed in this transaction. A claim takes from the
+    /// head and skips none, so that one place tells it all.
+    claimed: HashMap<i64, Place>,
+}
+
+impl Ready {
+    pub(super) fn clear(&mut self) {
+        self.fresh.clear();
+        self.claimed.clear();
+    }
+
+    /// Adds a job; its place is behind all others of its rank.
+    pub(super) fn add(&mut self, lane: i64, head: Head) {
+        self.fresh.insert((lane, (head.rank, head.seq)), head);
+    }
+
+    /// Takes the first job of a lane.
+    pub(super) fn claim(&mut self, lane: i64, place: Place) {
+        if self.fresh.remove(&(lane, place)).is_none() {
+            let upto = self.claimed.entry(lane).or_insert(place);
+            *upto = place.max(*upto);
+        }
+    }
+
+    /// Takes any job of a lane.
+    pub(super) fn remove(&mut self, conn: &Connection, lane: i64, place: Place) -> Result<()> {
+        if self.fresh.remove(&(lane, place)).is_some() {
+            return Ok(());
+        }
+        let run = run_around(conn, lane, place)?;
+        let index = |run: &Run| run.jobs.iter().position(|head| (head.rank, head.seq) == place);
+        let Some((mut run, index)) = run.and_then(|run| index(&run).map(|index| (run, index)))
+        else {
+            return Err(corrupt(&format_args!("no ready job at {place:?} of lane {lane}")));
+        };
+        run.jobs.remove(index);
+        run.save(conn)
+    }
+
+    /// The first `limit` jobs of a lane after a place.
+    pub(super) fn heads(
+        &self,
+        conn: &Connection,
+        lane: i64,
+        after: Option<Place>,
+        limit: usize,
+    ) -> Result<Vec<Head>> {
+        let mut heads = self.stored(conn, lane, after, limit)?;
+        let fresh = self.fresh.range((lane, after.unwrap_or(FIRST))..(lane + 1, FIRST));
+        let fresh = fresh.filter(|((_, place), _)| after.is_none_or(|after| *place > after));
+        let stored = heads.len();
+        heads.extend(fresh.take(limit).map(|(_, head)| *head));
+        if stored > 0 && heads.len() > stored {
+            heads.sort_unstable();
+        }
+        heads.truncate(limit);
+        Ok(heads)
+    }
+
+    /// The highest rank of a lane's jobs.
+    pub(super) fn last_rank(&self, conn: &Connection, lane: i64) -> Result<Option<i64>> {
+        let fresh = self.fresh.range((lane, FIRST)..(lane + 1, FIRST)).next_back();
+        let sql = "SELECT rank, seq, jobs FROM ready WHERE lane = ?1
+            ORDER BY rank DESC, seq DESC LIMIT 1";
+        let mut statement = conn.prepare_cached(sql).map_err(|error| failed(&error))?;
+        let last = statement
+            .query_row([lane], |row| Ok(Run::read(lane, row)))
+            .optional()
+            .map_err(|error| failed(&error))?;
+        let last = last.transpose()?.and_then(|run| run.jobs.last().copied());
+        let claimed = self.claimed.get(&lane).copied();
+        let stored = last.filter(|last| claimed.is_none_or(|upto| (last.rank, last.seq) > upto));
+        Ok(stored.map(|head| head.rank).max(fresh.map(|((_, (rank, _)), _)| *rank)))
+    }
+
+    fn stored(
+        &self,
+        conn: &Connection,
+        lane: i64,
+        after: Option<Place>,
+        limit: usize,
+    ) -> Result<Vec<Head>> {
+        let after = after.max(self.claimed.get(&lane).copied());
+        let mut heads = Vec::new();
+        if let Some(place) = after
+            && let Some(run) = run_around(conn, lane, place)?
+        {
+            heads.extend(run.jobs.into_iter().filter(|head| (head.rank, head.seq) > place));
+        }
+        let (rank, seq) = after.unwrap_or(FIRST);
+        let sql = "SELECT rank, seq, jobs FROM ready WHERE lane = ?1 AND (rank, seq) > (?2, ?3)
+            ORDER BY rank, seq";
+        let mut statement = conn.prepare_cached(sql).map_err(|error| failed(&error))?;
+        let mut rows =
+            statement.query(params![lane, rank, signed(seq)]).map_err(|error| failed(&error))?;
+        while heads.len() < limit
+            && let Some(row) = rows.next().map_err(|error| failed(&error))?
+        {
+            heads.extend(Run::read(lane, row)?.jobs);
+        }
+        Ok(heads)
+    }
+
+    /// Writes down what happened in this transaction.
+    pub(super) fn flush(&mut self, conn: &Connection) -> Result<()> {
+        for (lane, place) in self.claimed.drain() {
+            let rest = run_around(conn, lane, place)?;
+            let sql = "DELETE FROM ready WHERE lane = ?1 AND (rank, seq) <= (?2, ?3)";
+            run(conn, sql, params![lane, place.0, signed(place.1)])?;
+            if let Some(mut rest) = rest {
+                rest.jobs.retain(|head| (head.rank, head.seq) > place);
+                Run::insert(conn, lane, &rest.jobs)?;
+            }
+        }
+        let mut run: Vec<Head> = Vec::new();
+        let mut run_lane = 0;
+        for ((lane, _), head) in std::mem::take(&mut self.fresh) {
+            let fits = run.len() < RUN_MAX
+                && run_lane == lane
+                && run.first().is_some_and(|first| {
+                    first.rank == head.rank && head.seq - first.seq <= u32::MAX.into()
+                });
+            if !fits {
+                Run::insert(conn, run_lane, &run)?;
+                run.clear();
+            }
+            run_lane = lane;
+            run.push(head);
+        }
+        Run::insert(conn, run_lane, &run)
+    }
+}
+
+/// The place before all others.
+const FIRST: Place = (i64::MIN, 0);
+
+/// One row.
+struct Run {
+    lane: i64,
+    /// The place it is stored under: that of its first job, when it was written.
+    place: Place,
+    jobs: Vec<Head>,
+}
+
+impl Run {
+    fn read(lane: i64, row: &Row<'_>) -> Result<Self> {
+        let read = || -> rusqlite::Result<(i64, i64, Vec<u8>)> {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+        };
+        let (rank, seq, bytes) = read().map_err(|error| failed(&error))?;
+        let place = (rank, seq.cast_unsigned());
+        let mut list = Unpack(&bytes);
+        let mut jobs = Vec::with_capacity(bytes.len() / SLOT_BYTES);
+        while !list.is_empty() {
+            let (id, seq) = (list.id()?, place.1 + u64::from(list.u32()?));
+            jobs.push(Head { rank, seq, id, suspect: list.u8()? != 0 });
+        }
+        Ok(Self { lane, place, jobs })
+    }
+
+    fn pack(first: u64, jobs: &[Head]) -> Result<Vec<u8>> {
+        let mut pack = Pack::default();
+        for head in jobs {
+            pack.id(head.id);
+            let after = head.seq.checked_sub(first).and_then(|after| u32::try_from(after).ok());
+            pack.u32(after.ok_or_else(|| corrupt(&"a job before the run it is in"))?);
+            pack.u8(head.suspect.into());
+        }
+        Ok(pack.into_bytes())
+    }
+
+    fn insert(conn: &Connection, lane: i64, jobs: &[Head]) -> Result<()> {
+        let Some(first) = jobs.first() else { return Ok(()) };
+        let sql = "INSERT INTO ready (lane, rank, seq, jobs) VALUES (?1, ?2, ?3, ?4)";
+        let bytes = Self::pack(first.seq, jobs)?;
+        run(conn, sql, params![lane, first.rank, signed(first.seq), bytes])
+    }
+
+    /// Writes it back with the jobs it still has.
+    fn save(&self, conn: &Connection) -> Result<()> {
+        let (rank, seq) = (self.place.0, signed(self.place.1));
+        if self.jobs.is_empty() {
+            let sql = "DELETE FROM ready WHERE lane = ?1 AND rank = ?2 AND seq = ?3";
+            return run(conn, sql, params![self.lane, rank, seq]);
+        }
+        let sql = "UPDATE ready SET jobs = ?4 WHERE lane = ?1 AND rank = ?2 AND seq = ?3";
+        run(conn, sql, params![self.lane, rank, seq, Self::pack(self.place.1, &self.jobs)?])
+    }
+}
+
+/// The stored run that a place falls into.
+fn run_around(conn: &Connection, lane: i64, (rank, seq): Place) -> Result<Option<Run>> {
+    let sql = "SELECT rank, seq, jobs FROM ready WHERE lane = ?1 AND rank = ?2 AND seq <= ?3
+        ORDER BY seq DESC LIMIT 1";
+    let mut statement = conn.prepare_cached(sql).map_err(|error| failed(&error))?;
+    let found = statement
+        .query_row(params![lane, rank, signed(seq)], |row| Ok(Run::read(lane, row)))
+        .optional()
+        .map_err(|error| failed(&error))?;
+    found.transpose()
+}
+
+/// All stored jobs of a lane.
+pub(super) fn all(conn: &Connection, lane: i64) -> Result<Vec<Head>> {
+    Ready::default().stored(conn, lane, None, usize::MAX)
+}
+
+fn run(conn: &Connection, sql: &str, params: impl Params) -> Result<()> {
+    let act = || conn.prepare_cached(sql)?.execute(params);
+    act().map(|_| ()).map_err(|error| failed(&error))
+}
+
+const fn signed(seq: u64) -> i64 {
+    seq.cast_signed()
+}
