@@ -2,7 +2,7 @@
 --
 -- Narrow tables for what moves, an append-only one for what does not. `n` is the row key of a job,
 -- computed from its id (src/rows/key.rs), so that no index on ids is needed. Times are milliseconds
--- since 1970. Tokens are 16 bytes where they are 32 hexadecimal digits, as ours are, and text otherwise.
+-- since 1970.
 
 CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 
@@ -18,44 +18,25 @@ CREATE TABLE kind (name TEXT PRIMARY KEY, settings TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE session (id TEXT PRIMARY KEY, entry TEXT NOT NULL) WITHOUT ROWID;
 
 -- What a producer handed over, written once. A job with no row in `life` and no lease is as it was
--- enqueued: its place is told by state, rank, seq and run_at here.
+-- enqueued. `body` packs its numbers (src/rows/body.rs); `spec` holds what few jobs have.
 CREATE TABLE job (
-    n          INTEGER PRIMARY KEY,
-    id         BLOB NOT NULL,
-    lane       INTEGER NOT NULL,
-    state      INTEGER NOT NULL,
-    seq        INTEGER NOT NULL,
-    rank       INTEGER NOT NULL,
-    priority   INTEGER NOT NULL,
-    run_at     INTEGER NOT NULL,
-    created_at INTEGER NOT NULL,
-    flags      INTEGER NOT NULL,
-    spec       TEXT,
-    payload    BLOB,
-    envelope   TEXT
+    n        INTEGER PRIMARY KEY,
+    id       BLOB NOT NULL,
+    lane     INTEGER NOT NULL,
+    body     BLOB NOT NULL,
+    spec     TEXT,
+    payload  BLOB,
+    envelope TEXT
 );
 
--- What became of a job since. `tail` holds what few jobs have.
+-- What became of a job since. `body` packs its numbers and its latest attempt; `tail` holds what few
+-- jobs have.
 CREATE TABLE life (
-    n           INTEGER PRIMARY KEY,
-    lane        INTEGER NOT NULL,
-    state       INTEGER NOT NULL,
-    seq         INTEGER NOT NULL,
-    rank        INTEGER NOT NULL,
-    priority    INTEGER NOT NULL,
-    run_at      INTEGER NOT NULL,
-    attempt     INTEGER NOT NULL,
-    failures    INTEGER NOT NULL,
-    crashes     INTEGER NOT NULL,
-    flags       INTEGER NOT NULL,
-    ready_at    INTEGER NOT NULL,
-    started_at  INTEGER,
-    finished_at INTEGER,
-    lease       BLOB,
-    worker      TEXT,
-    attempt_end INTEGER,
-    ended_at    INTEGER,
-    tail        TEXT
+    n     INTEGER PRIMARY KEY,
+    lane  INTEGER NOT NULL,
+    state INTEGER NOT NULL,
+    body  BLOB NOT NULL,
+    tail  TEXT
 );
 -- Dead jobs, for those who look after them.
 CREATE INDEX life_dead ON life (n, lane) WHERE state = 6;

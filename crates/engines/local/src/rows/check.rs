@@ -215,7 +215,8 @@ impl SqliteRows {
         }
         self.flush()?;
         let sql = "DELETE FROM unique_key WHERE until IS NULL AND id NOT IN
-            (SELECT j.id FROM job j LEFT JOIN life l ON l.n = j.n WHERE l.finished_at IS NULL)";
+            (SELECT j.id FROM job j LEFT JOIN life l ON l.n = j.n
+                WHERE coalesce(l.state, 0) NOT IN (5, 6, 7, 8))";
         self.run(sql, [])?;
         self.reload()
     }

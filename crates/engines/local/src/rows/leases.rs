@@ -120,11 +120,11 @@ fn put(pack: &mut Pack, entry: &Entry, leased: &Leased, before: Option<&Leased>)
     if !shares {
         pack.token(leased.session.as_str());
         pack.text(&leased.worker);
-        pack.i64(leased.claim_no.cast_signed());
-        pack.i64(leased.started_at.as_millis());
+        pack.int(leased.claim_no.cast_signed());
+        pack.int(leased.started_at.as_millis());
     }
     pack.id(entry.id());
-    pack.u32(entry.job.header.counters.attempt);
+    pack.int(entry.job.header.counters.attempt.into());
     pack.token(leased.lease.as_str());
 }
 
@@ -139,11 +139,11 @@ fn unpack(bytes: &[u8], row: i64, stored: &mut Vec<Stored>) -> Result<()> {
                 lease: Lease::from(String::new()),
                 session: SessionId::from(list.token()?),
                 worker: list.text()?,
-                claim_no: list.i64()?.cast_unsigned(),
-                started_at: Timestamp::from_millis(list.i64()?),
+                claim_no: list.int()?.cast_unsigned(),
+                started_at: Timestamp::from_millis(list.int()?),
             },
         };
-        let (id, attempt) = (list.id()?, list.u32()?);
+        let (id, attempt) = (list.id()?, list.int()? as u32);
         leased.lease = Lease::from(list.token()?);
         stored.push(Stored { id, attempt, leased, row });
     }

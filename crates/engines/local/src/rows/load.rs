@@ -1,14 +1,14 @@
 //! Reading a job from its rows.
 
-use super::codec::{self, Spec, Tail, flag};
+use super::body;
+use super::codec::{self, Spec, Tail};
 use super::key::{PROBES, first_key};
 use super::lanes::Lanes;
 use super::leases::{Leases, is_held};
 use rusqlite::types::FromSql;
 use rusqlite::{Connection, ErrorCode, OptionalExtension as _, Row, params};
 use std::sync::LazyLock;
-use windlass_core::engine::Lease;
-use windlass_core::model::{Attempt, Counters, Finish, Header, Job, Part, PartName, Parts, State};
+use windlass_core::model::{Counters, Finish, Header, Job, Part, PartName, Parts, State};
 use windlass_core::{Error, JobId, Result, Timestamp};
 use windlass_executor::Entry;
 
@@ -24,10 +24,8 @@ pub(crate) struct Loaded {
     pub(super) lease_row: Option<i64>,
 }
 
-const COLUMNS: &str = "j.n, j.id, j.lane, j.state, j.seq, j.rank, j.priority, j.run_at,
-    j.created_at, j.flags, j.spec, j.payload, j.envelope,
-    l.state, l.seq, l.rank, l.priority, l.run_at, l.attempt, l.failures, l.crashes, l.flags,
-    l.ready_at, l.started_at, l.finished_at, l.lease, l.worker, l.attempt_end, l.ended_at, l.tail";
+const COLUMNS: &str =
+    "j.n, j.id, j.lane, j.body, j.spec, j.payload, j.envelope, l.state, l.body, l.tail";
 
 /// The query for jobs, narrowed by `condition`.
 pub(super) fn query(condition: &str) -> String {
@@ -56,17 +54,14 @@ pub(super) fn read(row: &Row<'_>, lanes: &Lanes) -> Result<Loaded> {
     let (queue, kind) = lanes.key(lane).ok_or_else(|| {
         codec::corrupt(&format_args!("job {id} is in lane {lane}, which is none"))
     })?;
-    let spec: Spec = codec::from_text(get::<Option<String>>(row, 10)?.as_deref())?;
-    let lived = get::<Option<i64>>(row, 13)?.is_some();
-    // The columns that `life` repeats come from there, if the job has lived.
-    let at = |of_job: usize, of_life: usize| if lived { of_life } else { of_job };
+    let spec: Spec = codec::from_text(text(row, 4)?)?;
     let header = Header {
         id,
         queue,
         kind,
-        priority: get(row, at(6, 16))?,
-        run_at: Timestamp::from_millis(get(row, at(7, 17))?),
-        created_at: Timestamp::from_millis(get(row, 8)?),
+        priority: 0,
+        run_at: Timestamp::EPOCH,
+        created_at: Timestamp::EPOCH,
         tenant: spec.tenant,
         key: spec.key,
         unique: spec.unique,
@@ -77,33 +72,23 @@ pub(super) fn read(row: &Row<'_>, lanes: &Lanes) -> Result<Loaded> {
         counters: Counters::default(),
     };
     let mut parts = Parts::default();
-    if let Some(bytes) = get::<Option<Vec<u8>>>(row, 11)? {
-        parts.payload = Some(codec::part(bytes, get::<Option<String>>(row, 12)?.as_deref())?);
+    if let Some(bytes) = get::<Option<Vec<u8>>>(row, 5)? {
+        parts.payload = Some(codec::part(bytes, text(row, 6)?)?);
     }
-    let state = codec::state(get(row, at(3, 13))?)?;
-    let mut entry = Entry::new(Job::new(header, state, parts));
-    entry.seq = get::<i64>(row, at(4, 14))?.cast_unsigned();
-    entry.rank = get(row, at(5, 15))?;
-    entry.ready_at = entry.job.header.created_at;
-    let flags: i64 = get(row, at(9, 21))?;
-    set_flags(&mut entry, flags);
-    if lived {
-        read_life(row, &mut entry)?;
+    let mut entry = Entry::new(Job::new(header, State::Scheduled, parts));
+    let mut side_parts = body::unpack_job(blob(row, 3)?, &mut entry)?;
+    let state: Option<i64> = get(row, 7)?;
+    if let Some(state) = state {
+        entry.job.state = codec::state(state)?;
+        let tail: Tail = codec::from_text(text(row, 9)?)?;
+        side_parts = body::unpack_life(blob(row, 8)?, &mut entry)?;
+        add_tail(tail, &mut entry);
     }
-    let side_parts = flags & flag::HAS_PARTS != 0;
-    Ok(Loaded { entry: Box::new(entry), n, lived, side_parts, lease_row: None })
+    Ok(Loaded { entry: Box::new(entry), n, lived: state.is_some(), side_parts, lease_row: None })
 }
 
-fn read_life(row: &Row<'_>, entry: &mut Entry) -> Result<()> {
-    let time = |column: usize| -> Result<Option<Timestamp>> {
-        Ok(get::<Option<i64>>(row, column)?.map(Timestamp::from_millis))
-    };
-    let (attempt, failures, crashes) = (get(row, 18)?, get(row, 19)?, get(row, 20)?);
-    let tail: Tail = codec::from_text(get::<Option<String>>(row, 29)?.as_deref())?;
+fn add_tail(tail: Tail, entry: &mut Entry) {
     let job = &mut entry.job;
-    job.header.counters = Counters { attempt, failures, crashes };
-    entry.ready_at = Timestamp::from_millis(get(row, 22)?);
-    (job.started_at, job.finished_at) = (time(23)?, time(24)?);
     job.finish = tail.finish.or_else(|| usual_finish(job.state));
     job.error = tail.error;
     job.progress = tail.progress;
@@ -112,19 +97,12 @@ fn read_life(row: &Row<'_>, entry: &mut Entry) -> Result<()> {
     if let Some(policy) = tail.policy {
         job.header.policy = policy;
     }
-    entry.past.extend(tail.past);
-    if let Some(end) = get::<Option<i64>>(row, 27)? {
-        let ended = Attempt {
-            number: attempt,
-            worker: get(row, 26)?,
-            started_at: time(23)?.unwrap_or_default(),
-            ended_at: time(28)?.unwrap_or_default(),
-            end: codec::attempt_end(end)?,
-            error: tail.attempt_error,
-        };
-        entry.past.push_back((Lease::from(codec::token_text(get(row, 25)?)?), ended));
+    if let Some((_, latest)) = entry.past.back_mut() {
+        latest.error = tail.attempt_error;
     }
-    Ok(())
+    for earlier in tail.past.into_iter().rev() {
+        entry.past.push_front(earlier);
+    }
 }
 
 /// Why a job ended that ended like this, unless it says otherwise.
@@ -184,11 +162,16 @@ pub(super) fn running(
     Ok(running)
 }
 
-fn set_flags(entry: &mut Entry, flags: i64) {
-    entry.job.cancel_requested = flags & flag::CANCEL_REQUESTED != 0;
-    entry.waits = flags & flag::WAITS != 0;
-    entry.signalled = flags & flag::SIGNALLED != 0;
-    entry.holds_key = flags & flag::HOLDS_KEY != 0;
+/// A column of bytes, where it lies.
+fn blob<'a>(row: &'a Row<'_>, column: usize) -> Result<&'a [u8]> {
+    let bytes = row.get_ref(column).map_err(|error| failed(&error))?;
+    bytes.as_blob().map_err(|error| codec::corrupt(&error))
+}
+
+/// A column of text, where it lies, or nothing.
+fn text<'a>(row: &'a Row<'_>, column: usize) -> Result<Option<&'a str>> {
+    let text = row.get_ref(column).map_err(|error| failed(&error))?;
+    text.as_str_or_null().map_err(|error| codec::corrupt(&error))
 }
 
 /// A column, or our error.

@@ -5,6 +5,7 @@
 //! transaction gathers to write together ([`SqliteRows::flush`]). If a transaction is rolled back, all
 //! of that is read anew.
 
+mod body;
 mod check;
 mod codec;
 mod contract;

@@ -20,12 +20,19 @@ impl Pack {
         self.0.extend_from_slice(&value.to_le_bytes());
     }
 
-    pub(super) fn i64(&mut self, value: i64) {
-        self.0.extend_from_slice(&value.to_le_bytes());
+    /// A number in as few bytes as it needs, seven bits in each.
+    pub(super) fn int(&mut self, value: i64) {
+        // Signs go last, so that small negative numbers are small too.
+        let mut rest = ((value << 1) ^ (value >> 63)).cast_unsigned();
+        while rest >= 0x80 {
+            self.u8(rest as u8 | 0x80);
+            rest >>= 7;
+        }
+        self.u8(rest as u8);
     }
 
     pub(super) fn text(&mut self, text: &str) {
-        self.u32(text.len() as u32);
+        self.int(text.len() as i64);
         self.0.extend_from_slice(text.as_bytes());
     }
 
@@ -74,12 +81,20 @@ impl Unpack<'_> {
         self.bytes().map(u32::from_le_bytes)
     }
 
-    pub(super) fn i64(&mut self) -> Result<i64> {
-        self.bytes().map(i64::from_le_bytes)
+    pub(super) fn int(&mut self) -> Result<i64> {
+        let (mut bits, mut shift) = (0_u64, 0);
+        loop {
+            let byte = self.u8()?;
+            bits |= u64::from(byte & 0x7F).checked_shl(shift).ok_or_else(cut_short)?;
+            if byte & 0x80 == 0 {
+                break Ok((bits >> 1).cast_signed() ^ -(bits & 1).cast_signed());
+            }
+            shift += 7;
+        }
     }
 
     pub(super) fn text(&mut self) -> Result<String> {
-        let len = self.u32()? as usize;
+        let len = usize::try_from(self.int()?).map_err(|_| cut_short())?;
         let (text, rest) = self.0.split_at_checked(len).ok_or_else(cut_short)?;
         self.0 = rest;
         String::from_utf8(text.to_vec()).map_err(|error| corrupt(&error))
@@ -108,19 +123,22 @@ mod tests {
         pack.id(id);
         pack.u8(1);
         pack.u32(2);
-        pack.i64(-3);
+        let numbers = [-3, 0, 1, 63, 64, 1 << 40, i64::MAX, i64::MIN];
+        numbers.into_iter().for_each(|number| pack.int(number));
         pack.text("four");
         pack.token("0123456789abcdef0123456789abcdef");
         pack.token("five");
         let bytes = pack.into_bytes();
         let mut list = Unpack(&bytes);
         assert_eq!((list.id().unwrap(), list.u8().unwrap()), (id, 1));
-        assert_eq!((list.u32().unwrap(), list.i64().unwrap()), (2, -3));
+        assert_eq!(list.u32().unwrap(), 2);
+        assert_eq!(numbers.map(|_| list.int().unwrap()), numbers);
         assert_eq!(list.text().unwrap(), "four");
         assert_eq!(list.token().unwrap(), "0123456789abcdef0123456789abcdef");
         assert_eq!(list.token().unwrap(), "five");
         assert!(list.is_empty() && list.u8().is_err());
         assert!(Unpack(&bytes[..10]).id().is_err());
         assert!(Unpack(&[9, 0, 0, 0]).text().is_err());
+        assert!(Unpack(&[0xFF; 11]).int().is_err());
     }
 }

@@ -8,7 +8,8 @@ use super::codec::corrupt;
 use super::failed;
 use super::pack::{Pack, Unpack};
 use rusqlite::{Connection, OptionalExtension as _, Params, Row, params};
-use std::collections::{BTreeMap, HashMap};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use windlass_core::Result;
 use windlass_executor::Head;
 
@@ -29,12 +30,23 @@ pub(super) struct Ready {
     /// Up to where the stored jobs of a lane were claimed in this transaction. A claim takes from the
     /// head and skips none, so that one place tells it all.
     claimed: HashMap<i64, Place>,
+    /// The stored jobs that come next in a lane, read ahead for the claims of this transaction.
+    next: RefCell<HashMap<i64, Next>>,
+}
+
+/// Stored jobs of a lane that were read ahead.
+#[derive(Default)]
+struct Next {
+    heads: VecDeque<Head>,
+    /// Whether there are no others.
+    all: bool,
 }
 
 impl Ready {
     pub(super) fn clear(&mut self) {
         self.fresh.clear();
         self.claimed.clear();
+        self.next.get_mut().clear();
     }
 
     /// Adds a job; its place is behind all others of its rank.
@@ -47,6 +59,9 @@ impl Ready {
         if self.fresh.remove(&(lane, place)).is_none() {
             let upto = self.claimed.entry(lane).or_insert(place);
             *upto = place.max(*upto);
+            if let Some(next) = self.next.get_mut().get_mut(&lane) {
+                while next.heads.pop_front_if(|head| (head.rank, head.seq) <= place).is_some() {}
+            }
         }
     }
 
@@ -55,6 +70,7 @@ impl Ready {
         if self.fresh.remove(&(lane, place)).is_some() {
             return Ok(());
         }
+        self.next.get_mut().remove(&lane);
         let run = run_around(conn, lane, place)?;
         let index = |run: &Run| run.jobs.iter().position(|head| (head.rank, head.seq) == place);
         let Some((mut run, index)) = run.and_then(|run| index(&run).map(|index| (run, index)))
@@ -73,7 +89,10 @@ impl Ready {
         after: Option<Place>,
         limit: usize,
     ) -> Result<Vec<Head>> {
-        let mut heads = self.stored(conn, lane, after, limit)?;
+        let mut heads = match after {
+            None => self.read_ahead(conn, lane, limit)?,
+            Some(_) => self.stored(conn, lane, after, limit)?,
+        };
         let fresh = self.fresh.range((lane, after.unwrap_or(FIRST))..(lane + 1, FIRST));
         let fresh = fresh.filter(|((_, place), _)| after.is_none_or(|after| *place > after));
         let stored = heads.len();
@@ -83,6 +102,19 @@ impl Ready {
         }
         heads.truncate(limit);
         Ok(heads)
+    }
+
+    /// The first stored jobs of a lane. Many small claims come in one transaction, and a run serves
+    /// dozens of them.
+    fn read_ahead(&self, conn: &Connection, lane: i64, limit: usize) -> Result<Vec<Head>> {
+        let mut ahead = self.next.borrow_mut();
+        let next = ahead.entry(lane).or_default();
+        if next.heads.len() < limit && !next.all {
+            let wanted = limit.max(RUN_MAX);
+            next.heads = self.stored(conn, lane, None, wanted)?.into();
+            next.all = next.heads.len() < wanted;
+        }
+        Ok(next.heads.iter().take(limit).copied().collect())
     }
 
     /// The highest rank of a lane's jobs.
@@ -131,6 +163,7 @@ impl Ready {
 
     /// Writes down what happened in this transaction.
     pub(super) fn flush(&mut self, conn: &Connection) -> Result<()> {
+        self.next.get_mut().clear();
         for (lane, place) in self.claimed.drain() {
             let rest = run_around(conn, lane, place)?;
             let sql = "DELETE FROM ready WHERE lane = ?1 AND (rank, seq) <= (?2, ?3)";

@@ -1,6 +1,7 @@
 //! Writing a job: its definition once, then only the rows that a change moves.
 
-use super::codec::{self, Spec, Tail, flag};
+use super::body;
+use super::codec::{self, Spec, Tail};
 use super::ended::Ended;
 use super::key::{PROBES, first_key};
 use super::load::{Loaded, failed, usual_finish};
@@ -14,21 +15,10 @@ use windlass_executor::{Entry, Head};
 pub(super) const EXPIRES: i64 = 0;
 pub(super) const REMOVED: i64 = 1;
 
-/// The two ways to write a row of `life`.
-macro_rules! write_life {
-    ($insert:literal) => {
-        concat!(
-            $insert,
-            " INTO life (n, lane, state, seq, rank, priority, run_at, attempt, failures, crashes,
-                flags, ready_at, started_at, finished_at, lease, worker, attempt_end, ended_at,
-                tail)
-            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17,
-                ?18, ?19)"
-        )
-    };
-}
-const INSERT_LIFE: &str = write_life!("INSERT");
-const REPLACE_LIFE: &str = write_life!("INSERT OR REPLACE");
+// Short, because a statement is found by its text, and written by position, so that they stay short.
+const INSERT_JOB: &str = "INSERT INTO job VALUES (?,?,?,?,?,?,?) ON CONFLICT DO NOTHING";
+const INSERT_LIFE: &str = "INSERT INTO life VALUES (?,?,?,?,?)";
+const REPLACE_LIFE: &str = "REPLACE INTO life VALUES (?,?,?,?,?)";
 
 /// Where a job is, as far as its rows tell; what it was before a change, or will be after it.
 #[derive(Clone, Debug, PartialEq)]
@@ -131,7 +121,7 @@ impl Saver<'_> {
         let n = self.insert_definition()?;
         let side_parts = self.save_parts(n, &Parts::default(), true)?;
         // What is neither scheduled nor ready from the start has lived already.
-        let lives = !matches!(self.entry.job.state, State::Scheduled | State::Available);
+        let lives = !body::begins_in(self.entry.job.state);
         if lives {
             self.save_life(n, false, side_parts, None)?;
         }
@@ -153,25 +143,15 @@ impl Saver<'_> {
         let payload = entry.job.parts.payload.as_ref();
         let envelope = payload.map(codec::envelope_text).transpose()?.flatten();
         let others = [&entry.job.parts.state, &entry.job.parts.blob, &entry.job.parts.metadata];
-        let flags = self.flags(others.iter().any(|part| part.is_some()));
-        let sql = "INSERT INTO job (n, id, lane, state, seq, rank, priority, run_at, created_at,
-                flags, spec, payload, envelope)
-            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
-            ON CONFLICT DO NOTHING";
-        let mut statement = self.conn.prepare_cached(sql).map_err(|error| failed(&error))?;
+        let body = body::pack_job(entry, others.iter().any(|part| part.is_some()));
+        let mut statement = self.conn.prepare_cached(INSERT_JOB).map_err(|error| failed(&error))?;
         let first = first_key(self.id());
         for n in first..first + PROBES {
             let inserted = statement.execute(params![
                 n,
                 self.id().as_bytes(),
                 self.lane,
-                entry.job.state as i64,
-                entry.seq.cast_signed(),
-                entry.rank,
-                header.priority,
-                header.run_at.as_millis(),
-                header.created_at.as_millis(),
-                flags,
+                body,
                 spec,
                 payload.map(|part| &*part.bytes),
                 envelope,
@@ -201,16 +181,6 @@ impl Saver<'_> {
             self.add_place_after(n, &before.place, &after)?;
         }
         Ok((lives || before.lived, side_parts))
-    }
-
-    fn flags(&self, side_parts: bool) -> i64 {
-        let entry = self.entry;
-        let set = |on: bool, flag: i64| if on { flag } else { 0 };
-        set(entry.job.cancel_requested, flag::CANCEL_REQUESTED)
-            | set(entry.waits, flag::WAITS)
-            | set(entry.signalled, flag::SIGNALLED)
-            | set(entry.holds_key, flag::HOLDS_KEY)
-            | set(side_parts, flag::HAS_PARTS)
     }
 
     /// Writes the parts that differ from `before`; whether any is in a row of its own now.
@@ -254,7 +224,7 @@ impl Saver<'_> {
     ) -> Result<()> {
         let (entry, job) = (self.entry, &self.entry.job);
         let mut past: Vec<_> = entry.past.iter().cloned().collect();
-        // The columns for the latest attempt serve the one that runs, if one does.
+        // What the body tells of an attempt is told of the one that runs, if one does.
         let latest = if job.state == State::Running { None } else { past.pop() };
         let tail = codec::to_text(&Tail {
             finish: job.finish.clone().filter(|why| usual_finish(job.state).as_ref() != Some(why)),
@@ -266,35 +236,10 @@ impl Saver<'_> {
             result: job.result.as_ref().map(Into::into),
             policy: policy.cloned(),
         })?;
-        let header = &job.header;
-        let end = latest.as_ref().map(|(_, attempt)| codec::attempt_end_code(attempt.end));
-        let time = |at: windlass_core::Timestamp| at.as_millis();
+        let body = body::pack_life(entry, side_parts, latest.as_ref())?;
         // Most jobs have lived once when they end, and a plain insert is the cheaper one.
         let sql = if lived { REPLACE_LIFE } else { INSERT_LIFE };
-        self.run(
-            sql,
-            params![
-                n,
-                self.lane,
-                job.state as i64,
-                entry.seq.cast_signed(),
-                entry.rank,
-                header.priority,
-                time(header.run_at),
-                header.counters.attempt,
-                header.counters.failures,
-                header.counters.crashes,
-                self.flags(side_parts),
-                time(entry.ready_at),
-                job.started_at.map(time),
-                job.finished_at.map(time),
-                latest.as_ref().map(|(lease, _)| codec::token(lease.as_str())),
-                latest.as_ref().map(|(_, attempt)| &*attempt.worker),
-                end.transpose()?,
-                latest.as_ref().map(|(_, attempt)| time(attempt.ended_at)),
-                tail,
-            ],
-        )
+        self.run(sql, params![n, self.lane, job.state as i64, body, tail])
     }
 
     /// Takes a job out of the place it is in.
