@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 /// The figures of one run of one workload.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Sample {
+    /// Jobs in the measured stretch.
+    pub(super) jobs: u64,
     /// Jobs per second; `None` where it is not the point.
     pub(super) jobs_per_s: Option<f64>,
     /// The latency half of the calls or jobs did not exceed.
@@ -82,6 +84,7 @@ impl Meter {
             cpu_s: self.cpu.as_secs_f64(),
             bytes_per_job: self.written_bytes.filter(|sum| *sum > 0).map(per_job),
             fsyncs_per_job: self.syncs.map(per_job),
+            jobs,
         }
     }
 }

@@ -64,6 +64,7 @@ impl Entry {
 struct Row {
     name: String,
     jobs_per_s: Option<f64>,
+    jobs: Option<f64>,
     p50_ms: Option<f64>,
     p99_ms: Option<f64>,
     rss_mb: Option<f64>,
@@ -122,6 +123,7 @@ impl Report {
                 Contender::Slim => format!("{name}@slim"),
             },
             jobs_per_s: rate.map(|it| it.median),
+            jobs: entry.median(|it| Some(it.jobs as f64)),
             p50_ms: entry.median(|it| it.p50_ms),
             p99_ms: entry.median(|it| it.p99_ms),
             rss_mb: entry.median(|it| it.rss_mb),
@@ -218,7 +220,7 @@ mod tests {
         let names: Vec<_> = json.as_array().unwrap().iter().map(|row| &row["name"]).collect();
         assert_eq!(names, ["W3", "W3@log", "W5same0", "W5same"]);
         let row = json[0].as_object().unwrap();
-        for field in ["name", "jobs_per_s", "p50_ms", "p99_ms", "rss_mb", "cpu_s"] {
+        for field in ["name", "jobs_per_s", "p50_ms", "p99_ms", "rss_mb", "cpu_s", "jobs"] {
             assert!(row.contains_key(field), "{field}");
         }
         assert_eq!(row["jobs_per_s"], 12_000.0);
