@@ -20,6 +20,7 @@
 //! # });
 //! ```
 
+mod answers;
 mod database;
 mod engine;
 mod lock;

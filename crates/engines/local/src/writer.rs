@@ -4,6 +4,7 @@
 //! waits for nobody. A group that holds only claims and the like is written without waiting for the
 //! disk: losing it with the machine only runs jobs again.
 
+use crate::answers::Answers;
 use crate::database::{Database, named};
 use crate::rows::{SqliteRows, failed};
 use std::path::PathBuf;
@@ -94,7 +95,7 @@ pub(crate) struct Writer {
     dir: PathBuf,
     executor: LocalExecutor,
     clock: Arc<dyn Clock>,
-    epoch: Epoch,
+    answers: Answers,
     readied: watch::Sender<u64>,
     tally: Arc<Tally>,
     /// What commits wait for at present.
@@ -114,8 +115,8 @@ impl Writer {
         let Database { conn, epoch, seq } = database;
         let rows = SqliteRows::open(conn).map_err(|error| named(&dir, &error))?;
         let executor = Executor::new(capabilities, random, rows, seq);
-        let (epoch, synchronous) = (Epoch::new(epoch), Needs::Durable);
-        let mut writer = Self { dir, executor, clock, epoch, readied, tally, synchronous };
+        let (answers, synchronous) = (Answers::start(Epoch::new(epoch)), Needs::Durable);
+        let mut writer = Self { dir, executor, clock, answers, readied, tally, synchronous };
         writer.remember()?;
         writer.settle_sessions()?;
         Ok(writer)
@@ -158,17 +159,11 @@ impl Writer {
             if group.len() > 1 {
                 return group.into_iter().for_each(|call| self.perform(vec![call]));
             }
-            return self.answer(group, &Err(named(&self.dir, &error)));
+            return self.answers.give(group, Err(named(&self.dir, &error)));
         }
-        self.answer(group, &Ok(()));
+        self.answers.give(group, Ok(()));
         let readied = self.executor.readied();
         self.readied.send_if_modified(|seen| std::mem::replace(seen, readied) != readied);
-    }
-
-    fn answer(&self, group: Vec<Box<dyn Call>>, outcome: &Result<()>) {
-        for call in group {
-            call.answer(outcome.clone(), &self.epoch);
-        }
     }
 
     /// Does all calls in one transaction.
