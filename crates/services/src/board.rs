@@ -1,0 +1,259 @@
+//! The notice board: what each service did, for status, counters and summary lines. It must not know
+//! how services work.
+
+use metrics::{counter, gauge};
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::time::Instant;
+use tracing::{info, warn};
+use windlass_core::Timestamp;
+
+/// A service says what it did at most once in this time.
+const SUMMARY_EVERY: Duration = Duration::from_secs(60);
+
+/// The services there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ServiceName {
+    /// Lets due jobs in.
+    Promote,
+    /// Takes back what lost sessions held.
+    Reclaim,
+    /// Ends what waited longer than it may.
+    Expire,
+    /// Removes what is past its retention.
+    Retain,
+    /// Gives space back.
+    Compact,
+    /// Fires recurring jobs.
+    Schedule,
+    /// Measures queues.
+    Sample,
+}
+
+impl ServiceName {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::Promote,
+        Self::Reclaim,
+        Self::Expire,
+        Self::Retain,
+        Self::Compact,
+        Self::Schedule,
+        Self::Sample,
+    ];
+
+    /// The name in options, messages and metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Promote => "promote",
+            Self::Reclaim => "reclaim",
+            Self::Expire => "expire",
+            Self::Retain => "retain",
+            Self::Compact => "compact",
+            Self::Schedule => "schedule",
+            Self::Sample => "sample",
+        }
+    }
+}
+
+impl fmt::Display for ServiceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// What one service did in this process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ServiceStatus {
+    /// Which.
+    pub name: ServiceName,
+    /// Steps that were answered.
+    pub runs: u64,
+    /// Items they handled.
+    pub items: u64,
+    /// Steps that failed.
+    pub failures: u64,
+    /// Steps that failed since the last one that did not; 0 is healthy.
+    pub failing: u64,
+    /// The store's time of the last step that was answered.
+    pub last_run: Option<Timestamp>,
+    /// The latest failure; it stays after recovery, `failing` says whether it is over.
+    pub last_error: Option<String>,
+}
+
+/// How the services of this process are doing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Status {
+    /// The fencing token of the term in which this process leads, if it does.
+    pub leader: Option<u64>,
+    /// Each service that is enabled.
+    pub services: Vec<ServiceStatus>,
+}
+
+impl Status {
+    /// The status of one service, if it is enabled.
+    pub fn service(&self, name: ServiceName) -> Option<&ServiceStatus> {
+        self.services.iter().find(|service| service.name == name)
+    }
+}
+
+/// One service's place on the board.
+#[derive(Debug)]
+pub(crate) struct Board(Mutex<Notes>);
+
+#[derive(Debug)]
+struct Notes {
+    status: ServiceStatus,
+    /// Items and steps since the last summary line.
+    unsaid: (u64, u64),
+    said: Option<Instant>,
+}
+
+impl Board {
+    pub(crate) fn new(name: ServiceName) -> Self {
+        let status = ServiceStatus {
+            name,
+            runs: 0,
+            items: 0,
+            failures: 0,
+            failing: 0,
+            last_run: None,
+            last_error: None,
+        };
+        Self(Mutex::new(Notes { status, unsaid: (0, 0), said: None }))
+    }
+
+    fn notes(&self) -> MutexGuard<'_, Notes> {
+        // Numbers for people: after a panic they are as good as before.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn status(&self) -> ServiceStatus {
+        self.notes().status.clone()
+    }
+
+    /// A step was answered.
+    pub(crate) fn ran(&self, items: u64, now: Timestamp) {
+        let mut notes = self.notes();
+        let service = notes.status.name.as_str();
+        counter!("windlass_service_runs_total", "service" => service).increment(1);
+        counter!("windlass_service_items_total", "service" => service).increment(items);
+        if notes.status.failing > 0 {
+            info!(service, failures = notes.status.failing, "works again");
+            gauge!("windlass_service_failing", "service" => service).set(0.0);
+        }
+        notes.status.failing = 0;
+        notes.status.runs += 1;
+        notes.status.items += items;
+        notes.status.last_run = Some(now);
+        notes.unsaid = (notes.unsaid.0 + items, notes.unsaid.1 + 1);
+        notes.summarise();
+    }
+
+    /// A step failed. Returns how many have in a row.
+    pub(crate) fn failed(&self, error: String) -> u64 {
+        let mut notes = self.notes();
+        let service = notes.status.name.as_str();
+        counter!("windlass_service_failures_total", "service" => service).increment(1);
+        if notes.status.failing == 0 {
+            warn!(service, error, "a step failed; it is repeated until it works");
+            gauge!("windlass_service_failing", "service" => service).set(1.0);
+        }
+        notes.status.failures += 1;
+        notes.status.failing += 1;
+        notes.status.last_error = Some(error);
+        notes.status.failing
+    }
+}
+
+impl Notes {
+    /// Says what was done, if something was and the last line is old enough.
+    fn summarise(&mut self) {
+        let quiet = self.said.is_none_or(|said| said.elapsed() >= SUMMARY_EVERY);
+        let (items, steps) = self.unsaid;
+        // Measuring is all a sampler does; a line each minute would tell nothing.
+        if items == 0 || !quiet || self.status.name == ServiceName::Sample {
+            return;
+        }
+        info!(service = self.status.name.as_str(), items, steps, "done since the last summary");
+        self.unsaid = (0, 0);
+        self.said = Some(Instant::now());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fmt::Write as _;
+    use std::sync::Arc;
+    use tracing::field::{Field, Visit};
+    use tracing::span::{Attributes, Id, Record};
+    use tracing::{Event, Metadata, Subscriber};
+
+    /// Keeps every line that is logged.
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<String>>>);
+
+    struct Line(String);
+
+    impl Visit for Line {
+        fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+            write!(self.0, "{}={value:?} ", field.name()).unwrap();
+        }
+    }
+
+    impl Subscriber for Lines {
+        fn enabled(&self, _: &Metadata<'_>) -> bool {
+            true
+        }
+        fn new_span(&self, _: &Attributes<'_>) -> Id {
+            Id::from_u64(1)
+        }
+        fn record(&self, _: &Id, _: &Record<'_>) {}
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+        fn event(&self, event: &Event<'_>) {
+            let mut line = Line(String::new());
+            event.record(&mut line);
+            self.0.lock().unwrap().push(line.0);
+        }
+        fn enter(&self, _: &Id) {}
+        fn exit(&self, _: &Id) {}
+    }
+
+    impl Lines {
+        fn take(&self) -> Vec<String> {
+            std::mem::take(&mut self.0.lock().unwrap())
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_log_tells_what_was_done_once_a_minute_and_failures_at_both_ends() {
+        let lines = Lines::default();
+        let _guard = tracing::subscriber::set_default(lines.clone());
+        let board = Board::new(ServiceName::Retain);
+        board.ran(0, Timestamp::EPOCH);
+        assert_eq!(lines.take(), [""; 0], "nothing was done");
+        for _ in 0..10 {
+            board.ran(5, Timestamp::EPOCH);
+        }
+        assert_eq!(lines.take().len(), 1);
+        tokio::time::advance(SUMMARY_EVERY).await;
+        board.ran(0, Timestamp::EPOCH);
+        let said = lines.take();
+        assert!(said.len() == 1 && said[0].contains("items=45"), "the rest of them: {said:?}");
+
+        for failures in 1..=3 {
+            assert_eq!(board.failed("the store is away".into()), failures);
+        }
+        let said = lines.take();
+        assert!(said.len() == 1 && said[0].contains("the store is away"), "{said:?}");
+        board.ran(0, Timestamp::EPOCH);
+        let said = lines.take();
+        assert!(said.len() == 1 && said[0].contains("failures=3"), "{said:?}");
+        assert_eq!((board.status().failing, board.status().failures), (0, 3));
+    }
+}

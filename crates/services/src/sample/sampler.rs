@@ -1,0 +1,132 @@
+//! Measures queues: each second into gauges, summed up per minute and per hour into logs. It must not
+//! know who reads them.
+
+use super::aggregate::Aggregate;
+use super::gauges::Gauges;
+use super::series::{Resolution, Sample, SampleQuery, read};
+use crate::board::ServiceName;
+use crate::logs;
+use crate::service::{Again, Service, Step, Turn};
+use std::collections::VecDeque;
+use tracing::warn;
+use windlass_core::engine::{Engine, StatsRequest};
+use windlass_core::time::HOUR_MS;
+use windlass_core::{Result, Timestamp};
+
+/// Minutes that wait for a store to come back; older ones are given up.
+const PENDING_MAX: usize = 60;
+
+/// The service that measures queues.
+#[derive(Debug, Default)]
+pub(crate) struct Sampler {
+    /// The minute that is being measured.
+    minute: Option<(Timestamp, Aggregate)>,
+    /// Minutes that are over and not stored yet.
+    pending: VecDeque<Sample>,
+    /// The hour up to which hours are known to be summed up.
+    summed: Option<Timestamp>,
+    gauges: Gauges,
+}
+
+impl Service for Sampler {
+    fn name(&self) -> ServiceName {
+        ServiceName::Sample
+    }
+
+    async fn step(&mut self, turn: Turn<'_>) -> Result<Step> {
+        let stats = turn.engine.stats(StatsRequest::default()).await?;
+        let now = stats.now;
+        self.gauges.show(&stats.value, now);
+        self.add(&Aggregate::of(&stats.value, now), now);
+        self.store_minutes(turn.engine).await?;
+        self.sum_up_hours(turn.engine, now).await?;
+        Ok(Step { now, items: stats.value.len() as u64, again: Again::Idle })
+    }
+
+    fn halt(&mut self) {
+        // What was measured of this minute stays: it is stored with the next term, and adds up.
+        self.gauges.clear();
+    }
+}
+
+impl Sampler {
+    /// Adds a measurement to its minute, and closes the minute before.
+    fn add(&mut self, measured: &Aggregate, now: Timestamp) {
+        let start = Resolution::Minute.start(now);
+        if let Some((minute, sum)) = self.minute.take_if(|(minute, _)| *minute != start) {
+            self.close(minute, sum);
+        }
+        let (_, sum) = self.minute.get_or_insert_with(|| (start, Aggregate::default()));
+        sum.merge(measured.queues());
+    }
+
+    fn close(&mut self, start: Timestamp, sum: Aggregate) {
+        let queues = sum.into_queues();
+        if queues.is_empty() {
+            return;
+        }
+        if self.pending.len() == PENDING_MAX {
+            warn!(minutes = 1, "measurements are given up: the store has been away for too long");
+            self.pending.pop_front();
+        }
+        self.pending.push_back(Sample::new(start, queues));
+    }
+
+    async fn store_minutes(&mut self, engine: &dyn Engine) -> Result<()> {
+        if self.pending.is_empty() {
+            return Ok(());
+        }
+        append(engine, Resolution::Minute, &self.pending).await?;
+        self.pending.clear();
+        Ok(())
+    }
+
+    /// Sums up the hours that are over, from the minutes in the log: whoever measured them.
+    async fn sum_up_hours(&mut self, engine: &dyn Engine, now: Timestamp) -> Result<()> {
+        let this_hour = Resolution::Hour.start(now);
+        // Not in the first minute, which may still belong to the last hour's measurements.
+        if self.summed == Some(this_hour) || now.since(this_hour) < Resolution::Minute.length_ms() {
+            return Ok(());
+        }
+        let kept = this_hour.minus(Resolution::Minute.kept_ms());
+        let from = match logs::last(engine, Resolution::Hour.log(), Resolution::Hour.keep()).await?
+        {
+            Some(entry) => serde_json::from_slice::<Sample>(&entry.value)
+                .map_or(kept, |last| last.start.plus(HOUR_MS).max(kept)),
+            None => kept,
+        };
+        if from < this_hour {
+            let query = SampleQuery::new(Resolution::Minute, from, this_hour);
+            let hours = by_hour(read(engine, &query).await?);
+            if !hours.is_empty() {
+                append(engine, Resolution::Hour, &hours).await?;
+            }
+        }
+        self.summed = Some(this_hour);
+        Ok(())
+    }
+}
+
+async fn append<'a>(
+    engine: &dyn Engine,
+    resolution: Resolution,
+    samples: impl IntoIterator<Item = &'a Sample>,
+) -> Result<()> {
+    let rows = samples.into_iter().map(Sample::encode).collect::<Result<_>>()?;
+    logs::append(engine, resolution.log(), rows, resolution.keep()).await
+}
+
+/// Minutes, oldest first, summed up by hour.
+fn by_hour(minutes: Vec<Sample>) -> Vec<Sample> {
+    let mut hours: Vec<(Timestamp, Aggregate)> = Vec::new();
+    for minute in minutes {
+        let start = Resolution::Hour.start(minute.start);
+        if hours.last().is_none_or(|(hour, _)| *hour != start) {
+            hours.push((start, Aggregate::default()));
+        }
+        if let Some((_, sum)) = hours.last_mut() {
+            sum.merge(&minute.queues);
+        }
+    }
+    hours.into_iter().map(|(start, sum)| Sample::new(start, sum.into_queues())).collect()
+}

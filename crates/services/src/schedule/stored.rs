@@ -1,0 +1,170 @@
+//! A schedule as it is stored and as people see it. It must not know who reads or fires it.
+
+use super::template::Template;
+use crate::records::encode;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use windlass_core::engine::Record;
+use windlass_core::limits::{NAME_BYTES_MAX, RECORD_BYTES_MAX};
+use windlass_core::model::NewJob;
+use windlass_core::policy::{Schedule, ScheduleProgress};
+use windlass_core::{Error, Result, Timestamp, check_name};
+
+/// How the names of the records begin.
+pub(super) const PREFIX: &str = "schedule/";
+/// A record that is written with every change people make, so that schedulers notice it without
+/// reading them all.
+pub(super) const CHANGES_KEY: &str = "schedule-changes";
+
+/// Bytes of a record left for its progress and its latest error.
+const PROGRESS_BYTES_MAX: usize = 4 * 1024;
+
+/// What went wrong with a schedule last.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ScheduleError {
+    /// When it was noticed, by the store's clock.
+    pub at: Timestamp,
+    /// What was wrong, and the way out.
+    pub message: String,
+}
+
+/// A schedule in its record.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Stored {
+    pub(super) schedule: Schedule,
+    pub(super) job: Template,
+    pub(super) progress: ScheduleProgress,
+    #[serde(default)]
+    pub(super) paused: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) last_fire: Option<Timestamp>,
+    #[serde(default)]
+    pub(super) refused: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) last_error: Option<ScheduleError>,
+    /// What a later version added; an earlier one that saves its progress must not lose it.
+    #[serde(flatten)]
+    later: serde_json::Map<String, serde_json::Value>,
+}
+
+impl Stored {
+    /// A schedule first seen at `now`.
+    pub(super) fn new(schedule: Schedule, job: Template, now: Timestamp) -> Self {
+        Self {
+            schedule,
+            job,
+            progress: ScheduleProgress::new(now),
+            paused: false,
+            last_fire: None,
+            refused: 0,
+            last_error: None,
+            later: serde_json::Map::new(),
+        }
+    }
+
+    pub(super) fn read(record: &Record) -> Result<Self> {
+        serde_json::from_slice(&record.value).map_err(|error| Error::Corrupt {
+            store: format!("record {:?}", record.key),
+            reason: format!("it is not a schedule: {error}; put it again or remove it"),
+        })
+    }
+
+    /// As it is stored; refused if it is so large that its progress might not fit later.
+    pub(super) fn encode(&self) -> Result<Bytes> {
+        let (value, limit) = (encode(self)?, RECORD_BYTES_MAX - PROGRESS_BYTES_MAX);
+        if value.len() <= limit {
+            return Ok(value);
+        }
+        let hint = "a schedule is kept as JSON; keep large input elsewhere and name its place";
+        let (size, limit) = (value.len() as u64, limit as u64);
+        Err(Error::TooLarge { field: "job.payload".into(), size, limit, hint })
+    }
+
+    /// Counts fires that are decided, oldest first, so many of them refused.
+    pub(super) fn advance(&mut self, decided: &[Timestamp], refused: u64) {
+        self.progress.last = decided.last().copied().or(self.progress.last);
+        self.progress.fired = self.progress.fired.saturating_add(decided.len() as u64);
+        self.last_fire = decided.last().copied().or(self.last_fire);
+        self.refused = self.refused.saturating_add(refused);
+    }
+
+    /// As people see it at `now`.
+    pub(super) fn view(self, name: &str, now: Timestamp) -> ScheduleView {
+        let over = self.schedule.limit.is_some_and(|limit| self.progress.fired >= limit);
+        let next = match self.paused || over {
+            true => None,
+            // An unreadable rhythm shows in `last_error`, once the scheduler has seen it.
+            false => self.schedule.next_after(now).unwrap_or(None),
+        };
+        ScheduleView {
+            name: name.to_owned(),
+            job: self.job.job(),
+            schedule: self.schedule,
+            paused: self.paused,
+            next,
+            last_fire: self.last_fire,
+            fired: self.progress.fired,
+            refused: self.refused,
+            last_error: self.last_error,
+        }
+    }
+}
+
+/// A schedule and how it is doing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ScheduleView {
+    /// Its name.
+    pub name: String,
+    /// When it fires.
+    pub schedule: Schedule,
+    /// What it enqueues.
+    pub job: NewJob,
+    /// Whether it is set aside.
+    pub paused: bool,
+    /// When it fires next; `None` while paused, or when it is over.
+    pub next: Option<Timestamp>,
+    /// When it fired last.
+    pub last_fire: Option<Timestamp>,
+    /// How often it fired since it was made or its rhythm was changed.
+    pub fired: u64,
+    /// How many of these fires the store refused for good; `last_error` says why.
+    pub refused: u64,
+    /// What went wrong last; a fire that goes through clears it.
+    pub last_error: Option<ScheduleError>,
+}
+
+/// The name of the record of a schedule.
+pub(super) fn key(name: &str) -> Result<String> {
+    check_name("name", name)?;
+    let max = NAME_BYTES_MAX - PREFIX.len();
+    if name.len() > max {
+        return Err(Error::invalid("name", name, format!("use at most {max} bytes")));
+    }
+    Ok(format!("{PREFIX}{name}"))
+}
+
+/// The name of a schedule by its record.
+pub(super) fn name(key: &str) -> &str {
+    key.strip_prefix(PREFIX).unwrap_or(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_later_version_added_survives_an_earlier_one_that_saves() {
+        let text = r#"{"schedule":{"timing":{"cron":{"line":"@daily"}}},"overlap":{"allow":false},
+            "job":{"queue":"mail","kind":"report"},"progress":{"since":1800000000000}}"#;
+        let updated_at = Timestamp::EPOCH;
+        let record =
+            Record { key: "schedule/s".into(), version: 1, value: text.into(), updated_at };
+        let mut stored = Stored::read(&record).unwrap();
+        stored.advance(&[Timestamp::from_millis(1_800_000_500_000)], 0);
+        let saved = String::from_utf8(stored.encode().unwrap().to_vec()).unwrap();
+        assert!(saved.contains(r#""overlap":{"allow":false}"#), "{saved}");
+        assert!(saved.contains(r#""fired":1"#), "{saved}");
+    }
+}

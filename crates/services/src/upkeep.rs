@@ -1,0 +1,109 @@
+//! The services that work through jobs: promote, reclaim, expire, retain, compact. Each is one kind of
+//! the engine's maintenance; what is to be done, and to which job, is the engine's business.
+
+use crate::board::ServiceName;
+use crate::history::Scribe;
+use crate::service::{Again, Service, Step, Turn};
+use metrics::counter;
+use windlass_core::engine::{MaintainReply, MaintainRequest, Work};
+use windlass_core::{Result, Timestamp};
+
+/// One kind of maintenance as a service.
+pub(crate) struct UpkeepService {
+    work: Work,
+    name: ServiceName,
+    batch: u32,
+    /// Removals and expiries go into the history; promotions would drown it.
+    scribe: Option<Scribe>,
+}
+
+impl UpkeepService {
+    pub(crate) const fn promote(batch: u32) -> Self {
+        Self { work: Work::Promote, name: ServiceName::Promote, batch, scribe: None }
+    }
+
+    pub(crate) const fn reclaim(batch: u32) -> Self {
+        Self { work: Work::Reclaim, name: ServiceName::Reclaim, batch, scribe: None }
+    }
+
+    pub(crate) fn expire(batch: u32) -> Self {
+        let scribe = Some(Scribe::new());
+        Self { work: Work::Expire, name: ServiceName::Expire, batch, scribe }
+    }
+
+    pub(crate) fn retain(batch: u32) -> Self {
+        let scribe = Some(Scribe::new());
+        Self { work: Work::Retain, name: ServiceName::Retain, batch, scribe }
+    }
+
+    pub(crate) const fn compact(batch: u32) -> Self {
+        Self { work: Work::Compact, name: ServiceName::Compact, batch, scribe: None }
+    }
+
+    fn count(&self, reply: &MaintainReply) {
+        let service = self.name.as_str();
+        for tally in &reply.tallies {
+            let (from, to) = (tally.from.as_str(), tally.to.map_or("gone", |to| to.as_str()));
+            counter!("windlass_jobs_moved_total", "service" => service, "from" => from, "to" => to)
+                .increment(tally.count);
+        }
+    }
+}
+
+impl Service for UpkeepService {
+    fn name(&self) -> ServiceName {
+        self.name
+    }
+
+    async fn step(&mut self, turn: Turn<'_>) -> Result<Step> {
+        if let Some(scribe) = &mut self.scribe {
+            // Rows that an outage kept back come first, so that they cannot pile up.
+            scribe.write(turn.engine).await?;
+        }
+        let answer = turn.engine.maintain(MaintainRequest::new(self.work, self.batch)).await?;
+        self.count(&answer.value);
+        if let Some(scribe) = &mut self.scribe {
+            scribe.note(&answer.value.tallies, turn.term);
+            scribe.write(turn.engine).await?;
+        }
+        let again = again(self.work, &answer.value, answer.now);
+        Ok(Step { now: answer.now, items: answer.value.done.into(), again })
+    }
+}
+
+/// When to come again. Jobs that become ready or are lost are waited for, so that those services wake
+/// when the next is due; the others gather what is due and take it in batches.
+fn again(work: Work, reply: &MaintainReply, now: Timestamp) -> Again {
+    let prompt = matches!(work, Work::Promote | Work::Reclaim);
+    let more = reply.more && reply.done > 0;
+    match reply.next_at {
+        _ if more && prompt => Again::Now,
+        _ if more => Again::Rested,
+        Some(at) if prompt && at > now => Again::After(at.since(now)),
+        // Due, but nothing was done about it: the engine has its reasons, and asking at once would
+        // spin.
+        _ => Again::Idle,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_wakes_for_what_is_waited_for_and_never_spins() {
+        let now = Timestamp::from_millis(1_000);
+        let mut reply = MaintainReply::default();
+        assert_eq!(again(Work::Promote, &reply, now), Again::Idle);
+        reply.next_at = Some(now.plus(40));
+        assert_eq!(again(Work::Promote, &reply, now), Again::After(40));
+        assert_eq!(again(Work::Retain, &reply, now), Again::Idle);
+        reply.next_at = Some(now);
+        assert_eq!(again(Work::Reclaim, &reply, now), Again::Idle);
+        reply.more = true;
+        assert_eq!(again(Work::Reclaim, &reply, now), Again::Idle, "more, but it does not get on");
+        reply.done = 1;
+        assert_eq!(again(Work::Reclaim, &reply, now), Again::Now);
+        assert_eq!(again(Work::Retain, &reply, now), Again::Rested);
+    }
+}

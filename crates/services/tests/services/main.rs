@@ -1,0 +1,12 @@
+//! The promises of the services, by their effects on real engines.
+
+mod clock;
+mod durable;
+mod leadership;
+mod outage;
+mod sampling;
+mod schedules;
+mod scheduling;
+mod spy;
+mod support;
+mod upkeep;
