@@ -70,7 +70,7 @@ pub(crate) fn connect(url: &Url) -> Result<Connection> {
             let engine = LocalEngine::open(Options::new(dir))
                 .with_context(|| format!("cannot open {url}"))?;
             let counted = engine.clone();
-            let syncs: SyncCounter = Arc::new(move || counted.counters().durable_commits);
+            let syncs: SyncCounter = Arc::new(move || counted.counters().syncs);
             Ok(Connection { engine: Arc::new(engine), syncs: Some(syncs) })
         }
     }

@@ -42,7 +42,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{percent:.2} % of one core over {seconds} s");
     let per_second = |count: u64| count as f64 / seconds as f64;
     println!("{:.2} calls/s", per_second(after.calls - before.calls));
-    let durable = after.durable_commits - before.durable_commits;
+    let durable = after.syncs - before.syncs;
     println!("{:.2} durable transactions/s, most of them empty", per_second(durable));
     services.stop().await;
     Ok(())

@@ -3,6 +3,7 @@
 use crate::rows::failed;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension as _};
+use std::fs::File;
 use std::path::Path;
 use windlass_core::random::Random;
 use windlass_core::{Error, Result};
@@ -25,6 +26,7 @@ const SEQ_BITS: u32 = 40;
 /// An open file, and which opening of it this is.
 pub(crate) struct Database {
     pub(crate) conn: Connection,
+    pub(crate) log: Log,
     /// Identity of the store and number of this opening.
     pub(crate) epoch: String,
     /// Orders of entry begin here: later than those of every opening before.
@@ -37,7 +39,28 @@ impl Database {
         let conn = connect(&path).map_err(|error| named(dir, &failed(&error)))?;
         migrate(&conn, dir)?;
         let (epoch, opens) = begin(&conn, random).map_err(|error| named(dir, &failed(&error)))?;
-        Ok(Self { conn, epoch, seq: opens << SEQ_BITS })
+        let log = Log::open(&path).map_err(|error| Error::Unavailable {
+            store: dir.display().to_string(),
+            reason: format!("its log cannot be opened: {error}"),
+        })?;
+        Ok(Self { conn, log, epoch, seq: opens << SEQ_BITS })
+    }
+}
+
+/// SQLite's write-ahead log, to wait for. It is there as long as the connection is, and SQLite holds
+/// no locks on it that closing another handle could break.
+pub(crate) struct Log(File);
+
+impl Log {
+    fn open(database: &Path) -> std::io::Result<Self> {
+        let mut path = database.as_os_str().to_owned();
+        path.push("-wal");
+        File::options().read(true).write(true).open(path).map(Self)
+    }
+
+    /// Waits until everything written to it is on the disk.
+    pub(crate) fn sync(&self) -> std::io::Result<()> {
+        self.0.sync_data()
     }
 }
 
@@ -50,6 +73,7 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     // Only an empty file takes it, and only then can the file shrink again later.
     conn.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     conn.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
+    // While it is opened; later the writer sees to it.
     conn.pragma_update(None, "synchronous", "FULL")?;
     // 64 MiB: enough for the edges of all tables at any depth.
     conn.pragma_update(None, "cache_size", -65_536)?;

@@ -41,8 +41,8 @@ pub struct Counters {
     pub calls: u64,
     /// Transactions that were committed.
     pub commits: u64,
-    /// Those of them that waited for the disk: one fsync each, checkpoints aside.
-    pub durable_commits: u64,
+    /// Waits for the disk, checkpoints aside: commits that came together shared one.
+    pub syncs: u64,
 }
 
 impl LocalEngine {
@@ -93,7 +93,7 @@ impl LocalEngine {
         Counters {
             calls: tally.calls.load(Ordering::Relaxed),
             commits: tally.commits.load(Ordering::Relaxed),
-            durable_commits: tally.durable_commits.load(Ordering::Relaxed),
+            syncs: tally.syncs.load(Ordering::Relaxed),
         }
     }
 

@@ -5,7 +5,7 @@
 //! waited for: losing one only runs a job again.
 //!
 //! How it is built: `windlass-executor` carries the specification out; `rows` gives it narrow tables;
-//! `writer` owns both and the transactions; `lock` keeps other processes away.
+//! `writer` owns both and the transactions; `syncer` waits for the disk; `lock` keeps other processes away.
 //!
 //! ```
 //! use windlass_core::engine::{Enqueue, Hot};
@@ -20,12 +20,12 @@
 //! # });
 //! ```
 
-mod answers;
 mod database;
 mod engine;
 mod lock;
 mod options;
 mod rows;
+mod syncer;
 mod writer;
 
 pub use engine::{Counters, LocalEngine};

@@ -1,12 +1,12 @@
 //! The writer: one thread that owns the rows and commits whatever is waiting in one transaction.
 //!
-//! While one commit is being made durable, the next calls gather; there is no timer, and a lone call
-//! waits for nobody. A group that holds only claims and the like is written without waiting for the
-//! disk: losing it with the machine only runs jobs again.
+//! While one transaction is being carried out, the next calls gather; there is no timer, and a lone
+//! call waits for nobody. Waiting for the disk is the business of the [`Syncer`]. A group that holds
+//! only claims and the like does not wait for it: losing it with the machine only runs jobs again.
 
-use crate::answers::Answers;
 use crate::database::{Database, named};
 use crate::rows::{SqliteRows, failed};
+use crate::syncer::{Group, Syncer};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -85,9 +85,9 @@ pub(crate) fn closed() -> Error {
 /// Counters of what was written.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    pub(crate) commits: AtomicU64,
-    pub(crate) durable_commits: AtomicU64,
     pub(crate) calls: AtomicU64,
+    pub(crate) commits: AtomicU64,
+    pub(crate) syncs: AtomicU64,
 }
 
 /// The thread's own things.
@@ -95,11 +95,9 @@ pub(crate) struct Writer {
     dir: PathBuf,
     executor: LocalExecutor,
     clock: Arc<dyn Clock>,
-    answers: Answers,
+    syncer: Syncer,
     readied: watch::Sender<u64>,
     tally: Arc<Tally>,
-    /// What commits wait for at present.
-    synchronous: Needs,
 }
 
 impl Writer {
@@ -112,13 +110,14 @@ impl Writer {
         readied: watch::Sender<u64>,
         tally: Arc<Tally>,
     ) -> Result<Self> {
-        let Database { conn, epoch, seq } = database;
+        let Database { conn, log, epoch, seq } = database;
         let rows = SqliteRows::open(conn).map_err(|error| named(&dir, &error))?;
         let executor = Executor::new(capabilities, random, rows, seq);
-        let (answers, synchronous) = (Answers::start(Epoch::new(epoch)), Needs::Durable);
-        let mut writer = Self { dir, executor, clock, answers, readied, tally, synchronous };
+        let syncer = Syncer::start(log, Epoch::new(epoch), Arc::clone(&tally))?;
+        let mut writer = Self { dir, executor, clock, syncer, readied, tally };
         writer.remember()?;
         writer.settle_sessions()?;
+        writer.leave_the_disk_to_the_syncer()?;
         Ok(writer)
     }
 
@@ -140,38 +139,44 @@ impl Writer {
 
     /// Serves calls until the last handle is gone.
     pub(crate) fn serve(mut self, calls: &Receiver<Box<dyn Call>>) {
-        while let Ok(first) = calls.recv() {
+        let mut next = None;
+        while let Some(first) = next.take().or_else(|| calls.recv().ok()) {
             let mut group = vec![first];
             while group.len() < GROUP_MAX
-                && let Ok(next) = calls.try_recv()
+                && let Ok(call) = calls.try_recv()
             {
-                group.push(next);
+                group.push(call);
             }
-            self.perform(group);
+            for done in self.perform(group) {
+                // If others came meanwhile, they are carried out while the disk takes these.
+                next = next.or_else(|| calls.try_recv().ok());
+                self.syncer.give(done, next.is_some());
+            }
+            let readied = self.executor.readied();
+            self.readied.send_if_modified(|seen| std::mem::replace(seen, readied) != readied);
         }
     }
 
-    fn perform(&mut self, mut group: Vec<Box<dyn Call>>) {
-        self.tally.calls.fetch_add(group.len() as u64, Ordering::Relaxed);
-        if let Err(error) = self.transact(&mut group) {
+    /// Carries calls out: all together, or each for itself if that fails.
+    fn perform(&mut self, mut calls: Vec<Box<dyn Call>>) -> Vec<Group> {
+        self.tally.calls.fetch_add(calls.len() as u64, Ordering::Relaxed);
+        let needs = calls.iter().map(|call| call.needs()).max().unwrap_or(Needs::Read);
+        let outcome = self.syncer.check().and_then(|()| self.transact(&mut calls));
+        if outcome.is_err() {
             self.recover();
             // One of them may be to blame: each for itself, so that it fails alone.
-            if group.len() > 1 {
-                return group.into_iter().for_each(|call| self.perform(vec![call]));
+            if calls.len() > 1 {
+                return calls.into_iter().flat_map(|call| self.perform(vec![call])).collect();
             }
-            return self.answers.give(group, Err(named(&self.dir, &error)));
         }
-        self.answers.give(group, Ok(()));
-        let readied = self.executor.readied();
-        self.readied.send_if_modified(|seen| std::mem::replace(seen, readied) != readied);
+        let outcome = outcome.map_err(|error| named(&self.dir, &error));
+        vec![Group { calls, needs, outcome }]
     }
 
     /// Does all calls in one transaction.
-    fn transact(&mut self, group: &mut [Box<dyn Call>]) -> Result<()> {
-        let needs = group.iter().map(|call| call.needs()).max().unwrap_or(Needs::Read);
-        self.wait_for_disk(needs)?;
+    fn transact(&mut self, calls: &mut [Box<dyn Call>]) -> Result<()> {
         self.begin()?;
-        for call in group {
+        for call in calls {
             call.run(&mut self.executor, self.clock.now());
             if let Some(error) = self.executor.rows().failure() {
                 return Err(error);
@@ -180,23 +185,14 @@ impl Writer {
         self.executor.rows_mut().flush()?;
         self.commit()?;
         self.tally.commits.fetch_add(1, Ordering::Relaxed);
-        if needs == Needs::Durable {
-            self.tally.durable_commits.fetch_add(1, Ordering::Relaxed);
-        }
         Ok(())
     }
 
-    /// Has the next commit wait for the disk, or not.
-    fn wait_for_disk(&mut self, needs: Needs) -> Result<()> {
-        let wanted = needs.max(Needs::Written);
-        if wanted != self.synchronous {
-            let level = if wanted == Needs::Durable { "FULL" } else { "NORMAL" };
-            let conn = &self.executor.rows().conn;
-            let set = conn.pragma_update(None, "synchronous", level);
-            set.map_err(|error| failed(&error))?;
-            self.synchronous = wanted;
-        }
-        Ok(())
+    /// From now on, commits do not wait for the disk; checkpoints still do, so that the file is sound
+    /// at every instant.
+    fn leave_the_disk_to_the_syncer(&self) -> Result<()> {
+        let set = self.executor.rows().conn.pragma_update(None, "synchronous", "NORMAL");
+        set.map_err(|error| failed(&error))
     }
 
     fn begin(&self) -> Result<()> {

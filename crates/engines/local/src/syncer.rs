@@ -1,0 +1,131 @@
+//! Makes commits durable, and answers the calls in them.
+//!
+//! SQLite writes a commit to its log and does not wait for the disk; this does, on a thread of its
+//! own, so that the writer goes on with the next transaction meanwhile. All commits that came in while
+//! the disk was busy share the next wait. Nothing is answered before what it tells is on the disk, and
+//! answers keep the order of commits. While nobody else wants the writer, it syncs and answers itself:
+//! handing over would cost more than it saves.
+
+use crate::database::Log;
+use crate::writer::{Call, Needs, Tally};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use windlass_core::engine::Epoch;
+use windlass_core::{Error, Result};
+
+/// From so many calls on, a group is handed over in any case: waking its callers takes long enough
+/// for others to come.
+const HAND_OVER_MIN: usize = 8;
+
+/// Calls that were carried out in one transaction, or failed with it.
+pub(crate) struct Group {
+    pub(crate) calls: Vec<Box<dyn Call>>,
+    pub(crate) needs: Needs,
+    pub(crate) outcome: Result<()>,
+}
+
+/// The writer's side.
+pub(crate) struct Syncer {
+    desk: Arc<Desk>,
+    thread: Option<(Sender<Group>, JoinHandle<()>)>,
+}
+
+/// What both sides share.
+struct Desk {
+    log: Log,
+    epoch: Epoch,
+    tally: Arc<Tally>,
+    /// Groups handed over and not answered yet.
+    waiting: AtomicUsize,
+    /// Whether the disk ever failed to take what was written. Nobody knows then what is on it, and
+    /// waiting again would not tell: the store has to be opened anew.
+    failed: AtomicBool,
+}
+
+impl Syncer {
+    pub(crate) fn start(log: Log, epoch: Epoch, tally: Arc<Tally>) -> Result<Self> {
+        let (waiting, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let desk = Arc::new(Desk { log, epoch, tally, waiting, failed });
+        let (sender, groups) = channel();
+        let serve = {
+            let desk = Arc::clone(&desk);
+            move || desk.serve(&groups)
+        };
+        let thread = std::thread::Builder::new().name("windlass-syncer".into()).spawn(serve);
+        let thread = thread.map_err(|error| unavailable(&format!("no thread to sync: {error}")))?;
+        Ok(Self { desk, thread: Some((sender, thread)) })
+    }
+
+    /// Whether what is committed can still be made durable.
+    pub(crate) fn check(&self) -> Result<()> {
+        match self.desk.failed.load(Ordering::Acquire) {
+            true => Err(unavailable("the disk failed to take what was written; open it anew")),
+            false => Ok(()),
+        }
+    }
+
+    /// Answers a group, once it is as safe as it needs to be; elsewhere, if the writer is `busy`.
+    pub(crate) fn give(&self, group: Group, busy: bool) {
+        let busy = busy || group.calls.len() >= HAND_OVER_MIN;
+        match &self.thread {
+            // Nor before those that were handed over.
+            Some((sender, _)) if busy || self.desk.waiting.load(Ordering::Acquire) > 0 => {
+                self.desk.waiting.fetch_add(1, Ordering::AcqRel);
+                // Its thread ends after us only.
+                let _ = sender.send(group);
+            }
+            _ => self.desk.answer(vec![group]),
+        }
+    }
+}
+
+impl Drop for Syncer {
+    fn drop(&mut self) {
+        // Without a sender the thread ends, once it has answered what is waiting.
+        if let Some((sender, thread)) = self.thread.take() {
+            drop(sender);
+            // A panic of it was told already.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Desk {
+    fn serve(&self, groups: &Receiver<Group>) {
+        while let Ok(first) = groups.recv() {
+            let mut all = vec![first];
+            all.extend(groups.try_iter());
+            let count = all.len();
+            self.answer(all);
+            self.waiting.fetch_sub(count, Ordering::AcqRel);
+        }
+    }
+
+    fn answer(&self, groups: Vec<Group>) {
+        let durable = |group: &Group| group.needs == Needs::Durable && group.outcome.is_ok();
+        let synced = match groups.iter().any(durable) {
+            true => self.sync(),
+            false => Ok(()),
+        };
+        for Group { calls, outcome, .. } in groups {
+            let outcome = outcome.and_then(|()| synced.clone());
+            for call in calls {
+                call.answer(outcome.clone(), &self.epoch);
+            }
+        }
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.tally.syncs.fetch_add(1, Ordering::Relaxed);
+        self.log.sync().map_err(|error| {
+            self.failed.store(true, Ordering::Release);
+            unavailable(&format!("the disk failed to take what was written: {error}"))
+        })
+    }
+}
+
+fn unavailable(reason: &str) -> Error {
+    Error::Unavailable { store: "the local store".into(), reason: reason.to_owned() }
+}
