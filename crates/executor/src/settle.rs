@@ -14,19 +14,19 @@ use windlass_core::{Error, Result, Timestamp};
 
 impl<R: Rows> Executor<R> {
     /// Reports outcomes, and claims; see [`windlass_core::engine::Hot::settle`].
-    pub fn settle(&mut self, request: Settle, now: Timestamp) -> Result<SettleReply> {
+    pub fn settle(&mut self, request: &Settle, now: Timestamp) -> Result<SettleReply> {
         request.check()?;
-        let items = request.items.into_iter().map(|item| self.settle_one(item, now)).collect();
-        let claimed = request.claim.map(|claim| self.claim(&claim, now));
+        let items = request.items.iter().map(|item| self.settle_one(item, now)).collect();
+        let claimed = request.claim.as_ref().map(|claim| self.claim(claim, now));
         Ok(SettleReply::new(items, claimed))
     }
 
-    fn settle_one(&mut self, item: SettleItem, now: Timestamp) -> Item<Settled> {
-        let SettleItem { id, ref lease, .. } = item;
+    fn settle_one(&mut self, item: &SettleItem, now: Timestamp) -> Item<Settled> {
+        let SettleItem { id, ref lease, .. } = *item;
         // Looked at where it is: a follow-up may name this very job.
         let foreseen = self.look(id, |entry| match entry.settled_under(lease) {
             Some(end) => Err(Ok((end, entry.job.state))),
-            None => self.foresee_settle(entry, &item, now).map_err(Err),
+            None => self.foresee_settle(entry, item, now).map_err(Err),
         })?;
         let plan = match foreseen {
             Ok(plan) => plan,
@@ -62,16 +62,16 @@ impl<R: Rows> Executor<R> {
     fn settle_as(
         &mut self,
         mut entry: Box<Entry>,
-        item: SettleItem,
+        item: &SettleItem,
         plan: Plan,
         now: Timestamp,
     ) -> Item<Settled> {
         let id = item.id;
-        item.parts.apply(&mut entry.job.parts);
+        item.parts.clone().apply(&mut entry.job.parts);
         let end = item.outcome.end();
         let event = item.outcome.event();
-        if let Outcome::Complete { result } = item.outcome {
-            entry.job.result = result;
+        if let Outcome::Complete { result } = &item.outcome {
+            entry.job.result.clone_from(result);
         }
         let next = self.apply_taken(entry, event, plan.what, now)?;
         self.end_if_alone(&plan.session)?;

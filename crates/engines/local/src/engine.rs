@@ -196,7 +196,7 @@ impl Hot for LocalEngine {
     }
 
     fn settle(&self, request: Settle) -> Answer<'_, SettleReply> {
-        self.ask(Needs::Durable, move |executor, now| executor.settle(request.clone(), now))
+        self.ask(Needs::Durable, move |executor, now| executor.settle(&request, now))
     }
 
     fn update(&self, request: Update) -> Answer<'_, Vec<Item<Updated>>> {

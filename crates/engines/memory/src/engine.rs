@@ -134,7 +134,7 @@ impl Hot for MemoryEngine {
     }
 
     fn settle(&self, request: Settle) -> Answer<'_, SettleReply> {
-        self.perform(move |executor, now| executor.settle(request, now))
+        self.perform(move |executor, now| executor.settle(&request, now))
     }
 
     fn update(&self, request: Update) -> Answer<'_, Vec<Item<Updated>>> {

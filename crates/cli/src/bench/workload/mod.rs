@@ -45,15 +45,17 @@ pub(crate) enum Workload {
     W5lanes,
     /// Enqueue, run and complete at the same time.
     W6,
-    /// 256 producers and 256 workers of single jobs.
+    /// 256 producers and 256 workers of single jobs, each claimed in one call and completed in another.
     P256,
+    /// The same, completing a job and claiming the next in one call.
+    P256next,
     /// Open a directory in which many jobs wait.
     Open,
 }
 
 impl Workload {
     /// All of them, in the order they are run.
-    pub(crate) const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::W1seq,
         Self::W1c64,
         Self::W1c512,
@@ -66,6 +68,7 @@ impl Workload {
         Self::W5lanes,
         Self::W6,
         Self::P256,
+        Self::P256next,
         Self::Open,
     ];
 
@@ -84,6 +87,7 @@ impl Workload {
             Self::W5lanes => "W5lanes",
             Self::W6 => "W6",
             Self::P256 => "P256",
+            Self::P256next => "P256next",
             Self::Open => "open",
         }
     }
@@ -103,13 +107,14 @@ impl Workload {
             Self::W5lanes => "drain 20 lanes, others behind",
             Self::W6 => "enqueue + run + complete",
             Self::P256 => "256 producers + 256 workers",
+            Self::P256next => "… completing and claiming at once",
             Self::Open => "open with many waiting",
         }
     }
 
     /// Whether the baselines run it too.
     pub(crate) const fn has_baseline(self) -> bool {
-        matches!(self, Self::W1c64 | Self::W2 | Self::W3 | Self::P256)
+        matches!(self, Self::W1c64 | Self::W2 | Self::W3 | Self::P256 | Self::P256next)
     }
 
     /// The workload whose rate this one should come near.
@@ -180,7 +185,8 @@ impl<S: Subject> Bench<S> {
             Workload::W5same => drain::ahead_of(self, profile.deep_others, 1).await,
             Workload::W5lanes0 => drain::ahead_of(self, 0, LANES_MAX).await,
             Workload::W5lanes => drain::ahead_of(self, profile.deep_others, LANES_MAX).await,
-            Workload::P256 => pairs::pairs(self, 256).await,
+            Workload::P256 => pairs::pairs(self, 256, false).await,
+            Workload::P256next => pairs::pairs(self, 256, true).await,
             Workload::W4 | Workload::W6 | Workload::Open => {
                 bail!("{} is for engines, not for baselines", workload.name())
             }

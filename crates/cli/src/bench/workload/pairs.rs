@@ -11,8 +11,12 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
 /// `pairs` producers and as many workers, for the time of W1. The rate is that of completions, the
-/// latency that of the producers' calls.
-pub(super) async fn pairs<S: Subject>(bench: &Bench<S>, pairs: usize) -> Result<Sample> {
+/// latency that of the producers' calls. Workers complete and claim in two calls, or `at_once`.
+pub(super) async fn pairs<S: Subject>(
+    bench: &Bench<S>,
+    pairs: usize,
+    at_once: bool,
+) -> Result<Sample> {
     let for_ms = bench.profile.callers_ms;
     bench.progress.phase("working", for_ms);
     let mut workers = Vec::with_capacity(pairs);
@@ -30,7 +34,7 @@ pub(super) async fn pairs<S: Subject>(bench: &Bench<S>, pairs: usize) -> Result<
         let produce =
             produce(bench.subject.clone(), Arc::clone(&next), bench.profile.jobs_max, until);
         producing.spawn(produce);
-        working.spawn(work(worker, until));
+        working.spawn(work(worker, until, at_once));
     }
     while clock::now() < until && !producing.is_empty() {
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -65,10 +69,14 @@ async fn produce<S: Subject>(
     }
 }
 
-async fn work<W: Worker>(mut worker: W, until: Instant) -> Result<u64> {
+async fn work<W: Worker>(mut worker: W, until: Instant, at_once: bool) -> Result<u64> {
     let (mut held, mut completed) = (Vec::new(), 0);
     loop {
         let ending = clock::now() >= until;
+        if !at_once && !held.is_empty() {
+            completed += held.len() as u64;
+            held = worker.next(held, 0).await?;
+        }
         let count = held.len() as u64;
         held = worker.next(held, u32::from(!ending)).await?;
         completed += count;

@@ -99,9 +99,13 @@ pub(super) fn corrupt(reason: &dyn std::fmt::Display) -> Error {
 
 /// The bits of a token that is 32 hexadecimal digits.
 pub(super) fn token_bits(text: &str) -> Option<u128> {
-    let is_hex = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-    let ours = text.len() == 32 && text.as_bytes().iter().all(is_hex);
-    u128::from_str_radix(text, 16).ok().filter(|_| ours)
+    let digit = |byte: &u8| match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        _ => None,
+    };
+    let digits: &[u8; 32] = text.as_bytes().try_into().ok()?;
+    digits.iter().try_fold(0, |bits, byte| Some(bits << 4 | u128::from(digit(byte)?)))
 }
 
 /// The token with these bits.
