@@ -1,1 +1,59 @@
-//! The worker runtime: claim, run, settle.
+//! The worker runtime of Windlass: claim, run, settle.
+//!
+//! A [`Worker`] takes jobs from an engine and hands them to plain functions. It keeps its leases alive
+//! while they run, stops them when they must stop, and delivers what became of them: once a job is
+//! claimed, it completes, fails visibly, or goes back to the others.
+//!
+//! - Handlers are `async fn(payload, extractors…) -> Result<R, E>` ([`Handler`]) or plain functions
+//!   that may block ([`BlockingHandler`]).
+//! - [`Ctx`] is what a handler knows of its job and can say about it.
+//! - [`Stop`] is why an attempt ends without completing.
+//! - [`Middleware`] runs around every handler.
+//! - [`WorkerHandle`] watches and drains a running worker.
+//!
+//! This crate knows the contract of engines, not any engine.
+
+mod attempt;
+mod blocking;
+mod builder;
+mod ctx;
+mod draft;
+mod error;
+mod extract;
+mod handler;
+mod meters;
+mod middleware;
+mod options;
+mod outage;
+mod panics;
+mod room;
+mod running;
+mod runtime;
+mod shared;
+mod signal;
+mod starter;
+mod stats;
+mod stop;
+mod turns;
+mod worker;
+
+pub use builder::Builder;
+pub use ctx::Ctx;
+pub use error::BuildError;
+pub use extract::{Extension, FromContext, FromJob, Json, Kinded, Need, Raw, State};
+pub use handler::{BlockingHandler, Handler};
+pub use middleware::{Middleware, Next};
+pub use runtime::Stopped;
+pub use signal::Cause;
+pub use stats::{Health, Stats};
+pub use stop::{BoxError, Done, Ended, Return, Stop, code};
+pub use worker::{Until, Worker, WorkerHandle};
+
+/// The defaults and bounds of a worker's options.
+pub mod defaults {
+    pub use crate::options::{
+        BLOCKING_THREADS_DEFAULT, BLOCKING_THREADS_MAX, CALL_TIMEOUT_DEFAULT, CANCEL_GRACE_DEFAULT,
+        CONCURRENCY_DEFAULT, CONCURRENCY_MAX, GRACE_DEFAULT, STOP_GRACE_DEFAULT, TIME_MAX,
+        TIMEOUT_DEFAULT, UNHEALTHY_AFTER_DEFAULT,
+    };
+}

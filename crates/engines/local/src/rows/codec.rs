@@ -99,13 +99,17 @@ pub(super) fn corrupt(reason: &dyn std::fmt::Display) -> Error {
 
 /// The bits of a token that is 32 hexadecimal digits.
 pub(super) fn token_bits(text: &str) -> Option<u128> {
-    let digit = |byte: &u8| match byte {
-        b'0'..=b'9' => Some(byte - b'0'),
-        b'a'..=b'f' => Some(byte - b'a' + 10),
-        _ => None,
-    };
-    let digits: &[u8; 32] = text.as_bytes().try_into().ok()?;
-    digits.iter().try_fold(0, |bits, byte| Some(bits << 4 | u128::from(digit(byte)?)))
+    let (high, low) = <&[u8; 32]>::try_from(text.as_bytes()).ok()?.split_at(16);
+    Some(u128::from(hex(high)?) << 64 | u128::from(hex(low)?))
+}
+
+/// Sixteen digits at a time, as that is a word of the machine.
+fn hex(digits: &[u8]) -> Option<u64> {
+    let lower = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f');
+    // The low bits of a letter count from one.
+    let value = |byte: &u8| u64::from((byte & 0x0F) + 9 * (byte >> 6));
+    let ours = digits.iter().all(lower);
+    ours.then(|| digits.iter().fold(0, |bits, byte| bits << 4 | value(byte)))
 }
 
 /// The token with these bits.

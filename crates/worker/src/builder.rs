@@ -1,0 +1,389 @@
+//! Putting a worker together. Everything that can be wrong is found in [`Builder::build`].
+
+use crate::blocking::Pool;
+use crate::error::BuildError;
+use crate::extract::{Kinded, Values};
+use crate::handler::{BlockingHandler, Handler, Route};
+use crate::middleware::{Middleware, Stack};
+use crate::options::{BLOCKING_THREADS_MAX, CONCURRENCY_MAX, Options, TIME_MAX};
+use crate::shared::{Inbox, Order, Served, Shared};
+use crate::stats::Counts;
+use crate::worker::{Companion, Until, Worker};
+use std::any::type_name;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::time::Duration;
+use windlass_core::engine::{Engine, OpenSession};
+use windlass_core::limits::{CLAIM_KINDS_MAX, CLAIM_QUEUES_MAX};
+use windlass_core::model::{DEFAULT_QUEUE, PartName, PartSet};
+use windlass_core::random::{Random, SystemRandom};
+use windlass_core::{check_name, check_text};
+
+/// Builds a [`Worker`]. Options that are not set have the defaults of [`crate::defaults`].
+#[must_use = "a builder does nothing until it is built"]
+pub struct Builder {
+    engine: Arc<dyn Engine>,
+    options: Options,
+    queues: Vec<Served>,
+    routes: Vec<Route>,
+    middleware: Vec<Box<dyn Fn(crate::Ctx, crate::Next) -> crate::handler::Attempt + Send + Sync>>,
+    states: Values,
+    random: Arc<dyn Random>,
+    companions: Vec<Companion>,
+    queue_limits: Vec<(String, u32)>,
+    kind_limits: Vec<(String, u32)>,
+    kind_timeouts: Vec<(String, Duration)>,
+    /// The first thing that went wrong where it could not be returned.
+    wrong: Option<BuildError>,
+}
+
+/// Which jobs, and how many.
+impl Builder {
+    pub(crate) fn new(engine: Arc<dyn Engine>) -> Self {
+        Self {
+            engine,
+            options: Options::default(),
+            queues: Vec::new(),
+            routes: Vec::new(),
+            middleware: Vec::new(),
+            states: Values::default(),
+            random: Arc::new(SystemRandom),
+            companions: Vec::new(),
+            queue_limits: Vec::new(),
+            kind_limits: Vec::new(),
+            kind_timeouts: Vec::new(),
+            wrong: None,
+        }
+    }
+
+    /// Serves this queue, after those named before it: while they have jobs, it waits. Without any
+    /// queue a worker serves `default`.
+    pub fn queue(mut self, name: impl Into<String>) -> Self {
+        self.queues.push(Served { name: name.into().into(), weight: None, limit: None });
+        self
+    }
+
+    /// Serves these queues by weight: while all of them have jobs, one of weight 3 gets three times
+    /// as many started as one of weight 1.
+    pub fn weighted<N: Into<String>>(mut self, queues: impl IntoIterator<Item = (N, u32)>) -> Self {
+        let served = |(name, weight): (N, u32)| Served {
+            name: name.into().into(),
+            weight: Some(weight),
+            limit: None,
+        };
+        self.queues.extend(queues.into_iter().map(served));
+        self
+    }
+
+    /// Runs at most so many jobs at a time.
+    pub const fn concurrency(mut self, jobs: u32) -> Self {
+        self.options.concurrency = jobs;
+        self
+    }
+
+    /// Runs at most so many jobs of this queue at a time.
+    pub fn queue_limit(mut self, queue: impl Into<String>, jobs: u32) -> Self {
+        self.queue_limits.push((queue.into(), jobs));
+        self
+    }
+
+    /// Runs at most so many jobs of this kind at a time.
+    pub fn kind_limit(mut self, kind: impl Into<String>, jobs: u32) -> Self {
+        self.kind_limits.push((kind.into(), jobs));
+        self
+    }
+
+    /// Runs blocking handlers on at most so many threads.
+    pub const fn blocking_threads(mut self, threads: u32) -> Self {
+        self.options.blocking_threads = threads;
+        self
+    }
+}
+
+/// How to run them.
+impl Builder {
+    /// Runs jobs of the kind that the handler's first argument names.
+    pub fn handle<J: Kinded + 'static, A: 'static>(self, handler: impl Handler<J, A>) -> Self {
+        self.handle_kind(J::KIND, handler)
+    }
+
+    /// Runs jobs of this kind.
+    pub fn handle_kind<J: 'static, A: 'static>(
+        mut self,
+        kind: &str,
+        handler: impl Handler<J, A>,
+    ) -> Self {
+        self.routes.push(Route::new(kind, handler));
+        self
+    }
+
+    /// Runs jobs of the kind that the first argument names with a function that may block.
+    pub fn handle_blocking<J: Kinded + 'static, A: 'static>(
+        self,
+        handler: impl BlockingHandler<J, A>,
+    ) -> Self {
+        self.handle_kind_blocking(J::KIND, handler)
+    }
+
+    /// Runs jobs of this kind with a function that may block.
+    pub fn handle_kind_blocking<J: 'static, A: 'static>(
+        mut self,
+        kind: &str,
+        handler: impl BlockingHandler<J, A>,
+    ) -> Self {
+        self.routes.push(Route::blocking(kind, handler));
+        self
+    }
+
+    /// Gives handlers this value, which they take as [`State<T>`](crate::State).
+    pub fn state<T: Clone + Send + Sync + 'static>(mut self, state: T) -> Self {
+        if !self.states.put(state) {
+            let state = type_name::<T>();
+            self.wrong.get_or_insert(BuildError::StateTwice { state });
+        }
+        self
+    }
+
+    /// Runs this around every handler, inside of what was given before.
+    pub fn middleware(mut self, middleware: impl Middleware) -> Self {
+        self.middleware.push(Stack::erase(middleware));
+        self
+    }
+
+    /// Brings this part along with every claim, where handlers would else fetch it one by one.
+    pub fn bring(mut self, part: PartName) -> Self {
+        self.options.parts = self.options.parts.with(part);
+        self
+    }
+
+    /// Runs this beside the worker: started with it, told to end when the worker has drained, and
+    /// dropped if it does not.
+    pub fn beside<F, Fut>(mut self, name: &'static str, task: F) -> Self
+    where
+        F: FnOnce(Arc<dyn Engine>, Until) -> Fut + Send + 'static,
+        Fut: Future<Output = ()> + Send + 'static,
+    {
+        self.companions.push(Companion::new(name, task));
+        self
+    }
+}
+
+/// Times and names.
+impl Builder {
+    /// What people call the worker, in the store and in logs.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.options.name = name.into();
+        self
+    }
+
+    /// Says that the store may outlive or restart without this process (see
+    /// [`OpenSession::remote`](windlass_core::engine::OpenSession)).
+    pub const fn remote(mut self) -> Self {
+        self.options.remote = true;
+        self
+    }
+
+    /// How long handlers may run, where neither the job nor its kind says.
+    pub const fn timeout(mut self, time: Duration) -> Self {
+        self.options.timeout = time;
+        self
+    }
+
+    /// How long handlers of this kind may run, where the job does not say.
+    pub fn kind_timeout(mut self, kind: impl Into<String>, time: Duration) -> Self {
+        self.kind_timeouts.push((kind.into(), time));
+        self
+    }
+
+    /// How long a draining worker lets its handlers finish.
+    pub const fn grace(mut self, time: Duration) -> Self {
+        self.options.grace = time;
+        self
+    }
+
+    /// How long a handler may go on after its job was cancelled.
+    pub const fn cancel_grace(mut self, time: Duration) -> Self {
+        self.options.cancel_grace = time;
+        self
+    }
+
+    /// How long a handler that must stop now is waited for: see
+    /// [`STOP_GRACE_DEFAULT`](crate::defaults::STOP_GRACE_DEFAULT).
+    pub const fn stop_grace(mut self, time: Duration) -> Self {
+        self.options.stop_grace = time;
+        self
+    }
+
+    /// How long the store may be silent before the worker says it is unhealthy.
+    pub const fn unhealthy_after(mut self, time: Duration) -> Self {
+        self.options.unhealthy_after = time;
+        self
+    }
+
+    /// How long one call to the store may take before it is repeated.
+    pub const fn call_timeout(mut self, time: Duration) -> Self {
+        self.options.call_timeout = time;
+        self
+    }
+
+    /// How long the store keeps the worker's jobs for it without a sign of life, and how often it
+    /// gives one.
+    pub const fn session(mut self, ttl: Duration, heartbeat: Duration) -> Self {
+        self.options.session_ttl = ttl;
+        self.options.heartbeat = heartbeat;
+        self
+    }
+
+    /// With this randomness for jitter, so that tests repeat.
+    pub fn random(mut self, random: Arc<dyn Random>) -> Self {
+        self.random = random;
+        self
+    }
+}
+
+/// The end of it.
+impl Builder {
+    /// Checks everything and makes the worker. It does nothing until it is started.
+    pub fn build(mut self) -> Result<Worker, BuildError> {
+        if let Some(wrong) = self.wrong {
+            return Err(wrong);
+        }
+        if self.queues.is_empty() {
+            self = self.queue(DEFAULT_QUEUE);
+        }
+        self.check_queues()?;
+        self.check_routes()?;
+        self.assign()?;
+        self.check_options()?;
+        crate::panics::install_hook();
+        let inbox = Inbox::new();
+        let shared = Shared {
+            pool: Pool::new(self.options.blocking_threads, inbox.bell.clone()),
+            engine: self.engine,
+            options: self.options,
+            queues: self.queues,
+            routes: self.routes,
+            stack: Stack::new(self.middleware),
+            states: self.states,
+            random: self.random,
+            starter: Arc::default(),
+            inbox,
+            counts: Counts::new(),
+            order: tokio::sync::watch::Sender::new(Order::Work),
+        };
+        Ok(Worker::new(Arc::new(shared), self.companions))
+    }
+
+    fn check_queues(&self) -> Result<(), BuildError> {
+        within("queues", self.queues.len() as u64, 1..=CLAIM_QUEUES_MAX as u64)?;
+        let weighted = self.queues[0].weight.is_some();
+        for (at, queue) in self.queues.iter().enumerate() {
+            check_name("queue", &queue.name)?;
+            if self.queues[..at].iter().any(|other| other.name == queue.name) {
+                return Err(option("queue", &queue.name, "name it once"));
+            }
+            match queue.weight {
+                Some(0) => {
+                    return Err(option("weight", 0, "a queue without a share is not served"));
+                }
+                Some(weight) => within("weight", weight.into(), 1..=WEIGHT_MAX)?,
+                None => {}
+            }
+            if queue.weight.is_some() != weighted {
+                let without = self.queues.iter().find(|queue| queue.weight.is_none());
+                let queue = without.map_or_else(String::new, |queue| queue.name.to_string());
+                return Err(BuildError::MixedQueues { queue });
+            }
+        }
+        Ok(())
+    }
+
+    fn check_routes(&self) -> Result<(), BuildError> {
+        if self.routes.is_empty() {
+            return Err(BuildError::NoHandlers);
+        }
+        within("kinds", self.routes.len() as u64, 1..=CLAIM_KINDS_MAX as u64)?;
+        for (at, route) in self.routes.iter().enumerate() {
+            check_name("kind", &route.kind)?;
+            let kind = || route.kind.to_string();
+            if self.routes[..at].iter().any(|other| other.kind == route.kind) {
+                return Err(BuildError::TwoHandlers { kind: kind() });
+            }
+            if let Some(need) = route.needs.iter().find(|need| !self.states.has(**need)) {
+                return Err(BuildError::MissingState { kind: kind(), state: need.name });
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the options for single queues and kinds to those they name.
+    fn assign(&mut self) -> Result<(), BuildError> {
+        let unknown = |option, name: &str| BuildError::Unknown { option, name: name.to_owned() };
+        for (name, limit) in &self.queue_limits {
+            within("queue_limit", (*limit).into(), 1..=CONCURRENCY_MAX.into())?;
+            let queue = self.queues.iter_mut().find(|queue| *queue.name == **name);
+            queue.ok_or_else(|| unknown("queue_limit", name))?.limit = Some(*limit);
+        }
+        for (name, limit) in &self.kind_limits {
+            within("kind_limit", (*limit).into(), 1..=CONCURRENCY_MAX.into())?;
+            let route = self.routes.iter_mut().find(|route| *route.kind == **name);
+            route.ok_or_else(|| unknown("kind_limit", name))?.limit = Some(*limit);
+        }
+        for (name, time) in &self.kind_timeouts {
+            time_within("kind_timeout", *time, MILLISECOND)?;
+            let route = self.routes.iter_mut().find(|route| *route.kind == **name);
+            route.ok_or_else(|| unknown("kind_timeout", name))?.timeout = Some(*time);
+        }
+        Ok(())
+    }
+
+    fn check_options(&self) -> Result<(), BuildError> {
+        let options = &self.options;
+        within("concurrency", options.concurrency.into(), 1..=CONCURRENCY_MAX.into())?;
+        let threads = u64::from(options.blocking_threads);
+        within("blocking_threads", threads, 1..=BLOCKING_THREADS_MAX.into())?;
+        check_text("name", &options.name, windlass_core::limits::NAME_BYTES_MAX)?;
+        time_within("timeout", options.timeout, MILLISECOND)?;
+        time_within("grace", options.grace, Duration::ZERO)?;
+        time_within("cancel_grace", options.cancel_grace, Duration::ZERO)?;
+        time_within("stop_grace", options.stop_grace, Duration::ZERO)?;
+        time_within("unhealthy_after", options.unhealthy_after, MILLISECOND)?;
+        time_within("call_timeout", options.call_timeout, MILLISECOND)?;
+        let ttl_ms = u64::try_from(options.session_ttl.as_millis()).unwrap_or(u64::MAX);
+        OpenSession::new("worker").ttl_ms(ttl_ms).check()?;
+        time_within("heartbeat", options.heartbeat, MILLISECOND)?;
+        if options.heartbeat * 2 > options.session_ttl {
+            let expected = format!(
+                "at most half of the session's {:?}, so that one lost heartbeat does no harm",
+                options.session_ttl
+            );
+            return Err(option("heartbeat", format_args!("{:?}", options.heartbeat), &expected));
+        }
+        debug_assert!(options.parts.has(PartName::Payload) && options.parts != PartSet::NONE);
+        Ok(())
+    }
+}
+
+/// The largest weight of a queue.
+const WEIGHT_MAX: u64 = 1_000;
+const MILLISECOND: Duration = Duration::from_millis(1);
+
+fn option(option: &'static str, value: impl std::fmt::Display, expected: &str) -> BuildError {
+    BuildError::Option { option, value: value.to_string(), expected: expected.to_owned() }
+}
+
+fn within(name: &'static str, value: u64, range: RangeInclusive<u64>) -> Result<(), BuildError> {
+    if range.contains(&value) {
+        return Ok(());
+    }
+    let expected = format!("it must be between {} and {}", range.start(), range.end());
+    Err(option(name, value, &expected))
+}
+
+fn time_within(name: &'static str, value: Duration, least: Duration) -> Result<(), BuildError> {
+    if (least..=TIME_MAX).contains(&value) {
+        return Ok(());
+    }
+    let expected = format!("it must be between {least:?} and {TIME_MAX:?}");
+    Err(option(name, format_args!("{value:?}"), &expected))
+}

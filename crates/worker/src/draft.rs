@@ -1,0 +1,151 @@
+//! What a running handler has said so far: what goes to the store now and then (progress, log lines)
+//! and what goes with the outcome (parts, priority, follow-ups).
+
+use crate::extract::Values;
+use windlass_core::engine::{SettleItem, UpdateItem};
+use windlass_core::limits::{FOLLOW_UPS_MAX, LOG_LINES_MAX};
+use windlass_core::model::{NewJob, Part, PartEdit, PartEdits, PartName, Progress};
+use windlass_core::{Error, Result};
+
+/// The notes of one attempt.
+#[derive(Default)]
+pub(crate) struct Draft {
+    /// Set with whatever outcome.
+    parts: PartEdits,
+    priority: Option<i32>,
+    /// Created with completion only.
+    follow_ups: Vec<NewJob>,
+    /// Not sent yet; the latest wins.
+    progress: Option<Progress>,
+    /// Not sent yet; the latest lines win.
+    log: Vec<String>,
+    /// Whether some are on their way.
+    sending: bool,
+    /// Parts that were fetched, or known since they were stored by us.
+    known: Vec<(PartName, Option<Part>)>,
+    /// What middleware left for the handler.
+    pub(crate) extensions: Values,
+}
+
+impl Draft {
+    pub(crate) fn edit(&mut self, name: PartName, edit: PartEdit) {
+        match name {
+            PartName::State => self.parts.state = edit,
+            PartName::Metadata => self.parts.metadata = edit,
+            PartName::Blob => self.parts.blob = edit,
+            // There is no way to ask for it: the payload is written once.
+            PartName::Payload => {}
+        }
+    }
+
+    fn edited(&self, name: PartName) -> &PartEdit {
+        match name {
+            PartName::State => &self.parts.state,
+            PartName::Metadata => &self.parts.metadata,
+            PartName::Blob => &self.parts.blob,
+            PartName::Payload => &PartEdit::Keep,
+        }
+    }
+
+    /// A part as the handler sees it, if it is at hand.
+    pub(crate) fn part(&self, name: PartName) -> Option<Option<Part>> {
+        match self.edited(name) {
+            PartEdit::Set(part) => Some(Some(part.clone())),
+            PartEdit::Unset => Some(None),
+            PartEdit::Keep => {
+                let known = self.known.iter().find(|(known, _)| *known == name);
+                known.map(|(_, part)| part.clone())
+            }
+        }
+    }
+
+    /// Remembers what the store holds.
+    pub(crate) fn know(&mut self, name: PartName, part: Option<Part>) {
+        self.known.retain(|(known, _)| *known != name);
+        self.known.push((name, part));
+    }
+
+    /// This state is stored now: unless it was set anew since, the outcome need not carry it.
+    pub(crate) fn state_stored(&mut self, part: Part) {
+        if self.parts.state == PartEdit::Set(part.clone()) {
+            self.parts.state = PartEdit::Keep;
+        }
+        self.know(PartName::State, Some(part));
+    }
+
+    pub(crate) const fn set_priority(&mut self, priority: i32) {
+        self.priority = Some(priority);
+    }
+
+    pub(crate) fn follow_up(&mut self, job: NewJob) -> Result<()> {
+        let size = self.follow_ups.len() + 1;
+        if size > FOLLOW_UPS_MAX {
+            return Err(Error::TooLarge {
+                field: "follow_ups".into(),
+                size: size as u64,
+                limit: FOLLOW_UPS_MAX as u64,
+                hint: "enqueue some of them from the follow-ups themselves",
+            });
+        }
+        self.follow_ups.push(job);
+        Ok(())
+    }
+
+    /// Notes progress; `true` if nothing was waiting to be sent before.
+    pub(crate) fn note_progress(&mut self, progress: Progress) -> bool {
+        let first = !self.has_news();
+        self.progress = Some(progress);
+        first
+    }
+
+    /// Notes a line; `true` if nothing was waiting to be sent before.
+    pub(crate) fn note_line(&mut self, line: String) -> bool {
+        let first = !self.has_news();
+        if self.log.len() >= LOG_LINES_MAX {
+            self.log.remove(0);
+        }
+        self.log.push(line);
+        first
+    }
+
+    /// Whether there is something to send before the outcome.
+    pub(crate) const fn has_news(&self) -> bool {
+        self.progress.is_some() || !self.log.is_empty()
+    }
+
+    /// Whether nothing is left to send or to be answered before the outcome may go.
+    pub(crate) const fn is_clean(&self) -> bool {
+        !self.has_news() && !self.sending
+    }
+
+    /// Moves the news into an update; `None` if there are none.
+    pub(crate) fn take_news(&mut self, mut item: UpdateItem) -> Option<UpdateItem> {
+        if !self.has_news() {
+            return None;
+        }
+        item.progress = self.progress.take();
+        item.log = std::mem::take(&mut self.log);
+        self.sending = true;
+        Some(item)
+    }
+
+    /// The news were answered, or come back to be sent again together with newer ones.
+    pub(crate) fn news_answered(&mut self, returned: Option<UpdateItem>) {
+        self.sending = false;
+        let Some(item) = returned else { return };
+        self.progress = self.progress.take().or(item.progress);
+        let newer = std::mem::replace(&mut self.log, item.log);
+        self.log.extend(newer);
+        let surplus = self.log.len().saturating_sub(LOG_LINES_MAX);
+        self.log.drain(..surplus);
+    }
+
+    /// Adds what goes with the outcome to its report.
+    pub(crate) fn complete_report(&mut self, item: &mut SettleItem, completed: bool) {
+        item.parts = std::mem::take(&mut self.parts);
+        item.priority = self.priority;
+        if completed {
+            item.follow_ups = std::mem::take(&mut self.follow_ups);
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Plain functions as handlers: how arguments are taken from a job and what they need. Knows nothing
+//! of queues, leases or timeouts.
+
+use crate::blocking;
+use crate::ctx::Ctx;
+use crate::extract::{FromContext, FromJob, Need};
+use crate::middleware::{Next, Stack};
+use crate::stop::{Ended, Return};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use windlass_core::model::Name;
+
+/// A handler at work.
+pub(crate) type Attempt = Pin<Box<dyn Future<Output = Ended> + Send>>;
+
+/// An async function that runs jobs: the payload `J` first, then up to six extractors `A`.
+///
+/// ```
+/// use windlass_worker::{Ctx, Json, Stop};
+///
+/// async fn greet(Json(name): Json<String>, ctx: Ctx) -> Result<String, Stop> {
+///     Ok(format!("hello {name}, attempt {}", ctx.attempt()))
+/// }
+/// # fn is_handler<J, A>(_: impl windlass_worker::Handler<J, A>) {}
+/// # is_handler(greet);
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a handler",
+    note = "a handler is an `async fn(payload, extractors…) -> Result<R, E>` that is `Clone + Send + Sync`",
+    note = "the payload derives `Job` or is `Json<T>` or `Raw`; extractors are `Ctx`, `State<T>` and the like"
+)]
+pub trait Handler<J, A>: Clone + Send + Sync + 'static {
+    /// Runs one job.
+    fn call(self, ctx: Ctx) -> impl Future<Output = Ended> + Send + 'static;
+
+    /// What its arguments cannot do without.
+    fn needs() -> Vec<Need>;
+}
+
+/// A plain function that runs jobs and may block: the same arguments as a [`Handler`].
+///
+/// It runs on a thread of the worker's own pool, inside the runtime's context, so that
+/// `tokio::runtime::Handle::current().block_on(ctx.checkpoint(…))` works.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a blocking handler",
+    note = "a blocking handler is a plain `fn(payload, extractors…) -> Result<R, E>` that is \
+            `Clone + Send + Sync`; an async one goes to `handle`"
+)]
+pub trait BlockingHandler<J, A>: Clone + Send + Sync + 'static {
+    /// Runs one job.
+    fn call(self, ctx: &Ctx) -> Ended;
+
+    /// What its arguments cannot do without.
+    fn needs() -> Vec<Need>;
+}
+
+macro_rules! handlers {
+    ($($arg:ident),*) => {
+        impl<F, Fut, J, $($arg),*> Handler<J, ($($arg,)*)> for F
+        where
+            F: FnOnce(J, $($arg),*) -> Fut + Clone + Send + Sync + 'static,
+            Fut: Future<Output: Return> + Send + 'static,
+            J: FromJob + 'static,
+            $($arg: FromContext + 'static,)*
+        {
+            async fn call(self, ctx: Ctx) -> Ended {
+                // Not held across the await: the arguments belong to the handler.
+                let running = (self)(J::from_job(&ctx)?, $($arg::from_context(&ctx)?),*);
+                drop(ctx);
+                running.await.into_ended()
+            }
+
+            fn needs() -> Vec<Need> {
+                let needs: [Option<Need>; _] = [$($arg::needs()),*];
+                needs.into_iter().flatten().collect()
+            }
+        }
+
+        impl<F, R, J, $($arg),*> BlockingHandler<J, ($($arg,)*)> for F
+        where
+            F: FnOnce(J, $($arg),*) -> R + Clone + Send + Sync + 'static,
+            R: Return,
+            J: FromJob,
+            $($arg: FromContext,)*
+        {
+            fn call(self, ctx: &Ctx) -> Ended {
+                (self)(J::from_job(ctx)?, $($arg::from_context(ctx)?),*).into_ended()
+            }
+
+            fn needs() -> Vec<Need> {
+                let needs: [Option<Need>; _] = [$($arg::needs()),*];
+                needs.into_iter().flatten().collect()
+            }
+        }
+    };
+}
+
+handlers!();
+handlers!(A1);
+handlers!(A1, A2);
+handlers!(A1, A2, A3);
+handlers!(A1, A2, A3, A4);
+handlers!(A1, A2, A3, A4, A5);
+handlers!(A1, A2, A3, A4, A5, A6);
+
+/// A handler with its types erased.
+pub(crate) type Call = Arc<dyn Fn(Ctx) -> Attempt + Send + Sync>;
+
+/// Everything the worker knows of one kind.
+pub(crate) struct Route {
+    pub(crate) kind: Name,
+    pub(crate) call: Call,
+    pub(crate) needs: Vec<Need>,
+    /// Whether it occupies a thread.
+    pub(crate) blocking: bool,
+    /// How long it may run, unless the job itself says.
+    pub(crate) timeout: Option<Duration>,
+    /// At most so many at a time.
+    pub(crate) limit: Option<u32>,
+}
+
+impl Route {
+    pub(crate) fn new<J: 'static, A: 'static, H: Handler<J, A>>(kind: &str, handler: H) -> Self {
+        let call: Call = Arc::new(move |ctx| Box::pin(handler.clone().call(ctx)));
+        Self::of(kind, call, H::needs(), false)
+    }
+
+    pub(crate) fn blocking<J: 'static, A: 'static, H: BlockingHandler<J, A>>(
+        kind: &str,
+        handler: H,
+    ) -> Self {
+        let call: Call = Arc::new(move |ctx| {
+            let handler = handler.clone();
+            Box::pin(blocking::run(ctx, move |ctx| handler.call(ctx)))
+        });
+        Self::of(kind, call, H::needs(), true)
+    }
+
+    fn of(kind: &str, call: Call, needs: Vec<Need>, blocking: bool) -> Self {
+        Self { kind: kind.into(), call, needs, blocking, timeout: None, limit: None }
+    }
+
+    /// Starts an attempt, through the middleware.
+    pub(crate) fn attempt(&self, ctx: Ctx, stack: &Stack) -> Attempt {
+        if stack.is_empty() {
+            return (self.call)(ctx);
+        }
+        Box::pin(Next::new(stack.clone(), self.call.clone()).run(ctx))
+    }
+}

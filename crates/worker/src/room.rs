@@ -1,0 +1,174 @@
+//! How much a worker may still take on: in all, per queue, per kind, and of its threads. Pure
+//! bookkeeping; knows nothing of engines.
+
+use crate::shared::Shared;
+use std::collections::HashMap;
+use windlass_core::engine::{KindWant, QueueWant};
+use windlass_core::limits::{CLAIM_BATCH_MAX, CLAIM_KINDS_MAX};
+use windlass_core::model::{Header, Name};
+
+/// Some of one thing: how many are at work, how many may be.
+struct Count {
+    name: Name,
+    limit: u32,
+    running: u32,
+    /// Whether it occupies a thread; kinds only.
+    blocking: bool,
+}
+
+impl Count {
+    const fn free(&self) -> u32 {
+        self.limit.saturating_sub(self.running)
+    }
+}
+
+pub(crate) struct Room {
+    slots: u32,
+    running: u32,
+    threads: u32,
+    threads_busy: u32,
+    queues: Vec<Count>,
+    kinds: Vec<Count>,
+    queue_at: HashMap<Name, usize>,
+    kind_at: HashMap<Name, usize>,
+    /// Which blocking kind is served first when threads are few.
+    turn: usize,
+}
+
+/// What to ask for in a claim.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Wants {
+    pub(crate) queues: Vec<QueueWant>,
+    pub(crate) kinds: Vec<KindWant>,
+    pub(crate) limit: u32,
+}
+
+/// Which queues and kinds have room, as bits. Two that are equal wait for the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Open {
+    queues: u64,
+    kinds: [u64; CLAIM_KINDS_MAX / 64],
+}
+
+impl Room {
+    pub(crate) fn new(shared: &Shared) -> Self {
+        let count = |name: &Name, limit: Option<u32>, blocking| Count {
+            name: name.clone(),
+            limit: limit.unwrap_or(u32::MAX),
+            running: 0,
+            blocking,
+        };
+        let queues: Vec<Count> =
+            shared.queues.iter().map(|queue| count(&queue.name, queue.limit, false)).collect();
+        let kinds: Vec<Count> = shared
+            .routes
+            .iter()
+            .map(|route| count(&route.kind, route.limit, route.blocking))
+            .collect();
+        let places = |counts: &[Count]| {
+            counts.iter().enumerate().map(|(at, count)| (count.name.clone(), at)).collect()
+        };
+        Self {
+            slots: shared.options.concurrency,
+            running: 0,
+            threads: shared.options.blocking_threads,
+            threads_busy: 0,
+            queue_at: places(&queues),
+            kind_at: places(&kinds),
+            queues,
+            kinds,
+            turn: 0,
+        }
+    }
+
+    /// The places of a job's queue and kind, if they are ours.
+    pub(crate) fn places(&self, header: &Header) -> Option<(usize, usize)> {
+        Some((*self.queue_at.get(&header.queue)?, *self.kind_at.get(&header.kind)?))
+    }
+
+    pub(crate) const fn running(&self) -> u32 {
+        self.running
+    }
+
+    pub(crate) fn take(&mut self, queue: usize, kind: usize) {
+        self.running += 1;
+        self.queues[queue].running += 1;
+        self.kinds[kind].running += 1;
+        self.threads_busy += u32::from(self.kinds[kind].blocking);
+    }
+
+    pub(crate) fn give_back(&mut self, queue: usize, kind: usize) {
+        self.running -= 1;
+        self.queues[queue].running -= 1;
+        self.kinds[kind].running -= 1;
+        self.threads_busy -= u32::from(self.kinds[kind].blocking);
+    }
+
+    fn threads_free(&self, leaked: u32) -> u32 {
+        self.threads.saturating_sub(self.threads_busy).saturating_sub(leaked)
+    }
+
+    /// Which queues and kinds have room; `None` if nothing has.
+    pub(crate) fn open(&self, leaked: u32) -> Option<Open> {
+        let mut open = Open::default();
+        for (at, queue) in self.queues.iter().enumerate() {
+            open.queues |= u64::from(queue.free() > 0) << at;
+        }
+        let threads = self.threads_free(leaked);
+        for (at, kind) in self.kinds.iter().enumerate() {
+            let has = kind.free() > 0 && (!kind.blocking || threads > 0);
+            open.kinds[at / 64] |= u64::from(has) << (at % 64);
+        }
+        let none = self.running >= self.slots || open.queues == 0 || open.kinds == [0; 4];
+        (!none).then_some(open)
+    }
+
+    /// The names behind the bits.
+    pub(crate) fn names(&self, open: Open) -> (Vec<Name>, Vec<Name>) {
+        let named = |counts: &[Count], has: &dyn Fn(usize) -> bool| -> Vec<Name> {
+            let open = counts.iter().enumerate().filter(|(at, _)| has(*at));
+            open.map(|(_, count)| count.name.clone()).collect()
+        };
+        let queues = named(&self.queues, &|at| open.queues >> at & 1 == 1);
+        let kinds = named(&self.kinds, &|at| open.kinds[at / 64] >> (at % 64) & 1 == 1);
+        (queues, kinds)
+    }
+
+    /// What to claim, queues in this order, at most `most`; `None` if there is no room.
+    pub(crate) fn wants(&mut self, order: &[usize], leaked: u32, most: u32) -> Option<Wants> {
+        let limit = self.slots.saturating_sub(self.running).min(most).min(CLAIM_BATCH_MAX);
+        let queues: Vec<QueueWant> = order
+            .iter()
+            .map(|at| &self.queues[*at])
+            .filter(|queue| queue.free() > 0)
+            .map(|queue| QueueWant { queue: queue.name.clone(), limit: queue.free().min(limit) })
+            .collect();
+        let mut threads = self.shares(self.threads_free(leaked));
+        let kinds: Vec<KindWant> = self
+            .kinds
+            .iter()
+            .map(|kind| {
+                let threads = if kind.blocking { threads.next() } else { None };
+                (kind, kind.free().min(threads.unwrap_or(limit)).min(limit))
+            })
+            .filter(|(_, room)| *room > 0)
+            .map(|(kind, limit)| KindWant { kind: kind.name.clone(), limit })
+            .collect();
+        drop(threads);
+        self.turn = self.turn.wrapping_add(1);
+        let none = limit == 0 || queues.is_empty() || kinds.is_empty();
+        (!none).then_some(Wants { queues, kinds, limit })
+    }
+
+    /// Shares the free threads between the blocking kinds, so that what is claimed always finds one.
+    /// A claim has limits per kind only; the odd ones go to another kind each time.
+    fn shares(&self, threads: u32) -> impl Iterator<Item = u32> + use<> {
+        let kinds = self.kinds.iter().filter(|kind| kind.blocking).count().max(1);
+        let first = self.turn % kinds;
+        let odd = threads as usize % kinds;
+        (0..kinds).map(move |at| {
+            let gets_odd = (at + kinds - first) % kinds < odd;
+            threads / kinds as u32 + u32::from(gets_odd)
+        })
+    }
+}

@@ -1,0 +1,113 @@
+//! A job in the hands of a worker, from its claim until the store has its outcome.
+
+use crate::draft::Draft;
+use crate::shared::Shared;
+use crate::signal::{Cause, Signal};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+use tokio::time::Instant;
+use tracing::Span;
+use windlass_core::Timestamp;
+use windlass_core::engine::{ClaimedJob, Held, Lease};
+use windlass_core::model::{Header, Parts};
+
+/// One attempt at a job. Shared by the runtime, the task of the handler and every [`Ctx`](crate::Ctx).
+pub(crate) struct Running {
+    pub(crate) header: Header,
+    pub(crate) lease: Lease,
+    pub(crate) claimed_at: Timestamp,
+    /// What the claim brought along.
+    pub(crate) parts: Parts,
+    /// Where it stands among the worker's queues and kinds.
+    pub(crate) queue: usize,
+    pub(crate) kind: usize,
+    pub(crate) signal: Signal,
+    pub(crate) span: Span,
+    pub(crate) shared: Arc<Shared>,
+    /// Set when the handler starts: a suspect may have to wait for its turn.
+    began: OnceLock<Instant>,
+    /// Only made for handlers that have something to say.
+    draft: Mutex<Option<Box<Draft>>>,
+}
+
+impl Running {
+    pub(crate) fn new(job: ClaimedJob, queue: usize, kind: usize, shared: Arc<Shared>) -> Self {
+        let ClaimedJob { header, lease, started_at, parts, .. } = job;
+        let span = tracing::info_span!(
+            "job",
+            kind = %header.kind,
+            queue = %header.queue,
+            id = %header.id,
+            attempt = header.counters.attempt,
+            trace = header.trace.as_deref(),
+        );
+        Self {
+            header,
+            lease,
+            claimed_at: started_at,
+            parts,
+            queue,
+            kind,
+            signal: Signal::default(),
+            span,
+            shared,
+            began: OnceLock::new(),
+            draft: Mutex::new(None),
+        }
+    }
+
+    pub(crate) fn held(&self) -> Held {
+        Held { id: self.header.id, lease: self.lease.clone() }
+    }
+
+    /// Marks the start of the handler.
+    pub(crate) fn begin(&self, now: Instant) {
+        self.began.get_or_init(|| now);
+    }
+
+    pub(crate) fn began(&self) -> Instant {
+        *self.began.get_or_init(Instant::now)
+    }
+
+    pub(crate) fn is_blocking(&self) -> bool {
+        self.shared.routes[self.kind].blocking
+    }
+
+    /// How long the handler may run: by the job, its kind, or the worker.
+    pub(crate) fn timeout(&self) -> Duration {
+        let of_job = self.header.policy.timeout_ms.map(Duration::from_millis);
+        let of_kind = self.shared.routes[self.kind].timeout;
+        of_job.or(of_kind).unwrap_or(self.shared.options.timeout)
+    }
+
+    pub(crate) fn deadline(&self) -> Instant {
+        self.began() + self.timeout()
+    }
+
+    /// How long the handler may go on once it was told this.
+    pub(crate) fn grace(&self, cause: Cause) -> Duration {
+        let options = &self.shared.options;
+        match cause {
+            _ if self.shared.is_aborted() => Duration::ZERO,
+            Cause::Operator => options.cancel_grace,
+            Cause::Shutdown => options.stop_grace,
+            // An async handler is simply dropped; a thread can only be asked.
+            Cause::Timeout | Cause::LeaseLost if self.is_blocking() => options.stop_grace,
+            Cause::Timeout | Cause::LeaseLost => Duration::ZERO,
+        }
+    }
+
+    /// Works with the draft, making it if need be.
+    pub(crate) fn draft<T>(&self, work: impl FnOnce(&mut Draft) -> T) -> T {
+        work(self.lock().get_or_insert_default())
+    }
+
+    /// Works with the draft if there is one.
+    pub(crate) fn drafted<T>(&self, work: impl FnOnce(&mut Draft) -> T) -> Option<T> {
+        self.lock().as_deref_mut().map(work)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Box<Draft>>> {
+        self.draft.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

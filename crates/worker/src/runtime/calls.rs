@@ -1,0 +1,86 @@
+//! Calls to the store that are under way, each with a time limit, and the way their answers take.
+
+use super::Runtime;
+use super::news::Sent;
+use super::settles::Report;
+use crate::outage::{is_transient, unanswered};
+use futures_util::stream::FuturesUnordered;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::time::{Instant, timeout};
+use windlass_core::engine::{
+    Answer, Claimed, Engine, HeartbeatReply, Held, Item, Session, SettleReply, Updated,
+};
+use windlass_core::{Error, Result};
+
+/// The calls under way.
+pub(super) type Calls = FuturesUnordered<Pin<Box<dyn Future<Output = Reply> + Send>>>;
+
+/// An answer, with what is needed to make sense of it.
+pub(super) enum Reply {
+    Opened(Result<Session>),
+    Beat { sent: Instant, held: Vec<Held>, answer: Result<HeartbeatReply> },
+    Claimed(Result<Claimed>),
+    Settled { reports: Vec<Report>, with_claim: bool, answer: Result<SettleReply> },
+    Updated { sent: Vec<Sent>, answer: Result<Vec<Item<Updated>>> },
+    Closed,
+}
+
+/// Makes a call; one that takes too long counts as unanswered.
+pub(super) async fn ask<T>(
+    engine: Arc<dyn Engine>,
+    time: Duration,
+    verb: &'static str,
+    call: impl FnOnce(&dyn Engine) -> Answer<'_, T>,
+) -> Result<T> {
+    match timeout(time, call(&*engine)).await {
+        Ok(answer) => answer.map(|stamped| stamped.value),
+        Err(_) => Err(unanswered(&format!("{verb} took longer than {time:?}"))),
+    }
+}
+
+impl Runtime {
+    /// Starts a call.
+    pub(super) fn call<T: Send + 'static>(
+        &self,
+        verb: &'static str,
+        call: impl FnOnce(&dyn Engine) -> Answer<'_, T> + Send + 'static,
+        reply: impl FnOnce(Result<T>) -> Reply + Send + 'static,
+    ) {
+        let engine = self.shared.engine.clone();
+        let time = self.shared.options.call_timeout;
+        self.calls.push(Box::pin(async move { reply(ask(engine, time, verb, call).await) }));
+    }
+
+    pub(super) fn take_reply(&mut self, reply: Reply) {
+        match reply {
+            Reply::Opened(answer) => self.opened(answer),
+            Reply::Beat { sent, held, answer } => self.beaten(sent, &held, answer),
+            Reply::Claimed(answer) => self.claim_answered(answer),
+            Reply::Settled { reports, with_claim, answer } => {
+                self.settle_answered(reports, with_claim, answer);
+            }
+            Reply::Updated { sent, answer } => self.update_answered(sent, answer),
+            Reply::Closed => self.closed(),
+        }
+    }
+
+    /// The store answered, be it with a refusal.
+    pub(super) fn answered(&mut self) {
+        self.outage.answered(&self.shared);
+        self.shared.counts.answered();
+    }
+
+    /// The store could not serve a call as a whole: ask again later.
+    pub(super) fn unanswered(&mut self, error: &Error) {
+        if !is_transient(error) {
+            // It does answer, but nothing we can use.
+            self.shared.counts.answered();
+        }
+        self.shared.counts.store_errors.fetch_add(1, Ordering::Relaxed);
+        self.meters.store_errors.increment(1);
+        self.outage.failed(&self.shared, error);
+    }
+}

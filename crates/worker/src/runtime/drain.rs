@@ -1,0 +1,137 @@
+//! The end of a worker: stop claiming, let handlers finish, stop the rest, give everything back,
+//! close the session. Every step has an end of its own, so that the whole has one.
+
+use super::Runtime;
+use super::calls::Reply;
+use crate::options::FLUSH_MAX;
+use crate::shared::Order;
+use crate::signal::Cause;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// What a worker left behind when it stopped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stopped {
+    /// Jobs whose outcome the store does not have: the store was away, or the worker was aborted.
+    /// The store will give them to others when the session runs out.
+    pub undelivered: u64,
+    /// Handlers that did not stop although they were told to; their jobs were given back.
+    pub abandoned: u64,
+}
+
+/// Where a worker stands.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Phase {
+    /// Claiming and running.
+    Working,
+    /// Claims nothing; handlers may finish until then.
+    Draining(Instant),
+    /// Handlers were told to stop, and are waited for until then.
+    Stopping(Instant),
+    /// No handler is left; the last results are delivered until then.
+    Flushing(Instant),
+    /// Everything is delivered; the session is being closed.
+    Closing(Instant, Stopped),
+    Over(Stopped),
+}
+
+/// Time for tasks to notice that they were stopped, on a busy machine.
+const MARGIN: Duration = Duration::from_millis(500);
+
+impl Phase {
+    pub(super) const fn alarm_at(&self) -> Option<Instant> {
+        match self {
+            Self::Draining(until)
+            | Self::Stopping(until)
+            | Self::Flushing(until)
+            | Self::Closing(until, _) => Some(*until),
+            Self::Working | Self::Over(_) => None,
+        }
+    }
+}
+
+impl Runtime {
+    /// Follows an order from outside.
+    pub(super) fn obey(&mut self, order: Order) {
+        match (order, self.phase) {
+            (Order::Drain, Phase::Working) => {
+                let (running, grace) = (self.room.running(), self.shared.options.grace);
+                tracing::info!(worker = %self.shared.options.name, running, ?grace, "draining");
+                self.claims.drain();
+                self.phase = Phase::Draining(Instant::now() + grace);
+            }
+            (Order::Abort, Phase::Over(_)) => {}
+            (Order::Abort, _) => {
+                tracing::warn!(worker = %self.shared.options.name, running = self.room.running(),
+                    "stopping at once; the store gives the jobs to others when the session runs out");
+                self.tell_all(Cause::Shutdown);
+                self.phase = Phase::Over(self.left_behind());
+            }
+            _ => {}
+        }
+    }
+
+    /// Goes on to the next phase when this one is over, as far as it goes without waiting.
+    pub(super) fn step_phase(&mut self) {
+        let now = Instant::now();
+        while self.step(now) {}
+    }
+
+    fn step(&mut self, now: Instant) -> bool {
+        let idle = self.room.running() == 0;
+        let name = &self.shared.options.name;
+        match self.phase {
+            Phase::Draining(_) | Phase::Stopping(_) if idle => {
+                self.phase = Phase::Flushing(now + FLUSH_MAX);
+            }
+            Phase::Draining(until) if now >= until => {
+                tracing::warn!(worker = %name, running = self.room.running(),
+                    "the grace time is over: telling handlers to stop");
+                self.tell_all(Cause::Shutdown);
+                self.phase = Phase::Stopping(now + self.shared.options.stop_grace + MARGIN);
+            }
+            Phase::Stopping(until) if now >= until => {
+                tracing::error!(worker = %name, running = self.room.running(),
+                    "handlers did not stop: one that never awaits cannot be stopped");
+                self.phase = Phase::Flushing(now + FLUSH_MAX);
+            }
+            Phase::Flushing(until) if self.is_flushed() || now >= until => self.close(now),
+            Phase::Closing(until, stopped) if now >= until => self.phase = Phase::Over(stopped),
+            _ => return false,
+        }
+        true
+    }
+
+    fn tell_all(&self, cause: Cause) {
+        for running in self.held.values() {
+            running.signal.tell(cause);
+        }
+    }
+
+    fn left_behind(&self) -> Stopped {
+        let abandoned = u64::from(self.room.running());
+        Stopped {
+            undelivered: self.held.len() as u64 - abandoned.min(self.held.len() as u64),
+            abandoned,
+        }
+    }
+
+    /// Closes the session, which gives back whatever it still holds.
+    fn close(&mut self, now: Instant) {
+        let stopped = self.left_behind();
+        let Some(session) = self.session.take() else {
+            self.phase = Phase::Over(stopped);
+            return;
+        };
+        self.phase = Phase::Closing(now + FLUSH_MAX, stopped);
+        self.call("close_session", |engine| engine.close_session(session), |_| Reply::Closed);
+    }
+
+    pub(super) fn closed(&mut self) {
+        if let Phase::Closing(_, stopped) = self.phase {
+            tracing::info!(worker = %self.shared.options.name, ?stopped, "stopped");
+            self.phase = Phase::Over(stopped);
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Jobs from their claim to their end: starting handlers, suspects apart, and taking in what ended.
+
+use super::{Phase, Runtime};
+use crate::running::Running;
+use crate::shared::Finished;
+use crate::signal::Cause;
+use crate::starter::STUCK_AFTER;
+use crate::stats::End;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use tokio::time::Instant;
+use windlass_core::engine::{ClaimedJob, Outcome};
+
+/// A job that workers have died on: while it is here, nothing else runs and nothing is claimed.
+pub(super) struct Suspect {
+    running: Arc<Running>,
+    started: bool,
+}
+
+impl Runtime {
+    /// Takes in what a claim brought.
+    pub(super) fn start(&mut self, jobs: Vec<ClaimedJob>) {
+        let now = Instant::now();
+        let mut got = vec![0; self.shared.queues.len()];
+        self.shared.counts.claimed.fetch_add(jobs.len() as u64, Ordering::Relaxed);
+        let mut starting = Vec::with_capacity(jobs.len());
+        for job in jobs {
+            let places = self.room.places(&job.header);
+            let (queue, kind) = places.unwrap_or_default();
+            let running = Arc::new(Running::new(job, queue, kind, self.shared.clone()));
+            self.held.insert(running.header.id, running.clone());
+            let working = matches!(self.phase, Phase::Working);
+            if places.is_none() || !working {
+                // Not ours, or too late: others may have it at once.
+                self.report(running, Outcome::Release);
+                continue;
+            }
+            got[queue] += 1;
+            if running.header.counters.is_suspect() {
+                self.hold_suspect(running);
+            } else {
+                self.prepare(&running, now);
+                starting.push(running);
+            }
+        }
+        self.turns.charge(&got);
+        self.launch(starting, now);
+    }
+
+    /// Takes the room for a job that starts now.
+    fn prepare(&mut self, running: &Running, now: Instant) {
+        self.room.take(running.queue, running.kind);
+        self.meters.started(running.queue, running.kind);
+        running.begin(now);
+    }
+
+    fn launch(&mut self, jobs: Vec<Arc<Running>>, now: Instant) {
+        if !jobs.is_empty() {
+            self.shared.starter.start(jobs);
+            self.help_at.get_or_insert(now + STUCK_AFTER);
+        }
+    }
+
+    /// Has jobs started by others whose starter is stuck in a handler that computes.
+    pub(super) fn help_starter(&mut self) {
+        if let Some(at) = self.help_at
+            && at <= Instant::now()
+        {
+            let again = self.shared.starter.help();
+            self.help_at = again.then(|| Instant::now() + STUCK_AFTER);
+        }
+    }
+
+    fn hold_suspect(&mut self, running: Arc<Running>) {
+        if self.suspect.is_some() {
+            // They come one by one; should a store see that differently, the other one waits there.
+            return self.report(running, Outcome::Release);
+        }
+        tracing::warn!(id = %running.header.id, kind = %running.header.kind,
+            crashes = running.header.counters.crashes, "workers died on this job: it runs alone");
+        self.suspect = Some(Suspect { running, started: false });
+    }
+
+    /// Whether a suspect keeps everything else out.
+    pub(super) const fn is_occupied(&self) -> bool {
+        self.suspect.is_some()
+    }
+
+    /// Starts the suspect once nothing else runs, or lets go of it.
+    pub(super) fn start_suspect(&mut self) {
+        let Some(suspect) = self.suspect.as_ref().filter(|suspect| !suspect.started) else {
+            return;
+        };
+        let running = suspect.running.clone();
+        let outcome = match running.signal.causes().gravest() {
+            Some(Cause::LeaseLost) => {
+                self.suspect = None;
+                return self.lose(&running);
+            }
+            Some(Cause::Operator) => Outcome::Cancel,
+            _ if !matches!(self.phase, Phase::Working) => Outcome::Release,
+            _ if self.room.running() > 0 => return,
+            _ => {
+                self.suspect = Some(Suspect { running: running.clone(), started: true });
+                let now = Instant::now();
+                self.prepare(&running, now);
+                return self.launch(vec![running], now);
+            }
+        };
+        self.suspect = None;
+        self.report(running, outcome);
+    }
+
+    /// Takes in what has ended.
+    pub(super) fn collect_finished(&mut self) {
+        let mut batch = std::mem::take(&mut self.finished);
+        self.shared.inbox.take_finished(&mut batch);
+        for Finished { running, outcome, took } in batch.drain(..) {
+            self.room.give_back(running.queue, running.kind);
+            self.meters.ended(running.queue, running.kind, took);
+            let id = running.header.id;
+            if self.suspect.as_ref().is_some_and(|suspect| suspect.running.header.id == id) {
+                self.suspect = None;
+                self.claims.look();
+            }
+            match outcome {
+                Some(outcome) => self.report(running, outcome),
+                None => self.lose(&running),
+            }
+        }
+        self.finished = batch;
+    }
+
+    /// Lets go of a job that is not ours any more.
+    pub(super) fn lose(&mut self, running: &Running) {
+        self.let_go(running);
+        self.shared.counts.end(End::Lost);
+        self.meters.settled(running.queue, running.kind, End::Lost);
+        let _span = running.span.enter();
+        tracing::warn!("lease lost: the outcome of this attempt is dropped");
+    }
+
+    /// Forgets a lease, unless the job is here again under another one.
+    pub(super) fn let_go(&mut self, running: &Running) {
+        if let std::collections::hash_map::Entry::Occupied(held) =
+            self.held.entry(running.header.id)
+            && held.get().lease == running.lease
+        {
+            held.remove();
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! The runtime of a worker: one loop that claims, starts, heartbeats and settles. It owns all of its
+//! state; handlers talk to it through the inbox. It never waits for a single thing: whatever happens
+//! next wakes it, it does what can be done now ([`Runtime::advance`]), and sleeps again.
+
+mod calls;
+mod claims;
+mod drain;
+mod jobs;
+mod news;
+mod session;
+mod settles;
+
+use crate::meters::Meters;
+use crate::outage::Outage;
+use crate::room::Room;
+use crate::running::Running;
+use crate::shared::{Finished, Order, Shared};
+use crate::turns::Turns;
+use calls::{Calls, Reply};
+use claims::Claims;
+use drain::Phase;
+use futures_util::StreamExt as _;
+use news::News;
+use session::SessionState;
+use settles::Settles;
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use tokio::sync::watch;
+use tokio::time::{Instant, Sleep, sleep_until};
+use windlass_core::JobId;
+
+pub use drain::Stopped;
+
+pub(crate) struct Runtime {
+    shared: Arc<Shared>,
+    meters: Meters,
+    room: Room,
+    turns: Turns,
+    outage: Outage,
+    phase: Phase,
+    session: SessionState,
+    /// Every lease we hold: running, waiting for their turn, or waiting to be settled.
+    held: HashMap<JobId, Arc<Running>>,
+    /// A suspect, from its claim to its end.
+    suspect: Option<jobs::Suspect>,
+    /// When to look whether the starter is stuck.
+    help_at: Option<Instant>,
+    claims: Claims,
+    settles: Settles,
+    news: News,
+    calls: Calls,
+    /// Kept from batch to batch, so that it keeps its capacity.
+    finished: Vec<Finished>,
+}
+
+/// What woke the loop.
+enum Event {
+    /// The inbox, an order or the time: there is something to look at.
+    Look,
+    /// The store answered a call.
+    Reply(Reply),
+    /// The store answered a wait for work.
+    Waited(windlass_core::Result<bool>),
+}
+
+impl Runtime {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        let weights = shared.queues.iter().filter_map(|queue| queue.weight);
+        Self {
+            meters: Meters::new(&shared),
+            room: Room::new(&shared),
+            turns: Turns::new(shared.queues.len(), weights),
+            outage: Outage::default(),
+            phase: Phase::Working,
+            session: SessionState::new(),
+            held: HashMap::new(),
+            suspect: None,
+            help_at: None,
+            claims: Claims::default(),
+            settles: Settles::default(),
+            news: News::default(),
+            calls: Calls::default(),
+            finished: Vec::new(),
+            shared,
+        }
+    }
+
+    /// Works until it is told to stop and has stopped.
+    pub(crate) async fn run(mut self) -> Stopped {
+        let mut orders = self.shared.order.subscribe();
+        let mut alarm = Box::pin(sleep_until(Instant::now()));
+        loop {
+            self.obey(*orders.borrow_and_update());
+            self.advance();
+            if let Phase::Over(stopped) = self.phase {
+                return stopped;
+            }
+            match self.next_event(&mut orders, alarm.as_mut()).await {
+                Event::Look => {}
+                Event::Reply(reply) => self.take_reply(reply),
+                Event::Waited(answer) => self.waited(answer),
+            }
+        }
+    }
+
+    /// Does everything that can be done now. Starts calls, never waits for them.
+    fn advance(&mut self) {
+        self.collect_finished();
+        self.help_starter();
+        self.start_suspect();
+        self.step_phase();
+        if self.outage.ask_at().is_none() {
+            self.keep_session();
+            self.send_news();
+            self.send_reports_and_claims();
+            self.wait_for_work();
+        }
+        self.publish();
+    }
+
+    async fn next_event(
+        &mut self,
+        orders: &mut watch::Receiver<Order>,
+        mut alarm: Pin<&mut Sleep>,
+    ) -> Event {
+        let at = self.alarm_at();
+        if alarm.deadline() != at {
+            alarm.as_mut().reset(at);
+        }
+        let shared = self.shared.clone();
+        tokio::select! {
+            biased;
+            Some(reply) = self.calls.next(), if !self.calls.is_empty() => Event::Reply(reply),
+            answer = self.claims.waiting() => Event::Waited(answer),
+            () = shared.inbox.bell.notified() => {
+                // Handlers that are ready to run go first: their results ride along.
+                tokio::task::yield_now().await;
+                Event::Look
+            }
+            _ = orders.changed() => Event::Look,
+            () = alarm => Event::Look,
+        }
+    }
+
+    /// When to look again even if nothing happens.
+    fn alarm_at(&self) -> Instant {
+        let times = match self.outage.ask_at() {
+            // Until then the store is asked nothing, whatever would be due.
+            Some(at) => [Some(at), self.help_at, self.phase.alarm_at(), None, None],
+            None => [
+                self.help_at,
+                self.session.alarm_at(),
+                self.news.alarm_at(),
+                self.claims.alarm_at(),
+                self.phase.alarm_at(),
+            ],
+        };
+        let next = times.into_iter().flatten().min();
+        next.unwrap_or_else(|| Instant::now() + self.shared.options.heartbeat)
+    }
+
+    /// Shows handles what they may ask for.
+    fn publish(&mut self) {
+        let counts = &self.shared.counts;
+        let consuming =
+            matches!(self.phase, Phase::Working) && self.session.is_open() && !self.outage.is_on();
+        counts.consuming.store(consuming, Ordering::Relaxed);
+        counts.in_flight.store(self.room.running().into(), Ordering::Relaxed);
+        counts.buffered.store(self.buffered(), Ordering::Relaxed);
+        let buffered = self.buffered() as f64;
+        self.meters.buffered.set(buffered);
+        self.meters.leaked.set(f64::from(self.shared.pool.leaked()));
+    }
+
+    /// Results that the store does not have yet.
+    fn buffered(&self) -> u64 {
+        (self.settles.waiting() + self.news.deferred()) as u64
+    }
+}

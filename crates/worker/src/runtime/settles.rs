@@ -1,0 +1,191 @@
+//! Delivering outcomes: batched while calls are under way, repeated until the store has answered, and
+//! each one judged by its own answer.
+
+use super::calls::Reply;
+use super::{Phase, Runtime};
+use crate::options::CALLS_MAX;
+use crate::outage::is_transient;
+use crate::running::Running;
+use crate::stats::End;
+use crate::stop::code;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use windlass_core::engine::{Claimed, Item, Outcome, Settle, SettleItem, SettleReply, Settled};
+use windlass_core::{Error, Result};
+
+/// Reports in one call at most; halved where a store finds a whole call too large.
+const SETTLE_BATCH_MAX: usize = 1_000;
+
+/// The outcome of a job, on its way to the store.
+pub(super) struct Report {
+    pub(super) running: Arc<Running>,
+    pub(super) item: SettleItem,
+    /// Whether it stands in for one that the store refused.
+    substitute: bool,
+}
+
+pub(super) struct Settles {
+    waiting: VecDeque<Report>,
+    under_way: usize,
+    calls: usize,
+    batch_max: usize,
+    /// Whether claims may ride along; not while a store refuses whole calls.
+    carry_claims: bool,
+}
+
+impl Default for Settles {
+    fn default() -> Self {
+        let waiting = VecDeque::new();
+        Self { waiting, under_way: 0, calls: 0, batch_max: SETTLE_BATCH_MAX, carry_claims: true }
+    }
+}
+
+impl Settles {
+    /// Reports the store has not acknowledged.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.len() + self.under_way
+    }
+}
+
+impl Runtime {
+    /// Takes an outcome in. Its news go first, if it has any.
+    pub(super) fn report(&mut self, running: Arc<Running>, outcome: Outcome) {
+        let mut item = SettleItem::new(running.header.id, running.lease.clone(), outcome);
+        let completed = matches!(item.outcome, Outcome::Complete { .. });
+        let clean = running.drafted(|draft| {
+            draft.complete_report(&mut item, completed);
+            draft.is_clean()
+        });
+        let report = Report { running, item, substitute: false };
+        if clean.unwrap_or(true) {
+            self.settles.waiting.push_back(report);
+        } else {
+            self.news.defer(report);
+        }
+    }
+
+    /// Takes a report in whose news are with the store.
+    pub(super) fn report_at_last(&mut self, report: Report) {
+        self.settles.waiting.push_back(report);
+    }
+
+    /// Sends what waits and asks for more, in one call where possible.
+    pub(super) fn send_reports_and_claims(&mut self) {
+        while self.settles.calls < CALLS_MAX {
+            let count = self.settles.waiting.len().min(self.settles.batch_max);
+            let reports: Vec<Report> = self.settles.waiting.drain(..count).collect();
+            let carry = reports.is_empty() || self.settles.carry_claims;
+            let claim = if carry { self.next_claim(!reports.is_empty()) } else { None };
+            match (reports.is_empty(), claim) {
+                (true, None) => return,
+                (true, Some(claim)) => return self.send_claim(claim),
+                (false, claim) => {
+                    let items = reports.iter().map(|report| report.item.clone());
+                    let mut settle = Settle::new(items);
+                    settle.claim = claim;
+                    let with_claim = settle.claim.is_some();
+                    self.settles.calls += 1;
+                    self.settles.under_way += reports.len();
+                    let reply = move |answer| Reply::Settled { reports, with_claim, answer };
+                    self.call("settle", move |engine| engine.settle(settle), reply);
+                }
+            }
+        }
+    }
+
+    pub(super) fn settle_answered(
+        &mut self,
+        reports: Vec<Report>,
+        with_claim: bool,
+        answer: Result<SettleReply>,
+    ) {
+        self.settles.calls -= 1;
+        self.settles.under_way -= reports.len();
+        match answer {
+            Ok(reply) => {
+                self.answered();
+                self.settles.carry_claims = true;
+                self.settles.batch_max = (self.settles.batch_max * 2).min(SETTLE_BATCH_MAX);
+                let mut items = reply.items.into_iter();
+                for report in reports {
+                    let item = items.next().unwrap_or_else(|| Err(no_answer()));
+                    self.judge_item(report, item);
+                }
+                if with_claim {
+                    let none = || Ok(Claimed::default());
+                    self.claim_answered(reply.claimed.unwrap_or_else(none));
+                }
+            }
+            Err(error) => self.settle_failed(reports, with_claim, &error),
+        }
+    }
+
+    /// A whole call failed. Mostly the store is away, and the call is repeated as it is; a store
+    /// that refuses the call gets smaller ones, down to the single report that is to blame.
+    fn settle_failed(&mut self, mut reports: Vec<Report>, with_claim: bool, error: &Error) {
+        let refused = matches!(
+            error,
+            Error::Invalid { .. } | Error::TooLarge { .. } | Error::Unsupported { .. }
+        );
+        if with_claim {
+            self.claim_answered(Err(error.clone()));
+        } else {
+            self.unanswered(error);
+        }
+        if refused && reports.len() == 1 && !with_claim {
+            return reports.drain(..).for_each(|report| self.refused(report, error));
+        }
+        if refused {
+            self.settles.carry_claims = false;
+            self.settles.batch_max = (reports.len() / 2).max(1);
+        }
+        for report in reports.into_iter().rev() {
+            self.settles.waiting.push_front(report);
+        }
+    }
+
+    fn judge_item(&mut self, report: Report, item: Item<Settled>) {
+        match item {
+            Ok(_) => {
+                let running = &report.running;
+                let end = End::of(Some(&report.item.outcome));
+                self.shared.counts.end(end);
+                self.meters.settled(running.queue, running.kind, end);
+                self.let_go(&report.running);
+            }
+            Err(Error::LeaseLost { .. } | Error::NotFound { .. }) => self.lose(&report.running),
+            Err(error) if is_transient(&error) => {
+                self.settles.waiting.push_back(report);
+                self.unanswered(&error);
+            }
+            Err(error) => self.refused(report, &error),
+        }
+    }
+
+    /// The store will never take this report: say so in its place, once.
+    fn refused(&mut self, report: Report, error: &Error) {
+        let Report { running, item, substitute } = report;
+        self.shared.counts.refused.fetch_add(1, Ordering::Relaxed);
+        tracing::error!(parent: &running.span, %error, "the store refused the outcome of a job");
+        if substitute {
+            // Nothing can be said about this job. Undeclared from now on, it goes back to others.
+            return self.let_go(&running);
+        }
+        let end = End::of(Some(&item.outcome)).as_str();
+        let message = format!("the attempt {end}, but the store refused to record that: {error}");
+        let outcome = Outcome::fail(code::OUTCOME_REFUSED, message);
+        let item = SettleItem::new(running.header.id, running.lease.clone(), outcome);
+        self.settles.waiting.push_back(Report { running, item, substitute: true });
+    }
+
+    /// Whether everything that ended is with the store.
+    pub(super) fn is_flushed(&self) -> bool {
+        debug_assert!(!matches!(self.phase, Phase::Working), "a working worker is never done");
+        self.settles.waiting() == 0 && self.news.deferred() == 0 && !self.claims.is_under_way()
+    }
+}
+
+fn no_answer() -> Error {
+    crate::outage::unanswered("a settle answered for fewer jobs than it was asked about")
+}

@@ -1,0 +1,104 @@
+//! Telling a running handler to stop, and why. Lock-free to read; knows nothing of jobs.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU8, Ordering};
+use tokio::sync::Notify;
+
+/// Why a handler is to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Cause {
+    /// The lease is gone: the job belongs to somebody else now, or to nobody.
+    LeaseLost,
+    /// Somebody called the job off.
+    Operator,
+    /// The job ran past its time.
+    Timeout,
+    /// The worker is shutting down and its grace time is over.
+    Shutdown,
+}
+
+impl Cause {
+    /// The gravest first: it decides what becomes of the job.
+    const BY_WEIGHT: [Self; 4] = [Self::LeaseLost, Self::Operator, Self::Timeout, Self::Shutdown];
+
+    const fn bit(self) -> u8 {
+        1 << self as u8
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::LeaseLost => "lease lost",
+            Self::Operator => "cancelled by an operator",
+            Self::Timeout => "timeout",
+            Self::Shutdown => "shutdown",
+        })
+    }
+}
+
+/// The causes a handler has been told. They add up: a cancelled job may lose its lease too.
+#[derive(Debug, Default)]
+pub(crate) struct Signal {
+    told: AtomicU8,
+    changed: Notify,
+}
+
+/// A set of causes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Causes(u8);
+
+impl Causes {
+    pub(crate) const fn has(self, cause: Cause) -> bool {
+        self.0 & cause.bit() != 0
+    }
+
+    /// The cause that decides.
+    pub(crate) fn gravest(self) -> Option<Cause> {
+        Cause::BY_WEIGHT.into_iter().find(|cause| self.has(*cause))
+    }
+}
+
+impl Signal {
+    /// Tells one more cause; `false` if it was told before.
+    pub(crate) fn tell(&self, cause: Cause) -> bool {
+        let before = self.told.fetch_or(cause.bit(), Ordering::AcqRel);
+        self.changed.notify_waiters();
+        before & cause.bit() == 0
+    }
+
+    pub(crate) fn causes(&self) -> Causes {
+        Causes(self.told.load(Ordering::Acquire))
+    }
+
+    /// Waits until there are other causes than `seen`.
+    pub(crate) async fn changed(&self, seen: Causes) -> Causes {
+        loop {
+            // Registered before looking, so that nothing is missed in between.
+            let mut changed = std::pin::pin!(self.changed.notified());
+            changed.as_mut().enable();
+            let causes = self.causes();
+            if causes != seen {
+                return causes;
+            }
+            changed.await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn causes_add_up_and_the_gravest_decides() {
+        let signal = Signal::default();
+        assert_eq!(signal.causes().gravest(), None);
+        assert!(signal.tell(Cause::Shutdown) && !signal.tell(Cause::Shutdown));
+        let seen = signal.changed(Causes::default()).await;
+        assert_eq!(seen.gravest(), Some(Cause::Shutdown));
+        signal.tell(Cause::LeaseLost);
+        assert_eq!(signal.changed(seen).await.gravest(), Some(Cause::LeaseLost));
+    }
+}

@@ -1,0 +1,200 @@
+//! Numbers about a worker: counters, health, and the metrics they are published as.
+
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::time::Instant;
+use windlass_core::engine::Outcome;
+
+/// How a handler's attempt ended, as counters and metrics name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Completed,
+    Retried,
+    Failed,
+    Snoozed,
+    Released,
+    Waiting,
+    Cancelled,
+    Lost,
+}
+
+impl End {
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Completed,
+        Self::Retried,
+        Self::Failed,
+        Self::Snoozed,
+        Self::Released,
+        Self::Waiting,
+        Self::Cancelled,
+        Self::Lost,
+    ];
+
+    pub(crate) const fn of(outcome: Option<&Outcome>) -> Self {
+        match outcome {
+            None => Self::Lost,
+            Some(Outcome::Complete { .. }) => Self::Completed,
+            Some(Outcome::Retry { .. }) => Self::Retried,
+            Some(Outcome::Fail { .. }) => Self::Failed,
+            Some(Outcome::Snooze { .. }) => Self::Snoozed,
+            Some(Outcome::Wait) => Self::Waiting,
+            Some(Outcome::Cancel) => Self::Cancelled,
+            // Whatever is new to us gives the job back as far as we can tell.
+            Some(_) => Self::Released,
+        }
+    }
+
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Retried => "retried",
+            Self::Failed => "failed",
+            Self::Snoozed => "snoozed",
+            Self::Released => "released",
+            Self::Waiting => "waiting",
+            Self::Cancelled => "cancelled",
+            Self::Lost => "lost",
+        }
+    }
+}
+
+/// What a worker has done since it started. Outcomes count when the store has acknowledged them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Jobs claimed.
+    pub claimed: u64,
+    /// Attempts that completed their job.
+    pub completed: u64,
+    /// Attempts that failed, the job to be tried again or dead by its attempts.
+    pub retried: u64,
+    /// Attempts that failed for good.
+    pub failed: u64,
+    /// Attempts put off.
+    pub snoozed: u64,
+    /// Jobs given back unfinished.
+    pub released: u64,
+    /// Jobs that now wait for a signal.
+    pub waiting: u64,
+    /// Jobs ended as cancelled.
+    pub cancelled: u64,
+    /// Leases lost: the job was somebody else's before it was settled.
+    pub leases_lost: u64,
+    /// Sessions lost: the store took this worker for dead.
+    pub sessions_lost: u64,
+    /// Outcomes the store refused for good, reported as failures instead.
+    pub refused: u64,
+    /// Calls to the store that went unanswered and were repeated.
+    pub store_errors: u64,
+    /// Threads of blocking handlers ever left behind.
+    pub threads_leaked: u64,
+}
+
+/// How a worker is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Health {
+    /// Whether the store has answered lately. A liveness probe should look at this.
+    pub healthy: bool,
+    /// Whether it takes new jobs: started, not draining, the store answering.
+    pub consuming: bool,
+    /// How long ago the last heartbeat was sent that the store answered; `None` before the first.
+    pub heartbeat_age: Option<Duration>,
+    /// Handlers at work.
+    pub in_flight: u64,
+    /// Results that wait for the store.
+    pub buffered: u64,
+    /// Threads whose blocking handler went on after its time.
+    pub leaked_threads: u64,
+}
+
+/// Written by the runtime alone, read by handles.
+#[derive(Debug)]
+pub(crate) struct Counts {
+    ends: [AtomicU64; End::ALL.len()],
+    pub(crate) claimed: AtomicU64,
+    pub(crate) sessions_lost: AtomicU64,
+    pub(crate) refused: AtomicU64,
+    pub(crate) store_errors: AtomicU64,
+    pub(crate) in_flight: AtomicU64,
+    pub(crate) buffered: AtomicU64,
+    pub(crate) consuming: AtomicBool,
+    times: Mutex<Times>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Times {
+    answered: Instant,
+    heartbeat: Option<Instant>,
+}
+
+impl Counts {
+    pub(crate) fn new() -> Self {
+        Self {
+            ends: Default::default(),
+            claimed: AtomicU64::new(0),
+            sessions_lost: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            store_errors: AtomicU64::new(0),
+            in_flight: AtomicU64::new(0),
+            buffered: AtomicU64::new(0),
+            consuming: AtomicBool::new(false),
+            times: Mutex::new(Times { answered: Instant::now(), heartbeat: None }),
+        }
+    }
+
+    pub(crate) fn end(&self, end: End) {
+        self.ends[end as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn ended(&self, end: End) -> u64 {
+        self.ends[end as usize].load(Ordering::Relaxed)
+    }
+
+    /// The store has answered something.
+    pub(crate) fn answered(&self) {
+        self.with_times(|times| times.answered = Instant::now());
+    }
+
+    /// The store has answered a heartbeat that was sent then.
+    pub(crate) fn heartbeat(&self, sent: Instant) {
+        self.with_times(|times| times.heartbeat = Some(sent));
+    }
+
+    fn with_times<T>(&self, work: impl FnOnce(&mut Times) -> T) -> T {
+        work(&mut self.times.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn stats(&self, threads_leaked: u64) -> Stats {
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        Stats {
+            claimed: load(&self.claimed),
+            completed: self.ended(End::Completed),
+            retried: self.ended(End::Retried),
+            failed: self.ended(End::Failed),
+            snoozed: self.ended(End::Snoozed),
+            released: self.ended(End::Released),
+            waiting: self.ended(End::Waiting),
+            cancelled: self.ended(End::Cancelled),
+            leases_lost: self.ended(End::Lost),
+            sessions_lost: load(&self.sessions_lost),
+            refused: load(&self.refused),
+            store_errors: load(&self.store_errors),
+            threads_leaked,
+        }
+    }
+
+    pub(crate) fn health(&self, unhealthy_after: Duration, leaked_threads: u64) -> Health {
+        let times = self.with_times(|times| *times);
+        Health {
+            healthy: times.answered.elapsed() < unhealthy_after,
+            consuming: self.consuming.load(Ordering::Relaxed),
+            heartbeat_age: times.heartbeat.map(|sent| sent.elapsed()),
+            in_flight: self.in_flight.load(Ordering::Relaxed),
+            buffered: self.buffered.load(Ordering::Relaxed),
+            leaked_threads,
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! How an attempt ends: what a handler returns, and why it may stop short of completing. Knows
+//! nothing of leases, sessions or the runtime.
+
+use serde::Serialize;
+use std::error::Error as StdError;
+use std::fmt;
+use std::time::Duration;
+use windlass_core::limits::{ERROR_BYTES_MAX, RESULT_BYTES_MAX};
+use windlass_core::model::{JobError, Part};
+
+/// Codes the runtime itself reports under. Handlers are free to use others.
+pub mod code {
+    /// A handler's error without a code of its own, to be tried again.
+    pub const ERROR: &str = "error";
+    /// A handler's final error without a code of its own.
+    pub const FATAL: &str = "fatal";
+    /// The handler panicked.
+    pub const PANIC: &str = "panic";
+    /// The handler ran past its time.
+    pub const TIMEOUT: &str = "timeout";
+    /// The payload is not what the handler takes.
+    pub const UNREADABLE_PAYLOAD: &str = "unreadable_payload";
+    /// The handler returned a result that is too large or cannot be written as JSON.
+    pub const UNSTORABLE_RESULT: &str = "unstorable_result";
+    /// The store will never take what the handler reported, such as an invalid follow-up.
+    pub const OUTCOME_REFUSED: &str = "outcome_refused";
+    /// An extractor found nothing to extract.
+    pub const MISSING_EXTENSION: &str = "missing_extension";
+}
+
+/// An error of any type, as `?` makes it.
+pub type BoxError = Box<dyn StdError + Send + Sync>;
+
+/// Why an attempt ends without completing its job.
+///
+/// Any error turns into a retry, so that `?` works in handlers; the others are said explicitly.
+/// Like `anyhow::Error`, it is no `std::error::Error` itself.
+///
+/// ```
+/// use std::time::Duration;
+/// use windlass_worker::Stop;
+///
+/// async fn deliver(mailbox: &str) -> Result<(), Stop> {
+///     let number: u16 = mailbox.parse()?; // any error: try again later
+///     match number {
+///         0 => Err(Stop::fatal("mailbox 0 does not exist")),
+///         1 => Err(Stop::retry("451 try later").code("smtp_451").after(Duration::from_secs(60))),
+///         2 => Err(Stop::snooze(Duration::from_secs(3600))),
+///         _ => Ok(()),
+///     }
+/// }
+/// ```
+pub struct Stop(pub(crate) Why);
+
+/// What is behind a [`Stop`].
+#[derive(Debug)]
+pub(crate) enum Why {
+    Retry { error: JobError, after: Option<Duration> },
+    Fatal { error: JobError },
+    Snooze { delay: Duration },
+    Cancel { reason: String },
+    Wait,
+    Release,
+}
+
+impl Stop {
+    /// Failed; to be tried again by the job's backoff while attempts are left.
+    pub fn retry(error: impl Into<BoxError>) -> Self {
+        Self(Why::Retry { error: job_error(code::ERROR, &*error.into()), after: None })
+    }
+
+    /// Failed for good: the job is dead at once, whatever attempts are left.
+    pub fn fatal(error: impl Into<BoxError>) -> Self {
+        Self(Why::Fatal { error: job_error(code::FATAL, &*error.into()) })
+    }
+
+    /// Not now: run again after `delay`. No failure is counted.
+    pub const fn snooze(delay: Duration) -> Self {
+        Self(Why::Snooze { delay })
+    }
+
+    /// There is nothing left to do: the job ends as cancelled. The reason goes to its log.
+    pub fn cancel(reason: impl Into<String>) -> Self {
+        Self(Why::Cancel { reason: reason.into() })
+    }
+
+    /// Waits, holding no slot, until somebody signals the job.
+    pub const fn wait() -> Self {
+        Self(Why::Wait)
+    }
+
+    /// Gives the job back unfinished, no failure counted; any worker may start it at once.
+    pub const fn release() -> Self {
+        Self(Why::Release)
+    }
+
+    /// Retries after exactly this long, instead of the job's backoff.
+    ///
+    /// # Panics
+    /// On anything but a retry, where it would mean nothing.
+    #[must_use]
+    pub fn after(mut self, delay: Duration) -> Self {
+        match &mut self.0 {
+            Why::Retry { after, .. } => *after = Some(delay),
+            other => panic!("Stop::after is for Stop::retry, this is {other:?}"),
+        }
+        self
+    }
+
+    /// With this code to group by, such as `smtp_451`.
+    ///
+    /// # Panics
+    /// On anything but a retry or a fatal error, where there is no error to name.
+    #[must_use]
+    pub fn code(mut self, code: impl Into<String>) -> Self {
+        match &mut self.0 {
+            Why::Retry { error, .. } | Why::Fatal { error } => error.code = code.into(),
+            other => panic!("Stop::code is for Stop::retry and Stop::fatal, this is {other:?}"),
+        }
+        self
+    }
+
+    /// A failure the runtime found itself.
+    pub(crate) const fn failed(error: JobError) -> Self {
+        Self(Why::Retry { error, after: None })
+    }
+}
+
+impl fmt::Debug for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl<E: Into<BoxError>> From<E> for Stop {
+    fn from(error: E) -> Self {
+        Self::retry(error)
+    }
+}
+
+/// An error with its sources in one line, no longer than the store keeps.
+fn job_error(code: &str, error: &(dyn StdError + 'static)) -> JobError {
+    let mut message = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source.filter(|_| message.len() < ERROR_BYTES_MAX) {
+        let text = cause.to_string();
+        // Many errors show their source already; saying it twice helps nobody.
+        if !message.contains(&text) {
+            message.push_str(": ");
+            message.push_str(&text);
+        }
+        source = cause.source();
+    }
+    JobError::new(code, message).bounded()
+}
+
+/// What a completed job leaves behind.
+#[derive(Debug, Default)]
+pub struct Done(pub(crate) Option<Part>);
+
+impl Done {
+    /// Done, with nothing to keep.
+    pub const NOTHING: Self = Self(None);
+
+    /// Done, with these bytes as the job's result.
+    pub fn bytes(result: impl Into<bytes::Bytes>) -> Self {
+        Self(Some(Part::new(result)))
+    }
+
+    fn json(result: &impl Serialize) -> Ended {
+        let bytes = serde_json::to_vec(result).map_err(|error| {
+            Stop::fatal(format!("the result cannot be written as JSON: {error}"))
+                .code(code::UNSTORABLE_RESULT)
+        })?;
+        if bytes.len() > RESULT_BYTES_MAX {
+            return Err(Stop::fatal(format!(
+                "the result has {} bytes of JSON, the limit is {RESULT_BYTES_MAX}; keep it in \
+                 `blob` or elsewhere and return where it is",
+                bytes.len()
+            ))
+            .code(code::UNSTORABLE_RESULT));
+        }
+        Ok(if bytes == b"null" { Self::NOTHING } else { Self::bytes(bytes) })
+    }
+}
+
+/// How an attempt ended, as middleware sees it.
+pub type Ended = Result<Done, Stop>;
+
+/// What a handler may return: nothing, or a `Result` of something that can be written as JSON.
+///
+/// `()` and `None` store nothing; any other value becomes the job's result.
+#[diagnostic::on_unimplemented(
+    message = "a handler cannot return `{Self}`",
+    note = "return `()` or `Result<R, E>`, with `R: Serialize` and `E` an error or a `Stop`"
+)]
+pub trait Return {
+    /// The end it stands for.
+    fn into_ended(self) -> Ended;
+}
+
+impl Return for () {
+    fn into_ended(self) -> Ended {
+        Ok(Done::NOTHING)
+    }
+}
+
+impl<R: Serialize, E: Into<Stop>> Return for Result<R, E> {
+    fn into_ended(self) -> Ended {
+        match self {
+            Ok(result) => Done::json(&result),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("cannot send")]
+    struct Outer(#[source] std::num::ParseIntError);
+
+    fn why(ended: Ended) -> Why {
+        ended.unwrap_err().0
+    }
+
+    #[test]
+    fn an_error_tells_its_sources_in_one_line() {
+        let failed = || -> Result<(), Stop> { Err(Outer("x".parse::<u8>().unwrap_err()))? };
+        let Why::Retry { error, after: None } = why(failed().into_ended()) else { panic!() };
+        assert_eq!(error.to_string(), "error: cannot send: invalid digit found in string");
+    }
+
+    #[test]
+    fn nothing_stores_nothing_and_a_value_is_kept_as_json() {
+        let kept = |ended: Ended| ended.unwrap().0.map(|part| part.bytes);
+        assert_eq!(kept(().into_ended()), None);
+        assert_eq!(kept(Ok::<_, Stop>(()).into_ended()), None);
+        assert_eq!(kept(Ok::<_, Stop>(None::<u8>).into_ended()), None);
+        assert_eq!(kept(Ok::<_, Stop>(vec![1, 2]).into_ended()).unwrap(), "[1,2]");
+    }
+
+    #[test]
+    fn a_result_that_is_too_large_fails_for_good_and_says_so() {
+        let large = Ok::<_, Stop>("x".repeat(RESULT_BYTES_MAX));
+        let Why::Fatal { error } = why(large.into_ended()) else { panic!() };
+        assert_eq!(error.code, code::UNSTORABLE_RESULT);
+        assert!(error.message.contains("65538 bytes"), "{error}");
+    }
+
+    #[test]
+    #[should_panic(expected = "Stop::after is for Stop::retry")]
+    fn a_delay_on_a_fatal_error_is_a_mistake() {
+        drop(Stop::fatal("never").after(Duration::from_secs(1)));
+    }
+}

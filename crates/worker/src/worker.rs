@@ -1,0 +1,252 @@
+//! The worker as a user sees it: built, started, watched, drained.
+
+use crate::builder::Builder;
+use crate::runtime::{Runtime, Stopped};
+use crate::shared::{Order, Shared};
+use crate::stats::{Health, Stats};
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use tokio::sync::watch;
+use windlass_core::engine::Engine;
+
+/// Runs jobs: claims them from an engine, hands them to handlers, and reports what became of them.
+///
+/// A process may have several, each with queues, kinds and limits of its own.
+///
+/// ```
+/// use serde::{Deserialize, Serialize};
+/// use std::sync::Arc;
+/// use windlass_core::{TypedJob, engine::{Enqueue, Hot}, model::NewJob};
+/// use windlass_worker::{Ctx, State, Stop, Worker};
+///
+/// #[derive(Serialize, Deserialize)]
+/// struct SendEmail { to: String }
+/// impl TypedJob for SendEmail { const KIND: &'static str = "send_email"; }
+///
+/// #[derive(Clone)]
+/// struct Mailer(tokio::sync::mpsc::UnboundedSender<String>);
+///
+/// async fn send_email(job: SendEmail, State(mailer): State<Mailer>, ctx: Ctx) -> Result<(), Stop> {
+///     tracing::info!(attempt = ctx.attempt(), "sending");
+///     mailer.0.send(job.to)?; // an error is a retry
+///     Ok(())
+/// }
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let engine = Arc::new(windlass_memory::MemoryEngine::new());
+/// let (mailer, mut sent) = tokio::sync::mpsc::unbounded_channel();
+/// let worker = Worker::builder(engine.clone())
+///     .queue("mail")
+///     .state(Mailer(mailer))
+///     .handle(send_email)
+///     .build()
+///     .unwrap()
+///     .start();
+///
+/// let job = NewJob::new("send_email").queue("mail").json(r#"{"to":"ada@example.org"}"#);
+/// engine.enqueue(Enqueue::each([job])).await.unwrap();
+/// assert_eq!(sent.recv().await.unwrap(), "ada@example.org");
+/// worker.drain().await;
+/// assert_eq!(worker.stats().completed, 1);
+/// # });
+/// ```
+#[must_use = "a worker does nothing until it is started"]
+pub struct Worker {
+    shared: Arc<Shared>,
+    companions: Vec<Companion>,
+}
+
+impl Worker {
+    /// Begins to build a worker on this engine.
+    pub fn builder(engine: Arc<dyn Engine>) -> Builder {
+        Builder::new(engine)
+    }
+
+    pub(crate) const fn new(shared: Arc<Shared>, companions: Vec<Companion>) -> Self {
+        Self { shared, companions }
+    }
+
+    /// Starts it in the background. It runs until it is drained or aborted, even if every handle is
+    /// gone.
+    ///
+    /// # Panics
+    /// Outside of a Tokio runtime.
+    pub fn start(self) -> WorkerHandle {
+        let Self { shared, companions } = self;
+        let (over, stopped) = watch::channel(None);
+        let handle = WorkerHandle { shared: shared.clone(), stopped };
+        tokio::spawn(async move {
+            let until = watch::Sender::new(false);
+            let companions: Vec<_> =
+                companions.into_iter().map(|each| each.start(&shared, &until)).collect();
+            let stopped = Runtime::new(shared.clone()).run().await;
+            until.send_replace(true);
+            let grace = tokio::time::sleep(shared.options.stop_grace);
+            tokio::pin!(grace);
+            for mut companion in companions {
+                tokio::select! {
+                    _ = &mut companion => {}
+                    () = &mut grace => companion.abort(),
+                }
+            }
+            over.send_replace(Some(stopped));
+        });
+        handle
+    }
+
+    /// Starts it and waits until it is drained or aborted by somebody who has a handle, such as a
+    /// handler's state; most programs want [`run_until_signal`](Self::run_until_signal).
+    pub async fn run(self) -> Stopped {
+        self.start().stopped().await
+    }
+
+    /// Runs until the process is told to end (ctrl-c, SIGTERM), then drains. A second signal ends
+    /// it at once, with what is left given to others when the session runs out.
+    ///
+    /// # Errors
+    /// If the process may not listen for signals.
+    pub async fn run_until_signal(self) -> std::io::Result<Stopped> {
+        let mut signals = Signals::listen()?;
+        let handle = self.start();
+        tokio::select! {
+            stopped = handle.stopped() => return Ok(stopped),
+            () = signals.next() => handle.shared.order(Order::Drain),
+        }
+        tokio::select! {
+            stopped = handle.stopped() => Ok(stopped),
+            () = signals.next() => Ok(handle.abort().await),
+        }
+    }
+}
+
+impl fmt::Debug for Worker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Worker({})", self.shared.options.name)
+    }
+}
+
+/// A running worker. Cheap to clone; the worker does not depend on it.
+#[derive(Clone)]
+pub struct WorkerHandle {
+    shared: Arc<Shared>,
+    stopped: watch::Receiver<Option<Stopped>>,
+}
+
+impl WorkerHandle {
+    /// How it is doing.
+    pub fn health(&self) -> Health {
+        let leaked = self.shared.pool.leaked();
+        self.shared.counts.health(self.shared.options.unhealthy_after, leaked.into())
+    }
+
+    /// What it has done so far.
+    pub fn stats(&self) -> Stats {
+        self.shared.counts.stats(self.shared.pool.leaked_ever())
+    }
+
+    /// Stops in good order: claims nothing more, lets handlers finish for the grace time, stops the
+    /// rest, gives their jobs back so that others start them at once, and delivers every result.
+    pub async fn drain(&self) -> Stopped {
+        self.shared.order(Order::Drain);
+        self.stopped().await
+    }
+
+    /// Stops at once. Handlers are dropped where they stand; the store gives their jobs to others
+    /// when the session runs out.
+    pub async fn abort(&self) -> Stopped {
+        self.shared.order(Order::Abort);
+        self.stopped().await
+    }
+
+    /// Waits until it has stopped, whoever stops it.
+    pub async fn stopped(&self) -> Stopped {
+        let mut stopped = self.stopped.clone();
+        let seen = stopped.wait_for(Option::is_some).await;
+        // Closed without a word: the runtime it ran on is gone.
+        seen.ok().and_then(|stopped| *stopped).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for WorkerHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "WorkerHandle({})", self.shared.options.name)
+    }
+}
+
+/// Tells a task beside a worker when to end.
+#[derive(Clone, Debug)]
+pub struct Until(watch::Receiver<bool>);
+
+impl Until {
+    /// Waits until it is time to end.
+    pub async fn stopped(&mut self) {
+        // A worker that is gone has nothing left to wait for.
+        let _ = self.0.wait_for(|stop| *stop).await;
+    }
+
+    /// Whether it is time to end.
+    pub fn is_stopped(&self) -> bool {
+        *self.0.borrow() || self.0.has_changed().is_err()
+    }
+}
+
+type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// A task that runs beside a worker.
+pub(crate) struct Companion {
+    name: &'static str,
+    make: Box<dyn FnOnce(Arc<dyn Engine>, Until) -> Task + Send>,
+}
+
+impl Companion {
+    pub(crate) fn new<F, Fut>(name: &'static str, task: F) -> Self
+    where
+        F: FnOnce(Arc<dyn Engine>, Until) -> Fut + Send + 'static,
+        Fut: Future<Output = ()> + Send + 'static,
+    {
+        Self { name, make: Box::new(move |engine, until| Box::pin(task(engine, until))) }
+    }
+
+    fn start(self, shared: &Shared, until: &watch::Sender<bool>) -> tokio::task::JoinHandle<()> {
+        tracing::debug!(worker = %shared.options.name, task = self.name, "starting beside the worker");
+        tokio::spawn((self.make)(shared.engine.clone(), Until(until.subscribe())))
+    }
+}
+
+/// The signals that ask a process to end.
+struct Signals {
+    #[cfg(unix)]
+    terminate: tokio::signal::unix::Signal,
+    #[cfg(unix)]
+    interrupt: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    #[cfg(unix)]
+    fn listen() -> std::io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        let terminate = signal(SignalKind::terminate())?;
+        Ok(Self { terminate, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    #[cfg(unix)]
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+
+    #[cfg(not(unix))]
+    fn listen() -> std::io::Result<Self> {
+        Ok(Self {})
+    }
+
+    #[cfg(not(unix))]
+    async fn next(&mut self) {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}

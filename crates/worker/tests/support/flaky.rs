@@ -1,0 +1,166 @@
+//! A store that can go away, lose its replies, hang, or refuse: around any engine.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use windlass_core::Error;
+use windlass_core::engine::*;
+use windlass_core::model::Job;
+
+/// How a store behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mood {
+    Fine,
+    /// Does nothing and says so.
+    Away,
+    /// Does it, and the reply is lost.
+    Deaf,
+    /// Does nothing and never answers.
+    Hangs,
+}
+
+pub(crate) struct Flaky {
+    inner: Arc<dyn Engine>,
+    mood: Mutex<Mood>,
+    /// Only heartbeats fail: a worker that is stalled or cut off, while its jobs run.
+    pub(crate) no_heartbeats: AtomicBool,
+    /// Settles with more items than this are refused as a whole.
+    pub(crate) settle_max: AtomicUsize,
+    /// Calls of hot verbs so far.
+    pub(crate) calls: AtomicU64,
+    pub(crate) settles: AtomicU64,
+    pub(crate) updates: AtomicU64,
+}
+
+impl Flaky {
+    pub(crate) fn new(inner: Arc<dyn Engine>) -> Arc<Self> {
+        Arc::new(Self {
+            inner,
+            mood: Mutex::new(Mood::Fine),
+            no_heartbeats: AtomicBool::new(false),
+            settle_max: AtomicUsize::new(usize::MAX),
+            calls: AtomicU64::new(0),
+            settles: AtomicU64::new(0),
+            updates: AtomicU64::new(0),
+        })
+    }
+
+    pub(crate) fn be(&self, mood: Mood) {
+        *self.mood.lock().unwrap() = mood;
+    }
+
+    fn serve<'a, T: Send + 'a>(&'a self, answer: Answer<'a, T>) -> Answer<'a, T> {
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        let mood = *self.mood.lock().unwrap();
+        Box::pin(async move {
+            match mood {
+                Mood::Fine => answer.await,
+                Mood::Away => Err(away()),
+                Mood::Deaf => answer.await.and_then(|_| Err(away())),
+                Mood::Hangs => std::future::pending().await,
+            }
+        })
+    }
+}
+
+pub(crate) fn away() -> Error {
+    Error::Unavailable { store: "flaky".into(), reason: "it went away".into() }
+}
+
+impl Hot for Flaky {
+    fn capabilities(&self) -> &Capabilities {
+        self.inner.capabilities()
+    }
+
+    fn enqueue(&self, request: Enqueue) -> Answer<'_, Vec<Item<Enqueued>>> {
+        self.inner.enqueue(request)
+    }
+
+    fn open_session(&self, request: OpenSession) -> Answer<'_, Session> {
+        self.serve(self.inner.open_session(request))
+    }
+
+    fn heartbeat(&self, request: Heartbeat) -> Answer<'_, HeartbeatReply> {
+        if self.no_heartbeats.load(Ordering::SeqCst) {
+            return Box::pin(std::future::pending());
+        }
+        self.serve(self.inner.heartbeat(request))
+    }
+
+    fn close_session(&self, session: SessionId) -> Answer<'_, ()> {
+        self.serve(self.inner.close_session(session))
+    }
+
+    fn claim(&self, request: Claim) -> Answer<'_, Claimed> {
+        self.serve(self.inner.claim(request))
+    }
+
+    fn wait(&self, request: Wait) -> Answer<'_, bool> {
+        self.serve(self.inner.wait(request))
+    }
+
+    fn settle(&self, request: Settle) -> Answer<'_, SettleReply> {
+        self.settles.fetch_add(1, Ordering::SeqCst);
+        let limit = self.settle_max.load(Ordering::SeqCst);
+        if request.items.len() > limit {
+            let size = request.items.len() as u64;
+            let field = "items".into();
+            let refusal =
+                Error::TooLarge { field, size, limit: limit as u64, hint: "split the batch" };
+            return Box::pin(async { Err(refusal) });
+        }
+        self.serve(self.inner.settle(request))
+    }
+
+    fn update(&self, request: Update) -> Answer<'_, Vec<Item<Updated>>> {
+        self.updates.fetch_add(1, Ordering::SeqCst);
+        self.serve(self.inner.update(request))
+    }
+}
+
+impl Admin for Flaky {
+    fn get(&self, request: Get) -> Answer<'_, Vec<Option<Job>>> {
+        self.inner.get(request)
+    }
+
+    fn list(&self, request: List) -> Answer<'_, Page<Job>> {
+        self.inner.list(request)
+    }
+
+    fn stats(&self, request: StatsRequest) -> Answer<'_, Vec<LaneStats>> {
+        self.inner.stats(request)
+    }
+
+    fn sessions(&self) -> Answer<'_, Vec<SessionInfo>> {
+        self.inner.sessions()
+    }
+
+    fn change(&self, batch: Vec<ChangeItem>) -> Answer<'_, Vec<Item<Changed>>> {
+        self.inner.change(batch)
+    }
+
+    fn configure(&self, batch: Vec<Configure>) -> Answer<'_, Vec<Item<()>>> {
+        self.inner.configure(batch)
+    }
+
+    fn settings(&self) -> Answer<'_, Settings> {
+        self.inner.settings()
+    }
+
+    fn records(&self, batch: Vec<RecordOp>) -> Answer<'_, Vec<Item<RecordReply>>> {
+        self.inner.records(batch)
+    }
+
+    fn health(&self) -> Answer<'_, ()> {
+        self.inner.health()
+    }
+}
+
+impl Maintain for Flaky {
+    fn maintain(&self, request: MaintainRequest) -> Answer<'_, MaintainReply> {
+        self.inner.maintain(request)
+    }
+
+    fn check(&self, repair: bool) -> Answer<'_, CheckReport> {
+        self.inner.check(repair)
+    }
+}
