@@ -5,6 +5,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension as _};
 use std::fs::File;
 use std::path::Path;
+use std::sync::Arc;
 use windlass_core::random::Random;
 use windlass_core::{Error, Result};
 
@@ -49,13 +50,14 @@ impl Database {
 
 /// SQLite's write-ahead log, to wait for. It is there as long as the connection is, and SQLite holds
 /// no locks on it that closing another handle could break.
-pub(crate) struct Log(File);
+#[derive(Clone)]
+pub(crate) struct Log(Arc<File>);
 
 impl Log {
     fn open(database: &Path) -> std::io::Result<Self> {
         let mut path = database.as_os_str().to_owned();
         path.push("-wal");
-        File::options().read(true).write(true).open(path).map(Self)
+        File::options().read(true).write(true).open(path).map(|file| Self(Arc::new(file)))
     }
 
     /// Waits until everything written to it is on the disk.

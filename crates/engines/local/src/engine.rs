@@ -57,25 +57,35 @@ impl LocalEngine {
         let (readied, seen) = watch::channel(0);
         let tally = Arc::new(Tally::default());
         let (sender, calls) = channel();
-        let writer = Writer::open(
-            dir.clone(),
-            database,
-            capabilities.clone(),
-            clock,
-            random,
-            readied,
-            tally.clone(),
-        )
-        .map_err(|error| named(&dir, &error))?;
-        let serve = move || {
-            writer.serve(&calls);
-            drop(lock);
+        let (opened, answer) = channel();
+        let serve = {
+            let (dir, capabilities, tally) = (dir.clone(), capabilities.clone(), tally.clone());
+            move || {
+                // The database belongs to the thread, and what is prepared of it, too.
+                match Writer::open(dir, &database, capabilities, clock, random, readied, tally) {
+                    Ok(writer) => {
+                        let _ = opened.send(Ok(()));
+                        writer.serve(&calls);
+                    }
+                    Err(error) => {
+                        let _ = opened.send(Err(error));
+                    }
+                };
+                drop((database, lock));
+            }
+        };
+        let no_thread = |reason: &dyn fmt::Display| Error::Unavailable {
+            store: dir.display().to_string(),
+            reason: format!("no thread for the writer: {reason}"),
         };
         let thread = std::thread::Builder::new().name("windlass-writer".into()).spawn(serve);
-        let thread = thread.map_err(|error| Error::Unavailable {
-            store: dir.display().to_string(),
-            reason: format!("no thread for the writer: {error}"),
-        })?;
+        let thread = thread.map_err(|error| no_thread(&error))?;
+        let opened = answer.recv().unwrap_or_else(|_| Err(no_thread(&"it ended too soon")));
+        if let Err(error) = opened {
+            // It must be over before anybody tries again.
+            let _ = thread.join();
+            return Err(named(&dir, &error));
+        }
         let inner = Inner {
             dir,
             capabilities,
@@ -100,7 +110,7 @@ impl LocalEngine {
     fn ask<'a, T: Send + 'static>(
         &'a self,
         needs: Needs,
-        act: impl FnMut(&mut LocalExecutor, Timestamp) -> Result<T> + Send + 'static,
+        act: impl FnMut(&mut LocalExecutor<'_>, Timestamp) -> Result<T> + Send + 'static,
     ) -> Answer<'a, T> {
         Box::pin(async move {
             let (reply, answer) = oneshot::channel();

@@ -21,7 +21,7 @@ use windlass_executor::Executor;
 /// Calls in one transaction, at most: bounds how long the first of them waits.
 const GROUP_MAX: usize = 1_024;
 
-pub(crate) type LocalExecutor = Executor<SqliteRows>;
+pub(crate) type LocalExecutor<'c> = Executor<SqliteRows<'c>>;
 
 /// What a call must be, before it may be answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,7 +38,7 @@ pub(crate) enum Needs {
 pub(crate) trait Call: Send {
     fn needs(&self) -> Needs;
     /// Does it; may be called again if the transaction failed because of another call.
-    fn run(&mut self, executor: &mut LocalExecutor, now: Timestamp);
+    fn run(&mut self, executor: &mut LocalExecutor<'_>, now: Timestamp);
     /// Answers, once what it did is as safe as it needs to be, or nothing was done.
     fn answer(self: Box<Self>, outcome: Result<()>, epoch: &Epoch);
 }
@@ -54,13 +54,13 @@ pub(crate) struct Asked<T, F> {
 impl<T, F> Call for Asked<T, F>
 where
     T: Send,
-    F: FnMut(&mut LocalExecutor, Timestamp) -> Result<T> + Send,
+    F: FnMut(&mut LocalExecutor<'_>, Timestamp) -> Result<T> + Send,
 {
     fn needs(&self) -> Needs {
         self.needs
     }
 
-    fn run(&mut self, executor: &mut LocalExecutor, now: Timestamp) {
+    fn run(&mut self, executor: &mut LocalExecutor<'_>, now: Timestamp) {
         self.done = Some(((self.act)(executor, now), now));
     }
 
@@ -91,19 +91,19 @@ pub(crate) struct Tally {
 }
 
 /// The thread's own things.
-pub(crate) struct Writer {
+pub(crate) struct Writer<'c> {
     dir: PathBuf,
-    executor: LocalExecutor,
+    executor: LocalExecutor<'c>,
     clock: Arc<dyn Clock>,
     syncer: Syncer,
     readied: watch::Sender<u64>,
     tally: Arc<Tally>,
 }
 
-impl Writer {
+impl<'c> Writer<'c> {
     pub(crate) fn open(
         dir: PathBuf,
-        database: Database,
+        database: &'c Database,
         capabilities: Capabilities,
         clock: Arc<dyn Clock>,
         random: Arc<dyn Random>,
@@ -112,8 +112,8 @@ impl Writer {
     ) -> Result<Self> {
         let Database { conn, log, epoch, seq } = database;
         let rows = SqliteRows::open(conn).map_err(|error| named(&dir, &error))?;
-        let executor = Executor::new(capabilities, random, rows, seq);
-        let syncer = Syncer::start(log, Epoch::new(epoch), Arc::clone(&tally))?;
+        let executor = Executor::new(capabilities, random, rows, *seq);
+        let syncer = Syncer::start(log.clone(), Epoch::new(epoch.as_str()), Arc::clone(&tally))?;
         let mut writer = Self { dir, executor, clock, syncer, readied, tally };
         writer.remember()?;
         writer.settle_sessions()?;
@@ -204,7 +204,7 @@ impl Writer {
     }
 
     fn command(&self, sql: &str) -> Result<()> {
-        let conn = &self.executor.rows().conn;
+        let conn = self.executor.rows().conn;
         let run = || conn.prepare_cached(sql)?.execute([]);
         run().map(|_| ()).map_err(|error| failed(&error))
     }

@@ -35,7 +35,7 @@ impl Listed {
     }
 }
 
-impl SqliteRows {
+impl SqliteRows<'_> {
     pub(super) fn check_all(
         &mut self,
         is_open: &dyn Fn(&SessionId) -> bool,
@@ -46,7 +46,7 @@ impl SqliteRows {
         let mut found = self.misplaced()?;
         found.extend(self.contradictions(is_open)?);
         found.extend(self.stray_unique_keys()?);
-        let mut counted = Lanes::read(&self.conn)?;
+        let mut counted = Lanes::read(self.conn)?;
         for running in self.running.values() {
             let header = &running.loaded.entry.job.header;
             counted.count(&(header.queue.clone(), header.kind.clone()), State::Running, true)?;
@@ -108,7 +108,7 @@ impl SqliteRows {
         let mut listed = Vec::new();
         let lanes = self.all("SELECT DISTINCT lane FROM ready", [], |row| row.get::<_, i64>(0))?;
         for lane in lanes {
-            let jobs = super::ready::all(&self.conn, lane)?.into_iter();
+            let jobs = super::ready::all(self.conn, lane)?.into_iter();
             listed.extend(
                 jobs.map(|head| (head.id, Listed::Ready { lane, rank: head.rank, seq: head.seq })),
             );
@@ -205,7 +205,7 @@ impl SqliteRows {
                 self.running.get(&id).map(|running| (running.loaded.n, &running.loaded.entry));
             let stored = match running {
                 Some(_) => None,
-                None => load::by_id(&self.conn, &self.lanes, id)?,
+                None => self.stored(id)?,
             };
             let stored = stored.as_ref().map(|loaded| (loaded.n, &loaded.entry));
             let Some((n, entry)) = running.or(stored) else { continue };

@@ -18,7 +18,7 @@ use windlass_executor::{
 /// Pages a compaction step gives back.
 const VACUUM_PAGES: u32 = 2_000;
 
-impl Rows for SqliteRows {
+impl Rows for SqliteRows<'_> {
     fn with_job<T>(&self, id: JobId, look: impl FnOnce(&Entry) -> T) -> Result<Option<T>> {
         if let Some(running) = self.running.get(&id) {
             if !running.light {
@@ -28,7 +28,7 @@ impl Rows for SqliteRows {
             entry.job.parts = self.parts_of(id)?;
             return Ok(Some(look(&entry)));
         }
-        let loaded = self.noted(load::by_id(&self.conn, &self.lanes, id))?;
+        let loaded = self.noted(self.stored(id))?;
         Ok(loaded.map(|loaded| look(&loaded.entry)))
     }
 
@@ -39,7 +39,7 @@ impl Rows for SqliteRows {
         };
         let loaded = match in_memory {
             Some(loaded) => Some(loaded),
-            None => self.noted(load::by_id(&self.conn, &self.lanes, id))?,
+            None => self.noted(self.stored(id))?,
         };
         let Some(loaded) = loaded else { return Ok(None) };
         self.taken = Some((id, Before::of(&loaded)));
@@ -110,13 +110,13 @@ impl Rows for SqliteRows {
 
     fn ready(&self, lane: &LaneKey, after: Option<(i64, u64)>, limit: usize) -> Result<Vec<Head>> {
         let Some(lane) = self.lanes.known(lane) else { return Ok(Vec::new()) };
-        self.noted(self.ready.heads(&self.conn, lane, after, limit))
+        self.noted(self.ready.heads(self.conn, lane, after, limit))
     }
 
     fn last_rank(&self, queue: &Name) -> Result<Option<i64>> {
         let mut last = None;
         for (_, lane, _) in self.lanes.of_queue(queue) {
-            last = last.max(self.noted(self.ready.last_rank(&self.conn, lane))?);
+            last = last.max(self.noted(self.ready.last_rank(self.conn, lane))?);
         }
         Ok(last)
     }
@@ -171,7 +171,7 @@ impl Rows for SqliteRows {
         let flushed = self.flush();
         self.noted(flushed)?;
         let mut remove = self.deadlines(REMOVED, limit)?;
-        for (lane, state) in self.noted(ended::groups(&self.conn))? {
+        for (lane, state) in self.noted(ended::groups(self.conn))? {
             let Some((queue, _)) = self.lanes.key(lane) else { continue };
             let kept_ms = settings(&queue).retention.of(codec::state(state)?);
             let ended_at = |id| {
@@ -179,7 +179,7 @@ impl Rows for SqliteRows {
                 let found = self.with_job(id, ended)?.filter(|(now, _)| *now == state);
                 Ok(found.and_then(|(_, at)| at))
             };
-            let oldest = self.noted(ended::oldest(&self.conn, (lane, state), limit, ended_at))?;
+            let oldest = self.noted(ended::oldest(self.conn, (lane, state), limit, ended_at))?;
             remove.extend(oldest.into_iter().map(|(since, id)| (since.plus(kept_ms), id)));
         }
         Ok(first(remove, limit))
@@ -265,7 +265,7 @@ impl Rows for SqliteRows {
     }
 }
 
-impl SqliteRows {
+impl SqliteRows<'_> {
     fn deadlines(&self, work: i64, limit: usize) -> Result<Vec<Due>> {
         let sql = "SELECT at, id FROM deadline WHERE work = ?1 ORDER BY at LIMIT ?2";
         self.all(sql, [work, limit as i64], due)
@@ -292,7 +292,7 @@ impl SqliteRows {
     fn fill_aging(&self, queue: &Name) -> Result<()> {
         let lanes: Vec<i64> = self.lanes.of_queue(queue).map(|(_, lane, _)| lane).collect();
         for lane in lanes {
-            let heads = self.noted(self.ready.heads(&self.conn, lane, None, usize::MAX))?;
+            let heads = self.noted(self.ready.heads(self.conn, lane, None, usize::MAX))?;
             let mut ids: Vec<JobId> = heads.into_iter().map(|head| head.id).collect();
             let aside = "SELECT j.id FROM aside a JOIN job j ON j.n = a.n WHERE a.lane = ?1";
             ids.extend(self.all(aside, [lane], |row| row.get(0).map(JobId::from_bytes))?);

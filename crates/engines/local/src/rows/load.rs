@@ -4,10 +4,9 @@ use super::body;
 use super::codec::{self, Spec, Tail};
 use super::key::{PROBES, first_key};
 use super::lanes::Lanes;
-use super::leases::{Leases, is_held};
+use super::leases::Stored;
 use rusqlite::types::FromSql;
-use rusqlite::{Connection, ErrorCode, OptionalExtension as _, Row, params};
-use std::sync::LazyLock;
+use rusqlite::{Connection, ErrorCode, OptionalExtension as _, Row, Statement, params};
 use windlass_core::model::{Counters, Finish, Header, Job, Part, PartName, Parts, State};
 use windlass_core::{Error, JobId, Result, Timestamp};
 use windlass_executor::Entry;
@@ -32,12 +31,14 @@ pub(super) fn query(condition: &str) -> String {
     format!("SELECT {COLUMNS} FROM job j LEFT JOIN life l ON l.n = j.n WHERE {condition}")
 }
 
-/// A job by its id. Of a running one it tells what was so when its lease was given.
-pub(super) fn by_id(conn: &Connection, lanes: &Lanes, id: JobId) -> Result<Option<Loaded>> {
+/// A job by its id, with a statement made for that.
+pub(super) fn by_id(
+    conn: &Connection,
+    statement: &mut Statement<'_>,
+    lanes: &Lanes,
+    id: JobId,
+) -> Result<Option<Loaded>> {
     let first = first_key(id);
-    static BY_ID: LazyLock<String> =
-        LazyLock::new(|| query("j.n >= ?1 AND j.n < ?2 AND j.id = ?3"));
-    let mut statement = conn.prepare_cached(&BY_ID).map_err(|error| failed(&error))?;
     let found = statement
         .query_row(params![first, first + PROBES, id.as_bytes()], |row| Ok(read(row, lanes)))
         .optional()
@@ -136,30 +137,14 @@ pub(super) fn add_parts(conn: &Connection, loaded: &mut Loaded) -> Result<()> {
     Ok(())
 }
 
-/// The running jobs, as the leases tell after a restart; notes which of those are over.
-pub(super) fn running(
-    conn: &Connection,
-    lanes: &Lanes,
-    leases: &mut Leases,
-) -> Result<Vec<Loaded>> {
-    let mut running = Vec::new();
-    for stored in leases.read(conn)? {
-        let loaded = by_id(conn, lanes, stored.id)?.filter(|job| is_held(&stored, job));
-        let Some(mut loaded) = loaded else {
-            leases.end(Some(stored.row));
-            continue;
-        };
-        loaded.lease_row = Some(stored.row);
-        let entry = &mut loaded.entry;
-        entry.job.state = State::Running;
-        entry.job.started_at = Some(stored.leased.started_at);
-        entry.job.header.counters.attempt = stored.attempt;
-        entry.leased = Some(stored.leased);
-        // In the order they were claimed, as it was before.
-        entry.seq = running.len() as u64;
-        running.push(loaded);
-    }
-    Ok(running)
+/// Adds to a job what a lease tells of it.
+pub(super) fn add_lease(stored: Stored, loaded: &mut Loaded) {
+    loaded.lease_row = Some(stored.row);
+    let job = &mut loaded.entry.job;
+    job.state = State::Running;
+    job.started_at = Some(stored.leased.started_at);
+    job.header.counters.attempt = stored.attempt;
+    loaded.entry.leased = Some(stored.leased);
 }
 
 /// A column of bytes, where it lies.

@@ -26,7 +26,7 @@ use lanes::Lanes;
 use leases::Leases;
 use load::Loaded;
 use ready::Ready;
-use rusqlite::{Connection, OptionalExtension as _, Params, Row};
+use rusqlite::{Connection, OptionalExtension as _, Params, Row, Statement};
 use save::{Before, Saver};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -47,7 +47,8 @@ const LATELY_BYTES_MAX: usize = 2 * 1024;
 macro_rules! saver {
     ($rows:ident, $entry:expr, $lane:expr) => {
         Saver {
-            conn: &$rows.conn,
+            conn: $rows.conn,
+            hot: $rows.hot.get_mut(),
             entry: $entry,
             lane: $lane,
             queue_ages: $rows.aging.contains(&$entry.job.header.queue),
@@ -66,8 +67,10 @@ struct Running {
 }
 
 /// The rows of one directory.
-pub(crate) struct SqliteRows {
-    pub(crate) conn: Connection,
+pub(crate) struct SqliteRows<'c> {
+    pub(crate) conn: &'c Connection,
+    /// The statements that run once per job and more, kept prepared.
+    hot: RefCell<Hot<'c>>,
     lanes: Lanes,
     running: HashMap<JobId, Running>,
     held: HashMap<SessionId, BTreeSet<JobId>>,
@@ -85,12 +88,31 @@ pub(crate) struct SqliteRows {
     failure: RefCell<Option<Error>>,
 }
 
-impl SqliteRows {
+/// See [`SqliteRows::hot`].
+struct Hot<'c> {
+    by_id: Statement<'c>,
+    insert_job: Statement<'c>,
+    insert_life: Statement<'c>,
+}
+
+impl<'c> Hot<'c> {
+    fn prepare(conn: &'c Connection) -> rusqlite::Result<Self> {
+        Ok(Self {
+            by_id: conn.prepare(&load::query("j.n >= ?1 AND j.n < ?2 AND j.id = ?3"))?,
+            insert_job: conn.prepare(save::INSERT_JOB)?,
+            insert_life: conn.prepare(save::INSERT_LIFE)?,
+        })
+    }
+}
+
+impl<'c> SqliteRows<'c> {
     /// The rows behind a connection whose tables exist.
-    pub(crate) fn open(conn: Connection) -> Result<Self> {
-        let lanes = Lanes::read(&conn)?;
+    pub(crate) fn open(conn: &'c Connection) -> Result<Self> {
+        let lanes = Lanes::read(conn)?;
+        let hot = Hot::prepare(conn).map_err(|error| failed(&error))?;
         let mut rows = Self {
             conn,
+            hot: RefCell::new(hot),
             lanes,
             running: HashMap::new(),
             held: HashMap::new(),
@@ -113,10 +135,10 @@ impl SqliteRows {
         self.ready.clear();
         self.ended.clear();
         self.taken = None;
-        self.lanes = Lanes::read(&self.conn)?;
+        self.lanes = Lanes::read(self.conn)?;
         self.running.clear();
         self.held.clear();
-        for loaded in load::running(&self.conn, &self.lanes, &mut self.leases)? {
+        for loaded in self.stored_running()? {
             let header = &loaded.entry.job.header;
             self.lanes.count(&(header.queue.clone(), header.kind.clone()), State::Running, true)?;
             self.hold(loaded);
@@ -236,8 +258,30 @@ impl SqliteRows {
         Ok(Some(running.loaded))
     }
 
+    /// The running jobs, as the leases tell; notes which of those are over.
+    fn stored_running(&mut self) -> Result<Vec<Loaded>> {
+        let mut running = Vec::new();
+        for lease in self.leases.read(self.conn)? {
+            match self.stored(lease.id)?.filter(|loaded| leases::is_held(&lease, loaded)) {
+                Some(mut loaded) => {
+                    load::add_lease(lease, &mut loaded);
+                    // In the order they were claimed, as it was before.
+                    loaded.entry.seq = running.len() as u64;
+                    running.push(loaded);
+                }
+                None => self.leases.end(Some(lease.row)),
+            }
+        }
+        Ok(running)
+    }
+
+    /// A job as its rows tell it. Of a running one that is what was so when its lease was given.
+    fn stored(&self, id: JobId) -> Result<Option<Loaded>> {
+        load::by_id(self.conn, &mut self.hot.borrow_mut().by_id, &self.lanes, id)
+    }
+
     fn parts_of(&self, id: JobId) -> Result<Parts> {
-        let stored = self.noted(load::by_id(&self.conn, &self.lanes, id))?;
+        let stored = self.noted(self.stored(id))?;
         Ok(stored.map(|loaded| loaded.entry.job.parts).unwrap_or_default())
     }
 
@@ -245,7 +289,7 @@ impl SqliteRows {
     fn write(&mut self, entry: Box<Entry>) -> Result<()> {
         let (id, header) = (entry.id(), &entry.job.header);
         let key: LaneKey = (header.queue.clone(), header.kind.clone());
-        let lane = self.lanes.number(&self.conn, &key.0, &key.1)?;
+        let lane = self.lanes.number(self.conn, &key.0, &key.1)?;
         let before = self.taken.take().filter(|(taken, _)| *taken == id).map(|(_, before)| before);
         let mut saver = saver!(self, &entry, lane);
         let (n, lived, side_parts) = match &before {

@@ -42,7 +42,7 @@ pub(super) fn text<T: Serialize>(value: &T) -> Result<String> {
     serde_json::to_string(value).map_err(|error| codec::corrupt(&error))
 }
 
-impl SqliteRows {
+impl SqliteRows<'_> {
     pub(super) fn perform(&mut self, op: RecordOp, now: Timestamp) -> Result<RecordReply> {
         match op {
             RecordOp::Get { key } => Ok(RecordReply::Record(self.document(&key)?)),

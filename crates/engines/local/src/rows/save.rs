@@ -1,5 +1,6 @@
 //! Writing a job: its definition once, then only the rows that a change moves.
 
+use super::Hot;
 use super::body;
 use super::codec::{self, Spec, Tail};
 use super::ended::Ended;
@@ -15,9 +16,8 @@ use windlass_executor::{Entry, Head};
 pub(super) const EXPIRES: i64 = 0;
 pub(super) const REMOVED: i64 = 1;
 
-// Short, because a statement is found by its text, and written by position, so that they stay short.
-const INSERT_JOB: &str = "INSERT INTO job VALUES (?,?,?,?,?,?,?) ON CONFLICT DO NOTHING";
-const INSERT_LIFE: &str = "INSERT INTO life VALUES (?,?,?,?,?)";
+pub(super) const INSERT_JOB: &str = "INSERT INTO job VALUES (?,?,?,?,?,?,?) ON CONFLICT DO NOTHING";
+pub(super) const INSERT_LIFE: &str = "INSERT INTO life VALUES (?,?,?,?,?)";
 const REPLACE_LIFE: &str = "REPLACE INTO life VALUES (?,?,?,?,?)";
 
 /// Where a job is, as far as its rows tell; what it was before a change, or will be after it.
@@ -92,8 +92,9 @@ impl Before {
 }
 
 /// Writes rows of one job.
-pub(super) struct Saver<'a> {
-    pub(super) conn: &'a Connection,
+pub(super) struct Saver<'a, 'c> {
+    pub(super) conn: &'c Connection,
+    pub(super) hot: &'a mut Hot<'c>,
     pub(super) entry: &'a Entry,
     pub(super) lane: i64,
     /// Whether its queue limits how long jobs wait.
@@ -102,7 +103,7 @@ pub(super) struct Saver<'a> {
     pub(super) ended: &'a mut Ended,
 }
 
-impl Saver<'_> {
+impl Saver<'_, '_> {
     fn run(&self, sql: &str, params: impl Params) -> Result<()> {
         let mut statement = self.conn.prepare_cached(sql).map_err(|error| failed(&error))?;
         statement.execute(params).map(|_| ()).map_err(|error| failed(&error))
@@ -129,7 +130,7 @@ impl Saver<'_> {
         Ok((n, lives, side_parts))
     }
 
-    fn insert_definition(&self) -> Result<i64> {
+    fn insert_definition(&mut self) -> Result<i64> {
         let (entry, header) = (self.entry, &self.entry.job.header);
         let spec = codec::to_text(&Spec {
             tenant: header.tenant.clone(),
@@ -144,10 +145,9 @@ impl Saver<'_> {
         let envelope = payload.map(codec::envelope_text).transpose()?.flatten();
         let others = [&entry.job.parts.state, &entry.job.parts.blob, &entry.job.parts.metadata];
         let body = body::pack_job(entry, others.iter().any(|part| part.is_some()));
-        let mut statement = self.conn.prepare_cached(INSERT_JOB).map_err(|error| failed(&error))?;
         let first = first_key(self.id());
         for n in first..first + PROBES {
-            let inserted = statement.execute(params![
+            let inserted = self.hot.insert_job.execute(params![
                 n,
                 self.id().as_bytes(),
                 self.lane,
@@ -216,7 +216,7 @@ impl Saver<'_> {
     }
 
     fn save_life(
-        &self,
+        &mut self,
         n: i64,
         lived: bool,
         side_parts: bool,
@@ -237,9 +237,13 @@ impl Saver<'_> {
             policy: policy.cloned(),
         })?;
         let body = body::pack_life(entry, side_parts, latest.as_ref())?;
+        let row = params![n, self.lane, job.state as i64, body, tail];
+        if lived {
+            return self.run(REPLACE_LIFE, row);
+        }
         // Most jobs have lived once when they end, and a plain insert is the cheaper one.
-        let sql = if lived { REPLACE_LIFE } else { INSERT_LIFE };
-        self.run(sql, params![n, self.lane, job.state as i64, body, tail])
+        let inserted = self.hot.insert_life.execute(row);
+        inserted.map(|_| ()).map_err(|error| failed(&error))
     }
 
     /// Takes a job out of the place it is in.
