@@ -1,1 +1,19 @@
-//! `#[derive(Job)]`: makes a type the payload of a kind of jobs.
+//! `#[derive(Job)]`: makes a type the payload of a kind of jobs. Knows the names and limits of the
+//! contract, and nothing of engines; `windlass` re-exports it and documents it for users.
+
+mod attributes;
+mod backoff;
+mod duration;
+mod expand;
+mod limits;
+mod name;
+mod suggest;
+
+use proc_macro::TokenStream;
+
+/// Makes a type the payload of a kind of jobs; documented where `windlass` exports it.
+#[proc_macro_derive(Job, attributes(job))]
+pub fn derive_job(input: TokenStream) -> TokenStream {
+    let input = syn::parse_macro_input!(input as syn::DeriveInput);
+    expand::job(&input).unwrap_or_else(|error| error.to_compile_error()).into()
+}

@@ -1,0 +1,120 @@
+//! The verbs that can be merged, reduced to what merging needs: items in, one answer per item out.
+
+use windlass_core::JobId;
+use windlass_core::engine::*;
+use windlass_core::model::{Job, NewJob, Part, PartEdit, PartEdits, PartSet, Parts};
+
+/// A verb whose calls can be merged.
+pub(super) trait Verb: Send + Sync + 'static {
+    /// What a call is made of. Cloned into merged calls, which is cheap: names and bytes are shared.
+    type Item: Clone + Send + Sync + 'static;
+    /// What is answered to one item.
+    type Answer: Send + 'static;
+    /// What calls must have in common to be merged.
+    type Key: Copy + PartialEq + Send + Sync + 'static;
+
+    /// Its name in messages and metrics.
+    const NAME: &'static str;
+
+    /// How many bytes of the application an item carries.
+    fn bytes(item: &Self::Item) -> usize;
+
+    /// The call itself.
+    fn call(
+        engine: &dyn Engine,
+        key: Self::Key,
+        items: Vec<Self::Item>,
+    ) -> Answer<'_, Vec<Self::Answer>>;
+}
+
+/// Enqueues, each job for itself.
+pub(super) enum EnqueueEach {}
+
+impl Verb for EnqueueEach {
+    type Item = NewJob;
+    type Answer = Item<Enqueued>;
+    type Key = ();
+    const NAME: &'static str = "enqueue";
+
+    fn bytes(job: &NewJob) -> usize {
+        let Parts { payload, state, blob, metadata } = &job.parts;
+        [payload, state, blob, metadata].into_iter().flatten().map(part_bytes).sum()
+    }
+
+    fn call(engine: &dyn Engine, (): (), jobs: Vec<NewJob>) -> Answer<'_, Vec<Item<Enqueued>>> {
+        engine.enqueue(Enqueue::each(jobs))
+    }
+}
+
+/// Settles that carry no claim.
+pub(super) enum SettleOnly {}
+
+impl Verb for SettleOnly {
+    type Item = SettleItem;
+    type Answer = Item<Settled>;
+    type Key = ();
+    const NAME: &'static str = "settle";
+
+    fn bytes(item: &SettleItem) -> usize {
+        let result = match &item.outcome {
+            Outcome::Complete { result: Some(result) } => part_bytes(result),
+            _ => 0,
+        };
+        let follow_ups: usize = item.follow_ups.iter().map(EnqueueEach::bytes).sum();
+        result + edit_bytes(&item.parts) + follow_ups
+    }
+
+    fn call(engine: &dyn Engine, (): (), items: Vec<SettleItem>) -> Answer<'_, Vec<Item<Settled>>> {
+        let reply = engine.settle(Settle::new(items));
+        Box::pin(async move { Ok(reply.await?.map(|reply| reply.items)) })
+    }
+}
+
+/// Updates.
+pub(super) enum Updates {}
+
+impl Verb for Updates {
+    type Item = UpdateItem;
+    type Answer = Item<Updated>;
+    type Key = ();
+    const NAME: &'static str = "update";
+
+    fn bytes(item: &UpdateItem) -> usize {
+        edit_bytes(&item.parts) + item.log.iter().map(String::len).sum::<usize>()
+    }
+
+    fn call(engine: &dyn Engine, (): (), items: Vec<UpdateItem>) -> Answer<'_, Vec<Item<Updated>>> {
+        engine.update(Update::new(items))
+    }
+}
+
+/// Gets that ask for the same parts: nobody reads blobs because a neighbour wanted them.
+pub(super) enum Gets {}
+
+impl Verb for Gets {
+    type Item = JobId;
+    type Answer = Option<Job>;
+    type Key = PartSet;
+    const NAME: &'static str = "get";
+
+    fn bytes(_: &JobId) -> usize {
+        0
+    }
+
+    fn call(engine: &dyn Engine, parts: PartSet, ids: Vec<JobId>) -> Answer<'_, Vec<Option<Job>>> {
+        engine.get(Get::new(ids).parts(parts))
+    }
+}
+
+fn part_bytes(part: &Part) -> usize {
+    part.bytes.len()
+}
+
+fn edit_bytes(edits: &PartEdits) -> usize {
+    let PartEdits { state, metadata, blob } = edits;
+    let bytes = |edit: &PartEdit| match edit {
+        PartEdit::Set(part) => part_bytes(part),
+        PartEdit::Keep | PartEdit::Unset => 0,
+    };
+    [state, metadata, blob].into_iter().map(bytes).sum()
+}

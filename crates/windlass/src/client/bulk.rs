@@ -1,0 +1,158 @@
+//! Many jobs in few calls.
+
+use super::{Client, IntoJob};
+use crate::error::{Error, Result};
+use windlass_core::JobId;
+use windlass_core::engine::Change;
+use windlass_core::engine::{ChangeItem, Changed, Enqueue, Enqueued, Item};
+use windlass_core::limits::{BATCH_MAX, ENQUEUE_BATCH_MAX};
+use windlass_core::model::{NewJob, Part, PartName};
+
+/// Bytes in one call of a bulk enqueue: large payloads make smaller calls.
+const CALL_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+impl Client {
+    /// Stores many jobs, each for itself, in as few calls as the limits allow. The answers are in the
+    /// order of the jobs; one that is refused does not stop the others. Jobs are taken from the iterator
+    /// call by call.
+    ///
+    /// ```
+    /// # use serde::{Deserialize, Serialize};
+    /// # use std::time::Duration;
+    /// # #[derive(windlass::Job, Serialize, Deserialize)]
+    /// # struct Greet { who: String }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let client = windlass::connect("memory:").await?;
+    /// let names = ["ada", "alan", "grace"];
+    /// let answers = client.enqueue_all(names.map(|who| Greet { who: who.into() })).await;
+    /// assert!(answers.iter().all(Result::is_ok));
+    ///
+    /// // The same with something set for each.
+    /// let later = names.map(|who| {
+    ///     client.job(Greet { who: who.into() }).delay(Duration::from_secs(60)).unique(who)
+    /// });
+    /// assert_eq!(client.enqueue_all(later).await.len(), 3);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn enqueue_all<I>(&self, jobs: I) -> Vec<Result<Enqueued>>
+    where
+        I: IntoIterator<Item: IntoJob>,
+    {
+        let mut jobs = jobs.into_iter().map(IntoJob::into_new_job).peekable();
+        let mut answers = Vec::new();
+        while jobs.peek().is_some() {
+            let call = Call::gather(&mut jobs);
+            let mut stored = self.store_all(call.jobs).await.into_iter();
+            // Jobs that could not even be written keep their place between the others.
+            answers.extend(call.places.into_iter().map(|place| match place {
+                Some(error) => Err(error),
+                None => stored.next().unwrap_or_else(|| Err(not_answered())),
+            }));
+        }
+        answers
+    }
+
+    /// Stores all of these jobs or none of them, in one atomic step. At most
+    /// [`ENQUEUE_BATCH_MAX`], and on some engines on one queue only.
+    pub async fn enqueue_atomic<I>(&self, jobs: I) -> Result<Vec<Enqueued>>
+    where
+        I: IntoIterator<Item: IntoJob>,
+    {
+        let refused = |index, source| Error::NotStored { index, source: Box::new(source) };
+        let mut batch = Vec::new();
+        // One more than allowed is enough for the engine to say so.
+        for (index, job) in jobs.into_iter().take(ENQUEUE_BATCH_MAX + 1).enumerate() {
+            batch.push(job.into_new_job().map_err(|error| refused(index, error))?);
+        }
+        let items = self.engine().enqueue(Enqueue::all_or_nothing(batch)).await?.value;
+        let culprit = items.iter().position(|item| {
+            matches!(item, Err(error) if !matches!(error, windlass_core::Error::Aborted { .. }))
+        });
+        let mut stored = Vec::with_capacity(items.len());
+        for (index, item) in items.into_iter().enumerate() {
+            match item {
+                Ok(enqueued) => stored.push(enqueued),
+                Err(_) if culprit.is_some_and(|culprit| culprit != index) => {}
+                Err(error) => return Err(refused(index, error.into())),
+            }
+        }
+        Ok(stored)
+    }
+
+    /// Does the same to many jobs, each for itself. The answers are in the order of the ids.
+    pub async fn change_all<I>(&self, ids: I, change: Change) -> Vec<Result<Changed>>
+    where
+        I: IntoIterator<Item = JobId>,
+    {
+        let ids: Vec<JobId> = ids.into_iter().collect();
+        let mut answers = Vec::with_capacity(ids.len());
+        for ids in ids.chunks(BATCH_MAX) {
+            let items = ids.iter().map(|id| ChangeItem::new(*id, change.clone())).collect();
+            let reply = self.engine().change(items).await;
+            answers.extend(each(ids.len(), reply.map(|reply| reply.value)));
+        }
+        answers
+    }
+
+    async fn store_all(&self, jobs: Vec<NewJob>) -> Vec<Result<Enqueued>> {
+        if jobs.is_empty() {
+            return Vec::new();
+        }
+        let count = jobs.len();
+        let reply = self.engine().enqueue(Enqueue::each(jobs)).await;
+        each(count, reply.map(|reply| reply.value))
+    }
+}
+
+/// The jobs of one call, and where their answers belong.
+#[derive(Default)]
+struct Call {
+    jobs: Vec<NewJob>,
+    /// Everything taken from the iterator: an error, or a place for an answer.
+    places: Vec<Option<Error>>,
+}
+
+impl Call {
+    fn gather(jobs: &mut impl Iterator<Item = Result<NewJob>>) -> Self {
+        let (mut call, mut bytes) = (Self::default(), 0);
+        while call.places.len() < ENQUEUE_BATCH_MAX
+            && bytes < CALL_BYTES_MAX
+            && let Some(job) = jobs.next()
+        {
+            match job {
+                Ok(job) => {
+                    bytes += size(&job);
+                    call.jobs.push(job);
+                    call.places.push(None);
+                }
+                Err(error) => call.places.push(Some(error)),
+            }
+        }
+        call
+    }
+}
+
+fn size(job: &NewJob) -> usize {
+    let bytes = |part: &Part| part.bytes.len();
+    PartName::ALL.into_iter().filter_map(|name| job.parts.get(name)).map(bytes).sum()
+}
+
+/// One answer per item: an error of the whole call is everybody's.
+fn each<T>(count: usize, reply: windlass_core::Result<Vec<Item<T>>>) -> Vec<Result<T>> {
+    match reply {
+        Ok(items) => {
+            let answers = items.into_iter().map(|item| item.map_err(Error::from));
+            answers.chain(std::iter::repeat_with(|| Err(not_answered()))).take(count).collect()
+        }
+        Err(error) => (0..count).map(|_| Err(Error::Engine(error.clone()))).collect(),
+    }
+}
+
+fn not_answered() -> Error {
+    Error::Engine(windlass_core::Error::Unavailable {
+        store: "the engine".into(),
+        reason: "it gave fewer answers than it was asked for".into(),
+    })
+}

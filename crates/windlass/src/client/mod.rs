@@ -1,0 +1,207 @@
+//! The client: what an application does with jobs, typed. Knows the contract and no concrete engine.
+
+mod builder;
+mod bulk;
+mod change;
+mod queue;
+mod wait;
+
+pub use builder::{IntoJob, JobBuilder};
+pub use change::Replay;
+pub use queue::{Kind, Queue};
+pub use wait::Finished;
+
+use crate::error::{Error, Result};
+use crate::json;
+use std::fmt;
+use std::sync::Arc;
+use windlass_core::engine::{
+    Engine, Enqueue, Enqueued, Get, Item, LaneStats, List, Page, SessionInfo, Settings,
+    StatsRequest,
+};
+use windlass_core::model::{Job as StoredJob, Name, NewJob, PartSet};
+use windlass_core::random::SystemRandom;
+use windlass_core::time::{Clock, SystemClock};
+use windlass_core::{JobId, TypedJob};
+use windlass_layers::Coalesce;
+
+/// A handle to a store of jobs. Cheap to clone; clones share the connection.
+///
+/// Made by [`connect`](crate::connect), or around any engine. Calls made at the same time travel
+/// together: a hundred requests that each enqueue one job cost about as much as one.
+///
+/// Dropping a call before it answers leaves open whether it was made, as with any store. To enqueue
+/// safely across that, give the job an id of your own ([`Client::new_id`]): the same id again is the
+/// same job.
+#[derive(Clone)]
+pub struct Client {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    engine: Arc<dyn Engine>,
+    /// For ids made here; what is due when is the store's to say.
+    clock: Arc<dyn Clock>,
+}
+
+impl Client {
+    /// A client of this engine, with concurrent calls merged on the way.
+    pub fn new(engine: Arc<dyn Engine>) -> Self {
+        Self::on_clock(engine, Arc::new(SystemClock))
+    }
+
+    /// A client of exactly this engine, with nothing in between.
+    pub fn direct(engine: Arc<dyn Engine>) -> Self {
+        Self { inner: Arc::new(Inner { engine, clock: Arc::new(SystemClock) }) }
+    }
+
+    /// A client whose ids are made by `clock`: for stores that live in another time.
+    pub(crate) fn on_clock(engine: Arc<dyn Engine>, clock: Arc<dyn Clock>) -> Self {
+        Self { inner: Arc::new(Inner { engine: Arc::new(Coalesce::new(engine)), clock }) }
+    }
+
+    /// The engine itself: the whole contract, for whatever this client has no word for. Workers take it.
+    pub fn engine(&self) -> &Arc<dyn Engine> {
+        &self.inner.engine
+    }
+
+    /// A fresh id, to give to a job before it is enqueued: enqueued twice, it is stored once.
+    pub fn new_id(&self) -> JobId {
+        JobId::new(self.inner.clock.now(), &SystemRandom)
+    }
+
+    /// Stores a job as its type describes it. Durable before it answers.
+    pub async fn enqueue<J: TypedJob>(&self, job: &J) -> Result<Enqueued> {
+        let job = typed(job)?;
+        self.store(job).await
+    }
+
+    /// A job that differs from the others of its kind: set what you like, then await it.
+    ///
+    /// ```
+    /// # use serde::{Deserialize, Serialize};
+    /// # use std::time::Duration;
+    /// # #[derive(windlass::Job, Serialize, Deserialize)]
+    /// # struct Remind { who: String }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let client = windlass::connect("memory:").await?;
+    /// let job = Remind { who: "ada".into() };
+    /// client.job(job).delay(Duration::from_secs(60)).priority(-1).tag("beta").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn job<J: TypedJob>(&self, job: J) -> JobBuilder {
+        JobBuilder::new(self.clone(), typed(&job))
+    }
+
+    /// A job known only by the name of its kind.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let client = windlass::connect("memory:").await?;
+    /// let payload = serde_json::json!({ "to": "ada@example.org" });
+    /// client.job_of("send_email").queue("mail").payload(&payload).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn job_of(&self, kind: impl Into<Name>) -> JobBuilder {
+        JobBuilder::new(self.clone(), Ok(NewJob::new(kind)))
+    }
+
+    /// A job with everything known of it but its parts; `None` if it does not exist (any more).
+    pub async fn get(&self, id: JobId) -> Result<Option<StoredJob>> {
+        self.get_with(id, PartSet::NONE).await
+    }
+
+    /// A job with these parts of it.
+    pub async fn get_with(&self, id: JobId, parts: PartSet) -> Result<Option<StoredJob>> {
+        let jobs = self.engine().get(Get::new([id]).parts(parts)).await?.value;
+        Ok(jobs.into_iter().next().flatten())
+    }
+
+    /// The payload of a job, as its type; `None` if the job does not exist (any more).
+    pub async fn payload<J: TypedJob>(&self, id: JobId) -> Result<Option<J>> {
+        let Some(job) = self.get_with(id, PartSet::PAYLOAD).await? else { return Ok(None) };
+        read_payload(&job).map(Some)
+    }
+
+    /// A page of jobs. A page may be short; only `next: None` means the end.
+    ///
+    /// ```
+    /// use windlass::State;
+    /// use windlass::engine::{Filter, List};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> windlass::Result<()> {
+    /// # let client = windlass::connect("memory:").await?;
+    /// let dead = client.list(List::new(Filter::state(State::Dead).queue("mail"))).await?;
+    /// assert!(dead.rows.is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn list(&self, request: List) -> Result<Page<StoredJob>> {
+        Ok(self.engine().list(request).await?.value)
+    }
+
+    /// Depth, running and dead jobs by lane, that is, by queue and kind.
+    pub async fn stats(&self) -> Result<Vec<LaneStats>> {
+        Ok(self.engine().stats(StatsRequest::default()).await?.value)
+    }
+
+    /// The workers that are there.
+    pub async fn sessions(&self) -> Result<Vec<SessionInfo>> {
+        Ok(self.engine().sessions().await?.value)
+    }
+
+    /// All settings of queues and kinds that differ from the defaults.
+    pub async fn settings(&self) -> Result<Settings> {
+        Ok(self.engine().settings().await?.value)
+    }
+
+    /// Whether the store answers.
+    pub async fn health(&self) -> Result<()> {
+        self.engine().health().await?;
+        Ok(())
+    }
+
+    /// Stores one job.
+    pub(crate) async fn store(&self, job: NewJob) -> Result<Enqueued> {
+        only(self.engine().enqueue(Enqueue::each([job])).await?.value)
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Client({})", self.engine().capabilities().engine)
+    }
+}
+
+/// A typed job as the contract knows it.
+fn typed<J: TypedJob>(job: &J) -> Result<NewJob> {
+    let mut new = J::template();
+    new.parts.payload = Some(json::write(format_args!("a {:?} job", J::KIND), "payload", job)?);
+    Ok(new)
+}
+
+/// The payload of a stored job, as its type.
+pub(crate) fn read_payload<J: TypedJob>(job: &StoredJob) -> Result<J> {
+    let id = job.header.id;
+    if &*job.header.kind != J::KIND {
+        let reason = format!("it is a {:?} job, not a {:?} job", job.header.kind, J::KIND);
+        return Err(Error::Unreadable { id, part: "payload", reason });
+    }
+    json::read(id, "payload", job.parts.payload.as_ref())
+}
+
+/// The answer to a batch of one.
+fn only<T>(items: Vec<Item<T>>) -> Result<T> {
+    match items.into_iter().next() {
+        Some(item) => Ok(item?),
+        None => Err(Error::Engine(windlass_core::Error::Unavailable {
+            store: "the engine".into(),
+            reason: "it gave no answer to a batch of one".into(),
+        })),
+    }
+}

@@ -1,0 +1,68 @@
+//! From a URL to a client. The only place of this crate that names concrete engines, behind its features.
+
+use crate::client::Client;
+use crate::error::{Error, Result};
+use crate::url::Url;
+use std::sync::Arc;
+use windlass_core::engine::Engine;
+
+/// Connects to the store at a URL.
+///
+/// | URL | store | feature |
+/// |---|---|---|
+/// | `memory:` | in this process; nothing is kept | `memory` |
+/// | `file:./jobs` | durable, in one directory; one process owns it at a time | `local` |
+///
+/// Every call of `memory:` is a store of its own; clone the [`Client`] to share it.
+///
+/// ```no_run
+/// # async fn start() -> windlass::Result<()> {
+/// let client = windlass::connect("file:./jobs").await?;
+/// # Ok(())
+/// # }
+/// ```
+pub async fn connect(url: impl AsRef<str>) -> Result<Client> {
+    let url: Url = url.as_ref().parse()?;
+    let engine = url.open().await?;
+    tracing::debug!(%url, engine = engine.capabilities().engine, "connected");
+    Ok(Client::new(engine))
+}
+
+impl Url {
+    /// Opens the engine there, as it is: without the layers that [`connect`] puts around it.
+    pub async fn open(&self) -> Result<Arc<dyn Engine>> {
+        match self {
+            #[cfg(feature = "memory")]
+            Self::Memory => Ok(Arc::new(windlass_memory::MemoryEngine::new())),
+            #[cfg(not(feature = "memory"))]
+            Self::Memory => Err(self.left_out("memory")),
+            #[cfg(feature = "local")]
+            Self::File(dir) => self.open_local(dir.clone()).await,
+            #[cfg(not(feature = "local"))]
+            Self::File(_) => Err(self.left_out("local")),
+        }
+    }
+
+    /// Opening reads and mends files, which blocks: not on a thread that others need.
+    #[cfg(feature = "local")]
+    async fn open_local(&self, dir: std::path::PathBuf) -> Result<Arc<dyn Engine>> {
+        use windlass_local::{LocalEngine, Options};
+        let opening = tokio::task::spawn_blocking(|| LocalEngine::open(Options::new(dir)));
+        let opened = opening.await.map_err(|error| Error::Connect {
+            url: self.to_string(),
+            reason: format!("opening it was cut short: {error}; try again"),
+        })?;
+        match opened {
+            Ok(engine) => Ok(Arc::new(engine)),
+            Err(source) => Err(Error::Open { url: self.to_string(), source }),
+        }
+    }
+
+    #[cfg(not(all(feature = "memory", feature = "local")))]
+    fn left_out(&self, feature: &str) -> Error {
+        let reason = format!(
+            "this program was built without it; enable the feature {feature:?} of windlass in Cargo.toml"
+        );
+        Error::Connect { url: self.to_string(), reason }
+    }
+}

@@ -1,0 +1,112 @@
+//! A queue for tests: no server, no files, time travel, and assertions on what was enqueued.
+//!
+//! ```
+//! use serde::{Deserialize, Serialize};
+//! use std::time::Duration;
+//! use windlass::testing::TestQueue;
+//! use windlass::{Client, Job, State};
+//!
+//! #[derive(Job, Serialize, Deserialize)]
+//! struct Remind {
+//!     who: String,
+//! }
+//!
+//! /// What is to be tested.
+//! async fn sign_up(jobs: &Client, who: &str) -> windlass::Result<()> {
+//!     jobs.job(Remind { who: who.into() }).delay(Duration::from_secs(86_400)).await?;
+//!     Ok(())
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! let queue = TestQueue::new();
+//! sign_up(&queue.client(), "ada").await.unwrap();
+//!
+//! let reminder = queue.assert_enqueued::<Remind>(|job| job.who == "ada");
+//! assert_eq!(reminder.state, State::Scheduled);
+//! queue.advance(Duration::from_secs(86_400));
+//! assert_eq!(queue.job(reminder.header.id).state, State::Available);
+//! # }
+//! ```
+
+// Running what is due through the handlers of a worker (`drain`) belongs in a file of its own beside these,
+// on `TestQueue::client().engine()`: it alone needs the worker crate.
+mod assertions;
+mod travel;
+
+use crate::client::Client;
+use futures_util::FutureExt as _;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use windlass_core::engine::{Answer, Stamped};
+use windlass_core::random::Seeded;
+use windlass_core::time::{Clock as _, ManualClock};
+use windlass_core::{Result, Timestamp};
+use windlass_memory::MemoryEngine;
+
+/// When the time of every test queue begins: some day in 2027, so that it is nobody's real now.
+pub const START: Timestamp = Timestamp::from_millis(1_800_000_000_000);
+
+/// A store in memory whose time stands still until it is moved. Cheap to clone; clones share the store.
+///
+/// It behaves like every other store: it is the engine the others are measured against. What looks at it
+/// here looks at the whole store, whoever enqueued.
+#[derive(Clone)]
+pub struct TestQueue {
+    engine: MemoryEngine,
+    clock: Arc<ManualClock>,
+    client: Client,
+}
+
+impl Default for TestQueue {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl TestQueue {
+    /// An empty store at [`START`].
+    pub fn new() -> Self {
+        let clock = Arc::new(ManualClock::at(START));
+        // Jitter and ids repeat from run to run, so that a test that fails fails again.
+        let engine = MemoryEngine::with(clock.clone(), Arc::new(Seeded::new(1)));
+        let client = Client::on_clock(Arc::new(engine.clone()), clock.clone());
+        Self { engine, clock, client }
+    }
+
+    /// A client of it, for the code under test.
+    pub fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    /// What time it is in the store.
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Lets time pass; what falls due on the way happens at its time. Jobs become available, expire, and
+    /// are removed when their retention is over.
+    ///
+    /// Workers keep what they hold however long this is: their heartbeats come by the real clock, and
+    /// skipped time is not their death.
+    pub fn advance(&self, time: Duration) {
+        travel::advance(&self.engine, &self.clock, crate::millis::millis(time));
+    }
+}
+
+impl fmt::Debug for TestQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TestQueue({})", self.now())
+    }
+}
+
+/// The answer of the memory engine, which never keeps anybody waiting: so that looking needs no `await`.
+fn at_once<T>(answer: Answer<'_, T>) -> T {
+    let answered: Option<Result<Stamped<T>>> = answer.now_or_never();
+    match answered {
+        Some(Ok(reply)) => reply.value,
+        Some(Err(error)) => panic!("the test queue says: {error}"),
+        None => panic!("the memory engine kept somebody waiting, which is a bug in windlass"),
+    }
+}

@@ -1,0 +1,176 @@
+//! Where a store is, as people write it. Parses and prints; opening is another's business.
+
+use crate::error::Error;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// The schemes, for people who used another one.
+const KNOWN: &str = "memory: (in this process, nothing kept), file:DIR (durable, in one directory)";
+/// Schemes that will mean something one day.
+const NOT_YET: &[&str] = &[
+    "postgres",
+    "postgresql",
+    "redis",
+    "rediss",
+    "redis+cluster",
+    "rediss+cluster",
+    "http",
+    "https",
+];
+/// Stands for whatever may be a secret.
+const HIDDEN: &str = "***";
+
+/// Where a store is.
+///
+/// ```
+/// let url: windlass::Url = "file:./jobs".parse()?;
+/// assert_eq!(url, windlass::Url::File("./jobs".into()));
+/// # Ok::<(), windlass::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+#[non_exhaustive]
+pub enum Url {
+    /// `memory:`, in this process; nothing is kept.
+    Memory,
+    /// `file:DIR`, durable in one directory with one owner.
+    File(PathBuf),
+}
+
+impl FromStr for Url {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        parse(text).map_err(|reason| Error::Connect { url: shown(text), reason })
+    }
+}
+
+fn parse(text: &str) -> Result<Url, String> {
+    let Some((scheme, rest)) = text.split_once(':') else {
+        return Err(format!("it has no scheme; the known ones: {KNOWN}"));
+    };
+    // `file:///var/jobs` is how other tools write `file:/var/jobs`.
+    let rest = rest.strip_prefix("//").unwrap_or(rest);
+    match scheme {
+        "memory" if rest.is_empty() => Ok(Url::Memory),
+        "memory" => Err("memory: takes nothing after the colon".to_owned()),
+        "file" if rest.is_empty() => Err("name a directory, as in file:./jobs".to_owned()),
+        "file" => Ok(Url::File(rest.into())),
+        _ if NOT_YET.contains(&scheme) => {
+            Err(format!("{scheme}: is not available in this version; use one of: {KNOWN}"))
+        }
+        _ if is_scheme(scheme) => {
+            Err(format!("scheme {scheme:?} is not known; the known ones: {KNOWN}"))
+        }
+        _ => Err(format!("it is not a URL; the known ones: {KNOWN}")),
+    }
+}
+
+fn is_scheme(text: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
+    text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.chars().all(fits)
+}
+
+/// A URL as it may stand in messages: without user, password and query. Passwords contain anything, so
+/// it hides too much rather than too little.
+fn shown(text: &str) -> String {
+    let Some((scheme, rest)) = text.split_once(':').filter(|(scheme, _)| is_scheme(scheme)) else {
+        let is_plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "_-./\\".contains(c));
+        return if is_plain { format!("{text:?}") } else { HIDDEN.to_owned() };
+    };
+    if scheme == "file" || scheme == "memory" {
+        return text.to_owned();
+    }
+    let (slashes, rest) = match rest.strip_prefix("//") {
+        Some(rest) => ("//", rest),
+        None => ("", rest),
+    };
+    let (user, rest) = match rest.rsplit_once('@') {
+        Some((_, rest)) => (format!("{HIDDEN}@"), rest),
+        None => (String::new(), rest),
+    };
+    let place = rest.split(['?', '#']).next().unwrap_or_default();
+    let query = if place.len() < rest.len() { format!("?{HIDDEN}") } else { String::new() };
+    format!("{scheme}:{slashes}{user}{place}{query}")
+}
+
+impl fmt::Display for Url {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Memory => f.write_str("memory:"),
+            Self::File(dir) => write!(f, "file:{}", dir.display()),
+        }
+    }
+}
+
+impl TryFrom<String> for Url {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Self, Error> {
+        text.parse()
+    }
+}
+
+impl From<Url> for String {
+    fn from(url: Url) -> Self {
+        url.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(text: &str) -> String {
+        text.parse::<Url>().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn known_urls_are_read_and_written_alike() {
+        for text in ["memory:", "file:jobs", "file:/var/jobs"] {
+            assert_eq!(text.parse::<Url>().unwrap().to_string(), text);
+        }
+        assert_eq!("file:///var/jobs".parse::<Url>().unwrap(), Url::File("/var/jobs".into()));
+    }
+
+    #[test]
+    fn an_unknown_scheme_names_the_known_ones() {
+        for text in ["sqs://host", "jobs", "redis://host"] {
+            let error = refusal(text);
+            assert!(error.contains("memory:") && error.contains("file:DIR"), "{error}");
+        }
+        assert!(refusal("file:").contains("directory"));
+        assert!(refusal("memory:x").contains("memory:x"));
+    }
+
+    #[test]
+    fn what_will_come_later_says_so_by_its_url() {
+        for text in ["postgres://db/jobs", "redis://db:6379", "https://jobs.example.org"] {
+            let error = refusal(text);
+            assert!(error.contains(text) && error.contains("not available in this version"));
+        }
+    }
+
+    #[test]
+    fn no_secret_is_ever_shown() {
+        let secret = "s3cr3t";
+        for text in [
+            "postgres://ada:s3cr3t@db/jobs",
+            "postgres://ada:pa/s3cr3t@x@db/jobs",
+            "redis://:s3cr3t@db",
+            "https://s3cr3t@jobs.example.org",
+            "postgres://db/jobs?user=ada&password=s3cr3t",
+            "postgres:ada:s3cr3t@db",
+            "host=db password=s3cr3t",
+            "host=db password=s3cr3t:x",
+            "db password s3cr3t",
+        ] {
+            let error = refusal(text);
+            assert!(!error.contains(secret), "{error}");
+        }
+        let error = refusal("postgres://ada:s3cr3t@db:5432/jobs?sslmode=require");
+        assert!(error.contains("postgres://***@db:5432/jobs?***"), "{error}");
+    }
+}

@@ -1,0 +1,106 @@
+//! Many jobs at once: each for itself, or all or none.
+
+use crate::support::*;
+use windlass::engine::{Change, Filter, List};
+use windlass::limits::ENQUEUE_BATCH_MAX;
+use windlass::testing::TestQueue;
+use windlass::{Client, Error, IntoJob, JobBuilder, State};
+
+fn named(client: &Client, kinds: &[&'static str]) -> Vec<JobBuilder> {
+    kinds.iter().map(|kind| client.job_of(*kind)).collect()
+}
+
+#[tokio::test]
+async fn more_jobs_than_one_call_takes_are_all_stored_and_answered_in_order() {
+    let queue = TestQueue::new();
+    let client = queue.client();
+    let count = ENQUEUE_BATCH_MAX + 5;
+    let ids: Vec<_> = (0..count).map(|_| client.new_id()).collect();
+    let jobs = ids.iter().map(|id| client.job(email("ada")).id(*id));
+    let answers = client.enqueue_all(jobs).await;
+    let answered: Vec<_> = answers.into_iter().map(|answer| answer.unwrap().id).collect();
+    assert!(answered == ids, "the answers are not in the order of the jobs");
+    assert_eq!(queue.counts()["send_email"], count);
+}
+
+#[tokio::test]
+async fn typed_jobs_go_as_they_are() {
+    let queue = TestQueue::new();
+    let answers = queue.client().enqueue_all(["ada", "alan"].map(email)).await;
+    assert!(answers.iter().all(Result::is_ok));
+    queue.assert_enqueued::<SendEmail>(|job| job.to == "alan");
+    queue.assert_count::<SendEmail>(2);
+}
+
+#[tokio::test]
+async fn a_bad_job_fails_alone_and_in_its_place() {
+    let queue = TestQueue::new();
+    let client = queue.client();
+    let jobs = named(&client, &["good", "no spaces", "good", "no words", "good"]);
+    let jobs = jobs.into_iter().enumerate().map(|(index, job)| match index {
+        3 => job.payload(&Unspeakable),
+        _ => job,
+    });
+    let answers = client.enqueue_all(jobs).await;
+    let codes: Vec<_> =
+        answers.iter().map(|a| a.as_ref().map_or_else(Error::code, |_| "ok")).collect();
+    assert_eq!(codes, ["ok", "invalid", "ok", "unwritable", "ok"]);
+    assert_eq!(queue.counts()["good"], 3);
+}
+
+#[tokio::test]
+async fn nothing_is_nothing() {
+    let client = TestQueue::new().client();
+    assert!(client.enqueue_all(Vec::<SendEmail>::new()).await.is_empty());
+    assert!(client.enqueue_atomic(Vec::<SendEmail>::new()).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn of_an_atomic_batch_all_is_stored_or_nothing() {
+    let queue = TestQueue::new();
+    let client = queue.client();
+    let error =
+        client.enqueue_atomic(named(&client, &["a", "b", "no spaces", "c"])).await.unwrap_err();
+    assert!(matches!(error, Error::NotStored { index: 2, .. }), "{error}");
+    assert_eq!(error.as_engine().unwrap().field(), Some("kind"));
+    assert!(queue.jobs().is_empty());
+    let error = client.enqueue_atomic([email("ada")].map(IntoOddJob)).await.unwrap_err();
+    assert!(matches!(error, Error::NotStored { index: 0, .. }), "{error}");
+    let stored = client.enqueue_atomic(named(&client, &["a", "b"])).await.unwrap();
+    assert_eq!((stored.len(), queue.jobs().len()), (2, 2));
+}
+
+/// Something of the application's own that cannot be written.
+struct IntoOddJob(SendEmail);
+
+impl IntoJob for IntoOddJob {
+    fn into_new_job(self) -> windlass::Result<windlass::NewJob> {
+        drop(self.0);
+        Unspeakable.into_new_job()
+    }
+}
+
+#[tokio::test]
+async fn an_atomic_batch_beyond_the_limit_is_refused_even_if_it_never_ends() {
+    let queue = TestQueue::new();
+    let endless = std::iter::repeat_with(|| email("ada"));
+    let error = queue.client().enqueue_atomic(endless).await.unwrap_err();
+    assert_eq!((error.code(), error.as_engine().unwrap().field()), ("too_large", Some("jobs")));
+    assert!(queue.jobs().is_empty());
+}
+
+#[tokio::test]
+async fn many_jobs_are_changed_at_once_and_each_answers_for_itself() {
+    let queue = TestQueue::new();
+    let client = queue.client();
+    let stored = client.enqueue_all(["ada", "alan"].map(email)).await;
+    let mut ids: Vec<_> = stored.into_iter().map(|answer| answer.unwrap().id).collect();
+    ids.insert(1, client.new_id());
+    let answers = client.change_all(ids, Change::Cancel).await;
+    let codes: Vec<_> =
+        answers.iter().map(|a| a.as_ref().map_or_else(Error::code, |_| "ok")).collect();
+    assert_eq!(codes, ["ok", "not_found", "ok"]);
+    let cancelled = List::new(Filter::state(State::Cancelled));
+    assert_eq!(client.list(cancelled.clone()).await.unwrap().rows.len(), 2);
+    assert_eq!(client.engine().list(cancelled).await.unwrap().value.rows.len(), 2);
+}

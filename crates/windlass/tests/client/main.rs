@@ -1,0 +1,11 @@
+//! What the client promises, by its effects on real engines.
+
+#![expect(clippy::unwrap_used, reason = "unwrapping is how the helpers say \"this must hold\" too")]
+
+mod builder;
+mod bulk;
+mod changes;
+mod connecting;
+mod queues;
+mod support;
+mod waiting;

@@ -1,0 +1,145 @@
+//! `#[derive(Job)]`: what the attributes mean, and that mistakes are compile errors that help.
+
+use serde::{Deserialize, Serialize};
+use windlass::limits;
+use windlass::policy::Retention;
+use windlass::{Backoff, Job, NewJob, Timestamp};
+
+const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
+
+fn accepted(job: &NewJob) {
+    let checked = job.check(Timestamp::EPOCH, limits::PAYLOAD_BYTES_DEFAULT);
+    checked.expect("what the macro takes, the contract takes");
+}
+
+#[test]
+fn without_attributes_the_kind_is_the_types_name_and_the_rest_the_default() {
+    #[derive(Job, Serialize, Deserialize)]
+    struct HTTPCallBack;
+
+    assert_eq!(HTTPCallBack::KIND, "http_call_back");
+    assert_eq!(HTTPCallBack::template(), NewJob::new("http_call_back"));
+}
+
+#[test]
+fn every_attribute_is_in_the_template() {
+    #[derive(Job, Serialize, Deserialize)]
+    #[job(kind = "mail.send/v2", queue = "mail", priority = -5, max_attempts = 3, max_crashes = 1)]
+    #[job(timeout = "30s", max_wait = "1h30m", backoff = "exponential(10s, 1h, jitter 2s)")]
+    #[job(retention(finished = "1h", dead = "2d"))]
+    struct SendEmail {
+        to: String,
+    }
+
+    let job = SendEmail::template();
+    accepted(&job);
+    assert_eq!((&*job.kind, &*job.queue, job.priority), ("mail.send/v2", "mail", -5));
+    let policy = job.policy;
+    assert_eq!((policy.max_attempts, policy.max_crashes), (3, 1));
+    assert_eq!((policy.timeout_ms, policy.max_wait_ms), (Some(30_000), Some(5_400_000)));
+    let backoff = Backoff::Exponential { base_ms: 10_000, cap_ms: 3_600_000, jitter_ms: 2_000 };
+    assert_eq!(policy.backoff, backoff);
+    let defaults = Retention::default();
+    let retention = Retention { finished_ms: 3_600_000, dead_ms: 2 * DAY_MS, ..defaults };
+    assert_eq!(policy.retention, Some(retention));
+}
+
+#[test]
+fn enums_and_short_forms_work_too() {
+    #[derive(Job, Serialize, Deserialize)]
+    #[job(backoff = "fixed(1s)", retention = "7d")]
+    enum Notify {
+        Mail { to: String },
+        Call(String),
+    }
+
+    let policy = Notify::template().policy;
+    assert_eq!(policy.backoff, windlass::backoff::fixed(std::time::Duration::from_secs(1)));
+    assert_eq!(policy.retention, Some(Retention::uniform(7 * DAY_MS)));
+}
+
+mod under_another_name {
+    pub(crate) use ::windlass as jobs;
+}
+
+#[test]
+fn the_crate_can_have_another_name() {
+    #[derive(Job, Serialize, Deserialize)]
+    #[job(crate = "under_another_name::jobs", timeout = "1s")]
+    struct Renamed;
+
+    assert_eq!(Renamed::template().policy.timeout_ms, Some(1_000));
+}
+
+/// The macro repeats the limits of the contract; here it is at each of them, and the files in
+/// `ui/fail` are one beyond.
+#[test]
+fn what_the_macro_allows_at_most_is_what_the_contract_allows_at_most() {
+    #[derive(Job, Serialize, Deserialize)]
+    #[job(max_attempts = 1_000_000, max_crashes = 1_000_000, timeout = "7d", max_wait = "3653d")]
+    #[job(backoff = "exponential(365d, 365d, jitter 365d)", retention = "3653d")]
+    struct Extreme;
+
+    let job = Extreme::template();
+    accepted(&job);
+    assert_eq!(job.policy.max_attempts, limits::MAX_ATTEMPTS_MAX);
+    assert_eq!(job.policy.max_crashes, limits::MAX_CRASHES_MAX);
+    assert_eq!(job.policy.timeout_ms, Some(limits::TIMEOUT_MAX_MS));
+    assert_eq!(job.policy.max_wait_ms, Some(limits::AGE_MAX_MS));
+    assert_eq!(job.policy.retention, Some(Retention::uniform(limits::AGE_MAX_MS)));
+    let most = limits::BACKOFF_MAX_MS;
+    let backoff = Backoff::Exponential { base_ms: most, cap_ms: most, jitter_ms: most };
+    assert_eq!(job.policy.backoff, backoff);
+}
+
+#[test]
+fn without_jitter_the_macro_and_the_function_choose_the_same() {
+    #[derive(Job, Serialize, Deserialize)]
+    #[job(backoff = "exponential(30s, 1h)")]
+    struct Usual;
+
+    assert_eq!(Usual::template().policy.backoff, Backoff::default());
+}
+
+/// Names that the macro takes, one type each, so that the compiler is asked.
+macro_rules! names {
+    ($($name:literal)*) => {
+        [$({
+            #[derive(Job, Serialize, Deserialize)]
+            #[job(kind = $name)]
+            struct Named;
+            Named::KIND
+        }),*]
+    };
+}
+
+#[test]
+fn names_the_macro_takes_are_names_the_contract_takes() {
+    let names = names!("mail" "a" "Billing.Invoice/v2" "x:y@z-1" "_internal" "9"
+        "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456_"
+    );
+    assert_eq!(names[6].len(), limits::NAME_BYTES_MAX);
+    for name in names {
+        windlass_core::check_name("kind", name).unwrap();
+    }
+}
+
+/// The names in `ui/fail/bad_names.rs`, which the macro refuses.
+#[test]
+fn names_the_macro_refuses_are_names_the_contract_refuses() {
+    let source = include_str!("ui/fail/bad_names.rs");
+    let names: Vec<&str> = source
+        .lines()
+        .filter_map(|line| line.strip_prefix("#[job(kind = \"")?.strip_suffix("\")]"))
+        .collect();
+    assert_eq!(names.len(), 5, "{names:?}");
+    for name in names {
+        windlass_core::check_name("kind", name).unwrap_err();
+    }
+}
+
+#[test]
+fn mistakes_are_compile_errors_that_help() {
+    let cases = trybuild::TestCases::new();
+    cases.compile_fail("tests/ui/fail/*.rs");
+}
