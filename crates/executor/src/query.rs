@@ -3,7 +3,7 @@
 use crate::executor::Executor;
 use crate::rows::Rows;
 use windlass_core::engine::{
-    CheckReport, Get, Item, LaneStats, List, Page, RecordOp, RecordReply, StatsRequest, check_items,
+    CheckReport, Get, Item, LaneStats, RecordOp, RecordReply, StatsRequest, check_items,
 };
 use windlass_core::model::Job;
 use windlass_core::{Result, Timestamp};
@@ -14,12 +14,6 @@ impl<R: Rows> Executor<R> {
         request.check()?;
         let job = |id| self.rows.with_job(id, |entry| entry.view(request.parts));
         request.ids.iter().map(|id| job(*id)).collect()
-    }
-
-    /// A page of jobs.
-    pub fn list(&self, request: &List) -> Result<Page<Job>> {
-        request.check()?;
-        self.rows.list(request)
     }
 
     /// Lanes in numbers.

@@ -2,8 +2,8 @@
 
 use crate::entry::{Entry, UniqueSlot};
 use crate::session::SessionEntry;
-use windlass_core::engine::{CheckReport, LaneStats, List, Page, RecordOp, RecordReply, SessionId};
-use windlass_core::model::{Job, KindSettings, Name, QueueSettings};
+use windlass_core::engine::{CheckReport, LaneStats, RecordOp, RecordReply, SessionId};
+use windlass_core::model::{KindSettings, Name, QueueSettings};
 use windlass_core::{JobId, Result, Timestamp};
 
 /// A queue and a kind.
@@ -64,9 +64,6 @@ pub trait Rows {
 
     /// Removes a job that was taken, for good.
     fn forget(&mut self, entry: Box<Entry>) -> Result<()>;
-
-    /// A page of jobs.
-    fn list(&self, request: &List) -> Result<Page<Job>>;
 
     /// The lanes of a queue that may have ready jobs.
     fn lanes(&self, queue: &Name) -> Vec<LaneKey>;

@@ -88,6 +88,18 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     Ok(conn)
 }
 
+/// One more connection to a file that is open already, for looking only.
+pub(crate) fn connect_to_read(dir: &Path) -> Result<Connection> {
+    let connect = || {
+        let conn = Connection::open(dir.join(FILE))?;
+        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+        conn.pragma_update(None, "query_only", true)?;
+        conn.busy_timeout(std::time::Duration::from_secs(5))?;
+        Ok(conn)
+    };
+    connect().map_err(|error| named(dir, &failed(&error)))
+}
+
 /// Brings the file to our format.
 fn migrate(conn: &Connection, dir: &Path) -> Result<()> {
     let sql = |error: rusqlite::Error| named(dir, &failed(&error));

@@ -1,8 +1,10 @@
 //! The engine: a cheap handle that hands calls to the writer and waits for the answer.
 
-use crate::database::{Database, named};
+use crate::database::{Database, connect_to_read, named};
 use crate::lock::DirLock;
 use crate::options::Options;
+use crate::readers::Readers;
+use crate::rows::Reader;
 use crate::writer::{Asked, Call, LocalExecutor, Needs, Tally, Writer, closed};
 use std::fmt;
 use std::path::PathBuf;
@@ -29,6 +31,7 @@ struct Inner {
     /// `None` once closed; a lock, because a channel's sender is not shared between threads.
     calls: Mutex<Option<Sender<Box<dyn Call>>>>,
     writer: Mutex<Option<JoinHandle<()>>>,
+    readers: Readers,
     readied: watch::Receiver<u64>,
     tally: Arc<Tally>,
 }
@@ -54,6 +57,7 @@ impl LocalEngine {
         let capabilities = Capabilities::new("local", Atomicity::Store, Durability::Host)
             .with(Capability::GlobalUnique)
             .with(Capability::FairOrder);
+        let readers = Readers::start(Reader::new(connect_to_read(&dir)?))?;
         let (readied, seen) = watch::channel(0);
         let tally = Arc::new(Tally::default());
         let (sender, calls) = channel();
@@ -91,6 +95,7 @@ impl LocalEngine {
             capabilities,
             calls: Mutex::new(Some(sender)),
             writer: Mutex::new(Some(thread)),
+            readers,
             readied: seen,
             tally,
         };
@@ -126,6 +131,23 @@ impl LocalEngine {
         })
     }
 
+    /// Looks on a connection of its own. The answer still takes its turn behind the writer's, so that
+    /// nobody is told of anything before it is on the disk.
+    fn look<'a, R: Send + 'static, T: Send + 'static>(
+        &'a self,
+        request: R,
+        check: fn(&R) -> Result<()>,
+        look: fn(&mut Reader, &R) -> Result<T>,
+    ) -> Answer<'a, T> {
+        Box::pin(async move {
+            check(&request)?;
+            let seen = self.inner.readers.look(move |reader| look(reader, &request)).await;
+            let seen = seen.map_err(|error| named(&self.inner.dir, &error))?;
+            let turn = self.ask(Needs::Read, |_, _| Ok(())).await?;
+            Ok(turn.map(|()| seen))
+        })
+    }
+
     async fn wait_ready(&self, request: Wait) -> Result<Stamped<bool>> {
         request.check()?;
         let mut readied = self.inner.readied.clone();
@@ -158,6 +180,8 @@ impl LocalEngine {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        // First those who look: the last connection to go tidies up.
+        self.readers.close();
         // Without senders the writer ends, once it has served what is waiting.
         self.calls.lock().unwrap_or_else(PoisonError::into_inner).take();
         let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -216,11 +240,11 @@ impl Hot for LocalEngine {
 
 impl Admin for LocalEngine {
     fn get(&self, request: Get) -> Answer<'_, Vec<Option<Job>>> {
-        self.ask(Needs::Read, move |executor, _| executor.get(&request))
+        self.look(request, Get::check, |reader, request| reader.get(request))
     }
 
     fn list(&self, request: List) -> Answer<'_, Page<Job>> {
-        self.ask(Needs::Read, move |executor, _| executor.list(&request))
+        self.look(request, List::check, |reader, request| reader.list(request))
     }
 
     fn stats(&self, request: StatsRequest) -> Answer<'_, Vec<LaneStats>> {

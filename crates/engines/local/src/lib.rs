@@ -24,6 +24,7 @@ mod database;
 mod engine;
 mod lock;
 mod options;
+mod readers;
 mod rows;
 mod syncer;
 mod writer;

@@ -27,6 +27,32 @@ pub(crate) struct MemoryRows {
     records: Records,
 }
 
+impl MemoryRows {
+    /// A page of jobs.
+    pub(crate) fn list(&self, request: &List) -> Result<Page<Job>> {
+        let after = request.after.as_ref().map(place).transpose()?;
+        let beyond = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let (limit, filter) = (request.limit as usize, &request.filter);
+        let mut jobs: Box<dyn Iterator<Item = (&JobId, &Box<Entry>)>> = match request.order {
+            ListOrder::Newest => Box::new(self.jobs.range((Bound::Unbounded, beyond)).rev()),
+            ListOrder::Oldest => Box::new(self.jobs.range((beyond, Bound::Unbounded))),
+        };
+        let (mut rows, mut last) = (Vec::new(), None);
+        for (id, entry) in jobs.by_ref().take(SCAN_MAX) {
+            last = Some(*id);
+            if filter.fits(&entry.job.header, entry.job.state) {
+                rows.push(entry.summary());
+            }
+            if rows.len() == limit {
+                break;
+            }
+        }
+        let more = jobs.next().is_some();
+        let next = last.filter(|_| more).map(|id| Cursor::new(id.to_string()));
+        Ok(Page { rows, next })
+    }
+}
+
 impl Rows for MemoryRows {
     fn with_job<T>(&self, id: JobId, look: impl FnOnce(&Entry) -> T) -> Result<Option<T>> {
         Ok(self.jobs.get(&id).map(|entry| look(entry)))
@@ -52,29 +78,6 @@ impl Rows for MemoryRows {
 
     fn forget(&mut self, _: Box<Entry>) -> Result<()> {
         Ok(())
-    }
-
-    fn list(&self, request: &List) -> Result<Page<Job>> {
-        let after = request.after.as_ref().map(place).transpose()?;
-        let beyond = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let (limit, filter) = (request.limit as usize, &request.filter);
-        let mut jobs: Box<dyn Iterator<Item = (&JobId, &Box<Entry>)>> = match request.order {
-            ListOrder::Newest => Box::new(self.jobs.range((Bound::Unbounded, beyond)).rev()),
-            ListOrder::Oldest => Box::new(self.jobs.range((beyond, Bound::Unbounded))),
-        };
-        let (mut rows, mut last) = (Vec::new(), None);
-        for (id, entry) in jobs.by_ref().take(SCAN_MAX) {
-            last = Some(*id);
-            if filter.fits(&entry.job.header, entry.job.state) {
-                rows.push(entry.summary());
-            }
-            if rows.len() == limit {
-                break;
-            }
-        }
-        let more = jobs.next().is_some();
-        let next = last.filter(|_| more).map(|id| Cursor::new(id.to_string()));
-        Ok(Page { rows, next })
     }
 
     fn lanes(&self, queue: &Name) -> Vec<LaneKey> {

@@ -6,11 +6,9 @@ use super::save::{Before, EXPIRES, Place, REMOVED, Saver};
 use super::{SqliteRows, codec, ended, load, records, saver};
 use rusqlite::types::ToSql;
 use rusqlite::{Row, params};
-use windlass_core::engine::{
-    CheckReport, Cursor, LaneStats, List, ListOrder, Page, RecordOp, RecordReply, SessionId,
-};
-use windlass_core::model::{Job, KindSettings, Name, QueueSettings, State};
-use windlass_core::{Error, JobId, Result, Timestamp};
+use windlass_core::engine::{CheckReport, LaneStats, RecordOp, RecordReply, SessionId};
+use windlass_core::model::{KindSettings, Name, QueueSettings, State};
+use windlass_core::{JobId, Result, Timestamp};
 use windlass_executor::{
     Due, Entry, Head, LaneKey, Line, Rows, SessionEntry, UniqueHold, UniqueSlot,
 };
@@ -71,35 +69,6 @@ impl Rows for SqliteRows<'_> {
         self.noted(deleted)?;
         self.leases.end(before.lease_row);
         self.lanes.count(&key, before.place.state, false)
-    }
-
-    fn list(&self, request: &List) -> Result<Page<Job>> {
-        let after = request.after.as_ref().map(place).transpose()?;
-        let (filter, newest) = (&request.filter, request.order == ListOrder::Newest);
-        let (beyond, order) = if newest { ("<", "DESC") } else { (">", "ASC") };
-        let start = after.unwrap_or(if newest { i64::MAX } else { -1 });
-        let sql = load::query(&format!("j.n {beyond} ?1 ORDER BY j.n {order}"));
-        let sqlite = |error: rusqlite::Error| load::failed(&error);
-        let mut statement = self.noted(self.conn.prepare_cached(&sql).map_err(sqlite))?;
-        let mut scan = self.noted(statement.query([start]).map_err(sqlite))?;
-        let (mut rows, mut last, mut looked_at) = (Vec::new(), None, 0);
-        // Row by row: a page of fifty must not read thousands.
-        let more = loop {
-            let Some(row) = self.noted(scan.next().map_err(sqlite))? else { break false };
-            if rows.len() == request.limit as usize || looked_at == SCAN_MAX {
-                break true;
-            }
-            let loaded = self.noted(load::read(row, &self.lanes))?;
-            looked_at += 1;
-            last = Some(loaded.n);
-            let running = self.running.get(&loaded.entry.id());
-            let entry = running.map_or(&loaded.entry, |running| &running.loaded.entry);
-            if filter.fits(&entry.job.header, entry.job.state) {
-                rows.push(entry.summary());
-            }
-        };
-        let next = last.filter(|_| more).map(|n| Cursor::new(format!("{CURSOR_PREFIX}{n}")));
-        Ok(Page { rows, next })
     }
 
     fn lanes(&self, queue: &Name) -> Vec<LaneKey> {
@@ -306,23 +275,6 @@ impl SqliteRows<'_> {
         }
         Ok(())
     }
-}
-
-/// Jobs one page looks at; a filter that matches few gives short pages instead of long waits.
-const SCAN_MAX: usize = 2_000;
-
-/// What a cursor of ours starts with.
-const CURSOR_PREFIX: &str = "n:";
-
-/// The row a page ended with.
-fn place(cursor: &Cursor) -> Result<i64> {
-    let n = cursor.as_str().strip_prefix(CURSOR_PREFIX).and_then(|n| n.parse().ok());
-    n.ok_or_else(|| bad_cursor(cursor))
-}
-
-/// A cursor this engine did not make.
-pub(super) fn bad_cursor(cursor: &Cursor) -> Error {
-    Error::invalid("cursor", cursor, "use a cursor that an earlier page returned")
 }
 
 fn due(row: &Row<'_>) -> rusqlite::Result<Due> {

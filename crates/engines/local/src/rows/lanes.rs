@@ -71,6 +71,17 @@ impl Lanes {
         Ok(())
     }
 
+    /// Learns the lanes that came since, by name alone; for those who only look.
+    pub(super) fn learn(&mut self, conn: &Connection) -> Result<()> {
+        let count =
+            || conn.prepare_cached("SELECT count(*) FROM lane")?.query_row([], |row| row.get(0));
+        let count: i64 = count().map_err(|error| failed(&error))?;
+        if count as usize != self.keys.len() {
+            self.read_keys(conn).map_err(|error| failed(&error))?;
+        }
+        Ok(())
+    }
+
     fn add(&mut self, number: i64, key: LaneKey) {
         self.keys.insert(number, key.clone());
         self.numbers.insert(key, (number, Counts::default()));

@@ -30,6 +30,7 @@ pub(super) struct Leases {
 }
 
 /// A lease as it is written.
+#[derive(Clone)]
 pub(super) struct Stored {
     pub(super) id: JobId,
     pub(super) attempt: u32,

@@ -23,8 +23,11 @@ pub(crate) struct Loaded {
     pub(super) lease_row: Option<i64>,
 }
 
-const COLUMNS: &str =
+pub(super) const COLUMNS: &str =
     "j.n, j.id, j.lane, j.body, j.spec, j.payload, j.envelope, l.state, l.body, l.tail";
+
+/// What narrows [`query`] to the job with an id.
+pub(super) const BY_ID: &str = "j.n >= ?1 AND j.n < ?2 AND j.id = ?3";
 
 /// The query for jobs, narrowed by `condition`.
 pub(super) fn query(condition: &str) -> String {

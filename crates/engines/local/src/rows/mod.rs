@@ -15,11 +15,13 @@ mod lanes;
 mod leases;
 mod load;
 mod pack;
+mod reader;
 mod ready;
 mod records;
 mod save;
 
 pub(crate) use load::failed;
+pub(crate) use reader::Reader;
 
 use ended::Ended;
 use lanes::Lanes;
@@ -98,7 +100,7 @@ struct Hot<'c> {
 impl<'c> Hot<'c> {
     fn prepare(conn: &'c Connection) -> rusqlite::Result<Self> {
         Ok(Self {
-            by_id: conn.prepare(&load::query("j.n >= ?1 AND j.n < ?2 AND j.id = ?3"))?,
+            by_id: conn.prepare(&load::query(load::BY_ID))?,
             insert_job: conn.prepare(save::INSERT_JOB)?,
             insert_life: conn.prepare(save::INSERT_LIFE)?,
         })

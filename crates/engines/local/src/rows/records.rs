@@ -1,6 +1,6 @@
 //! Records, logs, and small things kept as text.
 
-use super::contract::bad_cursor;
+use super::reader::bad_cursor;
 use super::{SqliteRows, codec};
 use bytes::Bytes;
 use rusqlite::{Row, params};

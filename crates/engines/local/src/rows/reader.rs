@@ -1,0 +1,187 @@
+//! Looks at jobs on a connection of its own, so that nobody who writes waits for those who look. It
+//! sees what was committed, running jobs by their leases, and changes nothing.
+
+use super::lanes::Lanes;
+use super::leases::{Leases, Stored, is_held};
+use super::load::{self, Loaded, failed};
+use rusqlite::Connection;
+use std::collections::HashMap;
+use windlass_core::engine::{Cursor, Get, List, ListOrder, Page};
+use windlass_core::model::{Job, State};
+use windlass_core::{Error, JobId, Result};
+
+/// Jobs one page looks at; a filter that matches few gives short pages instead of long waits.
+const SCAN_MAX: usize = 2_000;
+
+/// What a cursor of ours starts with.
+const CURSOR_PREFIX: &str = "n:";
+
+/// A connection to look with.
+pub(crate) struct Reader {
+    conn: Connection,
+    lanes: Lanes,
+}
+
+/// One look: everything in it is of the same instant.
+struct Look<'a> {
+    conn: &'a Connection,
+    lanes: &'a Lanes,
+    leases: HashMap<JobId, Vec<Stored>>,
+}
+
+impl Reader {
+    pub(crate) fn new(conn: Connection) -> Self {
+        Self { conn, lanes: Lanes::default() }
+    }
+
+    /// Jobs by their ids.
+    pub(crate) fn get(&mut self, request: &Get) -> Result<Vec<Option<Job>>> {
+        self.look(|look| {
+            let sql = load::query(load::BY_ID);
+            let mut by_id = look.conn.prepare_cached(&sql).map_err(|error| failed(&error))?;
+            let job = |id: &JobId| {
+                let stored = load::by_id(look.conn, &mut by_id, look.lanes, *id)?;
+                Ok(stored.map(|loaded| look.as_it_is(loaded).entry.view(request.parts)))
+            };
+            request.ids.iter().map(job).collect()
+        })
+    }
+
+    /// A page of jobs.
+    pub(crate) fn list(&mut self, request: &List) -> Result<Page<Job>> {
+        let after = request.after.as_ref().map(place).transpose()?;
+        self.look(|look| look.page(request, after))
+    }
+
+    fn look<T>(&mut self, look: impl FnOnce(&Look<'_>) -> Result<T>) -> Result<T> {
+        let Self { conn, lanes } = self;
+        let instant = conn.unchecked_transaction().map_err(|error| failed(&error))?;
+        lanes.learn(&instant)?;
+        let mut leases: HashMap<JobId, Vec<Stored>> = HashMap::new();
+        for lease in Leases::default().read(&instant)? {
+            leases.entry(lease.id).or_default().push(lease);
+        }
+        look(&Look { conn: &instant, lanes, leases })
+    }
+}
+
+impl Look<'_> {
+    /// A job with its lease, if one is held.
+    fn as_it_is(&self, mut loaded: Loaded) -> Loaded {
+        let leases = self.leases.get(&loaded.entry.id());
+        let held = leases.and_then(|leases| leases.iter().find(|lease| is_held(lease, &loaded)));
+        if let Some(lease) = held {
+            load::add_lease(lease.clone(), &mut loaded);
+        }
+        loaded
+    }
+
+    fn page(&self, request: &List, after: Option<i64>) -> Result<Page<Job>> {
+        let newest = request.order == ListOrder::Newest;
+        let start = after.unwrap_or(if newest { i64::MAX } else { -1 });
+        let mut page = Gathered { request, rows: Vec::new(), last: None, looked_at: 0 };
+        let more = match request.filter.state {
+            Some(State::Running) => self.scan_running(&mut page, start, newest)?,
+            state => self.scan(&mut page, among(state), start, newest)?,
+        };
+        let next = page.last.filter(|_| more);
+        let next = next.map(|n| Cursor::new(format!("{CURSOR_PREFIX}{n}")));
+        Ok(Page { rows: page.rows, next })
+    }
+
+    /// Goes through jobs in order until the page is full; whether there are more.
+    fn scan(
+        &self,
+        page: &mut Gathered<'_>,
+        (from, key): (&str, &str),
+        start: i64,
+        newest: bool,
+    ) -> Result<bool> {
+        let (beyond, order) = if newest { ("<", "DESC") } else { (">", "ASC") };
+        let columns = load::COLUMNS;
+        let sql =
+            format!("SELECT {columns} FROM {from} WHERE {key} {beyond} ?1 ORDER BY {key} {order}");
+        let sqlite = |error: rusqlite::Error| failed(&error);
+        let mut statement = self.conn.prepare_cached(&sql).map_err(sqlite)?;
+        let mut scan = statement.query([start]).map_err(sqlite)?;
+        // Row by row: a page of fifty must not read thousands.
+        while let Some(row) = scan.next().map_err(sqlite)? {
+            if page.is_full() {
+                return Ok(true);
+            }
+            page.add(&self.as_it_is(load::read(row, self.lanes)?));
+        }
+        Ok(false)
+    }
+
+    /// The same for running jobs, which their leases tell.
+    fn scan_running(&self, page: &mut Gathered<'_>, start: i64, newest: bool) -> Result<bool> {
+        let mut leased: Vec<JobId> = self.leases.keys().copied().collect();
+        leased.sort_unstable();
+        if newest {
+            leased.reverse();
+        }
+        let sql = load::query(load::BY_ID);
+        let mut by_id = self.conn.prepare_cached(&sql).map_err(|error| failed(&error))?;
+        for id in leased {
+            let Some(loaded) = load::by_id(self.conn, &mut by_id, self.lanes, id)? else {
+                continue;
+            };
+            if if newest { loaded.n < start } else { loaded.n > start } {
+                if page.is_full() {
+                    return Ok(true);
+                }
+                page.add(&self.as_it_is(loaded));
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// A page as it fills.
+struct Gathered<'a> {
+    request: &'a List,
+    rows: Vec<Job>,
+    last: Option<i64>,
+    looked_at: usize,
+}
+
+impl Gathered<'_> {
+    fn is_full(&self) -> bool {
+        self.rows.len() == self.request.limit as usize || self.looked_at == SCAN_MAX
+    }
+
+    fn add(&mut self, loaded: &Loaded) {
+        self.looked_at += 1;
+        self.last = Some(loaded.n);
+        if self.request.filter.fits(&loaded.entry.job.header, loaded.entry.job.state) {
+            self.rows.push(loaded.entry.summary());
+        }
+    }
+}
+
+/// Where to look for jobs in a state, and the column that orders them. Where few jobs are in a state,
+/// a page of them need not pass by everything else. (`CROSS` keeps SQLite from turning it around.)
+const fn among(state: Option<State>) -> (&'static str, &'static str) {
+    match state {
+        // All that the index holds.
+        Some(State::Dead) => {
+            ("(SELECT * FROM life WHERE state = 6) l CROSS JOIN job j ON j.n = l.n", "l.n")
+        }
+        Some(State::Blocked | State::Paused) => {
+            ("aside a CROSS JOIN job j ON j.n = a.n LEFT JOIN life l ON l.n = j.n", "a.n")
+        }
+        _ => ("job j LEFT JOIN life l ON l.n = j.n", "j.n"),
+    }
+}
+
+/// The row a page ended with.
+fn place(cursor: &Cursor) -> Result<i64> {
+    let n = cursor.as_str().strip_prefix(CURSOR_PREFIX).and_then(|n| n.parse().ok());
+    n.ok_or_else(|| bad_cursor(cursor))
+}
+
+/// A cursor this engine did not make.
+pub(super) fn bad_cursor(cursor: &Cursor) -> Error {
+    Error::invalid("cursor", cursor, "use a cursor that an earlier page returned")
+}
