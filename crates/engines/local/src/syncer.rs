@@ -10,7 +10,7 @@ use crate::database::Log;
 use crate::writer::{Call, Needs, Tally};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use windlass_core::engine::Epoch;
 use windlass_core::{Error, Result};
@@ -18,6 +18,10 @@ use windlass_core::{Error, Result};
 /// From so many calls on, a group is handed over in any case: waking its callers takes long enough
 /// for others to come.
 const HAND_OVER_MIN: usize = 8;
+
+/// Groups that wait while the disk is busy with others. The writer goes no further ahead: what it did
+/// could not be answered sooner, and calls that gather meanwhile make one larger group.
+const AHEAD_MAX: usize = 1;
 
 /// Calls that were carried out in one transaction, or failed with it.
 pub(crate) struct Group {
@@ -29,7 +33,7 @@ pub(crate) struct Group {
 /// The writer's side.
 pub(crate) struct Syncer {
     desk: Arc<Desk>,
-    thread: Option<(Sender<Group>, JoinHandle<()>)>,
+    thread: Option<(SyncSender<Group>, JoinHandle<()>)>,
 }
 
 /// What both sides share.
@@ -48,7 +52,7 @@ impl Syncer {
     pub(crate) fn start(log: Log, epoch: Epoch, tally: Arc<Tally>) -> Result<Self> {
         let (waiting, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
         let desk = Arc::new(Desk { log, epoch, tally, waiting, failed });
-        let (sender, groups) = channel();
+        let (sender, groups) = sync_channel(AHEAD_MAX);
         let serve = {
             let desk = Arc::clone(&desk);
             move || desk.serve(&groups)

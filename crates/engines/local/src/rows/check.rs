@@ -49,7 +49,8 @@ impl SqliteRows<'_> {
         let mut counted = Lanes::read(self.conn)?;
         for running in self.running.values() {
             let header = &running.loaded.entry.job.header;
-            counted.count(&(header.queue.clone(), header.kind.clone()), State::Running, true)?;
+            let lane = counted.known(&header.queue, &header.kind).unwrap_or_default();
+            counted.count(lane, State::Running, true)?;
         }
         if counted != self.lanes {
             found.push("the counts of the lanes do not agree with their jobs".into());
@@ -77,7 +78,7 @@ impl SqliteRows<'_> {
         let mut ended = self.listed_as_ended()?;
         self.each_entry(|entry| {
             let (id, header) = (entry.id(), &entry.job.header);
-            let lane = self.lanes.known(&(header.queue.clone(), header.kind.clone()));
+            let lane = self.lanes.known(&header.queue, &header.kind);
             let (is, ought) = (listed.remove(&id), Listed::of(entry, lane.unwrap_or_default()));
             match (is, ought) {
                 (None, Some(ought)) => {
@@ -210,7 +211,7 @@ impl SqliteRows<'_> {
             let stored = stored.as_ref().map(|loaded| (loaded.n, &loaded.entry));
             let Some((n, entry)) = running.or(stored) else { continue };
             let header = &entry.job.header;
-            let lane = self.lanes.known(&(header.queue.clone(), header.kind.clone()));
+            let lane = self.lanes.known(&header.queue, &header.kind);
             saver!(self, entry, lane.unwrap_or(0)).add_place(n, &Place::of(entry))?;
         }
         self.flush()?;

@@ -63,12 +63,11 @@ impl Rows for SqliteRows<'_> {
     fn forget(&mut self, entry: Box<Entry>) -> Result<()> {
         let Some((_, before)) = self.taken.take() else { return Ok(()) };
         let header = &entry.job.header;
-        let key: LaneKey = (header.queue.clone(), header.kind.clone());
-        let lane = self.lanes.known(&key).unwrap_or_default();
+        let lane = self.lanes.known(&header.queue, &header.kind).unwrap_or_default();
         let deleted = saver!(self, &entry, lane).delete(&before);
         self.noted(deleted)?;
         self.leases.end(before.lease_row);
-        self.lanes.count(&key, before.place.state, false)
+        self.lanes.count(lane, before.place.state, false)
     }
 
     fn lanes(&self, queue: &Name) -> Vec<LaneKey> {
@@ -78,7 +77,7 @@ impl Rows for SqliteRows<'_> {
     }
 
     fn ready(&self, lane: &LaneKey, after: Option<(i64, u64)>, limit: usize) -> Result<Vec<Head>> {
-        let Some(lane) = self.lanes.known(lane) else { return Ok(Vec::new()) };
+        let Some(lane) = self.lanes.known(&lane.0, &lane.1) else { return Ok(Vec::new()) };
         self.noted(self.ready.heads(self.conn, lane, after, limit))
     }
 

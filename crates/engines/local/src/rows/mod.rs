@@ -35,7 +35,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use windlass_core::engine::SessionId;
 use windlass_core::model::{KindSettings, Name, PartName, Parts, QueueSettings, State};
 use windlass_core::{Error, JobId, Result};
-use windlass_executor::{Entry, LaneKey, SessionEntry};
+use windlass_executor::{Entry, SessionEntry};
 
 /// Bytes of parts up to which a running job keeps them in memory.
 const HELD_BYTES_MAX: usize = 16 * 1024;
@@ -142,7 +142,8 @@ impl<'c> SqliteRows<'c> {
         self.held.clear();
         for loaded in self.stored_running()? {
             let header = &loaded.entry.job.header;
-            self.lanes.count(&(header.queue.clone(), header.kind.clone()), State::Running, true)?;
+            let lane = self.lanes.known(&header.queue, &header.kind).unwrap_or_default();
+            self.lanes.count(lane, State::Running, true)?;
             self.hold(loaded);
         }
         let limited = |(queue, settings): (Name, QueueSettings)| {
@@ -290,8 +291,7 @@ impl<'c> SqliteRows<'c> {
     /// Writes a job that was taken, or a new one.
     fn write(&mut self, entry: Box<Entry>) -> Result<()> {
         let (id, header) = (entry.id(), &entry.job.header);
-        let key: LaneKey = (header.queue.clone(), header.kind.clone());
-        let lane = self.lanes.number(self.conn, &key.0, &key.1)?;
+        let lane = self.lanes.number(self.conn, &header.queue, &header.kind)?;
         let before = self.taken.take().filter(|(taken, _)| *taken == id).map(|(_, before)| before);
         let mut saver = saver!(self, &entry, lane);
         let (n, lived, side_parts) = match &before {
@@ -302,9 +302,9 @@ impl<'c> SqliteRows<'c> {
             }
         };
         if let Some(before) = &before {
-            self.lanes.count(&key, before.place.state, false)?;
+            self.lanes.count(lane, before.place.state, false)?;
         }
-        self.lanes.count(&key, entry.job.state, true)?;
+        self.lanes.count(lane, entry.job.state, true)?;
         let lease_row = before.as_ref().and_then(|before| before.lease_row);
         let ran = before.as_ref().is_some_and(|before| before.place.state == State::Running);
         let loaded = Loaded { entry, n, lived, side_parts, lease_row };
