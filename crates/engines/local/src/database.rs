@@ -57,6 +57,10 @@ impl Log {
     fn open(database: &Path) -> std::io::Result<Self> {
         let mut path = database.as_os_str().to_owned();
         path.push("-wal");
+        Self::of_file(path)
+    }
+
+    pub(crate) fn of_file(path: impl AsRef<Path>) -> std::io::Result<Self> {
         File::options().read(true).write(true).open(path).map(|file| Self(Arc::new(file)))
     }
 

@@ -133,3 +133,66 @@ impl Desk {
 fn unavailable(reason: &str) -> Error {
     Error::Unavailable { store: "the local store".into(), reason: reason.to_owned() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::writer::LocalExecutor;
+    use std::sync::mpsc::Sender;
+    use windlass_core::Timestamp;
+
+    /// A call that says how it was answered.
+    struct Told(usize, Sender<(usize, bool)>);
+
+    impl Call for Told {
+        fn needs(&self) -> Needs {
+            Needs::Durable
+        }
+
+        fn run(&mut self, _: &mut LocalExecutor<'_>, _: Timestamp) {}
+
+        fn answer(self: Box<Self>, outcome: Result<()>, _: &Epoch) {
+            let _ = self.1.send((self.0, outcome.is_ok()));
+        }
+    }
+
+    fn start(log: &str) -> Syncer {
+        let log = Log::of_file(log).unwrap();
+        Syncer::start(log, Epoch::new("e"), Arc::default()).unwrap()
+    }
+
+    fn group(sender: &Sender<(usize, bool)>, number: usize, needs: Needs) -> Group {
+        Group { calls: vec![Box::new(Told(number, sender.clone()))], needs, outcome: Ok(()) }
+    }
+
+    #[test]
+    fn groups_are_answered_in_order_wherever_they_are() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let syncer = start(file.path().to_str().unwrap());
+        let (sender, told) = std::sync::mpsc::channel();
+        for number in 0..100 {
+            let needs = if number % 3 == 0 { Needs::Durable } else { Needs::Read };
+            syncer.give(group(&sender, number, needs), number % 2 == 0);
+        }
+        drop((syncer, sender));
+        assert_eq!(
+            told.iter().collect::<Vec<_>>(),
+            (0..100).map(|n| (n, true)).collect::<Vec<_>>()
+        );
+    }
+
+    #[test]
+    fn a_disk_that_fails_to_sync_is_not_believed_any_more() {
+        // A device that cannot be synced.
+        let syncer = start("/dev/null");
+        let (sender, told) = std::sync::mpsc::channel();
+        syncer.check().unwrap();
+        syncer.give(group(&sender, 1, Needs::Written), false);
+        syncer.check().unwrap();
+        syncer.give(group(&sender, 2, Needs::Durable), true);
+        assert_eq!(told.recv(), Ok((1, true)));
+        assert_eq!(told.recv(), Ok((2, false)));
+        let error = syncer.check().unwrap_err().to_string();
+        assert!(error.contains("open it anew"), "{error}");
+    }
+}
