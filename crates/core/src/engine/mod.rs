@@ -27,6 +27,7 @@ mod claim;
 mod configure;
 mod enqueue;
 mod maintain;
+mod pass_on;
 mod query;
 mod records;
 mod session;

@@ -65,13 +65,3 @@ macro_rules! histories {
         }
     };
 }
-
-/// Verbs that go through to the engine in `self.inner` as they are.
-macro_rules! forward {
-    ($($verb:ident($($arg:ident: $type:ty),*) -> $answer:ty;)+) => {
-        $(fn $verb(&self, $($arg: $type),*) -> Answer<'_, $answer> {
-            self.inner.$verb($($arg),*)
-        })+
-    };
-}
-use forward;

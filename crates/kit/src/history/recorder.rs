@@ -9,13 +9,11 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use windlass_core::engine::{
-    Admin, Answer, Capabilities, Change, ChangeItem, Changed, CheckReport, Claim, Claimant,
-    Claimed, Configure, Disposition, Engine, Enqueue, Enqueued, Get, Heartbeat, HeartbeatReply,
-    Hot, Item, LaneStats, Lease, List, Maintain, MaintainReply, MaintainRequest, OpenSession, Page,
-    RecordOp, RecordReply, Session, SessionId, SessionInfo, Settings, Settle, SettleItem,
-    SettleReply, Settled, Stamped, StatsRequest, Update, Updated, Wait,
+    Admin, Answer, Change, ChangeItem, Changed, Claim, Claimant, Claimed, Disposition, Engine,
+    Enqueue, Enqueued, Hot, Item, Lease, Maintain, Settle, SettleItem, SettleReply, Settled,
+    Stamped, Update, Updated,
 };
-use windlass_core::model::{Job, NewJob};
+use windlass_core::model::NewJob;
 use windlass_core::{Error, JobId, Result, Timestamp};
 
 /// Where the events go.
@@ -174,9 +172,7 @@ const fn effect(answer: &Item<Changed>) -> Effect {
 }
 
 impl Hot for Recorded {
-    fn capabilities(&self) -> &Capabilities {
-        self.inner.capabilities()
-    }
+    windlass_core::pass_on!(inner: capabilities);
 
     fn enqueue(&self, request: Enqueue) -> Answer<'_, Vec<Item<Enqueued>>> {
         Box::pin(async move {
@@ -237,12 +233,7 @@ impl Hot for Recorded {
         })
     }
 
-    super::forward! {
-        open_session(request: OpenSession) -> Session;
-        heartbeat(request: Heartbeat) -> HeartbeatReply;
-        close_session(session: SessionId) -> ();
-        wait(request: Wait) -> bool;
-    }
+    windlass_core::pass_on!(inner: open_session, heartbeat, close_session, wait);
 }
 
 impl Admin for Recorded {
@@ -256,21 +247,9 @@ impl Admin for Recorded {
         })
     }
 
-    super::forward! {
-        get(request: Get) -> Vec<Option<Job>>;
-        list(request: List) -> Page<Job>;
-        stats(request: StatsRequest) -> Vec<LaneStats>;
-        sessions() -> Vec<SessionInfo>;
-        configure(batch: Vec<Configure>) -> Vec<Item<()>>;
-        settings() -> Settings;
-        records(batch: Vec<RecordOp>) -> Vec<Item<RecordReply>>;
-        health() -> ();
-    }
+    windlass_core::pass_on!(inner: get, list, stats, sessions, configure, settings, records, health);
 }
 
 impl Maintain for Recorded {
-    super::forward! {
-        maintain(request: MaintainRequest) -> MaintainReply;
-        check(repair: bool) -> CheckReport;
-    }
+    windlass_core::pass_on!(inner: maintain, check);
 }

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use windlass_core::JobId;
 use windlass_core::engine::*;
-use windlass_core::model::Job;
 
 /// What is wrong with the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,25 +80,19 @@ impl Faulty {
 }
 
 impl Hot for Faulty {
-    fn capabilities(&self) -> &Capabilities {
-        self.inner.capabilities()
-    }
+    windlass_core::pass_on!(inner: capabilities);
 
     fn enqueue(&self, request: Enqueue) -> Answer<'_, Vec<Item<Enqueued>>> {
         Box::pin(faults::enqueue(self, request))
     }
 
-    fn open_session(&self, request: OpenSession) -> Answer<'_, Session> {
-        self.inner.open_session(request)
-    }
+    windlass_core::pass_on!(inner: open_session);
 
     fn heartbeat(&self, request: Heartbeat) -> Answer<'_, HeartbeatReply> {
         Box::pin(faults::heartbeat(self, request))
     }
 
-    fn close_session(&self, session: SessionId) -> Answer<'_, ()> {
-        self.inner.close_session(session)
-    }
+    windlass_core::pass_on!(inner: close_session);
 
     fn claim(&self, request: Claim) -> Answer<'_, Claimed> {
         Box::pin(faults::claim(self, request))
@@ -127,13 +120,7 @@ impl Hot for Faulty {
 }
 
 impl Admin for Faulty {
-    fn get(&self, request: Get) -> Answer<'_, Vec<Option<Job>>> {
-        self.inner.get(request)
-    }
-
-    fn list(&self, request: List) -> Answer<'_, Page<Job>> {
-        self.inner.list(request)
-    }
+    windlass_core::pass_on!(inner: get, list);
 
     fn stats(&self, request: StatsRequest) -> Answer<'_, Vec<LaneStats>> {
         Box::pin(async move {
@@ -147,13 +134,7 @@ impl Admin for Faulty {
         })
     }
 
-    fn sessions(&self) -> Answer<'_, Vec<SessionInfo>> {
-        self.inner.sessions()
-    }
-
-    fn change(&self, batch: Vec<ChangeItem>) -> Answer<'_, Vec<Item<Changed>>> {
-        self.inner.change(batch)
-    }
+    windlass_core::pass_on!(inner: sessions, change);
 
     fn configure(&self, mut batch: Vec<Configure>) -> Answer<'_, Vec<Item<()>>> {
         for change in &mut batch {
@@ -169,9 +150,7 @@ impl Admin for Faulty {
         self.inner.configure(batch)
     }
 
-    fn settings(&self) -> Answer<'_, Settings> {
-        self.inner.settings()
-    }
+    windlass_core::pass_on!(inner: settings);
 
     fn records(&self, mut batch: Vec<RecordOp>) -> Answer<'_, Vec<Item<RecordReply>>> {
         for op in &mut batch {
@@ -184,9 +163,7 @@ impl Admin for Faulty {
         self.inner.records(batch)
     }
 
-    fn health(&self) -> Answer<'_, ()> {
-        self.inner.health()
-    }
+    windlass_core::pass_on!(inner: health);
 }
 
 impl Maintain for Faulty {
@@ -194,7 +171,5 @@ impl Maintain for Faulty {
         Box::pin(faults::maintain(self, request))
     }
 
-    fn check(&self, repair: bool) -> Answer<'_, CheckReport> {
-        self.inner.check(repair)
-    }
+    windlass_core::pass_on!(inner: check);
 }

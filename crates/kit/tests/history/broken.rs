@@ -4,11 +4,8 @@ use crate::driven::{judge, memory, replayable};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use windlass_core::engine::{
-    Admin, Answer, Capabilities, Change, ChangeItem, Changed, CheckReport, Claim, Claimed,
-    Configure, Engine, Enqueue, Enqueued, Get, Heartbeat, HeartbeatReply, Hot, Item, LaneStats,
-    Lease, List, Maintain, MaintainReply, MaintainRequest, OpenSession, Page, RecordOp,
-    RecordReply, Session, SessionId, SessionInfo, Settings, Settle, SettleReply, StatsRequest,
-    Update, Updated, Wait, Work,
+    Admin, Answer, Change, ChangeItem, Claim, Claimed, Engine, Enqueue, Enqueued, Get, Hot, Item,
+    Lease, Maintain, MaintainReply, MaintainRequest, Settle, SettleReply, Work,
 };
 use windlass_core::model::{Job, State};
 use windlass_core::{JobId, Result};
@@ -65,18 +62,8 @@ impl Faulty {
     }
 }
 
-macro_rules! forward {
-    ($($verb:ident($($arg:ident: $type:ty),*) -> $answer:ty;)+) => {
-        $(fn $verb(&self, $($arg: $type),*) -> Answer<'_, $answer> {
-            self.inner.$verb($($arg),*)
-        })+
-    };
-}
-
 impl Hot for Faulty {
-    fn capabilities(&self) -> &Capabilities {
-        self.inner.capabilities()
-    }
+    windlass_core::pass_on!(inner: capabilities);
 
     fn enqueue(&self, mut request: Enqueue) -> Answer<'_, Vec<Item<Enqueued>>> {
         Box::pin(async move {
@@ -125,27 +112,11 @@ impl Hot for Faulty {
         })
     }
 
-    forward! {
-        open_session(request: OpenSession) -> Session;
-        heartbeat(request: Heartbeat) -> HeartbeatReply;
-        close_session(session: SessionId) -> ();
-        wait(request: Wait) -> bool;
-        update(request: Update) -> Vec<Item<Updated>>;
-    }
+    windlass_core::pass_on!(inner: open_session, heartbeat, close_session, wait, update);
 }
 
 impl Admin for Faulty {
-    forward! {
-        get(request: Get) -> Vec<Option<Job>>;
-        list(request: List) -> Page<Job>;
-        stats(request: StatsRequest) -> Vec<LaneStats>;
-        sessions() -> Vec<SessionInfo>;
-        change(batch: Vec<ChangeItem>) -> Vec<Item<Changed>>;
-        configure(batch: Vec<Configure>) -> Vec<Item<()>>;
-        settings() -> Settings;
-        records(batch: Vec<RecordOp>) -> Vec<Item<RecordReply>>;
-        health() -> ();
-    }
+    windlass_core::pass_on!(inner: get, list, stats, sessions, change, configure, settings, records, health);
 }
 
 impl Maintain for Faulty {
@@ -162,9 +133,7 @@ impl Maintain for Faulty {
         })
     }
 
-    forward! {
-        check(repair: bool) -> CheckReport;
-    }
+    windlass_core::pass_on!(inner: check);
 }
 
 fn tried(fault: Fault, seed: u64) -> Verdict {

@@ -90,9 +90,7 @@ impl fmt::Debug for Coalesce {
 }
 
 impl Hot for Coalesce {
-    fn capabilities(&self) -> &Capabilities {
-        self.engine.capabilities()
-    }
+    windlass_core::pass_on!(engine: capabilities);
 
     fn enqueue(&self, request: Enqueue) -> Answer<'_, Vec<Item<Enqueued>>> {
         match request.mode {
@@ -101,25 +99,7 @@ impl Hot for Coalesce {
         }
     }
 
-    fn open_session(&self, request: OpenSession) -> Answer<'_, Session> {
-        self.engine.open_session(request)
-    }
-
-    fn heartbeat(&self, request: Heartbeat) -> Answer<'_, HeartbeatReply> {
-        self.engine.heartbeat(request)
-    }
-
-    fn close_session(&self, session: SessionId) -> Answer<'_, ()> {
-        self.engine.close_session(session)
-    }
-
-    fn claim(&self, request: Claim) -> Answer<'_, Claimed> {
-        self.engine.claim(request)
-    }
-
-    fn wait(&self, request: Wait) -> Answer<'_, bool> {
-        self.engine.wait(request)
-    }
+    windlass_core::pass_on!(engine: open_session, heartbeat, close_session, claim, wait);
 
     fn settle(&self, request: Settle) -> Answer<'_, SettleReply> {
         if request.claim.is_some() {
@@ -141,45 +121,9 @@ impl Admin for Coalesce {
         Box::pin(self.gets.call(request.parts, request.ids))
     }
 
-    fn list(&self, request: List) -> Answer<'_, Page<Job>> {
-        self.engine.list(request)
-    }
-
-    fn stats(&self, request: StatsRequest) -> Answer<'_, Vec<LaneStats>> {
-        self.engine.stats(request)
-    }
-
-    fn sessions(&self) -> Answer<'_, Vec<SessionInfo>> {
-        self.engine.sessions()
-    }
-
-    fn change(&self, batch: Vec<ChangeItem>) -> Answer<'_, Vec<Item<Changed>>> {
-        self.engine.change(batch)
-    }
-
-    fn configure(&self, batch: Vec<Configure>) -> Answer<'_, Vec<Item<()>>> {
-        self.engine.configure(batch)
-    }
-
-    fn settings(&self) -> Answer<'_, Settings> {
-        self.engine.settings()
-    }
-
-    fn records(&self, batch: Vec<RecordOp>) -> Answer<'_, Vec<Item<RecordReply>>> {
-        self.engine.records(batch)
-    }
-
-    fn health(&self) -> Answer<'_, ()> {
-        self.engine.health()
-    }
+    windlass_core::pass_on!(engine: list, stats, sessions, change, configure, settings, records, health);
 }
 
 impl Maintain for Coalesce {
-    fn maintain(&self, request: MaintainRequest) -> Answer<'_, MaintainReply> {
-        self.engine.maintain(request)
-    }
-
-    fn check(&self, repair: bool) -> Answer<'_, CheckReport> {
-        self.engine.check(repair)
-    }
+    windlass_core::pass_on!(engine: maintain, check);
 }

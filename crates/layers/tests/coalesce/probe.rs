@@ -72,9 +72,7 @@ impl Probe {
 }
 
 impl Hot for Probe {
-    fn capabilities(&self) -> &Capabilities {
-        self.inner.capabilities()
-    }
+    windlass_core::pass_on!(inner: capabilities);
 
     fn enqueue(&self, request: Enqueue) -> Answer<'_, Vec<Item<Enqueued>>> {
         Box::pin(async move {
@@ -94,25 +92,7 @@ impl Hot for Probe {
         })
     }
 
-    fn open_session(&self, request: OpenSession) -> Answer<'_, Session> {
-        self.inner.open_session(request)
-    }
-
-    fn heartbeat(&self, request: Heartbeat) -> Answer<'_, HeartbeatReply> {
-        self.inner.heartbeat(request)
-    }
-
-    fn close_session(&self, session: SessionId) -> Answer<'_, ()> {
-        self.inner.close_session(session)
-    }
-
-    fn claim(&self, request: Claim) -> Answer<'_, Claimed> {
-        self.inner.claim(request)
-    }
-
-    fn wait(&self, request: Wait) -> Answer<'_, bool> {
-        self.inner.wait(request)
-    }
+    windlass_core::pass_on!(inner: open_session, heartbeat, close_session, claim, wait);
 
     fn settle(&self, request: Settle) -> Answer<'_, SettleReply> {
         Box::pin(async move {
@@ -138,45 +118,9 @@ impl Admin for Probe {
         })
     }
 
-    fn list(&self, request: List) -> Answer<'_, Page<Job>> {
-        self.inner.list(request)
-    }
-
-    fn stats(&self, request: StatsRequest) -> Answer<'_, Vec<LaneStats>> {
-        self.inner.stats(request)
-    }
-
-    fn sessions(&self) -> Answer<'_, Vec<SessionInfo>> {
-        self.inner.sessions()
-    }
-
-    fn change(&self, batch: Vec<ChangeItem>) -> Answer<'_, Vec<Item<Changed>>> {
-        self.inner.change(batch)
-    }
-
-    fn configure(&self, batch: Vec<Configure>) -> Answer<'_, Vec<Item<()>>> {
-        self.inner.configure(batch)
-    }
-
-    fn settings(&self) -> Answer<'_, Settings> {
-        self.inner.settings()
-    }
-
-    fn records(&self, batch: Vec<RecordOp>) -> Answer<'_, Vec<Item<RecordReply>>> {
-        self.inner.records(batch)
-    }
-
-    fn health(&self) -> Answer<'_, ()> {
-        self.inner.health()
-    }
+    windlass_core::pass_on!(inner: list, stats, sessions, change, configure, settings, records, health);
 }
 
 impl Maintain for Probe {
-    fn maintain(&self, request: MaintainRequest) -> Answer<'_, MaintainReply> {
-        self.inner.maintain(request)
-    }
-
-    fn check(&self, repair: bool) -> Answer<'_, CheckReport> {
-        self.inner.check(repair)
-    }
+    windlass_core::pass_on!(inner: maintain, check);
 }

@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use windlass_core::Error;
 use windlass_core::engine::*;
-use windlass_core::model::Job;
 use windlass_services::ServicesHandle;
 
 /// A step of maintenance that reached the store.
@@ -170,32 +169,14 @@ impl Spy {
     }
 }
 
-macro_rules! pass {
-    ($($verb:ident($($arg:ident: $type:ty)?) -> $reply:ty;)*) => {
-        $(fn $verb(&self $(, $arg: $type)?) -> Answer<'_, $reply> {
-            self.pass(self.inner.$verb($($arg)?))
-        })*
-    };
-}
-
 impl Hot for Spy {
-    fn capabilities(&self) -> &Capabilities {
-        self.inner.capabilities()
-    }
+    windlass_core::pass_on!(inner: capabilities);
 
     fn enqueue(&self, request: Enqueue) -> Answer<'_, Vec<Item<Enqueued>>> {
         Box::pin(self.held_back(request))
     }
 
-    pass! {
-        open_session(request: OpenSession) -> Session;
-        heartbeat(request: Heartbeat) -> HeartbeatReply;
-        close_session(session: SessionId) -> ();
-        claim(request: Claim) -> Claimed;
-        wait(request: Wait) -> bool;
-        settle(request: Settle) -> SettleReply;
-        update(request: Update) -> Vec<Item<Updated>>;
-    }
+    windlass_core::pass_on!(inner through pass: open_session, heartbeat, close_session, claim, wait, settle, update);
 }
 
 impl Admin for Spy {
@@ -203,16 +184,7 @@ impl Admin for Spy {
         Box::pin(self.kept(batch))
     }
 
-    pass! {
-        get(request: Get) -> Vec<Option<Job>>;
-        list(request: List) -> Page<Job>;
-        stats(request: StatsRequest) -> Vec<LaneStats>;
-        sessions() -> Vec<SessionInfo>;
-        change(batch: Vec<ChangeItem>) -> Vec<Item<Changed>>;
-        configure(batch: Vec<Configure>) -> Vec<Item<()>>;
-        settings() -> Settings;
-        health() -> ();
-    }
+    windlass_core::pass_on!(inner through pass: get, list, stats, sessions, change, configure, settings, health);
 }
 
 impl Maintain for Spy {
@@ -220,7 +192,5 @@ impl Maintain for Spy {
         Box::pin(self.watched(request))
     }
 
-    pass! {
-        check(repair: bool) -> CheckReport;
-    }
+    windlass_core::pass_on!(inner through pass: check);
 }

@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use windlass_core::Error;
 use windlass_core::engine::*;
-use windlass_core::model::Job;
 
 /// How a store behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,13 +66,7 @@ pub(crate) fn away() -> Error {
 }
 
 impl Hot for Flaky {
-    fn capabilities(&self) -> &Capabilities {
-        self.inner.capabilities()
-    }
-
-    fn enqueue(&self, request: Enqueue) -> Answer<'_, Vec<Item<Enqueued>>> {
-        self.inner.enqueue(request)
-    }
+    windlass_core::pass_on!(inner: capabilities, enqueue);
 
     fn open_session(&self, request: OpenSession) -> Answer<'_, Session> {
         self.serve(self.inner.open_session(request))
@@ -118,49 +111,9 @@ impl Hot for Flaky {
 }
 
 impl Admin for Flaky {
-    fn get(&self, request: Get) -> Answer<'_, Vec<Option<Job>>> {
-        self.inner.get(request)
-    }
-
-    fn list(&self, request: List) -> Answer<'_, Page<Job>> {
-        self.inner.list(request)
-    }
-
-    fn stats(&self, request: StatsRequest) -> Answer<'_, Vec<LaneStats>> {
-        self.inner.stats(request)
-    }
-
-    fn sessions(&self) -> Answer<'_, Vec<SessionInfo>> {
-        self.inner.sessions()
-    }
-
-    fn change(&self, batch: Vec<ChangeItem>) -> Answer<'_, Vec<Item<Changed>>> {
-        self.inner.change(batch)
-    }
-
-    fn configure(&self, batch: Vec<Configure>) -> Answer<'_, Vec<Item<()>>> {
-        self.inner.configure(batch)
-    }
-
-    fn settings(&self) -> Answer<'_, Settings> {
-        self.inner.settings()
-    }
-
-    fn records(&self, batch: Vec<RecordOp>) -> Answer<'_, Vec<Item<RecordReply>>> {
-        self.inner.records(batch)
-    }
-
-    fn health(&self) -> Answer<'_, ()> {
-        self.inner.health()
-    }
+    windlass_core::pass_on!(inner: get, list, stats, sessions, change, configure, settings, records, health);
 }
 
 impl Maintain for Flaky {
-    fn maintain(&self, request: MaintainRequest) -> Answer<'_, MaintainReply> {
-        self.inner.maintain(request)
-    }
-
-    fn check(&self, repair: bool) -> Answer<'_, CheckReport> {
-        self.inner.check(repair)
-    }
+    windlass_core::pass_on!(inner: maintain, check);
 }

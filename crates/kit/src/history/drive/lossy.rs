@@ -5,13 +5,9 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::task::JoinSet;
 use windlass_core::engine::{
-    Admin, Answer, Capabilities, ChangeItem, Changed, CheckReport, Claim, Claimed, Configure,
-    Engine, Enqueue, Enqueued, Get, Heartbeat, HeartbeatReply, Hot, Item, LaneStats, List,
-    Maintain, MaintainReply, MaintainRequest, OpenSession, Page, RecordOp, RecordReply, Session,
-    SessionId, SessionInfo, Settings, Settle, SettleReply, Stamped, StatsRequest, Update, Updated,
-    Wait,
+    Admin, Answer, ChangeItem, Changed, Claim, Claimed, Engine, Enqueue, Enqueued, Hot, Item,
+    Maintain, Settle, SettleReply, Stamped, Update, Updated,
 };
-use windlass_core::model::Job;
 use windlass_core::random::Random;
 use windlass_core::{Error, Result};
 
@@ -71,9 +67,7 @@ impl Lossy {
 }
 
 impl Hot for Lossy {
-    fn capabilities(&self) -> &Capabilities {
-        self.inner.capabilities()
-    }
+    windlass_core::pass_on!(inner: capabilities);
 
     fn enqueue(&self, request: Enqueue) -> Answer<'_, Vec<Item<Enqueued>>> {
         let inner = self.inner.clone();
@@ -95,12 +89,7 @@ impl Hot for Lossy {
         self.send(async move { inner.update(request).await })
     }
 
-    super::super::forward! {
-        open_session(request: OpenSession) -> Session;
-        heartbeat(request: Heartbeat) -> HeartbeatReply;
-        close_session(session: SessionId) -> ();
-        wait(request: Wait) -> bool;
-    }
+    windlass_core::pass_on!(inner: open_session, heartbeat, close_session, wait);
 }
 
 impl Admin for Lossy {
@@ -109,21 +98,9 @@ impl Admin for Lossy {
         self.send(async move { inner.change(batch).await })
     }
 
-    super::super::forward! {
-        get(request: Get) -> Vec<Option<Job>>;
-        list(request: List) -> Page<Job>;
-        stats(request: StatsRequest) -> Vec<LaneStats>;
-        sessions() -> Vec<SessionInfo>;
-        configure(batch: Vec<Configure>) -> Vec<Item<()>>;
-        settings() -> Settings;
-        records(batch: Vec<RecordOp>) -> Vec<Item<RecordReply>>;
-        health() -> ();
-    }
+    windlass_core::pass_on!(inner: get, list, stats, sessions, configure, settings, records, health);
 }
 
 impl Maintain for Lossy {
-    super::super::forward! {
-        maintain(request: MaintainRequest) -> MaintainReply;
-        check(repair: bool) -> CheckReport;
-    }
+    windlass_core::pass_on!(inner: maintain, check);
 }
