@@ -3,6 +3,13 @@
 mod bench;
 mod commands;
 mod connect;
+mod exit;
+mod job_args;
+mod output;
+mod store;
+mod values;
+mod views;
+mod work;
 
 use clap::Parser as _;
 use std::process::ExitCode;
@@ -12,11 +19,10 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    match commands::Cli::parse().run() {
+    let cli = commands::Cli::parse();
+    let json = cli.wants_json();
+    match cli.run() {
         Ok(code) => code,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
-        }
+        Err(error) => exit::report(&error, json),
     }
 }

@@ -154,8 +154,8 @@ async fn measure_apart(
     let target = match (contender, &plan.url) {
         (Contender::Log, _) => Target::Log(path),
         (Contender::Slim, _) => Target::Slim(path),
-        (Contender::Engine, Url::Memory) => Target::Engine(Url::Memory),
         (Contender::Engine, Url::File(_)) => Target::Engine(Url::File(path)),
+        (Contender::Engine, elsewhere) => Target::Engine(elsewhere.clone()),
     };
     let mut spec =
         RunSpec { target, workload, stage: Stage::Prepare, profile: plan.profile.clone(), label };

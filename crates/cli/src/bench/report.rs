@@ -25,6 +25,7 @@ impl Contender {
         match (self, url) {
             (Self::Engine, Url::Memory) => "memory",
             (Self::Engine, Url::File(_)) => "file",
+            (Self::Engine, _) => "engine",
             (Self::Log, _) => "bare log",
             (Self::Slim, _) => "slim SQLite",
         }

@@ -1,14 +1,29 @@
 //! What can be said on the command line: one module per command.
 
 mod bench;
+mod check;
+mod completions;
+mod dead;
+mod enqueue;
+mod jobs;
+mod kinds;
+mod queues;
+mod sandbox;
+mod schedules;
+mod top;
+mod work;
+mod workers;
 
+pub(crate) use sandbox::{COMMAND as SANDBOX_COMMAND, WATCH_COMMAND};
+
+use crate::store::Common;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
 /// Windlass: durable background jobs.
 #[derive(Debug, Parser)]
-#[command(name = "windlass", version, about, propagate_version = true)]
+#[command(name = "windlass", version, about, propagate_version = true, after_help = crate::exit::HELP)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -16,19 +31,81 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Hand jobs over
+    Enqueue(enqueue::Args),
+    /// Run jobs: a shell command or an HTTP call for each
+    Work(work::Args),
+    /// Look at jobs and change them
+    Jobs(jobs::Args),
+    /// Look at dead letters, give them another life, or throw them away
+    Dead(dead::Args),
+    /// Queues with their depth and settings; pause, resume, set
+    Queues(queues::Args),
+    /// Kinds with their depth and settings; pause, resume, set
+    Kinds(kinds::Args),
+    /// Recurring jobs
+    Schedules(schedules::Args),
+    /// The workers that are there
+    Workers(workers::Args),
+    /// Verify the store, and mend it with --repair
+    Check(check::Args),
+    /// Watch queues live
+    Top(top::Args),
     /// Measure an engine with the workloads W1–W6
     Bench(bench::Args),
+    /// Print completions for a shell
+    Completions(completions::Args),
     /// One measurement in a process of its own, started by `bench`
     #[command(name = bench::RUN_COMMAND, hide = true)]
     BenchRun(bench::RunArgs),
+    /// One command under limits, started by `work`
+    #[command(name = sandbox::COMMAND, hide = true)]
+    Sandbox(sandbox::Args),
+    /// What ends commands when their worker is killed, started by `work`
+    #[command(name = sandbox::WATCH_COMMAND, hide = true)]
+    SandboxWatch,
 }
 
 impl Cli {
     /// Does what was asked.
     pub(crate) fn run(self) -> Result<ExitCode> {
         match self.command {
+            Command::Enqueue(args) => args.run(),
+            Command::Work(args) => args.run(),
+            Command::Jobs(args) => args.run(),
+            Command::Dead(args) => args.run(),
+            Command::Queues(args) => args.run(),
+            Command::Kinds(args) => args.run(),
+            Command::Schedules(args) => args.run(),
+            Command::Workers(args) => args.run(),
+            Command::Check(args) => args.run(),
+            Command::Top(args) => args.run(),
             Command::Bench(args) => args.run(),
+            Command::Completions(args) => args.run(),
             Command::BenchRun(args) => args.run(),
+            Command::Sandbox(args) => args.run(),
+            Command::SandboxWatch => Ok(sandbox::watch()),
         }
+    }
+
+    /// Whether a machine reads the answer, errors included.
+    pub(crate) fn wants_json(&self) -> bool {
+        self.common().is_some_and(|common| common.json)
+    }
+
+    const fn common(&self) -> Option<&Common> {
+        Some(match &self.command {
+            Command::Enqueue(args) => args.common(),
+            Command::Work(args) => args.common(),
+            Command::Jobs(args) => args.common(),
+            Command::Dead(args) => args.common(),
+            Command::Queues(args) => args.common(),
+            Command::Kinds(args) => args.common(),
+            Command::Schedules(args) => args.common(),
+            Command::Workers(args) => args.common(),
+            Command::Check(args) => args.common(),
+            Command::Top(args) => args.common(),
+            _ => return None,
+        })
     }
 }

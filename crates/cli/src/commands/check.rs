@@ -1,0 +1,82 @@
+//! `windlass check`: whether every job is in exactly one place and every index agrees.
+
+use crate::output::{Colour, paint, print, print_json};
+use crate::store::{Common, block_on};
+use anyhow::Result;
+use indicatif::{HumanCount, ProgressBar};
+use serde_json::json;
+use std::fmt::Write as _;
+use std::io::IsTerminal as _;
+use std::process::ExitCode;
+use std::time::Duration;
+use windlass_core::engine::CheckReport;
+
+/// How often the sign of life moves.
+const TICK: Duration = Duration::from_millis(100);
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    common: Common,
+    /// Mend what is found
+    #[arg(long)]
+    repair: bool,
+}
+
+impl Args {
+    pub(super) const fn common(&self) -> &Common {
+        &self.common
+    }
+
+    pub(super) fn run(self) -> Result<ExitCode> {
+        block_on(async {
+            let client = self.common.open().await?;
+            let bar = spinner();
+            let report = client.engine().check(self.repair).await;
+            bar.finish_and_clear();
+            self.end(&report?.value)
+        })
+    }
+
+    fn end(&self, report: &CheckReport) -> Result<ExitCode> {
+        let left = report.findings.iter().filter(|finding| !finding.repaired).count();
+        if self.common.json {
+            let finding = |it: &windlass_core::engine::Finding| json!({ "what": it.what, "repaired": it.repaired });
+            let findings: Vec<_> = report.findings.iter().map(finding).collect();
+            print_json(&json!({ "jobs": report.jobs, "ok": left == 0, "findings": findings }))?;
+        } else {
+            print(&self.words(report, left)?)?;
+        }
+        Ok(if left == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    fn words(&self, report: &CheckReport, left: usize) -> Result<String> {
+        let mut text = String::new();
+        for finding in &report.findings {
+            let mark = match finding.repaired {
+                true => paint("mended", Colour::Good),
+                false => paint("wrong", Colour::Bad),
+            };
+            writeln!(text, "{mark}  {}", finding.what)?;
+        }
+        let jobs = HumanCount(report.jobs);
+        match (report.findings.len(), left) {
+            (0, _) => writeln!(text, "{jobs} jobs, all in good order")?,
+            (found, 0) => writeln!(text, "{jobs} jobs, {found} findings, all mended")?,
+            (found, left) if self.repair => {
+                writeln!(text, "{jobs} jobs, {found} findings, {left} could not be mended")?;
+            }
+            (found, _) => writeln!(text, "{jobs} jobs, {found} findings; mend them with --repair")?,
+        }
+        Ok(text)
+    }
+}
+
+fn spinner() -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new_spinner().with_message("checking");
+    bar.enable_steady_tick(TICK);
+    bar
+}

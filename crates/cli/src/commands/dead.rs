@@ -1,0 +1,204 @@
+//! `windlass dead`: dead letters, by id or all at once.
+
+use super::jobs::{ListArgs, change_all, filter, list, show};
+use crate::exit;
+use crate::output::{print, print_json};
+use crate::store::{Common, block_on};
+use anyhow::{Context as _, Result, bail};
+use clap::Subcommand;
+use indicatif::ProgressBar;
+use serde_json::json;
+use std::io::{BufRead as _, IsTerminal as _};
+use std::process::ExitCode;
+use windlass::Client;
+use windlass_core::JobId;
+use windlass_core::engine::{Change, ChangeItem, Edits, List, ListOrder};
+use windlass_core::limits::PAGE_MAX;
+use windlass_core::model::{Part, PartEdit, State};
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    common: Common,
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// List dead letters, the newest first
+    List(ListArgs),
+    /// Show everything known of a dead letter
+    Show {
+        /// The job
+        id: JobId,
+    },
+    /// Give dead letters another life, with counters cleared
+    Replay {
+        #[command(flatten)]
+        which: Which,
+        /// With this payload instead (one job only): JSON, `-` for stdin, `@FILE` for a file
+        #[arg(long, value_name = "JSON|-|@FILE", conflicts_with = "all")]
+        payload: Option<String>,
+        /// From the beginning, without the checkpoint they had reached
+        #[arg(long)]
+        start_over: bool,
+    },
+    /// Throw dead letters away
+    Discard {
+        #[command(flatten)]
+        which: Which,
+    },
+}
+
+/// Which dead letters.
+#[derive(Debug, clap::Args)]
+struct Which {
+    /// The jobs
+    #[arg(value_name = "ID", required_unless_present = "all")]
+    ids: Vec<JobId>,
+    /// All of them that pass --queue and --kind
+    #[arg(long, conflicts_with = "ids")]
+    all: bool,
+    /// With --all: only of this queue
+    #[arg(long, short, value_name = "NAME", requires = "all")]
+    queue: Option<String>,
+    /// With --all: only of this kind
+    #[arg(long, short, value_name = "NAME", requires = "all")]
+    kind: Option<String>,
+    /// Do not ask
+    #[arg(long, short)]
+    yes: bool,
+}
+
+impl Args {
+    pub(super) const fn common(&self) -> &Common {
+        &self.common
+    }
+
+    pub(super) fn run(self) -> Result<ExitCode> {
+        let Self { common, action } = self;
+        match action {
+            Action::List(args) => block_on(list(&common, Some(State::Dead), &args)),
+            Action::Show { id } => block_on(show(&common, id)),
+            Action::Replay { which, payload, start_over } => {
+                if payload.is_some() && which.ids.len() > 1 {
+                    bail!("payload: it is for one job, and {} are named", which.ids.len());
+                }
+                let change = replay(payload.as_deref(), start_over)?;
+                block_on(which.change(&common, "replay", change))
+            }
+            Action::Discard { which } => {
+                block_on(which.change(&common, "discard", Change::Discard))
+            }
+        }
+    }
+}
+
+fn replay(payload: Option<&str>, start_over: bool) -> Result<Change> {
+    let mut edits = Edits::default();
+    if let Some(text) = payload {
+        let bytes = crate::job_args::payload(text, false)?;
+        edits.payload = PartEdit::Set(Part::new(bytes));
+    }
+    if start_over {
+        edits.state = PartEdit::Unset;
+    }
+    Ok(Change::Replay(Box::new(edits)))
+}
+
+impl Which {
+    async fn change(self, common: &Common, verb: &str, change: Change) -> Result<ExitCode> {
+        let client = common.open().await?;
+        if !self.all {
+            // Without this, `dead discard` would take any ended job.
+            only_dead(&client, &self.ids).await?;
+            return change_all(&client, common, self.ids, &change).await;
+        }
+        let dead = self.count(&client).await?;
+        if dead == 0 {
+            return self.end(common, 0, 0);
+        }
+        if !self.yes && !confirmed(verb, dead)? {
+            bail!("nothing is done");
+        }
+        self.sweep(&client, common, dead, &change).await
+    }
+
+    async fn count(&self, client: &Client) -> Result<u64> {
+        let fits = |name: &Option<String>, of: &str| name.as_deref().is_none_or(|name| name == of);
+        let lanes = client.stats().await?;
+        let lanes =
+            lanes.iter().filter(|it| fits(&self.queue, &it.queue) && fits(&self.kind, &it.kind));
+        Ok(lanes.map(|lane| lane.dead).sum())
+    }
+
+    /// Page by page. What is refused stays, and is passed over by the cursor.
+    async fn sweep(
+        &self,
+        client: &Client,
+        common: &Common,
+        dead: u64,
+        change: &Change,
+    ) -> Result<ExitCode> {
+        let bar = match std::io::stderr().is_terminal() {
+            true => ProgressBar::new(dead),
+            false => ProgressBar::hidden(),
+        };
+        let filter = filter(self.queue.as_deref(), self.kind.as_deref(), Some(State::Dead));
+        let (mut done, mut refused, mut after) = (0, 0, None);
+        loop {
+            let request = List::new(filter.clone()).order(ListOrder::Oldest).limit(PAGE_MAX);
+            let page = client.list(request.after(after)).await?;
+            let item = |id: JobId| ChangeItem::new(id, change.clone());
+            let items: Vec<_> = page.rows.iter().map(|job| item(job.header.id)).collect();
+            if !items.is_empty() {
+                for answer in client.engine().change(items).await?.value {
+                    match answer {
+                        Ok(_) => done += 1,
+                        Err(error) => {
+                            refused += 1;
+                            bar.suspend(|| eprintln!("error: {error}"));
+                        }
+                    }
+                    bar.inc(1);
+                }
+            }
+            after = page.next;
+            if after.is_none() {
+                bar.finish_and_clear();
+                return self.end(common, done, refused);
+            }
+        }
+    }
+
+    fn end(&self, common: &Common, done: u64, refused: u64) -> Result<ExitCode> {
+        if common.json {
+            print_json(&json!({ "done": done, "refused": refused }))?;
+        } else {
+            print(&format!("{done} dead letters done, {refused} refused\n"))?;
+        }
+        Ok(if refused == 0 { ExitCode::SUCCESS } else { exit::partly() })
+    }
+}
+
+async fn only_dead(client: &Client, ids: &[JobId]) -> Result<()> {
+    for id in ids {
+        if let Some(job) = client.get(*id).await?
+            && job.state != State::Dead
+        {
+            bail!("job {id} is {}, not dead; use `windlass jobs` for it", job.state);
+        }
+    }
+    Ok(())
+}
+
+fn confirmed(verb: &str, count: u64) -> Result<bool> {
+    if !std::io::stdin().is_terminal() {
+        bail!("this would {verb} {count} dead letters; add --yes if that is what you want");
+    }
+    eprint!("{verb} {count} dead letters? [y/N] ");
+    let mut answer = String::new();
+    std::io::stdin().lock().read_line(&mut answer).context("cannot read the answer")?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}

@@ -1,0 +1,190 @@
+//! Many jobs from lines of JSON: batches, progress, and an answer for every line.
+
+use super::{Args, line};
+use crate::exit;
+use crate::output::print;
+use crate::views::EnqueuedView;
+use anyhow::{Context as _, Result};
+use indicatif::{HumanCount, ProgressBar, ProgressStyle};
+use serde_json::json;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{BufRead, BufReader, IsTerminal as _, Read as _};
+use std::process::ExitCode;
+use windlass::Client;
+use windlass_core::engine::{Enqueue, Enqueued};
+use windlass_core::model::NewJob;
+
+/// Lines in one call to the store.
+const BATCH_LINES_MAX: usize = 1_000;
+/// Bytes of lines in one call to the store.
+const BATCH_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// A longer line is no job.
+const LINE_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// Refusals shown in words; the others are counted.
+const SHOWN_MAX: u64 = 20;
+
+/// A line, and what it stands for.
+struct Entry {
+    number: u64,
+    job: Result<NewJob, String>,
+}
+
+/// Enqueues every line of `file`.
+pub(super) async fn run(args: &Args, file: &str) -> Result<ExitCode> {
+    let template = args.template(args.kind.as_deref().unwrap_or_default());
+    let (mut lines, length) = open(file)?;
+    let client = args.common.open_or_create().await?;
+    let bar = bar(length);
+    let mut tally = Tally { json: args.common.json, stored: 0, refused: 0 };
+    let (mut number, mut first_open) = (0, args.skip + 1);
+    loop {
+        let batch = gather(&mut lines, &template, &mut number, args.skip, &bar)?;
+        let Some(last) = batch.last().map(|entry| entry.number) else { break };
+        let answers = store(&client, batch).await.with_context(|| {
+            format!("lines up to {} are done; go on with --skip {0}", first_open - 1)
+        })?;
+        bar.suspend(|| tally.print(&answers))?;
+        bar.set_message(format!("{} jobs", HumanCount(tally.stored)));
+        first_open = last + 1;
+    }
+    bar.finish_and_clear();
+    Ok(tally.end())
+}
+
+fn open(file: &str) -> Result<(Box<dyn BufRead>, Option<u64>)> {
+    if file == "-" {
+        return Ok((Box::new(BufReader::new(std::io::stdin())), None));
+    }
+    let opened = File::open(file).with_context(|| format!("cannot read --ndjson {file:?}"))?;
+    let length = opened.metadata().ok().map(|it| it.len());
+    Ok((Box::new(BufReader::new(opened)), length))
+}
+
+/// A bar of bytes read, if errors go to a terminal.
+fn bar(length: Option<u64>) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let (bar, template) = match length {
+        Some(length) => (ProgressBar::new(length), "{bar:30} {percent:>3} %  {msg}  {eta} left"),
+        None => (ProgressBar::new_spinner(), "{spinner} {msg}  {elapsed}"),
+    };
+    match ProgressStyle::with_template(template) {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}
+
+/// The lines of the next call; none at the end.
+fn gather(
+    lines: &mut impl BufRead,
+    template: &NewJob,
+    number: &mut u64,
+    skip: u64,
+    bar: &ProgressBar,
+) -> Result<Vec<Entry>> {
+    let (mut batch, mut bytes, mut line) = (Vec::new(), 0, Vec::new());
+    while batch.len() < BATCH_LINES_MAX && bytes < BATCH_BYTES_MAX {
+        line.clear();
+        let failed = || format!("cannot read line {}", *number + 1);
+        let read = lines
+            .by_ref()
+            .take(LINE_BYTES_MAX)
+            .read_until(b'\n', &mut line)
+            .with_context(failed)?;
+        if read == 0 {
+            break;
+        }
+        *number += 1;
+        if read as u64 == LINE_BYTES_MAX && line.last() != Some(&b'\n') {
+            anyhow::bail!(
+                "line {number} has more than {LINE_BYTES_MAX} bytes; write one job per line"
+            );
+        }
+        bar.inc(read as u64);
+        if *number <= skip || line.trim_ascii().is_empty() {
+            continue;
+        }
+        bytes += read;
+        let text = std::str::from_utf8(&line).map_err(|error| error.to_string());
+        let job = text.and_then(|text| line::job(text, template));
+        batch.push(Entry { number: *number, job });
+    }
+    Ok(batch)
+}
+
+/// Stores what can be stored; an answer per line. An error means that the outcome of none is known.
+async fn store(client: &Client, batch: Vec<Entry>) -> Result<Vec<(u64, Result<Enqueued, String>)>> {
+    let (mut jobs, mut places) = (Vec::new(), Vec::new());
+    for Entry { number, job } in batch {
+        match job {
+            Ok(job) => {
+                jobs.push(job);
+                places.push((number, None));
+            }
+            Err(error) => places.push((number, Some(error))),
+        }
+    }
+    let mut stored = Vec::new().into_iter();
+    if !jobs.is_empty() {
+        stored = client.engine().enqueue(Enqueue::each(jobs)).await?.value.into_iter();
+    }
+    let mut answer = |error: Option<String>| match error {
+        Some(error) => Err(error),
+        None => stored
+            .next()
+            .context("the store gave no answer")
+            .map_err(|error| error.to_string())
+            .and_then(|item| item.map_err(|error| error.to_string())),
+    };
+    Ok(places.into_iter().map(|(number, error)| (number, answer(error))).collect())
+}
+
+/// What became of the lines so far.
+struct Tally {
+    json: bool,
+    stored: u64,
+    refused: u64,
+}
+
+impl Tally {
+    fn print(&mut self, answers: &[(u64, Result<Enqueued, String>)]) -> Result<()> {
+        let mut out = String::new();
+        for (number, answer) in answers {
+            match answer {
+                Ok(enqueued) => self.stored(&mut out, *number, enqueued)?,
+                Err(error) => self.refused(&mut out, *number, error)?,
+            }
+        }
+        print(&out)
+    }
+
+    fn stored(&mut self, out: &mut String, number: u64, enqueued: &Enqueued) -> Result<()> {
+        self.stored += 1;
+        if self.json {
+            let mut view = serde_json::to_value(EnqueuedView::of(enqueued))?;
+            view["line"] = number.into();
+            writeln!(out, "{view}")?;
+        } else {
+            writeln!(out, "{}", enqueued.id)?;
+        }
+        Ok(())
+    }
+
+    fn refused(&mut self, out: &mut String, number: u64, error: &str) -> Result<()> {
+        self.refused += 1;
+        if self.json {
+            writeln!(out, "{}", json!({ "line": number, "error": error }))?;
+        } else if self.refused <= SHOWN_MAX {
+            eprintln!("line {number}: {error}");
+        }
+        Ok(())
+    }
+
+    fn end(&self) -> ExitCode {
+        let (stored, refused) = (HumanCount(self.stored), HumanCount(self.refused));
+        eprintln!("{stored} jobs enqueued, {refused} lines refused");
+        if self.refused == 0 { ExitCode::SUCCESS } else { exit::partly() }
+    }
+}

@@ -1,0 +1,145 @@
+//! Pages of jobs, as a table or as JSON.
+
+use crate::output::{Cell, Colour, Table, ago, print, print_json};
+use crate::store::Common;
+use crate::views::JobView;
+use anyhow::Result;
+use serde_json::json;
+use std::process::ExitCode;
+use windlass_core::Timestamp;
+use windlass_core::engine::{Cursor, Filter, List, ListOrder};
+use windlass_core::limits::{PAGE_DEFAULT, PAGE_MAX};
+use windlass_core::model::{Job, State};
+
+/// Characters of an error shown in a table.
+const ERROR_CHARS_MAX: usize = 60;
+/// Pages looked through for one answer: a filter may leave many of them empty.
+const PAGES_MAX: usize = 10_000;
+
+/// Which jobs to list.
+#[derive(Debug, clap::Args)]
+pub(in crate::commands) struct ListArgs {
+    /// Only of this queue
+    #[arg(long, short, value_name = "NAME")]
+    pub(in crate::commands) queue: Option<String>,
+    /// Only of this kind
+    #[arg(long, short, value_name = "NAME")]
+    pub(in crate::commands) kind: Option<String>,
+    /// At most so many
+    #[arg(long, short, value_name = "N", default_value_t = PAGE_DEFAULT,
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(PAGE_MAX)))]
+    limit: u32,
+    /// The oldest first
+    #[arg(long)]
+    oldest: bool,
+    /// After this place, as an earlier list named it
+    #[arg(long, value_name = "CURSOR")]
+    after: Option<String>,
+}
+
+/// Which jobs a filter of queue and kind lets through.
+pub(in crate::commands) fn filter(
+    queue: Option<&str>,
+    kind: Option<&str>,
+    state: Option<State>,
+) -> Filter {
+    let mut filter = Filter::default();
+    filter.state = state;
+    filter.queue = queue.map(Into::into);
+    filter.kind = kind.map(Into::into);
+    filter
+}
+
+/// Lists jobs.
+pub(in crate::commands) async fn list(
+    common: &Common,
+    state: Option<State>,
+    args: &ListArgs,
+) -> Result<ExitCode> {
+    let client = common.open().await?;
+    let order = if args.oldest { ListOrder::Oldest } else { ListOrder::Newest };
+    let filter = filter(args.queue.as_deref(), args.kind.as_deref(), state);
+    let (mut jobs, mut next) = (Vec::new(), args.after.as_deref().map(Cursor::new));
+    let mut now = Timestamp::EPOCH;
+    for _ in 0..PAGES_MAX {
+        let wanted = args.limit - jobs.len() as u32;
+        let request = List::new(filter.clone()).order(order).after(next.take()).limit(wanted);
+        let page = client.engine().list(request).await?;
+        now = page.now;
+        jobs.extend(page.value.rows);
+        next = page.value.next;
+        if next.is_none() || jobs.len() >= args.limit as usize {
+            break;
+        }
+    }
+    if common.json {
+        let jobs: Vec<_> = jobs.iter().map(JobView::of).collect();
+        let next = next.as_ref().map(Cursor::as_str);
+        print_json(&json!({ "jobs": jobs, "next": next }))?;
+    } else {
+        print_table(&jobs, now)?;
+        if let Some(next) = next {
+            eprintln!("there are more: add --after {}", next.as_str());
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print_table(jobs: &[Job], now: Timestamp) -> Result<()> {
+    if jobs.is_empty() {
+        eprintln!("no jobs");
+        return Ok(());
+    }
+    let mut table = Table::new(["ID", "KIND", "QUEUE", "STATE", "TRIES", "CREATED", "", "ERROR"]);
+    for job in jobs {
+        let header = &job.header;
+        table.row([
+            Cell::text(header.id.to_string()),
+            Cell::text(&*header.kind),
+            Cell::text(&*header.queue),
+            state_cell(job.state),
+            Cell::text(format!("{}/{}", header.counters.failures, header.policy.max_attempts))
+                .right(),
+            Cell::text(ago(header.created_at, now)),
+            Cell::text(when(job, now)),
+            Cell::text(
+                job.error.as_ref().map(|error| short(&error.to_string())).unwrap_or_default(),
+            ),
+        ]);
+    }
+    print(&table.to_string())
+}
+
+/// The instant that matters in this state.
+fn when(job: &Job, now: Timestamp) -> String {
+    match (job.state, job.started_at, job.finished_at) {
+        (State::Scheduled, ..) => format!("due {}", ago(job.header.run_at, now)),
+        (State::Running, Some(at), _) => format!("started {}", ago(at, now)),
+        (state, _, Some(at)) if state.is_terminal() => format!("ended {}", ago(at, now)),
+        _ => String::new(),
+    }
+}
+
+/// A state in its colour.
+pub(in crate::commands) fn state_cell(state: State) -> Cell {
+    Cell::text(state.as_str()).colour(colour(state))
+}
+
+/// What a state means to somebody who looks.
+pub(super) const fn colour(state: State) -> Colour {
+    match state {
+        State::Completed => Colour::Good,
+        State::Dead | State::Expired => Colour::Bad,
+        State::Running | State::Available => Colour::Strong,
+        State::Paused | State::Blocked => Colour::Notice,
+        State::Scheduled | State::Cancelled => Colour::Faint,
+    }
+}
+
+fn short(text: &str) -> String {
+    let line = text.lines().next().unwrap_or_default();
+    match line.char_indices().nth(ERROR_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line.to_owned(),
+    }
+}

@@ -1,0 +1,252 @@
+//! `windlass queues`: depth, age and settings by queue; pause, resume, set.
+
+use crate::output::{Cell, Colour, Table, print, print_json, span};
+use crate::store::{Common, block_on};
+use crate::values::{self, Limit};
+use crate::views;
+use anyhow::{Result, bail};
+use clap::Subcommand;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use windlass_core::Timestamp;
+use windlass_core::engine::{Configure, LaneStats, StatsRequest};
+use windlass_core::model::{Order, QueuePatch, QueueSettings};
+use windlass_core::policy::Retention;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    common: Common,
+    #[command(subcommand)]
+    action: Option<Action>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// List queues (also without a word)
+    List,
+    /// Let nothing of these queues start; what runs goes on
+    Pause(Names),
+    /// Let their jobs start again
+    Resume(Names),
+    /// Change the settings of a queue
+    Set(Set),
+}
+
+#[derive(Debug, clap::Args)]
+struct Names {
+    /// The queues
+    #[arg(required = true, value_name = "QUEUE")]
+    names: Vec<String>,
+}
+
+#[derive(Debug, clap::Args)]
+struct Set {
+    /// The queue
+    queue: String,
+    /// Refuse jobs when this many wait; `none` lifts the limit
+    #[arg(long, value_name = "N", value_parser = values::count_limit::<u64>)]
+    max_depth: Option<Limit<u64>>,
+    /// How ready jobs are ordered: strict, lifo, fair, or ageing=TIME (how much waiting a step of
+    /// priority is worth)
+    #[arg(long, value_parser = order)]
+    order: Option<Order>,
+    /// Keep ended jobs so long
+    #[arg(long, value_name = "TIME", value_parser = values::duration_ms)]
+    retention: Option<u64>,
+    /// Let jobs expire that wait longer; `none` lifts the limit
+    #[arg(long, value_name = "TIME", value_parser = values::time_limit)]
+    max_wait: Option<Limit<u64>>,
+}
+
+impl Set {
+    fn patch(&self) -> Result<QueuePatch> {
+        let mut patch = QueuePatch::default();
+        patch.max_depth = self.max_depth.map(|limit| limit.0);
+        patch.order = self.order;
+        patch.retention = self.retention.map(Retention::uniform);
+        patch.max_wait_ms = self.max_wait.map(|limit| limit.0);
+        if patch == QueuePatch::default() {
+            bail!("nothing to set; give --max-depth, --order, --retention or --max-wait");
+        }
+        Ok(patch)
+    }
+}
+
+impl Args {
+    pub(super) const fn common(&self) -> &Common {
+        &self.common
+    }
+
+    pub(super) fn run(self) -> Result<ExitCode> {
+        let Self { common, action } = self;
+        let paused = |names: Names, paused| {
+            let patch = |name: String| Configure::queue(name, QueuePatch::paused(paused));
+            names.names.into_iter().map(patch).collect()
+        };
+        let changes = match action {
+            None | Some(Action::List) => return block_on(list(&common)),
+            Some(Action::Pause(names)) => paused(names, true),
+            Some(Action::Resume(names)) => paused(names, false),
+            Some(Action::Set(set)) => vec![Configure::queue(set.queue.as_str(), set.patch()?)],
+        };
+        block_on(async {
+            configure(&common, changes).await?;
+            list(&common).await
+        })
+    }
+}
+
+/// Changes settings, making the store if need be: settings may come before the first job.
+pub(super) async fn configure(common: &Common, changes: Vec<Configure>) -> Result<()> {
+    let client = common.open_or_create().await?;
+    for answer in client.engine().configure(changes).await?.value {
+        answer?;
+    }
+    Ok(())
+}
+
+async fn list(common: &Common) -> Result<ExitCode> {
+    let client = common.open().await?;
+    let stats = client.engine().stats(StatsRequest::default()).await?;
+    let mut settings: BTreeMap<String, QueueSettings> = client
+        .settings()
+        .await?
+        .queues
+        .into_iter()
+        .map(|(name, set)| (name.to_string(), set))
+        .collect();
+    let mut queues: BTreeMap<String, Sums> =
+        settings.keys().map(|name| (name.clone(), Sums::default())).collect();
+    for lane in &stats.value {
+        queues.entry(lane.queue.to_string()).or_default().add(lane);
+    }
+    let rows = queues.into_iter().map(|(name, sums)| {
+        let settings = settings.remove(&name).unwrap_or_default();
+        (name, sums, settings)
+    });
+    let rows: Vec<_> = rows.collect();
+    if common.json {
+        print_json(&rows.iter().map(|(name, sums, set)| sums.json(name, set)).collect::<Vec<_>>())?;
+    } else if rows.is_empty() {
+        eprintln!("no queues: nothing was enqueued yet");
+    } else {
+        print(&table(&rows, stats.now).to_string())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What the lanes of a queue, or of a kind, add up to.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sums {
+    pub(super) depth: u64,
+    pub(super) scheduled: u64,
+    pub(super) blocked: u64,
+    pub(super) available: u64,
+    pub(super) running: u64,
+    pub(super) paused: u64,
+    pub(super) dead: u64,
+    pub(super) oldest: Option<Timestamp>,
+}
+
+impl Sums {
+    pub(super) fn add(&mut self, lane: &LaneStats) {
+        self.depth += lane.depth();
+        self.scheduled += lane.scheduled;
+        self.blocked += lane.blocked;
+        self.available += lane.available;
+        self.running += lane.running;
+        self.paused += lane.paused;
+        self.dead += lane.dead;
+        self.oldest = [self.oldest, lane.head_ready_at].into_iter().flatten().min();
+    }
+
+    /// The figures every listing has.
+    pub(super) fn cells(&self, now: Timestamp) -> [Cell; 7] {
+        let oldest = self.oldest.map(|at| span(now.since(at))).unwrap_or_default();
+        let dead = Cell::count(self.dead);
+        [
+            Cell::count(self.depth),
+            Cell::count(self.available),
+            Cell::count(self.scheduled),
+            Cell::count(self.blocked),
+            Cell::count(self.running),
+            if self.dead > 0 { dead.colour(Colour::Bad) } else { dead },
+            Cell::text(oldest).right(),
+        ]
+    }
+
+    /// The same for machines, with more beside it.
+    pub(super) fn value(&self) -> serde_json::Value {
+        json!({
+            "depth": self.depth, "available": self.available, "scheduled": self.scheduled,
+            "blocked": self.blocked, "set_aside": self.paused, "running": self.running,
+            "dead": self.dead, "oldest_ready_at": self.oldest.map(views::instant),
+        })
+    }
+
+    fn json(&self, name: &str, settings: &QueueSettings) -> serde_json::Value {
+        let mut value = self.value();
+        value["queue"] = name.into();
+        value["paused"] = settings.paused.into();
+        value["settings"] = json!(settings);
+        value
+    }
+}
+
+fn table(rows: &[(String, Sums, QueueSettings)], now: Timestamp) -> Table {
+    let heads = [
+        "QUEUE",
+        "DEPTH",
+        "READY",
+        "SCHEDULED",
+        "BLOCKED",
+        "RUNNING",
+        "DEAD",
+        "OLDEST",
+        "SETTINGS",
+    ];
+    let mut table = Table::new(heads);
+    for (name, sums, settings) in rows {
+        let mut cells = vec![Cell::text(name)];
+        cells.extend(sums.cells(now));
+        let words = Cell::text(words(settings));
+        cells.push(if settings.paused { words.colour(Colour::Notice) } else { words });
+        table.row(cells);
+    }
+    table
+}
+
+/// What differs from the defaults.
+fn words(settings: &QueueSettings) -> String {
+    let default = QueueSettings::default();
+    let order = match settings.order {
+        Order::Strict => None,
+        Order::Ageing { quantum_ms } => Some(format!("ageing {}", span(quantum_ms))),
+        Order::Lifo => Some("lifo".to_owned()),
+        Order::Fair => Some("fair".to_owned()),
+        _ => Some("other order".to_owned()),
+    };
+    let kept = settings.retention;
+    let words = [
+        settings.paused.then(|| "paused".to_owned()),
+        settings.max_depth.map(|limit| format!("max depth {limit}")),
+        order,
+        (kept != default.retention).then(|| format!("kept {}", span(kept.finished_ms))),
+        settings.max_wait_ms.map(|ms| format!("max wait {}", span(ms))),
+    ];
+    words.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+fn order(text: &str) -> Result<Order, String> {
+    match text.split_once('=') {
+        None if text == "strict" => Ok(Order::Strict),
+        None if text == "lifo" => Ok(Order::Lifo),
+        None if text == "fair" => Ok(Order::Fair),
+        Some(("ageing", time)) => {
+            values::duration_ms(time).map(|quantum_ms| Order::Ageing { quantum_ms })
+        }
+        _ => Err(format!("{text:?} is no order; use strict, lifo, fair or ageing=TIME")),
+    }
+}

@@ -1,0 +1,237 @@
+//! `windlass schedules`: recurring jobs. They fire wherever the services run (`work`, `serve`).
+
+use crate::job_args::{self, JobArgs};
+use crate::output::{Cell, Colour, Table, ago, print, print_json, span};
+use crate::store::{Common, block_on};
+use crate::values;
+use crate::views::{self, EnqueuedView};
+use anyhow::{Result, bail};
+use clap::{Subcommand, ValueEnum};
+use serde_json::json;
+use std::process::ExitCode;
+use std::sync::Arc;
+use windlass_core::Timestamp;
+use windlass_core::limits::PAGE_MAX;
+use windlass_core::policy::{Missed, Schedule, Timing};
+use windlass_core::time::{Clock as _, SystemClock};
+use windlass_services::{ScheduleView, Schedules};
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    common: Common,
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// List schedules
+    List,
+    /// Add a schedule, or replace the one of this name
+    Add(Box<Add>),
+    /// Remove schedules; jobs they enqueued stay
+    Remove(Names),
+    /// Set schedules aside
+    Pause(Names),
+    /// Take schedules back; what would have fired meanwhile is not caught up
+    Resume(Names),
+    /// Enqueue the job of a schedule now; its rhythm stays as it is
+    Trigger {
+        /// The schedule
+        name: String,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+struct Names {
+    /// The schedules
+    #[arg(required = true, value_name = "NAME")]
+    names: Vec<String>,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  windlass schedules add report send_report '{\"to\":\"ada\"}' --cron '0 6 * * *' --zone Europe/Berlin
+  windlass schedules add sweep clean_up --every 15m --queue slow")]
+struct Add {
+    /// The schedule's name
+    name: String,
+    /// The kind of the job it enqueues
+    kind: String,
+    /// The job's payload as JSON; `-` reads it from stdin, `@FILE` from a file
+    #[arg(value_name = "JSON|-|@FILE")]
+    payload: Option<String>,
+    /// At the times of this cron line: minute, hour, day, month, weekday; or @daily and the like
+    #[arg(long, value_name = "LINE", required_unless_present = "every")]
+    cron: Option<String>,
+    /// The time zone of the cron line
+    #[arg(long, value_name = "ZONE", default_value = "UTC", requires = "cron")]
+    zone: String,
+    /// At this interval
+    #[arg(long, value_name = "TIME", value_parser = values::duration_ms, conflicts_with = "cron")]
+    every: Option<u64>,
+    /// Not before this instant
+    #[arg(long, value_name = "TIME", value_parser = values::instant)]
+    start: Option<Timestamp>,
+    /// Not after this instant
+    #[arg(long, value_name = "TIME", value_parser = values::instant)]
+    end: Option<Timestamp>,
+    /// At most so often in total
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+    /// What becomes of fires nobody was there to see
+    #[arg(long, value_enum, default_value_t = MissedName::Once)]
+    missed: MissedName,
+    #[command(flatten)]
+    job: JobArgs,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum MissedName {
+    /// They are passed over
+    Skip,
+    /// One fire stands for all of them
+    Once,
+    /// Each of them is given
+    All,
+}
+
+impl Add {
+    fn schedule(&self) -> Result<Schedule> {
+        let mut schedule = match (&self.cron, self.every) {
+            (Some(line), _) => Schedule::cron(line, &self.zone),
+            (None, Some(ms)) => Schedule::every(ms),
+            (None, None) => bail!("say when: --cron LINE or --every TIME"),
+        };
+        (schedule.start, schedule.end, schedule.limit) = (self.start, self.end, self.limit);
+        Ok(schedule.missed(match self.missed {
+            MissedName::Skip => Missed::Skip,
+            MissedName::Once => Missed::Once,
+            MissedName::All => Missed::All,
+        }))
+    }
+}
+
+impl Args {
+    pub(super) const fn common(&self) -> &Common {
+        &self.common
+    }
+
+    pub(super) fn run(self) -> Result<ExitCode> {
+        block_on(self.act())
+    }
+
+    async fn act(self) -> Result<ExitCode> {
+        let common = &self.common;
+        let client = match &self.action {
+            Action::Add(_) => common.open_or_create().await?,
+            _ => common.open().await?,
+        };
+        let schedules = Schedules::new(Arc::clone(client.engine()));
+        match self.action {
+            Action::List => list(common, &schedules).await?,
+            Action::Add(add) => {
+                let mut job = add.job.job(&add.kind);
+                if let Some(text) = &add.payload {
+                    job = job.payload(job_args::payload(text, false)?);
+                }
+                show(common, &[schedules.put(&add.name, add.schedule()?, job).await?])?;
+            }
+            Action::Remove(names) => {
+                for name in &names.names {
+                    if !schedules.remove(name).await? {
+                        bail!("schedule {name:?} does not exist; see `windlass schedules list`");
+                    }
+                }
+            }
+            Action::Pause(names) => {
+                for name in &names.names {
+                    show(common, &[schedules.pause(name).await?])?;
+                }
+            }
+            Action::Resume(names) => {
+                for name in &names.names {
+                    show(common, &[schedules.resume(name).await?])?;
+                }
+            }
+            Action::Trigger { name } => {
+                let enqueued = schedules.trigger(&name).await?;
+                match common.json {
+                    true => print_json(&EnqueuedView::of(&enqueued))?,
+                    false => print(&format!("{}\n", enqueued.id))?,
+                }
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+async fn list(common: &Common, schedules: &Schedules) -> Result<()> {
+    let (mut rows, mut unreadable, mut after) = (Vec::new(), Vec::new(), None);
+    loop {
+        let page = schedules.list(after, PAGE_MAX).await?;
+        rows.extend(page.rows);
+        unreadable.extend(page.unreadable);
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    for name in unreadable {
+        eprintln!("schedule {name:?} cannot be read and does not fire; add it again, or remove it");
+    }
+    if rows.is_empty() && !common.json {
+        eprintln!("no schedules");
+        return Ok(());
+    }
+    show(common, &rows)
+}
+
+fn show(common: &Common, rows: &[ScheduleView]) -> Result<()> {
+    if common.json {
+        return print_json(&rows.iter().map(value).collect::<Vec<_>>());
+    }
+    let now = SystemClock.now();
+    let mut table = Table::new(["NAME", "WHEN", "KIND", "QUEUE", "NEXT", "LAST", "FIRED", "ERROR"]);
+    for row in rows {
+        let next = match (row.paused, row.next) {
+            (true, _) => Cell::text("paused").colour(Colour::Notice),
+            (false, Some(next)) => Cell::text(ago(next, now)),
+            (false, None) => Cell::text("over").colour(Colour::Faint),
+        };
+        table.row([
+            Cell::text(&row.name),
+            Cell::text(timing(&row.schedule.timing)),
+            Cell::text(&*row.job.kind),
+            Cell::text(&*row.job.queue),
+            next,
+            Cell::text(row.last_fire.map(|at| ago(at, now)).unwrap_or_default()),
+            Cell::count(row.fired),
+            Cell::text(
+                row.last_error.as_ref().map(|error| error.message.clone()).unwrap_or_default(),
+            )
+            .colour(Colour::Bad),
+        ]);
+    }
+    print(&table.to_string())
+}
+
+fn timing(timing: &Timing) -> String {
+    match timing {
+        Timing::Cron { line, zone } => format!("{line} ({zone})"),
+        Timing::Every { every_ms, .. } => format!("every {}", span(*every_ms)),
+        _ => "otherwise".to_owned(),
+    }
+}
+
+fn value(row: &ScheduleView) -> serde_json::Value {
+    json!({
+        "name": row.name, "timing": row.schedule.timing, "missed": row.schedule.missed,
+        "start": row.schedule.start.map(views::instant), "end": row.schedule.end.map(views::instant),
+        "limit": row.schedule.limit, "kind": &*row.job.kind, "queue": &*row.job.queue,
+        "paused": row.paused, "next": row.next.map(views::instant),
+        "last_fire": row.last_fire.map(views::instant), "fired": row.fired, "refused": row.refused,
+        "last_error": row.last_error.as_ref().map(|error| &error.message),
+    })
+}

@@ -1,0 +1,56 @@
+//! One look at a store: its queues and its workers at one instant.
+
+use crate::commands::queues::Sums;
+use crate::views;
+use anyhow::Result;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use windlass::Client;
+use windlass_core::Timestamp;
+use windlass_core::engine::{SessionInfo, StatsRequest};
+
+/// A queue as it was.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Queue {
+    pub(super) sums: Sums,
+    pub(super) paused: bool,
+}
+
+/// What was there.
+#[derive(Clone, Debug)]
+pub(super) struct Snapshot {
+    pub(super) now: Timestamp,
+    pub(super) queues: BTreeMap<String, Queue>,
+    pub(super) workers: Vec<SessionInfo>,
+}
+
+impl Snapshot {
+    /// Looks.
+    pub(super) async fn take(client: &Client) -> Result<Self> {
+        let stats = client.engine().stats(StatsRequest::default()).await?;
+        let mut queues: BTreeMap<String, Queue> = BTreeMap::new();
+        for lane in &stats.value {
+            queues.entry(lane.queue.to_string()).or_default().sums.add(lane);
+        }
+        for (name, settings) in client.settings().await?.queues {
+            queues.entry(name.to_string()).or_default().paused = settings.paused;
+        }
+        Ok(Self { now: stats.now, queues, workers: client.sessions().await? })
+    }
+
+    /// For machines.
+    pub(super) fn value(&self) -> Value {
+        let queue = |(name, queue): (&String, &Queue)| {
+            let mut value = queue.sums.value();
+            value["queue"] = name.as_str().into();
+            value["paused"] = queue.paused.into();
+            value
+        };
+        let worker = |it: &SessionInfo| json!({ "worker": it.worker, "running": it.running });
+        json!({
+            "now": views::instant(self.now),
+            "queues": self.queues.iter().map(queue).collect::<Vec<_>>(),
+            "workers": self.workers.iter().map(worker).collect::<Vec<_>>(),
+        })
+    }
+}

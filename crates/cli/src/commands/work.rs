@@ -1,0 +1,248 @@
+//! `windlass work`: a worker whose handlers are shell commands and HTTP calls. Hosts the services too,
+//! so that a store needs nothing else.
+
+use crate::output::{print, print_json};
+use crate::store::{Common, block_on};
+use crate::values;
+use crate::work::{Exec, HELP, Http, Limits, Reaper, Users, Watcher};
+use anyhow::{Context as _, Result, bail};
+use serde_json::json;
+use std::io::IsTerminal as _;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+use windlass::{Client, Url};
+use windlass_core::model::DEFAULT_QUEUE;
+use windlass_services::{ServiceOptions, Services, ServicesHandle};
+use windlass_worker::{Builder, Worker, WorkerHandle};
+
+/// What is logged unless WINDLASS_LOG says otherwise.
+const LOG_DEFAULT: &str = "info,windlass_services=warn";
+/// How often `--until-empty` looks.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(super) struct Args {
+    #[command(flatten)]
+    common: Common,
+    /// A queue to take jobs from, in order of preference; repeatable
+    #[arg(long, short, value_name = "NAME", default_value = DEFAULT_QUEUE)]
+    queue: Vec<String>,
+    /// Run this shell command for each job of the kind; repeatable
+    #[arg(long, value_name = "KIND=COMMAND", value_parser = pair, required_unless_present = "http")]
+    exec: Vec<Pair>,
+    /// Post each job of the kind to this URL; repeatable
+    #[arg(long, value_name = "KIND=URL", value_parser = pair)]
+    http: Vec<Pair>,
+    /// Jobs to run at a time [default: one per CPU]
+    #[arg(long, short, value_name = "N")]
+    concurrency: Option<u32>,
+    /// How long a job may run, unless it says otherwise
+    #[arg(long, value_name = "TIME", value_parser = values::duration, default_value = "1h")]
+    timeout: Duration,
+    /// How long running jobs may go on once this worker is told to end
+    #[arg(long, value_name = "TIME", value_parser = values::duration, default_value = "25s")]
+    grace: Duration,
+    /// How long a job waits whose command ended with exit code 75
+    #[arg(long, value_name = "TIME", value_parser = values::duration, default_value = "30s")]
+    snooze: Duration,
+    #[command(flatten)]
+    limits: Limits,
+    /// What people call this worker [default: windlass-work-PID]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// End when nothing of these queues and kinds is left to do, now or later
+    #[arg(long)]
+    until_empty: bool,
+}
+
+/// A kind and what is done with it.
+#[derive(Clone, Debug)]
+struct Pair {
+    kind: String,
+    what: String,
+}
+
+fn pair(text: &str) -> Result<Pair, String> {
+    match text.split_once('=') {
+        Some((kind, what)) if !kind.is_empty() && !what.trim().is_empty() => {
+            Ok(Pair { kind: kind.to_owned(), what: what.to_owned() })
+        }
+        _ => {
+            Err(format!("{text:?}: write a kind, `=`, and what to do, as in resize='./resize.sh'"))
+        }
+    }
+}
+
+impl Args {
+    pub(super) const fn common(&self) -> &Common {
+        &self.common
+    }
+
+    pub(super) fn run(self) -> Result<ExitCode> {
+        self.limits.check()?;
+        if self.limits.any() && self.exec.is_empty() {
+            bail!("--memory-max, --processes-max and --cpu-max are for --exec, and there is none");
+        }
+        start_log()?;
+        block_on(self.work())
+    }
+
+    async fn work(self) -> Result<ExitCode> {
+        let mut signals = Signals::listen()?;
+        let client = self.common.open_or_create().await?;
+        let reaper = Reaper::default();
+        let worker = self.worker(&client, &reaper)?;
+        let services = self.services(&client)?;
+        let handle = worker.start();
+        let drain = async {
+            tokio::select! {
+                () = signals.next() => {}
+                () = self.empty(&client), if self.until_empty => {}
+            }
+        };
+        tokio::select! {
+            _ = handle.stopped() => {}
+            () = drain => {}
+        }
+        let stopped = tokio::select! {
+            stopped = handle.drain() => stopped,
+            () = signals.next() => handle.abort().await,
+        };
+        reaper.finish().await;
+        services.stop().await;
+        self.end(&handle)?;
+        Ok(match stopped.undelivered {
+            0 => ExitCode::SUCCESS,
+            jobs => {
+                eprintln!("the outcome of {jobs} jobs is not stored; they will run again");
+                ExitCode::FAILURE
+            }
+        })
+    }
+
+    fn worker(&self, client: &Client, reaper: &Reaper) -> Result<Worker> {
+        let concurrency = self.concurrency.unwrap_or_else(|| {
+            std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32)
+        });
+        let name = self.name();
+        let mut builder = Worker::builder(Arc::clone(client.engine()))
+            .name(name)
+            .concurrency(concurrency)
+            .timeout(self.timeout)
+            .grace(self.grace);
+        for queue in &self.queue {
+            builder = builder.queue(queue);
+        }
+        if !self.exec.is_empty() {
+            builder = self.handle_commands(builder, reaper)?;
+        }
+        for Pair { kind, what } in &self.http {
+            let http = Http::new(what).map_err(anyhow::Error::msg);
+            builder = builder.handle_kind(kind, http.with_context(|| format!("--http {kind}"))?);
+        }
+        Ok(builder.build()?)
+    }
+
+    fn handle_commands(&self, mut builder: Builder, reaper: &Reaper) -> Result<Builder> {
+        let (users, limits) = (Users::new(), Arc::new(self.limits.clone()));
+        let watcher = Watcher::start()?;
+        for Pair { kind, what } in &self.exec {
+            let exec = Exec {
+                command: what.as_str().into(),
+                limits: limits.clone(),
+                snooze: self.snooze,
+                users: users.clone(),
+                watcher: watcher.clone(),
+                reaper: reaper.clone(),
+            };
+            builder = builder.handle_kind(kind, exec);
+        }
+        Ok(builder)
+    }
+
+    fn name(&self) -> String {
+        self.name.clone().unwrap_or_else(|| format!("windlass-work-{}", std::process::id()))
+    }
+
+    fn services(&self, client: &Client) -> Result<ServicesHandle> {
+        let mut options = ServiceOptions::default();
+        options.label = self.name();
+        // A store of this process alone has nobody to agree with: no wait after a crash.
+        options.leadership = !matches!(self.common.url()?, Url::Memory | Url::File(_));
+        Ok(Services::builder(Arc::clone(client.engine())).options(options).start()?)
+    }
+
+    /// Waits until nothing is left of what this worker does.
+    async fn empty(&self, client: &Client) {
+        let is_ours = |queue: &str, kind: &str| {
+            let mut pairs = self.exec.iter().chain(&self.http);
+            self.queue.iter().any(|it| it == queue) && pairs.any(|pair| pair.kind == kind)
+        };
+        loop {
+            // A store that does not answer is not an empty one.
+            if let Ok(lanes) = client.stats().await
+                && !lanes.iter().any(|lane| {
+                    let left = lane.scheduled + lane.blocked + lane.available + lane.running;
+                    left > 0 && is_ours(&lane.queue, &lane.kind)
+                })
+            {
+                return;
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    fn end(&self, handle: &WorkerHandle) -> Result<()> {
+        let stats = handle.stats();
+        if self.common.json {
+            return print_json(&json!({
+                "claimed": stats.claimed, "completed": stats.completed, "retried": stats.retried,
+                "failed": stats.failed, "snoozed": stats.snoozed, "released": stats.released,
+                "cancelled": stats.cancelled, "leases_lost": stats.leases_lost,
+            }));
+        }
+        print(&format!(
+            "{} completed, {} failed attempts, {} failed for good, {} given back\n",
+            stats.completed, stats.retried, stats.failed, stats.released
+        ))
+    }
+}
+
+/// Logs go to stderr.
+fn start_log() -> Result<()> {
+    let filter = std::env::var("WINDLASS_LOG").unwrap_or_else(|_| LOG_DEFAULT.to_owned());
+    let filter = EnvFilter::try_new(&filter).with_context(|| {
+        format!("WINDLASS_LOG is {filter:?}: write a level, such as info or windlass_worker=debug")
+    })?;
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .init();
+    Ok(())
+}
+
+/// The signals that end a worker.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn listen() -> Result<Self> {
+        let listen = |kind| signal(kind).context("cannot listen for signals");
+        let (terminate, interrupt) = (SignalKind::terminate(), SignalKind::interrupt());
+        Ok(Self { terminate: listen(terminate)?, interrupt: listen(interrupt)? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! `windlass workers`: the sessions that are open.
+
+use crate::output::{Cell, Colour, Table, ago, print, print_json, span};
+use crate::store::{Common, block_on};
+use crate::views;
+use anyhow::Result;
+use serde_json::json;
+use std::process::ExitCode;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    common: Common,
+}
+
+impl Args {
+    pub(super) const fn common(&self) -> &Common {
+        &self.common
+    }
+
+    pub(super) fn run(self) -> Result<ExitCode> {
+        block_on(list(&self.common))
+    }
+}
+
+async fn list(common: &Common) -> Result<ExitCode> {
+    let client = common.open().await?;
+    let answer = client.engine().sessions().await?;
+    let (now, sessions) = (answer.now, answer.value);
+    if common.json {
+        let rows = sessions.iter().map(|it| {
+            json!({
+                "session": it.id.as_str(), "worker": it.worker, "running": it.running,
+                "opened_at": views::instant(it.opened_at), "expires_at": views::instant(it.expires_at),
+            })
+        });
+        print_json(&rows.collect::<Vec<_>>())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if sessions.is_empty() {
+        eprintln!("no workers");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut table = Table::new(["WORKER", "RUNNING", "SINCE", "ALIVE FOR"]);
+    for session in &sessions {
+        let left = match session.expires_at.since(now) {
+            0 => Cell::text("lost").colour(Colour::Bad),
+            left => Cell::text(span(left)),
+        };
+        let since = Cell::text(ago(session.opened_at, now));
+        table.row([Cell::text(&session.worker), Cell::count(session.running), since, left]);
+    }
+    print(&table.to_string())?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,87 @@
+//! How the command ends: its exit codes, and how errors are shown. Knows nothing of single commands.
+
+use serde_json::json;
+use std::process::ExitCode;
+use windlass_core::Error as EngineError;
+
+/// What the codes mean, for `--help`.
+pub(crate) const HELP: &str = "Exit codes:
+  0  done
+  1  failed; the message on stderr says why and what to do
+  2  the command line cannot be understood
+  3  the store cannot be used: in use by another process, away, or not there
+  4  of many items some were refused; the others are done";
+
+/// The store cannot be used.
+const STORE: u8 = 3;
+/// Some of many items were refused.
+const PARTLY: u8 = 4;
+
+/// Said when some of many items were refused; each refusal has been shown already.
+pub(crate) fn partly() -> ExitCode {
+    ExitCode::from(PARTLY)
+}
+
+/// There is no store where one was expected.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "there is no store at {0}; enqueue something first (`windlass enqueue`), or name the right one \
+     with --store URL or WINDLASS_STORE"
+)]
+pub(crate) struct NoStore(pub(crate) windlass::Url);
+
+/// Shows an error on stderr, as JSON if that is what the caller reads.
+pub(crate) fn report(error: &anyhow::Error, json: bool) -> ExitCode {
+    let message = sentence(error);
+    if json {
+        eprintln!("{}", json!({ "error": { "code": code(error), "message": message } }));
+    } else {
+        eprintln!("error: {message}");
+    }
+    match code(error) {
+        "in_use" | "unavailable" | "no_store" | "connect" => ExitCode::from(STORE),
+        _ => ExitCode::FAILURE,
+    }
+}
+
+/// The stable code of an error.
+pub(crate) fn code(error: &anyhow::Error) -> &'static str {
+    let known = |cause: &(dyn std::error::Error + 'static)| {
+        if cause.is::<NoStore>() {
+            return Some("no_store");
+        }
+        let ours = cause.downcast_ref::<windlass::Error>().map(windlass::Error::code);
+        ours.or_else(|| cause.downcast_ref::<EngineError>().map(EngineError::code))
+    };
+    error.chain().find_map(known).unwrap_or("failed")
+}
+
+/// An error with its causes, each said once: many show their source already.
+pub(crate) fn sentence(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::Context as _;
+
+    #[test]
+    fn a_cause_is_said_once() {
+        let source = EngineError::InUse { store: "./jobs".into(), pid: 7, address: None };
+        let error = windlass::Error::Open { url: "file:./jobs".into(), source };
+        let error = Err::<(), _>(error).context("cannot list jobs").unwrap_err();
+        let text = sentence(&error);
+        assert_eq!(text.matches("in use by process 7").count(), 1, "{text}");
+        assert!(text.starts_with("cannot list jobs: cannot open file:./jobs"), "{text}");
+        assert_eq!(code(&error), "in_use");
+    }
+}

@@ -1,0 +1,55 @@
+//! The options every command shares, and the way from them to a store.
+
+use crate::exit::NoStore;
+use anyhow::{Context as _, Result};
+use std::future::Future;
+use windlass::{Client, Url};
+
+/// Where the store is, and how to answer.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Common {
+    /// The store: `file:DIR` (durable, in one directory) or `memory:` (nothing is kept)
+    #[arg(
+        long,
+        global = true,
+        visible_alias = "url",
+        env = "WINDLASS_STORE",
+        hide_env_values = true,
+        default_value = "file:./windlass-data",
+        value_name = "URL"
+    )]
+    store: String,
+    /// Answer in JSON, for machines
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+}
+
+impl Common {
+    /// Where the store is. Not read by clap, which shows what it cannot read: there may be a password
+    /// in it.
+    pub(crate) fn url(&self) -> Result<Url> {
+        self.store.parse().context("--store")
+    }
+
+    /// A client of the store, which must be there: looking at nothing must not leave a directory behind.
+    pub(crate) async fn open(&self) -> Result<Client> {
+        let url = self.url()?;
+        if let Url::File(dir) = &url
+            && !dir.exists()
+        {
+            return Err(NoStore(url).into());
+        }
+        self.open_or_create().await
+    }
+
+    /// A client of the store, which is made if it is not there.
+    pub(crate) async fn open_or_create(&self) -> Result<Client> {
+        Ok(Client::new(self.url()?.open().await?))
+    }
+}
+
+/// Runs a command's async part to its end.
+pub(crate) fn block_on<T>(command: impl Future<Output = Result<T>>) -> Result<T> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    runtime.context("cannot start the async runtime")?.block_on(command)
+}

@@ -1,0 +1,115 @@
+//! Values as people write them on a command line: times, sizes, instants, limits that can be lifted.
+
+use std::str::FromStr;
+use std::time::Duration;
+use windlass_core::Timestamp;
+
+/// The units of time.
+const TIME_UNITS: [(&str, u64); 6] = [
+    ("ms", 1),
+    ("s", 1_000),
+    ("m", 60_000),
+    ("h", 3_600_000),
+    ("d", 86_400_000),
+    ("w", 604_800_000),
+];
+/// The units of size.
+const SIZE_UNITS: [(&str, u64); 4] =
+    [("K", 1 << 10), ("M", 1 << 20), ("G", 1 << 30), ("T", 1 << 40)];
+
+/// A length of time: `500ms`, `10s`, `5m`, `1h30m`, `7d`.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    let wrong =
+        || format!("{text:?} is no length of time; write it like 500ms, 10s, 5m, 1h30m or 7d");
+    let (mut rest, mut total) = (text, 0_u64);
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
+        let (number, unit) = rest.split_at(digits);
+        let end = unit.find(|c: char| c.is_ascii_digit()).unwrap_or(unit.len());
+        let (unit, after) = unit.split_at(end);
+        let (_, ms) = TIME_UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(wrong)?;
+        let number: u64 = number.parse().map_err(|_| wrong())?;
+        total = number.checked_mul(*ms).and_then(|ms| total.checked_add(ms)).ok_or_else(wrong)?;
+        rest = after;
+    }
+    if text.is_empty() { Err(wrong()) } else { Ok(Duration::from_millis(total)) }
+}
+
+/// A length of time in milliseconds.
+pub(crate) fn duration_ms(text: &str) -> Result<u64, String> {
+    duration(text).map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// A size in bytes: `65536`, `512K`, `64M`, `2G`.
+pub(crate) fn bytes(text: &str) -> Result<u64, String> {
+    let wrong = || format!("{text:?} is no size; write it like 65536, 512K, 64M or 2G");
+    let unit = SIZE_UNITS.iter().find(|(name, _)| text.ends_with(name));
+    let (number, unit) =
+        unit.map_or((text, 1), |(name, unit)| (text.trim_end_matches(name), *unit));
+    number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit)).ok_or_else(wrong)
+}
+
+/// An instant, as RFC 3339 writes it.
+pub(crate) fn instant(text: &str) -> Result<Timestamp, String> {
+    chrono::DateTime::parse_from_rfc3339(text)
+        .map(|at| Timestamp::from_millis(at.timestamp_millis()))
+        .map_err(|_| format!("{text:?} is no instant; write it like 2030-01-31T09:00:00Z"))
+}
+
+/// A limit that can be lifted with `none`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Limit<T>(pub(crate) Option<T>);
+
+/// A count, or `none`.
+pub(crate) fn count_limit<T: FromStr>(text: &str) -> Result<Limit<T>, String> {
+    if text == "none" {
+        return Ok(Limit(None));
+    }
+    let wrong = || format!("{text:?} is no limit; write a whole number, or `none` to lift it");
+    text.parse().map(|count| Limit(Some(count))).map_err(|_| wrong())
+}
+
+/// A length of time in milliseconds, or `none`.
+pub(crate) fn time_limit(text: &str) -> Result<Limit<u64>, String> {
+    match text {
+        "none" => Ok(Limit(None)),
+        text => duration_ms(text).map(|ms| Limit(Some(ms))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_as_people_write_them() {
+        assert_eq!(duration("1h30m"), Ok(Duration::from_secs(5_400)));
+        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
+        for wrong in ["", "10", "h", "10 s", "-1s", "1y", "99999999999999999999s", "1s2"] {
+            assert!(duration(wrong).unwrap_err().contains("1h30m"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_read_as_people_write_them() {
+        assert_eq!(bytes("64M"), Ok(64 << 20));
+        assert_eq!(bytes("10"), Ok(10));
+        for wrong in ["", "M", "64MB", "-1", "99999999T", "1.5G"] {
+            assert!(bytes(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn limits_can_be_lifted() {
+        assert_eq!(count_limit::<u64>("none"), Ok(Limit(None)));
+        assert_eq!(count_limit::<u64>("5"), Ok(Limit(Some(5))));
+        assert!(count_limit::<u64>("few").unwrap_err().contains("none"));
+        assert_eq!(time_limit("2s"), Ok(Limit(Some(2_000))));
+    }
+
+    #[test]
+    fn instants_have_a_zone() {
+        assert_eq!(instant("1970-01-01T00:00:01Z"), Ok(Timestamp::from_millis(1_000)));
+        assert!(instant("2030-01-31 09:00").is_err());
+    }
+}

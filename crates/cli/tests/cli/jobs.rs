@@ -1,0 +1,90 @@
+//! `windlass jobs`.
+
+use crate::support::Store;
+
+fn state(store: &Store, id: &str) -> String {
+    store.job(id)["state"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn every_change_has_its_effect() {
+    let store = Store::new();
+    let id = store.enqueue(&["x", "--delay", "1h"]);
+    let then = |arguments: &[&str], expected: &str| {
+        let said = store.run(&[&["jobs"], arguments, &[&id]].concat()).ok();
+        assert_eq!(said, format!("{id}  {expected}\n"));
+        assert_eq!(state(&store, &id), expected, "after {arguments:?}");
+    };
+    then(&["promote"], "available");
+    then(&["reschedule", "--in", "2h"], "scheduled");
+    then(&["pause"], "paused");
+    then(&["resume"], "scheduled");
+    then(&["signal"], "scheduled");
+    then(&["reprioritise", "--priority", "-7"], "scheduled");
+    then(&["cancel"], "cancelled");
+    then(&["retry"], "available");
+    then(&["reschedule", "--at", "2030-01-31T09:00:00Z"], "scheduled");
+    let job = store.job(&id);
+    assert_eq!(
+        (job["priority"].as_i64(), job["run_at"].as_str()),
+        (Some(-7), Some("2030-01-31T09:00:00.000Z"))
+    );
+    store.run(&["jobs", "cancel", &id]).ok();
+    assert_eq!(store.run(&["jobs", "discard", &id]).ok(), format!("{id}  gone\n"));
+    store.run(&["jobs", "show", &id]).refused(1, &[&id, "does not exist"]);
+}
+
+#[test]
+fn a_change_that_cannot_be_says_why_and_the_others_are_done() {
+    let store = Store::new();
+    let (waiting, other) = (store.enqueue(&["x"]), store.enqueue(&["x"]));
+    store.run(&["jobs", "discard", &waiting]).refused(1, &[&waiting, "available", "cannot"]);
+    let missing = "01a1e214-0000-7000-8000-000000000000";
+    let ran = store.run(&["jobs", "cancel", &waiting, missing, &other]);
+    assert_eq!(ran.stdout.lines().count(), 2, "{ran:?}");
+    ran.refused(4, &[missing, "does not exist"]);
+    assert_eq!(
+        (state(&store, &waiting), state(&store, &other)),
+        ("cancelled".into(), "cancelled".into())
+    );
+    store.run(&["jobs", "cancel", "no-id"]).refused(2, &["no-id"]);
+}
+
+#[test]
+fn a_list_is_filtered_and_goes_on_where_it_ended() {
+    let store = Store::new();
+    let ids: Vec<_> = (0..5).map(|_| store.enqueue(&["x", "--queue", "a"])).collect();
+    store.enqueue(&["y", "--queue", "b"]);
+    store.run(&["jobs", "cancel", &ids[4]]).ok();
+    let listed = |arguments: &[&str]| {
+        let page = store.json(&[&["jobs", "list", "--oldest"], arguments].concat());
+        let ids = page["jobs"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|job| job["id"].as_str().unwrap().to_owned());
+        (ids.collect::<Vec<_>>(), page["next"].as_str().map(str::to_owned))
+    };
+    assert_eq!(listed(&["--queue", "a"]).0, ids);
+    assert_eq!(listed(&["--kind", "y"]).0.len(), 1);
+    assert_eq!(listed(&["--state", "cancelled"]).0, ids[4..]);
+    let (first, next) = listed(&["--queue", "a", "--limit", "3"]);
+    assert_eq!(first, ids[..3]);
+    let (rest, _) = listed(&["--queue", "a", "--after", &next.unwrap()]);
+    assert_eq!(rest, ids[3..]);
+    store.run(&["jobs", "list", "--state", "lost"]).refused(2, &["lost", "available", "expired"]);
+}
+
+#[test]
+fn tables_are_aligned_and_without_colours_in_a_pipe() {
+    let store = Store::new();
+    store.enqueue(&["a_kind_with_a_long_name"]);
+    store.enqueue(&["x", "--delay", "2h"]);
+    let table = store.run(&["jobs", "list"]).ok();
+    assert!(!table.contains('\x1b'), "{table}");
+    let place = |line: &str| line.find("default");
+    let lines: Vec<_> = table.lines().collect();
+    assert_eq!(lines[0].find("QUEUE"), place(lines[1]), "{table}");
+    assert_eq!(place(lines[1]), place(lines[2]), "{table}");
+    assert!(table.contains("due in 119 min") || table.contains("due in 2 h"), "{table}");
+}

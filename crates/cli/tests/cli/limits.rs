@@ -1,0 +1,104 @@
+//! `windlass work --exec` with limits: who takes too much dies alone.
+
+use crate::support::{Store, until};
+use serde_json::json;
+use std::os::unix::fs::PermissionsExt as _;
+
+#[test]
+fn a_memory_hog_dies_alone() {
+    let store = Store::new();
+    let hog = store.enqueue(&["hog", "--max-attempts", "1"]);
+    let other = store.enqueue(&["other", "--max-attempts", "1"]);
+    // The shell keeps all of it.
+    let exec = "hog=v=$(head -c 1G /dev/zero | tr '\\0' x); echo ${#v}";
+    store.work(&["--memory-max", "64M", "--exec", exec, "--exec", "other=echo '[1]'"]);
+    let job = store.job(&hog);
+    assert_eq!(job["state"], "dead", "{job}");
+    assert_eq!(store.job(&other)["result"], json!([1]));
+}
+
+#[test]
+fn a_fork_bomb_is_bounded_and_dies_alone() {
+    let store = Store::new();
+    let bomb = store.enqueue(&["bomb", "--max-attempts", "1"]);
+    let other = store.enqueue(&["other", "--max-attempts", "1"]);
+    let exec = "bomb=bomb() { bomb & bomb & sleep 0.5; }; bomb; wait; exit 9";
+    let said = store.work(&[
+        "--processes-max",
+        "20",
+        "--timeout",
+        "20s",
+        "--exec",
+        exec,
+        "--exec",
+        "other=echo '[1]'",
+    ]);
+    assert!(said.starts_with("1 completed"), "{said}");
+    let job = store.job(&bomb);
+    let error = job["error"]["message"].as_str().unwrap();
+    assert_eq!(job["state"], "dead");
+    assert!(error.to_lowercase().contains("fork"), "{error}");
+    assert_eq!(store.job(&other)["result"], json!([1]));
+}
+
+#[test]
+fn a_fork_bomb_takes_nothing_from_the_commands_of_another_worker() {
+    let (theirs, ours) = (Store::new(), Store::new());
+    theirs.enqueue(&["bomb", "--max-attempts", "1"]);
+    let id = ours.enqueue(&["x", "--max-attempts", "1"]);
+    // Whoever the command runs as must be able to write there.
+    let everybody = std::fs::Permissions::from_mode(0o777);
+    std::fs::set_permissions(theirs.dir.path(), everybody).unwrap();
+    let said = theirs.path("said");
+    let bomb = format!(
+        "bomb=exec 2>>{}; bomb() {{ bomb & bomb & sleep 600; }}; bomb; wait",
+        said.display()
+    );
+    let worker = theirs.start_work(&["--processes-max", "20", "--exec", &bomb]);
+    until("the bomb is at its limit", || {
+        std::fs::read_to_string(&said).is_ok_and(|text| text.to_lowercase().contains("fork"))
+    });
+    let exec = "x=for n in 1 2 3 4 5; do sleep 0.01 & done; wait; echo '[5]'";
+    ours.work(&["--processes-max", "20", "--exec", exec]);
+    worker.kill();
+    let job = ours.job(&id);
+    assert_eq!(job["result"], json!([5]), "{job}");
+}
+
+#[test]
+fn many_children_within_the_limit_are_fine() {
+    let store = Store::new();
+    // One attempt: a second one would hide that the first was counted with somebody else's.
+    let id = store.enqueue(&["x", "--max-attempts", "1"]);
+    let exec = "x=for n in 1 2 3 4 5; do sleep 0.01 & done; wait; echo '[5]'";
+    store.work(&["--processes-max", "20", "--exec", exec]);
+    let job = store.job(&id);
+    assert_eq!(job["result"], json!([5]), "{job}");
+}
+
+#[test]
+fn a_busy_loop_ends_with_its_cpu_time() {
+    let store = Store::new();
+    let id = store.enqueue(&["x", "--max-attempts", "1"]);
+    store.work(&["--cpu-max", "1s", "--exec", "x=while :; do :; done"]);
+    let error = &store.job(&id)["error"];
+    assert!(error["message"].as_str().unwrap().contains("CPU time is used up"), "{error}");
+}
+
+#[test]
+fn output_without_end_is_read_and_bounded() {
+    let store = Store::new();
+    let id = store.enqueue(&["x"]);
+    let failed = store.enqueue(&["y", "--max-attempts", "1"]);
+    store.work(&[
+        "--exec",
+        "x=head -c 1000000 /dev/zero",
+        "--exec",
+        "y=seq 100000 >&2; echo the end >&2; exit 1",
+    ]);
+    let job = store.job(&id);
+    assert_eq!((&job["state"], &job["result"]), (&json!("completed"), &json!(null)));
+    assert!(job["log"][0]["text"].as_str().unwrap().contains("1000000 bytes"), "{job}");
+    let error = store.job(&failed)["error"]["message"].as_str().unwrap().to_owned();
+    assert!(error.ends_with("100000\nthe end") && error.len() < 8 * 1024, "{error}");
+}

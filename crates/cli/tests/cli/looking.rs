@@ -1,0 +1,108 @@
+//! `workers`, `check`, `top`, `completions`, and stores that cannot be used.
+
+use crate::support::{Store, until};
+
+#[test]
+fn looking_at_nothing_leaves_nothing_behind() {
+    let store = Store::new();
+    for arguments in
+        [&["jobs", "list"][..], &["queues"], &["check"], &["workers"], &["top", "--json"]]
+    {
+        store.run(arguments).refused(3, &["no store at file:", "windlass enqueue", "--store"]);
+    }
+    assert!(!store.path("store").exists());
+}
+
+#[test]
+fn a_store_in_use_says_by_whom_and_what_to_do() {
+    let store = Store::new();
+    store.enqueue(&["x"]);
+    let started = store.path("started");
+    let exec = format!("x=touch {}", started.display());
+    let worker = store.start_work(&["--exec", &exec]);
+    until("the worker works", || started.exists());
+    let pid = worker.pid().to_string();
+    store.run(&["jobs", "list"]).refused(3, &["in use by process", &pid, "stop it"]);
+    let error = store.run(&["jobs", "list", "--json"]).refused(3, &[]);
+    let error: serde_json::Value = serde_json::from_str(&error).unwrap();
+    assert_eq!(error["error"]["code"], "in_use");
+    worker.drain().ok();
+    store.run(&["jobs", "list"]).ok();
+}
+
+#[test]
+fn a_worker_that_was_killed_is_seen_until_its_session_is_taken_back() {
+    let store = Store::new();
+    store.enqueue(&["x"]);
+    assert!(store.run(&["workers"]).stderr.contains("no workers"));
+    let started = store.path("started");
+    let exec = format!("x=touch {}; sleep 600", started.display());
+    let worker = store.start_work(&["--exec", &exec, "--name", "killed-one"]);
+    until("the job runs", || started.exists());
+    worker.kill();
+    let workers = store.json(&["workers"]);
+    assert_eq!((&workers[0]["worker"], &workers[0]["running"]), (&"killed-one".into(), &1.into()));
+    assert!(store.run(&["workers"]).ok().contains("killed-one"));
+}
+
+#[test]
+fn a_good_store_is_said_to_be_good() {
+    let store = Store::new();
+    store.enqueue(&["x"]);
+    assert_eq!(store.run(&["check"]).ok(), "1 jobs, all in good order\n");
+    let report = store.json(&["check", "--repair"]);
+    assert_eq!(report, serde_json::json!({ "jobs": 1, "ok": true, "findings": [] }));
+}
+
+#[test]
+fn top_is_for_terminals_and_one_look_for_machines() {
+    let store = Store::new();
+    store.enqueue(&["x", "--queue", "mail"]);
+    store.run(&["top"]).refused(1, &["terminal", "--json"]);
+    let look = store.json(&["top"]);
+    assert_eq!(
+        (&look["queues"][0]["queue"], &look["queues"][0]["depth"]),
+        (&"mail".into(), &1.into())
+    );
+    store.run(&["top", "--every", "1ms"]).refused(1, &["--every", "100ms"]);
+}
+
+#[test]
+fn every_shell_completes_every_command_but_the_hidden_ones() {
+    let store = Store::new();
+    for shell in ["bash", "zsh", "fish"] {
+        let script = store.run(&["completions", shell]).ok();
+        for command in ["enqueue", "work", "jobs", "dead", "queues", "schedules", "top"] {
+            assert!(script.contains(command), "{command} in {shell}");
+        }
+    }
+    let help = store.run(&["--help"]).ok();
+    assert!(help.contains("Exit codes") && !help.contains("sandbox"), "{help}");
+}
+
+#[test]
+fn no_password_is_ever_shown() {
+    let store = Store::new();
+    let url = "postgres://ada:s3cr3t@db/jobs";
+    let said = store.run(&["jobs", "list", "--store", url]).refused(3, &["postgres://***@db/jobs"]);
+    assert!(!said.contains("s3cr3t"), "{said}");
+    let help =
+        store.command(&["jobs", "list", "--help"]).env("WINDLASS_STORE", url).output().unwrap();
+    assert!(!String::from_utf8(help.stdout).unwrap().contains("s3cr3t"));
+}
+
+#[test]
+fn a_store_with_a_row_astray_is_found_bad_and_mended() {
+    let store = Store::new();
+    let id = store.enqueue(&["x", "--delay", "1h"]);
+    let database = rusqlite::Connection::open(store.path("store/windlass.db")).unwrap();
+    assert_eq!(database.execute("DELETE FROM scheduled", []).unwrap(), 1);
+    drop(database);
+    let found = store.run(&["check"]);
+    assert_eq!(found.code, 1, "{found:?}");
+    assert!(found.stdout.contains(&id) && found.stdout.contains("--repair"), "{found:?}");
+    let mended = store.run(&["check", "--repair"]).ok();
+    assert!(mended.contains("mended") && mended.contains("all mended"), "{mended}");
+    assert_eq!(store.run(&["check"]).ok(), "1 jobs, all in good order\n");
+    assert_eq!(store.run(&["jobs", "promote", &id]).ok(), format!("{id}  available\n"));
+}

@@ -1,0 +1,15 @@
+//! The command as its users run it: the real binary, a store in a temporary directory, and what comes
+//! out of it.
+
+#![expect(clippy::unwrap_used, reason = "unwrapping is how the helpers say \"this must hold\" too")]
+
+mod dead;
+mod enqueue;
+mod http;
+mod jobs;
+mod limits;
+mod looking;
+mod schedules;
+mod settings;
+mod support;
+mod work;

@@ -1,0 +1,46 @@
+//! `windlass schedules`.
+
+use crate::support::{Store, until};
+
+#[test]
+fn a_schedule_fires_while_a_worker_is_there() {
+    let store = Store::new();
+    store.run(&["schedules", "add", "tick", "x", "[1]", "--every", "1s", "--queue", "q"]).ok();
+    let fired = store.path("fired");
+    let exec = format!("x=cat >> {}", fired.display());
+    let worker = store.start_work(&["--queue", "q", "--exec", &exec]);
+    until("it fired", || std::fs::read_to_string(&fired).is_ok_and(|text| text.contains("[1]")));
+    worker.drain().ok();
+    let listed = store.json(&["schedules", "list"]);
+    assert_eq!(listed[0]["name"], "tick");
+    assert!(listed[0]["fired"].as_u64().unwrap() >= 1, "{listed}");
+}
+
+#[test]
+fn a_schedule_is_paused_resumed_triggered_and_removed() {
+    let store = Store::new();
+    let cron = ["schedules", "add", "daily", "x", "--cron", "0 6 * * *", "--zone", "Europe/Berlin"];
+    let table = store.run(&cron).ok();
+    assert!(table.contains("0 6 * * * (Europe/Berlin)") && table.contains("in "), "{table}");
+    assert!(store.run(&["schedules", "pause", "daily"]).ok().contains("paused"));
+    let id = store.run(&["schedules", "trigger", "daily"]).ok();
+    assert_eq!(store.job(id.trim())["kind"], "x");
+    assert_eq!(store.json(&["schedules", "resume", "daily"])[0]["paused"], false);
+    store.run(&["schedules", "remove", "daily"]).ok();
+    assert_eq!(store.json(&["schedules", "list"]), serde_json::json!([]));
+}
+
+#[test]
+fn what_is_wrong_with_a_schedule_is_named() {
+    let store = Store::new();
+    store.enqueue(&["x"]);
+    let refused = |arguments: &[&str], code, parts: &[&str]| {
+        store.run(&[&["schedules"], arguments].concat()).refused(code, parts);
+    };
+    refused(&["add", "s", "x", "--cron", "61 * * * *"], 1, &["61 * * * *"]);
+    refused(&["add", "s", "x", "--cron", "@daily", "--zone", "Moon/Crater"], 1, &["Moon/Crater"]);
+    refused(&["add", "s", "x", "--every", "1ms"], 1, &["every_ms"]);
+    refused(&["add", "s", "x"], 2, &["--cron"]);
+    refused(&["pause", "nobody"], 1, &["nobody", "no such schedule"]);
+    refused(&["remove", "nobody"], 1, &["nobody", "schedules list"]);
+}
