@@ -39,6 +39,7 @@
 mod board;
 mod handle;
 mod history;
+mod host;
 mod lead;
 mod logs;
 mod options;
@@ -53,6 +54,7 @@ mod upkeep;
 pub use board::{ServiceName, ServiceStatus, Status};
 pub use handle::ServicesHandle;
 pub use history::{History, HistoryPage, HistoryPlace, HistoryRow};
+pub use host::{Guest, Host};
 pub use lead::Leader;
 pub use options::{Pace, ServiceOptions, Upkeep};
 pub use sample::{Gauge, QueueSample, Resolution, Sample, SampleQuery, Samples};

@@ -31,6 +31,10 @@ pub enum Error {
         /// What the store says.
         source: windlass_core::Error,
     },
+    /// A worker is not put together well.
+    #[cfg(feature = "worker")]
+    #[error(transparent)]
+    Build(#[from] windlass_worker::BuildError),
     /// A value cannot be written as JSON.
     #[error("the {part} of {job} cannot be written as JSON: {source}")]
     Unwritable {
@@ -101,6 +105,8 @@ impl Error {
         match self {
             Self::Engine(error) | Self::Open { source: error, .. } => error.code(),
             Self::Connect { .. } => "connect",
+            #[cfg(feature = "worker")]
+            Self::Build(_) => "build",
             Self::Unwritable { .. } => "unwritable",
             Self::Unreadable { .. } => "unreadable",
             Self::NotStored { source, .. } => source.code(),

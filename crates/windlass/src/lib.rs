@@ -3,12 +3,13 @@
 //! Once an enqueue is acknowledged, the job completes or is visibly dead. Nothing is lost silently,
 //! nothing runs forever, nothing lies.
 //!
-//! A job is a Rust type with a name. Say what it is, connect to a store, and hand jobs over:
+//! A job is a Rust type with a name; a handler is a function that takes it; a worker runs handlers:
 //!
 //! ```
 //! use serde::{Deserialize, Serialize};
 //! use std::time::Duration;
-//! use windlass::Job;
+//! use windlass::worker::State;
+//! use windlass::{Ctx, Job, Stop};
 //!
 //! #[derive(Job, Serialize, Deserialize)]
 //! #[job(queue = "mail", max_attempts = 3, timeout = "30s")]
@@ -16,25 +17,47 @@
 //!     to: String,
 //! }
 //!
+//! #[derive(Clone)]
+//! struct Mailer;
+//!
+//! impl Mailer {
+//!     async fn send(&self, to: &str) -> std::io::Result<u32> {
+//!         Ok(to.len() as u32)
+//!     }
+//! }
+//!
+//! /// An error is a retry; what it returns is kept as the job's result.
+//! async fn send_email(job: SendEmail, State(mailer): State<Mailer>, ctx: Ctx) -> Result<u32, Stop> {
+//!     if !job.to.contains('@') {
+//!         return Err(Stop::fatal("not an address")); // dead at once, for somebody to look at
+//!     }
+//!     tracing::info!(attempt = ctx.attempt(), "sending");
+//!     Ok(mailer.send(&job.to).await?)
+//! }
+//!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> windlass::Result<()> {
 //! // `file:./jobs` is durable; `memory:` keeps nothing.
 //! let client = windlass::connect("memory:").await?;
+//! let worker =
+//!     client.worker().queue("mail").state(Mailer).handle(send_email).concurrency(50).build()?.start();
 //!
 //! // Acknowledged means stored: the job is safe now.
-//! client.enqueue(&SendEmail { to: "ada@example.org".into() }).await?;
+//! let job = client.enqueue(&SendEmail { to: "ada@example.org".into() }).await?;
+//! let sent: u32 = client.wait_for(job.id, Duration::from_secs(5)).await?.result()?;
+//! assert_eq!(sent, 15);
 //!
-//! // One job can differ from the others of its kind.
+//! // One job can differ from the others of its kind, and be looked at and changed.
 //! let later = client
 //!     .job(SendEmail { to: "alan@example.org".into() })
 //!     .delay(Duration::from_secs(3_600))
 //!     .unique("welcome:alan")
 //!     .await?;
-//!
-//! // And it can be looked at, changed and waited for.
 //! client.cancel(later.id).await?;
-//! let finished = client.wait_for(later.id, Duration::from_secs(5)).await?;
-//! assert_eq!(finished.state(), windlass::State::Cancelled);
+//! assert_eq!(client.wait(later.id).await?.state(), windlass::State::Cancelled);
+//!
+//! // Lets what runs finish, gives back the rest, delivers every result.
+//! worker.drain().await;
 //! # Ok(())
 //! # }
 //! ```
@@ -42,9 +65,29 @@
 //! - [`connect`] and [`Client`]: enqueue, look, wait, change. Concurrent single enqueues travel
 //!   together to the store by themselves.
 //! - [`Job`]: the derive macro and the trait behind it.
-//! - [`testing`]: a queue for tests, without a server, with time travel and assertions.
+#![cfg_attr(
+    feature = "worker",
+    doc = "- [`Client::worker`]: handlers, extractors, middleware, limits, shutdown ([`worker`])."
+)]
+#![cfg_attr(
+    feature = "services",
+    doc = "- [`Client::schedule`]: jobs that come again and again, and the other [`services`] of a store."
+)]
+#![cfg_attr(
+    feature = "memory",
+    doc = "- [`testing`]: a queue for tests, without a server, with time travel and assertions."
+)]
 //! - [`engine`], [`model`], [`policy`], [`limits`]: the contract underneath, for whoever needs all of it;
 //!   [`Client::engine`] leads there.
+//!
+//! # Features
+//!
+//! | feature | brings | default |
+//! |---|---|---|
+//! | `memory` | `memory:` and `testing` | yes |
+//! | `local` | `file:DIR`, durable in one directory | yes |
+//! | `worker` | `Client::worker`; producers can do without | yes |
+//! | `services` | schedules, history and samples of a store; part of `worker` | yes |
 
 pub mod backoff;
 mod client;
@@ -64,6 +107,24 @@ pub use url::Url;
 #[doc = include_str!("job.md")]
 pub use windlass_macros::Job;
 
+/// What handlers and workers are made of. [`Ctx`], [`Stop`] and others stand at the top as well; the
+/// extractor [`State`](worker::State) does not, where it would be taken for the [`State`] of a job.
+#[cfg(feature = "worker")]
+pub mod worker {
+    pub use windlass_worker::*;
+}
+
+/// The services that keep a store in order, hosted by its workers.
+#[cfg(feature = "services")]
+pub mod services {
+    pub use windlass_services::*;
+}
+
+#[cfg(feature = "worker")]
+pub use windlass_worker::{
+    Ctx, Extension, Health, Json, Middleware, Next, Raw, Stop, Worker, WorkerHandle,
+};
+
 pub use windlass_core::TypedJob as Job;
 pub use windlass_core::engine::{Changed, Disposition, Enqueued};
 pub use windlass_core::model::{Job as StoredJob, NewJob, State};
@@ -72,3 +133,18 @@ pub use windlass_core::{JobId, Timestamp, engine, limits, model, policy};
 
 #[doc(hidden)]
 pub mod __private;
+
+/// The guides and the README, whose code must keep working.
+#[cfg(all(doctest, feature = "local", feature = "memory", feature = "worker"))]
+mod guides {
+    #[doc = include_str!("../../../README.md")]
+    struct Readme;
+    #[doc = include_str!("../../../docs/guides/rust.md")]
+    struct Rust;
+    #[doc = include_str!("../../../docs/guides/testing.md")]
+    struct Testing;
+    #[doc = include_str!("../../../docs/guides/schedules.md")]
+    struct Schedules;
+    #[doc = include_str!("../../../docs/guides/services.md")]
+    struct Services;
+}

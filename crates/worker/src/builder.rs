@@ -18,6 +18,7 @@ use windlass_core::limits::{CLAIM_KINDS_MAX, CLAIM_QUEUES_MAX};
 use windlass_core::model::{DEFAULT_QUEUE, PartName, PartSet};
 use windlass_core::random::{Random, SystemRandom};
 use windlass_core::{check_name, check_text};
+use windlass_services::{Host, ServiceOptions};
 
 /// Builds a [`Worker`]. Options that are not set have the defaults of [`crate::defaults`].
 #[must_use = "a builder does nothing until it is built"]
@@ -30,6 +31,8 @@ pub struct Builder {
     states: Values,
     random: Arc<dyn Random>,
     companions: Vec<Companion>,
+    host: Host,
+    hosting: Hosting,
     queue_limits: Vec<(String, u32)>,
     kind_limits: Vec<(String, u32)>,
     kind_timeouts: Vec<(String, Duration)>,
@@ -37,10 +40,19 @@ pub struct Builder {
     wrong: Option<BuildError>,
 }
 
+/// Whether the worker has the services of the store run beside it.
+enum Hosting {
+    Off,
+    /// With these options, if any were given.
+    On(Option<ServiceOptions>),
+}
+
 /// Which jobs, and how many.
 impl Builder {
     pub(crate) fn new(engine: Arc<dyn Engine>) -> Self {
         Self {
+            host: Host::new(engine.clone()),
+            hosting: Hosting::Off,
             engine,
             options: Options::default(),
             queues: Vec::new(),
@@ -150,6 +162,12 @@ impl Builder {
         self
     }
 
+    /// Runs this around every handler and all other middleware.
+    pub fn outermost(mut self, middleware: impl Middleware) -> Self {
+        self.middleware.insert(0, Stack::erase(middleware));
+        self
+    }
+
     /// Brings this part along with every claim, where handlers would else fetch it one by one.
     pub fn bring(mut self, part: PartName) -> Self {
         self.options.parts = self.options.parts.with(part);
@@ -165,6 +183,46 @@ impl Builder {
     {
         self.companions.push(Companion::new(name, task));
         self
+    }
+}
+
+/// The services of the store.
+impl Builder {
+    /// Whether the worker hosts the services that keep its store in order: promoting what is due,
+    /// reclaiming what dead workers held, firing schedules and so on. Among all processes one does the
+    /// work at a time. `windlass::Client::worker` turns this on; without it, another process must.
+    pub fn services(mut self, host: bool) -> Self {
+        self.hosting = if host { Hosting::On(None) } else { Hosting::Off };
+        self
+    }
+
+    /// Hosts the services with these options. All workers on one [`Host`] share one set of services:
+    /// options that differ from those of another one are refused by [`build`](Self::build).
+    pub fn service_options(mut self, options: ServiceOptions) -> Self {
+        self.hosting = Hosting::On(Some(options));
+        self
+    }
+
+    /// Hosts the services together with all others on this host.
+    pub fn services_of(mut self, host: Host) -> Self {
+        self.host = host;
+        self.services(true)
+    }
+
+    /// Has the services run from the start of the worker until it has drained.
+    fn host_services(mut self) -> Result<Self, BuildError> {
+        let Hosting::On(options) = &mut self.hosting else { return Ok(self) };
+        if let Some(options) = options.take() {
+            self.host.choose(options)?;
+        }
+        let host = self.host.clone();
+        Ok(self.beside("services", async move |_, mut until| match host.join() {
+            Ok(guest) => {
+                until.stopped().await;
+                guest.leave().await;
+            }
+            Err(error) => tracing::error!(%error, "the worker cannot host the services"),
+        }))
     }
 }
 
@@ -255,6 +313,7 @@ impl Builder {
         self.check_routes()?;
         self.assign()?;
         self.check_options()?;
+        self = self.host_services()?;
         crate::panics::install_hook();
         let inbox = Inbox::new();
         let shared = Shared {

@@ -73,6 +73,21 @@ impl Worker {
     /// # Panics
     /// Outside of a Tokio runtime.
     pub fn start(self) -> WorkerHandle {
+        let runtime = Runtime::new(self.shared.clone());
+        self.launch(runtime)
+    }
+
+    /// Starts it in the background and drains it as soon as it holds nothing and finds nothing to
+    /// claim: for tests, and for commands that work off what there is.
+    ///
+    /// # Panics
+    /// Outside of a Tokio runtime.
+    pub fn start_until_idle(self) -> WorkerHandle {
+        let runtime = Runtime::new(self.shared.clone()).until_idle();
+        self.launch(runtime)
+    }
+
+    fn launch(self, runtime: Runtime) -> WorkerHandle {
         let Self { shared, companions } = self;
         let (over, stopped) = watch::channel(None);
         let handle = WorkerHandle { shared: shared.clone(), stopped };
@@ -80,7 +95,7 @@ impl Worker {
             let until = watch::Sender::new(false);
             let companions: Vec<_> =
                 companions.into_iter().map(|each| each.start(&shared, &until)).collect();
-            let stopped = Runtime::new(shared.clone()).run().await;
+            let stopped = runtime.run().await;
             until.send_replace(true);
             let grace = tokio::time::sleep(shared.options.stop_grace);
             tokio::pin!(grace);

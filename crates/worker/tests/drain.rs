@@ -10,7 +10,7 @@ use support::{enqueue, enqueue_all, get, local, memory, reaches, until, worker};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use windlass_core::model::{NewJob, State as JobState};
-use windlass_worker::{Cause, Ctx, Raw, State, Stop};
+use windlass_worker::{Cause, Ctx, Json, Raw, State, Stop};
 
 type Gate = Arc<Semaphore>;
 
@@ -183,4 +183,31 @@ async fn handlers_that_compute_do_not_hold_up_their_neighbours() {
         .start();
     until("both to end", || running.stats().completed == 2).await;
     running.drain().await;
+}
+
+#[tokio::test]
+async fn a_worker_that_runs_until_it_is_idle_sees_to_all_there_is_and_ends() {
+    for concurrency in [1, 8] {
+        let (local, _dir) = local();
+        for engine in [memory(), local] {
+            // Each leads to another until the number is used up, and says something on the way, so that
+            // its outcome travels apart from claims.
+            let chain = |Json(left): Json<u32>, ctx: Ctx| async move {
+                ctx.log(format!("{left} left"));
+                if left > 0 {
+                    ctx.follow_up(NewJob::new("chain").json((left - 1).to_string()))?;
+                }
+                Ok::<_, Stop>(())
+            };
+            let jobs = (0..5).map(|_| NewJob::new("chain").json("9"));
+            enqueue_all(&engine, jobs).await;
+            let elsewhere = enqueue(&engine, NewJob::new("other")).await;
+            let worker = worker(&engine).concurrency(concurrency);
+            let worker = worker.handle_kind("chain", chain).build().unwrap().start_until_idle();
+            let stopped = tokio::time::timeout(support::PATIENCE, worker.stopped()).await.unwrap();
+            assert_eq!((stopped.undelivered, worker.stats().completed), (0, 50));
+            let other = get(&engine, elsewhere).await;
+            assert_eq!(other.state, JobState::Available);
+        }
+    }
 }

@@ -30,8 +30,3 @@ mod records;
 mod rows;
 
 pub use engine::MemoryEngine;
-
-/// The example in the project's README, which must keep working.
-#[cfg(doctest)]
-#[doc = include_str!("../../../../README.md")]
-struct Readme;

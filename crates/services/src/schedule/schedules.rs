@@ -47,7 +47,7 @@ const TRIES_MAX: usize = 16;
 /// the fire: that is how a handler knows for when it runs.
 #[derive(Clone)]
 pub struct Schedules {
-    engine: Arc<dyn Engine>,
+    pub(super) engine: Arc<dyn Engine>,
 }
 
 impl fmt::Debug for Schedules {

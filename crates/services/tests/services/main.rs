@@ -2,6 +2,7 @@
 
 mod clock;
 mod durable;
+mod host;
 mod leadership;
 mod outage;
 mod sampling;

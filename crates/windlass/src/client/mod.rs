@@ -4,7 +4,11 @@ mod builder;
 mod bulk;
 mod change;
 mod queue;
+#[cfg(feature = "services")]
+mod services;
 mod wait;
+#[cfg(feature = "worker")]
+mod work;
 
 pub use builder::{IntoJob, JobBuilder};
 pub use change::Replay;
@@ -42,6 +46,12 @@ struct Inner {
     engine: Arc<dyn Engine>,
     /// For ids made here; what is due when is the store's to say.
     clock: Arc<dyn Clock>,
+    /// The services of this connection, on the engine below all merging: they come one call at a time.
+    #[cfg(feature = "services")]
+    services: windlass_services::Host,
+    /// The engine below all merging, for workers: they make batches of their own.
+    #[cfg(feature = "worker")]
+    store: Arc<dyn Engine>,
 }
 
 impl Client {
@@ -52,15 +62,31 @@ impl Client {
 
     /// A client of exactly this engine, with nothing in between.
     pub fn direct(engine: Arc<dyn Engine>) -> Self {
-        Self { inner: Arc::new(Inner { engine, clock: Arc::new(SystemClock) }) }
+        Self::assemble(engine.clone(), engine, Arc::new(SystemClock))
     }
 
     /// A client whose ids are made by `clock`: for stores that live in another time.
     pub(crate) fn on_clock(engine: Arc<dyn Engine>, clock: Arc<dyn Clock>) -> Self {
-        Self { inner: Arc::new(Inner { engine: Arc::new(Coalesce::new(engine)), clock }) }
+        Self::assemble(Arc::new(Coalesce::new(engine.clone())), engine, clock)
     }
 
-    /// The engine itself: the whole contract, for whatever this client has no word for. Workers take it.
+    #[cfg_attr(
+        not(feature = "services"),
+        expect(unused_variables, reason = "only workers and services go below the merging")
+    )]
+    fn assemble(engine: Arc<dyn Engine>, store: Arc<dyn Engine>, clock: Arc<dyn Clock>) -> Self {
+        let inner = Inner {
+            engine,
+            clock,
+            #[cfg(feature = "services")]
+            services: windlass_services::Host::new(store.clone()),
+            #[cfg(feature = "worker")]
+            store,
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// The engine itself: the whole contract, for whatever this client has no word for.
     pub fn engine(&self) -> &Arc<dyn Engine> {
         &self.inner.engine
     }

@@ -1,4 +1,5 @@
-//! A queue for tests: no server, no files, time travel, and assertions on what was enqueued.
+//! A queue for tests: no server, no files, time travel, handlers run at once, and assertions on what was
+//! enqueued.
 //!
 //! ```
 //! use serde::{Deserialize, Serialize};
@@ -29,10 +30,13 @@
 //! # }
 //! ```
 
-// Running what is due through the handlers of a worker (`drain`) belongs in a file of its own beside these,
-// on `TestQueue::client().engine()`: it alone needs the worker crate.
 mod assertions;
+#[cfg(feature = "worker")]
+mod drain;
 mod travel;
+
+#[cfg(feature = "worker")]
+pub use drain::{Attempted, DRAIN_ATTEMPTS_MAX, Drained};
 
 use crate::client::Client;
 use futures_util::FutureExt as _;
@@ -86,7 +90,7 @@ impl TestQueue {
     }
 
     /// Lets time pass; what falls due on the way happens at its time. Jobs become available, expire, and
-    /// are removed when their retention is over.
+    /// are removed when their retention is over; schedules fire.
     ///
     /// Workers keep what they hold however long this is: their heartbeats come by the real clock, and
     /// skipped time is not their death.

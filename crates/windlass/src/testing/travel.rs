@@ -16,13 +16,36 @@ const WORKS: [Work; 4] = [Work::Promote, Work::Expire, Work::Retain, Work::Compa
 pub(super) fn advance(engine: &MemoryEngine, clock: &ManualClock, ms: u64) {
     let end = clock.now().plus(ms);
     for _ in 0..STOPS_MAX {
-        match maintain(engine, clock.now()) {
+        match stop_over(engine, clock.now()) {
             Some(next) if next < end => clock.set(next),
             _ => break,
         }
     }
     clock.set(end);
-    maintain(engine, end);
+    stop_over(engine, end);
+}
+
+/// Does what is due and fires what schedules owe; says when the next thing is.
+fn stop_over(engine: &MemoryEngine, now: Timestamp) -> Option<Timestamp> {
+    let fire = fire(engine).filter(|next| *next > now);
+    [maintain(engine, now), fire].into_iter().flatten().min()
+}
+
+#[cfg(feature = "services")]
+fn fire(engine: &MemoryEngine) -> Option<Timestamp> {
+    use futures_util::FutureExt as _;
+    let schedules = windlass_services::Schedules::new(std::sync::Arc::new(engine.clone()));
+    match schedules.fire_due().now_or_never() {
+        Some(Ok(next)) => next,
+        Some(Err(error)) => panic!("the test queue cannot fire its schedules: {error}"),
+        None => panic!("the memory engine kept somebody waiting, which is a bug in windlass"),
+    }
+}
+
+/// Nobody can have made a schedule.
+#[cfg(not(feature = "services"))]
+const fn fire(_: &MemoryEngine) -> Option<Timestamp> {
+    None
 }
 
 /// Does everything that is due; says when the next thing is.

@@ -21,6 +21,10 @@ pub(super) struct Claims {
     /// Claims in a row that got nothing although something was said to be there.
     vain: u32,
     put_off: Option<Instant>,
+    /// Whether the claim sent last came after every result of ours, so that it sees what they left.
+    is_last_word: bool,
+    /// Whether such a claim found nothing.
+    found_nothing: bool,
     wait: Option<Waiting>,
 }
 
@@ -44,6 +48,10 @@ impl Claims {
 
     pub(super) const fn is_under_way(&self) -> bool {
         self.under_way
+    }
+
+    pub(super) const fn found_nothing(&self) -> bool {
+        self.found_nothing
     }
 
     /// Has the next claim made without waiting.
@@ -85,20 +93,21 @@ impl Claims {
 }
 
 impl Runtime {
-    /// The claim to send now, if any. With results on their way it costs no call of its own, so that
+    /// The claim to send now, if any. With `results` to ride with it costs no call of its own, so that
     /// it is made even if the last one came back short.
-    pub(super) fn next_claim(&mut self, with_results: bool) -> Option<Claim> {
+    pub(super) fn next_claim(&mut self, results: usize) -> Option<Claim> {
         if self.claims.under_way || !matches!(self.phase, Phase::Working) {
             return None;
         }
         if self.claims.open.is_none() {
-            let wanted = (self.claims.likely || with_results) && !self.claims.is_put_off();
+            let wanted = (self.claims.likely || results > 0) && !self.claims.is_put_off();
             if !wanted || self.is_occupied() {
                 return None;
             }
             self.claims.open = Some(self.make_claim()?);
         }
         self.claims.under_way = true;
+        self.claims.is_last_word = self.held.len() == results;
         self.claims.open.clone()
     }
 
@@ -129,6 +138,7 @@ impl Runtime {
                 self.answered();
                 let asked = self.claims.open.take().map_or(0, |claim| claim.limit as usize);
                 self.judge_claim(claimed.jobs.len(), asked);
+                self.claims.found_nothing = claimed.jobs.is_empty() && self.claims.is_last_word;
                 self.start(claimed.jobs);
             }
             Err(Error::SessionLost { .. }) => {

@@ -72,6 +72,24 @@ impl Runtime {
         }
     }
 
+    /// Begins to drain if that is wanted and there is nothing to do: nothing is held, and a claim made
+    /// since then found nothing.
+    pub(super) fn drain_when_idle(&mut self) {
+        let undecided = !self.until_idle
+            || !self.session.is_open()
+            || !self.held.is_empty()
+            || self.claims.is_under_way();
+        if undecided || !matches!(self.phase, Phase::Working) {
+            return;
+        }
+        if self.claims.found_nothing() {
+            self.shared.order(Order::Drain);
+            self.obey(Order::Drain);
+        } else {
+            self.claims.look();
+        }
+    }
+
     /// Goes on to the next phase when this one is over, as far as it goes without waiting.
     pub(super) fn step_phase(&mut self) {
         let now = Instant::now();

@@ -40,6 +40,8 @@ pub(crate) struct Runtime {
     turns: Turns,
     outage: Outage,
     phase: Phase,
+    /// Whether it drains by itself when there is nothing to do.
+    until_idle: bool,
     session: SessionState,
     /// Every lease we hold: running, waiting for their turn, or waiting to be settled.
     held: HashMap<JobId, Arc<Running>>,
@@ -74,6 +76,7 @@ impl Runtime {
             turns: Turns::new(shared.queues.len(), weights),
             outage: Outage::default(),
             phase: Phase::Working,
+            until_idle: false,
             session: SessionState::new(),
             held: HashMap::new(),
             suspect: None,
@@ -85,6 +88,12 @@ impl Runtime {
             finished: Vec::new(),
             shared,
         }
+    }
+
+    /// Drains by itself when there is nothing to do.
+    pub(crate) const fn until_idle(mut self) -> Self {
+        self.until_idle = true;
+        self
     }
 
     /// Works until it is told to stop and has stopped.
@@ -110,6 +119,7 @@ impl Runtime {
         self.collect_finished();
         self.help_starter();
         self.start_suspect();
+        self.drain_when_idle();
         self.step_phase();
         if self.outage.ask_at().is_none() {
             self.keep_session();

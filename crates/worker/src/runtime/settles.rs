@@ -76,7 +76,7 @@ impl Runtime {
             let count = self.settles.waiting.len().min(self.settles.batch_max);
             let reports: Vec<Report> = self.settles.waiting.drain(..count).collect();
             let carry = reports.is_empty() || self.settles.carry_claims;
-            let claim = if carry { self.next_claim(!reports.is_empty()) } else { None };
+            let claim = if carry { self.next_claim(reports.len()) } else { None };
             match (reports.is_empty(), claim) {
                 (true, None) => return,
                 (true, Some(claim)) => return self.send_claim(claim),

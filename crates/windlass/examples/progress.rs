@@ -1,0 +1,44 @@
+//! A long job that says how far it has come, and somebody who watches.
+
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+use windlass::{Ctx, Job};
+
+#[derive(Job, Serialize, Deserialize)]
+struct Encode {
+    frames: u64,
+}
+
+async fn encode(job: Encode, ctx: Ctx) {
+    for frame in 1..=job.frames {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        // As often as you like: the latest goes to the store a few times a second, and at the end.
+        ctx.progress(frame, Some(job.frames), "encoding");
+    }
+    ctx.log("all frames encoded");
+}
+
+#[tokio::main]
+async fn main() -> windlass::Result<()> {
+    let client = windlass::connect("memory:").await?;
+    let worker = client.worker().handle(encode).build()?.start();
+
+    let id = client.enqueue(&Encode { frames: 100 }).await?.id;
+    let mut shown = 0;
+    loop {
+        let Some(job) = client.get(id).await? else { break };
+        if let Some(progress) = job.progress.filter(|progress| progress.done > shown) {
+            shown = progress.done;
+            println!("{} {shown} of {}", progress.note, progress.total.unwrap_or_default());
+        }
+        if job.state.is_terminal() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let job = client.get(id).await?;
+    job.iter().flat_map(|job| &job.log).for_each(|line| println!("{}", line.text));
+
+    worker.drain().await;
+    Ok(())
+}

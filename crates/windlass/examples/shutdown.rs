@@ -1,0 +1,65 @@
+//! Ending in good order: short jobs finish, long ones hand over, and nothing is lost or counted as failed.
+//!
+//! A real worker ends with `worker.run_until_signal().await`, which does on ctrl-c and SIGTERM what
+//! `drain` does here.
+
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+use tokio::sync::mpsc;
+use windlass::worker::State;
+use windlass::{Client, Ctx, Job, Stop, WorkerHandle};
+
+#[derive(Job, Serialize, Deserialize)]
+struct Short;
+
+#[derive(Job, Serialize, Deserialize)]
+struct Long;
+
+type Started = mpsc::Sender<()>;
+
+async fn short(_: Short, State(started): State<Started>) -> Result<(), Stop> {
+    started.send(()).await?;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    println!("the short job has finished");
+    Ok(())
+}
+
+async fn long(_: Long, State(started): State<Started>, ctx: Ctx) -> Result<(), Stop> {
+    if ctx.attempt() == 1 {
+        started.send(()).await?;
+        ctx.draining().await;
+        ctx.checkpoint(&"half way").await?;
+        println!("the long job hands over");
+        return Err(Stop::release());
+    }
+    let state: Option<String> = ctx.state().await?;
+    println!("the long job goes on: {}", state.unwrap_or_default());
+    Ok(())
+}
+
+fn start(client: &Client, started: &Started) -> windlass::Result<WorkerHandle> {
+    // What has not ended after the grace time is stopped and given back.
+    let worker = client.worker().handle(short).handle(long).grace(Duration::from_secs(10));
+    Ok(worker.state(started.clone()).build()?.start())
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let dir = tempfile::tempdir()?;
+    let client = windlass::connect(format!("file:{}", dir.path().display())).await?;
+    let (started, mut starts) = mpsc::channel::<()>(2);
+    let worker = start(&client, &started)?;
+    let (one, other) = (client.enqueue(&Short).await?.id, client.enqueue(&Long).await?.id);
+    starts.recv().await;
+    starts.recv().await;
+
+    let stopped = worker.drain().await;
+    println!("drained, {} results undelivered", stopped.undelivered);
+    assert!(client.wait(one).await?.is_completed());
+
+    let next = start(&client, &started)?;
+    let job = client.wait(other).await?.job;
+    println!("{} failures", job.header.counters.failures);
+    next.drain().await;
+    Ok(())
+}

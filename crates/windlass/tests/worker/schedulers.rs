@@ -1,0 +1,45 @@
+//! Many processes on one store, all of which fire its schedules.
+
+use crate::support::*;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use windlass::policy::Schedule;
+use windlass::services::ServiceOptions;
+use windlass::worker::State;
+use windlass::{Client, Ctx, JobId, Raw};
+
+type Runs = Arc<Mutex<HashMap<JobId, u32>>>;
+const FIRES: usize = 2;
+
+async fn tick(_: Raw, State(runs): State<Runs>, ctx: Ctx) {
+    *runs.lock().unwrap().entry(ctx.id()).or_default() += 1;
+}
+
+#[tokio::test]
+async fn ten_workers_that_all_schedule_run_each_fire_once() {
+    for (client, _dir) in stores().await {
+        let runs = Runs::default();
+        let every = Schedule::every(1_000).limit(FIRES as u64);
+        client.schedule("tick", every, client.job_of("tick")).await.unwrap();
+        let worker = || {
+            // As if all of them had found themselves leading.
+            let mut options = ServiceOptions::default();
+            options.leadership = false;
+            let process = Client::new(client.engine().clone());
+            let worker = process.worker().service_options(options).state(runs.clone());
+            worker.handle_kind("tick", tick).build().unwrap().start()
+        };
+        let workers: Vec<_> = (0..10).map(|_| worker()).collect();
+        let over = async || {
+            let schedule = client.schedules().get("tick").await.unwrap().unwrap();
+            let completed = workers.iter().map(|worker| worker.stats().completed).sum::<u64>();
+            (schedule.next.is_none() && completed >= FIRES as u64).then_some(())
+        };
+        eventually("all fires", over).await;
+        for worker in &workers {
+            worker.drain().await;
+        }
+        let runs = runs.lock().unwrap();
+        assert!(runs.len() == FIRES && runs.values().all(|runs| *runs == 1), "{runs:?}");
+    }
+}
