@@ -1,5 +1,4 @@
-//! Opening engines for the bench, which also reads what they tell beyond the contract. The only place
-//! of the command that names concrete engines.
+//! Opening engines for the bench, which also reads what they tell beyond the contract.
 
 use anyhow::{Context as _, Result, bail};
 use std::sync::Arc;

@@ -4,6 +4,7 @@ use crate::exit::NoStore;
 use anyhow::{Context as _, Result};
 use std::future::Future;
 use windlass::{Client, Url};
+use windlass_core::Error as EngineError;
 
 /// Where the store is, and how to answer.
 #[derive(Clone, Debug, clap::Args)]
@@ -42,9 +43,21 @@ impl Common {
         self.open_or_create().await
     }
 
-    /// A client of the store, which is made if it is not there.
+    /// A client of the store, which is made if it is not there. A directory that another process owns
+    /// is reached through that process, if it serves it.
     pub(crate) async fn open_or_create(&self) -> Result<Client> {
-        Ok(Client::new(self.url()?.open().await?))
+        let error = match self.url()?.open().await {
+            Ok(engine) => return Ok(Client::new(engine)),
+            Err(error) => error,
+        };
+        let windlass::Error::Open {
+            source: EngineError::InUse { address: Some(address), .. }, ..
+        } = &error
+        else {
+            return Err(error.into());
+        };
+        let url: Url = address.parse().with_context(|| error.to_string())?;
+        Ok(Client::new(url.open().await.with_context(|| error.to_string())?))
     }
 }
 

@@ -12,6 +12,7 @@ use windlass_core::engine::Engine;
 /// |---|---|---|
 /// | `memory:` | in this process; nothing is kept | `memory` |
 /// | `file:./jobs` | durable, in one directory; one process owns it at a time | `local` |
+/// | `http://127.0.0.1:7474` | whatever a server of ours keeps | `remote` |
 ///
 /// Every call of `memory:` is a store of its own; clone the [`Client`] to share it.
 ///
@@ -40,6 +41,13 @@ impl Url {
             Self::File(dir) => self.open_local(dir.clone()).await,
             #[cfg(not(feature = "local"))]
             Self::File(_) => Err(self.left_out("local")),
+            #[cfg(feature = "remote")]
+            Self::Http(url) => match windlass_remote::RemoteEngine::connect(url).await {
+                Ok(engine) => Ok(Arc::new(engine)),
+                Err(source) => Err(Error::Open { url: self.to_string(), source }),
+            },
+            #[cfg(not(feature = "remote"))]
+            Self::Http(_) => Err(self.left_out("remote")),
         }
     }
 
@@ -58,7 +66,7 @@ impl Url {
         }
     }
 
-    #[cfg(not(all(feature = "memory", feature = "local")))]
+    #[cfg(not(all(feature = "memory", feature = "local", feature = "remote")))]
     fn left_out(&self, feature: &str) -> Error {
         let reason = format!(
             "this program was built without it; enable the feature {feature:?} of windlass in Cargo.toml"

@@ -7,18 +7,11 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 /// The schemes, for people who used another one.
-const KNOWN: &str = "memory: (in this process, nothing kept), file:DIR (durable, in one directory)";
+const KNOWN: &str = "memory: (in this process, nothing kept), file:DIR (durable, in one directory), \
+    http://HOST:PORT (a server)";
 /// Schemes that will mean something one day.
-const NOT_YET: &[&str] = &[
-    "postgres",
-    "postgresql",
-    "redis",
-    "rediss",
-    "redis+cluster",
-    "rediss+cluster",
-    "http",
-    "https",
-];
+const NOT_YET: &[&str] =
+    &["postgres", "postgresql", "redis", "rediss", "redis+cluster", "rediss+cluster", "https"];
 /// Stands for whatever may be a secret.
 const HIDDEN: &str = "***";
 
@@ -37,6 +30,8 @@ pub enum Url {
     Memory,
     /// `file:DIR`, durable in one directory with one owner.
     File(PathBuf),
+    /// `http://HOST:PORT`, a server of ours.
+    Http(String),
 }
 
 impl FromStr for Url {
@@ -58,6 +53,11 @@ fn parse(text: &str) -> Result<Url, String> {
         "memory" => Err("memory: takes nothing after the colon".to_owned()),
         "file" if rest.is_empty() => Err("name a directory, as in file:./jobs".to_owned()),
         "file" => Ok(Url::File(rest.into())),
+        "http" if rest.contains('@') => {
+            Err("a server is asked without user and password".to_owned())
+        }
+        "http" if rest.is_empty() => Err("name a server, as in http://127.0.0.1:7474".to_owned()),
+        "http" => Ok(Url::Http(format!("http://{rest}"))),
         _ if NOT_YET.contains(&scheme) => {
             Err(format!("{scheme}: is not available in this version; use one of: {KNOWN}"))
         }
@@ -101,6 +101,7 @@ impl fmt::Display for Url {
         match self {
             Self::Memory => f.write_str("memory:"),
             Self::File(dir) => write!(f, "file:{}", dir.display()),
+            Self::Http(url) => f.write_str(url),
         }
     }
 }

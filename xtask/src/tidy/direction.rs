@@ -22,6 +22,9 @@ const RULES: &[(&str, May)] = &[
     ("crates/core", May::Only(&[])),
     ("crates/kit", May::Only(&["crates/core"])),
     ("crates/executor", May::Only(&["crates/core"])),
+    ("crates/wire", May::Only(&["crates/core"])),
+    // The engine that is an HTTP client shares its words with the server, and nothing else.
+    ("crates/engines/remote", May::Only(&["crates/core", "crates/wire"])),
     ("crates/engines/*", May::Only(&["crates/core", "crates/executor"])),
     ("crates/layers", May::Only(&["crates/core"])),
     ("crates/services", May::Only(&["crates/core"])),
@@ -159,6 +162,9 @@ mod tests {
             ("crates/engines/memory", "crates/kit"),
             ("crates/layers", "crates/engines/memory"),
             ("crates/worker", "crates/engines/local"),
+            ("crates/wire", "crates/server"),
+            ("crates/engines/remote", "crates/server"),
+            ("crates/engines/local", "crates/wire"),
         ];
         for (from, to) in against {
             for kind in ["null", r#""build""#] {
@@ -176,6 +182,7 @@ mod tests {
             ("crates/engines/memory", "crates/core"),
             ("crates/kit", "crates/core"),
             ("crates/worker", "crates/services"),
+            ("crates/engines/remote", "crates/wire"),
             ("crates/windlass", "crates/engines/memory"),
             ("bindings/node", "crates/windlass"),
         ];

@@ -10,6 +10,7 @@ mod kinds;
 mod queues;
 mod sandbox;
 mod schedules;
+mod serve;
 mod top;
 mod work;
 mod workers;
@@ -51,6 +52,8 @@ enum Command {
     Check(check::Args),
     /// Watch queues live
     Top(top::Args),
+    /// Serve a store over HTTP
+    Serve(serve::Args),
     /// Measure an engine with the workloads W1–W6
     Bench(bench::Args),
     /// Print completions for a shell
@@ -80,6 +83,7 @@ impl Cli {
             Command::Workers(args) => args.run(),
             Command::Check(args) => args.run(),
             Command::Top(args) => args.run(),
+            Command::Serve(args) => args.run(),
             Command::Bench(args) => args.run(),
             Command::Completions(args) => args.run(),
             Command::BenchRun(args) => args.run(),

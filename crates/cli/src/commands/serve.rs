@@ -1,0 +1,115 @@
+//! `windlass serve`: a store as an HTTP API. It opens the store and waits for the end; what is served,
+//! and how, is the server's business.
+
+use crate::connect::Url;
+use anyhow::{Context as _, Result, ensure};
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::sync::Arc;
+use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::filter::LevelFilter;
+use windlass_core::engine::Engine;
+use windlass_local::LocalEngine;
+use windlass_server::{Options, Server};
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The store: file:DIR keeps jobs in a directory, memory: keeps nothing
+    #[arg(long, value_name = "URL", default_value = "file:./windlass-data")]
+    store: Url,
+    /// Where to listen
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7474")]
+    listen: SocketAddr,
+    /// Listen beyond this machine, although whoever reaches the server may do anything with it
+    #[arg(long)]
+    without_keys: bool,
+    /// What to log to stderr: off, error, warn, info, debug or trace
+    #[arg(long, value_name = "LEVEL", default_value = "warn")]
+    log: LevelFilter,
+}
+
+impl Args {
+    pub(super) fn run(self) -> Result<ExitCode> {
+        tracing_subscriber::fmt().with_max_level(self.log).with_writer(std::io::stderr).init();
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+        runtime.context("cannot start the async runtime")?.block_on(self.serve())
+    }
+
+    async fn serve(self) -> Result<ExitCode> {
+        ensure!(
+            self.listen.ip().is_loopback() || self.without_keys,
+            "--listen {} can be reached from other machines, and the server asks nobody for a key yet; \
+             listen on 127.0.0.1, or say --without-keys if the network is yours alone",
+            self.listen
+        );
+        // First, so that no signal is missed once somebody was told that it runs.
+        let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for ctrl-c")?;
+        let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+        let server = Server::bind(Options::new(self.listen)).await?;
+        let url = reachable(server.address());
+        let engine = open(self.store.clone(), url.clone()).await?;
+        let handle = server.serve(engine)?;
+        println!("{}", greeting(&self.store, &url));
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+        println!("stopping: requests under way are answered first; once more stops at once");
+        tokio::select! {
+            () = handle.stop() => {}
+            _ = interrupt.recv() => return Ok(ExitCode::FAILURE),
+            _ = terminate.recv() => return Ok(ExitCode::FAILURE),
+        }
+        println!("stopped");
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Opens the store, with the address where others find it.
+async fn open(store: Url, url: String) -> Result<Arc<dyn Engine>> {
+    let Url::File(dir) = store.clone() else { return Ok(store.open().await?) };
+    let options = windlass_local::Options::new(dir).address(url);
+    // Reads and mends files, which blocks.
+    let opened = tokio::task::spawn_blocking(|| LocalEngine::open(options)).await?;
+    Ok(Arc::new(opened.with_context(|| format!("cannot open {store}"))?))
+}
+
+/// A URL under which this machine reaches `address`.
+fn reachable(mut address: SocketAddr) -> String {
+    if address.ip().is_unspecified() {
+        let loopback =
+            if address.is_ipv4() { [127, 0, 0, 1].into() } else { [0, 0, 0, 0, 0, 0, 0, 1].into() };
+        address.set_ip(loopback);
+    }
+    format!("http://{address}")
+}
+
+/// What is served where, and how to try it.
+fn greeting(store: &Url, url: &str) -> String {
+    let kept = match store {
+        Url::Memory => "kept in memory only, gone when this stops",
+        Url::File(_) => "durable; one process at a time owns it",
+        _ => "where it is",
+    };
+    format!(
+        "windlass serves {store} ({kept})\n\
+         listening on {url}\n\n\
+         hand over a job:  curl --json '{{\"kind\":\"hello\",\"payload\":{{\"name\":\"Ada\"}}}}' {url}/v1/jobs\n\
+         take one:         curl --json '{{\"queues\":[\"default\"],\"wait_ms\":10000}}' {url}/v1/claim\n\
+         report on it:     curl --json '{{\"items\":[{{\"id\":\"…\",\"lease\":\"…\",\"outcome\":\"complete\"}}]}}' {url}/v1/settle\n\
+         look at it:       curl {url}/v1/jobs\n\n\
+         stop with ctrl-c"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_that_means_all_of_them_is_told_as_one_that_can_be_reached() {
+        assert_eq!(reachable("0.0.0.0:7474".parse().unwrap()), "http://127.0.0.1:7474");
+        assert_eq!(reachable("[::]:7474".parse().unwrap()), "http://[::1]:7474");
+        assert_eq!(reachable("10.0.0.1:80".parse().unwrap()), "http://10.0.0.1:80");
+    }
+}

@@ -1,0 +1,242 @@
+//! The engine: each verb as one request to the server.
+
+use crate::options::Options;
+use crate::transport::Transport;
+use http::Method;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::fmt;
+use std::sync::Arc;
+use windlass_core::engine::*;
+use windlass_core::model::Job;
+use windlass_core::{Error, Result};
+use windlass_wire::{self as wire, routes};
+
+/// A server as an engine. Cheap to clone; clones share its connections.
+#[derive(Clone)]
+pub struct RemoteEngine {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    transport: Transport,
+    /// Those of the engine behind the server, as it told them when we connected.
+    capabilities: Capabilities,
+}
+
+impl RemoteEngine {
+    /// Connects to the server at `url`.
+    pub async fn connect(url: impl Into<String>) -> Result<Self> {
+        Self::open(Options::new(url)).await
+    }
+
+    /// Connects as told. The server must answer: what it can do is learnt here.
+    pub async fn open(options: Options) -> Result<Self> {
+        let mut transport = Transport::new(options)?;
+        let told: wire::Capabilities = transport.get_unstamped(routes::CAPABILITIES).await?;
+        if told.protocol != wire::PROTOCOL {
+            let expected = format!("this client speaks version {}", wire::PROTOCOL);
+            return Err(Error::invalid("protocol", told.protocol, expected));
+        }
+        if told.body_bytes_max > 0 {
+            transport.limit_bodies(told.body_bytes_max);
+        }
+        let capabilities = told.into_core()?;
+        tracing::debug!(url = transport.base(), engine = capabilities.engine, "connected");
+        Ok(Self { inner: Arc::new(Inner { transport, capabilities }) })
+    }
+
+    fn transport(&self) -> &Transport {
+        &self.inner.transport
+    }
+
+    /// Asks, and turns the answer.
+    async fn post<T: DeserializeOwned, U>(
+        &self,
+        path: &str,
+        body: impl Serialize,
+        turn: impl FnOnce(T) -> Result<U>,
+    ) -> Result<Stamped<U>> {
+        let Stamped { now, epoch, value } = self.transport().post(path, &body, 0).await?;
+        Ok(Stamped { now, epoch, value: turn(value)? })
+    }
+
+    /// Asks without a body, and turns the answer.
+    async fn get<T: DeserializeOwned, U>(
+        &self,
+        path: &str,
+        turn: impl FnOnce(T) -> Result<U>,
+    ) -> Result<Stamped<U>> {
+        let Stamped { now, epoch, value } = self.transport().ask(Method::GET, path).await?;
+        Ok(Stamped { now, epoch, value: turn(value)? })
+    }
+
+    /// Asks with a batch of `asked` items, and turns the answer to each.
+    async fn batch<T: DeserializeOwned, U>(
+        &self,
+        path: &str,
+        asked: usize,
+        body: impl Serialize,
+        turn: impl Fn(T) -> Result<U>,
+    ) -> Result<Stamped<Vec<Item<U>>>> {
+        self.post(path, body, |answers: wire::Items<T>| {
+            let answers = answers.into_core(turn);
+            self.counted(asked, answers.len()).map(|()| answers)
+        })
+        .await
+    }
+
+    /// A reply with too few or too many answers tells nobody what became of which item.
+    fn counted(&self, asked: usize, answered: usize) -> Result<()> {
+        if asked == answered {
+            return Ok(());
+        }
+        Err(self.transport().unavailable(format!("it gave {answered} answers to {asked} items")))
+    }
+}
+
+impl fmt::Debug for RemoteEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RemoteEngine({})", self.transport().base())
+    }
+}
+
+impl Hot for RemoteEngine {
+    fn capabilities(&self) -> &Capabilities {
+        &self.inner.capabilities
+    }
+
+    fn enqueue(&self, request: Enqueue) -> Answer<'_, Vec<Item<Enqueued>>> {
+        let (asked, body) = (request.jobs.len(), wire::Enqueue::from(request));
+        Box::pin(self.batch(routes::JOBS_BATCH, asked, body, wire::Enqueued::into_core))
+    }
+
+    fn open_session(&self, request: OpenSession) -> Answer<'_, Session> {
+        let body = wire::OpenSession::from(request);
+        Box::pin(self.post(routes::SESSIONS, body, |it: wire::Session| Ok(it.into())))
+    }
+
+    fn heartbeat(&self, request: Heartbeat) -> Answer<'_, HeartbeatReply> {
+        let body = wire::Heartbeat::from(request);
+        Box::pin(self.post(routes::HEARTBEAT, body, |it: wire::HeartbeatReply| Ok(it.into())))
+    }
+
+    fn close_session(&self, session: SessionId) -> Answer<'_, ()> {
+        Box::pin(async move {
+            session.check()?;
+            let path = routes::session(session.as_str());
+            let closed: Stamped<wire::Empty> = self.transport().ask(Method::DELETE, &path).await?;
+            Ok(closed.map(|_| ()))
+        })
+    }
+
+    fn claim(&self, request: Claim) -> Answer<'_, Claimed> {
+        Box::pin(self.post(routes::CLAIM, wire::Claim::from(request), wire::Claimed::into_core))
+    }
+
+    fn wait(&self, request: Wait) -> Answer<'_, bool> {
+        Box::pin(async move {
+            let wait_ms = request.wait_ms;
+            let body = wire::Wait::from(request);
+            let reply: Stamped<wire::Ready> =
+                self.transport().post(routes::WAIT, &body, wait_ms).await?;
+            Ok(reply.map(|it| it.ready))
+        })
+    }
+
+    fn settle(&self, request: Settle) -> Answer<'_, SettleReply> {
+        let (asked, body) = (request.items.len(), wire::Settle::from(request));
+        Box::pin(self.post(routes::SETTLE, body, move |reply: wire::SettleReply| {
+            self.counted(asked, reply.items.len()).map(|()| reply.into_core())
+        }))
+    }
+
+    fn update(&self, request: Update) -> Answer<'_, Vec<Item<Updated>>> {
+        let (asked, body) = (request.items.len(), wire::Update::from(request));
+        Box::pin(self.batch(routes::UPDATE, asked, body, wire::Updated::into_core))
+    }
+}
+
+impl Admin for RemoteEngine {
+    fn get(&self, request: Get) -> Answer<'_, Vec<Option<Job>>> {
+        let (asked, body) = (request.ids.len(), wire::Get::from(request));
+        Box::pin(self.post(routes::JOBS_GET, body, move |jobs: wire::Jobs| {
+            self.counted(asked, jobs.jobs.len()).and_then(|()| jobs.into_core())
+        }))
+    }
+
+    fn list(&self, request: List) -> Answer<'_, Page<Job>> {
+        Box::pin(async move {
+            let query = wire::write_query(&wire::List::from(request));
+            let path = format!("{}?{query}", routes::JOBS);
+            self.get(&path, wire::Page::into_core).await
+        })
+    }
+
+    fn stats(&self, request: StatsRequest) -> Answer<'_, Vec<LaneStats>> {
+        Box::pin(async move {
+            let query = wire::write_query(&wire::StatsQuery::from(request));
+            let path = format!("{}?{query}", routes::STATS);
+            self.get(&path, |stats: wire::Stats| Ok(stats.into_core())).await
+        })
+    }
+
+    fn sessions(&self) -> Answer<'_, Vec<SessionInfo>> {
+        Box::pin(self.get(routes::WORKERS, |it: wire::Workers| Ok(it.into_core())))
+    }
+
+    fn change(&self, batch: Vec<ChangeItem>) -> Answer<'_, Vec<Item<Changed>>> {
+        Box::pin(async move {
+            let asked = batch.len();
+            let items = batch.into_iter().map(TryInto::try_into).collect::<Result<_>>()?;
+            let body = wire::ChangeBatch { items };
+            self.batch(routes::JOBS_CHANGE, asked, body, |it: wire::Changed| Ok(it.into())).await
+        })
+    }
+
+    fn configure(&self, batch: Vec<Configure>) -> Answer<'_, Vec<Item<()>>> {
+        Box::pin(async move {
+            let asked = batch.len();
+            let items = batch.into_iter().map(TryInto::try_into).collect::<Result<_>>()?;
+            let body = wire::ConfigureBatch { items };
+            self.batch(routes::SETTINGS, asked, body, |_: wire::Empty| Ok(())).await
+        })
+    }
+
+    fn settings(&self) -> Answer<'_, Settings> {
+        Box::pin(self.get(routes::SETTINGS, |it: wire::Settings| Ok(it.into())))
+    }
+
+    fn records(&self, batch: Vec<RecordOp>) -> Answer<'_, Vec<Item<RecordReply>>> {
+        Box::pin(async move {
+            let asked = batch.len();
+            let items = batch.into_iter().map(TryInto::try_into).collect::<Result<_>>()?;
+            let body = wire::RecordBatch { items };
+            let turn = |answer: wire::RecordAnswer| answer.reply.into_core();
+            self.batch(routes::RECORDS, asked, body, turn).await
+        })
+    }
+
+    fn health(&self) -> Answer<'_, ()> {
+        Box::pin(self.get(routes::HEALTH, |_: wire::Empty| Ok(())))
+    }
+}
+
+impl Maintain for RemoteEngine {
+    fn maintain(&self, request: MaintainRequest) -> Answer<'_, MaintainReply> {
+        let body = wire::Maintain::from(request);
+        Box::pin(self.post(routes::MAINTAIN, body, |it: wire::MaintainReply| Ok(it.into())))
+    }
+
+    fn check(&self, repair: bool) -> Answer<'_, CheckReport> {
+        Box::pin(async move {
+            let body = wire::Check { repair };
+            let reply: Stamped<wire::CheckReport> =
+                self.transport().post(routes::CHECK, &body, CHECK_MS_MAX).await?;
+            Ok(reply.map(Into::into))
+        })
+    }
+}
+
+/// How long a check of the whole store may take beyond the usual.
+const CHECK_MS_MAX: u64 = 60 * 60 * 1_000;

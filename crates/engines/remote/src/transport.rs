@@ -1,0 +1,160 @@
+//! One request, one answer: JSON over kept connections. It knows HTTP and how answers are stamped, and
+//! nothing of verbs.
+
+use crate::options::Options;
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Incoming;
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::error::Error as _;
+use std::time::Duration;
+use windlass_core::engine::{Epoch, Stamped};
+use windlass_core::{Error, Result, Timestamp};
+use windlass_wire::{EPOCH_HEADER, JSON, NOW_HEADER, Problem};
+
+/// An idle connection is closed after this: before the server would do it, and a request is lost on it.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Talks to one server.
+pub(crate) struct Transport {
+    client: Client<HttpConnector, Full<Bytes>>,
+    base: String,
+    options: Options,
+    /// Bytes of one request that the server takes, once it told us.
+    body_bytes_max: Option<usize>,
+}
+
+impl Transport {
+    pub(crate) fn new(options: Options) -> Result<Self> {
+        let base = options.base()?;
+        let mut connector = HttpConnector::new();
+        connector.set_nodelay(true);
+        connector.set_connect_timeout(Some(Duration::from_millis(options.connect_timeout_ms)));
+        let client = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE_TIMEOUT)
+            .pool_max_idle_per_host(options.idle_connections_max)
+            .build(connector);
+        Ok(Self { client, base, options, body_bytes_max: None })
+    }
+
+    /// Where the server is.
+    pub(crate) fn base(&self) -> &str {
+        &self.base
+    }
+
+    /// Sends no request bigger than this: the server would close the connection in the middle of it.
+    pub(crate) fn limit_bodies(&mut self, bytes_max: usize) {
+        self.body_bytes_max = Some(bytes_max);
+    }
+
+    /// Asks with a body; the answer may take `wait_ms` longer than usual.
+    pub(crate) async fn post<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+        wait_ms: u64,
+    ) -> Result<Stamped<T>> {
+        let (headers, body) =
+            self.send(Method::POST, path, windlass_wire::write(body).into(), wait_ms).await?;
+        self.stamped(&headers, &body)
+    }
+
+    /// Asks without a body.
+    pub(crate) async fn ask<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+    ) -> Result<Stamped<T>> {
+        let (headers, body) = self.send(method, path, Bytes::new(), 0).await?;
+        self.stamped(&headers, &body)
+    }
+
+    /// Asks for something that has no stamp.
+    pub(crate) async fn get_unstamped<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
+        let (_, body) = self.send(Method::GET, path, Bytes::new(), 0).await?;
+        self.readable(&body)
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+        wait_ms: u64,
+    ) -> Result<(HeaderMap, Bytes)> {
+        if let Some(limit) = self.body_bytes_max.filter(|limit| body.len() > *limit) {
+            let (size, limit) = (body.len() as u64, limit as u64);
+            let hint = "split the batch, or keep large data elsewhere";
+            return Err(Error::TooLarge { field: "body".into(), size, limit, hint });
+        }
+        let request = Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.base))
+            .header(CONTENT_TYPE, JSON)
+            .body(Full::new(body))
+            .map_err(|error| Error::invalid("path", path, error.to_string()))?;
+        let limit_ms = self.options.answer_timeout_ms.saturating_add(wait_ms);
+        let answer = async {
+            let response = self.client.request(request).await.map_err(|error| {
+                let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
+                self.unavailable(format!("{error}{cause}"))
+            })?;
+            self.whole(response).await
+        };
+        let (status, headers, body) = tokio::time::timeout(Duration::from_millis(limit_ms), answer)
+            .await
+            .map_err(|_| self.unavailable(format!("no answer within {limit_ms} ms")))??;
+        if status.is_success() {
+            return Ok((headers, body));
+        }
+        Err(self.refusal(status, &body))
+    }
+
+    /// All of an answer.
+    async fn whole(&self, response: Response<Incoming>) -> Result<(StatusCode, HeaderMap, Bytes)> {
+        let (head, body) = response.into_parts();
+        let body = Limited::new(body, self.options.answer_bytes_max).collect().await;
+        let body =
+            body.map_err(|error| self.unavailable(format!("its answer broke off: {error}")))?;
+        Ok((head.status, head.headers, body.to_bytes()))
+    }
+
+    /// The error behind an answer that is none.
+    fn refusal(&self, status: StatusCode, body: &[u8]) -> Error {
+        match windlass_wire::read::<Problem>(body) {
+            Ok(problem) => problem.fault.into_core(),
+            Err(_) => {
+                self.unavailable(format!("it answers {status}, and not as a Windlass server"))
+            }
+        }
+    }
+
+    fn stamped<T: DeserializeOwned>(&self, headers: &HeaderMap, body: &[u8]) -> Result<Stamped<T>> {
+        let text = |name: &str| {
+            let value =
+                headers.get(name).and_then(|value| std::str::from_utf8(value.as_bytes()).ok());
+            value.ok_or_else(|| self.unavailable(format!("its answer has no header {name}")))
+        };
+        let now = text(NOW_HEADER)?;
+        let now = now.parse().map_err(|_| self.unavailable(format!("its time is {now:?}")))?;
+        let epoch = Epoch::new(text(EPOCH_HEADER)?);
+        Ok(Stamped { now: Timestamp::from_millis(now), epoch, value: self.readable(body)? })
+    }
+
+    fn readable<T: DeserializeOwned>(&self, body: &[u8]) -> Result<T> {
+        windlass_wire::read(body)
+            .map_err(|error| self.unavailable(format!("its answer cannot be read: {error}")))
+    }
+
+    /// The server did not do its part; what became of the call is unknown.
+    pub(crate) fn unavailable(&self, reason: String) -> Error {
+        Error::Unavailable { store: self.base.clone(), reason }
+    }
+}

@@ -1,0 +1,107 @@
+//! Connections: accepted one by one within their bound, served until they or the server end. It knows
+//! nothing of what is said on them.
+
+use crate::options::Options;
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, warn};
+
+/// The pause after a connection could not be accepted: usually there are too many open files.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// What is needed to accept connections.
+pub(crate) struct Acceptor {
+    pub(crate) listener: TcpListener,
+    pub(crate) router: Router,
+    pub(crate) options: Options,
+    pub(crate) stop: CancellationToken,
+    /// How many are open.
+    pub(crate) connections: Arc<AtomicUsize>,
+}
+
+/// Accepts connections until the server stops, then lets those under way end.
+pub(crate) async fn accept(acceptor: Acceptor) {
+    let Acceptor { listener, router, options, stop, connections } = acceptor;
+    let slots = Arc::new(Semaphore::new(options.connections_max));
+    let graceful = GracefulShutdown::new();
+    let mut tasks = JoinSet::new();
+    loop {
+        // Those that ended are let go, or the set would grow for as long as the server runs.
+        while tasks.try_join_next().is_some() {}
+        let next = async {
+            let slot = slots.clone().acquire_owned().await;
+            (slot, listener.accept().await)
+        };
+        let (slot, stream) = tokio::select! {
+            biased;
+            () = stop.cancelled() => break,
+            next = next => next,
+        };
+        let stream = match stream {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                warn!(%error, "cannot accept a connection; trying again");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        let connection = graceful.watch(connection(stream, &router, &options));
+        let counted = Open::new(connections.clone());
+        tasks.spawn(async move {
+            let _held = (slot, counted);
+            if let Err(error) = connection.await {
+                debug!(%error, "connection ended early");
+            }
+        });
+    }
+    drop(listener);
+    let grace = Duration::from_millis(options.grace_ms);
+    if tokio::time::timeout(grace, graceful.shutdown()).await.is_err() {
+        let left = connections.load(Ordering::Relaxed);
+        warn!(
+            left,
+            grace_ms = options.grace_ms,
+            "connections outlast the grace time; closing them"
+        );
+    }
+    tasks.shutdown().await;
+}
+
+type Connection = http1::Connection<TokioIo<TcpStream>, TowerToHyperService<Router>>;
+
+fn connection(stream: TcpStream, router: &Router, options: &Options) -> Connection {
+    // Replies are small and whole: waiting to fill a packet only delays them.
+    let _ = stream.set_nodelay(true);
+    http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(Duration::from_millis(options.read_timeout_ms))
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router.clone()))
+}
+
+/// Counts a connection for as long as it is open.
+struct Open(Arc<AtomicUsize>);
+
+impl Open {
+    fn new(count: Arc<AtomicUsize>) -> Self {
+        let open = count.fetch_add(1, Ordering::Relaxed) + 1;
+        metrics::gauge!("windlass_server_connections").set(open as f64);
+        Self(count)
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let open = self.0.fetch_sub(1, Ordering::Relaxed) - 1;
+        metrics::gauge!("windlass_server_connections").set(open as f64);
+    }
+}

@@ -1,0 +1,68 @@
+//! What every request shares: the engine, the bounds, and the news that the server stops.
+
+use crate::body::Room;
+use crate::options::Options;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+use windlass_core::engine::{Answer, Engine, Stamped};
+use windlass_core::{Error, Result};
+
+/// Cheap to clone; one per server.
+#[derive(Clone)]
+pub(crate) struct App {
+    inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) options: Options,
+    /// Room for the bodies of all requests.
+    pub(crate) room: Room,
+    /// Cancelled when the server stops: whoever waits answers with what there is.
+    pub(crate) stopping: CancellationToken,
+    /// Requests that wait for something to claim.
+    pub(crate) waiting: Arc<AtomicUsize>,
+}
+
+impl std::ops::Deref for App {
+    type Target = Inner;
+
+    fn deref(&self) -> &Inner {
+        &self.inner
+    }
+}
+
+impl App {
+    pub(crate) fn new(
+        engine: Arc<dyn Engine>,
+        options: Options,
+        stopping: CancellationToken,
+        waiting: Arc<AtomicUsize>,
+    ) -> Self {
+        let room = Room::new(options.bodies_bytes_max);
+        Self { inner: Arc::new(Inner { engine, options, room, stopping, waiting }) }
+    }
+
+    /// The engine's answer, if it comes in time.
+    pub(crate) async fn call<T>(&self, answer: Answer<'_, T>) -> Result<Stamped<T>> {
+        self.call_within(answer, 0).await
+    }
+
+    /// The engine's answer, where it was asked to wait for up to `wait_ms`.
+    pub(crate) async fn call_within<T>(
+        &self,
+        answer: Answer<'_, T>,
+        wait_ms: u64,
+    ) -> Result<Stamped<T>> {
+        let limit_ms = self.options.call_timeout_ms.saturating_add(wait_ms);
+        match tokio::time::timeout(Duration::from_millis(limit_ms), answer).await {
+            Ok(answer) => answer,
+            Err(_) => Err(Error::Unavailable {
+                store: format!("the {} engine", self.engine.capabilities().engine),
+                reason: format!("no answer within {limit_ms} ms"),
+            }),
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Turns an engine into HTTP. It knows the traits, the words of `windlass-wire` and the services it
+//! hosts; it must not know which engine it serves, nor keep anything that a second server would need.
+//!
+//! Any number of servers may serve one store. The calls of all connections gather into batches of the
+//! engine ([`windlass_layers::Coalesce`]), so that a hundred clients that enqueue one job each cost one
+//! write to the disk. Routes and shapes are described in `docs/protocol.md`.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use windlass_memory::MemoryEngine;
+//! use windlass_server::{Options, Server};
+//!
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+//! let server = Server::bind(Options::new(([127, 0, 0, 1], 0).into())).await?;
+//! println!("listening on {}", server.address());
+//! let handle = server.serve(Arc::new(MemoryEngine::new()))?;
+//! // … until somebody has had enough:
+//! handle.stop().await;
+//! # Ok::<(), windlass_core::Error>(())
+//! # }).unwrap();
+//! ```
+//!
+//! Everything is bounded: connections, the bytes of one body and of all bodies held at a time, the time
+//! for a request to arrive, for the engine to answer and for a stop ([`Options`]). A claim that waits
+//! holds no lease while it does, and ends with its connection: nothing is leased to a caller who left.
+
+mod accept;
+mod app;
+mod body;
+mod handle;
+mod long_poll;
+mod options;
+mod reply;
+mod routes;
+mod server;
+
+pub use handle::{ServerHandle, Status};
+pub use options::Options;
+pub use server::Server;

@@ -1,0 +1,112 @@
+//! How a server is set up: where it listens, and the bound of everything it holds or waits for.
+
+use std::net::SocketAddr;
+use windlass_core::{Error, Result};
+use windlass_services::ServiceOptions;
+
+/// Bytes of one request, unless set otherwise: the biggest job (a state and a blob of 16 MiB) in base64.
+const BODY_BYTES_DEFAULT: usize = 64 * 1024 * 1024;
+/// Bytes of all requests held at a time, unless set otherwise.
+const BODIES_BYTES_DEFAULT: usize = 256 * 1024 * 1024;
+/// Connections at a time, unless set otherwise.
+const CONNECTIONS_DEFAULT: usize = 10_000;
+/// For a request to arrive, unless set otherwise.
+const READ_TIMEOUT_DEFAULT_MS: u64 = 30_000;
+/// For the engine to answer, unless set otherwise.
+const CALL_TIMEOUT_DEFAULT_MS: u64 = 30_000;
+/// For a stop in good order, unless set otherwise.
+const GRACE_DEFAULT_MS: u64 = 10_000;
+
+/// What a server is told. Only the address is needed.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Options {
+    /// Where it listens; port 0 lets the system choose.
+    pub listen: SocketAddr,
+    /// Bytes of one request.
+    pub body_bytes_max: usize,
+    /// Bytes of all requests held at a time; more wait for room, and are refused when there is none in
+    /// time.
+    pub bodies_bytes_max: usize,
+    /// Connections at a time; more wait to be accepted.
+    pub connections_max: usize,
+    /// How long the head of a request, and then its body, may take to arrive. Idle connections are
+    /// closed after it too.
+    pub read_timeout_ms: u64,
+    /// How long the engine may take to answer, waiting on purpose not counted.
+    pub call_timeout_ms: u64,
+    /// How long a stop waits for requests that are being answered.
+    pub grace_ms: u64,
+    /// The services it hosts; `None`: others do.
+    pub services: Option<ServiceOptions>,
+}
+
+impl Options {
+    /// Listens there, with every default.
+    pub fn new(listen: SocketAddr) -> Self {
+        Self {
+            listen,
+            body_bytes_max: BODY_BYTES_DEFAULT,
+            bodies_bytes_max: BODIES_BYTES_DEFAULT,
+            connections_max: CONNECTIONS_DEFAULT,
+            read_timeout_ms: READ_TIMEOUT_DEFAULT_MS,
+            call_timeout_ms: CALL_TIMEOUT_DEFAULT_MS,
+            grace_ms: GRACE_DEFAULT_MS,
+            services: Some(ServiceOptions::default()),
+        }
+    }
+
+    /// Hosts these services, or none.
+    #[must_use]
+    pub fn services(mut self, services: Option<ServiceOptions>) -> Self {
+        self.services = services;
+        self
+    }
+
+    /// Whether every bound can be kept.
+    pub fn check(&self) -> Result<()> {
+        let bounds = [
+            ("body_bytes_max", self.body_bytes_max as u64),
+            ("bodies_bytes_max", self.bodies_bytes_max as u64),
+            ("connections_max", self.connections_max as u64),
+            ("read_timeout_ms", self.read_timeout_ms),
+            ("call_timeout_ms", self.call_timeout_ms),
+        ];
+        for (field, bound) in bounds {
+            if bound == 0 || bound > u64::from(u32::MAX) {
+                let expected = format!("it must be between 1 and {}", u32::MAX);
+                return Err(Error::invalid(field, bound, expected));
+            }
+        }
+        if self.bodies_bytes_max < self.body_bytes_max {
+            let expected = "it must have room for one request of body_bytes_max";
+            return Err(Error::invalid("bodies_bytes_max", self.bodies_bytes_max, expected));
+        }
+        self.services
+            .as_ref()
+            .map_or(Ok(()), |services| services.check().map_err(|error| error.within("services")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bound_that_cannot_be_kept_is_refused_by_name() {
+        let options = || Options::new(([127, 0, 0, 1], 0).into());
+        options().check().unwrap();
+        type Spoil = fn(&mut Options);
+        let bad: [(Spoil, &str); 4] = [
+            (|options| options.body_bytes_max = 0, "body_bytes_max"),
+            (|options| options.connections_max = 0, "connections_max"),
+            (|options| options.bodies_bytes_max = 1, "bodies_bytes_max"),
+            (|options| options.read_timeout_ms = u64::MAX, "read_timeout_ms"),
+        ];
+        for (spoil, field) in bad {
+            let mut options = options();
+            spoil(&mut options);
+            assert_eq!(options.check().unwrap_err().field(), Some(field));
+        }
+    }
+}

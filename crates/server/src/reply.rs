@@ -1,0 +1,79 @@
+//! Writing replies: stamped JSON, or a problem.
+
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderValue, StatusCode};
+use serde::Serialize;
+use windlass_core::Error;
+use windlass_core::engine::Stamped;
+use windlass_wire::{EPOCH_HEADER, JSON, NOW_HEADER, PROBLEM_JSON, Problem};
+
+/// Seconds after which a full queue or an absent store is worth another try.
+const RETRY_AFTER_SECONDS: u64 = 1;
+
+/// What a route answers.
+pub(crate) type Reply = Result<Response, Refusal>;
+
+/// A request that was not carried out, and why.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    /// Boxed, because every function that can refuse returns one.
+    problem: Box<Problem>,
+}
+
+impl Refusal {
+    /// With a status that says more than the error's own.
+    pub(crate) fn with(status: StatusCode, error: Error) -> Self {
+        let mut problem = Box::new(Problem::new(error));
+        problem.status = status.as_u16();
+        Self { problem }
+    }
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        Self { problem: Box::new(Problem::new(error)) }
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.problem.status);
+        let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut response = Response::new(Body::from(windlass_wire::write(&*self.problem)));
+        *response.status_mut() = status;
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
+        if matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
+            headers.insert(RETRY_AFTER, HeaderValue::from(RETRY_AFTER_SECONDS));
+        }
+        response
+    }
+}
+
+/// A reply of the engine as JSON.
+pub(crate) fn stamped<T: Serialize>(reply: Stamped<T>) -> Response {
+    stamped_with(StatusCode::OK, reply)
+}
+
+/// The same with another status.
+pub(crate) fn stamped_with<T: Serialize>(status: StatusCode, reply: Stamped<T>) -> Response {
+    let mut response = json(status, &reply.value);
+    let headers = response.headers_mut();
+    headers.insert(NOW_HEADER, HeaderValue::from(reply.now.as_millis()));
+    if let Ok(epoch) = HeaderValue::from_bytes(reply.epoch.as_str().as_bytes()) {
+        headers.insert(EPOCH_HEADER, epoch);
+    }
+    response
+}
+
+/// A reply that is not the engine's.
+pub(crate) fn json(status: StatusCode, value: &impl Serialize) -> Response {
+    let mut response = Response::new(Body::from(windlass_wire::write(value)));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}

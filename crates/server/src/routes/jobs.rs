@@ -1,0 +1,64 @@
+//! Handing jobs over, and changing them.
+
+use super::{job_id, merged, only};
+use crate::app::App;
+use crate::body::Json;
+use crate::reply::{Reply, stamped, stamped_with};
+use axum::extract::{Path, State};
+use http::StatusCode;
+use windlass_core::engine::{self, Mode};
+use windlass_core::{Error, Result};
+use windlass_wire as wire;
+
+/// `POST /v1/jobs`
+pub(super) async fn enqueue_one(State(app): State<App>, job: Json<wire::NewJob>) -> Reply {
+    let request = engine::Enqueue::each([job.value.into_core()?]);
+    let reply = app.call(app.engine.enqueue(request)).await?;
+    let enqueued = wire::Enqueued::from(only(reply.value)?);
+    let status = if enqueued.is_new() { StatusCode::CREATED } else { StatusCode::OK };
+    let reply = engine::Stamped { now: reply.now, epoch: reply.epoch, value: enqueued };
+    Ok(stamped_with(status, reply))
+}
+
+/// `POST /v1/jobs/batch`
+pub(super) async fn enqueue(State(app): State<App>, batch: Json<wire::Enqueue>) -> Reply {
+    let (request, bad) = batch.value.into_core();
+    let total = request.jobs.len() + bad.len();
+    let reply = match bad.first() {
+        Some((culprit, _)) if request.mode == Mode::AllOrNothing => {
+            // One bad job keeps all of them out, so the engine need not see them.
+            let aborted: Result<_> = Err(Error::Aborted { culprit: *culprit });
+            let answers = vec![aborted; total - bad.len()];
+            app.call(app.engine.health()).await?.map(|()| answers)
+        }
+        _ => app.call(app.engine.enqueue(request)).await?,
+    };
+    let turn = |answers| wire::Items::new(merged(answers, bad), wire::Enqueued::from);
+    Ok(stamped(reply.map(turn)))
+}
+
+/// `POST /v1/jobs/change`
+pub(super) async fn change(State(app): State<App>, batch: Json<wire::ChangeBatch>) -> Reply {
+    let (mut items, mut bad) = (Vec::new(), Vec::new());
+    for (index, item) in batch.value.items.into_iter().enumerate() {
+        match item.into_core() {
+            Ok(item) => items.push(item),
+            Err(error) => bad.push((index, error)),
+        }
+    }
+    let reply = app.call(app.engine.change(items)).await?;
+    let turn = |answers| wire::Items::new(merged(answers, bad), wire::Changed::from);
+    Ok(stamped(reply.map(turn)))
+}
+
+/// `POST /v1/jobs/{id}/change`
+pub(super) async fn change_one(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    change: Json<wire::JobChange>,
+) -> Reply {
+    let item = change.value.into_core_of(job_id(&id)?)?;
+    let reply = app.call(app.engine.change(vec![item])).await?;
+    let changed = wire::Changed::from(only(reply.value)?);
+    Ok(stamped(engine::Stamped { now: reply.now, epoch: reply.epoch, value: changed }))
+}

@@ -1,0 +1,115 @@
+//! The routes: each turns a request of the wire into a verb of the engine and its answer into a reply.
+
+mod admin;
+mod jobs;
+mod look;
+mod work;
+
+use crate::app::App;
+use crate::reply::{Refusal, Reply};
+use axum::Router;
+use axum::extract::{MatchedPath, Request};
+use axum::middleware::{self, Next};
+use axum::response::Response;
+use axum::routing::{delete, get, patch, post};
+use http::{Method, StatusCode, Uri};
+use windlass_core::{Error, JobId, Result};
+use windlass_wire::routes as paths;
+
+/// All routes.
+pub(crate) fn router(app: App) -> Router {
+    Router::new()
+        .route(paths::JOBS, post(jobs::enqueue_one).get(look::list))
+        .route(paths::JOBS_BATCH, post(jobs::enqueue))
+        .route(paths::JOBS_GET, post(look::get))
+        .route(paths::JOBS_CHANGE, post(jobs::change))
+        .route(paths::JOB, get(look::get_one))
+        .route(paths::JOB_CHANGE, post(jobs::change_one))
+        .route(paths::SESSIONS, post(work::open_session))
+        .route(paths::SESSION, delete(work::close_session))
+        .route(paths::HEARTBEAT, post(work::heartbeat))
+        .route(paths::CLAIM, post(work::claim))
+        .route(paths::WAIT, post(work::wait))
+        .route(paths::SETTLE, post(work::settle))
+        .route(paths::UPDATE, post(work::update))
+        .route(paths::STATS, get(look::stats))
+        .route(paths::WORKERS, get(look::workers))
+        .route(paths::SETTINGS, get(admin::settings).post(admin::configure))
+        .route(paths::QUEUE, patch(admin::configure_queue))
+        .route(paths::KIND, patch(admin::configure_kind))
+        .route(paths::RECORDS, post(admin::records))
+        .route(paths::MAINTAIN, post(admin::maintain))
+        .route(paths::CHECK, post(admin::check))
+        .route(paths::CAPABILITIES, get(look::capabilities))
+        .route(paths::HEALTH, get(look::health))
+        .route(paths::HEALTHZ, get(look::alive))
+        .route(paths::READYZ, get(look::ready))
+        .method_not_allowed_fallback(not_allowed)
+        .fallback(not_here)
+        .layer(middleware::from_fn(count))
+        .with_state(app)
+}
+
+/// Counts requests by route and status.
+async fn count(path: Option<MatchedPath>, request: Request, next: Next) -> Response {
+    let route = path.map_or_else(|| "none".to_owned(), |path| path.as_str().to_owned());
+    let response = next.run(request).await;
+    let status = response.status().as_str().to_owned();
+    metrics::counter!("windlass_server_requests_total", "route" => route, "status" => status)
+        .increment(1);
+    response
+}
+
+async fn not_here(uri: Uri) -> Reply {
+    let expected = "there is nothing here; the routes are under /v1";
+    Err(Refusal::with(StatusCode::NOT_FOUND, Error::invalid("path", uri.path(), expected)))
+}
+
+async fn not_allowed(method: Method, uri: Uri) -> Reply {
+    let expected = format!("{} does not take it", uri.path());
+    let error = Error::invalid("method", method, expected);
+    Err(Refusal::with(StatusCode::METHOD_NOT_ALLOWED, error))
+}
+
+/// The job that a path names.
+fn job_id(text: &str) -> Result<JobId, Refusal> {
+    text.parse().map_err(Refusal::from)
+}
+
+/// The only answer of a batch of one.
+fn only<T>(answers: Vec<Result<T>>) -> Result<T> {
+    let none = || Error::Unavailable {
+        store: "the engine".to_owned(),
+        reason: "it gave no answer to the item".to_owned(),
+    };
+    answers.into_iter().next().ok_or_else(none)?
+}
+
+/// The answers of the engine with those to items it never saw put in their places.
+fn merged<T>(answers: Vec<Result<T>>, bad: Vec<(usize, Error)>) -> Vec<Result<T>> {
+    if bad.is_empty() {
+        return answers;
+    }
+    let total = answers.len() + bad.len();
+    let (mut answers, mut bad) = (answers.into_iter(), bad.into_iter().peekable());
+    let mut all = Vec::with_capacity(total);
+    for place in 0..total {
+        match bad.next_if(|(index, _)| *index == place) {
+            Some((_, error)) => all.push(Err(error)),
+            None => all.extend(answers.next()),
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_item_is_answered_in_its_place() {
+        let error = |n: u32| Error::invalid("item", n, "better");
+        let all = merged(vec![Ok(1), Ok(3)], vec![(0, error(0)), (2, error(2)), (4, error(4))]);
+        assert_eq!(all, [Err(error(0)), Ok(1), Err(error(2)), Ok(3), Err(error(4))]);
+    }
+}

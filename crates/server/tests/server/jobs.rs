@@ -1,0 +1,141 @@
+//! The life of a job over HTTP, and what each answer's status says.
+
+use crate::support::{get, json_request, post, send, start};
+use serde_json::json;
+
+#[tokio::test]
+async fn a_job_goes_in_is_claimed_settled_and_shown() {
+    let server = start().await;
+    let job =
+        json!({"kind": "send_email", "queue": "mail", "payload": {"to": "ada"}, "tags": ["vip"]});
+    let created = post(&server, "/v1/jobs", job).await;
+    assert_eq!((created.status, &created.body["state"]), (201, &json!("available")));
+    assert!(created.header("windlass-now").unwrap().parse::<i64>().unwrap() > 0);
+    assert!(!created.header("windlass-epoch").unwrap().is_empty());
+
+    let claim =
+        json!({"queues": ["mail"], "kinds": ["send_email"], "limit": 5, "lease_ms": 30_000});
+    let claimed = post(&server, "/v1/claim", claim.clone()).await;
+    let job = &claimed.body["jobs"][0];
+    assert_eq!(claimed.status, 200);
+    assert_eq!((&job["id"], &job["payload"]), (&created.body["id"], &json!({"to": "ada"})));
+    assert_eq!((&job["attempt"], &job["tags"]), (&json!(1), &json!(["vip"])));
+
+    let report =
+        json!({"id": job["id"], "lease": job["lease"], "outcome": "complete", "result": [1]});
+    let settle = json!({"items": [report], "claim": claim});
+    let settled = post(&server, "/v1/settle", settle.clone()).await;
+    assert_eq!(settled.body["items"][0]["ok"], true, "{settled:?}");
+    assert_eq!(settled.body["claimed"]["jobs"], json!([]));
+    let again = post(&server, "/v1/settle", settle).await;
+    assert_eq!(again.body["items"][0]["already"], true, "{again:?}");
+
+    let path = format!("/v1/jobs/{}", created.body["id"].as_str().unwrap());
+    let shown = get(&server, &path).await;
+    assert_eq!((&shown.body["state"], &shown.body["result"]), (&json!("completed"), &json!([1])));
+    let page = get(&server, "/v1/jobs?queue=mail&state=completed").await;
+    assert_eq!(page.body["jobs"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_unique_job_is_created_once_and_found_after() {
+    let server = start().await;
+    let job = json!({"kind": "k", "unique": {"key": "signup:789"}});
+    let first = post(&server, "/v1/jobs", job.clone()).await;
+    let second = post(&server, "/v1/jobs", job).await;
+    assert_eq!((first.status, second.status), (201, 200));
+    assert_eq!(first.body["id"], second.body["id"]);
+    assert_eq!(second.body["disposition"], "existing");
+    let strict = json!({"kind": "k", "unique": {"key": "signup:789", "on_conflict": "reject"}});
+    let refused = post(&server, "/v1/jobs", strict).await;
+    assert_eq!((refused.status, &refused.body["code"]), (409, &json!("duplicate")));
+    assert_eq!(refused.body["holder"], first.body["id"]);
+}
+
+#[tokio::test]
+async fn a_bad_job_of_a_batch_fails_alone_or_with_all() {
+    let server = start().await;
+    // The second cannot be read as a job, the third is refused by the engine.
+    let jobs = json!([{"kind": "a"}, {"kind": "b", "payload": 1, "payload_base64": "MQ=="}, {"kind": "c d"}]);
+    let each = post(&server, "/v1/jobs/batch", json!({"jobs": jobs})).await;
+    let items = each.body["items"].as_array().unwrap();
+    let oks: Vec<_> = items.iter().map(|item| item["ok"].as_bool().unwrap()).collect();
+    assert_eq!((each.status, &*oks), (200, &[true, false, false][..]), "{each:?}");
+    assert_eq!((&items[1]["field"], &items[2]["field"]), (&json!("payload"), &json!("kind")));
+
+    let all = post(&server, "/v1/jobs/batch", json!({"jobs": jobs, "atomic": true})).await;
+    let codes: Vec<_> =
+        all.body["items"].as_array().unwrap().iter().map(|it| &it["code"]).collect();
+    assert_eq!(codes[..2], [&json!("aborted"), &json!("invalid")], "{all:?}");
+    let page = get(&server, "/v1/jobs").await;
+    assert_eq!(
+        page.body["jobs"].as_array().unwrap().len(),
+        1,
+        "only the good one of the first call"
+    );
+}
+
+#[tokio::test]
+async fn what_is_not_so_is_answered_with_its_status() {
+    let server = start().await;
+    let created = post(&server, "/v1/jobs", json!({"kind": "k", "queue": "q"})).await;
+    let job = format!("/v1/jobs/{}", created.body["id"].as_str().unwrap());
+    let refused = post(&server, &format!("{job}/change"), json!({"change": "replay"})).await;
+    assert_eq!((refused.status, &refused.body["code"]), (409, &json!("refused")), "{refused:?}");
+    assert_eq!(refused.header("content-type"), Some("application/problem+json"));
+    let cancelled = post(&server, &format!("{job}/change"), json!({"change": "cancel"})).await;
+    assert_eq!((cancelled.status, &cancelled.body["state"]), (200, &json!("cancelled")));
+
+    let nobody = "/v1/jobs/0199b2c8-0000-7000-8000-000000000000";
+    assert_eq!(get(&server, nobody).await.status, 404);
+    let beat = json!({"session": "nobody", "held": [], "upto": 0});
+    assert_eq!(post(&server, "/v1/heartbeat", beat).await.status, 409);
+}
+
+#[tokio::test]
+async fn a_full_queue_answers_429_and_when_to_come_again() {
+    let server = start().await;
+    let patch = json_request("PATCH", "/v1/queues/q", r#"{"max_depth": 1}"#);
+    assert_eq!(send(server.address(), &patch).await.status, 200);
+    let job = json!({"kind": "k", "queue": "q"});
+    assert_eq!(post(&server, "/v1/jobs", job.clone()).await.status, 201);
+    let full = post(&server, "/v1/jobs", job.clone()).await;
+    assert_eq!((full.status, &full.body["code"]), (429, &json!("queue_full")));
+    assert!(full.header("retry-after").is_some());
+    let lifted = json_request("PATCH", "/v1/queues/q", r#"{"max_depth": null}"#);
+    assert_eq!(send(server.address(), &lifted).await.status, 200);
+    assert_eq!(post(&server, "/v1/jobs", job).await.status, 201);
+}
+
+#[tokio::test]
+async fn hosted_services_let_a_delayed_job_in() {
+    let server = start().await;
+    let created = post(&server, "/v1/jobs", json!({"kind": "k", "delay_ms": 50})).await;
+    assert_eq!(created.body["state"], "scheduled");
+    let claimed =
+        post(&server, "/v1/claim", json!({"queues": ["default"], "wait_ms": 20_000})).await;
+    assert_eq!(claimed.body["jobs"][0]["id"], created.body["id"]);
+}
+
+#[tokio::test]
+async fn bytes_that_are_not_json_travel_as_base64() {
+    let server = start().await;
+    let parts = json!({"blob": {"base64": "AAH/"}, "state": {"json": {"step": 3}}});
+    let job = json!({"kind": "k", "payload_base64": "/w==", "parts": parts});
+    let created = post(&server, "/v1/jobs", job).await;
+    let path = format!("/v1/jobs/{}", created.body["id"].as_str().unwrap());
+    let shown = get(&server, &path).await.body;
+    assert_eq!((&shown["payload_base64"], &shown["parts"]), (&json!("/w=="), &parts));
+    let light = get(&server, &format!("{path}?parts=state")).await.body;
+    assert_eq!(light["parts"], json!({"state": {"json": {"step": 3}}}));
+    assert!(light.get("payload_base64").is_none());
+}
+
+#[tokio::test]
+async fn a_server_says_how_it_is() {
+    let server = start().await;
+    assert_eq!(get(&server, "/healthz").await.status, 200);
+    assert_eq!(get(&server, "/readyz").await.status, 200);
+    let told = get(&server, "/v1/capabilities").await.body;
+    assert_eq!((&told["engine"], &told["protocol"]), (&json!("memory"), &json!(1)));
+}

@@ -1,0 +1,69 @@
+//! A memory engine that counts the claims it sees, and falls silent when it is told to.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use windlass_core::engine::*;
+use windlass_core::model::Job;
+use windlass_memory::MemoryEngine;
+
+/// Cheap to clone; clones share one store.
+#[derive(Clone, Default)]
+pub(crate) struct Spy {
+    inner: MemoryEngine,
+    pub(crate) claims: Arc<AtomicUsize>,
+    pub(crate) silent: Arc<AtomicBool>,
+}
+
+macro_rules! forward {
+    ($($verb:ident($($arg:ident: $type:ty),*) -> $answer:ty;)+) => {
+        $(fn $verb(&self, $($arg: $type),*) -> Answer<'_, $answer> {
+            let answer = self.inner.$verb($($arg),*);
+            if self.silent.load(Ordering::SeqCst) {
+                return Box::pin(std::future::pending());
+            }
+            answer
+        })+
+    };
+}
+
+impl Hot for Spy {
+    fn capabilities(&self) -> &Capabilities {
+        self.inner.capabilities()
+    }
+
+    fn claim(&self, request: Claim) -> Answer<'_, Claimed> {
+        self.claims.fetch_add(1, Ordering::SeqCst);
+        self.inner.claim(request)
+    }
+
+    forward! {
+        enqueue(request: Enqueue) -> Vec<Item<Enqueued>>;
+        open_session(request: OpenSession) -> Session;
+        heartbeat(request: Heartbeat) -> HeartbeatReply;
+        close_session(session: SessionId) -> ();
+        wait(request: Wait) -> bool;
+        settle(request: Settle) -> SettleReply;
+        update(request: Update) -> Vec<Item<Updated>>;
+    }
+}
+
+impl Admin for Spy {
+    forward! {
+        get(request: Get) -> Vec<Option<Job>>;
+        list(request: List) -> Page<Job>;
+        stats(request: StatsRequest) -> Vec<LaneStats>;
+        sessions() -> Vec<SessionInfo>;
+        change(batch: Vec<ChangeItem>) -> Vec<Item<Changed>>;
+        configure(batch: Vec<Configure>) -> Vec<Item<()>>;
+        settings() -> Settings;
+        records(batch: Vec<RecordOp>) -> Vec<Item<RecordReply>>;
+        health() -> ();
+    }
+}
+
+impl Maintain for Spy {
+    forward! {
+        maintain(request: MaintainRequest) -> MaintainReply;
+        check(repair: bool) -> CheckReport;
+    }
+}

@@ -1,0 +1,80 @@
+//! Claims that wait, and what becomes of them.
+
+use crate::spy::Spy;
+use crate::support::{DEADLINE, json_request, options, post, read, start, start_over, until};
+use serde_json::json;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
+use windlass_server::ServerHandle;
+
+/// Sends a claim that waits for a minute.
+async fn waiting_claim(server: &ServerHandle) -> TcpStream {
+    let body = json!({"queues": ["q"], "wait_ms": 60_000}).to_string();
+    let mut stream = TcpStream::connect(server.address()).await.expect("connect");
+    let request = json_request("POST", "/v1/claim", &body);
+    stream.write_all(request.as_bytes()).await.expect("send");
+    stream
+}
+
+#[tokio::test]
+async fn a_waiting_claim_is_answered_when_a_job_comes() {
+    let server = start().await;
+    let mut waiting = waiting_claim(&server).await;
+    until("it waits", || server.status().waiting == 1).await;
+    let created = post(&server, "/v1/jobs", json!({"kind": "k", "queue": "q"})).await;
+    let claimed = read(&mut waiting).await;
+    assert_eq!(claimed.body["jobs"][0]["id"], created.body["id"]);
+}
+
+#[tokio::test]
+async fn a_claim_waits_no_longer_than_it_was_told() {
+    let server = start().await;
+    let claimed = post(&server, "/v1/claim", json!({"queues": ["q"], "wait_ms": 20})).await;
+    assert_eq!((claimed.status, &claimed.body), (200, &json!({"jobs": []})));
+}
+
+#[tokio::test]
+async fn nothing_is_leased_to_a_caller_who_left() {
+    let server = start().await;
+    let gone: Vec<TcpStream> =
+        futures_util::future::join_all((0..20).map(|_| waiting_claim(&server))).await;
+    until("all wait", || server.status().waiting == 20).await;
+    drop(gone);
+    until("all are gone", || server.status().waiting == 0).await;
+    let created = post(&server, "/v1/jobs", json!({"kind": "k", "queue": "q"})).await;
+    let claimed = post(&server, "/v1/claim", json!({"queues": ["q"]})).await;
+    assert_eq!(claimed.body["jobs"][0]["id"], created.body["id"]);
+    assert_eq!(claimed.body["jobs"][0]["attempt"], 1, "nobody had it before");
+}
+
+#[tokio::test]
+async fn a_stop_answers_those_who_wait_at_once() {
+    let server = start().await;
+    let mut claim = waiting_claim(&server).await;
+    let body = json!({"queues": ["q"], "wait_ms": 60_000}).to_string();
+    let mut wait = TcpStream::connect(server.address()).await.unwrap();
+    wait.write_all(json_request("POST", "/v1/wait", &body).as_bytes()).await.unwrap();
+    until("both wait", || server.status().waiting == 2).await;
+    tokio::time::timeout(DEADLINE, server.stop()).await.unwrap();
+    assert_eq!(read(&mut claim).await.body, json!({"jobs": []}));
+    assert_eq!(read(&mut wait).await.body, json!({"ready": false}));
+    assert!(TcpStream::connect(server.address()).await.is_err(), "nobody listens any more");
+}
+
+#[tokio::test]
+async fn a_claim_that_can_take_nothing_of_what_is_there_does_not_spin() {
+    let spy = Spy::default();
+    let server = start_over(Arc::new(spy.clone()), options()).await;
+    post(&server, "/v1/jobs", json!({"kind": "k", "queue": "q"})).await;
+    // The sign says that there is something; the claim's own limit says none of it.
+    let claim = json!({"queues": [{"name": "q", "limit": 0}], "wait_ms": 300});
+    let begin = tokio::time::Instant::now();
+    let claimed = post(&server, "/v1/claim", claim).await;
+    assert_eq!(claimed.body["jobs"], json!([]), "{claimed:?}");
+    assert!(begin.elapsed() >= Duration::from_millis(290), "it waited for its time");
+    let looks = spy.claims.load(Ordering::SeqCst);
+    assert!((2..=12).contains(&looks), "{looks} looks in 300 ms");
+}

@@ -1,0 +1,80 @@
+//! What the engine behind a server can do.
+
+use crate::fault::{capability_name, capability_named};
+use crate::intern::intern;
+use serde::{Deserialize, Serialize};
+use windlass_core::engine::{self, Atomicity, Capability, Durability};
+use windlass_core::{Error, Result};
+
+/// The version of the protocol that this crate speaks.
+pub const PROTOCOL: u32 = 1;
+
+/// What an engine can do.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Capabilities {
+    /// The version of the protocol.
+    pub protocol: u32,
+    /// The engine's name.
+    pub engine: String,
+    /// `queue` or `store`.
+    pub atomicity: String,
+    /// `volatile`, `relaxed`, `process`, `host` or `replica`.
+    pub durability: String,
+    /// Bytes of payload it takes.
+    pub payload_bytes_max: usize,
+    /// Bytes of one request that the server takes; 0 where nobody said.
+    #[serde(default)]
+    pub body_bytes_max: usize,
+    /// What it has beyond the contract.
+    pub has: Vec<String>,
+}
+
+const ATOMICITIES: [(Atomicity, &str); 2] =
+    [(Atomicity::Queue, "queue"), (Atomicity::Store, "store")];
+
+const DURABILITIES: [(Durability, &str); 5] = [
+    (Durability::Volatile, "volatile"),
+    (Durability::Relaxed, "relaxed"),
+    (Durability::Process, "process"),
+    (Durability::Host, "host"),
+    (Durability::Replica, "replica"),
+];
+
+fn name_of<T: PartialEq>(table: &[(T, &str)], value: T) -> String {
+    let name = table.iter().find(|(known, _)| *known == value).map(|(_, name)| *name);
+    name.unwrap_or_default().to_owned()
+}
+
+fn named<T: Copy>(table: &[(T, &str)], field: &'static str, name: &str) -> Result<T> {
+    let value = table.iter().find(|(_, known)| *known == name).map(|(value, _)| *value);
+    value.ok_or_else(|| Error::invalid(field, name, "this client is older than the server"))
+}
+
+impl From<&engine::Capabilities> for Capabilities {
+    fn from(capabilities: &engine::Capabilities) -> Self {
+        let has = Capability::ALL.into_iter().filter(|it| capabilities.has(*it));
+        Self {
+            protocol: PROTOCOL,
+            engine: capabilities.engine.to_owned(),
+            atomicity: name_of(&ATOMICITIES, capabilities.atomicity),
+            durability: name_of(&DURABILITIES, capabilities.durability),
+            payload_bytes_max: capabilities.payload_bytes_max,
+            body_bytes_max: 0,
+            has: has.map(|it| capability_name(it).to_owned()).collect(),
+        }
+    }
+}
+
+impl Capabilities {
+    /// The capabilities as core knows them. What this version has no word for is as good as absent.
+    pub fn into_core(self) -> Result<engine::Capabilities> {
+        let atomicity = named(&ATOMICITIES, "atomicity", &self.atomicity)?;
+        let durability = named(&DURABILITIES, "durability", &self.durability)?;
+        let engine = intern(&self.engine, "remote");
+        let bare = engine::Capabilities::new(engine, atomicity, durability);
+        let known = self.has.iter().filter_map(|name| capability_named(name));
+        let mut full = known.fold(bare, engine::Capabilities::with);
+        full.payload_bytes_max = self.payload_bytes_max;
+        Ok(full)
+    }
+}

@@ -1,0 +1,219 @@
+//! Changing jobs from outside.
+
+use crate::new_job::{due_in, due_out};
+use crate::part::{PartEdits, absent, edit_in, edit_out};
+use crate::policy::Policy;
+use serde::{Deserialize, Serialize};
+use windlass_core::engine;
+use windlass_core::model::State;
+use windlass_core::{Error, JobId, Result, Timestamp};
+
+/// What to do with a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Change {
+    /// Call it off.
+    Cancel,
+    /// Let it run now.
+    Promote,
+    /// Move its time: `run_at` or `delay_ms`; neither is now.
+    Reschedule,
+    /// Change its `priority`.
+    Reprioritise,
+    /// Set it aside.
+    Pause,
+    /// Take it back.
+    Resume,
+    /// Wake it.
+    Signal,
+    /// Give it another life, with `edits`.
+    Replay,
+    /// Throw it away.
+    Discard,
+}
+
+/// What to change about a job that gets another life.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Edits {
+    /// Its payload and its checkpoint.
+    #[serde(default, skip_serializing_if = "PartEdits::is_empty")]
+    pub parts: PartEdits,
+    /// Another priority.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<i32>,
+    /// Another policy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<Policy>,
+    /// When to run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay_ms: Option<u64>,
+    /// When to run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_at: Option<Timestamp>,
+}
+
+impl Edits {
+    fn into_core(self) -> Result<engine::Edits> {
+        let why = "a replay can edit payload and state";
+        absent(&self.parts.blob, "edits.parts.blob", why)?;
+        absent(&self.parts.metadata, "edits.parts.metadata", why)?;
+        absent(&self.parts.result, "edits.parts.result", why)?;
+        let mut edits = engine::Edits::default();
+        edits.payload = edit_in(self.parts.payload, "edits.parts.payload")?;
+        edits.state = edit_in(self.parts.state, "edits.parts.state")?;
+        edits.priority = self.priority;
+        edits.policy = self.policy.map(Into::into);
+        edits.due = due_in(self.delay_ms, self.run_at).map_err(|error| error.within("edits"))?;
+        Ok(edits)
+    }
+}
+
+impl From<engine::Edits> for Edits {
+    fn from(edits: engine::Edits) -> Self {
+        let (delay_ms, run_at) = due_out(edits.due);
+        let (payload, state) = (edit_out(edits.payload), edit_out(edits.state));
+        let parts = PartEdits { payload, state, ..PartEdits::default() };
+        let policy = edits.policy.map(Into::into);
+        Self { parts, priority: edits.priority, policy, delay_ms, run_at }
+    }
+}
+
+/// A change of a job that the path names.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JobChange {
+    /// The job; left out where the path names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<JobId>,
+    /// What to do with it.
+    pub change: Change,
+    /// Its new priority.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<i32>,
+    /// Its new time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay_ms: Option<u64>,
+    /// Its new time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_at: Option<Timestamp>,
+    /// What to change about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub edits: Option<Edits>,
+}
+
+impl JobChange {
+    /// The change as core knows it, of the job it names itself.
+    pub fn into_core(self) -> Result<engine::ChangeItem> {
+        let needed = || Error::invalid("id", "missing", "say which job");
+        let id = self.id.ok_or_else(needed)?;
+        self.of(id)
+    }
+
+    /// The change as core knows it, of the job that the path names.
+    pub fn into_core_of(self, id: JobId) -> Result<engine::ChangeItem> {
+        absent(&self.id, "id", "the path names the job")?;
+        self.of(id)
+    }
+
+    fn of(self, id: JobId) -> Result<engine::ChangeItem> {
+        if self.change != Change::Reprioritise {
+            absent(&self.priority, "priority", "only `reprioritise` has a priority")?;
+        }
+        if self.change != Change::Reschedule {
+            absent(&self.delay_ms, "delay_ms", "only `reschedule` has a time")?;
+            absent(&self.run_at, "run_at", "only `reschedule` has a time")?;
+        }
+        if self.change != Change::Replay {
+            absent(&self.edits, "edits", "only `replay` has edits")?;
+        }
+        let change = match self.change {
+            Change::Cancel => engine::Change::Cancel,
+            Change::Promote => engine::Change::Promote,
+            Change::Reschedule => engine::Change::Reschedule(due_in(self.delay_ms, self.run_at)?),
+            Change::Reprioritise => {
+                let needed = || Error::invalid("priority", "missing", "say which");
+                engine::Change::Reprioritise(self.priority.ok_or_else(needed)?)
+            }
+            Change::Pause => engine::Change::Pause,
+            Change::Resume => engine::Change::Resume,
+            Change::Signal => engine::Change::Signal,
+            Change::Replay => {
+                engine::Change::Replay(Box::new(self.edits.unwrap_or_default().into_core()?))
+            }
+            Change::Discard => engine::Change::Discard,
+        };
+        Ok(engine::ChangeItem::new(id, change))
+    }
+}
+
+impl TryFrom<engine::ChangeItem> for JobChange {
+    type Error = Error;
+
+    /// Fails for changes that core has and this version of the protocol has no word for.
+    fn try_from(item: engine::ChangeItem) -> Result<Self> {
+        let mut request = Self {
+            id: Some(item.id),
+            change: Change::Cancel,
+            priority: None,
+            delay_ms: None,
+            run_at: None,
+            edits: None,
+        };
+        request.change = match item.change {
+            engine::Change::Cancel => Change::Cancel,
+            engine::Change::Promote => Change::Promote,
+            engine::Change::Reschedule(due) => {
+                (request.delay_ms, request.run_at) = due_out(due);
+                Change::Reschedule
+            }
+            engine::Change::Reprioritise(priority) => {
+                request.priority = Some(priority);
+                Change::Reprioritise
+            }
+            engine::Change::Pause => Change::Pause,
+            engine::Change::Resume => Change::Resume,
+            engine::Change::Signal => Change::Signal,
+            engine::Change::Replay(edits) => {
+                request.edits = Some((*edits).into());
+                Change::Replay
+            }
+            engine::Change::Discard => Change::Discard,
+            other => {
+                let expected = "this version of the protocol has no word for it";
+                return Err(Error::invalid("change", other.event(), expected));
+            }
+        };
+        Ok(request)
+    }
+}
+
+/// Changes of jobs.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChangeBatch {
+    /// The changes.
+    pub items: Vec<JobChange>,
+}
+
+/// The answer to a change.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Changed {
+    /// The job.
+    pub id: JobId,
+    /// Where it stands now; absent if it is gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<State>,
+}
+
+impl From<engine::Changed> for Changed {
+    fn from(changed: engine::Changed) -> Self {
+        Self { id: changed.id, state: changed.state }
+    }
+}
+
+impl From<Changed> for engine::Changed {
+    fn from(changed: Changed) -> Self {
+        Self { id: changed.id, state: changed.state }
+    }
+}

@@ -1,0 +1,226 @@
+//! Taking ready jobs.
+
+use crate::job::Job;
+use crate::part::absent;
+use serde::{Deserialize, Serialize};
+use windlass_core::engine::{self, ClaimId, Claimant, KindWant, QueueWant, SessionId};
+use windlass_core::limits::LEASE_DEFAULT_MS;
+use windlass_core::model::{Name, PartName, PartSet};
+use windlass_core::random::Random;
+use windlass_core::{Error, Result};
+
+/// What the worker of a claim is called that gives no name.
+const NAMELESS: &str = "anonymous";
+
+/// A request for ready jobs.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    /// The session it belongs to; without one, the claim gets a session of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<SessionId>,
+    /// The number of this claim in its session; rises with each.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim_no: Option<u64>,
+    /// Without a session: the caller's name for this claim. Only a claim that has one can be repeated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim_id: Option<ClaimId>,
+    /// Without a session: what people call the worker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker: Option<String>,
+    /// Without a session: how long the leases last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease_ms: Option<u64>,
+    /// Queues in order of preference, by name or with a limit of their own.
+    pub queues: Vec<Want>,
+    /// The kinds it can handle; all unless named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kinds: Option<Vec<Want>>,
+    /// At most so many jobs.
+    #[serde(default = "one")]
+    pub limit: u32,
+    /// Which parts to bring along; the payload unless named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parts: Option<Vec<PartName>>,
+    /// Waits so long for something to claim, if there is nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait_ms: Option<u64>,
+}
+
+const fn one() -> u32 {
+    1
+}
+
+/// A queue or a kind, by its name or with a limit.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(untagged, expecting = "a name, or {\"name\": …, \"limit\": …}")]
+pub enum Want {
+    /// As many as there are.
+    Any(Name),
+    /// At most so many.
+    AtMost(Limited),
+}
+
+/// A name with a limit.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limited {
+    /// Which.
+    pub name: Name,
+    /// At most so many of it.
+    pub limit: u32,
+}
+
+impl Want {
+    fn new(name: Name, limit: u32) -> Self {
+        match limit {
+            u32::MAX => Self::Any(name),
+            limit => Self::AtMost(Limited { name, limit }),
+        }
+    }
+
+    fn into_parts(self) -> (Name, u32) {
+        match self {
+            Self::Any(name) => (name, u32::MAX),
+            Self::AtMost(Limited { name, limit }) => (name, limit),
+        }
+    }
+}
+
+impl Claim {
+    /// The request as core knows it. A claim without a name of its own gets one from `random`.
+    pub fn into_core(self, random: &dyn Random) -> Result<engine::Claim> {
+        let by = match self.session {
+            Some(session) => {
+                absent(&self.claim_id, "claim_id", "with a session, `claim_no` names the claim")?;
+                absent(&self.worker, "worker", "the session has a worker")?;
+                absent(&self.lease_ms, "lease_ms", "leases last as long as the session")?;
+                let claim_no = self.claim_no.ok_or_else(|| {
+                    Error::invalid("claim_no", "missing", "number the claims of a session, rising")
+                })?;
+                Claimant::Session { session, claim_no }
+            }
+            None => {
+                absent(
+                    &self.claim_no,
+                    "claim_no",
+                    "without a session, `claim_id` names the claim",
+                )?;
+                Claimant::Alone {
+                    claim_id: self.claim_id.unwrap_or_else(|| ClaimId::random(random)),
+                    worker: self.worker.unwrap_or_else(|| NAMELESS.to_owned()),
+                    lease_ms: self.lease_ms.unwrap_or(LEASE_DEFAULT_MS),
+                }
+            }
+        };
+        let mut claim = engine::Claim::new(by, "", self.limit);
+        let queues = self.queues.into_iter().map(Want::into_parts);
+        claim.queues = queues.map(|(queue, limit)| QueueWant { queue, limit }).collect();
+        claim.kinds = self.kinds.map(|kinds| {
+            let kinds = kinds.into_iter().map(Want::into_parts);
+            kinds.map(|(kind, limit)| KindWant { kind, limit }).collect()
+        });
+        claim.parts = self.parts.map_or(PartSet::PAYLOAD, |parts| part_set(&parts));
+        Ok(claim)
+    }
+}
+
+impl From<engine::Claim> for Claim {
+    fn from(claim: engine::Claim) -> Self {
+        let mut request = Self {
+            session: None,
+            claim_no: None,
+            claim_id: None,
+            worker: None,
+            lease_ms: None,
+            queues: claim
+                .queues
+                .into_iter()
+                .map(|want| Want::new(want.queue, want.limit))
+                .collect(),
+            kinds: claim.kinds.map(|kinds| {
+                kinds.into_iter().map(|want| Want::new(want.kind, want.limit)).collect()
+            }),
+            limit: claim.limit,
+            parts: (claim.parts != PartSet::PAYLOAD).then(|| part_names(claim.parts)),
+            wait_ms: None,
+        };
+        match claim.by {
+            Claimant::Session { session, claim_no } => {
+                request.session = Some(session);
+                request.claim_no = Some(claim_no);
+            }
+            Claimant::Alone { claim_id, worker, lease_ms } => {
+                request.claim_id = Some(claim_id);
+                request.worker = Some(worker);
+                request.lease_ms = Some(lease_ms);
+            }
+        }
+        request
+    }
+}
+
+/// The names in a set.
+pub(crate) fn part_names(parts: PartSet) -> Vec<PartName> {
+    PartName::ALL.into_iter().filter(|name| parts.has(*name)).collect()
+}
+
+/// The set of these names.
+pub(crate) fn part_set(names: &[PartName]) -> PartSet {
+    names.iter().fold(PartSet::NONE, |set, name| set.with(*name))
+}
+
+/// What a claim got, in the order to start them. None is a hint, not proof of an empty queue.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Claimed {
+    /// The jobs.
+    pub jobs: Vec<Job>,
+}
+
+impl From<engine::Claimed> for Claimed {
+    fn from(claimed: engine::Claimed) -> Self {
+        Self { jobs: claimed.jobs.into_iter().map(Into::into).collect() }
+    }
+}
+
+impl Claimed {
+    /// The reply as core knows it.
+    pub fn into_core(self) -> Result<engine::Claimed> {
+        let jobs = self.jobs.into_iter().map(Job::into_claimed).collect::<Result<_>>()?;
+        Ok(engine::Claimed::new(jobs))
+    }
+}
+
+/// A wait for something to claim.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Wait {
+    /// In any of these queues.
+    pub queues: Vec<Name>,
+    /// Of these kinds; any unless named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kinds: Option<Vec<Name>>,
+    /// For how long.
+    pub wait_ms: u64,
+}
+
+impl From<Wait> for engine::Wait {
+    fn from(wait: Wait) -> Self {
+        let mut request = Self::new(wait.queues, wait.wait_ms);
+        request.kinds = wait.kinds;
+        request
+    }
+}
+
+impl From<engine::Wait> for Wait {
+    fn from(wait: engine::Wait) -> Self {
+        Self { queues: wait.queues, kinds: wait.kinds, wait_ms: wait.wait_ms }
+    }
+}
+
+/// The answer to a wait.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Ready {
+    /// Whether something may be claimable.
+    pub ready: bool,
+}

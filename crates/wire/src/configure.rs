@@ -1,0 +1,160 @@
+//! Settings of queues and kinds.
+
+use crate::policy::Retention;
+use crate::present;
+use serde::{Deserialize, Serialize};
+use windlass_core::engine;
+use windlass_core::model::{self, KindSettings, Name, Order, QueueSettings};
+use windlass_core::{Error, Result};
+
+/// A change of some settings of a queue: absent stays, `null` lifts.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct QueuePatch {
+    /// Pause or resume.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<bool>,
+    /// Set or lift the depth limit.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    pub max_depth: Option<Option<u64>>,
+    /// `strict`, `lifo`, `fair` or `{"ageing": {"quantum_ms": …}}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<Order>,
+    /// How long its ended jobs are kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retention: Option<Retention>,
+    /// Set or lift the waiting limit.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    pub max_wait_ms: Option<Option<u64>>,
+}
+
+/// A change of some settings of a kind: absent stays, `null` lifts.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KindPatch {
+    /// Pause or resume.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<bool>,
+    /// Set or lift the number of permits.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    pub permits: Option<Option<u32>>,
+}
+
+/// One change of settings.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Configure {
+    /// Of a queue.
+    Queue {
+        /// Which.
+        name: Name,
+        /// What changes.
+        set: QueuePatch,
+    },
+    /// Of a kind.
+    Kind {
+        /// Which.
+        name: Name,
+        /// What changes.
+        set: KindPatch,
+    },
+}
+
+/// Changes of settings.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConfigureBatch {
+    /// The changes.
+    pub items: Vec<Configure>,
+}
+
+impl From<QueuePatch> for model::QueuePatch {
+    fn from(patch: QueuePatch) -> Self {
+        let mut full = Self::default();
+        full.paused = patch.paused;
+        full.max_depth = patch.max_depth;
+        full.order = patch.order;
+        full.retention = patch.retention.map(Into::into);
+        full.max_wait_ms = patch.max_wait_ms;
+        full
+    }
+}
+
+impl From<KindPatch> for model::KindPatch {
+    fn from(patch: KindPatch) -> Self {
+        let mut full = Self::default();
+        (full.paused, full.permits) = (patch.paused, patch.permits);
+        full
+    }
+}
+
+impl From<Configure> for engine::Configure {
+    fn from(change: Configure) -> Self {
+        match change {
+            Configure::Queue { name, set } => Self::Queue(name, set.into()),
+            Configure::Kind { name, set } => Self::Kind(name, set.into()),
+        }
+    }
+}
+
+impl TryFrom<engine::Configure> for Configure {
+    type Error = Error;
+
+    /// Fails for settings that core has and this version of the protocol has no word for.
+    fn try_from(change: engine::Configure) -> Result<Self> {
+        match change {
+            engine::Configure::Queue(name, patch) => {
+                let set = QueuePatch {
+                    paused: patch.paused,
+                    max_depth: patch.max_depth,
+                    order: patch.order,
+                    retention: patch.retention.map(Into::into),
+                    max_wait_ms: patch.max_wait_ms,
+                };
+                Ok(Self::Queue { name, set })
+            }
+            engine::Configure::Kind(name, patch) => Ok(Self::Kind {
+                name,
+                set: KindPatch { paused: patch.paused, permits: patch.permits },
+            }),
+            other => {
+                let expected = "this version of the protocol has no word for it";
+                Err(Error::invalid("items", format!("{other:?}"), expected))
+            }
+        }
+    }
+}
+
+/// Settings that differ from the defaults.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Settings {
+    /// Of queues.
+    pub queues: Vec<Named<QueueSettings>>,
+    /// Of kinds.
+    pub kinds: Vec<Named<KindSettings>>,
+}
+
+/// The settings of something.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Named<T> {
+    /// Of what.
+    pub name: Name,
+    /// How they are.
+    pub settings: T,
+}
+
+impl From<engine::Settings> for Settings {
+    fn from(settings: engine::Settings) -> Self {
+        let queues = settings.queues.into_iter().map(|(name, settings)| Named { name, settings });
+        let kinds = settings.kinds.into_iter().map(|(name, settings)| Named { name, settings });
+        Self { queues: queues.collect(), kinds: kinds.collect() }
+    }
+}
+
+impl From<Settings> for engine::Settings {
+    fn from(settings: Settings) -> Self {
+        let queues = settings.queues.into_iter().map(|Named { name, settings }| (name, settings));
+        let kinds = settings.kinds.into_iter().map(|Named { name, settings }| (name, settings));
+        Self::new(queues.collect(), kinds.collect())
+    }
+}

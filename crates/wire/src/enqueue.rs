@@ -1,0 +1,108 @@
+//! Handing jobs over.
+
+use crate::new_job::NewJob;
+use serde::{Deserialize, Serialize};
+use windlass_core::engine::{self, Disposition, Mode};
+use windlass_core::model::State;
+use windlass_core::{Error, JobId, Result};
+
+/// Jobs to store.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Enqueue {
+    /// The jobs.
+    pub jobs: Vec<NewJob>,
+    /// All or none; otherwise each for itself.
+    #[serde(default, skip_serializing_if = "crate::is_default")]
+    pub atomic: bool,
+}
+
+impl Enqueue {
+    /// The request as core knows it, and what could not be read of single jobs, by their place: like
+    /// any bad item, those fail alone.
+    pub fn into_core(self) -> (engine::Enqueue, Vec<(usize, Error)>) {
+        let (mut jobs, mut bad) = (Vec::with_capacity(self.jobs.len()), Vec::new());
+        for (index, job) in self.jobs.into_iter().enumerate() {
+            match job.into_core() {
+                Ok(job) => jobs.push(job),
+                Err(error) => bad.push((index, error)),
+            }
+        }
+        let request = if self.atomic {
+            engine::Enqueue::all_or_nothing(jobs)
+        } else {
+            engine::Enqueue::each(jobs)
+        };
+        (request, bad)
+    }
+}
+
+impl From<engine::Enqueue> for Enqueue {
+    fn from(request: engine::Enqueue) -> Self {
+        let jobs = request.jobs.into_iter().map(Into::into).collect();
+        Self { jobs, atomic: request.mode == Mode::AllOrNothing }
+    }
+}
+
+/// What became of a job.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Enqueued {
+    /// The job that is stored: the new one, or the one that was there.
+    pub id: JobId,
+    /// `created`, `replaced`, `existing` or `throttled`.
+    pub disposition: Verdict,
+    /// The job whose place it took.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaced: Option<JobId>,
+    /// Where the job stands; absent if it is gone while its unique window is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<State>,
+}
+
+/// What became of a job, in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// It is stored.
+    Created,
+    /// It is stored in place of another.
+    Replaced,
+    /// It was there already.
+    Existing,
+    /// It was dropped on purpose.
+    Throttled,
+}
+
+impl Enqueued {
+    /// Whether a job was stored.
+    pub fn is_new(&self) -> bool {
+        matches!(self.disposition, Verdict::Created | Verdict::Replaced)
+    }
+
+    /// The answer as core knows it.
+    pub fn into_core(self) -> Result<engine::Enqueued> {
+        let disposition = match (self.disposition, self.replaced) {
+            (Verdict::Created, _) => Disposition::Created,
+            (Verdict::Replaced, Some(id)) => Disposition::Replaced(id),
+            (Verdict::Replaced, None) => {
+                return Err(Error::invalid("replaced", "missing", "a replacement names the job"));
+            }
+            (Verdict::Existing, _) => Disposition::Existing,
+            (Verdict::Throttled, _) => Disposition::Throttled,
+        };
+        Ok(engine::Enqueued { id: self.id, disposition, state: self.state })
+    }
+}
+
+impl From<engine::Enqueued> for Enqueued {
+    fn from(answer: engine::Enqueued) -> Self {
+        let (disposition, replaced) = match answer.disposition {
+            Disposition::Created => (Verdict::Created, None),
+            Disposition::Replaced(id) => (Verdict::Replaced, Some(id)),
+            Disposition::Throttled => (Verdict::Throttled, None),
+            // Core's list may grow: whatever else it was, this call stored no new job.
+            _ => (Verdict::Existing, None),
+        };
+        Self { id: answer.id, disposition, replaced, state: answer.state }
+    }
+}

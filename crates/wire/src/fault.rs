@@ -1,0 +1,218 @@
+//! Errors on the wire: RFC 9457 problems that turn back into the very same error of core.
+
+use crate::intern::intern;
+use serde::{Deserialize, Serialize};
+use windlass_core::engine::Capability;
+use windlass_core::machine::EventKind;
+use windlass_core::model::State;
+use windlass_core::{Error, JobId};
+
+/// An error of core with its parts, named by its stable `code`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "code", rename_all = "snake_case")]
+#[expect(
+    missing_docs,
+    reason = "they are those of `windlass_core::Error`, where they are described"
+)]
+pub enum Fault {
+    Invalid { field: String, value: String, expected: String },
+    TooLarge { field: String, size: u64, limit: u64, hint: String },
+    NotFound { id: JobId },
+    LeaseLost { id: JobId },
+    SessionLost { session: String },
+    Duplicate { key: String, holder: JobId },
+    Refused { id: JobId, state: State, event: String, hint: String },
+    QueueFull { queue: String, depth: u64, limit: u64 },
+    VersionConflict { key: String, expected: u64, found: u64 },
+    Aborted { culprit: usize },
+    Unsupported { engine: String, capability: String, hint: String },
+    Unavailable { store: String, reason: String },
+    InUse { store: String, pid: u32, address: Option<String> },
+    Corrupt { store: String, reason: String },
+}
+
+/// An error as the body of a reply: `application/problem+json`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Problem {
+    /// A name for this sort of problem, `urn:windlass:` and the code.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The HTTP status, for whoever sees only the body.
+    pub status: u16,
+    /// What happened and the way out, for a person.
+    pub detail: String,
+    /// The same for programs.
+    #[serde(flatten)]
+    pub fault: Fault,
+}
+
+impl Problem {
+    /// The problem that stands for `error`.
+    pub fn new(error: Error) -> Self {
+        let (kind, detail) = (format!("urn:windlass:{}", error.code()), error.to_string());
+        let fault = Fault::from(error);
+        Self { kind, status: fault.status(), detail, fault }
+    }
+}
+
+impl Fault {
+    /// The HTTP status of a reply that says so.
+    pub const fn status(&self) -> u16 {
+        match self {
+            Self::Invalid { .. } | Self::Unsupported { .. } => 422,
+            Self::TooLarge { .. } => 413,
+            Self::NotFound { .. } => 404,
+            Self::LeaseLost { .. }
+            | Self::SessionLost { .. }
+            | Self::Duplicate { .. }
+            | Self::Refused { .. }
+            | Self::VersionConflict { .. }
+            | Self::Aborted { .. } => 409,
+            Self::QueueFull { .. } => 429,
+            Self::Unavailable { .. } | Self::InUse { .. } => 503,
+            Self::Corrupt { .. } => 500,
+        }
+    }
+
+    /// The error it stands for.
+    pub fn into_core(self) -> Error {
+        match self {
+            Self::Invalid { field, value, expected } => {
+                Error::Invalid { field: field.into(), value, expected: expected.into() }
+            }
+            Self::TooLarge { field, size, limit, hint } => {
+                Error::TooLarge { field: field.into(), size, limit, hint: known(&hint) }
+            }
+            Self::NotFound { id } => Error::NotFound { id },
+            Self::LeaseLost { id } => Error::LeaseLost { id },
+            Self::SessionLost { session } => Error::SessionLost { session },
+            Self::Duplicate { key, holder } => Error::Duplicate { key, holder },
+            Self::Refused { id, state, event, hint } => match event_named(&event) {
+                Some(event) => Error::Refused { id, state, event, hint: known(&hint) },
+                None => Error::invalid("event", event, "this client is older than the server"),
+            },
+            Self::QueueFull { queue, depth, limit } => Error::QueueFull { queue, depth, limit },
+            Self::VersionConflict { key, expected, found } => {
+                Error::VersionConflict { key, expected, found }
+            }
+            Self::Aborted { culprit } => Error::Aborted { culprit },
+            Self::Unsupported { engine, capability, hint } => match capability_named(&capability) {
+                Some(capability) => {
+                    let engine = intern(&engine, "remote");
+                    Error::Unsupported { engine, capability, hint: known(&hint) }
+                }
+                None => Error::invalid("capability", capability, "the server does not have it"),
+            },
+            Self::Unavailable { store, reason } => Error::Unavailable { store, reason },
+            Self::InUse { store, pid, address } => Error::InUse { store, pid, address },
+            Self::Corrupt { store, reason } => Error::Corrupt { store, reason },
+        }
+    }
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Invalid { field, value, expected } => {
+                Self::Invalid { field: field.into(), value, expected: expected.into() }
+            }
+            Error::TooLarge { field, size, limit, hint } => {
+                Self::TooLarge { field: field.into(), size, limit, hint: hint.into() }
+            }
+            Error::NotFound { id } => Self::NotFound { id },
+            Error::LeaseLost { id } => Self::LeaseLost { id },
+            Error::SessionLost { session } => Self::SessionLost { session },
+            Error::Duplicate { key, holder } => Self::Duplicate { key, holder },
+            Error::Refused { id, state, event, hint } => {
+                Self::Refused { id, state, event: event_name(event), hint: hint.into() }
+            }
+            Error::QueueFull { queue, depth, limit } => Self::QueueFull { queue, depth, limit },
+            Error::VersionConflict { key, expected, found } => {
+                Self::VersionConflict { key, expected, found }
+            }
+            Error::Aborted { culprit } => Self::Aborted { culprit },
+            Error::Unsupported { engine, capability, hint } => Self::Unsupported {
+                engine: engine.into(),
+                capability: capability_name(capability).into(),
+                hint: hint.into(),
+            },
+            Error::Unavailable { store, reason } => Self::Unavailable { store, reason },
+            Error::InUse { store, pid, address } => Self::InUse { store, pid, address },
+            Error::Corrupt { store, reason } => Self::Corrupt { store, reason },
+            // Core's errors may grow; one that has no words here yet still says what it has to say.
+            other => Self::Corrupt { store: "the store".to_owned(), reason: other.to_string() },
+        }
+    }
+}
+
+/// A way out that a peer named.
+fn known(hint: &str) -> &'static str {
+    intern(hint, "see the server's own message")
+}
+
+fn event_name(event: EventKind) -> String {
+    format!("{event:?}").to_ascii_lowercase()
+}
+
+fn event_named(name: &str) -> Option<EventKind> {
+    EventKind::ALL.into_iter().find(|event| event_name(*event) == name)
+}
+
+/// The name of a capability; core's names for people may change, these not.
+pub(crate) const fn capability_name(capability: Capability) -> &'static str {
+    match capability {
+        Capability::GlobalUnique => "global_unique",
+        Capability::FairOrder => "fair_order",
+        _ => "unknown",
+    }
+}
+
+pub(crate) fn capability_named(name: &str) -> Option<Capability> {
+    Capability::ALL.into_iter().find(|capability| capability_name(*capability) == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One of each.
+    pub(crate) fn errors() -> Vec<Error> {
+        let id = JobId::from_bytes([7; 16]);
+        let hint = "the way out";
+        let mut errors = vec![
+            Error::invalid("jobs[3].kind", "a b", "use letters"),
+            Error::TooLarge { field: "blob".into(), size: 2, limit: 1, hint },
+            Error::NotFound { id },
+            Error::LeaseLost { id },
+            Error::SessionLost { session: "ü".into() },
+            Error::Duplicate { key: "k\"".into(), holder: id },
+            Error::QueueFull { queue: "mail".into(), depth: 9, limit: 8 },
+            Error::VersionConflict { key: "a".into(), expected: 0, found: u64::MAX },
+            Error::Aborted { culprit: 4 },
+            Error::Unavailable { store: "s".into(), reason: "r".into() },
+            Error::InUse { store: "s".into(), pid: 1, address: None },
+            Error::InUse { store: "s".into(), pid: 1, address: Some("http://x".into()) },
+            Error::Corrupt { store: "s".into(), reason: "r".into() },
+        ];
+        for event in EventKind::ALL {
+            errors.extend(State::ALL.map(|state| Error::Refused { id, state, event, hint }));
+        }
+        for capability in Capability::ALL {
+            errors.push(Error::Unsupported { engine: "memory", capability, hint });
+        }
+        errors
+    }
+
+    #[test]
+    fn every_error_arrives_as_it_was_sent() {
+        for error in errors() {
+            let text = crate::write(&Problem::new(error.clone()));
+            let problem: Problem = crate::read(&text).unwrap();
+            assert_eq!(problem.detail, error.to_string());
+            assert_eq!(problem.kind, format!("urn:windlass:{}", error.code()));
+            assert_eq!(problem.fault.into_core(), error);
+            let json: serde_json::Value = serde_json::from_slice(&text).unwrap();
+            assert_eq!(json["code"], error.code());
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! The answer to one item of a batch: what it asked for with `"ok": true`, or what went wrong with
+//! `"ok": false`, and never both.
+
+use crate::fault::Fault;
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+use windlass_core::{Error, Result};
+
+/// The answer to one item.
+#[derive(Debug)]
+pub struct Item<T>(pub Result<T>);
+
+/// Answers in the order of the request.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(bound(serialize = "T: Serialize", deserialize = "T: DeserializeOwned"))]
+pub struct Items<T> {
+    /// The answers.
+    pub items: Vec<Item<T>>,
+}
+
+/// An answer that says nothing but that it was done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Empty {}
+
+impl<T> Items<T> {
+    /// The answers of an engine, with each value turned by `turn`.
+    pub fn new<U>(answers: Vec<Result<U>>, turn: impl Fn(U) -> T) -> Self {
+        Self { items: into_items(answers, turn) }
+    }
+
+    /// The answers as an engine gives them.
+    pub fn into_core<U>(self, turn: impl Fn(T) -> Result<U>) -> Vec<Result<U>> {
+        self.items.into_iter().map(|item| item.0.and_then(&turn)).collect()
+    }
+}
+
+/// The answers of an engine, with each value turned by `turn`.
+pub fn into_items<T, U>(answers: Vec<Result<U>>, turn: impl Fn(U) -> T) -> Vec<Item<T>> {
+    answers.into_iter().map(|answer| Item(answer.map(&turn))).collect()
+}
+
+#[derive(Serialize)]
+struct Done<'a, T> {
+    ok: bool,
+    #[serde(flatten)]
+    value: &'a T,
+}
+
+#[derive(Serialize)]
+struct Failed<'a> {
+    ok: bool,
+    detail: String,
+    #[serde(flatten)]
+    fault: &'a Fault,
+}
+
+impl<T: Serialize> Serialize for Item<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match &self.0 {
+            Ok(value) => Done { ok: true, value }.serialize(serializer),
+            Err(error) => {
+                let (detail, fault) = (error.to_string(), Fault::from(error.clone()));
+                Failed { ok: false, detail, fault: &fault }.serialize(serializer)
+            }
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Verdict {
+    ok: bool,
+}
+
+impl<'de, T: DeserializeOwned> Deserialize<'de> for Item<T> {
+    /// In two looks, because parts travel as raw JSON, which serde cannot look into and keep raw.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = <&RawValue>::deserialize(deserializer)?.get();
+        let verdict: Verdict = serde_json::from_str(text).map_err(D::Error::custom)?;
+        if verdict.ok {
+            return serde_json::from_str(text)
+                .map(|value| Self(Ok(value)))
+                .map_err(D::Error::custom);
+        }
+        let fault = serde_json::from_str::<Fault>(text);
+        let error = fault.map_or_else(
+            |_| Error::invalid("item", text, "this client is older than the server"),
+            Fault::into_core,
+        );
+        Ok(Self(Err(error)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_item_says_whether_it_was_done_beside_what_it_says() {
+        let id = windlass_core::JobId::from_bytes([7; 16]);
+        let items = Items { items: vec![Item(Ok(Empty {})), Item(Err(Error::LeaseLost { id }))] };
+        let text = crate::write(&items);
+        let json: serde_json::Value = serde_json::from_slice(&text).unwrap();
+        assert_eq!(json["items"][0], serde_json::json!({"ok": true}));
+        assert_eq!(json["items"][1]["ok"], false);
+        assert_eq!(json["items"][1]["code"], "lease_lost");
+        assert_eq!(json["items"][1]["id"], id.to_string());
+        let back: Items<Empty> = crate::read(&text).unwrap();
+        assert_eq!(back.into_core(Ok), [Ok(Empty {}), Err(Error::LeaseLost { id })]);
+    }
+}

@@ -1,0 +1,253 @@
+//! A job as the store shows it, and as a claim hands it out: the same shape, with a lease.
+
+use crate::part::{Parts, gather, spread};
+use crate::policy::{Backoff, Retention, Unique};
+use crate::{is_default, present};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use windlass_core::engine::{self, ClaimedJob, Cursor, Lease};
+use windlass_core::model::{
+    self, Attempt, Counters, Finish, Header, JobError, LogLine, Name, Progress, State,
+};
+use windlass_core::{Error, JobId, Result, Timestamp};
+
+/// A job.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "they are those of core's `Header` and `Job`, described there")]
+pub struct Job {
+    pub id: JobId,
+    pub kind: Name,
+    pub queue: Name,
+    pub state: State,
+    /// The right to report on it, in the reply to a claim.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease: Option<Lease>,
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    pub payload: Option<Box<RawValue>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload_base64: Option<String>,
+    #[serde(default, skip_serializing_if = "Parts::is_empty")]
+    pub parts: Parts,
+    pub priority: i32,
+    pub run_at: Timestamp,
+    pub created_at: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finished_at: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finish: Option<Finish>,
+    pub attempt: u32,
+    pub failures: u32,
+    pub crashes: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unique: Option<Unique>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<JobId>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<String>,
+    pub max_attempts: u32,
+    pub max_crashes: u32,
+    pub backoff: Backoff,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_wait_ms: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retention: Option<Retention>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub cancel_requested: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<Progress>,
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    pub result: Option<Box<RawValue>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result_base64: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<JobError>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub history: Vec<Attempt>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub log: Vec<LogLine>,
+}
+
+/// Jobs by id, `null` for those that do not exist.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Jobs {
+    /// In the order of the ids.
+    pub jobs: Vec<Option<Job>>,
+}
+
+/// A page of jobs.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Page {
+    /// The jobs; a page may be short, even empty.
+    pub jobs: Vec<Job>,
+    /// Where to go on; absent at the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<Cursor>,
+}
+
+impl From<model::Job> for Job {
+    fn from(job: model::Job) -> Self {
+        let (result, result_base64, sealed_result) = spread(job.result);
+        let mut view = Self::described(job.header, job.state, job.parts);
+        view.parts.result = sealed_result;
+        (view.result, view.result_base64) = (result, result_base64);
+        view.started_at = job.started_at;
+        view.finished_at = job.finished_at;
+        view.finish = job.finish;
+        view.cancel_requested = job.cancel_requested;
+        view.progress = job.progress;
+        view.error = job.error;
+        view.history = job.history;
+        view.log = job.log;
+        view
+    }
+}
+
+impl From<ClaimedJob> for Job {
+    fn from(job: ClaimedJob) -> Self {
+        let mut view = Self::described(job.header, State::Running, job.parts);
+        view.lease = Some(job.lease);
+        view.started_at = Some(job.started_at);
+        view
+    }
+}
+
+impl Job {
+    /// A job of which only the description is known.
+    fn described(header: Header, state: State, parts: model::Parts) -> Self {
+        let (payload, payload_base64, parts) = Parts::spread(parts);
+        let Counters { attempt, failures, crashes } = header.counters;
+        Self {
+            id: header.id,
+            kind: header.kind,
+            queue: header.queue,
+            state,
+            lease: None,
+            payload,
+            payload_base64,
+            parts,
+            priority: header.priority,
+            run_at: header.run_at,
+            created_at: header.created_at,
+            started_at: None,
+            finished_at: None,
+            finish: None,
+            attempt,
+            failures,
+            crashes,
+            tenant: header.tenant,
+            key: header.key,
+            unique: header.unique.map(Into::into),
+            parent: header.parent,
+            tags: header.tags,
+            trace: header.trace,
+            max_attempts: header.policy.max_attempts,
+            max_crashes: header.policy.max_crashes,
+            backoff: header.policy.backoff.into(),
+            timeout_ms: header.policy.timeout_ms,
+            max_wait_ms: header.policy.max_wait_ms,
+            retention: header.policy.retention.map(Into::into),
+            cancel_requested: false,
+            progress: None,
+            result: None,
+            result_base64: None,
+            error: None,
+            history: Vec::new(),
+            log: Vec::new(),
+        }
+    }
+
+    /// The job as core knows it.
+    pub fn into_core(mut self) -> Result<model::Job> {
+        let result = (self.result.take(), self.result_base64.take(), self.parts.result.take());
+        let result = gather(result, "result")?;
+        let (header, parts) = self.take_described()?;
+        let mut job = model::Job::new(header, self.state, parts);
+        job.result = result;
+        job.started_at = self.started_at;
+        job.finished_at = self.finished_at;
+        job.finish = self.finish;
+        job.cancel_requested = self.cancel_requested;
+        job.progress = self.progress;
+        job.error = self.error;
+        job.history = self.history;
+        job.log = self.log;
+        Ok(job)
+    }
+
+    /// The job as a claim hands it out.
+    pub fn into_claimed(mut self) -> Result<ClaimedJob> {
+        let missing = |field| Error::invalid(field, "missing", "a claimed job has it");
+        let lease = self.lease.take().ok_or_else(|| missing("lease"))?;
+        let started_at = self.started_at.ok_or_else(|| missing("started_at"))?;
+        let (header, parts) = self.take_described()?;
+        Ok(ClaimedJob::new(header, lease, started_at, parts))
+    }
+
+    /// Takes out what describes it.
+    fn take_described(&mut self) -> Result<(Header, model::Parts)> {
+        let parts = std::mem::take(&mut self.parts);
+        let parts = parts.gather(self.payload.take(), self.payload_base64.take())?;
+        let mut policy = model::Policy::default();
+        policy.max_attempts = self.max_attempts;
+        policy.max_crashes = self.max_crashes;
+        policy.backoff = self.backoff.into();
+        policy.timeout_ms = self.timeout_ms;
+        policy.max_wait_ms = self.max_wait_ms;
+        policy.retention = self.retention.map(Into::into);
+        let (attempt, failures, crashes) = (self.attempt, self.failures, self.crashes);
+        let header = Header {
+            id: self.id,
+            queue: self.queue.clone(),
+            kind: self.kind.clone(),
+            priority: self.priority,
+            run_at: self.run_at,
+            created_at: self.created_at,
+            tenant: self.tenant.take(),
+            key: self.key.take(),
+            unique: self.unique.take().map(Into::into),
+            parent: self.parent,
+            tags: std::mem::take(&mut self.tags),
+            trace: self.trace.take(),
+            policy,
+            counters: Counters { attempt, failures, crashes },
+        };
+        Ok((header, parts))
+    }
+}
+
+impl From<Vec<Option<model::Job>>> for Jobs {
+    fn from(jobs: Vec<Option<model::Job>>) -> Self {
+        Self { jobs: jobs.into_iter().map(|job| job.map(Into::into)).collect() }
+    }
+}
+
+impl Jobs {
+    /// The jobs as core knows them.
+    pub fn into_core(self) -> Result<Vec<Option<model::Job>>> {
+        self.jobs.into_iter().map(|job| job.map(Job::into_core).transpose()).collect()
+    }
+}
+
+impl From<engine::Page<model::Job>> for Page {
+    fn from(page: engine::Page<model::Job>) -> Self {
+        Self { jobs: page.rows.into_iter().map(Into::into).collect(), next: page.next }
+    }
+}
+
+impl Page {
+    /// The page as core knows it.
+    pub fn into_core(self) -> Result<engine::Page<model::Job>> {
+        let rows = self.jobs.into_iter().map(Job::into_core).collect::<Result<_>>()?;
+        Ok(engine::Page { rows, next: self.next })
+    }
+}

@@ -1,0 +1,132 @@
+//! Keeping a store in order.
+
+use crate::is_default;
+use serde::{Deserialize, Serialize};
+use windlass_core::engine::{self, MaintainRequest};
+use windlass_core::model::{Name, State};
+use windlass_core::{Error, Result, Timestamp};
+
+/// One step of maintenance.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Maintain {
+    /// `promote`, `reclaim`, `expire`, `retain` or `compact`.
+    pub work: String,
+    /// Touching at most so many items.
+    pub budget: u32,
+}
+
+impl Maintain {
+    /// The request as core knows it.
+    pub fn into_core(self) -> Result<MaintainRequest> {
+        let known = || engine::Work::ALL.into_iter();
+        let Some(work) = known().find(|work| work.to_string() == self.work) else {
+            let names: Vec<String> = known().map(|work| work.to_string()).collect();
+            return Err(Error::invalid("work", self.work, format!("use {}", names.join(", "))));
+        };
+        Ok(MaintainRequest::new(work, self.budget))
+    }
+}
+
+impl From<MaintainRequest> for Maintain {
+    fn from(request: MaintainRequest) -> Self {
+        Self { work: request.work.to_string(), budget: request.budget }
+    }
+}
+
+/// What a step did.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct MaintainReply {
+    /// Items touched.
+    pub done: u32,
+    /// Whether more is waiting.
+    pub more: bool,
+    /// When the next item falls due, as far as is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_at: Option<Timestamp>,
+    /// What became of jobs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tallies: Vec<Tally>,
+}
+
+/// How many jobs of a queue a step moved.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Tally {
+    /// The queue.
+    pub queue: Name,
+    /// The state they were in.
+    pub from: State,
+    /// The state they are in; absent if they are gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<State>,
+    /// How many.
+    pub count: u64,
+}
+
+impl From<engine::MaintainReply> for MaintainReply {
+    fn from(reply: engine::MaintainReply) -> Self {
+        let tally = |tally: engine::Tally| {
+            let engine::Tally { queue, from, to, count } = tally;
+            Tally { queue, from, to, count }
+        };
+        let tallies = reply.tallies.into_iter().map(tally).collect();
+        Self { done: reply.done, more: reply.more, next_at: reply.next_at, tallies }
+    }
+}
+
+impl From<MaintainReply> for engine::MaintainReply {
+    fn from(reply: MaintainReply) -> Self {
+        let tally = |tally: Tally| {
+            let Tally { queue, from, to, count } = tally;
+            engine::Tally { queue, from, to, count }
+        };
+        let mut full = Self::default();
+        (full.done, full.more, full.next_at) = (reply.done, reply.more, reply.next_at);
+        full.tallies = reply.tallies.into_iter().map(tally).collect();
+        full
+    }
+}
+
+/// A check of the whole store.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Check {
+    /// Whether to mend what is found.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub repair: bool,
+}
+
+/// What a check found.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CheckReport {
+    /// Jobs looked at.
+    pub jobs: u64,
+    /// What is wrong; empty is good.
+    pub findings: Vec<Finding>,
+}
+
+/// Something that is not as it should be.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Finding {
+    /// What.
+    pub what: String,
+    /// Whether it was mended.
+    pub repaired: bool,
+}
+
+impl From<engine::CheckReport> for CheckReport {
+    fn from(report: engine::CheckReport) -> Self {
+        let finding = |engine::Finding { what, repaired }| Finding { what, repaired };
+        Self { jobs: report.jobs, findings: report.findings.into_iter().map(finding).collect() }
+    }
+}
+
+impl From<CheckReport> for engine::CheckReport {
+    fn from(report: CheckReport) -> Self {
+        let finding = |Finding { what, repaired }| engine::Finding { what, repaired };
+        let mut full = Self::default();
+        full.jobs = report.jobs;
+        full.findings = report.findings.into_iter().map(finding).collect();
+        full
+    }
+}

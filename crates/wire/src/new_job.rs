@@ -1,0 +1,157 @@
+//! A job as its producer describes it. Only the kind is needed.
+
+use crate::part::Parts;
+use crate::policy::{Backoff, Policy, Retention, Unique};
+use crate::{is_default, present};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use windlass_core::model::{self, DEFAULT_QUEUE, Due, Name};
+use windlass_core::{Error, JobId, Result, Timestamp};
+
+/// A job to enqueue.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NewJob {
+    /// The producer's own id: the same id again is the same job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<JobId>,
+    /// What sort of work it is.
+    pub kind: Name,
+    /// Its queue; `default` unless named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<Name>,
+    /// Lower runs first.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub priority: i32,
+    /// Runs this long after the store received it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay_ms: Option<u64>,
+    /// Runs at this instant of the store's clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_at: Option<Timestamp>,
+    /// Whose work it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+    /// Ordering key: one job per key at a time, in order of entry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// At most one such job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unique: Option<Unique>,
+    /// The job it came from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<JobId>,
+    /// Labels for people.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+    /// Trace context.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<String>,
+    /// The input, any JSON.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    pub payload: Option<Box<RawValue>>,
+    /// The input, if it is not JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload_base64: Option<String>,
+    /// Its other bytes.
+    #[serde(default, skip_serializing_if = "Parts::is_empty")]
+    pub parts: Parts,
+    /// Dead when this many attempts have failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_attempts: Option<u32>,
+    /// How long to wait after a failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backoff: Option<Backoff>,
+    /// How long a handler may run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    /// Dead when more leases than this were lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_crashes: Option<u32>,
+    /// Expired when it has been due this long without starting.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_wait_ms: Option<u64>,
+    /// How long to keep it once ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retention: Option<Retention>,
+}
+
+/// The instant, from the two ways to name one.
+pub(crate) fn due_in(delay_ms: Option<u64>, run_at: Option<Timestamp>) -> Result<Due> {
+    match (delay_ms, run_at) {
+        (None, None) => Ok(Due::Now),
+        (Some(ms), None) => Ok(Due::After(ms)),
+        (None, Some(at)) => Ok(Due::At(at)),
+        (Some(_), Some(at)) => {
+            Err(Error::invalid("run_at", at, "give `run_at` or `delay_ms`, not both"))
+        }
+    }
+}
+
+/// The two ways to name an instant.
+pub(crate) const fn due_out(due: Due) -> (Option<u64>, Option<Timestamp>) {
+    match due {
+        Due::Now => (None, None),
+        Due::After(ms) => (Some(ms), None),
+        Due::At(at) => (None, Some(at)),
+    }
+}
+
+impl NewJob {
+    /// The job as core knows it.
+    pub fn into_core(self) -> Result<model::NewJob> {
+        let policy = Policy {
+            max_attempts: self.max_attempts,
+            backoff: self.backoff,
+            timeout_ms: self.timeout_ms,
+            max_crashes: self.max_crashes,
+            max_wait_ms: self.max_wait_ms,
+            retention: self.retention,
+        };
+        let mut job = model::NewJob::new(self.kind);
+        job.id = self.id;
+        job.queue = self.queue.unwrap_or_else(|| DEFAULT_QUEUE.into());
+        job.priority = self.priority;
+        job.due = due_in(self.delay_ms, self.run_at)?;
+        job.tenant = self.tenant;
+        job.key = self.key;
+        job.unique = self.unique.map(Into::into);
+        job.parent = self.parent;
+        job.tags = self.tags;
+        job.trace = self.trace;
+        job.parts = self.parts.gather(self.payload, self.payload_base64)?;
+        job.policy = policy.into();
+        Ok(job)
+    }
+}
+
+impl From<model::NewJob> for NewJob {
+    fn from(job: model::NewJob) -> Self {
+        let (payload, payload_base64, parts) = Parts::spread(job.parts);
+        let (delay_ms, run_at) = due_out(job.due);
+        let policy = Policy::unusual(job.policy);
+        Self {
+            id: job.id,
+            kind: job.kind,
+            queue: (*job.queue != *DEFAULT_QUEUE).then_some(job.queue),
+            priority: job.priority,
+            delay_ms,
+            run_at,
+            tenant: job.tenant,
+            key: job.key,
+            unique: job.unique.map(Into::into),
+            parent: job.parent,
+            tags: job.tags,
+            trace: job.trace,
+            payload,
+            payload_base64,
+            parts,
+            max_attempts: policy.max_attempts,
+            backoff: policy.backoff,
+            timeout_ms: policy.timeout_ms,
+            max_crashes: policy.max_crashes,
+            max_wait_ms: policy.max_wait_ms,
+            retention: policy.retention,
+        }
+    }
+}

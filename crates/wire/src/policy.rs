@@ -1,0 +1,215 @@
+//! How a job wants to be treated, with every field optional: what is left out has its default.
+
+use serde::{Deserialize, Serialize};
+use windlass_core::limits;
+use windlass_core::model;
+use windlass_core::policy::{self, OnConflict, UniqueScope, Until};
+
+/// How a job is unique.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Unique {
+    /// The key.
+    pub key: String,
+    /// Among which jobs: `lane`, `queue` or `global`.
+    #[serde(default)]
+    pub scope: UniqueScope,
+    /// Holds the key this long from the enqueue; without it, until the job ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window_ms: Option<u64>,
+    /// What becomes of a job that finds it held: `existing`, `replace`, `debounce`, `throttle` or
+    /// `reject`.
+    #[serde(default)]
+    pub on_conflict: OnConflict,
+}
+
+impl From<policy::Unique> for Unique {
+    fn from(unique: policy::Unique) -> Self {
+        let policy::Unique { key, scope, until, on_conflict } = unique;
+        let window_ms = match until {
+            Until::Finished => None,
+            Until::Window(ms) => Some(ms),
+        };
+        Self { key, scope, window_ms, on_conflict }
+    }
+}
+
+impl From<Unique> for policy::Unique {
+    fn from(unique: Unique) -> Self {
+        let Unique { key, scope, window_ms, on_conflict } = unique;
+        Self { key, scope, until: window_ms.map_or(Until::Finished, Until::Window), on_conflict }
+    }
+}
+
+/// The delay after a failure.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Backoff {
+    /// Doubles with each failure.
+    Exponential {
+        /// The delay after the first failure.
+        #[serde(default = "base_ms")]
+        base_ms: u64,
+        /// The longest delay before jitter.
+        #[serde(default = "cap_ms")]
+        cap_ms: u64,
+        /// Jitter is drawn from zero up to this.
+        #[serde(default = "jitter_ms")]
+        jitter_ms: u64,
+    },
+    /// Always the same.
+    Fixed {
+        /// The delay.
+        delay_ms: u64,
+        /// Jitter is drawn from zero up to this.
+        #[serde(default)]
+        jitter_ms: u64,
+    },
+}
+
+const fn base_ms() -> u64 {
+    limits::BACKOFF_BASE_DEFAULT_MS
+}
+
+const fn cap_ms() -> u64 {
+    limits::BACKOFF_CAP_DEFAULT_MS
+}
+
+const fn jitter_ms() -> u64 {
+    limits::BACKOFF_JITTER_DEFAULT_MS
+}
+
+impl From<Backoff> for policy::Backoff {
+    fn from(backoff: Backoff) -> Self {
+        match backoff {
+            Backoff::Exponential { base_ms, cap_ms, jitter_ms } => {
+                Self::Exponential { base_ms, cap_ms, jitter_ms }
+            }
+            Backoff::Fixed { delay_ms, jitter_ms } => Self::Fixed { delay_ms, jitter_ms },
+        }
+    }
+}
+
+impl From<policy::Backoff> for Backoff {
+    fn from(backoff: policy::Backoff) -> Self {
+        match backoff {
+            policy::Backoff::Exponential { base_ms, cap_ms, jitter_ms } => {
+                Self::Exponential { base_ms, cap_ms, jitter_ms }
+            }
+            policy::Backoff::Fixed { delay_ms, jitter_ms } => Self::Fixed { delay_ms, jitter_ms },
+            // Core's list may grow; what it makes of the first failure is the closest there is here.
+            other => Self::Fixed { delay_ms: other.delay_max_ms(1), jitter_ms: 0 },
+        }
+    }
+}
+
+/// How long an ended job is kept.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Retention {
+    /// Completed and cancelled ones.
+    #[serde(default = "finished_ms")]
+    pub finished_ms: u64,
+    /// Dead ones.
+    #[serde(default = "dead_ms")]
+    pub dead_ms: u64,
+    /// Expired ones.
+    #[serde(default = "expired_ms")]
+    pub expired_ms: u64,
+}
+
+const fn finished_ms() -> u64 {
+    limits::RETENTION_FINISHED_DEFAULT_MS
+}
+
+const fn dead_ms() -> u64 {
+    limits::RETENTION_DEAD_DEFAULT_MS
+}
+
+const fn expired_ms() -> u64 {
+    limits::RETENTION_EXPIRED_DEFAULT_MS
+}
+
+impl From<Retention> for policy::Retention {
+    fn from(retention: Retention) -> Self {
+        let Retention { finished_ms, dead_ms, expired_ms } = retention;
+        Self { finished_ms, dead_ms, expired_ms }
+    }
+}
+
+impl From<policy::Retention> for Retention {
+    fn from(retention: policy::Retention) -> Self {
+        let policy::Retention { finished_ms, dead_ms, expired_ms } = retention;
+        Self { finished_ms, dead_ms, expired_ms }
+    }
+}
+
+/// A policy; of a new job and a job these stand among its other fields.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Policy {
+    /// Dead when this many attempts have failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_attempts: Option<u32>,
+    /// How long to wait after a failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backoff: Option<Backoff>,
+    /// How long a handler may run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    /// Dead when more leases than this were lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_crashes: Option<u32>,
+    /// Expired when it has been due this long without starting.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_wait_ms: Option<u64>,
+    /// How long to keep it once ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retention: Option<Retention>,
+}
+
+impl From<Policy> for model::Policy {
+    fn from(policy: Policy) -> Self {
+        let mut full = Self::default();
+        if let Some(attempts) = policy.max_attempts {
+            full.max_attempts = attempts;
+        }
+        if let Some(backoff) = policy.backoff {
+            full.backoff = backoff.into();
+        }
+        if let Some(crashes) = policy.max_crashes {
+            full.max_crashes = crashes;
+        }
+        full.timeout_ms = policy.timeout_ms;
+        full.max_wait_ms = policy.max_wait_ms;
+        full.retention = policy.retention.map(Into::into);
+        full
+    }
+}
+
+impl From<model::Policy> for Policy {
+    fn from(policy: model::Policy) -> Self {
+        Self {
+            max_attempts: Some(policy.max_attempts),
+            backoff: Some(policy.backoff.into()),
+            timeout_ms: policy.timeout_ms,
+            max_crashes: Some(policy.max_crashes),
+            max_wait_ms: policy.max_wait_ms,
+            retention: policy.retention.map(Into::into),
+        }
+    }
+}
+
+impl Policy {
+    /// Only what differs from the defaults: most jobs have them all, and need not say so.
+    pub(crate) fn unusual(policy: model::Policy) -> Self {
+        let usual = model::Policy::default();
+        let (attempts, crashes) = (policy.max_attempts, policy.max_crashes);
+        Self {
+            max_attempts: (attempts != usual.max_attempts).then_some(attempts),
+            backoff: (policy.backoff != usual.backoff).then(|| policy.backoff.into()),
+            max_crashes: (crashes != usual.max_crashes).then_some(crashes),
+            ..Self::from(policy)
+        }
+    }
+}

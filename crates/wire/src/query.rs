@@ -1,0 +1,266 @@
+//! Looking at jobs, lanes and workers.
+
+use crate::claim::{part_names, part_set};
+use serde::{Deserialize, Serialize};
+use windlass_core::engine::{self, Cursor, Filter, Gate, ListOrder, SessionId};
+use windlass_core::limits::PAGE_DEFAULT;
+use windlass_core::model::{Name, PartName, State};
+use windlass_core::{Error, JobId, Result, Timestamp};
+
+/// Jobs by id.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Get {
+    /// Which.
+    pub ids: Vec<JobId>,
+    /// With which parts; none unless named.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<PartName>,
+}
+
+impl From<Get> for engine::Get {
+    fn from(get: Get) -> Self {
+        Self::new(get.ids).parts(part_set(&get.parts))
+    }
+}
+
+impl From<engine::Get> for Get {
+    fn from(get: engine::Get) -> Self {
+        Self { ids: get.ids, parts: part_names(get.parts) }
+    }
+}
+
+/// The query of one job.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GetOne {
+    /// With which parts, separated by commas; all of them unless named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parts: Option<String>,
+}
+
+impl GetOne {
+    /// The parts that were asked for.
+    pub fn parts(&self) -> Result<Vec<PartName>> {
+        let Some(names) = &self.parts else { return Ok(PartName::ALL.to_vec()) };
+        let named = |name: &str| {
+            let found = PartName::ALL.into_iter().find(|part| part.as_str() == name);
+            let expected = "use payload, state, blob, metadata, separated by commas";
+            found.ok_or_else(|| Error::invalid("parts", name, expected))
+        };
+        names.split(',').filter(|name| !name.is_empty()).map(named).collect()
+    }
+}
+
+/// A page of jobs, as a query.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct List {
+    /// Of this queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<Name>,
+    /// Of this kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<Name>,
+    /// In this state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<State>,
+    /// `newest` first unless told, or `oldest`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<Order>,
+    /// After this place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<Cursor>,
+    /// At most so many; 50 unless told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u32>,
+}
+
+/// In which order to list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// The newest first.
+    Newest,
+    /// The oldest first.
+    Oldest,
+}
+
+impl From<List> for engine::List {
+    fn from(list: List) -> Self {
+        let mut filter = Filter::default();
+        (filter.queue, filter.kind, filter.state) = (list.queue, list.kind, list.state);
+        let order = match list.order {
+            Some(Order::Oldest) => ListOrder::Oldest,
+            Some(Order::Newest) | None => ListOrder::Newest,
+        };
+        let limit = list.limit.unwrap_or(PAGE_DEFAULT);
+        Self::new(filter).order(order).after(list.after).limit(limit)
+    }
+}
+
+impl From<engine::List> for List {
+    fn from(list: engine::List) -> Self {
+        let order = match list.order {
+            ListOrder::Newest => None,
+            ListOrder::Oldest => Some(Order::Oldest),
+        };
+        Self {
+            queue: list.filter.queue,
+            kind: list.filter.kind,
+            state: list.filter.state,
+            order,
+            after: list.after,
+            limit: Some(list.limit),
+        }
+    }
+}
+
+/// Lanes in numbers: as a query, whose; as a reply, how many.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StatsQuery {
+    /// Of this queue only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<Name>,
+}
+
+impl From<StatsQuery> for engine::StatsRequest {
+    fn from(query: StatsQuery) -> Self {
+        let mut request = Self::default();
+        request.queue = query.queue;
+        request
+    }
+}
+
+impl From<engine::StatsRequest> for StatsQuery {
+    fn from(request: engine::StatsRequest) -> Self {
+        Self { queue: request.queue }
+    }
+}
+
+/// Lanes in numbers.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Stats {
+    /// The lanes.
+    pub lanes: Vec<Lane>,
+}
+
+/// A lane in numbers.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "they are those of core's `LaneStats`, described there")]
+pub struct Lane {
+    pub queue: Name,
+    pub kind: Name,
+    pub scheduled: u64,
+    pub blocked: u64,
+    pub available: u64,
+    pub running: u64,
+    pub paused: u64,
+    pub dead: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head_ready_at: Option<Timestamp>,
+    /// Why nothing of it is claimed: `queue_paused`, `kind_paused` or `no_permits`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gate: Option<String>,
+}
+
+impl From<Vec<engine::LaneStats>> for Stats {
+    fn from(lanes: Vec<engine::LaneStats>) -> Self {
+        let lane = |lane: engine::LaneStats| Lane {
+            queue: lane.queue,
+            kind: lane.kind,
+            scheduled: lane.scheduled,
+            blocked: lane.blocked,
+            available: lane.available,
+            running: lane.running,
+            paused: lane.paused,
+            dead: lane.dead,
+            head_ready_at: lane.head_ready_at,
+            gate: lane.gate.map(|gate| gate_name(gate).to_owned()),
+        };
+        Self { lanes: lanes.into_iter().map(lane).collect() }
+    }
+}
+
+impl Stats {
+    /// The reply as core knows it.
+    pub fn into_core(self) -> Vec<engine::LaneStats> {
+        let lane = |lane: Lane| engine::LaneStats {
+            scheduled: lane.scheduled,
+            blocked: lane.blocked,
+            available: lane.available,
+            running: lane.running,
+            paused: lane.paused,
+            dead: lane.dead,
+            head_ready_at: lane.head_ready_at,
+            gate: lane.gate.as_deref().and_then(gate_named),
+            ..engine::LaneStats::empty(lane.queue, lane.kind)
+        };
+        self.lanes.into_iter().map(lane).collect()
+    }
+}
+
+const GATES: [Gate; 3] = [Gate::QueuePaused, Gate::KindPaused, Gate::NoPermits];
+
+const fn gate_name(gate: Gate) -> &'static str {
+    match gate {
+        Gate::QueuePaused => "queue_paused",
+        Gate::KindPaused => "kind_paused",
+        Gate::NoPermits => "no_permits",
+        _ => "other",
+    }
+}
+
+fn gate_named(name: &str) -> Option<Gate> {
+    GATES.into_iter().find(|gate| gate_name(*gate) == name)
+}
+
+/// The open sessions.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Workers {
+    /// One for each.
+    pub workers: Vec<Worker>,
+}
+
+/// An open session.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Worker {
+    /// Its id.
+    pub session: SessionId,
+    /// What the worker calls itself.
+    pub worker: String,
+    /// Since when.
+    pub opened_at: Timestamp,
+    /// When it runs out unless heartbeaten.
+    pub expires_at: Timestamp,
+    /// How many jobs it holds.
+    pub running: u64,
+}
+
+impl From<Vec<engine::SessionInfo>> for Workers {
+    fn from(sessions: Vec<engine::SessionInfo>) -> Self {
+        let worker = |info: engine::SessionInfo| Worker {
+            session: info.id,
+            worker: info.worker,
+            opened_at: info.opened_at,
+            expires_at: info.expires_at,
+            running: info.running,
+        };
+        Self { workers: sessions.into_iter().map(worker).collect() }
+    }
+}
+
+impl Workers {
+    /// The reply as core knows it.
+    pub fn into_core(self) -> Vec<engine::SessionInfo> {
+        let info = |worker: Worker| engine::SessionInfo {
+            id: worker.session,
+            worker: worker.worker,
+            opened_at: worker.opened_at,
+            expires_at: worker.expires_at,
+            running: worker.running,
+        };
+        self.workers.into_iter().map(info).collect()
+    }
+}

@@ -1,0 +1,120 @@
+//! From text to types and back. A text that does not fit is an error that names the field.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::error::Category;
+use windlass_core::{Error, Result};
+
+/// Reads JSON.
+///
+/// Text that is no JSON at all answers `Invalid` on `body`; a field that is unknown, missing or of
+/// another type answers `Invalid` on that field, by its path.
+pub fn read<T: DeserializeOwned>(text: &[u8]) -> Result<T> {
+    // Finding out where an error is costs time on every field; so only if there is one.
+    serde_json::from_slice(text).or_else(|error| match error.classify() {
+        Category::Data => located(text),
+        Category::Io | Category::Syntax | Category::Eof => {
+            Err(Error::invalid("body", first_line(text), format!("it must be JSON: {error}")))
+        }
+    })
+}
+
+/// Reads it again, for the path of what is wrong.
+fn located<T: DeserializeOwned>(text: &[u8]) -> Result<T> {
+    let mut deserializer = serde_json::Deserializer::from_slice(text);
+    serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
+        let path = error.path().to_string();
+        misfit(path, &error.into_inner().to_string())
+    })
+}
+
+/// Reads a query string.
+pub fn read_query<T: DeserializeOwned>(query: &str) -> Result<T> {
+    serde_urlencoded::from_str(query).map_err(|error| misfit(".".to_owned(), &error.to_string()))
+}
+
+/// Writes JSON.
+///
+/// # Panics
+/// Never: the types of this crate can all be written.
+#[expect(clippy::expect_used, reason = "maps with odd keys and failing writers do not occur here")]
+pub fn write(value: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(value).expect("wire types can be written")
+}
+
+/// Writes a query string.
+pub fn write_query(value: &impl Serialize) -> String {
+    // Flat structures of texts and numbers, which is all that queries are made of, can be written.
+    serde_urlencoded::to_string(value).unwrap_or_default()
+}
+
+/// What does not fit, in our words: serde says which field is unknown or missing in its message only.
+fn misfit(path: String, message: &str) -> Error {
+    let what = message.split(" at line ").next().unwrap_or(message);
+    let path = if path == "." { String::new() } else { path };
+    let quoted = |prefix: &str| {
+        what.strip_prefix(prefix).and_then(|rest| rest.split('`').nth(1).map(str::to_owned))
+    };
+    if let Some(field) = quoted("missing field") {
+        let at = if path.is_empty() { field } else { format!("{path}.{field}") };
+        return Error::invalid(at, "missing", "it is needed");
+    }
+    if let Some(field) = quoted("unknown field") {
+        // The path ends in the unknown field itself, where it was tracked.
+        let at = if path.is_empty() { field.clone() } else { path };
+        let known = what.split_once(", ").map_or("", |(_, known)| known);
+        return Error::invalid(at, field, format!("no such field; {known}"));
+    }
+    let at = if path.is_empty() { "body".to_owned() } else { path };
+    Error::invalid(at, "unfit", what.to_owned())
+}
+
+/// The beginning of a text, to show what was taken for JSON.
+fn first_line(text: &[u8]) -> String {
+    const SHOWN_BYTES_MAX: usize = 120;
+    String::from_utf8_lossy(&text[..text.len().min(SHOWN_BYTES_MAX)]).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Enqueue, List, NewJob};
+
+    fn refused<T: DeserializeOwned + std::fmt::Debug>(text: &str) -> (String, String) {
+        let error = read::<T>(text.as_bytes()).unwrap_err();
+        (error.field().unwrap().to_owned(), error.to_string())
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_by_its_path() {
+        let cases = [
+            (r#"{"jobs": [{"kind": "a"}, {"kind": 7}]}"#, "jobs[1].kind", "string"),
+            (r#"{"jobs": [{"kind": "a"}, {}]}"#, "jobs[1].kind", "needed"),
+            (r#"{"jobs": [{"kind": "a", "colour": 1}]}"#, "jobs[0].colour", "no such field"),
+            (r#"{"jobs": [], "atomc": true}"#, "atomc", "`atomic`"),
+            (
+                r#"{"jobs": [{"kind": "a", "unique": {"key": "k", "x": 1}}]}"#,
+                "jobs[0].unique.x",
+                "no such",
+            ),
+            (r#"{"jobs": [{"kind": "a", "id": "zzz"}]}"#, "jobs[0].id", "UUID"),
+            (r#"{"jobs": "#, "body", "must be JSON"),
+            ("", "body", "must be JSON"),
+            ("[]", "body", ""),
+        ];
+        for (text, field, hint) in cases {
+            let (at, message) = refused::<Enqueue>(text);
+            assert_eq!(at, field, "{text}: {message}");
+            assert!(message.contains(hint), "{text}: {message}");
+        }
+        assert_eq!(refused::<NewJob>("nonsense").0, "body");
+    }
+
+    #[test]
+    fn a_query_with_an_unknown_field_is_refused_by_name() {
+        let error = read_query::<List>("queue=mail&stat=dead").unwrap_err();
+        assert_eq!(error.field(), Some("stat"), "{error}");
+        let list = read_query::<List>("state=dead&limit=7").unwrap();
+        assert_eq!(list.limit, Some(7));
+    }
+}

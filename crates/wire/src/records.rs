@@ -1,0 +1,279 @@
+//! Records and logs, for what services and operators share.
+
+use crate::part::{bytes_in, bytes_out};
+use crate::present;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use windlass_core::engine::{self, Cursor, Expect};
+use windlass_core::limits::PAGE_DEFAULT;
+use windlass_core::{Error, Result, Timestamp};
+
+/// A small document or a log entry: JSON, or bytes in base64.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Value {
+    /// The bytes, if they are JSON.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    pub json: Option<Box<RawValue>>,
+    /// The bytes, if they are not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base64: Option<String>,
+}
+
+impl Value {
+    fn new(bytes: &bytes::Bytes) -> Self {
+        let (json, base64) = bytes_out(bytes);
+        Self { json, base64 }
+    }
+
+    fn into_core(self) -> Result<bytes::Bytes> {
+        let needed = || Error::invalid("value", "{}", "give `json` or `base64`");
+        bytes_in(self.json, self.base64, "value")?.ok_or_else(needed)
+    }
+}
+
+/// One operation.
+///
+/// `expect` of a write is the version it must find: 0 for none, left out for any.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[expect(missing_docs, reason = "they are those of core's `RecordOp`, described there")]
+pub enum RecordOp {
+    Get {
+        key: String,
+    },
+    Put {
+        key: String,
+        value: Value,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        expect: Option<u64>,
+    },
+    Delete {
+        key: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        expect: Option<u64>,
+    },
+    List {
+        #[serde(default)]
+        prefix: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        after: Option<Cursor>,
+        #[serde(default = "page")]
+        limit: u32,
+    },
+    Append {
+        log: String,
+        entries: Vec<Value>,
+        keep: u32,
+    },
+    Read {
+        log: String,
+        #[serde(default)]
+        after: u64,
+        #[serde(default = "page")]
+        limit: u32,
+    },
+}
+
+const fn page() -> u32 {
+    PAGE_DEFAULT
+}
+
+/// Operations, carried out in order.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RecordBatch {
+    /// The operations.
+    pub items: Vec<RecordOp>,
+}
+
+const fn expect_in(expect: Option<u64>) -> Expect {
+    match expect {
+        None => Expect::Any,
+        Some(0) => Expect::Absent,
+        Some(version) => Expect::Version(version),
+    }
+}
+
+const fn expect_out(expect: Expect) -> Option<u64> {
+    match expect {
+        Expect::Any => None,
+        Expect::Absent => Some(0),
+        Expect::Version(version) => Some(version),
+    }
+}
+
+impl RecordOp {
+    /// The operation as core knows it.
+    pub fn into_core(self) -> Result<engine::RecordOp> {
+        Ok(match self {
+            Self::Get { key } => engine::RecordOp::Get { key },
+            Self::Put { key, value, expect } => {
+                let (value, expect) = (value.into_core()?, expect_in(expect));
+                engine::RecordOp::Put { key, value, expect }
+            }
+            Self::Delete { key, expect } => {
+                engine::RecordOp::Delete { key, expect: expect_in(expect) }
+            }
+            Self::List { prefix, after, limit } => engine::RecordOp::List { prefix, after, limit },
+            Self::Append { log, entries, keep } => {
+                let entries = entries.into_iter().map(Value::into_core).collect::<Result<_>>()?;
+                engine::RecordOp::Append { log, entries, keep }
+            }
+            Self::Read { log, after, limit } => engine::RecordOp::Read { log, after, limit },
+        })
+    }
+}
+
+impl TryFrom<engine::RecordOp> for RecordOp {
+    type Error = Error;
+
+    /// Fails for operations that core has and this version of the protocol has no word for.
+    fn try_from(op: engine::RecordOp) -> Result<Self> {
+        Ok(match op {
+            engine::RecordOp::Get { key } => Self::Get { key },
+            engine::RecordOp::Put { key, value, expect } => {
+                Self::Put { key, value: Value::new(&value), expect: expect_out(expect) }
+            }
+            engine::RecordOp::Delete { key, expect } => {
+                Self::Delete { key, expect: expect_out(expect) }
+            }
+            engine::RecordOp::List { prefix, after, limit } => Self::List { prefix, after, limit },
+            engine::RecordOp::Append { log, entries, keep } => {
+                Self::Append { log, entries: entries.iter().map(Value::new).collect(), keep }
+            }
+            engine::RecordOp::Read { log, after, limit } => Self::Read { log, after, limit },
+            other => {
+                let expected = "this version of the protocol has no word for it";
+                return Err(Error::invalid("items", format!("{other:?}"), expected));
+            }
+        })
+    }
+}
+
+/// A record as it is stored.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Record {
+    /// Its name.
+    pub key: String,
+    /// Counts its writes.
+    pub version: u64,
+    /// Its content.
+    pub value: Value,
+    /// When it was written.
+    pub updated_at: Timestamp,
+}
+
+impl From<engine::Record> for Record {
+    fn from(record: engine::Record) -> Self {
+        let engine::Record { key, version, value, updated_at } = record;
+        Self { key, version, value: Value::new(&value), updated_at }
+    }
+}
+
+impl Record {
+    fn into_core(self) -> Result<engine::Record> {
+        let Self { key, version, value, updated_at } = self;
+        Ok(engine::Record { key, version, value: value.into_core()?, updated_at })
+    }
+}
+
+/// An entry of a log.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct LogEntry {
+    /// Its number in the log.
+    pub number: u64,
+    /// When it was added.
+    pub at: Timestamp,
+    /// Its content.
+    pub value: Value,
+}
+
+impl From<engine::LogEntry> for LogEntry {
+    fn from(entry: engine::LogEntry) -> Self {
+        let engine::LogEntry { number, at, value } = entry;
+        Self { number, at, value: Value::new(&value) }
+    }
+}
+
+impl LogEntry {
+    fn into_core(self) -> Result<engine::LogEntry> {
+        let Self { number, at, value } = self;
+        Ok(engine::LogEntry { number, at, value: value.into_core()? })
+    }
+}
+
+/// The answer to one operation of a batch.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RecordAnswer {
+    /// What it is.
+    pub reply: RecordReply,
+}
+
+/// The answer to one operation.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "they are those of core's `RecordReply`, described there")]
+pub enum RecordReply {
+    Record(Option<Record>),
+    Written {
+        version: u64,
+    },
+    Deleted(bool),
+    Records {
+        rows: Vec<Record>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        next: Option<Cursor>,
+    },
+    Appended {
+        last: u64,
+    },
+    Entries(Vec<LogEntry>),
+}
+
+impl TryFrom<engine::RecordReply> for RecordReply {
+    type Error = Error;
+
+    /// Fails for replies that core has and this version of the protocol has no word for.
+    fn try_from(reply: engine::RecordReply) -> Result<Self> {
+        Ok(match reply {
+            engine::RecordReply::Record(record) => Self::Record(record.map(Into::into)),
+            engine::RecordReply::Written { version } => Self::Written { version },
+            engine::RecordReply::Deleted(deleted) => Self::Deleted(deleted),
+            engine::RecordReply::Records(engine::Page { rows, next }) => {
+                Self::Records { rows: rows.into_iter().map(Into::into).collect(), next }
+            }
+            engine::RecordReply::Appended { last } => Self::Appended { last },
+            engine::RecordReply::Entries(entries) => {
+                Self::Entries(entries.into_iter().map(Into::into).collect())
+            }
+            other => {
+                let expected = "this version of the protocol has no word for it";
+                return Err(Error::invalid("items", format!("{other:?}"), expected));
+            }
+        })
+    }
+}
+
+impl RecordReply {
+    /// The reply as core knows it.
+    pub fn into_core(self) -> Result<engine::RecordReply> {
+        Ok(match self {
+            Self::Record(record) => {
+                engine::RecordReply::Record(record.map(Record::into_core).transpose()?)
+            }
+            Self::Written { version } => engine::RecordReply::Written { version },
+            Self::Deleted(deleted) => engine::RecordReply::Deleted(deleted),
+            Self::Records { rows, next } => {
+                let rows = rows.into_iter().map(Record::into_core).collect::<Result<_>>()?;
+                engine::RecordReply::Records(engine::Page { rows, next })
+            }
+            Self::Appended { last } => engine::RecordReply::Appended { last },
+            Self::Entries(entries) => {
+                let entries =
+                    entries.into_iter().map(LogEntry::into_core).collect::<Result<_>>()?;
+                engine::RecordReply::Entries(entries)
+            }
+        })
+    }
+}

@@ -1,0 +1,264 @@
+//! Reporting what became of claimed jobs.
+
+use crate::claim::{Claim, Claimed};
+use crate::enqueue::Enqueued;
+use crate::item::Item;
+use crate::new_job::NewJob;
+use crate::part::{PartEdits, absent, gather, spread};
+use crate::present;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use windlass_core::engine::{self, Lease};
+use windlass_core::model::{AttemptEnd, JobError, State};
+use windlass_core::random::Random;
+use windlass_core::{Error, JobId, Result};
+
+/// How an attempt ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// Done; may have a `result`.
+    Complete,
+    /// Failed; to be tried again. Needs an `error`, may have a `delay_ms`.
+    Retry,
+    /// Put off, no failure counted. Needs a `delay_ms`.
+    Snooze,
+    /// Failed for good. Needs an `error`.
+    Fail,
+    /// Given back unfinished.
+    Release,
+    /// Waits for a signal.
+    Wait,
+    /// Ended as cancelled.
+    Cancel,
+}
+
+/// Why an attempt failed.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reason {
+    /// A short code to group by.
+    pub code: String,
+    /// What happened, for a person.
+    #[serde(default)]
+    pub message: String,
+}
+
+/// One report, under its lease.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SettleItem {
+    /// The job.
+    pub id: JobId,
+    /// The lease it was claimed under.
+    pub lease: Lease,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// What it produced: any JSON.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    pub result: Option<Box<RawValue>>,
+    /// What it produced, if it is not JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result_base64: Option<String>,
+    /// Why it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<Reason>,
+    /// Until when it is put off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay_ms: Option<u64>,
+    /// What becomes of its parts.
+    #[serde(default, skip_serializing_if = "PartEdits::is_empty")]
+    pub parts: PartEdits,
+    /// Another priority from now on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<i32>,
+    /// Jobs to create in the same step.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub follow_ups: Vec<NewJob>,
+}
+
+impl SettleItem {
+    /// The report as core knows it. What its outcome has no use for is refused.
+    pub fn into_core(mut self) -> Result<engine::SettleItem> {
+        let outcome = self.take_outcome()?;
+        let mut item = engine::SettleItem::new(self.id, self.lease, outcome);
+        item.parts = self.parts.into_core()?;
+        item.priority = self.priority;
+        for (index, job) in self.follow_ups.into_iter().enumerate() {
+            let job = job.into_core();
+            let job = job.map_err(|error| error.within(format_args!("follow_ups[{index}]")))?;
+            item.follow_ups.push(job);
+        }
+        Ok(item)
+    }
+
+    fn take_outcome(&mut self) -> Result<engine::Outcome> {
+        let result = (self.result.take(), self.result_base64.take(), self.parts.result.take());
+        let result = gather(result, "result")?;
+        let (error, delay_ms) = (self.error.take(), self.delay_ms.take());
+        let why = |error: Option<Reason>| match error {
+            Some(Reason { code, message }) => Ok(JobError { code, message }),
+            None => Err(Error::invalid("error", "missing", "say why: {\"code\", \"message\"}")),
+        };
+        if self.outcome != Outcome::Complete {
+            absent(&result, "result", "only `complete` has a result")?;
+        }
+        if !matches!(self.outcome, Outcome::Retry | Outcome::Fail) {
+            absent(&error, "error", "only `retry` and `fail` have an error")?;
+        }
+        if !matches!(self.outcome, Outcome::Retry | Outcome::Snooze) {
+            absent(&delay_ms, "delay_ms", "only `retry` and `snooze` have a delay")?;
+        }
+        Ok(match self.outcome {
+            Outcome::Complete => engine::Outcome::Complete { result },
+            Outcome::Retry => engine::Outcome::Retry { error: why(error)?, delay_ms },
+            Outcome::Snooze => {
+                let needed = || Error::invalid("delay_ms", "missing", "say for how long");
+                engine::Outcome::Snooze { delay_ms: delay_ms.ok_or_else(needed)? }
+            }
+            Outcome::Fail => engine::Outcome::Fail { error: why(error)? },
+            Outcome::Release => engine::Outcome::Release,
+            Outcome::Wait => engine::Outcome::Wait,
+            Outcome::Cancel => engine::Outcome::Cancel,
+        })
+    }
+}
+
+impl From<engine::SettleItem> for SettleItem {
+    fn from(item: engine::SettleItem) -> Self {
+        let mut report = Self {
+            id: item.id,
+            lease: item.lease,
+            outcome: Outcome::Release,
+            result: None,
+            result_base64: None,
+            error: None,
+            delay_ms: None,
+            parts: item.parts.into(),
+            priority: item.priority,
+            follow_ups: item.follow_ups.into_iter().map(Into::into).collect(),
+        };
+        let why = |JobError { code, message }| Some(Reason { code, message });
+        match item.outcome {
+            engine::Outcome::Complete { result } => {
+                report.outcome = Outcome::Complete;
+                (report.result, report.result_base64, report.parts.result) = spread(result);
+            }
+            engine::Outcome::Retry { error, delay_ms } => {
+                report.outcome = Outcome::Retry;
+                (report.error, report.delay_ms) = (why(error), delay_ms);
+            }
+            engine::Outcome::Snooze { delay_ms } => {
+                report.outcome = Outcome::Snooze;
+                report.delay_ms = Some(delay_ms);
+            }
+            engine::Outcome::Fail { error } => {
+                report.outcome = Outcome::Fail;
+                report.error = why(error);
+            }
+            engine::Outcome::Wait => report.outcome = Outcome::Wait,
+            engine::Outcome::Cancel => report.outcome = Outcome::Cancel,
+            // Core's list may grow: whatever has no word here yet is given back, and runs again.
+            _ => report.outcome = Outcome::Release,
+        }
+        report
+    }
+}
+
+/// Reports, and perhaps the next claim.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settle {
+    /// The reports.
+    pub items: Vec<SettleItem>,
+    /// What to claim in the same round trip.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim: Option<Claim>,
+}
+
+impl Settle {
+    /// The request as core knows it, and what could not be read of single reports, by their place: like
+    /// any bad item, those fail alone.
+    pub fn into_core(self, random: &dyn Random) -> Result<(engine::Settle, Vec<(usize, Error)>)> {
+        let (mut items, mut bad) = (Vec::with_capacity(self.items.len()), Vec::new());
+        for (index, item) in self.items.into_iter().enumerate() {
+            match item.into_core() {
+                Ok(item) => items.push(item),
+                Err(error) => bad.push((index, error)),
+            }
+        }
+        let mut request = engine::Settle::new(items);
+        if let Some(claim) = self.claim {
+            let why = "a settle answers at once; wait with a claim of its own";
+            let claim =
+                absent(&claim.wait_ms, "wait_ms", why).and_then(|()| claim.into_core(random));
+            request.claim = Some(claim.map_err(|error| error.within("claim"))?);
+        }
+        Ok((request, bad))
+    }
+}
+
+impl From<engine::Settle> for Settle {
+    fn from(request: engine::Settle) -> Self {
+        let items = request.items.into_iter().map(Into::into).collect();
+        Self { items, claim: request.claim.map(Into::into) }
+    }
+}
+
+/// What became of a report.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Settled {
+    /// The job.
+    pub id: JobId,
+    /// Whether this lease had been settled before.
+    pub already: bool,
+    /// The recorded end of the attempt.
+    pub end: AttemptEnd,
+    /// Where the job stands now.
+    pub state: State,
+    /// The follow-up jobs, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub follow_ups: Vec<Enqueued>,
+}
+
+impl From<engine::Settled> for Settled {
+    fn from(settled: engine::Settled) -> Self {
+        let engine::Settled { id, already, end, state, follow_ups } = settled;
+        let follow_ups = follow_ups.into_iter().map(Into::into).collect();
+        Self { id, already, end, state, follow_ups }
+    }
+}
+
+impl Settled {
+    fn into_core(self) -> Result<engine::Settled> {
+        let Self { id, already, end, state, follow_ups } = self;
+        let follow_ups = follow_ups.into_iter().map(Enqueued::into_core).collect::<Result<_>>()?;
+        Ok(engine::Settled { id, already, end, state, follow_ups })
+    }
+}
+
+/// The answer to a settle.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct SettleReply {
+    /// Per report, in order.
+    pub items: Vec<Item<Settled>>,
+    /// What the claim got, if there was one; it can fail alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claimed: Option<Item<Claimed>>,
+}
+
+impl From<engine::SettleReply> for SettleReply {
+    fn from(reply: engine::SettleReply) -> Self {
+        let items = reply.items.into_iter().map(|item| Item(item.map(Into::into))).collect();
+        Self { items, claimed: reply.claimed.map(|claimed| Item(claimed.map(Into::into))) }
+    }
+}
+
+impl SettleReply {
+    /// The reply as core knows it.
+    pub fn into_core(self) -> engine::SettleReply {
+        let items = self.items.into_iter().map(|item| item.0.and_then(Settled::into_core));
+        let claimed = self.claimed.map(|claimed| claimed.0.and_then(Claimed::into_core));
+        engine::SettleReply::new(items.collect(), claimed)
+    }
+}

@@ -1,0 +1,145 @@
+//! Reporting from a running job.
+
+use crate::claim::{part_names, part_set};
+use crate::is_default;
+use crate::part::{PartEdits, Parts};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use windlass_core::engine::{self, Lease};
+use windlass_core::model::{self, PartName};
+use windlass_core::{Error, JobId, Result};
+
+/// How far a job has come.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Progress {
+    /// Units done.
+    pub done: u64,
+    /// Units in all, if known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total: Option<u64>,
+    /// A word for people.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub note: String,
+}
+
+/// One update, under its lease.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UpdateItem {
+    /// The job.
+    pub id: JobId,
+    /// The lease it was claimed under.
+    pub lease: Lease,
+    /// How far it has come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<Progress>,
+    /// What becomes of its parts.
+    #[serde(default, skip_serializing_if = "PartEdits::is_empty")]
+    pub parts: PartEdits,
+    /// Lines for the job's log.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub log: Vec<String>,
+    /// Parts to return.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fetch: Vec<PartName>,
+    /// Lets the claim's own session last this long from now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub extend_ms: Option<u64>,
+}
+
+impl UpdateItem {
+    fn into_core(self) -> Result<engine::UpdateItem> {
+        let mut item = engine::UpdateItem::new(self.id, self.lease);
+        item.progress = self.progress.map(|Progress { done, total, note }| model::Progress {
+            done,
+            total,
+            note,
+        });
+        item.parts = self.parts.into_core()?;
+        item.log = self.log;
+        item.fetch = part_set(&self.fetch);
+        item.extend_ms = self.extend_ms;
+        Ok(item)
+    }
+}
+
+impl From<engine::UpdateItem> for UpdateItem {
+    fn from(item: engine::UpdateItem) -> Self {
+        let progress = item.progress.map(|model::Progress { done, total, note }| Progress {
+            done,
+            total,
+            note,
+        });
+        Self {
+            id: item.id,
+            lease: item.lease,
+            progress,
+            parts: item.parts.into(),
+            log: item.log,
+            fetch: part_names(item.fetch),
+            extend_ms: item.extend_ms,
+        }
+    }
+}
+
+/// Updates of running jobs.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Update {
+    /// The updates.
+    pub items: Vec<UpdateItem>,
+}
+
+impl Update {
+    /// The request as core knows it, and what could not be read of single updates, by their place: like
+    /// any bad item, those fail alone.
+    pub fn into_core(self) -> (engine::Update, Vec<(usize, Error)>) {
+        let (mut items, mut bad) = (Vec::with_capacity(self.items.len()), Vec::new());
+        for (index, item) in self.items.into_iter().enumerate() {
+            match item.into_core() {
+                Ok(item) => items.push(item),
+                Err(error) => bad.push((index, error)),
+            }
+        }
+        (engine::Update::new(items), bad)
+    }
+}
+
+impl From<engine::Update> for Update {
+    fn from(request: engine::Update) -> Self {
+        Self { items: request.items.into_iter().map(Into::into).collect() }
+    }
+}
+
+/// The answer to an update.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Updated {
+    /// The payload, if it was asked for.
+    #[serde(default, deserialize_with = "crate::present", skip_serializing_if = "Option::is_none")]
+    pub payload: Option<Box<RawValue>>,
+    /// The payload, if it is not JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload_base64: Option<String>,
+    /// The other parts that were asked for.
+    #[serde(default, skip_serializing_if = "Parts::is_empty")]
+    pub parts: Parts,
+    /// Whether somebody wants the job cancelled.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub cancel_requested: bool,
+}
+
+impl From<engine::Updated> for Updated {
+    fn from(updated: engine::Updated) -> Self {
+        let (payload, payload_base64, parts) = Parts::spread(updated.parts);
+        Self { payload, payload_base64, parts, cancel_requested: updated.cancel_requested }
+    }
+}
+
+impl Updated {
+    /// The answer as core knows it.
+    pub fn into_core(self) -> Result<engine::Updated> {
+        let parts = self.parts.gather(self.payload, self.payload_base64)?;
+        Ok(engine::Updated::new(parts, self.cancel_requested))
+    }
+}
