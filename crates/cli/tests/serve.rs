@@ -99,3 +99,27 @@ fn an_address_that_others_can_reach_is_refused_without_keys() {
     let said = String::from_utf8_lossy(&refused.stderr);
     assert!(!refused.status.success() && said.contains("--without-keys"), "{said}");
 }
+
+#[test]
+fn the_other_commands_go_through_the_server_that_owns_the_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Serving::start(dir.path());
+    let store = format!("file:{}", dir.path().display());
+    let windlass = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+        let output = command.args(args).args(["--store", &store]).output().unwrap();
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    windlass(&["enqueue", "greet", r#"{"name":"Ada"}"#]);
+    let jobs = server.request("GET", "/v1/jobs", "");
+    assert!(jobs.contains("greet"), "{jobs}");
+    let worked = windlass(&["work", "--exec", "greet=cat", "--until-empty"]);
+    let listed = windlass(&["jobs", "list", "--json"]);
+    assert!(listed.contains("completed"), "{listed} after {worked}");
+    server.terminate();
+    assert!(
+        windlass(&["jobs", "list", "--json"]).contains("completed"),
+        "and it is in the directory"
+    );
+}

@@ -2,12 +2,13 @@
 //!
 //! `cargo test -p windlass --no-default-features --test left_out`
 
-#![cfg(not(all(feature = "local", feature = "memory")))]
+#![cfg(not(all(feature = "local", feature = "memory", feature = "remote")))]
 
 /// The URL of an engine and the feature that brings it.
-const ENGINES: [(&str, &str, bool); 2] = [
+const ENGINES: [(&str, &str, bool); 3] = [
     ("memory:", "memory", cfg!(feature = "memory")),
     ("file:./jobs", "local", cfg!(feature = "local")),
+    ("http://127.0.0.1:7474", "remote", cfg!(feature = "remote")),
 ];
 
 #[tokio::test]
