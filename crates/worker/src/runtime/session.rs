@@ -78,7 +78,8 @@ impl Runtime {
                 let now = Instant::now();
                 self.session.alive_at = now;
                 self.session.beat_at = now + self.shared.options.heartbeat;
-                tracing::info!(worker = %self.shared.options.name, session = %session.id, "session open");
+                // Without its id: whoever has that can speak for this worker.
+                tracing::info!(worker = %self.shared.options.name, "session open");
                 self.session.id = Some(session.id);
                 self.claims.look();
             }
