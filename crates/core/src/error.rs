@@ -229,7 +229,7 @@ pub(crate) fn within_limit(
 }
 
 /// `value` checked against a range, both ends included.
-pub(crate) fn within_range(
+pub fn within_range(
     field: &'static str,
     value: u64,
     range: std::ops::RangeInclusive<u64>,

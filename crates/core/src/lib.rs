@@ -35,7 +35,7 @@ pub mod random;
 pub mod time;
 mod typed;
 
-pub use error::{Error, Result};
+pub use error::{Error, Result, within_range};
 pub use id::JobId;
 pub use name::{check_name, check_text};
 pub use time::Timestamp;

@@ -4,7 +4,7 @@
 use std::ops::RangeInclusive;
 use windlass_core::limits::MAINTAIN_BUDGET_MAX;
 use windlass_core::time::{DAY_MS, MINUTE_MS, SECOND_MS};
-use windlass_core::{Error, Result, check_text, limits};
+use windlass_core::{Result, check_text, limits, within_range};
 
 /// Intervals of services that jobs wait for: how late a job may start.
 pub(crate) const PROMPT_INTERVAL_MS: RangeInclusive<u64> = 5..=MINUTE_MS;
@@ -106,7 +106,7 @@ impl ServiceOptions {
     /// Whether every value is within its limit.
     pub fn check(&self) -> Result<()> {
         check_text("label", &self.label, limits::NAME_BYTES_MAX)?;
-        within("lead_ttl_ms", self.lead_ttl_ms, LEAD_TTL_MS)?;
+        within_range("lead_ttl_ms", self.lead_ttl_ms, LEAD_TTL_MS)?;
         for (upkeep, interval, batch, range) in [
             (self.promote, "promote.interval_ms", "promote.batch", PROMPT_INTERVAL_MS),
             (self.reclaim, "reclaim.interval_ms", "reclaim.batch", PROMPT_INTERVAL_MS),
@@ -114,20 +114,12 @@ impl ServiceOptions {
             (self.retain, "retain.interval_ms", "retain.batch", INTERVAL_MS),
             (self.compact, "compact.interval_ms", "compact.batch", INTERVAL_MS),
         ] {
-            within(interval, upkeep.interval_ms, range)?;
-            within(batch, upkeep.batch.into(), 1..=MAINTAIN_BUDGET_MAX.into())?;
+            within_range(interval, upkeep.interval_ms, range)?;
+            within_range(batch, upkeep.batch.into(), 1..=MAINTAIN_BUDGET_MAX.into())?;
         }
-        within("schedule.interval_ms", self.schedule.interval_ms, PROMPT_INTERVAL_MS)?;
-        within("sample.interval_ms", self.sample.interval_ms, SAMPLE_INTERVAL_MS)
+        within_range("schedule.interval_ms", self.schedule.interval_ms, PROMPT_INTERVAL_MS)?;
+        within_range("sample.interval_ms", self.sample.interval_ms, SAMPLE_INTERVAL_MS)
     }
-}
-
-fn within(field: &'static str, value: u64, range: RangeInclusive<u64>) -> Result<()> {
-    if range.contains(&value) {
-        return Ok(());
-    }
-    let expected = format!("it must be between {} and {}", range.start(), range.end());
-    Err(Error::invalid(field, value, expected))
 }
 
 #[cfg(test)]
