@@ -24,7 +24,7 @@ impl<R: Rows> Executor<R> {
             }
             Work::Retain => {
                 let settings = |queue: &Name| self.queues.get(queue).cloned().unwrap_or_default();
-                let due = self.rows.to_remove(&settings, one_more(request))?;
+                let due = self.rows.to_remove(&settings, now, one_more(request))?;
                 self.each_due(request, now, due, EventKind::Retain)
             }
             Work::Reclaim => self.reclaim(request, now),

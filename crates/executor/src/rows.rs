@@ -86,10 +86,12 @@ pub trait Rows {
     /// The first `limit` waiting jobs by the time they expire; `limit_ms` tells a queue's setting.
     fn to_expire(&self, limit_ms: &dyn Fn(&Name) -> Option<u64>, limit: usize) -> Result<Vec<Due>>;
 
-    /// The first `limit` ended jobs by the time they are removed; `settings` tells a queue's.
+    /// The first `limit` ended jobs by the time they are removed; `settings` tells a queue's. Of those
+    /// that are not due `now`, the first is enough.
     fn to_remove(
         &mut self,
         settings: &dyn Fn(&Name) -> QueueSettings,
+        now: Timestamp,
         limit: usize,
     ) -> Result<Vec<Due>>;
 

@@ -133,6 +133,7 @@ impl Rows for MemoryRows {
     fn to_remove(
         &mut self,
         settings: &dyn Fn(&Name) -> QueueSettings,
+        _now: Timestamp,
         limit: usize,
     ) -> Result<Vec<Due>> {
         let kept_ms = |queue: &Name, state| Some(settings(queue).retention.of(state));

@@ -134,6 +134,7 @@ impl Rows for SqliteRows<'_> {
     fn to_remove(
         &mut self,
         settings: &dyn Fn(&Name) -> QueueSettings,
+        now: Timestamp,
         limit: usize,
     ) -> Result<Vec<Due>> {
         let flushed = self.flush();
@@ -147,7 +148,9 @@ impl Rows for SqliteRows<'_> {
                 let found = self.with_job(id, ended)?.filter(|(now, _)| *now == state);
                 Ok(found.and_then(|(_, at)| at))
             };
-            let oldest = self.noted(ended::oldest(self.conn, (lane, state), limit, ended_at))?;
+            let due = now.as_millis().saturating_sub_unsigned(kept_ms);
+            let oldest = ended::oldest(self.conn, (lane, state), due, limit, ended_at);
+            let oldest = self.noted(oldest)?;
             remove.extend(oldest.into_iter().map(|(since, id)| (since.plus(kept_ms), id)));
         }
         Ok(first(remove, limit))

@@ -69,11 +69,13 @@ pub(super) fn groups(conn: &Connection) -> Result<Vec<Group>> {
     Ok(found)
 }
 
-/// The oldest `limit` jobs of a group with the time they ended. Rows that list only jobs that are
-/// no longer there as `ended_at` tells, are removed on the way.
+/// The oldest `limit` jobs of a group with the time they ended: those of rows up to `due`, and the first
+/// one after it. Rows that list only jobs that are no longer there as `ended_at` tells, are removed on
+/// the way.
 pub(super) fn oldest(
     conn: &Connection,
     (lane, state): Group,
+    due: i64,
     limit: usize,
     ended_at: impl Fn(JobId) -> Result<Option<Timestamp>>,
 ) -> Result<Vec<Due>> {
@@ -84,7 +86,7 @@ pub(super) fn oldest(
     {
         let mut statement = conn.prepare_cached(sql).map_err(|error| failed(&error))?;
         let mut rows = statement.query([lane, state]).map_err(|error| failed(&error))?;
-        while oldest.len() < limit
+        'rows: while oldest.len() < limit
             && empty.len() < limit
             && let Some(row) = rows.next().map_err(|error| failed(&error))?
         {
@@ -96,6 +98,9 @@ pub(super) fn oldest(
                 // One that ended again since is listed again, too.
                 if let Some(since) = ended_at(id)?.filter(|since| since.as_millis() <= at) {
                     oldest.push((since, id));
+                    if at > due {
+                        break 'rows;
+                    }
                 }
             }
             if oldest.len() == before {
