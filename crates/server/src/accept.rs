@@ -19,6 +19,9 @@ use tracing::{debug, warn};
 /// The pause after a connection could not be accepted: usually there are too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// The bytes of a request's head. The head of a real one is far below this; a page of cookies fits.
+const HEAD_BYTES_MAX: usize = 64 * 1024;
+
 /// What is needed to accept connections.
 pub(crate) struct Acceptor {
     pub(crate) listener: TcpListener,
@@ -85,6 +88,7 @@ fn connection(stream: TcpStream, router: &Router, options: &Options) -> Connecti
     http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(Duration::from_millis(options.read_timeout_ms))
+        .max_buf_size(HEAD_BYTES_MAX)
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router.clone()))
 }
 

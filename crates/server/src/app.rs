@@ -2,6 +2,7 @@
 
 use crate::body::Room;
 use crate::options::Options;
+use crate::waits::Waits;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
@@ -24,6 +25,8 @@ pub(crate) struct Inner {
     pub(crate) stopping: CancellationToken,
     /// Requests that wait for something to claim.
     pub(crate) waiting: Arc<AtomicUsize>,
+    /// What they wait for.
+    pub(crate) waits: Waits,
 }
 
 impl std::ops::Deref for App {
@@ -42,7 +45,8 @@ impl App {
         waiting: Arc<AtomicUsize>,
     ) -> Self {
         let room = Room::new(options.bodies_bytes_max);
-        Self { inner: Arc::new(Inner { engine, options, room, stopping, waiting }) }
+        let waits = Waits::default();
+        Self { inner: Arc::new(Inner { engine, options, room, stopping, waiting, waits }) }
     }
 
     /// The engine's answer, if it comes in time.

@@ -33,6 +33,7 @@ mod options;
 mod reply;
 mod routes;
 mod server;
+mod waits;
 
 pub use handle::{ServerHandle, Status};
 pub use options::Options;

@@ -1,11 +1,14 @@
 //! Clients that are slow, many or idle cost what they are allowed to, and no more.
 
 use crate::spy::Spy;
-use crate::support::{get, options, post, read, start_over, start_with, until};
+use crate::support::{
+    DEADLINE, get, options, post, read, send, start, start_over, start_with, until,
+};
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use tokio::io::AsyncWriteExt as _;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 #[tokio::test]
@@ -43,7 +46,7 @@ async fn connections_beyond_the_limit_wait_for_their_turn() {
     until("both are open", || server.status().connections == 2).await;
     let third = get(&server, "/healthz");
     tokio::pin!(third);
-    let early = tokio::time::timeout(std::time::Duration::from_millis(50), &mut third).await;
+    let early = tokio::time::timeout(Duration::from_millis(50), &mut third).await;
     assert!(early.is_err(), "no room yet");
     drop((first, second));
     assert_eq!(third.await.status, 200);
@@ -78,4 +81,83 @@ async fn a_store_that_falls_silent_is_answered_for_in_time() {
     assert_eq!(get(&server, "/readyz").await.status, 503, "but cannot serve");
     spy.silent.store(false, Ordering::SeqCst);
     assert_eq!(get(&server, "/readyz").await.status, 200);
+}
+
+/// Sends `begin`, and then a byte again and again until the server has had enough.
+async fn dribble(address: std::net::SocketAddr, begin: &str) -> Vec<u8> {
+    let (mut from, mut to) = TcpStream::connect(address).await.expect("connect").into_split();
+    to.write_all(begin.as_bytes()).await.expect("send");
+    let dribbling = tokio::spawn(async move {
+        while to.write_all(b"x").await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    });
+    let mut answer = Vec::new();
+    // A reset is an end as well: it was still sending.
+    let _ = tokio::time::timeout(DEADLINE, from.read_to_end(&mut answer)).await.expect("an end");
+    dribbling.abort();
+    answer
+}
+
+#[tokio::test]
+async fn who_sends_a_byte_now_and_then_has_no_more_time_than_others() {
+    let mut options = options();
+    options.read_timeout_ms = 100;
+    let server = start_with(options).await;
+    let head = "POST /v1/jobs HTTP/1.1\r\nhost: x\r\nx-slow: ";
+    let body = "POST /v1/jobs HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n\
+         content-length: 1000000\r\n\r\n{";
+    let slow = [head, body].map(|begin| dribble(server.address(), begin));
+    let [_, answer] = futures_util::future::join_all(slow).await.try_into().unwrap();
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 408"), "{answer}");
+    until("both are closed", || server.status().connections == 0).await;
+    assert_eq!(post(&server, "/v1/jobs", json!({"kind": "k"})).await.status, 201);
+}
+
+#[tokio::test]
+async fn a_crowd_that_says_nothing_keeps_nobody_out_for_long() {
+    let mut options = options();
+    (options.connections_max, options.read_timeout_ms) = (20, 200);
+    let server = start_with(options).await;
+    let mut silent = Vec::new();
+    for _ in 0..100 {
+        silent.push(TcpStream::connect(server.address()).await.unwrap());
+    }
+    until("it is full", || server.status().connections == 20).await;
+    // The newcomer waits behind all of them, and gets its turn as they are given up.
+    let newcomer = post(&server, "/v1/jobs", json!({"kind": "k"}));
+    let most = async {
+        loop {
+            assert!(server.status().connections <= 20);
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let answer = tokio::select! {
+        answer = newcomer => answer,
+        () = most => unreachable!("it looks on for ever"),
+    };
+    assert_eq!(answer.status, 201);
+}
+
+#[tokio::test]
+async fn heads_that_are_too_long_or_no_http_are_refused_and_harm_nobody() {
+    let server = start().await;
+    let get = |headers: &str| format!("GET /healthz HTTP/1.1\r\nhost: x\r\n{headers}\r\n");
+    let many: String = (0..200).map(|n| format!("x-{n}: y\r\n")).collect();
+    let close = "connection: close\r\n";
+    let bad = [
+        (get(&format!("x-long: {}\r\n{close}", "y".repeat(300_000))), 431),
+        (get(&format!("{many}{close}")), 431),
+        (get(&format!("no colon here\r\n{close}")), 400),
+        (get(&format!("bad name: y\r\n{close}")), 400),
+        (format!("GET /{} HTTP/1.1\r\nhost: x\r\n{close}\r\n", "y".repeat(70_000)), 414),
+        ("\u{16}\u{3}\u{1}\u{2} this is TLS\r\n\r\n".to_owned(), 400),
+        ("POST /v1/jobs HTTP/1.1\r\nhost: x\r\ncontent-length: -1\r\n\r\n".to_owned(), 400),
+    ];
+    for (request, status) in bad {
+        let answer = send(server.address(), &request).await;
+        assert_eq!(answer.status, status, "{:.80}", request.escape_debug().to_string());
+    }
+    assert_eq!(send(server.address(), &get(close)).await.status, 200);
 }

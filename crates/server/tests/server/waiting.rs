@@ -78,3 +78,26 @@ async fn a_claim_that_can_take_nothing_of_what_is_there_does_not_spin() {
     let looks = spy.claims.load(Ordering::SeqCst);
     assert!((2..=12).contains(&looks), "{looks} looks in 300 ms");
 }
+
+#[tokio::test]
+async fn one_job_does_not_set_a_crowd_running_and_many_reach_everybody() {
+    const CROWD: usize = 100;
+    let spy = Spy::default();
+    let server = start_over(Arc::new(spy.clone()), options()).await;
+    let mut crowd =
+        futures_util::future::join_all((0..CROWD).map(|_| waiting_claim(&server))).await;
+    until("all wait", || server.status().waiting == CROWD).await;
+    until("all have looked", || spy.claims.load(Ordering::SeqCst) == CROWD).await;
+    post(&server, "/v1/jobs", json!({"kind": "k", "queue": "q"})).await;
+    until("one has it", || server.status().waiting == CROWD - 1).await;
+    let looks = spy.claims.load(Ordering::SeqCst) - CROWD;
+    assert!(looks <= 10, "{looks} looks for one job");
+
+    let jobs = vec![json!({"kind": "k", "queue": "q"}); CROWD - 1];
+    post(&server, "/v1/jobs/batch", json!({ "jobs": jobs })).await;
+    let answers = futures_util::future::join_all(crowd.iter_mut().map(read)).await;
+    let mut ids: Vec<_> = answers.iter().map(|it| it.body["jobs"][0]["id"].to_string()).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), CROWD, "a job for each, and each its own");
+}
