@@ -4,7 +4,7 @@
 use crate::output::{print, print_json};
 use crate::store::{Common, block_on};
 use crate::values;
-use crate::work::{Exec, HELP, Http, Limits, Reaper, Users, Watcher};
+use crate::work::{Exec, HELP, Http, Limits, Orphanage, Reaper, Users, Watcher};
 use anyhow::{Context as _, Result, bail};
 use serde_json::json;
 use std::io::IsTerminal as _;
@@ -149,7 +149,8 @@ impl Args {
 
     fn handle_commands(&self, mut builder: Builder, reaper: &Reaper) -> Result<Builder> {
         let (users, limits) = (Users::new(), Arc::new(self.limits.clone()));
-        let watcher = Watcher::start()?;
+        let orphanage = Orphanage::open();
+        let watcher = Watcher::start(&orphanage)?;
         for Pair { kind, what } in &self.exec {
             let exec = Exec {
                 command: what.as_str().into(),
@@ -157,6 +158,7 @@ impl Args {
                 snooze: self.snooze,
                 users: users.clone(),
                 watcher: watcher.clone(),
+                orphanage: orphanage.clone(),
                 reaper: reaper.clone(),
             };
             builder = builder.handle_kind(kind, exec);

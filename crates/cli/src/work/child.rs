@@ -1,6 +1,7 @@
 //! The process of one command and everything it starts: one process group, fed, read, and ended as a
-//! whole. Knows nothing of jobs.
+//! whole, with whoever left it. Knows nothing of jobs.
 
+use super::orphans::{BURY_EVERY, Member, Orphanage};
 use super::pipes::{Head, Tail};
 use super::users::Lent;
 use super::watcher::{Guard, Watcher};
@@ -62,6 +63,8 @@ struct Life {
     group: Group,
     /// The user it runs as stays its own.
     _user: Option<Lent>,
+    /// Finds who left the group.
+    member: Member,
     /// Should this process die.
     _guard: Guard,
     /// A worker that stops waits for this.
@@ -81,13 +84,14 @@ impl Running {
         mut command: Command,
         user: Option<Lent>,
         watcher: &Watcher,
+        orphanage: &Orphanage,
         reaper: Reaper,
     ) -> io::Result<Self> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let child = command.process_group(0).spawn()?;
+        let (child, member) = orphanage.start(command.process_group(0))?;
         let group = Group::of(&child)?;
         let (guard, token) = (watcher.guard(group.0), reaper.0.token());
-        let life = Life { child, group, _user: user, _guard: guard, _token: token };
+        let life = Life { child, group, _user: user, member, _guard: guard, _token: token };
         Ok(Self { life: Some(life), reaper })
     }
 
@@ -100,7 +104,9 @@ impl Running {
         stop: impl Future<Output = T>,
     ) -> io::Result<Output> {
         let (mut stdout, mut stderr) = (Head::new(stdout_max), Tail::new(stderr_max));
-        let Some(Life { child, group, .. }) = &mut self.life else { return Err(ended_already()) };
+        let Some(Life { child, group, member, .. }) = &mut self.life else {
+            return Err(ended_already());
+        };
         let streams = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (Some(feed), Some(out), Some(err)) = streams else { return Err(ended_already()) };
         let feeding = async move {
@@ -111,6 +117,7 @@ impl Running {
         let status = {
             let streams = async { tokio::join!(feeding, stdout.read(out), stderr.read(err)) };
             tokio::pin!(streams, stop);
+            let mut rounds = tokio::time::interval(BURY_EVERY);
             let (mut closed, mut told) = (false, false);
             let status = loop {
                 tokio::select! {
@@ -119,11 +126,13 @@ impl Running {
                         told = true;
                         group.signal(Signal::TERM);
                     }
+                    _ = rounds.tick() => member.bury(),
                     status = child.wait() => break status?,
                 }
             };
             // What it left running must not outlive it, nor hold its output open.
             group.signal(Signal::KILL);
+            member.ended().await;
             if !closed {
                 let _ = tokio::time::timeout(OUTPUT_WAIT, streams).await;
             }
@@ -145,6 +154,7 @@ impl Drop for Running {
             let _ = tokio::time::timeout(KILL_GRACE, life.child.wait()).await;
             life.group.signal(Signal::KILL);
             let _ = life.child.wait().await;
+            life.member.ended().await;
         });
     }
 }

@@ -3,6 +3,7 @@
 
 use super::child::{Output, Reaper, Running};
 use super::limits::Limits;
+use super::orphans::Orphanage;
 use super::users::{Lent, Users, tasks_of};
 use super::watcher::Watcher;
 use bytes::Bytes;
@@ -39,6 +40,8 @@ pub(crate) struct Exec {
     pub(crate) users: Users,
     /// Ends what is left should this process die.
     pub(crate) watcher: Watcher,
+    /// Ends who left the command's group.
+    pub(crate) orphanage: Orphanage,
     /// Ends what is left otherwise.
     pub(crate) reaper: Reaper,
 }
@@ -76,7 +79,7 @@ impl Exec {
         if let Some(trace) = &ctx.header().trace {
             command.env("TRACEPARENT", trace);
         }
-        Running::start(command, user, &self.watcher, self.reaper.clone())
+        Running::start(command, user, &self.watcher, &self.orphanage, self.reaper.clone())
             .map_err(|error| failed(format!("cannot start the command: {error}")))
     }
 

@@ -5,6 +5,7 @@ mod child;
 mod exec;
 mod http;
 mod limits;
+mod orphans;
 mod pipes;
 mod users;
 mod watcher;
@@ -13,6 +14,7 @@ pub(crate) use child::Reaper;
 pub(crate) use exec::Exec;
 pub(crate) use http::Http;
 pub(crate) use limits::Limits;
+pub(crate) use orphans::Orphanage;
 pub(crate) use users::Users;
 pub(crate) use watcher::{Watcher, watch};
 
@@ -32,7 +34,8 @@ pub(crate) const HELP: &str = "Handlers:
              exit 75   not now: again after --snooze, no failure counted
              others, and death by a signal: a failure, tried again after its backoff
            Out of time, cancelled, or at the end of a drain, its whole process group gets SIGTERM,
-           and SIGKILL two seconds later. Whatever it leaves running is killed at its end.
+           and SIGKILL two seconds later. Whatever it leaves running is killed at its end, also
+           what has left its group.
   --http   The payload is posted, with the headers windlass-job-id, -kind, -queue and -attempt.
              2xx                the job is complete, the body is its result
              408, 425, 429, 5xx a failure, tried again after Retry-After or its backoff

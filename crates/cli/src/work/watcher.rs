@@ -2,8 +2,9 @@
 //! the worker's commands have started. The parent-death signal reaches only a command itself, and not
 //! what that has started.
 
+use super::orphans::{Orphanage, end_all_of};
 use anyhow::{Context as _, Result};
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, getppid, kill_process_group};
 use std::collections::HashSet;
 use std::io::{BufRead, Write as _};
 use std::os::unix::process::CommandExt as _;
@@ -23,7 +24,7 @@ struct Inner {
 
 impl Watcher {
     /// Starts the process: this program, under the hidden name of [`watch`].
-    pub(crate) fn start() -> Result<Self> {
+    pub(crate) fn start(orphanage: &Orphanage) -> Result<Self> {
         let program = super::this_program().context("cannot find this program's own file")?;
         let mut process = Command::new(program)
             .arg(crate::commands::WATCH_COMMAND)
@@ -33,6 +34,7 @@ impl Watcher {
             .process_group(0)
             .spawn()
             .context("cannot start the process that watches commands")?;
+        orphanage.adopt(process.id());
         let told = Mutex::new(process.stdin.take());
         Ok(Self(Arc::new(Inner { told, process: Mutex::new(process) })))
     }
@@ -78,9 +80,14 @@ impl Drop for Guard {
 
 /// The watcher's end: listens until the worker is gone, and ends what is left.
 pub(crate) fn watch(worker: impl BufRead) {
-    for group in left(worker) {
+    let parent = getppid();
+    let left = left(worker);
+    for group in &left {
         // It may have ended by itself.
-        let _ = kill_process_group(group, Signal::KILL);
+        let _ = kill_process_group(*group, Signal::KILL);
+    }
+    if let Some(parent) = parent.filter(|_| !left.is_empty()) {
+        end_all_of(parent);
     }
 }
 

@@ -1,6 +1,6 @@
 //! `windlass work --exec` with limits: who takes too much dies alone.
 
-use crate::support::{Store, until};
+use crate::support::{Store, lives, until};
 use serde_json::json;
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -39,6 +39,57 @@ fn a_fork_bomb_is_bounded_and_dies_alone() {
     assert_eq!(job["state"], "dead");
     assert!(error.to_lowercase().contains("fork"), "{error}");
     assert_eq!(store.job(&other)["result"], json!([1]));
+}
+
+#[test]
+fn a_bomb_whose_pieces_leave_the_group_is_ended_whole_and_recorded() {
+    let store = Store::new();
+    let bomb = store.enqueue(&["bomb", "--max-attempts", "1", "--timeout", "1s"]);
+    let other = store.enqueue(&["other", "--max-attempts", "1"]);
+    // A time nobody else sleeps: that is how its pieces are known. Some hide whose they are.
+    let time = format!("600.{}", std::process::id());
+    let exec = format!("bomb=while :; do setsid sleep {time} & env -i setsid sleep {time} & done");
+    store.work(&["--processes-max", "30", "--exec", &exec, "--exec", "other=echo '[1]'"]);
+    let job = store.job(&bomb);
+    assert_eq!(job["state"], "dead", "{job}");
+    assert_eq!(store.job(&other)["result"], json!([1]));
+    until("nothing of it is left", || processes_with(&time) == 0);
+}
+
+#[test]
+fn what_a_command_detached_ends_with_it_and_not_before() {
+    let store = Store::new();
+    store.enqueue(&["short", "--max-attempts", "1"]);
+    let id = store.enqueue(&["long", "--max-attempts", "1"]);
+    // Whoever the commands run as must be able to write there.
+    let everybody = std::fs::Permissions::from_mode(0o777);
+    std::fs::set_permissions(store.dir.path(), everybody).unwrap();
+    let at = store.dir.path().display();
+    let short = format!(
+        "short=cd {at}; (setsid sleep 600 & echo $! > pid); until [ -e begun ]; do sleep 0.01; done"
+    );
+    // The short one ends while these work on, one of which hides whose it is. None may be taken for the
+    // short one's.
+    let long = format!(
+        "long=cd {at}; (setsid sh -c 'sleep 0.5; echo > one' &)
+        (env -i PATH=$PATH setsid sh -c 'sleep 1.5; echo > two' &)
+        echo > begun; until [ -e one -a -e two ]; do sleep 0.01; done; echo '[2]'"
+    );
+    let times = ["--concurrency", "2", "--timeout", "20s"];
+    store.work(&[&times[..], &["--exec", &short, "--exec", &long]].concat());
+    assert_eq!(store.job(&id)["result"], json!([2]));
+    let pid = std::fs::read_to_string(store.path("pid")).unwrap();
+    until("what the short one left is gone", || !lives(&pid));
+}
+
+/// Living processes that have this among their arguments.
+fn processes_with(argument: &str) -> usize {
+    let all = std::fs::read_dir("/proc").unwrap().flatten();
+    let has = |it: &std::fs::DirEntry| {
+        let line = std::fs::read(it.path().join("cmdline")).unwrap_or_default();
+        line.split(|byte| *byte == 0).any(|it| it == argument.as_bytes())
+    };
+    all.filter(has).count()
 }
 
 #[test]

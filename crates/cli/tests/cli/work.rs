@@ -162,10 +162,14 @@ fn a_worker_that_is_killed_takes_its_commands_along() {
     let store = Store::new();
     store.enqueue(&["x"]);
     let pids = store.path("pids");
-    let exec = format!("x=sleep 600 & echo $! > {0}; echo $$ >> {0}; wait", pids.display());
+    // One of them has left the command's process group.
+    let exec = format!(
+        "x=exec >> {}; sleep 600 & echo $!; setsid sleep 600 & echo $!; echo $$; wait",
+        pids.display()
+    );
     let worker = store.start_work(&["--exec", &exec]);
     let read = || std::fs::read_to_string(&pids).unwrap_or_default();
-    until("the job runs", || read().lines().count() == 2 && read().ends_with('\n'));
+    until("the job runs", || read().lines().count() == 3 && read().ends_with('\n'));
     worker.kill();
     until("its commands are gone", || read().lines().all(|pid| !lives(pid)));
 }
