@@ -6,6 +6,10 @@ pub(crate) use windlass::Url;
 use windlass_core::engine::Engine;
 use windlass_local::{LocalEngine, Options};
 use windlass_memory::MemoryEngine;
+use windlass_remote::RemoteEngine;
+
+/// Connections to a server that are kept between calls: one for each caller of the largest workload.
+const CONNECTIONS_KEPT: usize = 1_024;
 
 /// Reads how many commits an engine has synced to disk so far.
 pub(crate) type SyncCounter = Arc<dyn Fn() -> u64 + Send + Sync>;
@@ -19,18 +23,31 @@ pub(crate) struct Connection {
     pub(crate) syncs: Option<SyncCounter>,
 }
 
-/// Opens the engine at `url`, without layers around it. Blocking: opening a directory reads files.
-pub(crate) fn connect(url: &Url) -> Result<Connection> {
+/// Opens the engine at `url`, without layers around it.
+pub(crate) async fn connect(url: &Url) -> Result<Connection> {
     match url {
         Url::Memory => Ok(Connection { engine: Arc::new(MemoryEngine::new()), syncs: None }),
         Url::File(dir) => {
-            let engine = LocalEngine::open(Options::new(dir))
-                .with_context(|| format!("cannot open {url}"))?;
+            let options = Options::new(dir);
+            // Reads and mends files, which blocks.
+            let opened = tokio::task::spawn_blocking(|| LocalEngine::open(options)).await?;
+            let engine = opened.with_context(|| format!("cannot open {url}"))?;
             let counted = engine.clone();
             let syncs: SyncCounter = Arc::new(move || counted.counters().syncs);
             Ok(Connection { engine: Arc::new(engine), syncs: Some(syncs) })
         }
-        _ => bail!("the bench does not know {url}; it measures memory: and file:DIR"),
+        Url::Http(server) => {
+            let mut options = windlass_remote::Options::new(server);
+            options.idle_connections_max = CONNECTIONS_KEPT;
+            let engine = RemoteEngine::open(options).await;
+            let engine = engine.with_context(|| format!("cannot reach {url}"))?;
+            Ok(Connection { engine: Arc::new(engine), syncs: None })
+        }
+        _ => {
+            bail!(
+                "the bench does not know {url}; it measures memory:, file:DIR and http://HOST:PORT"
+            )
+        }
     }
 }
 
@@ -38,9 +55,9 @@ pub(crate) fn connect(url: &Url) -> Result<Connection> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn memory_answers() {
-        let connection = connect(&Url::Memory).unwrap();
+    #[tokio::test]
+    async fn memory_answers() {
+        let connection = connect(&Url::Memory).await.unwrap();
         assert_eq!(connection.engine.capabilities().engine, "memory");
     }
 }

@@ -5,6 +5,7 @@ mod commands;
 mod connect;
 mod exit;
 mod job_args;
+mod open_files;
 mod output;
 mod store;
 mod values;

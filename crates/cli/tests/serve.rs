@@ -1,67 +1,10 @@
 //! `windlass serve` as a person meets it: a process that says where it is, keeps what it acknowledged
 //! and stops when it is told to.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+mod serving;
 
-/// A server process; killed when dropped.
-struct Serving {
-    process: Child,
-    /// `host:port`
-    address: String,
-}
-
-impl Serving {
-    fn start(dir: &Path) -> Self {
-        let mut process = serve(dir).stdout(Stdio::piped()).spawn().expect("start windlass");
-        let mut lines = BufReader::new(process.stdout.take().expect("its output")).lines();
-        let address = lines
-            .by_ref()
-            .map_while(Result::ok)
-            .find_map(|line| line.strip_prefix("listening on http://").map(str::to_owned));
-        // What it says later needs a reader, or it would be stopped by a broken pipe.
-        std::thread::spawn(move || lines.for_each(drop));
-        Self { process, address: address.expect("it says where it listens") }
-    }
-
-    fn request(&self, method: &str, path: &str, body: &str) -> String {
-        let mut stream = TcpStream::connect(&self.address).expect("connect");
-        let length = body.len();
-        write!(
-            stream,
-            "{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\
-             content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
-        )
-        .expect("send");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("an answer");
-        answer
-    }
-
-    /// Tells it to stop, and waits until it has.
-    fn terminate(mut self) {
-        let pid = self.process.id().to_string();
-        let told = Command::new("kill").args(["-TERM", &pid]).status().expect("kill");
-        assert!(told.success());
-        assert!(self.process.wait().expect("its end").success(), "it stops in good order");
-    }
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-fn serve(dir: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
-    let store = format!("file:{}", dir.display());
-    command.args(["serve", "--listen", "127.0.0.1:0", "--store", &store]);
-    command
-}
+use serving::{Serving, serve};
+use std::process::Command;
 
 #[test]
 fn what_was_acknowledged_is_there_after_a_stop_and_after_a_kill() {
@@ -85,7 +28,7 @@ fn what_was_acknowledged_is_there_after_a_stop_and_after_a_kill() {
 fn a_store_that_is_served_names_the_address_to_go_to() {
     let dir = tempfile::tempdir().unwrap();
     let server = Serving::start(dir.path());
-    let second = serve(dir.path()).output().unwrap();
+    let second = serve(dir.path(), "127.0.0.1:0").output().unwrap();
     let said = String::from_utf8_lossy(&second.stderr);
     assert!(!second.status.success());
     assert!(said.contains(&format!("connect to http://{}", server.address)), "{said}");
@@ -97,7 +40,7 @@ fn an_address_that_others_can_reach_is_refused_without_keys() {
     let refused = command.args(["serve", "--store", "memory:", "--listen", "0.0.0.0:0"]).output();
     let refused = refused.unwrap();
     let said = String::from_utf8_lossy(&refused.stderr);
-    assert!(!refused.status.success() && said.contains("--without-keys"), "{said}");
+    assert!(!refused.status.success() && said.contains("--insecure"), "{said}");
 }
 
 #[test]

@@ -1,6 +1,8 @@
-//! What a measured stretch cost this process: time, CPU, bytes written, syncs; and its memory.
+//! What a measured stretch cost the process that does the work: time, CPU, bytes written, syncs; and
+//! its memory.
 
 use super::clock;
+use super::process::Process;
 use super::stats::percentile;
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
@@ -16,10 +18,12 @@ pub(crate) struct Sample {
     pub(super) p50_ms: Option<f64>,
     /// The latency 99 % of them did not exceed.
     pub(super) p99_ms: Option<f64>,
-    /// The most memory the process ever held, filling the queue included.
+    /// The most memory the process that did the work ever held, filling the queue included.
     pub(super) rss_mb: Option<f64>,
     /// CPU time of the measured stretch.
-    pub(super) cpu_s: f64,
+    pub(super) cpu_s: Option<f64>,
+    /// How much of one CPU that was, in percent.
+    pub(super) cpu_percent: Option<f64>,
     /// Bytes handed to the disk per job.
     pub(super) bytes_per_job: Option<f64>,
     /// Synced commits per job.
@@ -30,8 +34,10 @@ pub(crate) struct Sample {
 /// filling a queue does not count as draining it.
 #[derive(Debug, Default)]
 pub(super) struct Meter {
+    /// Who does the work.
+    process: Process,
     wall: Duration,
-    cpu: Duration,
+    cpu: Option<Duration>,
     written_bytes: Option<u64>,
     syncs: Option<u64>,
     began: Option<Reading>,
@@ -40,30 +46,37 @@ pub(super) struct Meter {
 #[derive(Debug)]
 struct Reading {
     at: Instant,
-    cpu: Duration,
+    cpu: Option<Duration>,
     written_bytes: Option<u64>,
     syncs: Option<u64>,
 }
 
 impl Reading {
-    fn take(syncs: Option<u64>) -> Self {
-        let written_bytes = proc_field("io", "write_bytes:");
-        Self { cpu: clock::cpu(), written_bytes, syncs, at: clock::now() }
+    fn take(process: Process, syncs: Option<u64>) -> Self {
+        let written_bytes = process.written_bytes();
+        Self { cpu: process.cpu(), written_bytes, syncs, at: clock::now() }
     }
 }
 
 impl Meter {
+    /// Of what `process` does.
+    pub(super) fn of(process: Process) -> Self {
+        Self { process, ..Self::default() }
+    }
+
     /// Begins a stretch. `syncs` is the store's own count so far, if it has one.
     pub(super) fn begin(&mut self, syncs: Option<u64>) {
-        self.began = Some(Reading::take(syncs));
+        self.began = Some(Reading::take(self.process, syncs));
     }
 
     /// Ends the stretch.
     pub(super) fn end(&mut self, syncs: Option<u64>) {
         let Some(began) = self.began.take() else { return };
-        let ended = Reading::take(syncs);
+        let ended = Reading::take(self.process, syncs);
         self.wall += ended.at - began.at;
-        self.cpu += ended.cpu.saturating_sub(began.cpu);
+        if let (Some(ended), Some(began)) = (ended.cpu, began.cpu) {
+            *self.cpu.get_or_insert_default() += ended.saturating_sub(began);
+        }
         add(&mut self.written_bytes, ended.written_bytes, began.written_bytes);
         add(&mut self.syncs, ended.syncs, began.syncs);
     }
@@ -76,12 +89,15 @@ impl Meter {
     /// The figures, if so many jobs went through with these latencies.
     pub(super) fn sample(&self, jobs: u64, mut latencies_ms: Vec<f32>) -> Sample {
         let per_job = |sum: u64| sum as f64 / jobs.max(1) as f64;
+        let wall_s = self.wall.as_secs_f64().max(1e-9);
+        let cpu_s = self.cpu.map(|cpu| cpu.as_secs_f64());
         Sample {
-            jobs_per_s: Some(jobs as f64 / self.wall.as_secs_f64().max(1e-9)),
+            jobs_per_s: Some(jobs as f64 / wall_s),
             p50_ms: percentile(&mut latencies_ms, 50.0),
             p99_ms: percentile(&mut latencies_ms, 99.0),
-            rss_mb: proc_field("status", "VmHWM:").map(|kb| kb as f64 / 1024.0),
-            cpu_s: self.cpu.as_secs_f64(),
+            rss_mb: self.process.peak_rss_mb(),
+            cpu_s,
+            cpu_percent: cpu_s.map(|cpu_s| cpu_s / wall_s * 100.0),
             bytes_per_job: self.written_bytes.filter(|sum| *sum > 0).map(per_job),
             fsyncs_per_job: self.syncs.map(per_job),
             jobs,
@@ -93,13 +109,6 @@ fn add(sum: &mut Option<u64>, ended: Option<u64>, began: Option<u64>) {
     if let (Some(ended), Some(began)) = (ended, began) {
         *sum = Some(sum.unwrap_or(0) + ended.saturating_sub(began));
     }
-}
-
-/// A number from a file of this process under `/proc`; `None` on systems without it.
-fn proc_field(file: &str, field: &str) -> Option<u64> {
-    let text = std::fs::read_to_string(format!("/proc/self/{file}")).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix(field))?;
-    line.split_whitespace().next()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -117,12 +126,5 @@ mod tests {
         assert_eq!(sample.fsyncs_per_job, Some(0.5));
         assert_eq!((sample.p50_ms, sample.p99_ms), (Some(2.0), Some(4.0)));
         assert!(meter.wall() < Duration::from_secs(5));
-    }
-
-    #[test]
-    #[cfg(target_os = "linux")]
-    fn the_system_says_how_much_memory_we_take() {
-        assert!(proc_field("status", "VmHWM:").unwrap() > 0);
-        assert_eq!(proc_field("status", "NoSuchField:"), None);
     }
 }

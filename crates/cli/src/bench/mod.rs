@@ -7,9 +7,11 @@ mod baseline;
 mod child;
 mod clock;
 mod meter;
+mod process;
 mod profile;
 mod progress;
 mod report;
+mod served;
 mod stats;
 mod subject;
 mod table;
@@ -18,21 +20,24 @@ mod workspace;
 
 pub(crate) use child::end_with_parent;
 pub(crate) use profile::Profile;
+pub(crate) use served::SERVE_COMMAND;
 pub(crate) use workload::Workload;
 
 use crate::connect::Url;
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use baseline::{Baseline, Log, Slim};
 use child::{Ended, Interrupts};
 use meter::Sample;
+use process::Process;
 use progress::Progress;
 use report::{Contender, Report};
 use serde::{Deserialize, Serialize};
+use served::Served;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use subject::{EngineSubject, Subject};
-use workload::Bench;
+use workload::{Bench, Calls};
 use workspace::Workspace;
 
 /// What the user asked for.
@@ -48,6 +53,8 @@ pub(crate) struct Plan {
     pub(crate) repeats: u32,
     /// Whether the baselines run beside an engine on disk.
     pub(crate) baselines: bool,
+    /// Whether a server in a process of its own is measured beside an engine on disk.
+    pub(crate) over_http: bool,
     /// Whether to print JSON instead of the table.
     pub(crate) json: bool,
 }
@@ -61,6 +68,8 @@ pub(crate) struct RunSpec {
     profile: Profile,
     /// What the progress bar calls it.
     label: String,
+    /// The server behind the URL, if it was started for this.
+    server: Option<u32>,
 }
 
 /// Where the jobs go.
@@ -82,23 +91,29 @@ enum Stage {
 
 impl Plan {
     /// Who runs this workload.
-    fn contenders(&self, workload: Workload) -> &'static [Contender] {
+    fn contenders(&self, workload: Workload) -> Vec<Contender> {
         let on_disk = matches!(self.url, Url::File(_));
-        match on_disk && self.baselines && workload.has_baseline() {
-            true => &[Contender::Engine, Contender::Log, Contender::Slim],
-            false => &[Contender::Engine],
+        let mut contenders = Vec::new();
+        if workload.applies_to(&self.url) {
+            contenders.push(Contender::Engine);
         }
+        if on_disk && self.baselines && workload.has_baseline() {
+            contenders.extend([Contender::Log, Contender::Slim]);
+        }
+        if on_disk && self.over_http && workload.is_served() {
+            contenders.push(Contender::Served);
+        }
+        contenders
     }
 
     /// All runs of one repeat, in order: contenders of one workload stand side by side, so that
     /// what slows the machine down for a while slows them all.
     fn runs(&self) -> Vec<(Workload, Contender)> {
-        let applying = self.workloads.iter().filter(|it| it.applies_to(&self.url));
-        applying
-            .flat_map(|workload| {
-                self.contenders(*workload).iter().map(|contender| (*workload, *contender))
-            })
-            .collect()
+        let contenders = |workload: &Workload| {
+            let workload = *workload;
+            self.contenders(workload).into_iter().map(move |contender| (workload, contender))
+        };
+        self.workloads.iter().flat_map(contenders).collect()
     }
 }
 
@@ -107,6 +122,7 @@ pub(crate) async fn run(plan: Plan) -> Result<ExitCode> {
     let mut interrupts = Interrupts::listen()?;
     let workspace = Workspace::create(&plan.url)?;
     let runs = plan.runs();
+    ensure!(!runs.is_empty(), "none of these workloads means anything for {}", plan.url);
     let total = runs.len() * plan.repeats as usize;
     let mut report = Report::default();
     let mut failed = false;
@@ -151,14 +167,22 @@ async fn measure_apart(
 ) -> Result<Ended> {
     let directory = workspace.directory()?;
     let path = directory.as_ref().map(|it| it.path().to_owned()).unwrap_or_default();
+    let mut server = None;
     let target = match (contender, &plan.url) {
         (Contender::Log, _) => Target::Log(path),
         (Contender::Slim, _) => Target::Slim(path),
         (Contender::Engine, Url::File(_)) => Target::Engine(Url::File(path)),
+        (Contender::Served, _) => Target::Engine(server.insert(Served::start(&path).await?).url()),
         (Contender::Engine, elsewhere) => Target::Engine(elsewhere.clone()),
     };
-    let mut spec =
-        RunSpec { target, workload, stage: Stage::Prepare, profile: plan.profile.clone(), label };
+    let mut spec = RunSpec {
+        target,
+        workload,
+        stage: Stage::Prepare,
+        profile: plan.profile.clone(),
+        label,
+        server: server.as_ref().and_then(Served::pid),
+    };
     if workload.is_prepared() {
         let prepared = child::run(&spec, interrupts).await?;
         if matches!(prepared, Ended::Interrupted) {
@@ -167,6 +191,9 @@ async fn measure_apart(
     }
     spec.stage = Stage::Measure;
     let ended = child::run(&spec, interrupts).await?;
+    if let Some(server) = server {
+        server.stop().await?;
+    }
     if let Some(directory) = directory {
         workspace.clear(directory)?;
     }
@@ -179,10 +206,12 @@ pub(crate) async fn measure(spec: &RunSpec) -> Result<Sample> {
     let outcome = match &spec.target {
         Target::Engine(url) => measure_engine(spec, url, &progress).await,
         Target::Log(dir) => {
-            bench(Baseline::start(Log::create(dir)?), spec, &progress).measure(spec.workload).await
+            let log = Baseline::start(Log::create(dir)?);
+            bench(log, spec, &progress, None).measure(spec.workload).await
         }
         Target::Slim(dir) => {
-            bench(Baseline::start(Slim::create(dir)?), spec, &progress).measure(spec.workload).await
+            let slim = Baseline::start(Slim::create(dir)?);
+            bench(slim, spec, &progress, None).measure(spec.workload).await
         }
     };
     progress.clear();
@@ -190,14 +219,37 @@ pub(crate) async fn measure(spec: &RunSpec) -> Result<Sample> {
 }
 
 async fn measure_engine(spec: &RunSpec, url: &Url, progress: &Progress) -> Result<Sample> {
-    let opened = || EngineSubject::open(url).map(|subject| bench(subject, spec, progress));
-    match (spec.workload, spec.stage) {
-        (_, Stage::Prepare) => opened()?.prepare_open().await,
-        (Workload::Open, Stage::Measure) => workload::measure_open(url).await,
-        (workload, Stage::Measure) => opened()?.measure_engine(workload).await,
+    if (spec.workload, spec.stage) == (Workload::Open, Stage::Measure) {
+        return workload::measure_open(url).await;
     }
+    let bench = bench(EngineSubject::open(url).await?, spec, progress, Some(url));
+    if spec.stage == Stage::Prepare {
+        return bench.prepare_open().await;
+    }
+    let is_somebodys = matches!(url, Url::Http(_)) && spec.server.is_none();
+    if !is_somebodys {
+        return bench.measure_engine(spec.workload, url).await;
+    }
+    // Somebody's server keeps what one run leaves for the next: before and after, because the run
+    // before may have been cut short.
+    bench.subject.clear().await?;
+    let measured = bench.measure_engine(spec.workload, url).await;
+    bench.subject.clear().await?;
+    measured
 }
 
-fn bench<S: Subject>(subject: S, spec: &RunSpec, progress: &Progress) -> Bench<S> {
-    Bench { subject, profile: Arc::new(spec.profile.clone()), progress: progress.clone() }
+/// What a workload works with, where `url` is that of an engine.
+fn bench<S: Subject>(
+    subject: S,
+    spec: &RunSpec,
+    progress: &Progress,
+    url: Option<&Url>,
+) -> Bench<S> {
+    let (calls, process) = match (url, spec.server) {
+        (Some(Url::Http(_)), Some(pid)) => (Calls::OVER_HTTP, Process::Other(pid)),
+        (Some(Url::Http(_)), None) => (Calls::OVER_HTTP, Process::Unknown),
+        _ => (Calls::INSIDE, Process::This),
+    };
+    let profile = Arc::new(spec.profile.clone());
+    Bench { subject, profile, progress: progress.clone(), calls, process }
 }

@@ -26,6 +26,10 @@ pub(crate) struct Profile {
     pub(super) deep_others: u64,
     /// W6: for how long.
     pub(super) sustained_ms: u64,
+    /// idle2000: how many claims wait.
+    pub(super) polls: u32,
+    /// idle2000: for how long.
+    pub(super) polls_ms: u64,
     /// No workload that is limited by time takes more jobs than this, so that an engine in memory
     /// does not fill the machine.
     pub(super) jobs_max: u64,
@@ -45,6 +49,8 @@ impl Profile {
             deep_jobs: 25_000,
             deep_others: 100_000,
             sustained_ms: 5_000,
+            polls: 2_000,
+            polls_ms: 5_000,
             jobs_max: 1_000_000,
         }
     }
@@ -62,13 +68,14 @@ impl Profile {
             deep_jobs: 200_000,
             deep_others: 1_000_000,
             sustained_ms: 60_000,
+            polls: 2_000,
+            polls_ms: 20_000,
             jobs_max: 4_000_000,
         }
     }
 
     /// Enough to see that a workload works.
-    #[cfg(test)]
-    pub(super) const fn tiny() -> Self {
+    pub(crate) const fn tiny() -> Self {
         Self {
             repeats: 1,
             sequence_ms: 10,
@@ -80,6 +87,8 @@ impl Profile {
             deep_jobs: 250,
             deep_others: 500,
             sustained_ms: 50,
+            polls: 40,
+            polls_ms: 50,
             jobs_max: 5_000,
         }
     }

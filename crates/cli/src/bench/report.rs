@@ -17,6 +17,8 @@ pub(super) enum Contender {
     Log,
     /// The slim SQLite loop.
     Slim,
+    /// The engine behind a server in a process of its own, over loopback.
+    Served,
 }
 
 impl Contender {
@@ -25,9 +27,11 @@ impl Contender {
         match (self, url) {
             (Self::Engine, Url::Memory) => "memory",
             (Self::Engine, Url::File(_)) => "file",
+            (Self::Engine, Url::Http(_)) => "server",
             (Self::Engine, _) => "engine",
             (Self::Log, _) => "bare log",
             (Self::Slim, _) => "slim SQLite",
+            (Self::Served, _) => "over HTTP",
         }
     }
 }
@@ -70,6 +74,7 @@ struct Row {
     p99_ms: Option<f64>,
     rss_mb: Option<f64>,
     cpu_s: Option<f64>,
+    cpu_percent: Option<f64>,
     bytes_per_job: Option<f64>,
     fsyncs_per_job: Option<f64>,
     jobs_per_s_min: Option<f64>,
@@ -79,6 +84,8 @@ struct Row {
     ratio_to_slim: Option<f64>,
     /// To the same workload with nothing else waiting.
     ratio_to_empty: Option<f64>,
+    /// Through a server to the same workload in one process.
+    ratio_to_inside: Option<f64>,
 }
 
 impl Report {
@@ -99,15 +106,16 @@ impl Report {
         self.entries.iter().find(same)?.rate()
     }
 
-    /// The engine's rate divided by that of another entry.
-    fn ratio(&self, entry: &Entry, workload: Workload, contender: Contender) -> Option<f64> {
-        if entry.contender != Contender::Engine {
+    /// The entry's rate divided by that of another, where the entry is that of `who`.
+    fn ratio(&self, entry: &Entry, who: Contender, other: (Workload, Contender)) -> Option<f64> {
+        if entry.contender != who {
             return None;
         }
-        Some(entry.rate()? / self.rate(workload, contender)?)
+        Some(entry.rate()? / self.rate(other.0, other.1)?)
     }
 
-    /// A JSON array with a row per workload, and one per baseline called `W3@log` or `W3@slim`.
+    /// A JSON array with a row per workload, and one per other contender called `W3@log`, `W3@slim` or
+    /// `W3@http`.
     pub(super) fn json(&self) -> Result<String> {
         let rows: Vec<Row> = self.entries.iter().map(|entry| self.row(entry)).collect();
         Ok(serde_json::to_string_pretty(&rows)?)
@@ -117,26 +125,35 @@ impl Report {
         let name = entry.workload.name();
         let rate = entry.spread(|it| it.jobs_per_s);
         let empty = entry.workload.reference();
+        let (workload, engine) = (entry.workload, Contender::Engine);
+        let ratio = |other| self.ratio(entry, engine, other);
         Row {
             name: match entry.contender {
                 Contender::Engine => name.to_owned(),
                 Contender::Log => format!("{name}@log"),
                 Contender::Slim => format!("{name}@slim"),
+                Contender::Served => format!("{name}@http"),
             },
             jobs_per_s: rate.map(|it| it.median),
             jobs: entry.median(|it| Some(it.jobs as f64)),
             p50_ms: entry.median(|it| it.p50_ms),
             p99_ms: entry.median(|it| it.p99_ms),
             rss_mb: entry.median(|it| it.rss_mb),
-            cpu_s: entry.median(|it| Some(it.cpu_s)),
+            cpu_s: entry.median(|it| it.cpu_s),
+            cpu_percent: entry.median(|it| it.cpu_percent),
             bytes_per_job: entry.median(|it| it.bytes_per_job),
             fsyncs_per_job: entry.median(|it| it.fsyncs_per_job),
             jobs_per_s_min: rate.map(|it| it.min),
             jobs_per_s_max: rate.map(|it| it.max),
             repeats: entry.samples.len(),
-            ratio_to_log: self.ratio(entry, entry.workload, Contender::Log),
-            ratio_to_slim: self.ratio(entry, entry.workload, Contender::Slim),
-            ratio_to_empty: empty.and_then(|it| self.ratio(entry, it, Contender::Engine)),
+            ratio_to_log: ratio((workload, Contender::Log)),
+            ratio_to_slim: ratio((workload, Contender::Slim)),
+            ratio_to_empty: empty.and_then(|it| ratio((it, engine))),
+            // The rate of W4 is its own pace.
+            ratio_to_inside: match workload {
+                Workload::W4 => None,
+                _ => self.ratio(entry, Contender::Served, (workload, engine)),
+            },
         }
     }
 
@@ -153,13 +170,14 @@ impl Report {
 
     fn cells(&self, entry: &Entry, url: &Url) -> Vec<String> {
         let row = self.row(entry);
-        let of_engine = entry.contender == Contender::Engine;
+        let is_first = self.entries.iter().find(|it| it.workload == entry.workload);
+        let is_first = is_first.is_some_and(|first| first.contender == entry.contender);
         // One repeat has no spread to show.
         let spread =
             (row.repeats > 1).then_some(()).and(row.jobs_per_s_min.zip(row.jobs_per_s_max));
         vec![
-            if of_engine { entry.workload.name().to_owned() } else { String::new() },
-            match of_engine {
+            if is_first { entry.workload.name().to_owned() } else { String::new() },
+            match is_first {
                 true => entry.workload.about().to_owned(),
                 false => format!("  {}", entry.contender.title(url)),
             },
@@ -173,7 +191,12 @@ impl Report {
             table::fine(row.cpu_s),
             table::whole(row.bytes_per_job),
             table::fine(row.fsyncs_per_job),
-            compared(&row),
+            match entry.workload {
+                Workload::Idle2000 => {
+                    row.cpu_percent.map_or_else(String::new, |it| format!("{it:.2} % of a CPU"))
+                }
+                _ => compared(&row),
+            },
         ]
     }
 }
@@ -181,8 +204,9 @@ impl Report {
 /// What the columns mean, below the table.
 const NOTES: &str = "\
 Medians over the repeats. RSS: the most the process held, filling included; CPU, bytes and fsyncs:\n\
-of the measured stretch. Latency: W1 and P256 the call of enqueue, W4 and W6 from that call to the\n\
-start of the handler, open until the first job is claimed.\n";
+of the measured stretch; over HTTP those of the server. Latency: W1 and P256 the call of enqueue, W4\n\
+and W6 from that call to the start of the handler, open until the first job is claimed, idle2000 from\n\
+an enqueue of as many jobs to each answer. Batches: W2 1,000 and W3 100 jobs a call; over HTTP 100 and 50.\n";
 
 /// The ratios of a row, in words.
 fn compared(row: &Row) -> String {
@@ -190,6 +214,7 @@ fn compared(row: &Row) -> String {
         (row.ratio_to_log, "the bare log"),
         (row.ratio_to_slim, "slim SQLite"),
         (row.ratio_to_empty, "nothing waiting"),
+        (row.ratio_to_inside, "in-process"),
     ];
     let said =
         ratios.into_iter().filter_map(|(ratio, what)| Some(format!("{:.2} × {what}", ratio?)));
@@ -201,7 +226,7 @@ mod tests {
     use super::*;
 
     fn sample(jobs_per_s: f64) -> Sample {
-        Sample { jobs_per_s: Some(jobs_per_s), cpu_s: 1.5, ..Sample::default() }
+        Sample { jobs_per_s: Some(jobs_per_s), cpu_s: Some(1.5), ..Sample::default() }
     }
 
     fn report() -> Report {
@@ -209,6 +234,7 @@ mod tests {
         for rate in [10_000.0, 30_000.0, 12_000.0] {
             report.add(Workload::W3, Contender::Engine, sample(rate));
             report.add(Workload::W3, Contender::Log, sample(2.0 * rate));
+            report.add(Workload::W3, Contender::Served, sample(rate / 2.0));
             report.add(Workload::W5same0, Contender::Engine, sample(rate));
             report.add(Workload::W5same, Contender::Engine, sample(0.9 * rate));
         }
@@ -219,7 +245,7 @@ mod tests {
     fn json_has_a_row_per_workload_and_baseline_with_the_promised_names() {
         let json: serde_json::Value = serde_json::from_str(&report().json().unwrap()).unwrap();
         let names: Vec<_> = json.as_array().unwrap().iter().map(|row| &row["name"]).collect();
-        assert_eq!(names, ["W3", "W3@log", "W5same0", "W5same"]);
+        assert_eq!(names, ["W3", "W3@log", "W3@http", "W5same0", "W5same"]);
         let row = json[0].as_object().unwrap();
         for field in ["name", "jobs_per_s", "p50_ms", "p99_ms", "rss_mb", "cpu_s", "jobs"] {
             assert!(row.contains_key(field), "{field}");
@@ -231,6 +257,7 @@ mod tests {
         );
         assert_eq!(row["ratio_to_log"], 0.5);
         assert_eq!(row["ratio_to_slim"], serde_json::Value::Null);
+        assert_eq!(json[2]["ratio_to_inside"], 0.5);
     }
 
     #[test]
@@ -240,6 +267,7 @@ mod tests {
         assert!(line("W3").contains("12,000"), "{table}");
         assert!(line("W3").contains("10,000–30,000"), "{table}");
         assert!(line("W3").contains("0.50 × the bare log"), "{table}");
+        assert!(table.contains("0.50 × in-process"), "{table}");
         assert!(line("W5same ").contains("0.90 × nothing waiting"), "{table}");
     }
 }

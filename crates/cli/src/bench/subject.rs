@@ -15,8 +15,10 @@ use windlass_core::model::{Name, NewJob, QueuePatch};
 use windlass_core::policy::Retention;
 use windlass_core::{JobId, limits};
 
-/// The queue everything happens in.
-const QUEUE: &str = "bench";
+/// The queue everything happens in: a name nobody uses for work, on a server that others may use.
+pub(super) const QUEUE: &str = "windlass-bench";
+/// How long the jobs of a benchmark stay on a server after it.
+const CLEARED_MS: u64 = 1_000;
 /// The most lanes a workload spreads its jobs over.
 pub(super) const LANES_MAX: usize = 20;
 
@@ -87,9 +89,9 @@ pub(super) struct EngineSubject {
 
 impl EngineSubject {
     /// The engine at `url`.
-    pub(super) fn open(url: &crate::connect::Url) -> Result<Self> {
+    pub(super) async fn open(url: &crate::connect::Url) -> Result<Self> {
         let kinds = (0..LANES_MAX).map(|lane| format!("noop-{lane}").into()).collect();
-        Ok(Self { connection: connect(url)?, queue: QUEUE.into(), kinds })
+        Ok(Self { connection: connect(url).await?, queue: QUEUE.into(), kinds })
     }
 
     fn engine(&self) -> &dyn Engine {
@@ -108,6 +110,28 @@ impl EngineSubject {
         let items = self.engine().configure(vec![Configure::queue(self.queue.clone(), patch)]);
         items.await?.value.into_iter().collect::<windlass_core::Result<()>>()?;
         Ok(())
+    }
+
+    /// Completes jobs that were claimed by other means.
+    pub(super) async fn complete(&self, jobs: Vec<SettleItem>) -> Result<()> {
+        let reply = self.engine().settle(Settle::new(jobs)).await?.value;
+        reply.items.into_iter().try_for_each(|item| item.map(|_| ()))?;
+        Ok(())
+    }
+
+    /// Completes whatever is left in the queue and lets it be removed: on a server, what a benchmark
+    /// enqueued would otherwise stay.
+    pub(super) async fn clear(&self) -> Result<()> {
+        self.keep_finished(CLEARED_MS).await?;
+        let mut worker = self.worker().await?;
+        let mut held = Vec::new();
+        loop {
+            held = worker.next(held, limits::CLAIM_BATCH_MAX).await?;
+            if held.is_empty() {
+                self.engine().close_session(worker.session).await?;
+                return Ok(());
+            }
+        }
     }
 
     /// One round of maintenance, as a service would do it; each work in a bounded number of steps.

@@ -16,12 +16,16 @@ enum ProfileName {
     Quick,
     /// Figures to quote: long enough to reach a steady state, three repeats
     Full,
+    /// Enough to see that everything works; its figures say nothing, so debug builds take it too
+    #[value(hide = true)]
+    Tiny,
 }
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The engine: `memory:` or `file:DIR`. Only a fresh directory below DIR is written to, and it is
-    /// removed afterwards
+    /// The engine: `memory:`, `file:DIR` or `http://HOST:PORT`. Of a directory only a fresh one below DIR
+    /// is written to, and it is removed afterwards; of a server only the queue `windlass-bench`, and it
+    /// is emptied
     #[arg(default_value = "file:.")]
     url: Url,
     /// How much time to spend
@@ -39,6 +43,10 @@ pub(super) struct Args {
     /// Leave the baselines (bare log, slim SQLite) out
     #[arg(long)]
     no_baselines: bool,
+    /// With file:DIR: also measure through a server in a process of its own, over loopback, beside the
+    /// engine in this process
+    #[arg(long)]
+    over_http: bool,
 }
 
 /// What one name of `--only` stands for. Behind a name, because clap takes a bare `Vec` of `Vec`s
@@ -47,7 +55,7 @@ type Selection = Vec<Workload>;
 
 impl Args {
     pub(super) fn run(self) -> Result<ExitCode> {
-        if cfg!(debug_assertions) {
+        if cfg!(debug_assertions) && !matches!(self.profile, ProfileName::Tiny) {
             bail!(
                 "this is a debug build, and its figures would say nothing about Windlass; \
                  use a release build: cargo run --release -- bench {}",
@@ -57,11 +65,16 @@ impl Args {
         let profile = match self.profile {
             ProfileName::Quick => Profile::quick(),
             ProfileName::Full => Profile::full(),
+            ProfileName::Tiny => Profile::tiny(),
         };
+        if self.over_http && !matches!(self.url, Url::File(_)) {
+            bail!("--over-http compares with an engine in a directory: bench file:DIR --over-http");
+        }
         let repeats = self.repeats.unwrap_or(profile.repeats);
         let plan = Plan {
             workloads: self.workloads(),
             baselines: !self.no_baselines,
+            over_http: self.over_http,
             url: self.url,
             profile,
             repeats,

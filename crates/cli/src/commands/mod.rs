@@ -61,6 +61,9 @@ enum Command {
     /// One measurement in a process of its own, started by `bench`
     #[command(name = bench::RUN_COMMAND, hide = true)]
     BenchRun(bench::RunArgs),
+    /// A server that ends with the `bench` that started it
+    #[command(name = crate::bench::SERVE_COMMAND, hide = true)]
+    BenchServe(serve::Args),
     /// One command under limits, started by `work`
     #[command(name = sandbox::COMMAND, hide = true)]
     Sandbox(sandbox::Args),
@@ -87,6 +90,10 @@ impl Cli {
             Command::Bench(args) => args.run(),
             Command::Completions(args) => args.run(),
             Command::BenchRun(args) => args.run(),
+            Command::BenchServe(args) => {
+                crate::bench::end_with_parent();
+                args.run()
+            }
             Command::Sandbox(args) => args.run(),
             Command::SandboxWatch => Ok(sandbox::watch()),
         }

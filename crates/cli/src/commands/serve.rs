@@ -2,6 +2,7 @@
 //! and how, is the server's business.
 
 use crate::connect::Url;
+use crate::open_files;
 use anyhow::{Context as _, Result, ensure};
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -22,7 +23,7 @@ pub(super) struct Args {
     listen: SocketAddr,
     /// Listen beyond this machine, although whoever reaches the server may do anything with it
     #[arg(long)]
-    without_keys: bool,
+    insecure: bool,
     /// What to log to stderr: off, error, warn, info, debug or trace
     #[arg(long, value_name = "LEVEL", default_value = "warn")]
     log: LevelFilter,
@@ -36,10 +37,11 @@ impl Args {
     }
 
     async fn serve(self) -> Result<ExitCode> {
+        open_files::raise_limit();
         ensure!(
-            self.listen.ip().is_loopback() || self.without_keys,
+            self.listen.ip().is_loopback() || self.insecure,
             "--listen {} can be reached from other machines, and the server asks nobody for a key yet; \
-             listen on 127.0.0.1, or say --without-keys if the network is yours alone",
+             listen on 127.0.0.1, or say --insecure if the network is yours alone",
             self.listen
         );
         // First, so that no signal is missed once somebody was told that it runs.

@@ -4,23 +4,21 @@ use super::super::clock;
 use super::super::meter::{Meter, Sample};
 use super::super::progress::Progress;
 use super::super::subject::{Subject, Worker};
-use super::{BATCH, Bench};
+use super::Bench;
 use anyhow::{Result, ensure};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// Batches a worker process has under way at a time: while one is settled, others run.
-const FETCHERS: usize = 4;
 /// After so long without a job although some are missing, the store has lost them.
 const DRY: Duration = Duration::from_secs(10);
 
 /// W3: fills and drains until there was enough draining.
 pub(super) async fn rounds<S: Subject>(bench: &Bench<S>) -> Result<Sample> {
     let (round, enough) = (bench.profile.drain_jobs, Duration::from_millis(bench.profile.drain_ms));
-    let mut crew = Crew::gather(&bench.subject).await?;
-    let mut meter = Meter::default();
+    let mut crew = Crew::gather(bench).await?;
+    let mut meter = bench.meter();
     let mut jobs = 0;
     while meter.wall() < enough && jobs < bench.profile.jobs_max {
         bench.fill(round, 1).await?;
@@ -38,8 +36,8 @@ pub(super) async fn ahead_of<S: Subject>(
 ) -> Result<Sample> {
     let jobs = bench.profile.deep_jobs;
     bench.fill(jobs + others, lanes).await?;
-    let mut meter = Meter::default();
-    Crew::gather(&bench.subject).await?.drain(bench, jobs, &mut meter).await?;
+    let mut meter = bench.meter();
+    Crew::gather(bench).await?.drain(bench, jobs, &mut meter).await?;
     Ok(meter.sample(jobs, Vec::new()))
 }
 
@@ -49,10 +47,11 @@ struct Crew<W> {
 }
 
 impl<W: Worker> Crew<W> {
-    async fn gather<S: Subject<Worker = W>>(subject: &S) -> Result<Self> {
-        let mut workers = Vec::with_capacity(FETCHERS);
-        for _ in 0..FETCHERS {
-            workers.push(subject.worker().await?);
+    async fn gather<S: Subject<Worker = W>>(bench: &Bench<S>) -> Result<Self> {
+        let fetchers = bench.calls.fetchers;
+        let mut workers = Vec::with_capacity(fetchers);
+        for _ in 0..fetchers {
+            workers.push(bench.subject.worker().await?);
         }
         Ok(Self { workers })
     }
@@ -69,7 +68,8 @@ impl<W: Worker> Crew<W> {
         let mut tasks = JoinSet::new();
         meter.begin(bench.subject.syncs());
         for worker in self.workers.drain(..) {
-            tasks.spawn(fetch(worker, Arc::clone(&missing), bench.progress.clone()));
+            let (missing, progress) = (Arc::clone(&missing), bench.progress.clone());
+            tasks.spawn(fetch(worker, bench.calls.drain, missing, progress));
         }
         let mut completed = 0;
         while let Some(task) = tasks.join_next().await {
@@ -86,12 +86,13 @@ impl<W: Worker> Crew<W> {
 /// Takes batches until no job is missing, completing each batch with the call that takes the next.
 async fn fetch<W: Worker>(
     mut worker: W,
+    batch: u32,
     missing: Arc<AtomicU64>,
     progress: Progress,
 ) -> Result<(W, u64)> {
     let (mut held, mut completed, mut heard) = (Vec::new(), 0, clock::now());
     loop {
-        let want = reserve(&missing);
+        let want = reserve(&missing, batch);
         if want == 0 && held.is_empty() {
             return Ok((worker, completed));
         }
@@ -111,8 +112,8 @@ async fn fetch<W: Worker>(
 }
 
 /// Takes up to a batch from what is missing.
-fn reserve(missing: &AtomicU64) -> u32 {
-    let batch = u64::from(BATCH);
+fn reserve(missing: &AtomicU64, batch: u32) -> u32 {
+    let batch = u64::from(batch);
     let take = |left: u64| Some(left.saturating_sub(batch));
     let before = missing.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).unwrap_or(0);
     before.min(batch) as u32

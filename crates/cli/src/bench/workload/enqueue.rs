@@ -1,9 +1,9 @@
 //! W1 and W2: handing jobs over, one by one and in bulk.
 
 use super::super::clock;
-use super::super::meter::{Meter, Sample};
+use super::super::meter::Sample;
 use super::super::subject::Subject;
-use super::{BULK, Bench};
+use super::{Bench, Calls};
 use anyhow::Result;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,7 +19,7 @@ pub(super) async fn singles<S: Subject>(
     let jobs_max = bench.profile.jobs_max;
     let next = Arc::new(AtomicU64::new(0));
     bench.progress.phase("enqueue", for_ms);
-    let mut meter = Meter::default();
+    let mut meter = bench.meter();
     meter.begin(bench.subject.syncs());
     let began = clock::now();
     let until = began + Duration::from_millis(for_ms);
@@ -51,28 +51,26 @@ pub(super) async fn singles<S: Subject>(
     Ok(meter.sample(latencies_ms.len() as u64, latencies_ms))
 }
 
-/// Callers of the bulk path: while one batch is written, the next is made.
-const BULK_CALLERS: u64 = 2;
-
 /// Many jobs by the fastest bulk path.
 pub(super) async fn bulk<S: Subject>(bench: &Bench<S>) -> Result<Sample> {
     let jobs = bench.profile.bulk_jobs;
+    let Calls { bulk, bulk_callers, .. } = bench.calls;
     let next = Arc::new(AtomicU64::new(0));
     bench.progress.phase("enqueue", jobs);
-    let mut meter = Meter::default();
+    let mut meter = bench.meter();
     meter.begin(bench.subject.syncs());
     let mut tasks = JoinSet::new();
-    for _ in 0..BULK_CALLERS {
+    for _ in 0..bulk_callers {
         let (subject, next, progress) =
             (bench.subject.clone(), Arc::clone(&next), bench.progress.clone());
         tasks.spawn(async move {
             loop {
-                let from = next.fetch_add(BULK, Ordering::Relaxed);
+                let from = next.fetch_add(bulk, Ordering::Relaxed);
                 if from >= jobs {
                     return anyhow::Ok(());
                 }
-                subject.enqueue(from..(from + BULK).min(jobs), 1).await?;
-                progress.add(BULK);
+                subject.enqueue(from..(from + bulk).min(jobs), 1).await?;
+                progress.add(bulk);
             }
         });
     }

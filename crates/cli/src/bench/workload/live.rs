@@ -1,7 +1,7 @@
 //! W4 and W6: producers and a worker at the same time; how long a job waits for its handler.
 
 use super::super::clock;
-use super::super::meter::{Meter, Sample};
+use super::super::meter::Sample;
 use super::super::subject::{
     EngineSubject, EngineWorker, Numbered as _, Subject as _, Worker as _,
 };
@@ -120,7 +120,7 @@ pub(super) async fn idle(bench: &Bench<EngineSubject>) -> Result<Sample> {
     let line = Line::new();
     let worker = bench.subject.worker().await?;
     bench.progress.phase("idling", jobs);
-    let mut meter = Meter::default();
+    let mut meter = bench.meter();
     meter.begin(bench.subject.syncs());
     let worker = tokio::spawn(run(bench.subject.clone(), worker, Arc::clone(&line)));
     let mut ticks = tokio::time::interval(IDLE_EVERY);
@@ -144,7 +144,7 @@ pub(super) async fn sustained(bench: &Bench<EngineSubject>) -> Result<Sample> {
     let line = Line::new();
     let mut workers = JoinSet::new();
     let mut producers = JoinSet::new();
-    let mut meter = Meter::default();
+    let mut meter = bench.meter();
     bench.progress.phase("working", for_ms);
     meter.begin(bench.subject.syncs());
     let began = clock::now();

@@ -5,8 +5,10 @@ mod enqueue;
 mod live;
 mod open;
 mod pairs;
+mod polls;
 
-use super::meter::Sample;
+use super::meter::{Meter, Sample};
+use super::process::Process;
 use super::profile::Profile;
 use super::progress::Progress;
 use super::subject::{EngineSubject, LANES_MAX, Subject};
@@ -17,8 +19,28 @@ use std::sync::Arc;
 
 /// Jobs per call where a workload goes through in batches.
 const BATCH: u32 = 100;
-/// Jobs per call of the fastest bulk path.
-const BULK: u64 = 1_000;
+/// Jobs per call that fills a queue before the measurement.
+const FILL: u64 = 1_000;
+
+/// How a store is called where its users would call one in a process otherwise than one over HTTP.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Calls {
+    /// W2: jobs per call.
+    bulk: u64,
+    /// W2: callers; while one batch is written, the next is made.
+    bulk_callers: usize,
+    /// W3 and W5: jobs per call.
+    drain: u32,
+    /// W3 and W5: batches a worker process has under way at a time; while one is settled, others run.
+    fetchers: usize,
+}
+
+impl Calls {
+    /// Of a store in the same process.
+    pub(super) const INSIDE: Self = Self { bulk: 1_000, bulk_callers: 2, drain: 100, fetchers: 4 };
+    /// Of a server: smaller batches, and more of them under way, because each takes longer.
+    pub(super) const OVER_HTTP: Self = Self { bulk: 100, bulk_callers: 8, drain: 50, fetchers: 8 };
+}
 
 /// A workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -51,11 +73,13 @@ pub(crate) enum Workload {
     P256next,
     /// Open a directory in which many jobs wait.
     Open,
+    /// 2,000 connections whose claims wait for something to come: what that costs a server.
+    Idle2000,
 }
 
 impl Workload {
     /// All of them, in the order they are run.
-    pub(crate) const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 15] = [
         Self::W1seq,
         Self::W1c64,
         Self::W1c512,
@@ -70,6 +94,7 @@ impl Workload {
         Self::P256,
         Self::P256next,
         Self::Open,
+        Self::Idle2000,
     ];
 
     /// Its name in reports and in `--only`.
@@ -89,6 +114,7 @@ impl Workload {
             Self::P256 => "P256",
             Self::P256next => "P256next",
             Self::Open => "open",
+            Self::Idle2000 => "idle2000",
         }
     }
 
@@ -98,8 +124,8 @@ impl Workload {
             Self::W1seq => "single enqueues, in sequence",
             Self::W1c64 => "single enqueues, 64 callers",
             Self::W1c512 => "single enqueues, 512 callers",
-            Self::W2 => "bulk enqueue, batches of 1,000",
-            Self::W3 => "drain, batches of 100",
+            Self::W2 => "bulk enqueue, in batches",
+            Self::W3 => "drain, in batches",
             Self::W4 => "idle: enqueue to handler start",
             Self::W5same0 => "drain, nothing else waiting",
             Self::W5same => "drain, others behind in the lane",
@@ -109,12 +135,18 @@ impl Workload {
             Self::P256 => "256 producers + 256 workers",
             Self::P256next => "… completing and claiming at once",
             Self::Open => "open with many waiting",
+            Self::Idle2000 => "2,000 claims that wait",
         }
     }
 
     /// Whether the baselines run it too.
     pub(crate) const fn has_baseline(self) -> bool {
         matches!(self, Self::W1c64 | Self::W2 | Self::W3 | Self::P256 | Self::P256next)
+    }
+
+    /// Whether it is measured through a server too, beside an engine in this process.
+    pub(crate) const fn is_served(self) -> bool {
+        matches!(self, Self::W1c64 | Self::W2 | Self::W3 | Self::W4 | Self::Idle2000)
     }
 
     /// The workload whose rate this one should come near.
@@ -128,7 +160,11 @@ impl Workload {
 
     /// Whether it means anything for an engine at `url`.
     pub(crate) const fn applies_to(self, url: &Url) -> bool {
-        !matches!((self, url), (Self::Open, Url::Memory))
+        match self {
+            Self::Open => matches!(url, Url::File(_)),
+            Self::Idle2000 => matches!(url, Url::Http(_)),
+            _ => true,
+        }
     }
 
     /// Whether the directory is filled by a process of its own before, so that the memory that
@@ -158,14 +194,22 @@ pub(super) struct Bench<S> {
     pub(super) profile: Arc<Profile>,
     /// Where to say how far it is.
     pub(super) progress: Progress,
+    /// How the store is called.
+    pub(super) calls: Calls,
+    /// Who does the work that is measured.
+    pub(super) process: Process,
 }
 
 impl<S: Subject> Bench<S> {
+    fn meter(&self) -> Meter {
+        Meter::of(self.process)
+    }
+
     /// Stores jobs by the fastest path, spread over so many lanes; not measured.
     async fn fill(&self, jobs: u64, lanes: usize) -> Result<()> {
         self.progress.phase("filling", jobs);
-        for from in (0..jobs).step_by(BULK as usize) {
-            let upto = (from + BULK).min(jobs);
+        for from in (0..jobs).step_by(FILL as usize) {
+            let upto = (from + FILL).min(jobs);
             self.subject.enqueue(from..upto, lanes).await?;
             self.progress.add(upto - from);
         }
@@ -187,7 +231,7 @@ impl<S: Subject> Bench<S> {
             Workload::W5lanes => drain::ahead_of(self, profile.deep_others, LANES_MAX).await,
             Workload::P256 => pairs::pairs(self, 256, false).await,
             Workload::P256next => pairs::pairs(self, 256, true).await,
-            Workload::W4 | Workload::W6 | Workload::Open => {
+            Workload::W4 | Workload::W6 | Workload::Open | Workload::Idle2000 => {
                 bail!("{} is for engines, not for baselines", workload.name())
             }
         }
@@ -195,9 +239,10 @@ impl<S: Subject> Bench<S> {
 }
 
 impl Bench<EngineSubject> {
-    /// Measures any workload that begins with an open engine.
-    pub(super) async fn measure_engine(&self, workload: Workload) -> Result<Sample> {
+    /// Measures any workload that begins with an open engine, which is at `url`.
+    pub(super) async fn measure_engine(&self, workload: Workload, url: &Url) -> Result<Sample> {
         match workload {
+            Workload::Idle2000 => polls::idle(self, url).await,
             Workload::W4 => live::idle(self).await,
             Workload::W6 => live::sustained(self).await,
             other => self.measure(other).await,
@@ -218,25 +263,46 @@ mod tests {
     use super::*;
     use crate::bench::baseline::{Baseline, Log, Slim};
 
-    fn bench<S: Subject>(subject: S) -> Bench<S> {
-        Bench { subject, profile: Arc::new(Profile::tiny()), progress: Progress::hidden() }
+    fn bench<S: Subject>(subject: S, calls: Calls) -> Bench<S> {
+        let (profile, progress) = (Arc::new(Profile::tiny()), Progress::hidden());
+        Bench { subject, profile, progress, calls, process: Process::This }
+    }
+
+    async fn assert_all_run(url: &Url, calls: Calls) {
+        for workload in Workload::ALL.into_iter().filter(|it| it.applies_to(url)) {
+            let bench = bench(EngineSubject::open(url).await.unwrap(), calls);
+            let sample = bench.measure_engine(workload, url).await.unwrap();
+            assert!(sample.jobs > 0, "{workload:?}: {sample:?}");
+            assert!(sample.jobs_per_s.is_none_or(|it| it > 0.0), "{workload:?}: {sample:?}");
+            bench.subject.clear().await.unwrap();
+        }
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn every_workload_runs_on_an_engine() {
-        for workload in Workload::ALL.into_iter().filter(|it| it.applies_to(&Url::Memory)) {
-            let bench = bench(EngineSubject::open(&Url::Memory).unwrap());
-            let sample = bench.measure_engine(workload).await.unwrap();
-            assert!(sample.jobs_per_s.unwrap() > 0.0, "{workload:?}: {sample:?}");
-        }
+        assert_all_run(&Url::Memory, Calls::INSIDE).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn every_workload_runs_through_a_server_and_leaves_nothing_waiting() {
+        use windlass_core::engine::{Admin as _, StatsRequest};
+        let options = windlass_server::Options::new(([127, 0, 0, 1], 0).into());
+        let server = windlass_server::Server::bind(options).await.unwrap();
+        let url = Url::Http(format!("http://{}", server.address()));
+        let store = windlass_memory::MemoryEngine::new();
+        let handle = server.serve(Arc::new(store.clone())).unwrap();
+        assert_all_run(&url, Calls::OVER_HTTP).await;
+        let lanes = store.stats(StatsRequest::default()).await.unwrap().value;
+        assert!(lanes.iter().all(|lane| lane.available + lane.running == 0), "{lanes:?}");
+        handle.stop().await;
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn the_baselines_run_what_they_are_compared_in() {
         for workload in Workload::ALL.into_iter().filter(|it| it.has_baseline()) {
             let dir = tempfile::tempdir().unwrap();
-            let log = bench(Baseline::start(Log::create(dir.path()).unwrap()));
-            let slim = bench(Baseline::start(Slim::create(dir.path()).unwrap()));
+            let log = bench(Baseline::start(Log::create(dir.path()).unwrap()), Calls::INSIDE);
+            let slim = bench(Baseline::start(Slim::create(dir.path()).unwrap()), Calls::INSIDE);
             for sample in
                 [log.measure(workload).await.unwrap(), slim.measure(workload).await.unwrap()]
             {

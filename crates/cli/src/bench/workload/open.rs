@@ -11,7 +11,7 @@ pub(in crate::bench) async fn measure_open(url: &Url) -> Result<Sample> {
     let mut meter = Meter::default();
     let start = clock::now();
     meter.begin(None);
-    let subject = EngineSubject::open(url)?;
+    let subject = EngineSubject::open(url).await?;
     let held = subject.worker().await?.next(Vec::new(), 1).await?;
     let latency_ms = clock::ms_since(start);
     meter.end(None);

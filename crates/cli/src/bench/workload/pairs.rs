@@ -1,7 +1,7 @@
 //! P256: as many producers as workers, all of single jobs: the hardest case for group commit.
 
 use super::super::clock;
-use super::super::meter::{Meter, Sample};
+use super::super::meter::Sample;
 use super::super::subject::{Subject, Worker};
 use super::Bench;
 use anyhow::Result;
@@ -23,7 +23,7 @@ pub(super) async fn pairs<S: Subject>(
     for _ in 0..pairs {
         workers.push(bench.subject.worker().await?);
     }
-    let mut meter = Meter::default();
+    let mut meter = bench.meter();
     meter.begin(bench.subject.syncs());
     let began = clock::now();
     let until = began + Duration::from_millis(for_ms);

@@ -1,0 +1,30 @@
+//! What the documents say is so: every command in them is run.
+
+use crate::shell::Shell;
+use serde_json::json;
+
+#[test]
+fn the_readme_leads_from_nothing_to_processed_jobs() {
+    let mut shell = Shell::new();
+    shell.follow("README.md");
+    let jobs = shell.jobs();
+    let seen: Vec<_> = jobs.iter().map(|job| (&job["kind"], &job["state"])).collect();
+    let completed = (&json!("greet"), &json!("completed"));
+    assert_eq!(seen, [completed, completed], "one by work --exec, one by curl");
+    for part in ["work --exec", "/v1/jobs", "/v1/claim", "/v1/settle", "jobs show ID"] {
+        assert!(shell.ran.iter().any(|command| command.contains(part)), "README.md shows {part}");
+    }
+    let shown = shell.sh(&format!("'{}' jobs show ID --json", env!("CARGO_BIN_EXE_windlass")));
+    assert!(shown.contains(r#""result":"hello""#), "the second job's: {shown}");
+}
+
+#[test]
+fn the_examples_of_the_protocol_are_answered_as_it_says() {
+    let mut shell = Shell::new();
+    shell.serve();
+    shell.follow("docs/protocol.md");
+    let curls = shell.ran.iter().filter(|command| command.starts_with("curl ")).count();
+    assert!(curls >= 5, "{:?}", shell.ran);
+    let states: Vec<_> = shell.jobs().into_iter().map(|job| job["state"].clone()).collect();
+    assert_eq!(states.first(), Some(&json!("completed")), "the first job goes all the way");
+}

@@ -1,0 +1,86 @@
+//! `windlass serve` as a process, for every test program that needs one.
+#![allow(dead_code, reason = "each test program uses its part of it")]
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// A server process; killed when dropped.
+pub(crate) struct Serving {
+    process: Child,
+    /// `host:port`
+    pub(crate) address: String,
+}
+
+impl Serving {
+    /// Serves the store in `dir`, on a port of its own.
+    pub(crate) fn start(dir: &Path) -> Self {
+        Self::by(&mut serve(dir, "127.0.0.1:0"))
+    }
+
+    /// The same where clients expect it.
+    pub(crate) fn start_at(dir: &Path, address: &str) -> Self {
+        Self::by(&mut serve(dir, address))
+    }
+
+    /// By a command of one's own, which must be a `serve`.
+    pub(crate) fn by(command: &mut Command) -> Self {
+        let process = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+        let mut process = process.expect("start windlass");
+        let mut lines = BufReader::new(process.stdout.take().expect("its output")).lines();
+        let address = lines
+            .by_ref()
+            .map_while(Result::ok)
+            .find_map(|line| line.strip_prefix("listening on http://").map(str::to_owned));
+        // What it says later needs a reader, or it would be stopped by a broken pipe.
+        std::thread::spawn(move || lines.for_each(drop));
+        Self { process, address: address.expect("it says where it listens") }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    pub(crate) fn request(&self, method: &str, path: &str, body: &str) -> String {
+        let mut stream = TcpStream::connect(&self.address).expect("connect");
+        let length = body.len();
+        write!(
+            stream,
+            "{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\
+             content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+        )
+        .expect("send");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        answer
+    }
+
+    /// Tells it to stop, and waits until it has.
+    pub(crate) fn terminate(mut self) {
+        let pid = self.process.id().to_string();
+        let told = Command::new("kill").args(["-TERM", &pid]).status().expect("kill");
+        assert!(told.success());
+        assert!(self.process.wait().expect("its end").success(), "it stops in good order");
+    }
+}
+
+impl Drop for Serving {
+    /// SIGKILL: no time to tidy up.
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// The command that serves the store in `dir`.
+pub(crate) fn serve(dir: &Path, listen: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+    let store = format!("file:{}", dir.display());
+    command.args(["serve", "--listen", listen, "--store", &store]);
+    command
+}
