@@ -60,6 +60,20 @@ impl JobId {
         self.0.as_bytes()
     }
 
+    /// The lowest id that says it was made at `at`, or later: where a look from then on begins.
+    pub fn first_at(at: Timestamp) -> Self {
+        let mut bytes = [0; 16];
+        bytes[..6].copy_from_slice(&prefix(at).to_be_bytes()[2..]);
+        Self::from_bytes(bytes)
+    }
+
+    /// The highest id that says it was made at `at`, or earlier.
+    pub fn last_at(at: Timestamp) -> Self {
+        let mut bytes = [u8::MAX; 16];
+        bytes[..6].copy_from_slice(&prefix(at).to_be_bytes()[2..]);
+        Self::from_bytes(bytes)
+    }
+
     /// When the id says it was made.
     pub fn time(self) -> Timestamp {
         let mut ms = [0; 8];
@@ -185,6 +199,16 @@ mod tests {
         id.check(NOW.plus(DAY_MS)).unwrap();
         assert!(id.check(NOW.plus(DAY_MS + 1)).is_err());
         assert!(id.check(NOW.minus(DAY_MS + 1)).is_err());
+    }
+
+    #[test]
+    fn all_ids_of_a_time_lie_between_its_first_and_its_last() {
+        let id = JobId::new(NOW, &Seeded::new(1));
+        assert!(JobId::first_at(NOW) < id && id < JobId::last_at(NOW));
+        assert!(id < JobId::first_at(NOW.plus(1)) && JobId::last_at(NOW.minus(1)) < id);
+        for far in [Timestamp::from_millis(i64::MIN), Timestamp::MAX] {
+            assert!(JobId::first_at(far) < JobId::last_at(far));
+        }
     }
 
     #[test]

@@ -32,6 +32,8 @@ pub const TRACE_BYTES_MAX: usize = 512;
 
 /// Jobs in one enqueue.
 pub const ENQUEUE_BATCH_MAX: usize = 10_000;
+/// The fastest pace at which a batch may be spread over time, in jobs per second.
+pub const PACE_PER_SECOND_MAX: u64 = 1_000_000;
 /// Jobs handed out by one claim.
 pub const CLAIM_BATCH_MAX: u32 = 1_000;
 /// Queues named by one claim.

@@ -60,6 +60,15 @@ impl App {
         answer: Answer<'_, T>,
         wait_ms: u64,
     ) -> Result<Stamped<T>> {
+        self.in_time(answer, wait_ms).await
+    }
+
+    /// The answer of something that calls the engine more than once, if it comes in time.
+    pub(crate) async fn in_time<T>(
+        &self,
+        answer: impl Future<Output = Result<T>>,
+        wait_ms: u64,
+    ) -> Result<T> {
         let limit_ms = self.options.call_timeout_ms.saturating_add(wait_ms);
         match tokio::time::timeout(Duration::from_millis(limit_ms), answer).await {
             Ok(answer) => answer,

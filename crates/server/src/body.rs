@@ -46,15 +46,29 @@ impl<T: DeserializeOwned> FromRequest<App> for Json<T> {
     async fn from_request(request: Request, app: &App) -> Result<Self, Refusal> {
         let (parts, body) = request.into_parts();
         check_media_type(&parts)?;
-        let limit = Duration::from_millis(app.options.read_timeout_ms);
-        let (bytes, room) = tokio::time::timeout(limit, collect(body, app))
-            .await
-            .map_err(|_| too_slow(app.options.read_timeout_ms))??;
-        let value = windlass_wire::read(&bytes).map_err(|error| match error.field() {
+        let raw = Raw::receive(body, app, app.options.body_bytes_max).await?;
+        let value = windlass_wire::read(&raw.bytes).map_err(|error| match error.field() {
             Some("body") => Refusal::with(StatusCode::BAD_REQUEST, error),
             _ => Refusal::from(error),
         })?;
-        Ok(Self { value, _room: room })
+        Ok(Self { value, _room: raw._room })
+    }
+}
+
+/// A body as it came.
+pub(crate) struct Raw {
+    pub(crate) bytes: Bytes,
+    /// Given back when the request is answered.
+    _room: Option<OwnedSemaphorePermit>,
+}
+
+impl Raw {
+    /// All of a body of at most `limit` bytes, in time.
+    pub(crate) async fn receive(body: Body, app: &App, limit: usize) -> Result<Self, Refusal> {
+        let time = Duration::from_millis(app.options.read_timeout_ms);
+        let received = tokio::time::timeout(time, collect(body, app, limit)).await;
+        let (bytes, room) = received.map_err(|_| too_slow(app.options.read_timeout_ms))??;
+        Ok(Self { bytes, _room: room })
     }
 }
 
@@ -70,8 +84,11 @@ fn check_media_type(parts: &Parts) -> Result<(), Refusal> {
     Err(Refusal::with(StatusCode::UNSUPPORTED_MEDIA_TYPE, error))
 }
 
-async fn collect(body: Body, app: &App) -> Result<(Bytes, Option<OwnedSemaphorePermit>), Refusal> {
-    let limit = app.options.body_bytes_max;
+async fn collect(
+    body: Body,
+    app: &App,
+    limit: usize,
+) -> Result<(Bytes, Option<OwnedSemaphorePermit>), Refusal> {
     let announced = body.size_hint().exact();
     if let Some(size) = announced.filter(|size| *size > limit as u64) {
         return Err(too_big(size, limit));
@@ -109,5 +126,20 @@ impl<T: DeserializeOwned> FromRequestParts<App> for Query<T> {
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Refusal> {
         let query = parts.uri.query().unwrap_or_default();
         Ok(Self(windlass_wire::read_query(query)?))
+    }
+}
+
+/// What the path of a request names.
+pub(crate) struct Path<T>(pub(crate) T);
+
+impl<T: DeserializeOwned + Send> FromRequestParts<App> for Path<T> {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
+        let named = axum::extract::Path::from_request_parts(parts, app).await;
+        named.map(|axum::extract::Path(named)| Self(named)).map_err(|rejection| {
+            let error = Error::invalid("path", parts.uri.path(), rejection.body_text());
+            Refusal::with(StatusCode::BAD_REQUEST, error)
+        })
     }
 }

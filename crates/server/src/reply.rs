@@ -60,12 +60,17 @@ pub(crate) fn stamped<T: Serialize>(reply: Stamped<T>) -> Response {
 /// The same with another status.
 pub(crate) fn stamped_with<T: Serialize>(status: StatusCode, reply: Stamped<T>) -> Response {
     let mut response = json(status, &reply.value);
+    stamp(&mut response, &reply);
+    response
+}
+
+/// Says when a reply was made, and by which store.
+pub(crate) fn stamp<T>(response: &mut Response, reply: &Stamped<T>) {
     let headers = response.headers_mut();
     headers.insert(NOW_HEADER, HeaderValue::from(reply.now.as_millis()));
     if let Ok(epoch) = HeaderValue::from_bytes(reply.epoch.as_str().as_bytes()) {
         headers.insert(EPOCH_HEADER, epoch);
     }
-    response
 }
 
 /// A reply that is not the engine's.

@@ -18,7 +18,7 @@ pub struct QueuePatch {
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub max_depth: Option<Option<u64>>,
     /// `strict`, `lifo`, `fair` or `{"ageing": {"quantum_ms": …}}`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "order_in", skip_serializing_if = "Option::is_none")]
     pub order: Option<Order>,
     /// How long its ended jobs are kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -26,6 +26,25 @@ pub struct QueuePatch {
     /// Set or lift the waiting limit.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub max_wait_ms: Option<Option<u64>>,
+}
+
+/// Reads an order as strictly as everything else of a request; core's own, which is stored, is not.
+fn order_in<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Order>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "snake_case", deny_unknown_fields)]
+    enum Known {
+        Strict,
+        Ageing { quantum_ms: u64 },
+        Lifo,
+        Fair,
+    }
+    let known = Option::<Known>::deserialize(deserializer)?;
+    Ok(known.map(|known| match known {
+        Known::Strict => Order::Strict,
+        Known::Ageing { quantum_ms } => Order::Ageing { quantum_ms },
+        Known::Lifo => Order::Lifo,
+        Known::Fair => Order::Fair,
+    }))
 }
 
 /// A change of some settings of a kind: absent stays, `null` lifts.

@@ -4,6 +4,7 @@ use crate::new_job::NewJob;
 use serde::{Deserialize, Serialize};
 use windlass_core::engine::{self, Disposition, Mode};
 use windlass_core::model::State;
+use windlass_core::policy;
 use windlass_core::{Error, JobId, Result};
 
 /// Jobs to store.
@@ -15,11 +16,29 @@ pub struct Enqueue {
     /// All or none; otherwise each for itself.
     #[serde(default, skip_serializing_if = "crate::is_default")]
     pub atomic: bool,
+    /// Spreads them over time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pace: Option<Pace>,
+}
+
+/// At most so many jobs per second.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pace {
+    /// How many.
+    pub per_second: u64,
+}
+
+impl Pace {
+    /// The pace as core knows it.
+    pub fn into_core(self) -> Result<policy::Pace> {
+        policy::Pace::per_second(self.per_second).map_err(|error| error.within("pace"))
+    }
 }
 
 impl Enqueue {
     /// The request as core knows it, and what could not be read of single jobs, by their place: like
-    /// any bad item, those fail alone.
+    /// any bad item, those fail alone. The pace is left to whoever knows the store's time.
     pub fn into_core(self) -> (engine::Enqueue, Vec<(usize, Error)>) {
         let (mut jobs, mut bad) = (Vec::with_capacity(self.jobs.len()), Vec::new());
         for (index, job) in self.jobs.into_iter().enumerate() {
@@ -40,7 +59,7 @@ impl Enqueue {
 impl From<engine::Enqueue> for Enqueue {
     fn from(request: engine::Enqueue) -> Self {
         let jobs = request.jobs.into_iter().map(Into::into).collect();
-        Self { jobs, atomic: request.mode == Mode::AllOrNothing }
+        Self { jobs, atomic: request.mode == Mode::AllOrNothing, pace: None }
     }
 }
 

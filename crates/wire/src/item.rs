@@ -23,6 +23,11 @@ pub struct Items<T> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Empty {}
 
+/// A request, or a query, that has nothing to say.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Nothing {}
+
 impl<T> Items<T> {
     /// The answers of an engine, with each value turned by `turn`.
     pub fn new<U>(answers: Vec<Result<U>>, turn: impl Fn(U) -> T) -> Self {
@@ -47,22 +52,26 @@ struct Done<'a, T> {
     value: &'a T,
 }
 
+/// What went wrong with an item.
 #[derive(Serialize)]
-struct Failed<'a> {
+pub(crate) struct Failed {
     ok: bool,
     detail: String,
     #[serde(flatten)]
-    fault: &'a Fault,
+    fault: Fault,
+}
+
+impl Failed {
+    pub(crate) fn new(error: &Error) -> Self {
+        Self { ok: false, detail: error.to_string(), fault: Fault::from(error.clone()) }
+    }
 }
 
 impl<T: Serialize> Serialize for Item<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match &self.0 {
             Ok(value) => Done { ok: true, value }.serialize(serializer),
-            Err(error) => {
-                let (detail, fault) = (error.to_string(), Fault::from(error.clone()));
-                Failed { ok: false, detail, fault: &fault }.serialize(serializer)
-            }
+            Err(error) => Failed::new(error).serialize(serializer),
         }
     }
 }
@@ -78,7 +87,7 @@ impl<'de, T: DeserializeOwned> Deserialize<'de> for Item<T> {
         let text = <&RawValue>::deserialize(deserializer)?.get();
         let verdict: Verdict = serde_json::from_str(text).map_err(D::Error::custom)?;
         if verdict.ok {
-            return serde_json::from_str(text)
+            return crate::read_reply(text.as_bytes())
                 .map(|value| Self(Ok(value)))
                 .map_err(D::Error::custom);
         }

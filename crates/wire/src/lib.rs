@@ -29,19 +29,23 @@ mod capabilities;
 mod change;
 mod claim;
 mod configure;
+mod dead;
 mod enqueue;
 mod fault;
 mod intern;
 mod item;
 mod job;
+mod lenient;
 mod maintain;
 mod new_job;
 mod part;
 mod policy;
 mod query;
+mod queues;
 mod read;
 mod records;
 pub mod routes;
+mod schedule;
 mod session;
 mod settle;
 mod update;
@@ -50,17 +54,22 @@ pub use capabilities::{Capabilities, PROTOCOL};
 pub use change::{Change, ChangeBatch, Changed, Edits, JobChange};
 pub use claim::{Claim, Claimed, Limited, Ready, Wait, Want};
 pub use configure::{Configure, ConfigureBatch, KindPatch, Named, QueuePatch, Settings};
-pub use enqueue::{Enqueue, Enqueued, Verdict};
+pub use dead::{DeadBatch, DeadFilter, DeadItem, DeadOnes, DeadReply};
+pub use enqueue::{Enqueue, Enqueued, Pace, Verdict};
 pub use fault::{Fault, Problem};
-pub use item::{Empty, Item, Items, into_items};
+pub use item::{Empty, Item, Items, Nothing, into_items};
 pub use job::{Job, Jobs, Page};
 pub use maintain::{Check, CheckReport, Finding, Maintain, MaintainReply, Tally};
 pub use new_job::NewJob;
 pub use part::{Envelope, Part, PartEdits, Parts};
 pub use policy::{Backoff, Policy, Retention, Unique};
 pub use query::{Get, GetOne, Lane, List, Order, Stats, StatsQuery, Worker, Workers};
-pub use read::{read, read_query, write, write_query};
+pub use queues::{Counts, Kinds, Overview, Queues};
+pub use read::{read, read_query, read_reply, write, write_query};
 pub use records::{LogEntry, Record, RecordAnswer, RecordBatch, RecordOp, RecordReply, Value};
+pub use schedule::{
+    PutSchedule, Schedule, ScheduleError, ScheduleList, SchedulePage, SchedulePatch, ScheduleView,
+};
 pub use session::{Heartbeat, HeartbeatReply, Held, OpenSession, Session};
 pub use settle::{Outcome, Reason, Settle, SettleItem, SettleReply, Settled};
 pub use update::{Progress, Update, UpdateItem, Updated};
@@ -69,8 +78,14 @@ pub use update::{Progress, Update, UpdateItem, Updated};
 pub const NOW_HEADER: &str = "windlass-now";
 /// The header of every successful reply with the store's epoch. When it changes, cursors are void.
 pub const EPOCH_HEADER: &str = "windlass-epoch";
+/// The header of a request about one running job with its lease.
+pub const LEASE_HEADER: &str = "windlass-lease";
+/// The header beside raw bytes with their envelope as JSON, where they are not plain.
+pub const ENVELOPE_HEADER: &str = "windlass-envelope";
 /// The media type of requests and replies.
 pub const JSON: &str = "application/json";
+/// The media type of raw bytes that are not JSON.
+pub const BYTES: &str = "application/octet-stream";
 /// The media type of errors (RFC 9457).
 pub const PROBLEM_JSON: &str = "application/problem+json";
 

@@ -65,6 +65,24 @@ pub struct List {
     /// In this state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<State>,
+    /// For this tenant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+    /// With this ordering key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// With this tag.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tag: Option<String>,
+    /// That came from this job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<JobId>,
+    /// Enqueued at this instant or later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_from: Option<Timestamp>,
+    /// Enqueued before this instant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_until: Option<Timestamp>,
     /// `newest` first unless told, or `oldest`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<Order>,
@@ -90,6 +108,9 @@ impl From<List> for engine::List {
     fn from(list: List) -> Self {
         let mut filter = Filter::default();
         (filter.queue, filter.kind, filter.state) = (list.queue, list.kind, list.state);
+        (filter.tenant, filter.key, filter.tag) = (list.tenant, list.key, list.tag);
+        filter.parent = list.parent;
+        (filter.created_from, filter.created_until) = (list.created_from, list.created_until);
         let order = match list.order {
             Some(Order::Oldest) => ListOrder::Oldest,
             Some(Order::Newest) | None => ListOrder::Newest,
@@ -105,10 +126,17 @@ impl From<engine::List> for List {
             ListOrder::Newest => None,
             ListOrder::Oldest => Some(Order::Oldest),
         };
+        let filter = list.filter;
         Self {
-            queue: list.filter.queue,
-            kind: list.filter.kind,
-            state: list.filter.state,
+            queue: filter.queue,
+            kind: filter.kind,
+            state: filter.state,
+            tenant: filter.tenant,
+            key: filter.key,
+            tag: filter.tag,
+            parent: filter.parent,
+            created_from: filter.created_from,
+            created_until: filter.created_until,
             order,
             after: list.after,
             limit: Some(list.limit),

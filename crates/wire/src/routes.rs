@@ -20,6 +20,14 @@ paths! {
     JOB = "/v1/jobs/{id}";
     /// `POST` a change of one job.
     JOB_CHANGE = "/v1/jobs/{id}/change";
+    /// `GET` the raw bytes of a part or the result, `PUT` those of a part of a running job.
+    JOB_PART = "/v1/jobs/{id}/{part}";
+    /// `GET` a page of dead letters.
+    DEAD = "/v1/dead";
+    /// `POST` gives dead letters another life.
+    DEAD_REPLAY = "/v1/dead/replay";
+    /// `POST` throws dead letters away.
+    DEAD_DISCARD = "/v1/dead/discard";
     /// `POST` opens a session.
     SESSIONS = "/v1/sessions";
     /// `DELETE` closes a session.
@@ -40,10 +48,20 @@ paths! {
     WORKERS = "/v1/workers";
     /// `GET` all settings, `POST` changes of them.
     SETTINGS = "/v1/settings";
-    /// `PATCH` the settings of one queue.
+    /// `GET` all queues.
+    QUEUES = "/v1/queues";
+    /// `GET` one queue, `PATCH` its settings.
     QUEUE = "/v1/queues/{queue}";
-    /// `PATCH` the settings of one kind.
+    /// `GET` all kinds.
+    KINDS = "/v1/kinds";
+    /// `GET` one kind, `PATCH` its settings.
     KIND = "/v1/kinds/{kind}";
+    /// `GET` a page of schedules.
+    SCHEDULES = "/v1/schedules";
+    /// `GET`, `PUT`, `PATCH` or `DELETE` one schedule.
+    SCHEDULE = "/v1/schedules/{name}";
+    /// `POST` enqueues the job of a schedule now.
+    SCHEDULE_TRIGGER = "/v1/schedules/{name}/trigger";
     /// `POST` operations on records and logs.
     RECORDS = "/v1/records";
     /// `POST` one step of maintenance.

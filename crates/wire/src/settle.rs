@@ -2,7 +2,9 @@
 
 use crate::claim::{Claim, Claimed};
 use crate::enqueue::Enqueued;
+use crate::fault::Problem;
 use crate::item::Item;
+use crate::job::Job;
 use crate::new_job::NewJob;
 use crate::part::{PartEdits, absent, gather, spread};
 use crate::present;
@@ -242,15 +244,23 @@ impl Settled {
 pub struct SettleReply {
     /// Per report, in order.
     pub items: Vec<Item<Settled>>,
-    /// What the claim got, if there was one; it can fail alone.
+    /// What the claim got, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub claimed: Option<Item<Claimed>>,
+    pub jobs: Option<Vec<Job>>,
+    /// Why the claim got nothing: it can fail alone, the reports stand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim_error: Option<Problem>,
 }
 
 impl From<engine::SettleReply> for SettleReply {
     fn from(reply: engine::SettleReply) -> Self {
         let items = reply.items.into_iter().map(|item| Item(item.map(Into::into))).collect();
-        Self { items, claimed: reply.claimed.map(|claimed| Item(claimed.map(Into::into))) }
+        let (jobs, claim_error) = match reply.claimed {
+            Some(Ok(claimed)) => (Some(Claimed::from(claimed).jobs), None),
+            Some(Err(error)) => (None, Some(Problem::new(error))),
+            None => (None, None),
+        };
+        Self { items, jobs, claim_error }
     }
 }
 
@@ -258,7 +268,28 @@ impl SettleReply {
     /// The reply as core knows it.
     pub fn into_core(self) -> engine::SettleReply {
         let items = self.items.into_iter().map(|item| item.0.and_then(Settled::into_core));
-        let claimed = self.claimed.map(|claimed| claimed.0.and_then(Claimed::into_core));
+        let claimed = match (self.jobs, self.claim_error) {
+            (_, Some(problem)) => Some(Err(problem.fault.into_core())),
+            (Some(jobs), None) => Some(Claimed { jobs }.into_core()),
+            (None, None) => None,
+        };
         engine::SettleReply::new(items.collect(), claimed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_claim_that_fails_alone_says_so_beside_the_reports() {
+        let error = Error::SessionLost { session: "s".to_owned() };
+        let claims = [None, Some(Ok(engine::Claimed::new(Vec::new()))), Some(Err(error))];
+        for claimed in claims {
+            let reply = engine::SettleReply::new(Vec::new(), claimed);
+            let text = crate::write(&SettleReply::from(reply.clone()));
+            let back: SettleReply = crate::read_reply(&text).unwrap();
+            assert_eq!(back.into_core(), reply);
+        }
     }
 }

@@ -8,6 +8,7 @@ use crate::views::EnqueuedView;
 use anyhow::{Context as _, Result, bail};
 use std::process::ExitCode;
 use windlass_core::engine::{Disposition, Enqueue};
+use windlass_core::limits::PACE_PER_SECOND_MAX;
 use windlass_core::model::{Due, NewJob};
 use windlass_core::{JobId, Timestamp};
 
@@ -19,7 +20,7 @@ mod line;
   windlass enqueue send_email '{\"to\":\"ada@example.org\"}' --queue mail
   windlass enqueue resize @image.json --delay 10m --unique image:42
   windlass enqueue --ndjson jobs.ndjson        each line: {\"kind\":\"…\",\"payload\":{…}}
-  make-jobs | windlass enqueue send_email --ndjson -")]
+  make-jobs | windlass enqueue send_email --ndjson - --per-second 50")]
 pub(super) struct Args {
     #[command(flatten)]
     common: Common,
@@ -50,6 +51,10 @@ pub(super) struct Args {
     /// Pass over so many lines first, to go on where an earlier run ended
     #[arg(long, value_name = "LINES", requires = "ndjson", default_value_t = 0)]
     skip: u64,
+    /// Spread the jobs of the lines over time: at most so many per second fall due
+    #[arg(long, value_name = "N", requires = "ndjson",
+          value_parser = clap::value_parser!(u64).range(1..=PACE_PER_SECOND_MAX))]
+    per_second: Option<u64>,
 }
 
 impl Args {

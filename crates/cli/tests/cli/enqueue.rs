@@ -150,3 +150,24 @@ fn lines_are_answered_in_json_by_number() {
     assert_eq!(answers[1]["line"], 2);
     assert!(answers[1]["error"].as_str().unwrap().contains("kind is missing"), "{answers:?}");
 }
+
+#[test]
+fn lines_are_spread_over_time_at_the_pace_that_was_told() {
+    let store = Store::new();
+    let lines = "{\"kind\":\"x\"}\n".repeat(1_203);
+    let paced = ["enqueue", "--ndjson", "-", "--delay", "1h", "--per-second", "2"];
+    let ids = store.run_with(&paced, &lines).ok();
+    let due = |id: &str| {
+        let at = store.job(id)["run_at"].as_str().unwrap().to_owned();
+        chrono::DateTime::parse_from_rfc3339(&at).unwrap().timestamp_millis()
+    };
+    let ids: Vec<_> = ids.lines().collect();
+    let due = [1, 2, 3, 1_202].map(|place| due(ids[place]));
+    // The last one came with another call, which keeps the pace of the first.
+    assert_eq!(due.map(|at| at - due[0]), [0, 500, 1_000, 600_500]);
+    for bad in ["0", "1000001", "few"] {
+        let paced = ["enqueue", "--ndjson", "-", "--per-second", bad];
+        store.run_with(&paced, "").refused(2, &["--per-second", bad]);
+    }
+    store.run(&["enqueue", "x", "--per-second", "2"]).refused(2, &["--ndjson"]);
+}

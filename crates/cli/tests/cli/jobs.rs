@@ -76,6 +76,30 @@ fn a_list_is_filtered_and_goes_on_where_it_ended() {
 }
 
 #[test]
+fn a_list_is_searched_by_what_jobs_carry_and_when_they_came() {
+    let store = Store::new();
+    let wanted =
+        store.enqueue(&["x", "--tenant", "acme", "--key", "k1", "--tag", "a", "--tag", "b c"]);
+    store.enqueue(&["x", "--tenant", "other", "--key", "k2", "--tag", "b"]);
+    let listed = |arguments: &[&str]| {
+        let page = store.json(&[&["jobs", "list"], arguments].concat());
+        let jobs = page["jobs"].as_array().unwrap().clone();
+        jobs.iter().map(|job| job["id"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    for search in [["--tenant", "acme"], ["--key", "k1"], ["--tag", "b c"]] {
+        assert_eq!(listed(&search), [&*wanted], "{search:?}");
+    }
+    assert!(listed(&["--parent", &wanted]).is_empty());
+    assert!(listed(&["--tenant", "acme", "--tag", "b"]).is_empty());
+    let at = store.job(&wanted)["created_at"].as_str().unwrap().to_owned();
+    assert_eq!(listed(&["--created-from", &at]).len(), 2);
+    assert!(listed(&["--created-until", &at]).is_empty());
+    let never = ["jobs", "list", "--created-from", &at, "--created-until", &at];
+    store.run(&never).refused(1, &["created_until", "later than"]);
+    store.run(&["jobs", "list", "--created-from", "noon"]).refused(2, &["noon"]);
+}
+
+#[test]
 fn tables_are_aligned_and_without_colours_in_a_pipe() {
     let store = Store::new();
     store.enqueue(&["a_kind_with_a_long_name"]);

@@ -1,11 +1,10 @@
 //! Looking at jobs, lanes and workers.
 
-use super::{Cursor, SessionId, check_batch};
+use super::{Cursor, Filter, SessionId, check_batch};
 use crate::error::{Result, within_range};
 use crate::id::JobId;
 use crate::limits;
-use crate::model::{Header, Name, PartSet, State};
-use crate::name::check_name;
+use crate::model::{Name, PartSet, State};
 use crate::time::Timestamp;
 
 /// Jobs by id.
@@ -34,46 +33,6 @@ impl Get {
     /// Whether it is acceptable.
     pub fn check(&self) -> Result<()> {
         check_batch("ids", self.ids.len(), limits::BATCH_MAX)
-    }
-}
-
-/// Which jobs to list; `None` is any.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Filter {
-    /// Of this queue.
-    pub queue: Option<Name>,
-    /// Of this kind.
-    pub kind: Option<Name>,
-    /// In this state.
-    pub state: Option<State>,
-}
-
-impl Filter {
-    /// In this state.
-    pub fn state(state: State) -> Self {
-        Self { state: Some(state), ..Self::default() }
-    }
-
-    /// Whether a job passes.
-    pub fn fits(&self, header: &Header, state: State) -> bool {
-        self.queue.as_ref().is_none_or(|queue| header.queue == *queue)
-            && self.kind.as_ref().is_none_or(|kind| header.kind == *kind)
-            && self.state.is_none_or(|wanted| state == wanted)
-    }
-
-    /// And of this queue.
-    #[must_use]
-    pub fn queue(mut self, queue: impl Into<Name>) -> Self {
-        self.queue = Some(queue.into());
-        self
-    }
-
-    /// And of this kind.
-    #[must_use]
-    pub fn kind(mut self, kind: impl Into<Name>) -> Self {
-        self.kind = Some(kind.into());
-        self
     }
 }
 
@@ -130,12 +89,7 @@ impl List {
 
     /// Whether it is acceptable.
     pub fn check(&self) -> Result<()> {
-        if let Some(queue) = &self.filter.queue {
-            check_name("queue", queue)?;
-        }
-        if let Some(kind) = &self.filter.kind {
-            check_name("kind", kind)?;
-        }
+        self.filter.check()?;
         within_range("limit", self.limit.into(), 1..=limits::PAGE_MAX.into())
     }
 }

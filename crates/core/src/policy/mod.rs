@@ -2,6 +2,7 @@
 //! with numbers, so that every engine decides alike.
 
 mod breaker;
+mod pace;
 mod rank;
 mod retention;
 mod retry;
@@ -9,6 +10,7 @@ mod schedule;
 mod unique;
 
 pub use breaker::*;
+pub use pace::{Pace, Pacer};
 pub use rank::{FairClock, Ready, rank};
 pub use retention::{Retention, expires_at, keep_until};
 pub use retry::{Backoff, crash_delay_ms};

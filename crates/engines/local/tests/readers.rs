@@ -5,6 +5,8 @@ mod common;
 use windlass_core::JobId;
 use windlass_core::engine::*;
 use windlass_core::model::{NewJob, State};
+use windlass_core::time::DAY_MS;
+use windlass_kit::Rig;
 
 /// More than one page passes by.
 const MANY: usize = 4_500;
@@ -57,4 +59,26 @@ async fn the_few_in_a_state_are_on_the_first_page_however_many_are_not() {
     }
     let completed = List::new(Filter::state(State::Completed)).limit(1_000);
     assert_eq!(engine.list(completed).await.unwrap().value.rows.len(), 1_000);
+}
+
+#[tokio::test]
+async fn a_window_of_creation_is_on_the_first_page_however_much_lies_around_it() {
+    let rig = Rig::new(common::fresh().await);
+    let engine = rig.engine();
+    let many = || std::iter::repeat_with(|| NewJob::new("many")).take(MANY / 2);
+    // Ids may be off by a day, so a look at a window goes two days beyond it.
+    let apart_ms = 3 * DAY_MS;
+    enqueue(engine, many()).await;
+    rig.advance(apart_ms);
+    let from = engine.health().await.unwrap().now;
+    let ids = enqueue(engine, [NewJob::new("few")]).await;
+    rig.advance(apart_ms);
+    enqueue(engine, many()).await;
+    let window = Filter::default().created_from(from).created_until(from.plus(1_000));
+    for order in [ListOrder::Newest, ListOrder::Oldest] {
+        let list = List::new(window.clone()).limit(10).order(order);
+        let page = engine.list(list).await.unwrap().value;
+        let found: Vec<JobId> = page.rows.iter().map(|job| job.header.id).collect();
+        assert_eq!((found, page.next), (ids.clone(), None), "{order:?}");
+    }
 }

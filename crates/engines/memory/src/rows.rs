@@ -5,7 +5,7 @@ use crate::records::Records;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use windlass_core::engine::{
-    CheckReport, Cursor, Finding, LaneStats, List, ListOrder, Page, RecordOp, RecordReply,
+    CheckReport, Cursor, Finding, IdTimes, LaneStats, List, ListOrder, Page, RecordOp, RecordReply,
     SessionId,
 };
 use windlass_core::model::{Job, KindSettings, Name, QueueSettings, State};
@@ -31,11 +31,20 @@ impl MemoryRows {
     /// A page of jobs.
     pub(crate) fn list(&self, request: &List) -> Result<Page<Job>> {
         let after = request.after.as_ref().map(place).transpose()?;
-        let beyond = after.map_or(Bound::Unbounded, Bound::Excluded);
         let (limit, filter) = (request.limit as usize, &request.filter);
+        let IdTimes { from, until } = filter.id_times();
+        let (first, last) = (from.map(JobId::first_at), until.map(JobId::last_at));
         let mut jobs: Box<dyn Iterator<Item = (&JobId, &Box<Entry>)>> = match request.order {
-            ListOrder::Newest => Box::new(self.jobs.range((Bound::Unbounded, beyond)).rev()),
-            ListOrder::Oldest => Box::new(self.jobs.range((beyond, Bound::Unbounded))),
+            ListOrder::Newest => {
+                let start = start(after, last, |after, last| after <= last);
+                let down = self.jobs.range((Bound::Unbounded, start)).rev();
+                Box::new(down.take_while(move |(id, _)| first.is_none_or(|first| **id >= first)))
+            }
+            ListOrder::Oldest => {
+                let start = start(after, first, |after, first| after >= first);
+                let up = self.jobs.range((start, Bound::Unbounded));
+                Box::new(up.take_while(move |(id, _)| last.is_none_or(|last| **id <= last)))
+            }
         };
         let (mut rows, mut last) = (Vec::new(), None);
         for (id, entry) in jobs.by_ref().take(SCAN_MAX) {
@@ -214,6 +223,21 @@ impl Rows for MemoryRows {
 
     fn compact(&mut self) -> Result<()> {
         Ok(())
+    }
+}
+
+/// Where a page starts: after the job the last one ended with, or at the edge of what is asked for,
+/// whichever is `further` on.
+fn start(
+    after: Option<JobId>,
+    edge: Option<JobId>,
+    further: impl Fn(JobId, JobId) -> bool,
+) -> Bound<JobId> {
+    match (after, edge) {
+        (Some(after), Some(edge)) if !further(after, edge) => Bound::Included(edge),
+        (Some(after), _) => Bound::Excluded(after),
+        (None, Some(edge)) => Bound::Included(edge),
+        (None, None) => Bound::Unbounded,
     }
 }
 

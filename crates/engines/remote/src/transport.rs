@@ -128,7 +128,7 @@ impl Transport {
 
     /// The error behind an answer that is none.
     fn refusal(&self, status: StatusCode, body: &[u8]) -> Error {
-        match windlass_wire::read::<Problem>(body) {
+        match windlass_wire::read_reply::<Problem>(body) {
             Ok(problem) => problem.fault.into_core(),
             Err(_) => {
                 self.unavailable(format!("it answers {status}, and not as a Windlass server"))
@@ -149,7 +149,7 @@ impl Transport {
     }
 
     fn readable<T: DeserializeOwned>(&self, body: &[u8]) -> Result<T> {
-        windlass_wire::read(body)
+        windlass_wire::read_reply(body)
             .map_err(|error| self.unavailable(format!("its answer cannot be read: {error}")))
     }
 

@@ -392,6 +392,14 @@ suite! { ($)
         pages_cover_every_job_once_while_others_come_and_go,
         a_listing_finds_the_one_job_among_many_others,
     }
+    search {
+        jobs_are_found_by_their_tenant_their_key_and_any_of_their_tags,
+        the_children_of_a_job_are_found_by_it,
+        jobs_are_found_by_when_they_were_enqueued,
+        a_job_is_found_by_when_it_came_whatever_time_its_id_carries,
+        what_is_searched_for_must_all_be_so,
+        the_pages_of_a_search_cover_what_it_finds_once,
+    }
     records {
         a_record_reads_back_as_it_was_written,
         each_write_has_a_higher_version_and_its_time,

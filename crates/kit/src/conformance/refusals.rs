@@ -231,6 +231,20 @@ pub(super) async fn listings_waits_and_steps_out_of_bounds_are_refused(rig: Rig)
     assert_refused(engine.list(List::new(filter)).await, "invalid", "queue");
     let filter = Filter::default().kind("bad\0kind");
     assert_refused(engine.list(List::new(filter)).await, "invalid", "kind");
+    let (any, at) = (Filter::default, rig.now().await);
+    let long = "x".repeat(KEY_BYTES_MAX + 1);
+    let bad = [
+        (any().tenant(""), "invalid", "tenant"),
+        (any().tenant(&*long), "too_large", "tenant"),
+        (any().key("a\nb"), "invalid", "key"),
+        (any().key(&*long), "too_large", "key"),
+        (any().tag(""), "invalid", "tag"),
+        (any().tag(&*long), "too_large", "tag"),
+        (any().created_from(at).created_until(at), "invalid", "created_until"),
+    ];
+    for (filter, code, field) in bad {
+        assert_refused(engine.list(List::new(filter)).await, code, field);
+    }
     let wait = Wait::new([QUEUE], WAIT_MAX_MS + 1);
     assert_refused(engine.wait(wait).await, "invalid", "wait_ms");
     let wait = Wait::new([QUEUE, QUEUE], 0);

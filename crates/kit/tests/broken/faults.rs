@@ -3,7 +3,7 @@
 use crate::faulty::{Fault, Faulty};
 use windlass_core::engine::*;
 use windlass_core::limits::{MAINTAIN_BUDGET_MAX, MAX_CRASHES_MAX};
-use windlass_core::model::{Due, NewJob, Part, PartEdit, PartName, State};
+use windlass_core::model::{Due, Job, NewJob, Part, PartEdit, PartName, State};
 use windlass_core::policy::Until;
 use windlass_core::random::SystemRandom;
 use windlass_core::{Error, JobId, Result};
@@ -183,6 +183,19 @@ pub(crate) async fn maintain(
         for job in engine.inner.list(ended).await?.value.rows {
             forget(engine, job.header.id, false).await?;
         }
+    }
+    Ok(reply)
+}
+
+pub(crate) async fn list(engine: &Faulty, mut request: List) -> Result<Stamped<Page<Job>>> {
+    if engine.is(Fault::IgnoresTags) {
+        request.filter.tag = None;
+    }
+    let from = request.filter.created_from;
+    let mut reply = engine.inner.list(request).await?;
+    if engine.is(Fault::BelievesIds) {
+        let too_old = |id: JobId| from.is_some_and(|from| id.time() < from);
+        reply.value.rows.retain(|job| !too_old(job.header.id));
     }
     Ok(reply)
 }

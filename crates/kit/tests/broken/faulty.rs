@@ -42,11 +42,13 @@ pub(crate) enum Fault {
     AcknowledgesTooMuch,
     MixesFailures,
     OverfillsQueues,
+    IgnoresTags,
+    BelievesIds,
 }
 
 impl Fault {
     /// How many there are.
-    pub(crate) const COUNT: usize = Self::OverfillsQueues as usize + 1;
+    pub(crate) const COUNT: usize = Self::BelievesIds as usize + 1;
 }
 
 pub(crate) struct Faulty {
@@ -120,7 +122,11 @@ impl Hot for Faulty {
 }
 
 impl Admin for Faulty {
-    windlass_core::pass_on!(inner: get, list);
+    windlass_core::pass_on!(inner: get);
+
+    fn list(&self, request: List) -> Answer<'_, Page<windlass_core::model::Job>> {
+        Box::pin(faults::list(self, request))
+    }
 
     fn stats(&self, request: StatsRequest) -> Answer<'_, Vec<LaneStats>> {
         Box::pin(async move {

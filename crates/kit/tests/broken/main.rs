@@ -111,6 +111,10 @@ caught! {
         by settle::a_claim_that_fails_does_not_fail_the_reports_before_it,
     OverfillsQueues: queues_that_are_never_full
         by bulk::a_full_queue_refuses_only_the_jobs_beyond_its_limit,
+    IgnoresTags: searches_that_find_anything
+        by search::jobs_are_found_by_their_tenant_their_key_and_any_of_their_tags,
+    BelievesIds: jobs_searched_for_by_the_time_in_their_ids
+        by search::a_job_is_found_by_when_it_came_whatever_time_its_id_carries,
 }
 
 #[test]

@@ -2,9 +2,9 @@
 
 use super::{merged, only};
 use crate::app::App;
-use crate::body::Json;
+use crate::body::{Json, Path};
 use crate::reply::{Reply, stamped};
-use axum::extract::{Path, State};
+use axum::extract::State;
 use windlass_core::engine::Configure;
 use windlass_wire as wire;
 

@@ -2,11 +2,12 @@
 
 use super::{job_id, merged, only};
 use crate::app::App;
-use crate::body::Json;
+use crate::body::{Json, Path};
 use crate::reply::{Reply, stamped, stamped_with};
-use axum::extract::{Path, State};
+use axum::extract::State;
 use http::StatusCode;
 use windlass_core::engine::{self, Mode};
+use windlass_core::policy::Pacer;
 use windlass_core::{Error, Result};
 use windlass_wire as wire;
 
@@ -22,7 +23,13 @@ pub(super) async fn enqueue_one(State(app): State<App>, job: Json<wire::NewJob>)
 
 /// `POST /v1/jobs/batch`
 pub(super) async fn enqueue(State(app): State<App>, batch: Json<wire::Enqueue>) -> Reply {
-    let (request, bad) = batch.value.into_core();
+    let pace = batch.value.pace.map(wire::Pace::into_core).transpose()?;
+    let (mut request, bad) = batch.value.into_core();
+    if let Some(pace) = pace {
+        let now = app.call(app.engine.health()).await?.now;
+        let mut pacer = Pacer::new(pace, now);
+        request.jobs.iter_mut().for_each(|job| job.due = pacer.due(job.due));
+    }
     let total = request.jobs.len() + bad.len();
     let reply = match bad.first() {
         Some((culprit, _)) if request.mode == Mode::AllOrNothing => {

@@ -2,9 +2,9 @@
 
 use super::job_id;
 use crate::app::App;
-use crate::body::{Json, Query};
+use crate::body::{Json, Path, Query};
 use crate::reply::{Reply, json, stamped};
-use axum::extract::{Path, State};
+use axum::extract::State;
 use http::StatusCode;
 use std::time::Duration;
 use windlass_core::Error;

@@ -1,8 +1,12 @@
 //! The routes: each turns a request of the wire into a verb of the engine and its answer into a reply.
 
 mod admin;
+mod dead;
 mod jobs;
 mod look;
+mod parts;
+mod queues;
+mod schedules;
 mod work;
 
 use crate::app::App;
@@ -11,7 +15,7 @@ use axum::Router;
 use axum::extract::{MatchedPath, Request};
 use axum::middleware::{self, Next};
 use axum::response::Response;
-use axum::routing::{delete, get, patch, post};
+use axum::routing::{delete, get, post};
 use http::{Method, StatusCode, Uri};
 use windlass_core::{Error, JobId, Result};
 use windlass_wire::routes as paths;
@@ -25,6 +29,10 @@ pub(crate) fn router(app: App) -> Router {
         .route(paths::JOBS_CHANGE, post(jobs::change))
         .route(paths::JOB, get(look::get_one))
         .route(paths::JOB_CHANGE, post(jobs::change_one))
+        .route(paths::JOB_PART, get(parts::get).put(parts::put))
+        .route(paths::DEAD, get(dead::list))
+        .route(paths::DEAD_REPLAY, post(dead::replay))
+        .route(paths::DEAD_DISCARD, post(dead::discard))
         .route(paths::SESSIONS, post(work::open_session))
         .route(paths::SESSION, delete(work::close_session))
         .route(paths::HEARTBEAT, post(work::heartbeat))
@@ -35,8 +43,13 @@ pub(crate) fn router(app: App) -> Router {
         .route(paths::STATS, get(look::stats))
         .route(paths::WORKERS, get(look::workers))
         .route(paths::SETTINGS, get(admin::settings).post(admin::configure))
-        .route(paths::QUEUE, patch(admin::configure_queue))
-        .route(paths::KIND, patch(admin::configure_kind))
+        .route(paths::QUEUES, get(queues::queues))
+        .route(paths::QUEUE, get(queues::queue).patch(admin::configure_queue))
+        .route(paths::KINDS, get(queues::kinds))
+        .route(paths::KIND, get(queues::kind).patch(admin::configure_kind))
+        .route(paths::SCHEDULES, get(schedules::list))
+        .route(paths::SCHEDULE, schedules::one())
+        .route(paths::SCHEDULE_TRIGGER, post(schedules::trigger))
         .route(paths::RECORDS, post(admin::records))
         .route(paths::MAINTAIN, post(admin::maintain))
         .route(paths::CHECK, post(admin::check))

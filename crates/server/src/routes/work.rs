@@ -2,10 +2,10 @@
 
 use super::merged;
 use crate::app::App;
-use crate::body::Json;
+use crate::body::{Json, Path};
 use crate::long_poll;
 use crate::reply::{Reply, stamped, stamped_with};
-use axum::extract::{Path, State};
+use axum::extract::State;
 use http::StatusCode;
 use windlass_core::engine::SessionId;
 use windlass_core::random::SystemRandom;

@@ -1,15 +1,7 @@
 //! Requests that make no sense: a clean problem that names the field, and nothing done.
 
-use crate::support::{Answer, get, json_request, post, send, start, start_with};
+use crate::support::{assert_problem, get, json_request, post, send, start, start_with};
 use serde_json::json;
-
-fn assert_problem(answer: &Answer, status: u16, field: &str) {
-    assert_eq!(answer.status, status, "{answer:?}");
-    assert_eq!(answer.header("content-type"), Some("application/problem+json"), "{answer:?}");
-    assert_eq!(answer.body["field"], field, "{answer:?}");
-    assert_eq!(answer.body["status"], status);
-    assert!(answer.body["detail"].as_str().is_some_and(|detail| !detail.is_empty()));
-}
 
 #[tokio::test]
 async fn a_body_that_is_no_json_is_refused() {
@@ -108,6 +100,7 @@ async fn other_paths_and_methods_are_refused_as_problems() {
     let server = start().await;
     assert_problem(&get(&server, "/v2/jobs").await, 404, "path");
     assert_problem(&get(&server, "/v1/claim").await, 405, "method");
+    assert_problem(&get(&server, "/v1/queues/%ff").await, 400, "path");
 }
 
 #[tokio::test]

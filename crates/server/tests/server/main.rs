@@ -2,7 +2,13 @@
 
 mod bad_input;
 mod bounds;
+mod dead;
 mod jobs;
+mod pace;
+mod parts;
+mod queues;
+mod schedules;
+mod search;
 mod spy;
 mod support;
 mod waiting;

@@ -1,6 +1,6 @@
 //! A server of one's own, and a client that says exactly what it is told.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,7 +39,10 @@ pub(crate) async fn start_over(engine: Arc<dyn Engine>, options: Options) -> Ser
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) head: String,
+    /// The body, if it is JSON.
     pub(crate) body: Value,
+    /// The body as it came.
+    pub(crate) bytes: Vec<u8>,
 }
 
 impl Answer {
@@ -48,6 +51,53 @@ impl Answer {
         let mut lines = self.head.lines().filter_map(|line| line.split_once(": "));
         lines.find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
+}
+
+/// Asserts that a request was refused by this field.
+pub(crate) fn assert_problem(answer: &Answer, status: u16, field: &str) {
+    assert_eq!(answer.status, status, "{answer:?}");
+    assert_eq!(answer.header("content-type"), Some("application/problem+json"), "{answer:?}");
+    assert_eq!(answer.body["field"], field, "{answer:?}");
+    assert_eq!(answer.body["status"], status);
+    assert!(answer.body["detail"].as_str().is_some_and(|detail| !detail.is_empty()));
+}
+
+/// Asserts that a request was refused with this code.
+pub(crate) fn assert_code(answer: &Answer, status: u16, code: &str) {
+    assert_eq!((answer.status, answer.body["code"].as_str()), (status, Some(code)), "{answer:?}");
+    assert_eq!(answer.header("content-type"), Some("application/problem+json"), "{answer:?}");
+}
+
+/// A job that was enqueued and claimed: its id and its lease. No other must be claimable on its queue.
+pub(crate) async fn claimed(server: &ServerHandle, job: Value) -> (String, String) {
+    let created = post(server, "/v1/jobs", job.clone()).await;
+    let queue = job.get("queue").and_then(Value::as_str).unwrap_or("default");
+    let claimed = post(server, "/v1/claim", json!({"queues": [queue]})).await;
+    let job = &claimed.body["jobs"][0];
+    assert_eq!(job["id"], created.body["id"], "{created:?} {claimed:?}");
+    let text = |field: &str| job[field].as_str().expect("a text").to_owned();
+    (text("id"), text("lease"))
+}
+
+/// A dead letter.
+pub(crate) async fn dead(server: &ServerHandle, job: Value) -> String {
+    let (id, lease) = claimed(server, job).await;
+    let error = json!({"code": "smtp_550", "message": "no such mailbox"});
+    let report = json!({"id": id, "lease": lease, "outcome": "fail", "error": error});
+    let settled = post(server, "/v1/settle", json!({"items": [report]})).await;
+    assert_eq!(settled.body["items"][0]["state"], "dead", "{settled:?}");
+    id
+}
+
+/// The ids of the jobs in a page.
+pub(crate) fn ids(page: &Answer) -> Vec<&str> {
+    let jobs = page.body["jobs"].as_array().unwrap_or_else(|| panic!("no page: {page:?}"));
+    jobs.iter().map(|job| job["id"].as_str().expect("an id")).collect()
+}
+
+/// Any method with a JSON body.
+pub(crate) async fn call(server: &ServerHandle, method: &str, path: &str, body: Value) -> Answer {
+    send(server.address(), &json_request(method, path, &body.to_string())).await
 }
 
 /// `POST` with a JSON body.
@@ -72,8 +122,13 @@ pub(crate) fn json_request(method: &str, path: &str, body: &str) -> String {
 
 /// Sends a text, and reads until the server closes.
 pub(crate) async fn send(address: SocketAddr, request: &str) -> Answer {
+    send_bytes(address, request.as_bytes()).await
+}
+
+/// The same with any bytes.
+pub(crate) async fn send_bytes(address: SocketAddr, request: &[u8]) -> Answer {
     let mut stream = TcpStream::connect(address).await.expect("connect");
-    stream.write_all(request.as_bytes()).await.expect("send");
+    stream.write_all(request).await.expect("send");
     read(&mut stream).await
 }
 
@@ -82,13 +137,15 @@ pub(crate) async fn read(stream: &mut TcpStream) -> Answer {
     let mut bytes = Vec::new();
     let read = tokio::time::timeout(DEADLINE, stream.read_to_end(&mut bytes)).await;
     read.expect("an answer in time").expect("an answer");
-    let text = String::from_utf8(bytes).expect("text");
-    let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+    let end = bytes.windows(4).position(|four| four == b"\r\n\r\n").unwrap_or(bytes.len());
+    let head = String::from_utf8(bytes[..end].to_vec()).expect("text");
+    let bytes = bytes.get(end + 4..).unwrap_or_default().to_vec();
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
     Answer {
-        status: status.unwrap_or_else(|| panic!("no answer: {text:?}")),
-        head: head.to_owned(),
-        body: serde_json::from_str(body).unwrap_or(Value::Null),
+        status: status.unwrap_or_else(|| panic!("no answer: {head:?}")),
+        body: serde_json::from_slice(&bytes).unwrap_or(Value::Null),
+        head,
+        bytes,
     }
 }
 

@@ -7,6 +7,7 @@ use windlass_core::engine::Change;
 use windlass_core::engine::{ChangeItem, Changed, Enqueue, Enqueued, Item};
 use windlass_core::limits::{BATCH_MAX, ENQUEUE_BATCH_MAX};
 use windlass_core::model::{NewJob, Part, PartName};
+use windlass_core::policy::{Pace, Pacer};
 
 /// Bytes in one call of a bulk enqueue: large payloads make smaller calls.
 const CALL_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -40,11 +41,52 @@ impl Client {
     where
         I: IntoIterator<Item: IntoJob>,
     {
+        self.enqueue_spread(None, jobs).await
+    }
+
+    /// The same, spread over time: at most so many jobs per second fall due, counted from when each of
+    /// them would be due by itself. A million mails need not all go out at once.
+    ///
+    /// ```
+    /// # use serde::{Deserialize, Serialize};
+    /// # #[derive(windlass::Job, Serialize, Deserialize)]
+    /// # struct Greet { who: String }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> windlass::Result<()> {
+    /// use windlass::policy::Pace;
+    ///
+    /// # let client = windlass::connect("memory:").await?;
+    /// let jobs = ["ada", "alan", "grace"].map(|who| Greet { who: who.into() });
+    /// let answers = client.enqueue_paced(Pace::per_second(2)?, jobs).await;
+    /// assert!(answers.iter().all(Result::is_ok));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn enqueue_paced<I>(&self, pace: Pace, jobs: I) -> Vec<Result<Enqueued>>
+    where
+        I: IntoIterator<Item: IntoJob>,
+    {
+        self.enqueue_spread(Some(pace), jobs).await
+    }
+
+    async fn enqueue_spread<I>(&self, pace: Option<Pace>, jobs: I) -> Vec<Result<Enqueued>>
+    where
+        I: IntoIterator<Item: IntoJob>,
+    {
         let mut jobs = jobs.into_iter().map(IntoJob::into_new_job).peekable();
-        let mut answers = Vec::new();
+        let (mut answers, mut pacer) = (Vec::new(), None);
         while jobs.peek().is_some() {
-            let call = Call::gather(&mut jobs);
-            let mut stored = self.store_all(call.jobs).await.into_iter();
+            let mut call = Call::gather(&mut jobs);
+            let spread = match pace {
+                Some(pace) => self.spread(pace, &mut pacer, &mut call.jobs).await,
+                None => Ok(()),
+            };
+            let count = call.jobs.len();
+            let stored = match spread {
+                Ok(()) => self.store_all(call.jobs).await,
+                Err(error) => each(count, Err(error)),
+            };
+            let mut stored = stored.into_iter();
             // Jobs that could not even be written keep their place between the others.
             answers.extend(call.places.into_iter().map(|place| match place {
                 Some(error) => Err(error),
@@ -52,6 +94,20 @@ impl Client {
             }));
         }
         answers
+    }
+
+    /// Gives the jobs of the next call their times, by the store's clock.
+    async fn spread(
+        &self,
+        pace: Pace,
+        pacer: &mut Option<Pacer>,
+        jobs: &mut [NewJob],
+    ) -> windlass_core::Result<()> {
+        let now = self.engine().health().await?.now;
+        let pacer = pacer.get_or_insert_with(|| Pacer::new(pace, now));
+        pacer.go_on(now);
+        jobs.iter_mut().for_each(|job| job.due = pacer.due(job.due));
+        Ok(())
     }
 
     /// Stores all of these jobs or none of them, in one atomic step. At most

@@ -3,6 +3,7 @@
 use crate::support::*;
 use windlass::engine::{Change, Filter, List};
 use windlass::limits::ENQUEUE_BATCH_MAX;
+use windlass::policy::Pace;
 use windlass::testing::TestQueue;
 use windlass::{Client, Error, IntoJob, JobBuilder, State};
 
@@ -21,6 +22,27 @@ async fn more_jobs_than_one_call_takes_are_all_stored_and_answered_in_order() {
     let answered: Vec<_> = answers.into_iter().map(|answer| answer.unwrap().id).collect();
     assert!(answered == ids, "the answers are not in the order of the jobs");
     assert_eq!(queue.counts()["send_email"], count);
+}
+
+#[tokio::test]
+async fn paced_jobs_fall_due_at_their_pace_across_calls() {
+    let queue = TestQueue::new();
+    let client = queue.client();
+    let start = client.engine().health().await.unwrap().now;
+    let count = ENQUEUE_BATCH_MAX + 2;
+    let jobs = (0..count).map(|n| match n {
+        3 => client.job_of("no words").payload(&Unspeakable),
+        _ => client.job_of("paced"),
+    });
+    let answers = client.enqueue_paced(Pace::per_second(100).unwrap(), jobs).await;
+    assert_eq!(answers.iter().filter(|answer| answer.is_err()).count(), 1);
+    let stored = answers.into_iter().filter_map(Result::ok).map(|answer| answer.id);
+    let mut due = Vec::new();
+    for id in stored.collect::<Vec<_>>().into_iter().rev().take(5) {
+        due.push(client.get(id).await.unwrap().unwrap().header.run_at.since(start));
+    }
+    let last = (count as u64 - 2) * 10;
+    assert_eq!(due, [last, last - 10, last - 20, last - 30, last - 40], "the bad one took no turn");
 }
 
 #[tokio::test]

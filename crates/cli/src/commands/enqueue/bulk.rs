@@ -14,6 +14,7 @@ use std::process::ExitCode;
 use windlass::Client;
 use windlass_core::engine::{Enqueue, Enqueued};
 use windlass_core::model::NewJob;
+use windlass_core::policy::{Pace, Pacer};
 
 /// Lines in one call to the store.
 const BATCH_LINES_MAX: usize = 1_000;
@@ -38,12 +39,16 @@ pub(super) async fn run(args: &Args, file: &str) -> Result<ExitCode> {
     let bar = bar(length);
     let mut tally = Tally { json: args.common.json, stored: 0, refused: 0 };
     let (mut number, mut first_open) = (0, args.skip + 1);
+    let pace = args.per_second.map(Pace::per_second).transpose()?;
+    let mut pacer = None;
     loop {
-        let batch = gather(&mut lines, &template, &mut number, args.skip, &bar)?;
+        let mut batch = gather(&mut lines, &template, &mut number, args.skip, &bar)?;
         let Some(last) = batch.last().map(|entry| entry.number) else { break };
-        let answers = store(&client, batch).await.with_context(|| {
-            format!("lines up to {} are done; go on with --skip {0}", first_open - 1)
-        })?;
+        let done = || format!("lines up to {} are done; go on with --skip {0}", first_open - 1);
+        if let Some(pace) = pace {
+            spread(&client, pace, &mut pacer, &mut batch).await.with_context(done)?;
+        }
+        let answers = store(&client, batch).await.with_context(done)?;
         bar.suspend(|| tally.print(&answers))?;
         bar.set_message(format!("{} jobs", HumanCount(tally.stored)));
         first_open = last + 1;
@@ -112,6 +117,22 @@ fn gather(
         batch.push(Entry { number: *number, job });
     }
     Ok(batch)
+}
+
+/// Gives the jobs of the next call their times, by the store's clock.
+async fn spread(
+    client: &Client,
+    pace: Pace,
+    pacer: &mut Option<Pacer>,
+    batch: &mut [Entry],
+) -> Result<()> {
+    let now = client.engine().health().await?.now;
+    let pacer = pacer.get_or_insert_with(|| Pacer::new(pace, now));
+    pacer.go_on(now);
+    for job in batch.iter_mut().filter_map(|entry| entry.job.as_mut().ok()) {
+        job.due = pacer.due(job.due);
+    }
+    Ok(())
 }
 
 /// Stores what can be stored; an answer per line. An error means that the outcome of none is known.

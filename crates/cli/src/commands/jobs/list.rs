@@ -2,14 +2,15 @@
 
 use crate::output::{Cell, Colour, Table, ago, print, print_json};
 use crate::store::Common;
+use crate::values;
 use crate::views::JobView;
 use anyhow::Result;
 use serde_json::json;
 use std::process::ExitCode;
-use windlass_core::Timestamp;
 use windlass_core::engine::{Cursor, Filter, List, ListOrder};
 use windlass_core::limits::{PAGE_DEFAULT, PAGE_MAX};
 use windlass_core::model::{Job, State};
+use windlass_core::{JobId, Timestamp};
 
 /// Characters of an error shown in a table.
 const ERROR_CHARS_MAX: usize = 60;
@@ -25,6 +26,8 @@ pub(in crate::commands) struct ListArgs {
     /// Only of this kind
     #[arg(long, short, value_name = "NAME")]
     pub(in crate::commands) kind: Option<String>,
+    #[command(flatten)]
+    search: SearchArgs,
     /// At most so many
     #[arg(long, short, value_name = "N", default_value_t = PAGE_DEFAULT,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(PAGE_MAX)))]
@@ -35,6 +38,41 @@ pub(in crate::commands) struct ListArgs {
     /// After this place, as an earlier list named it
     #[arg(long, value_name = "CURSOR")]
     after: Option<String>,
+}
+
+/// What jobs carry, and when they came.
+#[derive(Debug, Default, clap::Args)]
+pub(in crate::commands) struct SearchArgs {
+    /// Only for this tenant
+    #[arg(long, value_name = "NAME")]
+    tenant: Option<String>,
+    /// Only with this ordering key
+    #[arg(long, value_name = "KEY")]
+    key: Option<String>,
+    /// Only with this tag
+    #[arg(long, value_name = "TAG")]
+    tag: Option<String>,
+    /// Only those that came from this job
+    #[arg(long, value_name = "ID")]
+    parent: Option<JobId>,
+    /// Only those enqueued at this instant or later, as in 2030-01-31T09:00:00Z
+    #[arg(long, value_name = "TIME", value_parser = values::instant)]
+    created_from: Option<Timestamp>,
+    /// Only those enqueued before this instant
+    #[arg(long, value_name = "TIME", value_parser = values::instant)]
+    created_until: Option<Timestamp>,
+}
+
+impl SearchArgs {
+    /// `filter` and what these say.
+    fn narrow(&self, mut filter: Filter) -> Filter {
+        filter.tenant.clone_from(&self.tenant);
+        filter.key.clone_from(&self.key);
+        filter.tag.clone_from(&self.tag);
+        filter.parent = self.parent;
+        (filter.created_from, filter.created_until) = (self.created_from, self.created_until);
+        filter
+    }
 }
 
 /// Which jobs a filter of queue and kind lets through.
@@ -59,6 +97,7 @@ pub(in crate::commands) async fn list(
     let client = common.open().await?;
     let order = if args.oldest { ListOrder::Oldest } else { ListOrder::Newest };
     let filter = filter(args.queue.as_deref(), args.kind.as_deref(), state);
+    let filter = args.search.narrow(filter);
     let (mut jobs, mut next) = (Vec::new(), args.after.as_deref().map(Cursor::new));
     let mut now = Timestamp::EPOCH;
     for _ in 0..PAGES_MAX {

@@ -6,6 +6,7 @@
 //! [`PROBES`]; a lookup is a range scan of that length, which holds one row, seldom two.
 
 use windlass_core::JobId;
+use windlass_core::engine::IdTimes;
 
 /// Milliseconds from 1970 to 2020.
 const ORIGIN_MS: i64 = 1_577_836_800_000;
@@ -27,6 +28,14 @@ pub(crate) fn first_key(id: JobId) -> i64 {
     (ms << RANDOM_BITS) | (high << 10) | low
 }
 
+/// The keys that jobs may have whose ids carry these times, both ends included.
+pub(crate) fn keys(times: IdTimes) -> (i64, i64) {
+    let first = times.from.map_or(0, |at| first_key(JobId::first_at(at)));
+    let last =
+        times.until.map_or(i64::MAX, |at| first_key(JobId::last_at(at)).saturating_add(PROBES));
+    (first, last)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -42,6 +51,24 @@ mod tests {
         let keys: Vec<i64> = ids.iter().map(|id| first_key(*id)).collect();
         assert!(keys.is_sorted() && keys.iter().all(|key| *key > 0));
         assert!(keys.windows(2).filter(|pair| pair[0] == pair[1]).count() < 2);
+    }
+
+    #[test]
+    fn the_keys_of_a_window_are_those_of_its_ids_wherever_it_lies() {
+        let random = Seeded::new(1);
+        for ms in [0, 1_800_000_000_000, 1 << 42, i64::MAX] {
+            let at = Timestamp::from_millis(ms);
+            let (first, last) = keys(IdTimes { from: Some(at), until: Some(at) });
+            let key = first_key(JobId::new(at, &random));
+            assert!(first <= key && key + (PROBES - 1) <= last, "{ms}");
+        }
+        let at = Timestamp::from_millis(1_800_000_000_000);
+        let (first, last) = keys(IdTimes { from: Some(at), until: Some(at) });
+        for other in [at.minus(1), at.plus(2)] {
+            let key = first_key(JobId::new(other, &random));
+            assert!(key < first || last < key, "{other}");
+        }
+        assert_eq!(keys(IdTimes::default()), (0, i64::MAX));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Looks at jobs on a connection of its own, so that nobody who writes waits for those who look. It
 //! sees what was committed, running jobs by their leases, and changes nothing.
 
+use super::key::keys;
 use super::lanes::Lanes;
 use super::leases::{Leases, Stored, is_held};
 use super::load::{self, Loaded, failed};
@@ -77,12 +78,11 @@ impl Look<'_> {
     }
 
     fn page(&self, request: &List, after: Option<i64>) -> Result<Page<Job>> {
-        let newest = request.order == ListOrder::Newest;
-        let start = after.unwrap_or(if newest { i64::MAX } else { -1 });
+        let stretch = Stretch::of(request, after);
         let mut page = Gathered { request, rows: Vec::new(), last: None, looked_at: 0 };
         let more = match request.filter.state {
-            Some(State::Running) => self.scan_running(&mut page, start, newest)?,
-            state => self.scan(&mut page, among(state), start, newest)?,
+            Some(State::Running) => self.scan_running(&mut page, stretch)?,
+            state => self.scan(&mut page, among(state), stretch)?,
         };
         let next = page.last.filter(|_| more);
         let next = next.map(|n| Cursor::new(format!("{CURSOR_PREFIX}{n}")));
@@ -94,16 +94,16 @@ impl Look<'_> {
         &self,
         page: &mut Gathered<'_>,
         (from, key): (&str, &str),
-        start: i64,
-        newest: bool,
+        stretch: Stretch,
     ) -> Result<bool> {
-        let (beyond, order) = if newest { ("<", "DESC") } else { (">", "ASC") };
-        let columns = load::COLUMNS;
-        let sql =
-            format!("SELECT {columns} FROM {from} WHERE {key} {beyond} ?1 ORDER BY {key} {order}");
+        let order = if stretch.newest { "DESC" } else { "ASC" };
+        let columns = load::COLUMNS_OF_PAGES;
+        let sql = format!(
+            "SELECT {columns} FROM {from} WHERE {key} BETWEEN ?1 AND ?2 ORDER BY {key} {order}"
+        );
         let sqlite = |error: rusqlite::Error| failed(&error);
         let mut statement = self.conn.prepare_cached(&sql).map_err(sqlite)?;
-        let mut scan = statement.query([start]).map_err(sqlite)?;
+        let mut scan = statement.query([stretch.first, stretch.last]).map_err(sqlite)?;
         // Row by row: a page of fifty must not read thousands.
         while let Some(row) = scan.next().map_err(sqlite)? {
             if page.is_full() {
@@ -115,10 +115,10 @@ impl Look<'_> {
     }
 
     /// The same for running jobs, which their leases tell.
-    fn scan_running(&self, page: &mut Gathered<'_>, start: i64, newest: bool) -> Result<bool> {
+    fn scan_running(&self, page: &mut Gathered<'_>, stretch: Stretch) -> Result<bool> {
         let mut leased: Vec<JobId> = self.leases.keys().copied().collect();
         leased.sort_unstable();
-        if newest {
+        if stretch.newest {
             leased.reverse();
         }
         let sql = load::query(load::BY_ID);
@@ -127,7 +127,7 @@ impl Look<'_> {
             let Some(loaded) = load::by_id(self.conn, &mut by_id, self.lanes, id)? else {
                 continue;
             };
-            if if newest { loaded.n < start } else { loaded.n > start } {
+            if (stretch.first..=stretch.last).contains(&loaded.n) {
                 if page.is_full() {
                     return Ok(true);
                 }
@@ -135,6 +135,28 @@ impl Look<'_> {
             }
         }
         Ok(false)
+    }
+}
+
+/// The rows a page may look at, both ends included, and from which end.
+#[derive(Clone, Copy)]
+struct Stretch {
+    first: i64,
+    last: i64,
+    newest: bool,
+}
+
+impl Stretch {
+    /// What is left after the row that the last page ended with.
+    fn of(request: &List, after: Option<i64>) -> Self {
+        let newest = request.order == ListOrder::Newest;
+        let (mut first, mut last) = keys(request.filter.id_times());
+        match after {
+            Some(n) if newest => last = last.min(n.saturating_sub(1)),
+            Some(n) => first = first.max(n.saturating_add(1)),
+            None => {}
+        }
+        Self { first, last, newest }
     }
 }
 

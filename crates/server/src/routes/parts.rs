@@ -1,0 +1,161 @@
+//! Parts and results as raw bytes, for those who would rather not speak JSON about them.
+
+use super::{job_id, only};
+use crate::app::App;
+use crate::body::{Path, Query, Raw};
+use crate::reply::{Refusal, Reply, stamp, stamped};
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::response::Response;
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
+use http::{HeaderMap, HeaderValue, StatusCode};
+use windlass_core::engine::{Get, Lease, Stamped, Update, UpdateItem};
+use windlass_core::model::{Envelope, Job, Part, PartEdit, PartName, PartSet};
+use windlass_core::{Error, JobId, Result};
+use windlass_wire::{self as wire, BYTES, ENVELOPE_HEADER, JSON, LEASE_HEADER};
+
+/// What can be had as raw bytes.
+enum Which {
+    Part(PartName),
+    Result,
+}
+
+impl Which {
+    fn named(name: &str) -> Result<Self, Refusal> {
+        let part = PartName::ALL.into_iter().find(|part| part.as_str() == name);
+        match part.map(Self::Part) {
+            Some(part) => Ok(part),
+            None if name == "result" => Ok(Self::Result),
+            None => {
+                let expected = "use payload, state, blob, metadata or result";
+                let error = Error::invalid("part", name, expected);
+                Err(Refusal::with(StatusCode::NOT_FOUND, error))
+            }
+        }
+    }
+
+    const fn parts(&self) -> PartSet {
+        match self {
+            Self::Part(name) => PartSet::NONE.with(*name),
+            Self::Result => PartSet::NONE,
+        }
+    }
+
+    fn of(&self, job: &mut Job) -> Option<Part> {
+        match self {
+            Self::Part(name) => job.parts.slot(*name).take(),
+            Self::Result => job.result.take(),
+        }
+    }
+}
+
+/// `GET /v1/jobs/{id}/{part}`
+pub(super) async fn get(
+    State(app): State<App>,
+    Path((id, name)): Path<(String, String)>,
+    _: Query<wire::Nothing>,
+) -> Reply {
+    let (id, which) = (job_id(&id)?, Which::named(&name)?);
+    let reply = app.call(app.engine.get(Get::new([id]).parts(which.parts()))).await?;
+    let Stamped { now, epoch, value } = reply;
+    let mut job = value.into_iter().next().flatten().ok_or(Error::NotFound { id })?;
+    let part = which.of(&mut job).ok_or_else(|| has_none(id, &name))?;
+    raw(Stamped { now, epoch, value: part })
+}
+
+/// `PUT /v1/jobs/{id}/{part}`
+pub(super) async fn put(
+    State(app): State<App>,
+    Path((id, name)): Path<(String, String)>,
+    _: Query<wire::Nothing>,
+    request: Request,
+) -> Reply {
+    let id = job_id(&id)?;
+    let part = match Which::named(&name)? {
+        Which::Part(part) => part,
+        Which::Result => return Err(read_only(&name, "`complete` reports the result")),
+    };
+    let (head, body) = request.into_parts();
+    let (lease, envelope) = (lease(&head.headers)?, envelope(&head.headers)?);
+    let item = UpdateItem::new(id, lease);
+    // Checked before the body is read: nobody should send 16 MiB to be told no.
+    let set: fn(UpdateItem, PartEdit) -> UpdateItem = match part {
+        PartName::State => UpdateItem::state,
+        PartName::Blob => UpdateItem::blob,
+        PartName::Metadata => UpdateItem::metadata,
+        PartName::Payload => {
+            return Err(read_only(&name, "the payload stays as it was; a replay can edit it"));
+        }
+    };
+    let limit = part.bytes_max(0).min(app.options.body_bytes_max);
+    let raw = Raw::receive(body, &app, limit).await?;
+    let item = set(item, PartEdit::Set(Part::sealed(envelope, raw.bytes.clone())));
+    let reply = app.call(app.engine.update(Update::new([item]))).await?;
+    let updated = wire::Updated::from(only(reply.value)?);
+    Ok(stamped(Stamped { now: reply.now, epoch: reply.epoch, value: updated }))
+}
+
+fn has_none(id: JobId, name: &str) -> Refusal {
+    let error = Error::invalid("part", name, format!("job {id} has none"));
+    Refusal::with(StatusCode::NOT_FOUND, error)
+}
+
+fn read_only(name: &str, expected: &'static str) -> Refusal {
+    Error::invalid("part", name, expected).into()
+}
+
+/// The lease in the head of a request.
+fn lease(headers: &HeaderMap) -> Result<Lease> {
+    let Some(value) = headers.get(LEASE_HEADER) else {
+        let expected = "send the lease that the claim of this job gave you in this header";
+        return Err(Error::invalid(LEASE_HEADER, "missing", expected));
+    };
+    let text = std::str::from_utf8(value.as_bytes()).unwrap_or_default();
+    let lease = Lease::new(text);
+    // Leases stay out of messages.
+    lease
+        .check()
+        .map_err(|_| Error::invalid(LEASE_HEADER, "unfit", "send the lease as it came"))?;
+    Ok(lease)
+}
+
+/// How the bytes of a request are to be read.
+fn envelope(headers: &HeaderMap) -> Result<Envelope> {
+    let Some(value) = headers.get(ENVELOPE_HEADER) else { return Ok(Envelope::PLAIN) };
+    let envelope = wire::read::<wire::Envelope>(value.as_bytes());
+    let envelope = envelope.map_err(|error| match error.field() {
+        Some("body") | None => {
+            let text = String::from_utf8_lossy(value.as_bytes()).into_owned();
+            Error::invalid(ENVELOPE_HEADER, text, "it must be JSON, as {\"codec\": \"zstd\"}")
+        }
+        Some(_) => error.within(ENVELOPE_HEADER),
+    })?;
+    let wire::Envelope { codec, location, key_id } = envelope;
+    Ok(Envelope { codec, location, key_id })
+}
+
+/// Bytes as they are, with what is needed to read them.
+fn raw(part: Stamped<Part>) -> Reply {
+    let bytes: Bytes = part.value.bytes.clone();
+    let envelope = part.value.envelope().cloned();
+    let is_json =
+        envelope.is_none() && serde_json::from_slice::<serde::de::IgnoredAny>(&bytes).is_ok();
+    let mut response = Response::new(Body::from(bytes));
+    stamp(&mut response, &part);
+    let headers = response.headers_mut();
+    let media = if is_json { JSON } else { BYTES };
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(media));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    // Whatever an application stores here is no page of ours.
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if let Some(Envelope { codec, location, key_id }) = envelope {
+        let text = wire::write(&wire::Envelope { codec, location, key_id });
+        let value = HeaderValue::from_bytes(&text).map_err(|error| Error::Corrupt {
+            store: "the store".to_owned(),
+            reason: format!("the envelope of a part does not fit into a header: {error}"),
+        })?;
+        headers.insert(ENVELOPE_HEADER, value);
+    }
+    Ok(response)
+}

@@ -1,0 +1,221 @@
+//! Dead letters: which ones to replay or discard, and what became of each.
+
+use crate::item::Failed;
+use crate::part::absent;
+use serde::de::Error as _;
+use serde::ser::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value};
+use windlass_core::engine::{self, Change, Cursor, Filter, ListOrder};
+use windlass_core::limits::PAGE_MAX;
+use windlass_core::model::{Name, PartEdit, State};
+use windlass_core::{Error, JobId, Result, Timestamp};
+
+/// Which dead letters: `ids`, or all that pass a `filter`, page by page.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeadBatch {
+    /// These.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ids: Option<Vec<JobId>>,
+    /// All that pass; an empty one passes all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filter: Option<DeadFilter>,
+    /// With a filter: after this place, as the last answer named it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<Cursor>,
+    /// With a filter: at most so many in this call; 1,000 unless told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u32>,
+    /// Of a replay: from the beginning, without the checkpoint they had reached.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_over: Option<bool>,
+}
+
+/// Which dead letters pass; what is absent is any.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeadFilter {
+    /// Of this queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<Name>,
+    /// Of this kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<Name>,
+    /// For this tenant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+    /// With this ordering key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// With this tag.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tag: Option<String>,
+    /// That came from this job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<JobId>,
+    /// Enqueued at this instant or later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_from: Option<Timestamp>,
+    /// Enqueued before this instant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_until: Option<Timestamp>,
+}
+
+impl DeadFilter {
+    fn into_core(self) -> Filter {
+        let mut filter = Filter::state(State::Dead);
+        (filter.queue, filter.kind, filter.tenant) = (self.queue, self.kind, self.tenant);
+        (filter.key, filter.tag, filter.parent) = (self.key, self.tag, self.parent);
+        (filter.created_from, filter.created_until) = (self.created_from, self.created_until);
+        filter
+    }
+}
+
+/// Which dead letters, as core knows them.
+#[derive(Clone, Debug)]
+pub enum DeadOnes {
+    /// These.
+    Ids(Vec<JobId>),
+    /// Those of this page, the oldest first.
+    Page(engine::List),
+}
+
+impl DeadBatch {
+    /// Which ones, and the change that replays them.
+    pub fn into_replay(self) -> Result<(DeadOnes, Change)> {
+        let mut edits = engine::Edits::default();
+        if self.start_over == Some(true) {
+            edits.state = PartEdit::Unset;
+        }
+        Ok((self.into_ones()?, Change::Replay(Box::new(edits))))
+    }
+
+    /// Which ones, and the change that discards them.
+    pub fn into_discard(self) -> Result<(DeadOnes, Change)> {
+        absent(&self.start_over, "start_over", "only a replay can start over")?;
+        Ok((self.into_ones()?, Change::Discard))
+    }
+
+    fn into_ones(self) -> Result<DeadOnes> {
+        let which = "give `ids`, or a `filter`; {} passes all";
+        match (self.ids, self.filter) {
+            (Some(ids), None) => {
+                absent(&self.after, "after", "only with a `filter`")?;
+                absent(&self.limit, "limit", "only with a `filter`")?;
+                Ok(DeadOnes::Ids(ids))
+            }
+            (None, Some(filter)) => {
+                let filter = filter.into_core();
+                filter.check().map_err(|error| error.within("filter"))?;
+                let limit = self.limit.unwrap_or(PAGE_MAX);
+                let page = engine::List::new(filter).order(ListOrder::Oldest).limit(limit);
+                Ok(DeadOnes::Page(page.after(self.after)))
+            }
+            (Some(_), Some(_)) => Err(Error::invalid("filter", "given", which)),
+            (None, None) => Err(Error::invalid("ids", "missing", which)),
+        }
+    }
+}
+
+/// What became of dead letters.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct DeadReply {
+    /// Of each: in the order of the ids, or the oldest first. With a filter there may be few, even none.
+    pub items: Vec<DeadItem>,
+    /// With a filter: where to go on; absent at the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<Cursor>,
+}
+
+/// What became of one: like any item of a batch, but it always names its job, as a filter does not.
+#[derive(Debug)]
+pub struct DeadItem {
+    /// The job.
+    pub id: JobId,
+    /// Where it stands now, `None` if it is gone; or why nothing became of it.
+    pub answer: Result<Option<State>>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Done {
+    ok: bool,
+    id: JobId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    state: Option<State>,
+}
+
+impl Serialize for DeadItem {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match &self.answer {
+            Ok(state) => Done { ok: true, id: self.id, state: *state }.serialize(serializer),
+            Err(error) => {
+                // Some errors name the job themselves; it is the same.
+                let failed = serde_json::to_value(Failed::new(error)).map_err(S::Error::custom)?;
+                let mut fields = match failed {
+                    Value::Object(fields) => fields,
+                    _ => Map::new(),
+                };
+                fields.insert("id".to_owned(), Value::String(self.id.to_string()));
+                fields.serialize(serializer)
+            }
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for DeadItem {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Named {
+            id: JobId,
+        }
+        let value = Value::deserialize(deserializer)?;
+        let Named { id } = Named::deserialize(&value).map_err(D::Error::custom)?;
+        let text = crate::write(&value);
+        let item: crate::Item<Done> = serde_json::from_slice(&text).map_err(D::Error::custom)?;
+        Ok(Self { id, answer: item.0.map(|done| done.state) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_item_names_its_job_and_arrives_as_it_was_sent() {
+        let id = JobId::from_bytes([7; 16]);
+        let answers = [
+            Ok(Some(State::Available)),
+            Ok(None),
+            Err(Error::NotFound { id }),
+            Err(Error::Duplicate { key: "k".to_owned(), holder: JobId::from_bytes([8; 16]) }),
+        ];
+        for answer in answers {
+            let item = DeadItem { id, answer };
+            let text = crate::write(&item);
+            let json: Value = serde_json::from_slice(&text).unwrap();
+            assert_eq!(
+                (&json["id"], &json["ok"]),
+                (&id.to_string().into(), &item.answer.is_ok().into())
+            );
+            let back: DeadItem = crate::read_reply(&text).unwrap();
+            assert_eq!((back.id, back.answer), (id, item.answer));
+        }
+    }
+
+    #[test]
+    fn a_batch_says_which_ones_in_one_way() {
+        let field = |text: &str| {
+            let batch: DeadBatch = crate::read(text.as_bytes()).unwrap();
+            batch.into_discard().unwrap_err().field().unwrap().to_owned()
+        };
+        assert_eq!(field("{}"), "ids");
+        assert_eq!(field(r#"{"ids": [], "filter": {}}"#), "filter");
+        assert_eq!(field(r#"{"ids": [], "limit": 5}"#), "limit");
+        assert_eq!(field(r#"{"ids": [], "after": "x"}"#), "after");
+        assert_eq!(field(r#"{"filter": {}, "start_over": true}"#), "start_over");
+        assert_eq!(field(r#"{"filter": {"queue": "a b"}}"#), "filter.queue");
+        let unknown = crate::read::<DeadBatch>(br#"{"filter": {"state": "dead"}}"#).unwrap_err();
+        assert_eq!(unknown.field(), Some("filter.state"));
+    }
+}

@@ -1,0 +1,140 @@
+//! Queues and kinds for people: how each is set, and what its lanes add up to.
+
+use crate::query::{Lane, Stats};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use windlass_core::Timestamp;
+use windlass_core::engine::LaneStats;
+use windlass_core::model::{KindSettings, Name, QueueSettings};
+
+/// All queues of which something is known.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Queues {
+    /// By name.
+    pub queues: Vec<Overview<QueueSettings>>,
+}
+
+/// All kinds of which something is known.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Kinds {
+    /// By name.
+    pub kinds: Vec<Overview<KindSettings>>,
+}
+
+/// A queue or a kind: how it is set and how it is doing.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Overview<T> {
+    /// Its name.
+    pub name: Name,
+    /// How it is set; all of it, defaults included.
+    pub settings: T,
+    /// How many jobs are where.
+    pub counts: Counts,
+    /// Since when the first in line has been ready, of the lane where that is longest ago.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head_ready_at: Option<Timestamp>,
+    /// How long that is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head_age_ms: Option<u64>,
+    /// Its lanes, where it is shown alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lanes: Vec<Lane>,
+}
+
+/// How many jobs are where.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Jobs that wait for their start: scheduled, blocked, available and paused ones.
+    pub depth: u64,
+    /// Waiting for their time.
+    pub scheduled: u64,
+    /// Waiting for something else.
+    pub blocked: u64,
+    /// Ready.
+    pub available: u64,
+    /// Leased.
+    pub running: u64,
+    /// Set aside one by one.
+    pub paused: u64,
+    /// Dead letters.
+    pub dead: u64,
+}
+
+impl Counts {
+    fn add(&mut self, lane: &LaneStats) {
+        self.depth += lane.depth();
+        self.scheduled += lane.scheduled;
+        self.blocked += lane.blocked;
+        self.available += lane.available;
+        self.running += lane.running;
+        self.paused += lane.paused;
+        self.dead += lane.dead;
+    }
+}
+
+impl<T: Default> Overview<T> {
+    /// What is known of `name`, alone, from these lanes of its own. Of one that nobody used these are
+    /// zeros and the defaults.
+    pub fn of(name: Name, settings: Vec<(Name, T)>, lanes: Vec<LaneStats>, now: Timestamp) -> Self {
+        let own = settings.into_iter().find(|(set, _)| *set == name);
+        let mut overview = Self::new(name, own.map(|(_, own)| own).unwrap_or_default());
+        lanes.iter().for_each(|lane| overview.add(lane, now));
+        overview.lanes = Stats::from(lanes).lanes;
+        overview
+    }
+
+    /// Everything that has settings or lanes, by name; `of` tells what a lane counts for.
+    pub fn all(
+        settings: Vec<(Name, T)>,
+        lanes: &[LaneStats],
+        of: impl Fn(&LaneStats) -> &Name,
+        now: Timestamp,
+    ) -> Vec<Self> {
+        let named = |(name, own): (Name, T)| (name.clone(), Self::new(name, own));
+        let mut all: BTreeMap<Name, Self> = settings.into_iter().map(named).collect();
+        for lane in lanes {
+            let name = of(lane);
+            let known = all.entry(name.clone());
+            known.or_insert_with(|| Self::new(name.clone(), T::default())).add(lane, now);
+        }
+        all.into_values().collect()
+    }
+
+    fn new(name: Name, settings: T) -> Self {
+        let counts = Counts::default();
+        Self { name, settings, counts, head_ready_at: None, head_age_ms: None, lanes: Vec::new() }
+    }
+
+    fn add(&mut self, lane: &LaneStats, now: Timestamp) {
+        self.counts.add(lane);
+        self.head_ready_at = [self.head_ready_at, lane.head_ready_at].into_iter().flatten().min();
+        self.head_age_ms = self.head_ready_at.map(|at| now.since(at));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lanes_add_up_by_name_and_what_is_only_set_is_there_too() {
+        let now = Timestamp::from_millis(1_000);
+        let lane = |queue: &str, available, ready_at: Option<i64>| LaneStats {
+            available,
+            scheduled: 1,
+            dead: 5,
+            head_ready_at: ready_at.map(Timestamp::from_millis),
+            ..LaneStats::empty(queue.into(), "k".into())
+        };
+        let lanes = [lane("b", 2, Some(700)), lane("b", 3, Some(400)), lane("a", 0, None)];
+        let mut paused = QueueSettings::default();
+        paused.paused = true;
+        let all = Overview::all(vec![("c".into(), paused)], &lanes, |lane| &lane.queue, now);
+        let names: Vec<&str> = all.iter().map(|it| &*it.name).collect();
+        assert_eq!(names, ["a", "b", "c"]);
+        let counts = Counts { depth: 7, scheduled: 2, available: 5, dead: 10, ..Counts::default() };
+        assert_eq!((all[1].counts, all[1].head_age_ms), (counts, Some(600)));
+        assert_eq!((all[0].head_age_ms, all[2].counts), (None, Counts::default()));
+        assert!(all[2].settings.paused && !all[1].settings.paused);
+    }
+}
