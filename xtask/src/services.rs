@@ -1,5 +1,6 @@
 //! The servers that tests need: started before the first test, stopped however the tests end.
 
+use crate::chromium;
 use anyhow::Result;
 
 /// Held while tests run; dropping it stops what it started.
@@ -7,8 +8,10 @@ use anyhow::Result;
 pub(crate) struct Services;
 
 impl Services {
-    /// Starts what the engines under test need. The memory engine needs nothing.
+    /// Starts what the engines under test need. The memory engine needs nothing; the dashboard's test
+    /// needs a browser, which it starts itself.
     pub(crate) fn start() -> Result<Self> {
+        chromium::ensure()?;
         Ok(Self)
     }
 }

@@ -1,6 +1,7 @@
 //! What every request shares: the engine, the bounds, and the news that the server stops.
 
 use crate::body::Room;
+use crate::meter::Rates;
 use crate::options::Options;
 use crate::waits::Waits;
 use std::sync::Arc;
@@ -18,6 +19,8 @@ pub(crate) struct App {
 
 pub(crate) struct Inner {
     pub(crate) engine: Arc<dyn Engine>,
+    /// What went in and out of late, for people.
+    pub(crate) rates: Rates,
     pub(crate) options: Options,
     /// Room for the bodies of all requests.
     pub(crate) room: Room,
@@ -40,13 +43,14 @@ impl std::ops::Deref for App {
 impl App {
     pub(crate) fn new(
         engine: Arc<dyn Engine>,
+        rates: Rates,
         options: Options,
         stopping: CancellationToken,
         waiting: Arc<AtomicUsize>,
     ) -> Self {
         let room = Room::new(options.bodies_bytes_max);
         let waits = Waits::default();
-        Self { inner: Arc::new(Inner { engine, options, room, stopping, waiting, waits }) }
+        Self { inner: Arc::new(Inner { engine, rates, options, room, stopping, waiting, waits }) }
     }
 
     /// The engine's answer, if it comes in time.

@@ -20,6 +20,8 @@
 //! # }).unwrap();
 //! ```
 //!
+//! The same address serves a dashboard for people at `/` (`docs/guides/dashboard.md`).
+//!
 //! Everything is bounded: connections, the bytes of one body and of all bodies held at a time, the time
 //! for a request to arrive, for the engine to answer and for a stop ([`Options`]). A claim that waits
 //! holds no lease while it does, and ends with its connection: nothing is leased to a caller who left.
@@ -27,8 +29,10 @@
 mod accept;
 mod app;
 mod body;
+mod dashboard;
 mod handle;
 mod long_poll;
+mod meter;
 mod options;
 mod reply;
 mod routes;

@@ -3,6 +3,7 @@
 use crate::accept::{Acceptor, accept};
 use crate::app::App;
 use crate::handle::{Counts, ServerHandle};
+use crate::meter::{Meter, Rates};
 use crate::options::Options;
 use crate::routes;
 use std::net::SocketAddr;
@@ -45,6 +46,8 @@ impl Server {
     pub fn serve(self, engine: Arc<dyn Engine>) -> Result<ServerHandle> {
         let Self { options, listener, address } = self;
         let name = engine.capabilities().engine;
+        let rates = Rates::new();
+        let engine: Arc<dyn Engine> = Arc::new(Meter::new(engine, rates.clone()));
         let services = match &options.services {
             Some(services) => {
                 Some(Services::builder(engine.clone()).options(services.clone()).start()?)
@@ -54,7 +57,7 @@ impl Server {
         let (stop, ended) = (CancellationToken::new(), CancellationToken::new());
         let counts = Counts::default();
         let engine: Arc<dyn Engine> = Arc::new(Coalesce::new(engine));
-        let app = App::new(engine, options.clone(), stop.clone(), counts.waiting.clone());
+        let app = App::new(engine, rates, options.clone(), stop.clone(), counts.waiting.clone());
         let acceptor = Acceptor {
             listener,
             router: routes::router(app),

@@ -96,6 +96,7 @@ fn greeting(store: &Url, url: &str) -> String {
     format!(
         "windlass serves {store} ({kept})\n\
          listening on {url}\n\n\
+         dashboard:        {url}/\n\
          hand over a job:  curl --json '{{\"kind\":\"hello\",\"payload\":{{\"name\":\"Ada\"}}}}' {url}/v1/jobs\n\
          take one:         curl --json '{{\"queues\":[\"default\"],\"wait_ms\":10000}}' {url}/v1/claim\n\
          report on it:     curl --json '{{\"items\":[{{\"id\":\"…\",\"lease\":\"…\",\"outcome\":\"complete\"}}]}}' {url}/v1/settle\n\

@@ -10,6 +10,7 @@ mod schedules;
 mod work;
 
 use crate::app::App;
+use crate::dashboard;
 use crate::reply::{Refusal, Reply};
 use axum::Router;
 use axum::extract::{MatchedPath, Request};
@@ -57,6 +58,7 @@ pub(crate) fn router(app: App) -> Router {
         .route(paths::HEALTH, get(look::health))
         .route(paths::HEALTHZ, get(look::alive))
         .route(paths::READYZ, get(look::ready))
+        .merge(dashboard::router(&app))
         .method_not_allowed_fallback(not_allowed)
         .fallback(not_here)
         .layer(middleware::from_fn(count))

@@ -1,0 +1,111 @@
+//! What buttons do: one change, then back to the page. The guard has seen to it that the button was ours.
+
+use super::failure::Failure;
+use super::form::Form;
+use super::links;
+use crate::app::App;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse as _, Redirect, Response};
+use http::StatusCode;
+use windlass_core::engine::{Change, ChangeItem, Configure};
+use windlass_core::model::{KindPatch, QueuePatch};
+use windlass_core::{JobId, Result as CoreResult};
+
+/// Refusals told one by one; more are counted.
+const REFUSALS_MAX: usize = 20;
+
+/// `POST /queues/{queue}/{change}`
+pub(super) async fn queue(
+    State(app): State<App>,
+    Path((queue, change)): Path<(String, String)>,
+    form: Form,
+) -> Result<Response, Failure> {
+    let back = form.back().map_or_else(|| links::queue(&queue), str::to_owned);
+    let patch = QueuePatch::paused(paused(&change)?);
+    configure(&app, Configure::queue(queue, patch), &back).await
+}
+
+/// `POST /kinds/{kind}/{change}`
+pub(super) async fn kind(
+    State(app): State<App>,
+    Path((kind, change)): Path<(String, String)>,
+    form: Form,
+) -> Result<Response, Failure> {
+    let back = form.back().unwrap_or("/queues").to_owned();
+    let patch = KindPatch::paused(paused(&change)?);
+    configure(&app, Configure::kind(kind, patch), &back).await
+}
+
+fn paused(change: &str) -> Result<bool, Failure> {
+    match change {
+        "pause" => Ok(true),
+        "resume" => Ok(false),
+        _ => Err(unknown(change)),
+    }
+}
+
+async fn configure(app: &App, change: Configure, back: &str) -> Result<Response, Failure> {
+    let reply = app.call(app.engine.configure(vec![change])).await?;
+    reply.value.into_iter().collect::<CoreResult<()>>()?;
+    Ok(Redirect::to(back).into_response())
+}
+
+/// `POST /jobs/{id}/{change}`
+pub(super) async fn job(
+    State(app): State<App>,
+    Path((id, change)): Path<(String, String)>,
+    form: Form,
+) -> Result<Response, Failure> {
+    let id: JobId = id.parse().map_err(Failure::from)?;
+    let discards = change == "discard";
+    let change = of_job(&change)?;
+    let reply = app.call(app.engine.change(vec![ChangeItem::new(id, change)])).await?;
+    let page = links::job(id);
+    if let Some(error) = reply.value.into_iter().find_map(Result::err) {
+        return Err(Failure::from(error).back(form.back().unwrap_or(&page)));
+    }
+    // The page of a job that was thrown away is not there to go back to.
+    let back = form.back().filter(|back| !(discards && back.starts_with(&page)));
+    let otherwise = if discards { "/jobs" } else { &page };
+    Ok(Redirect::to(back.unwrap_or(otherwise)).into_response())
+}
+
+/// `POST /jobs/change`: one change of all jobs that were selected.
+pub(super) async fn jobs(State(app): State<App>, form: Form) -> Result<Response, Failure> {
+    let back = form.back().unwrap_or("/jobs").to_owned();
+    let change = of_job(form.all("change").next().unwrap_or_default())?;
+    let ids: Vec<JobId> = form.all("id").map(str::parse).collect::<Result<_, _>>()?;
+    if ids.is_empty() {
+        let detail = "Nothing was changed: no job was selected. Tick the jobs first.";
+        let failure = Failure::new(StatusCode::UNPROCESSABLE_ENTITY, "Nothing selected", detail);
+        return Err(failure.back(back));
+    }
+    let items = ids.iter().map(|id| ChangeItem::new(*id, change.clone())).collect();
+    let reply = app.call(app.engine.change(items)).await?;
+    let refused: Vec<String> =
+        reply.value.into_iter().filter_map(|answer| Some(answer.err()?.to_string())).collect();
+    if refused.is_empty() {
+        return Ok(Redirect::to(&back).into_response());
+    }
+    let (total, count) = (ids.len(), refused.len());
+    let detail = format!("{} of {total} jobs were changed; {count} were not:", total - count);
+    let failure = Failure::new(StatusCode::CONFLICT, "Not all of them", detail);
+    Err(failure.lines(refused.into_iter().take(REFUSALS_MAX).collect()).back(back))
+}
+
+fn of_job(change: &str) -> Result<Change, Failure> {
+    Ok(match change {
+        "cancel" => Change::Cancel,
+        "promote" => Change::Promote,
+        "pause" => Change::Pause,
+        "resume" => Change::Resume,
+        "signal" => Change::Signal,
+        "replay" => Change::replay(),
+        "discard" => Change::Discard,
+        _ => return Err(unknown(change)),
+    })
+}
+
+fn unknown(change: &str) -> Failure {
+    Failure::not_here(format!("Nothing was changed: {change:?} is nothing that can be done."))
+}

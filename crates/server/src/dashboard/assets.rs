@@ -1,0 +1,65 @@
+//! The files that pages refer to, built into the program. A file's address changes with its content, so
+//! that browsers keep it for good.
+
+use super::failure::Failure;
+use super::visit::Visit;
+use axum::body::Body;
+use axum::extract::Path;
+use axum::response::Response;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG};
+use http::{HeaderValue, StatusCode};
+use rust_embed::{EmbeddedFile, RustEmbed};
+
+/// Bytes of the hash that make up a version.
+const VERSION_BYTES: usize = 8;
+
+#[derive(RustEmbed)]
+#[folder = "assets/"]
+struct Assets;
+
+/// The address of a file as it is now.
+pub(super) fn url(name: &str) -> String {
+    let version = Assets::get(name).map(|file| version(&file)).unwrap_or_default();
+    format!("/assets/{name}?v={version}")
+}
+
+fn version(file: &EmbeddedFile) -> String {
+    let hash = file.metadata.sha256_hash();
+    hash.iter().take(VERSION_BYTES).map(|byte| format!("{byte:02x}")).collect()
+}
+
+const fn media_type(name: &str) -> &'static str {
+    match name.as_bytes() {
+        [.., b'.', b'c', b's', b's'] => "text/css; charset=utf-8",
+        [.., b'.', b'j', b's'] => "text/javascript; charset=utf-8",
+        [.., b'.', b's', b'v', b'g'] => "image/svg+xml",
+        _ => "application/octet-stream",
+    }
+}
+
+/// `GET /assets/{file}`
+pub(super) async fn show(visit: Visit, Path(name): Path<String>) -> Result<Response, Failure> {
+    let missing = || Failure::not_here(format!("There is no file {name:?}."));
+    let file = Assets::get(&name).ok_or_else(missing)?;
+    let version = version(&file);
+    let tag = format!("\"{version}\"");
+    let mut response = match visit.has.as_deref() == Some(&tag) {
+        true => {
+            let mut response = Response::new(Body::empty());
+            *response.status_mut() = StatusCode::NOT_MODIFIED;
+            response
+        }
+        false => Response::new(Body::from(file.data.into_owned())),
+    };
+    let kept = match visit.param("v") == Some(&version) {
+        true => "public, max-age=31536000, immutable",
+        false => "no-cache",
+    };
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type(&name)));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static(kept));
+    if let Ok(tag) = HeaderValue::from_str(&tag) {
+        headers.insert(ETAG, tag);
+    }
+    Ok(response)
+}

@@ -1,0 +1,78 @@
+//! What went wrong, as a page: the problem in words, and the way out.
+
+use super::page::Shell;
+use askama::Template;
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use windlass_core::Error;
+use windlass_wire::Problem;
+
+/// A request of a person that was not carried out.
+#[derive(Debug)]
+pub(super) struct Failure {
+    status: StatusCode,
+    title: String,
+    detail: String,
+    /// More of it, one line each.
+    lines: Vec<String>,
+    /// Where to go on.
+    back: String,
+}
+
+impl Failure {
+    pub(super) fn new(
+        status: StatusCode,
+        title: impl Into<String>,
+        detail: impl Into<String>,
+    ) -> Self {
+        let (title, detail) = (title.into(), detail.into());
+        Self { status, title, detail, lines: Vec::new(), back: "/".to_owned() }
+    }
+
+    /// Nothing is at this address.
+    pub(super) fn not_here(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "Not here", detail)
+    }
+
+    #[must_use]
+    pub(super) fn lines(mut self, lines: Vec<String>) -> Self {
+        self.lines = lines;
+        self
+    }
+
+    #[must_use]
+    pub(super) fn back(mut self, back: impl Into<String>) -> Self {
+        self.back = back.into();
+        self
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let title = match &error {
+            Error::NotFound { .. } => "No such job",
+            Error::Unavailable { .. } => "The store does not answer",
+            Error::Refused { .. } | Error::Duplicate { .. } => "Not possible now",
+            _ => "That did not work",
+        };
+        let detail = error.to_string();
+        let status = StatusCode::from_u16(Problem::new(error).status);
+        Self::new(status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), title, detail)
+    }
+}
+
+#[derive(Template)]
+#[template(path = "failure.html")]
+struct FailureContent<'a> {
+    failure: &'a Failure,
+    status: u16,
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        let content = FailureContent { failure: &self, status: self.status.as_u16() };
+        let mut response = Shell::still(&self.title).respond(&content);
+        *response.status_mut() = self.status;
+        response
+    }
+}

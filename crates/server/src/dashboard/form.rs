@@ -1,0 +1,76 @@
+//! What a form sends, read within bounds.
+
+use super::failure::Failure;
+use crate::app::App;
+use axum::extract::{FromRequest, Request};
+use http::StatusCode;
+use http_body_util::{BodyExt as _, Limited};
+use std::time::Duration;
+
+/// Bytes of a form: the ids of some hundred selected jobs.
+const FORM_BYTES_MAX: usize = 64 * 1024;
+
+/// The fields of a form.
+#[derive(Debug)]
+pub(super) struct Form {
+    fields: Vec<(String, String)>,
+}
+
+impl Form {
+    /// All values of a field.
+    pub(super) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.fields.iter().filter(move |(known, _)| known == name).map(|(_, value)| &**value)
+    }
+
+    /// The page to go back to, if it is one of ours.
+    pub(super) fn back(&self) -> Option<&str> {
+        self.all("back").next().filter(|path| is_our_page(path))
+    }
+}
+
+/// Whether it is a path on this server, and not another server in disguise.
+fn is_our_page(path: &str) -> bool {
+    path.starts_with('/')
+        && !path.starts_with("//")
+        && path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\')
+}
+
+impl FromRequest<App> for Form {
+    type Rejection = Failure;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Failure> {
+        let body = Limited::new(request.into_body(), FORM_BYTES_MAX).collect();
+        let limit = Duration::from_millis(app.options.read_timeout_ms);
+        let bytes = match tokio::time::timeout(limit, body).await {
+            Ok(Ok(bytes)) => bytes.to_bytes(),
+            Ok(Err(error)) => return Err(unreadable(StatusCode::BAD_REQUEST, &error.to_string())),
+            Err(_) => return Err(unreadable(StatusCode::REQUEST_TIMEOUT, "it took too long")),
+        };
+        let fields = serde_urlencoded::from_bytes(&bytes)
+            .map_err(|error| unreadable(StatusCode::BAD_REQUEST, &error.to_string()))?;
+        Ok(Self { fields })
+    }
+}
+
+fn unreadable(status: StatusCode, why: &str) -> Failure {
+    let detail =
+        format!("Nothing was changed: the form cannot be read: {why}. Go back and try again.");
+    Failure::new(status, "That did not arrive", detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_way_back_stays_on_this_server() {
+        for path in ["/", "/jobs?state=dead&after=x", "/queues/a%2Fb"] {
+            assert!(is_our_page(path), "{path}");
+        }
+        for path in
+            ["", "//evil.example", "/\\evil.example", "https://evil.example", "/a\r\nb", "/ü"]
+        {
+            assert!(!is_our_page(path), "{path}");
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Who may see the dashboard and press its buttons: no other site, by whatever name it calls us. It
+//! knows requests and their headers, and nothing of pages.
+//!
+//! There are no cookies and no keys yet: whoever reaches the port may do anything, and a browser on this
+//! machine reaches it on behalf of every page it shows. So two things are checked.
+//!
+//! - **Actions** must come from our own pages. Browsers say where a request comes from, in
+//!   `Sec-Fetch-Site` or at least in `Origin`, and no page can forge either.
+//! - **Names.** A foreign site can make its own name point to 127.0.0.1 (DNS rebinding); to the browser
+//!   it is then the same origin as we are. So a server that listens on this machine only answers only
+//!   to names that nobody else can own: addresses of this machine, and `localhost`. A server that listens
+//!   for others has names that it cannot know, and takes any; it belongs behind a proxy that knows.
+
+use super::failure::Failure;
+use crate::app::App;
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+use http::header::{
+    CONTENT_SECURITY_POLICY, HOST, HeaderName, ORIGIN, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+    X_FRAME_OPTIONS,
+};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use std::net::IpAddr;
+
+/// Only what we serve ourselves; nothing inline, nothing framed, no forms to elsewhere.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
+     connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+/// Sent with every page. The referrer stays within this site, because `no-referrer` would make browsers
+/// hide the origin of our own forms too.
+const HEADERS: [(HeaderName, &str); 6] = [
+    (CONTENT_SECURITY_POLICY, POLICY),
+    (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (X_FRAME_OPTIONS, "DENY"),
+    (REFERRER_POLICY, "same-origin"),
+    (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+];
+
+/// Lets a request through to the dashboard, or answers why not.
+pub(super) async fn check(State(app): State<App>, request: Request, next: Next) -> Response {
+    let headers = request.headers();
+    let mut response = if !is_our_name(header(headers, HOST), app.options.listen.ip()) {
+        strange_name(header(headers, HOST)).into_response()
+    } else if is_action(request.method()) && !is_from_our_pages(headers) {
+        from_elsewhere().into_response()
+    } else {
+        next.run(request).await
+    };
+    for (name, value) in HEADERS {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+fn header(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
+}
+
+fn is_action(method: &Method) -> bool {
+    !matches!(*method, Method::GET | Method::HEAD)
+}
+
+/// Whether a server that listens at `listen` may be called by this name.
+fn is_our_name(host: Option<&str>, listen: IpAddr) -> bool {
+    if !listen.is_loopback() {
+        return true;
+    }
+    let Some(host) = host else { return false };
+    let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((address, _port)) => address,
+        None => host.split(':').next().unwrap_or_default(),
+    };
+    let is_local =
+        name.eq_ignore_ascii_case("localhost") || name.to_ascii_lowercase().ends_with(".localhost");
+    is_local || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+/// Whether a browser says that a page of ours sent this.
+fn is_from_our_pages(headers: &HeaderMap) -> bool {
+    if let Some(site) = header(headers, HeaderName::from_static("sec-fetch-site")) {
+        return site == "same-origin";
+    }
+    let origin = header(headers, ORIGIN).and_then(|origin| {
+        origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"))
+    });
+    match (origin, header(headers, HOST)) {
+        (Some(origin), Some(host)) => origin.eq_ignore_ascii_case(host),
+        _ => false,
+    }
+}
+
+fn strange_name(host: Option<&str>) -> Failure {
+    let host = host.unwrap_or("nothing");
+    Failure::new(
+        StatusCode::FORBIDDEN,
+        "Not by this name",
+        format!(
+            "The request was addressed to {host}, but this server listens on its own machine only and \
+             answers to 127.0.0.1, [::1] and localhost. That keeps other sites from reaching it through \
+             a name of theirs. Open it by its address; behind a proxy, let the proxy send \
+             \"Host: localhost\"."
+        ),
+    )
+}
+
+fn from_elsewhere() -> Failure {
+    Failure::new(
+        StatusCode::FORBIDDEN,
+        "Not from here",
+        "Nothing was changed: the request did not come from a page of this dashboard. Open the page and \
+         use its button; scripts use the JSON routes under /v1.",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_on_this_machine_answers_to_names_nobody_else_can_own() {
+        let here: IpAddr = [127, 0, 0, 1].into();
+        let ours = [
+            "127.0.0.1:7474",
+            "localhost",
+            "LOCALHOST:80",
+            "[::1]:7474",
+            "127.9.9.9",
+            "a.localhost:1",
+        ];
+        assert!(ours.iter().all(|host| is_our_name(Some(host), here)));
+        let others = [
+            "evil.example:7474",
+            "localhost.evil.example",
+            "10.0.0.1",
+            "127.0.0.1.evil.example",
+            "",
+        ];
+        assert!(others.iter().all(|host| !is_our_name(Some(host), here)));
+        assert!(!is_our_name(None, here));
+        assert!(is_our_name(Some("jobs.example"), [10, 0, 0, 1].into()));
+    }
+
+    #[test]
+    fn only_our_own_pages_may_act() {
+        let from = |pairs: &[(&'static str, &'static str)]| {
+            let headers = pairs.iter().map(|(name, value)| {
+                (HeaderName::from_static(name), HeaderValue::from_static(value))
+            });
+            is_from_our_pages(&headers.collect())
+        };
+        let host = ("host", "127.0.0.1:7474");
+        assert!(from(&[host, ("sec-fetch-site", "same-origin")]));
+        assert!(from(&[host, ("origin", "http://127.0.0.1:7474")]));
+        assert!(!from(&[host, ("sec-fetch-site", "cross-site")]));
+        assert!(!from(&[host, ("sec-fetch-site", "same-site")]));
+        assert!(!from(&[host, ("sec-fetch-site", "none"), ("origin", "http://127.0.0.1:7474")]));
+        assert!(!from(&[host, ("origin", "http://127.0.0.1:8080")]));
+        assert!(!from(&[host, ("origin", "null")]));
+        assert!(!from(&[host]));
+    }
+}

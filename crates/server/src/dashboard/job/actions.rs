@@ -1,0 +1,35 @@
+//! What can be done with a job, by its state.
+
+use windlass_core::model::{Job, State as JobState};
+
+/// Something that can be done with a job.
+pub(super) struct Action {
+    pub(super) change: &'static str,
+    pub(super) label: &'static str,
+    /// Whether it is what most people come for.
+    pub(super) main: bool,
+    /// What it asks before it is done, if it cannot be undone.
+    pub(super) confirm: &'static str,
+}
+
+/// What the state of a job allows.
+pub(super) fn actions(job: &Job) -> Vec<Action> {
+    use JobState as S;
+    let action = |change, label| Action { change, label, main: false, confirm: "" };
+    let main = |change, label| Action { main: true, ..action(change, label) };
+    let asks = |change, label, confirm| Action { confirm, ..action(change, label) };
+    let pause = action("pause", "Pause");
+    let cancel = asks("cancel", "Cancel", "Cancel this job? It will not run.");
+    let stop = asks("cancel", "Cancel", "Ask the worker to stop this job?");
+    let discard = asks("discard", "Discard", "Throw this job away for good?");
+    match job.state {
+        S::Scheduled => vec![main("promote", "Run now"), pause, cancel],
+        S::Blocked => vec![main("signal", "Signal"), pause, cancel],
+        S::Available => vec![pause, cancel],
+        S::Paused => vec![main("resume", "Resume"), cancel],
+        S::Running if job.cancel_requested => vec![],
+        S::Running => vec![stop],
+        S::Completed => vec![discard],
+        S::Dead | S::Cancelled | S::Expired => vec![main("replay", "Replay"), discard],
+    }
+}

@@ -1,0 +1,136 @@
+//! What is known of a job, as fields and rows.
+
+use crate::dashboard::format::{Clock, Time, span};
+use crate::dashboard::links;
+use windlass_core::model::{Attempt, AttemptEnd, Job, JobError};
+use windlass_core::policy::{Backoff, Unique, Until};
+
+/// A field with its value, and where it leads.
+pub(super) struct Fact {
+    pub(super) label: &'static str,
+    pub(super) value: String,
+    pub(super) href: Option<String>,
+}
+
+/// An attempt in a table.
+pub(super) struct AttemptRow {
+    pub(super) number: u32,
+    pub(super) worker: String,
+    pub(super) end: &'static str,
+    pub(super) tone: &'static str,
+    pub(super) started: Time,
+    pub(super) took: String,
+    pub(super) error: Option<JobError>,
+}
+
+/// Times on the way of a job, in order.
+pub(super) fn times(job: &Job, clock: Clock) -> Vec<(&'static str, Time)> {
+    let times = [
+        ("created", Some(job.header.created_at)),
+        ("due", Some(job.header.run_at)),
+        ("started", job.started_at),
+        ("ended", job.finished_at),
+    ];
+    times.into_iter().filter_map(|(label, at)| Some((label, clock.ago(at?)))).collect()
+}
+
+/// What it was told to be, and how often it was tried.
+pub(super) fn facts(job: &Job) -> Vec<Fact> {
+    let header = &job.header;
+    let counters = header.counters;
+    let plain = |label, value: String| Fact { label, value, href: None };
+    let mut facts = vec![
+        Fact {
+            label: "queue",
+            value: header.queue.to_string(),
+            href: Some(links::queue(&header.queue)),
+        },
+        Fact {
+            label: "kind",
+            value: header.kind.to_string(),
+            href: Some(links::jobs(Some(&header.queue), Some(&header.kind), None)),
+        },
+        plain("priority", header.priority.to_string()),
+        plain("starts", counters.attempt.to_string()),
+        plain("failures", format!("{} of {}", counters.failures, header.policy.max_attempts)),
+        plain("crashes", format!("{}, {} allowed", counters.crashes, header.policy.max_crashes)),
+    ];
+    let optional = [
+        ("tenant", header.tenant.clone()),
+        ("ordering key", header.key.clone()),
+        ("unique", header.unique.as_ref().map(unique)),
+        ("tags", (!header.tags.is_empty()).then(|| header.tags.join(", "))),
+        ("trace", header.trace.clone()),
+    ];
+    facts.extend(optional.into_iter().filter_map(|(label, value)| Some(plain(label, value?))));
+    if let Some(parent) = header.parent {
+        facts.push(Fact {
+            label: "parent",
+            value: parent.to_string(),
+            href: Some(links::job(parent)),
+        });
+    }
+    facts
+}
+
+fn unique(unique: &Unique) -> String {
+    match unique.until {
+        Until::Finished => format!("{:?} until it ends", unique.key),
+        Until::Window(ms) => format!("{:?} for {}", unique.key, span(ms)),
+    }
+}
+
+/// How it wants to be treated.
+pub(super) fn policy(job: &Job) -> Vec<Fact> {
+    let policy = &job.header.policy;
+    let backoff = match policy.backoff {
+        Backoff::Exponential { base_ms, cap_ms, jitter_ms } => {
+            format!(
+                "from {} doubling to {}, and up to {} more",
+                span(base_ms),
+                span(cap_ms),
+                span(jitter_ms)
+            )
+        }
+        Backoff::Fixed { delay_ms, jitter_ms } => {
+            format!("{}, and up to {} more", span(delay_ms), span(jitter_ms))
+        }
+        _ => "another".to_owned(),
+    };
+    let or_none = |ms: Option<u64>| ms.map_or_else(|| "none".to_owned(), span);
+    let kept = policy.retention.map_or_else(
+        || "as its queue says".to_owned(),
+        |kept| format!("{} finished, {} dead", span(kept.finished_ms), span(kept.dead_ms)),
+    );
+    let rows = [
+        ("backoff", backoff),
+        ("time limit", or_none(policy.timeout_ms)),
+        ("longest wait", or_none(policy.max_wait_ms)),
+        ("kept", kept),
+    ];
+    rows.into_iter().map(|(label, value)| Fact { label, value, href: None }).collect()
+}
+
+/// One attempt.
+pub(super) fn attempt_row(attempt: &Attempt, clock: Clock) -> AttemptRow {
+    let (end, tone) = match attempt.end {
+        AttemptEnd::Complete => ("completed", "completed"),
+        AttemptEnd::Retry => ("failed", "blocked"),
+        AttemptEnd::Fail => ("failed for good", "dead"),
+        AttemptEnd::Snooze => ("snoozed", "scheduled"),
+        AttemptEnd::Release => ("released", "cancelled"),
+        AttemptEnd::Wait => ("waits", "blocked"),
+        AttemptEnd::Cancel => ("cancelled", "cancelled"),
+        AttemptEnd::Lost => ("worker lost", "dead"),
+        _ => ("ended", "cancelled"),
+    };
+    AttemptRow {
+        number: attempt.number,
+        worker: attempt.worker.clone(),
+        end,
+        tone,
+        started: clock.ago(attempt.started_at),
+        took: span(attempt.ended_at.since(attempt.started_at)),
+        error: attempt.error.clone(),
+    }
+}

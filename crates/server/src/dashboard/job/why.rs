@@ -1,0 +1,52 @@
+//! Why a job stands where it stands, in a sentence.
+
+use windlass_core::engine::{Gate, LaneStats, SessionInfo};
+use windlass_core::model::{Finish, Job, State as JobState};
+
+/// Why the job stands where it stands, where that is not plain.
+pub(super) fn why(job: &Job, lane: Option<&LaneStats>, sessions: &[SessionInfo]) -> Option<String> {
+    let gate = lane.and_then(|lane| lane.gate);
+    let text = match job.state {
+        JobState::Scheduled if job.header.counters.failures > 0 => {
+            "It failed, and waits for its next attempt.".to_owned()
+        }
+        JobState::Scheduled => "It waits for its time.".to_owned(),
+        JobState::Blocked => match &job.header.key {
+            Some(key) => {
+                format!("It is due, and waits for its turn with the key {key:?}, or for a signal.")
+            }
+            None => "It is due, and waits for a signal.".to_owned(),
+        },
+        JobState::Available => match gate {
+            Some(Gate::QueuePaused) => "It is ready, but its queue is paused.".to_owned(),
+            Some(Gate::KindPaused) => "It is ready, but its kind is paused.".to_owned(),
+            Some(Gate::NoPermits) => "It is ready, but its kind has no permits left.".to_owned(),
+            Some(_) => "It is ready, but its lane is closed.".to_owned(),
+            None if sessions.is_empty() => "It is ready, and no worker is online.".to_owned(),
+            None => {
+                "It is ready: the next worker that asks for its queue and kind takes it.".to_owned()
+            }
+        },
+        JobState::Running if job.cancel_requested => {
+            "Its cancellation was asked for; its worker is told at its next sign of life."
+                .to_owned()
+        }
+        JobState::Paused => "It was set aside, and runs only after it is resumed.".to_owned(),
+        JobState::Running => return None,
+        _ => return job.finish.as_ref().map(finish),
+    };
+    Some(text)
+}
+
+fn finish(finish: &Finish) -> String {
+    match finish {
+        Finish::Completed => "Its handler completed it.".to_owned(),
+        Finish::Failed => "Its handler reported that it can never succeed.".to_owned(),
+        Finish::AttemptsSpent => "Its attempts are used up.".to_owned(),
+        Finish::CrashesSpent => "Workers died on it too often.".to_owned(),
+        Finish::Cancelled => "It was called off.".to_owned(),
+        Finish::ReplacedBy(id) => format!("Job {id} with the same unique key took its place."),
+        Finish::Expired => "It waited longer than it may.".to_owned(),
+        _ => "It ended.".to_owned(),
+    }
+}

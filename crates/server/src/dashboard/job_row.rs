@@ -1,0 +1,160 @@
+//! Jobs in a table, and the pages of such tables.
+
+use super::failure::Failure;
+use super::format::{Clock, Time};
+use super::links;
+use crate::app::App;
+use windlass_core::engine::{Cursor, Filter, List, Stamped};
+use windlass_core::limits::TOKEN_BYTES_MAX;
+use windlass_core::model::{Job, Name, State};
+
+/// Looks at a store for one page: with a narrow filter, pages come short.
+const LOOKS_MAX: usize = 5;
+/// Characters of an error in a row.
+const ERROR_CHARS_MAX: usize = 200;
+
+/// A job in a table.
+#[derive(Debug)]
+pub(super) struct JobRow {
+    pub(super) id: String,
+    pub(super) href: String,
+    pub(super) queue: Name,
+    pub(super) queue_href: String,
+    pub(super) kind: Name,
+    pub(super) state: State,
+    pub(super) attempt: u32,
+    pub(super) failures: u32,
+    pub(super) max_attempts: u32,
+    /// What happened or will happen last or next, and when.
+    pub(super) what: &'static str,
+    pub(super) when: Time,
+    pub(super) error: Option<String>,
+}
+
+impl JobRow {
+    pub(super) fn new(job: &Job, clock: Clock) -> Self {
+        let header = &job.header;
+        let ended = job.finished_at.unwrap_or(header.created_at);
+        let (what, when) = match job.state {
+            State::Scheduled => ("due", clock.ago(header.run_at)),
+            State::Blocked | State::Available | State::Paused => {
+                ("waits", clock.age(header.run_at))
+            }
+            State::Running => ("for", clock.age(job.started_at.unwrap_or(header.created_at))),
+            State::Completed | State::Dead | State::Cancelled | State::Expired => {
+                ("ended", clock.ago(ended))
+            }
+        };
+        // What a job that is done or goes on once failed with is history; the job's own page has it.
+        let error = job.error.as_ref().filter(|_| job.state != State::Completed);
+        Self {
+            id: header.id.to_string(),
+            href: links::job(header.id),
+            queue: header.queue.clone(),
+            queue_href: links::queue(&header.queue),
+            kind: header.kind.clone(),
+            state: job.state,
+            attempt: header.counters.attempt,
+            failures: header.counters.failures,
+            max_attempts: header.policy.max_attempts,
+            what,
+            when,
+            error: error.map(|error| shortened(&error.to_string())),
+        }
+    }
+}
+
+fn shortened(text: &str) -> String {
+    let mut chars = text.chars();
+    let mut short: String = chars.by_ref().take(ERROR_CHARS_MAX).collect();
+    if chars.next().is_some() {
+        short.push('…');
+    }
+    short
+}
+
+/// A page of jobs.
+#[derive(Debug)]
+pub(super) struct JobRows {
+    pub(super) rows: Vec<JobRow>,
+    /// The address of the next page.
+    pub(super) next: Option<String>,
+    /// The address of the first page, unless this is it.
+    pub(super) first: Option<String>,
+}
+
+/// The newest jobs that pass, after a place of a page before. `path` is the address of the first page.
+pub(super) async fn find(
+    app: &App,
+    filter: Filter,
+    after: Option<&str>,
+    limit: u32,
+    path: &str,
+) -> Result<Stamped<(Vec<Job>, JobPlaces)>, Failure> {
+    if after.is_some_and(|cursor| cursor.len() > TOKEN_BYTES_MAX) {
+        return Err(Failure::not_here("This is no place in the list of jobs.").back(path));
+    }
+    let mut list = List::new(filter).limit(limit).after(after.map(Cursor::new));
+    let mut found = Vec::new();
+    let mut looks = 1;
+    loop {
+        let asked = app.call(app.engine.list(list.clone())).await;
+        let reply = asked.map_err(|error| Failure::from(error).back(path))?;
+        found.extend(reply.value.rows);
+        list.after = reply.value.next;
+        list.limit = limit.saturating_sub(u32::try_from(found.len()).unwrap_or(u32::MAX));
+        if list.after.is_none() || list.limit == 0 || looks == LOOKS_MAX {
+            let next =
+                list.after.map(|cursor| links::with(path, &[("after", Some(cursor.as_str()))]));
+            let first = after.map(|_| path.to_owned());
+            let places = JobPlaces { next, first };
+            return Ok(Stamped { now: reply.now, epoch: reply.epoch, value: (found, places) });
+        }
+        looks += 1;
+    }
+}
+
+/// Where the pages around a page are.
+#[derive(Debug)]
+pub(super) struct JobPlaces {
+    next: Option<String>,
+    first: Option<String>,
+}
+
+impl JobRows {
+    pub(super) fn new(jobs: &[Job], places: JobPlaces, clock: Clock) -> Self {
+        let rows = jobs.iter().map(|job| JobRow::new(job, clock)).collect();
+        Self { rows, next: places.next, first: places.first }
+    }
+}
+
+/// A state to choose among, as a link.
+#[derive(Debug)]
+pub(super) struct StateTab {
+    pub(super) label: &'static str,
+    pub(super) href: String,
+    pub(super) chosen: bool,
+}
+
+/// All states and each of them; `href` is the address for one.
+pub(super) fn tabs(
+    chosen: Option<State>,
+    href: impl Fn(Option<&'static str>) -> String,
+) -> Vec<StateTab> {
+    let all = StateTab { label: "all", href: href(None), chosen: chosen.is_none() };
+    let one = |state: State| StateTab {
+        label: state.as_str(),
+        href: href(Some(state.as_str())),
+        chosen: chosen == Some(state),
+    };
+    std::iter::once(all).chain(State::ALL.map(one)).collect()
+}
+
+/// The state of this name.
+pub(super) fn state(name: Option<&str>) -> Result<Option<State>, Failure> {
+    let Some(name) = name else { return Ok(None) };
+    match State::ALL.into_iter().find(|state| state.as_str() == name) {
+        Some(state) => Ok(Some(state)),
+        None => Err(Failure::not_here(format!("There is no state {name:?}.")).back("/jobs")),
+    }
+}

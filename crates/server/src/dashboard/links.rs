@@ -1,0 +1,61 @@
+//! Addresses of pages. Names may hold `/` and `@`; in an address they are one step.
+
+use std::fmt::Write as _;
+use windlass_core::JobId;
+
+/// A name as one step of a path, or one value of a query.
+fn step(name: &str) -> String {
+    let mut text = String::with_capacity(name.len());
+    for byte in name.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'~' => text.push(byte as char),
+            // A dot too: `.` and `..` are steps of their own.
+            _ => {
+                let _ = write!(text, "%{byte:02X}");
+            }
+        }
+    }
+    text
+}
+
+pub(super) fn queue(queue: &str) -> String {
+    format!("/queues/{}", step(queue))
+}
+
+pub(super) fn kind(kind: &str) -> String {
+    format!("/kinds/{}", step(kind))
+}
+
+pub(super) fn job(id: JobId) -> String {
+    format!("/jobs/{id}")
+}
+
+/// A path with those parameters that have a value.
+pub(super) fn with(path: &str, params: &[(&str, Option<&str>)]) -> String {
+    let mut text = path.to_owned();
+    for (name, value) in params {
+        if let Some(value) = value {
+            text.push(if text.contains('?') { '&' } else { '?' });
+            let _ = write!(text, "{name}={}", step(value));
+        }
+    }
+    text
+}
+
+/// Jobs that pass.
+pub(super) fn jobs(queue: Option<&str>, kind: Option<&str>, state: Option<&str>) -> String {
+    with("/jobs", &[("queue", queue), ("kind", kind), ("state", state)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_of_any_text_is_one_step_and_one_value() {
+        assert_eq!(queue("a/b"), "/queues/a%2Fb");
+        assert_eq!(queue(".."), "/queues/%2E%2E");
+        assert_eq!(jobs(Some("a&b"), None, Some("dead")), "/jobs?queue=a%26b&state=dead");
+        assert_eq!(jobs(None, None, None), "/jobs");
+    }
+}

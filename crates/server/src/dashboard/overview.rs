@@ -1,0 +1,123 @@
+//! `/`: how things are, at a glance.
+
+use super::failure::Failure;
+use super::format::{Count, Rate, Time};
+use super::job_row::{self, JobRow};
+use super::links;
+use super::page::{Page, Section};
+use super::queue_row::{QueueRow, Sums, queues};
+use super::spark::Spark;
+use super::visit::Visit;
+use super::workers::WorkerRow;
+use crate::app::App;
+use crate::meter::Trend;
+use askama::Template;
+use axum::extract::State;
+use axum::response::Response;
+use std::cmp::Reverse;
+use windlass_core::engine::{Filter, StatsRequest};
+
+/// Queues shown, the busiest first.
+const QUEUES_MAX: usize = 12;
+/// Jobs shown, the newest first.
+const JOBS_MAX: u32 = 12;
+/// Workers shown.
+const WORKERS_MAX: usize = 8;
+
+/// A number with a name.
+struct Tile {
+    label: &'static str,
+    value: Count,
+    href: String,
+    /// How it is coloured: the name of a state, or nothing.
+    tone: &'static str,
+    note: Option<Time>,
+}
+
+/// A rate with its curve.
+struct Flow {
+    label: &'static str,
+    rate: Rate,
+    spark: Spark,
+    tone: &'static str,
+}
+
+impl Flow {
+    fn new(label: &'static str, tone: &'static str, trend: &Trend) -> Self {
+        Self { label, rate: Rate(trend.per_second), spark: Spark::of(trend), tone }
+    }
+}
+
+#[derive(Template)]
+#[template(path = "overview.html")]
+struct Overview {
+    tiles: Vec<Tile>,
+    flows: [Flow; 4],
+    queues: Vec<QueueRow>,
+    queue_count: usize,
+    rows: Vec<JobRow>,
+    workers: Vec<WorkerRow>,
+    worker_count: usize,
+    is_empty: bool,
+    host: String,
+}
+
+/// `GET /`
+pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Response, Failure> {
+    let stats = app.call(app.engine.stats(StatsRequest::default())).await?;
+    let settings = app.call(app.engine.settings()).await?.value;
+    let sessions = app.call(app.engine.sessions()).await?.value;
+    let recent = job_row::find(&app, Filter::default(), None, JOBS_MAX, "/jobs").await?;
+    let (now, clock) = (recent.now, visit.clock(recent.now));
+
+    let sums = Sums::of(&stats.value);
+    let all = queues(&stats.value, &settings);
+    let queue_count = all.len();
+    let mut busiest: Vec<_> = all.into_iter().collect();
+    busiest.sort_by_key(|(_, queue)| {
+        let Sums { available, running, scheduled, blocked, dead, .. } = queue.sums;
+        Reverse((available + running, scheduled + blocked, dead))
+    });
+    let row = |(name, queue)| QueueRow::new(&app, &name, queue, now, clock);
+    let totals = app.rates.totals(now);
+    let overview = Overview {
+        tiles: tiles(&sums, clock),
+        flows: [
+            Flow::new("in", "available", &totals.enqueued),
+            Flow::new("out", "running", &totals.started),
+            Flow::new("completed", "completed", &totals.completed),
+            Flow::new("failed", "dead", &totals.failed),
+        ],
+        queues: busiest.into_iter().take(QUEUES_MAX).map(row).collect(),
+        queue_count,
+        rows: recent.value.0.iter().map(|job| JobRow::new(job, clock)).collect(),
+        workers: sessions.iter().take(WORKERS_MAX).map(|it| WorkerRow::new(it, clock)).collect(),
+        worker_count: sessions.len(),
+        is_empty: queue_count == 0 && recent.value.0.is_empty(),
+        host: visit.host.clone(),
+    };
+    Ok(Page::new(&visit, Section::Overview, "Overview", now).respond(&overview))
+}
+
+fn tiles(sums: &Sums, clock: super::format::Clock) -> Vec<Tile> {
+    let tile = |label, count, tone| Tile {
+        label,
+        value: Count(count),
+        href: links::jobs(None, None, Some(tone)),
+        tone,
+        note: None,
+    };
+    let mut tiles = vec![
+        tile("available", sums.available, "available"),
+        tile("running", sums.running, "running"),
+        tile("scheduled", sums.scheduled, "scheduled"),
+        tile("blocked", sums.blocked, "blocked"),
+        tile("dead", sums.dead, "dead"),
+    ];
+    if sums.paused > 0 {
+        tiles.push(tile("paused", sums.paused, "paused"));
+    }
+    tiles[0].note = sums.oldest.map(|at| clock.age(at));
+    tiles[4].href = "/dead".to_owned();
+    tiles
+}

@@ -1,0 +1,188 @@
+//! From content to a reply: the whole page for a person, or for our script only what changes, and nothing
+//! at all if that is what it has already.
+
+use super::assets;
+use super::visit::{LIVE_HEADER, Visit};
+use askama::Template;
+use axum::body::Body;
+use axum::response::Response;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, VARY};
+use http::{HeaderValue, StatusCode};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use windlass_core::Timestamp;
+use windlass_wire::NOW_HEADER;
+
+/// Where a page belongs in the navigation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Section {
+    Overview,
+    Queues,
+    Jobs,
+    Dead,
+    Schedules,
+    Workers,
+}
+
+impl Section {
+    const ALL: [Self; 6] =
+        [Self::Overview, Self::Queues, Self::Jobs, Self::Dead, Self::Schedules, Self::Workers];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Overview => "Overview",
+            Self::Queues => "Queues",
+            Self::Jobs => "Jobs",
+            Self::Dead => "Dead",
+            Self::Schedules => "Schedules",
+            Self::Workers => "Workers",
+        }
+    }
+
+    const fn path(self) -> &'static str {
+        match self {
+            Self::Overview => "/",
+            Self::Queues => "/queues",
+            Self::Jobs => "/jobs",
+            Self::Dead => "/dead",
+            Self::Schedules => "/schedules",
+            Self::Workers => "/workers",
+        }
+    }
+
+    /// The key after `g` that leads there.
+    const fn key(self) -> &'static str {
+        match self {
+            Self::Overview => "o",
+            Self::Queues => "q",
+            Self::Jobs => "j",
+            Self::Dead => "d",
+            Self::Schedules => "s",
+            Self::Workers => "w",
+        }
+    }
+}
+
+/// What is around the content of every page.
+#[derive(Template)]
+#[template(path = "shell.html")]
+pub(super) struct Shell<'a> {
+    title: &'a str,
+    section: Option<Section>,
+    sections: [Section; 6],
+    /// The store's time, so that the script can say how long ago something was; none: nothing changes.
+    now: Option<i64>,
+    content: String,
+    /// What does not change while the page is open.
+    still: String,
+    css: String,
+    js: String,
+    icon: String,
+}
+
+impl<'a> Shell<'a> {
+    fn new(title: &'a str) -> Self {
+        Self {
+            title,
+            section: None,
+            sections: Section::ALL,
+            now: None,
+            content: String::new(),
+            still: String::new(),
+            css: assets::url("dashboard.css"),
+            js: assets::url("dashboard.js"),
+            icon: assets::url("icon.svg"),
+        }
+    }
+
+    /// Around something that never changes.
+    pub(super) fn still(title: &'a str) -> Self {
+        Self::new(title)
+    }
+
+    pub(super) fn respond(mut self, content: &impl Template) -> Response {
+        match content.render() {
+            Ok(content) => self.content = content,
+            Err(error) => return unrendered(&error),
+        }
+        match self.render() {
+            Ok(page) => html(page),
+            Err(error) => unrendered(&error),
+        }
+    }
+}
+
+/// A page that follows what happens.
+pub(super) struct Page<'a> {
+    visit: &'a Visit,
+    section: Section,
+    title: &'a str,
+    now: Timestamp,
+    still: String,
+}
+
+impl<'a> Page<'a> {
+    pub(super) fn new(visit: &'a Visit, section: Section, title: &'a str, now: Timestamp) -> Self {
+        Self { visit, section, title, now, still: String::new() }
+    }
+
+    /// With something below that does not change while the page is open.
+    #[must_use]
+    pub(super) fn still(mut self, content: &impl Template) -> Self {
+        self.still = content.render().unwrap_or_default();
+        self
+    }
+
+    pub(super) fn respond(self, content: &impl Template) -> Response {
+        let mut response = if self.visit.live {
+            self.fragment(content)
+        } else {
+            let mut shell = Shell::new(self.title);
+            (shell.section, shell.now) = (Some(self.section), Some(self.now.as_millis()));
+            shell.still = self.still;
+            shell.respond(content)
+        };
+        let headers = response.headers_mut();
+        headers.insert(NOW_HEADER, HeaderValue::from(self.now.as_millis()));
+        headers.insert(VARY, HeaderValue::from_name(LIVE_HEADER));
+        response
+    }
+
+    /// Only what changes, unless the script has it.
+    fn fragment(&self, content: &impl Template) -> Response {
+        let content = match content.render() {
+            Ok(content) => content,
+            Err(error) => return unrendered(&error),
+        };
+        let mut hasher = DefaultHasher::new();
+        content.hash(&mut hasher);
+        let tag = format!("\"{:016x}\"", hasher.finish());
+        let mut response = match self.visit.has.as_deref() == Some(&tag) {
+            true => {
+                let mut response = Response::new(Body::empty());
+                *response.status_mut() = StatusCode::NOT_MODIFIED;
+                response
+            }
+            false => html(content),
+        };
+        if let Ok(tag) = HeaderValue::from_str(&tag) {
+            response.headers_mut().insert(ETAG, tag);
+        }
+        response
+    }
+}
+
+fn html(text: String) -> Response {
+    let mut response = Response::new(Body::from(text));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    response
+}
+
+/// Templates write to memory, so that this does not happen unless one is broken.
+fn unrendered(error: &askama::Error) -> Response {
+    tracing::error!(%error, "cannot render a page");
+    let mut response = Response::new(Body::from("this page cannot be shown; see the server's log"));
+    *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+    response
+}

@@ -1,0 +1,154 @@
+//! `/queues/{queue}`: one queue with its lanes, its settings and its jobs.
+
+use super::failure::Failure;
+use super::format::{Clock, Count, Time, span};
+use super::job_row::{self, JobRows, StateTab};
+use super::links;
+use super::page::{Page, Section};
+use super::queue_row::{Queue as Counted, QueueRow, Sums};
+use super::spark::Spark;
+use super::visit::Visit;
+use crate::app::App;
+use askama::Template;
+use axum::extract::{Path, State};
+use axum::response::Response;
+use windlass_core::engine::{Filter, Gate, LaneStats, StatsRequest};
+use windlass_core::model::{Name, Order, QueueSettings};
+use windlass_core::time::HOUR_MS;
+use windlass_core::{Timestamp, check_name};
+use windlass_services::{Resolution, SampleQuery, Samples};
+
+/// Jobs on one page.
+const JOBS_MAX: u32 = 25;
+/// Lanes shown; a queue with more kinds than this is a queue per kind in disguise.
+const LANES_MAX: usize = 100;
+
+/// A lane in a table.
+struct LaneRow {
+    kind: Name,
+    jobs_href: String,
+    change_href: String,
+    available: Count,
+    running: Count,
+    scheduled: Count,
+    held: Count,
+    dead: Count,
+    oldest: Option<Time>,
+    /// Why nothing of it is claimed, unless it is the whole queue that is paused.
+    gate: Option<&'static str>,
+    kind_paused: bool,
+}
+
+impl LaneRow {
+    fn new(lane: &LaneStats, clock: Clock) -> Self {
+        Self {
+            kind: lane.kind.clone(),
+            jobs_href: links::jobs(Some(&lane.queue), Some(&lane.kind), None),
+            change_href: links::kind(&lane.kind),
+            available: Count(lane.available),
+            running: Count(lane.running),
+            scheduled: Count(lane.scheduled),
+            held: Count(lane.blocked + lane.paused),
+            dead: Count(lane.dead),
+            oldest: lane.head_ready_at.map(|at| clock.age(at)),
+            gate: lane.gate.and_then(gate),
+            kind_paused: lane.gate == Some(Gate::KindPaused),
+        }
+    }
+}
+
+/// What a gate of a lane alone is called.
+const fn gate(gate: Gate) -> Option<&'static str> {
+    match gate {
+        Gate::KindPaused => Some("kind paused"),
+        Gate::NoPermits => Some("no permits left: its circuit breaker is open"),
+        _ => None,
+    }
+}
+
+#[derive(Template)]
+#[template(path = "queue.html")]
+struct QueueContent {
+    queue: QueueRow,
+    lanes: Vec<LaneRow>,
+    lane_count: usize,
+    settings: Vec<(&'static str, String)>,
+    depth: Spark,
+    depth_max: Count,
+    tabs: Vec<StateTab>,
+    jobs: JobRows,
+    here: String,
+}
+
+/// `GET /queues/{queue}`
+pub(super) async fn show(
+    State(app): State<App>,
+    visit: Visit,
+    Path(name): Path<String>,
+) -> Result<Response, Failure> {
+    check_name("queue", &name)
+        .map_err(|error| Failure::not_here(error.to_string()).back("/queues"))?;
+    let name = Name::from(name);
+    let lanes = app.call(app.engine.stats(StatsRequest::queue(name.clone()))).await?.value;
+    let settings = app.call(app.engine.settings()).await?.value;
+    let settings = settings.queues.into_iter().find(|(known, _)| *known == name);
+    let settings = settings.map(|(_, settings)| settings).unwrap_or_default();
+
+    let path = links::queue(&name);
+    let state = job_row::state(visit.param("state"))?;
+    let href = |state| links::with(&path, &[("state", state)]);
+    let mut filter = Filter::default().queue(name.clone());
+    filter.state = state;
+    let first = href(state.map(windlass_core::model::State::as_str));
+    let found = job_row::find(&app, filter, visit.param("after"), JOBS_MAX, &first).await?;
+    let (now, clock) = (found.now, visit.clock(found.now));
+    let (jobs, places) = found.value;
+
+    let counted = Counted { sums: Sums::of(&lanes), paused: settings.paused };
+    let depth = depth_of_the_last_hour(&app, &name, now).await;
+    let content = QueueContent {
+        queue: QueueRow::new(&app, &name, counted, now, clock),
+        lane_count: lanes.len(),
+        lanes: lanes.iter().take(LANES_MAX).map(|lane| LaneRow::new(lane, clock)).collect(),
+        settings: described(&settings),
+        depth_max: Count(depth.iter().copied().fold(0.0, f64::max) as u64),
+        depth: Spark::new(depth),
+        tabs: job_row::tabs(state, href),
+        jobs: JobRows::new(&jobs, places, clock),
+        here: visit.here.clone(),
+    };
+    Ok(Page::new(&visit, Section::Queues, &name, now).respond(&content))
+}
+
+/// The highest depth of each minute, as far as it was measured.
+async fn depth_of_the_last_hour(app: &App, queue: &str, now: Timestamp) -> Vec<f64> {
+    let query = SampleQuery::new(Resolution::Minute, now.minus(HOUR_MS), now).queue(queue);
+    // A curve is not worth failing the page for.
+    let samples = Samples::new(app.engine.clone()).read(&query).await.unwrap_or_default();
+    let queues = samples.iter().filter_map(|sample| sample.queue(queue));
+    queues.map(|sample| sample.depth.max() as f64).collect()
+}
+
+/// Settings in words.
+fn described(settings: &QueueSettings) -> Vec<(&'static str, String)> {
+    let order = match settings.order {
+        Order::Strict => "by priority, then by entry".to_owned(),
+        Order::Ageing { quantum_ms } => {
+            format!("by age; one step of priority is worth {}", span(quantum_ms))
+        }
+        Order::Lifo => "the newest first".to_owned(),
+        Order::Fair => "tenants take turns".to_owned(),
+        _ => "another".to_owned(),
+    };
+    let limit = settings.max_depth.map_or_else(|| "none".to_owned(), |max| Count(max).to_string());
+    let wait = settings.max_wait_ms.map_or_else(|| "none".to_owned(), span);
+    let kept = settings.retention;
+    vec![
+        ("order", order),
+        ("depth limit", limit),
+        ("longest wait", wait),
+        ("finished jobs kept", span(kept.finished_ms)),
+        ("dead jobs kept", span(kept.dead_ms)),
+        ("expired jobs kept", span(kept.expired_ms)),
+    ]
+}

@@ -1,0 +1,102 @@
+//! Queues in a table: their lanes summed up, with their rates.
+
+use super::format::{Clock, Count, Rate, Time};
+use super::links;
+use super::spark::Spark;
+use crate::app::App;
+use std::collections::BTreeMap;
+use windlass_core::Timestamp;
+use windlass_core::engine::{LaneStats, Settings};
+use windlass_core::model::Name;
+
+/// The lanes of one queue, or of all, summed up.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sums {
+    pub(super) scheduled: u64,
+    pub(super) blocked: u64,
+    pub(super) available: u64,
+    pub(super) running: u64,
+    pub(super) paused: u64,
+    pub(super) dead: u64,
+    pub(super) oldest: Option<Timestamp>,
+}
+
+impl Sums {
+    pub(super) fn add(&mut self, lane: &LaneStats) {
+        self.scheduled += lane.scheduled;
+        self.blocked += lane.blocked;
+        self.available += lane.available;
+        self.running += lane.running;
+        self.paused += lane.paused;
+        self.dead += lane.dead;
+        self.oldest = [self.oldest, lane.head_ready_at].into_iter().flatten().min();
+    }
+
+    pub(super) fn of<'a>(lanes: impl IntoIterator<Item = &'a LaneStats>) -> Self {
+        let mut sums = Self::default();
+        lanes.into_iter().for_each(|lane| sums.add(lane));
+        sums
+    }
+}
+
+/// A queue by its lanes and settings.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Queue {
+    pub(super) sums: Sums,
+    pub(super) paused: bool,
+}
+
+/// All queues that have lanes or settings, by name.
+pub(super) fn queues(lanes: &[LaneStats], settings: &Settings) -> BTreeMap<Name, Queue> {
+    let mut queues: BTreeMap<Name, Queue> = BTreeMap::new();
+    for lane in lanes {
+        queues.entry(lane.queue.clone()).or_default().sums.add(lane);
+    }
+    for (name, settings) in &settings.queues {
+        queues.entry(name.clone()).or_default().paused = settings.paused;
+    }
+    queues
+}
+
+/// A queue in a table.
+#[derive(Debug)]
+pub(super) struct QueueRow {
+    pub(super) name: Name,
+    pub(super) href: String,
+    pub(super) available: Count,
+    pub(super) running: Count,
+    pub(super) scheduled: Count,
+    /// Blocked, and jobs set aside one by one.
+    pub(super) held: Count,
+    pub(super) dead: Count,
+    pub(super) dead_href: String,
+    pub(super) rate_in: Rate,
+    pub(super) rate_out: Rate,
+    pub(super) spark: Spark,
+    pub(super) spark_out: Spark,
+    pub(super) oldest: Option<Time>,
+    pub(super) paused: bool,
+}
+
+impl QueueRow {
+    pub(super) fn new(app: &App, name: &Name, queue: Queue, now: Timestamp, clock: Clock) -> Self {
+        let [enqueued, started] = app.rates.queue(name, now);
+        let Queue { sums, paused } = queue;
+        Self {
+            name: name.clone(),
+            href: links::queue(name),
+            available: Count(sums.available),
+            running: Count(sums.running),
+            scheduled: Count(sums.scheduled),
+            held: Count(sums.blocked + sums.paused),
+            dead: Count(sums.dead),
+            dead_href: links::with("/dead", &[("queue", Some(name))]),
+            rate_in: Rate(enqueued.per_second),
+            rate_out: Rate(started.per_second),
+            spark: Spark::of(&enqueued),
+            spark_out: Spark::of(&started),
+            oldest: sums.oldest.map(|at| clock.age(at)),
+            paused,
+        }
+    }
+}

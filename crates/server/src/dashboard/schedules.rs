@@ -1,0 +1,78 @@
+//! `/schedules`: jobs that come again and again.
+
+use super::failure::Failure;
+use super::format::{Count, Time, span};
+use super::links;
+use super::page::{Page, Section};
+use super::visit::Visit;
+use crate::app::App;
+use askama::Template;
+use axum::extract::State;
+use axum::response::Response;
+use windlass_core::engine::Cursor;
+use windlass_core::policy::Timing;
+use windlass_services::{ScheduleView, Schedules};
+
+/// Schedules on one page.
+const ROWS_MAX: u32 = 100;
+
+/// A schedule in a table.
+struct Row {
+    name: String,
+    rhythm: String,
+    kind: String,
+    queue: String,
+    queue_href: String,
+    next: Option<Time>,
+    last: Option<Time>,
+    fired: Count,
+    refused: Count,
+    paused: bool,
+    error: Option<String>,
+}
+
+impl Row {
+    fn new(view: ScheduleView, clock: super::format::Clock) -> Self {
+        let rhythm = match &view.schedule.timing {
+            Timing::Cron { line, zone } => format!("{line} ({zone})"),
+            Timing::Every { every_ms, .. } => format!("every {}", span(*every_ms)),
+            _ => "another rhythm".to_owned(),
+        };
+        Self {
+            name: view.name,
+            rhythm,
+            kind: view.job.kind.to_string(),
+            queue_href: links::queue(&view.job.queue),
+            queue: view.job.queue.to_string(),
+            next: view.next.map(|at| clock.ago(at)),
+            last: view.last_fire.map(|at| clock.ago(at)),
+            fired: Count(view.fired),
+            refused: Count(view.refused),
+            paused: view.paused,
+            error: view.last_error.map(|error| error.message),
+        }
+    }
+}
+
+#[derive(Template)]
+#[template(path = "schedules.html")]
+struct Content {
+    schedules: Vec<Row>,
+    unreadable: Vec<String>,
+    next: Option<String>,
+}
+
+/// `GET /schedules`
+pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Response, Failure> {
+    let now = app.call(app.engine.health()).await?.now;
+    let after = visit.param("after").map(Cursor::new);
+    let page = Schedules::new(app.engine.clone()).list(after, ROWS_MAX).await;
+    let page = page.map_err(|error| Failure::from(error).back("/schedules"))?;
+    let clock = visit.clock(now);
+    let content = Content {
+        schedules: page.rows.into_iter().map(|view| Row::new(view, clock)).collect(),
+        unreadable: page.unreadable,
+        next: page.next.map(|at| links::with("/schedules", &[("after", Some(at.as_str()))])),
+    };
+    Ok(Page::new(&visit, Section::Schedules, "Schedules", now).respond(&content))
+}

@@ -1,0 +1,53 @@
+//! `/workers`: who is there.
+
+use super::failure::Failure;
+use super::format::{Clock, Count, Time};
+use super::page::{Page, Section};
+use super::visit::Visit;
+use crate::app::App;
+use askama::Template;
+use axum::extract::State;
+use axum::response::Response;
+use std::cmp::Reverse;
+use windlass_core::engine::SessionInfo;
+
+/// Workers shown, the busiest first.
+const ROWS_MAX: usize = 200;
+
+/// A session in a table.
+#[derive(Debug)]
+pub(super) struct WorkerRow {
+    pub(super) worker: String,
+    pub(super) running: Count,
+    pub(super) opened: Time,
+    pub(super) expires: Time,
+}
+
+impl WorkerRow {
+    pub(super) fn new(session: &SessionInfo, clock: Clock) -> Self {
+        Self {
+            worker: session.worker.clone(),
+            running: Count(session.running),
+            opened: clock.ago(session.opened_at),
+            expires: clock.ago(session.expires_at),
+        }
+    }
+}
+
+#[derive(Template)]
+#[template(path = "workers.html")]
+struct Workers {
+    workers: Vec<WorkerRow>,
+    count: usize,
+}
+
+/// `GET /workers`
+pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Response, Failure> {
+    let sessions = app.call(app.engine.sessions()).await?;
+    let (now, mut sessions) = (sessions.now, sessions.value);
+    let clock = visit.clock(now);
+    sessions.sort_by(|a, b| (Reverse(a.running), &a.worker).cmp(&(Reverse(b.running), &b.worker)));
+    let count = sessions.len();
+    let workers = sessions.iter().take(ROWS_MAX).map(|it| WorkerRow::new(it, clock)).collect();
+    Ok(Page::new(&visit, Section::Workers, "Workers", now).respond(&Workers { workers, count }))
+}

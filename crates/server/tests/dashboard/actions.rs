@@ -1,0 +1,99 @@
+//! Buttons, by what they do to the jobs.
+
+use crate::support::Site;
+use windlass_core::model::{Due, NewJob, State};
+
+#[tokio::test]
+async fn a_paused_queue_hands_out_nothing_until_it_is_resumed() {
+    let site = Site::start().await;
+    site.enqueue(NewJob::new("send").queue("a/b")).await;
+    let reply = site.post("/queues/a%2Fb/pause", "").await;
+    assert_eq!((reply.status, reply.header("location")), (303, Some("/queues/a%2Fb")));
+    assert!(site.claim("a/b").await.is_none());
+    site.get("/queues/a%2Fb").await.says("Resume").says("paused");
+    let reply = site.post("/queues/a%2Fb/resume", "back=%2Fqueues%3Ffind%3Da").await;
+    assert_eq!(reply.header("location"), Some("/queues?find=a"));
+    assert!(site.claim("a/b").await.is_some());
+}
+
+#[tokio::test]
+async fn a_paused_kind_is_passed_over() {
+    let site = Site::start().await;
+    site.enqueue(NewJob::new("slow").queue("q")).await;
+    assert_eq!(site.post("/kinds/slow/pause", "").await.status, 303);
+    assert!(site.claim("q").await.is_none());
+    site.get("/queues/q").await.says("kind paused");
+    site.post("/kinds/slow/resume", "").await;
+    assert!(site.claim("q").await.is_some());
+}
+
+#[tokio::test]
+async fn a_job_does_what_its_buttons_say() {
+    let site = Site::start().await;
+    let id = site.enqueue(NewJob::new("k").queue("q").due(Due::After(3_600_000))).await;
+    let press = async |change: &str| site.post(&format!("/jobs/{id}/{change}"), "").await;
+    let reply = press("promote").await;
+    assert_eq!((reply.status, reply.header("location")), (303, Some(&*format!("/jobs/{id}"))));
+    assert_eq!(site.state(id).await, Some(State::Available));
+    press("pause").await;
+    assert_eq!(site.state(id).await, Some(State::Paused));
+    press("resume").await;
+    press("cancel").await;
+    assert_eq!(site.state(id).await, Some(State::Cancelled));
+    press("replay").await;
+    assert_eq!(site.state(id).await, Some(State::Available));
+
+    let refused = press("discard").await;
+    assert_eq!(refused.status, 409);
+    refused.says("cancel it first").says(&format!("href=\"/jobs/{id}\""));
+    press("cancel").await;
+    let discarded =
+        site.post(&format!("/jobs/{id}/discard"), &format!("back=%2Fjobs%2F{id}")).await;
+    assert_eq!(discarded.header("location"), Some("/jobs"), "its own page is gone");
+    assert_eq!(site.state(id).await, None);
+    assert_eq!(press("explode").await.status, 404);
+}
+
+#[tokio::test]
+async fn every_button_a_page_offers_works_in_that_state() {
+    let site = Site::start().await;
+    let dead = site.dead("q", "m").await;
+    let running = site.enqueue(NewJob::new("k").queue("r")).await;
+    site.claim("r").await.unwrap();
+    let available = site.enqueue(NewJob::new("k").queue("q")).await;
+    let scheduled = site.enqueue(NewJob::new("k").queue("q").due(Due::After(60_000))).await;
+    let mut pressed = 0;
+    for id in [dead, running, available, scheduled] {
+        let page = site.get(&format!("/jobs/{id}")).await;
+        let start = format!("formaction=\"/jobs/{id}/");
+        for button in page.body.split(&start).skip(1) {
+            let change = button.split('"').next().unwrap();
+            // One that throws the job away, or ends it, goes last on the page.
+            let reply = site.post(&format!("/jobs/{id}/{change}"), "").await;
+            let ok = reply.status == 303 || (change == "discard" && reply.status == 409);
+            assert!(ok, "{change} of {id}: {reply:?}");
+            pressed += 1;
+        }
+    }
+    assert!(pressed >= 7, "{pressed}");
+}
+
+#[tokio::test]
+async fn selected_dead_letters_are_replayed_and_the_others_stay() {
+    let site = Site::start().await;
+    let (one, two, three) =
+        (site.dead("q", "1").await, site.dead("q", "2").await, site.dead("q", "3").await);
+    let form = format!("back=%2Fdead&id={one}&id={three}&change=replay");
+    let reply = site.post("/jobs/change", &form).await;
+    assert_eq!((reply.status, reply.header("location")), (303, Some("/dead")));
+    assert_eq!(site.state(one).await, Some(State::Available));
+    assert_eq!(site.state(two).await, Some(State::Dead));
+    assert_eq!(site.state(three).await, Some(State::Available));
+
+    let form = format!("back=%2Fdead&id={one}&id={two}&change=discard");
+    let partly = site.post("/jobs/change", &form).await;
+    assert_eq!(partly.status, 409);
+    partly.says("1 of 2 jobs were changed").says(&one.to_string());
+    assert_eq!(site.state(two).await, None);
+    assert_eq!(site.post("/jobs/change", "change=replay").await.status, 422);
+}

@@ -1,0 +1,157 @@
+//! What each page shows, and that nothing a job says is taken for markup.
+
+use crate::support::Site;
+use windlass_core::engine::*;
+use windlass_core::model::{Due, JobError, NewJob};
+
+const EVIL: &str = "<script>alert('1')</script>\"><img src=x onerror=alert(2)>";
+
+#[tokio::test]
+async fn an_empty_store_shows_how_to_hand_over_the_first_job() {
+    let site = Site::start().await;
+    let page = site.get("/").await;
+    assert_eq!((page.status, page.header("content-type")), (200, Some("text/html; charset=utf-8")));
+    page.says("No jobs yet").says(&format!("http://{}/v1/jobs", site.host()));
+    for path in ["/queues", "/jobs", "/dead", "/schedules", "/workers", "/queues/none"] {
+        assert_eq!(site.get(path).await.status, 200, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn the_overview_counts_queues_by_state_and_names_the_newest_jobs() {
+    let site = Site::start().await;
+    for _ in 0..3 {
+        site.enqueue(NewJob::new("send").queue("mail")).await;
+    }
+    site.enqueue(NewJob::new("later").queue("mail").due(Due::After(5_430_000))).await;
+    site.claim("mail").await.unwrap();
+    site.dead("billing", "no money").await;
+    let page = site.get("/").await;
+    let tile = |count: u64, label: &str| format!("<b>{count}</b><span>{label}</span>");
+    page.says(&tile(2, "available")).says(&tile(1, "running")).says(&tile(1, "scheduled"));
+    page.says(&tile(1, "dead")).says("/queues/mail").says("broken: no money").says("in 90 min");
+    site.get("/dead").await.says("broken: no money").hides("send");
+    site.get("/workers").await.says("tester").says("1 online");
+}
+
+#[tokio::test]
+async fn rates_count_what_passes_through_the_server() {
+    let site = Site::start().await;
+    // Past the server, so that it cannot know; and so that there is something to show.
+    site.enqueue(NewJob::new("k").queue("q")).await;
+    site.get("/").await.says("<span>in</span><b>0<small>");
+    for _ in 0..5 {
+        assert_eq!(site.json("/v1/jobs", r#"{"kind":"k","queue":"q"}"#).await.status, 201);
+    }
+    let claimed = site.json("/v1/claim", r#"{"queues":["q"],"limit":2}"#).await;
+    let jobs: serde_json::Value = serde_json::from_str(&claimed.body).unwrap();
+    let report = |index: usize, outcome: &str| {
+        let job = &jobs["jobs"][index];
+        let error = serde_json::json!({"code": "c", "message": "m"});
+        let mut report =
+            serde_json::json!({"id": job["id"], "lease": job["lease"], "outcome": outcome});
+        if outcome == "retry" {
+            report["error"] = error;
+        } else {
+            report["follow_ups"] = serde_json::json!([{"kind": "next", "queue": "after"}]);
+        }
+        report
+    };
+    let settle = serde_json::json!({"items": [report(0, "complete"), report(1, "retry")]});
+    assert_eq!(site.json("/v1/settle", &settle.to_string()).await.status, 200);
+    let page = site.get("/").await;
+    for flow in ["in", "out", "completed", "failed"] {
+        page.says(&format!("<span>{flow}</span>"))
+            .hides(&format!("<span>{flow}</span><b>0<small>"));
+    }
+    let followed = site.get("/queues/after").await;
+    followed.hides("<span>in</span><b>0<small>").says("<span>out</span><b>0<small>");
+}
+
+#[tokio::test]
+async fn one_job_is_shown_with_its_history_its_log_and_why_it_waits() {
+    let site = Site::start().await;
+    let payload = br#"{"to":"ada","n":1.10}"#.as_slice();
+    let id = site.enqueue(NewJob::new("send").queue("mail").payload(payload).tag("vip")).await;
+    site.get(&format!("/jobs/{id}"))
+        .await
+        .says("It is ready, and no worker is online.")
+        .says("vip");
+    let job = site.claim("mail").await.unwrap();
+    let update =
+        UpdateItem::new(id, job.lease.clone()).progress(3, Some(9), "warm").log("line one");
+    site.engine.update(Update::new([update])).await.unwrap();
+    let page = site.get(&format!("/jobs/{id}")).await;
+    page.says("3 of 9 · warm").says("line one").says("&#34;n&#34;: 1.10");
+    let error = JobError::new("smtp_451", "try later");
+    site.settle(&job, Outcome::Retry { error, delay_ms: None }).await;
+    let page = site.get(&format!("/jobs/{id}")).await;
+    page.says("It failed, and waits for its next attempt.").says("smtp_451").says("tester");
+    page.says("Run now").says("1 of 5");
+}
+
+#[tokio::test]
+async fn nothing_a_job_says_becomes_markup() {
+    let site = Site::start().await;
+    let id = site.enqueue(NewJob::new("k").queue("q").payload(EVIL.as_bytes()).tag(EVIL)).await;
+    let job = site.claim("q").await.unwrap();
+    let update = UpdateItem::new(id, job.lease.clone()).progress(1, None, EVIL).log(EVIL);
+    site.engine.update(Update::new([update])).await.unwrap();
+    site.get(&format!("/jobs/{id}"))
+        .await
+        .says("alert(")
+        .hides("<script>alert")
+        .hides("<img src=x");
+    site.settle(&job, Outcome::Fail { error: JobError::new(EVIL, EVIL) }).await;
+    let pages =
+        [format!("/jobs/{id}"), "/".into(), "/dead".into(), "/jobs".into(), "/queues/q".into()];
+    for path in pages {
+        let page = site.get(&path).await;
+        page.says("alert(").hides("<script>alert").hides("<img src=x");
+    }
+    let evil = "%3Cscript%3Ealert(1)%3C%2Fscript%3E";
+    let echoes = [
+        format!("/jobs/{evil}"),
+        format!("/queues/{evil}"),
+        format!("/jobs?find={evil}"),
+        format!("/jobs?state={evil}"),
+        format!("/jobs?queue={evil}"),
+        format!("/queues?find={evil}"),
+        format!("/jobs?after={evil}"),
+        format!("/dead?queue={evil}"),
+    ];
+    for path in echoes {
+        site.get(&path).await.hides("<script>alert");
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_a_page_with_a_way_out() {
+    let site = Site::start().await;
+    let gone = site.get("/jobs/0199b2c8-0000-7000-8000-000000000000").await;
+    assert_eq!((gone.status, gone.header("content-type")), (404, Some("text/html; charset=utf-8")));
+    gone.says("No such job").says("past its retention").says("href=\"/jobs\"");
+    for path in
+        ["/jobs/xyz", "/jobs?state=odd", "/jobs?find=nothing", "/queues/a%20b", "/assets/x.js"]
+    {
+        assert_eq!(site.get(path).await.status, 404, "{path}");
+    }
+    let json = site.get("/v1/jobs/0199b2c8-0000-7000-8000-000000000000").await;
+    assert_eq!(json.header("content-type"), Some("application/problem+json"));
+}
+
+#[tokio::test]
+async fn the_search_leads_to_a_job_a_queue_or_a_kind() {
+    let site = Site::start().await;
+    let id = site.enqueue(NewJob::new("send").queue("mail/out")).await;
+    let to = async |text: &str| {
+        let reply = site.get(&format!("/jobs?find={text}")).await;
+        assert_eq!(reply.status, 303, "{reply:?}");
+        reply.header("location").unwrap().to_owned()
+    };
+    assert_eq!(to(&id.to_string()).await, format!("/jobs/{id}"));
+    assert_eq!(to("mail%2Fout").await, "/queues/mail%2Fout");
+    assert_eq!(to("send").await, "/jobs?kind=send");
+    assert_eq!(to("mail").await, "/queues?find=mail");
+    site.get("/queues/mail%2Fout").await.says("send");
+}

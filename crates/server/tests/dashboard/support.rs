@@ -1,0 +1,152 @@
+//! A server with an engine at hand, and a client that says what a browser says.
+
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use windlass_core::JobId;
+use windlass_core::engine::*;
+use windlass_core::model::{JobError, NewJob, State};
+use windlass_memory::MemoryEngine;
+use windlass_server::{Options, Server, ServerHandle};
+
+/// Nothing in these tests takes this long unless it hangs.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// A server over an engine that a test can talk to as well.
+pub(crate) struct Site {
+    pub(crate) server: ServerHandle,
+    pub(crate) engine: Arc<MemoryEngine>,
+    claims: std::sync::atomic::AtomicU64,
+}
+
+/// What came back.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    head: String,
+    pub(crate) body: String,
+}
+
+impl Reply {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let mut lines = self.head.lines().filter_map(|line| line.split_once(": "));
+        lines.find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+
+    /// Whether a page says this.
+    #[track_caller]
+    pub(crate) fn says(&self, text: &str) -> &Self {
+        assert!(self.body.contains(text), "{text:?} is not in {} {}", self.status, self.body);
+        self
+    }
+
+    #[track_caller]
+    pub(crate) fn hides(&self, text: &str) -> &Self {
+        assert!(!self.body.contains(text), "{text:?} is in {} {}", self.status, self.body);
+        self
+    }
+}
+
+impl Site {
+    /// Without services, so that nothing happens by itself.
+    pub(crate) async fn start() -> Self {
+        let options = Options::new(([127, 0, 0, 1], 0).into()).services(None);
+        let server = Server::bind(options).await.expect("bind");
+        let engine = Arc::new(MemoryEngine::new());
+        let server = server.serve(engine.clone()).expect("serve");
+        Self { server, engine, claims: 0.into() }
+    }
+
+    pub(crate) fn host(&self) -> String {
+        self.server.address().to_string()
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Reply {
+        self.get_with(path, &[]).await
+    }
+
+    pub(crate) async fn get_with(&self, path: &str, headers: &[(&str, &str)]) -> Reply {
+        self.request("GET", path, headers, "").await
+    }
+
+    /// A form of our own page, as a browser sends it.
+    pub(crate) async fn post(&self, path: &str, form: &str) -> Reply {
+        self.request("POST", path, &[("sec-fetch-site", "same-origin")], form).await
+    }
+
+    /// A request of the JSON routes.
+    pub(crate) async fn json(&self, path: &str, body: &str) -> Reply {
+        let (host, length) = (self.host(), body.len());
+        let head = format!("POST {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n");
+        let kind = format!("content-type: application/json\r\ncontent-length: {length}\r\n");
+        self.send(&format!("{head}{kind}\r\n{body}")).await
+    }
+
+    pub(crate) async fn request(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Reply {
+        let host = self.host();
+        let mut text = format!("{method} {path} HTTP/1.1\r\nconnection: close\r\n");
+        if !headers.iter().any(|(name, _)| *name == "host") {
+            text += &format!("host: {host}\r\n");
+        }
+        for (name, value) in headers {
+            text += &format!("{name}: {value}\r\n");
+        }
+        if method == "POST" {
+            let (kind, length) = ("application/x-www-form-urlencoded", body.len());
+            text += &format!("content-type: {kind}\r\ncontent-length: {length}\r\n");
+        }
+        self.send(&format!("{text}\r\n{body}")).await
+    }
+
+    async fn send(&self, request: &str) -> Reply {
+        let mut stream = TcpStream::connect(self.server.address()).await.expect("connect");
+        stream.write_all(request.as_bytes()).await.expect("send");
+        let mut text = String::new();
+        let read = tokio::time::timeout(DEADLINE, stream.read_to_string(&mut text)).await;
+        read.expect("an answer in time").expect("an answer");
+        let (head, body) = text.split_once("\r\n\r\n").expect("a whole answer");
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+        Reply { status: status.expect("a status"), head: head.to_owned(), body: body.to_owned() }
+    }
+
+    pub(crate) async fn enqueue(&self, job: NewJob) -> JobId {
+        let answer =
+            self.engine.enqueue(Enqueue::each([job])).await.expect("enqueue").value.remove(0);
+        answer.expect("stored").id
+    }
+
+    /// Takes one job of a queue, if there is one.
+    pub(crate) async fn claim(&self, queue: &str) -> Option<ClaimedJob> {
+        let number = self.claims.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let claim_id = ClaimId::new(format!("test-{number}"));
+        let by = Claimant::Alone { claim_id, worker: "tester".to_owned(), lease_ms: 60_000 };
+        let reply = self.engine.claim(Claim::new(by, queue.to_owned(), 1)).await.expect("claim");
+        reply.value.jobs.into_iter().next()
+    }
+
+    pub(crate) async fn settle(&self, job: &ClaimedJob, outcome: Outcome) {
+        let item = SettleItem::new(job.header.id, job.lease.clone(), outcome);
+        let reply = self.engine.settle(Settle::new([item])).await.expect("settle");
+        reply.value.items.into_iter().next().expect("an answer").expect("settled");
+    }
+
+    /// A job that failed for good.
+    pub(crate) async fn dead(&self, queue: &str, message: &str) -> JobId {
+        let id = self.enqueue(NewJob::new("breaks").queue(queue)).await;
+        let job = self.claim(queue).await.expect("the job just enqueued");
+        self.settle(&job, Outcome::Fail { error: JobError::new("broken", message) }).await;
+        id
+    }
+
+    pub(crate) async fn state(&self, id: JobId) -> Option<State> {
+        let reply = self.engine.get(Get::new([id])).await.expect("get");
+        reply.value.into_iter().next().flatten().map(|job| job.state)
+    }
+}
