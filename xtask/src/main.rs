@@ -3,7 +3,9 @@
 mod chromium;
 mod lint;
 mod mutants;
+mod openapi;
 mod process;
+mod schemathesis;
 mod services;
 mod steps;
 mod test;
@@ -25,6 +27,10 @@ enum Cli {
     Tidy,
     /// Changes the code in a seeded sample of ways and counts how many changes the tests catch.
     Mutants(mutants::Options),
+    /// Writes docs/openapi.json anew from the routes of the server.
+    Openapi,
+    /// Tests a server against its own OpenAPI document with requests made up at random.
+    Schemathesis(schemathesis::Options),
 }
 
 fn main() -> ExitCode {
@@ -33,6 +39,8 @@ fn main() -> ExitCode {
         Cli::Lint => lint::run(),
         Cli::Tidy => tidy::run(),
         Cli::Mutants(options) => mutants::run(&options),
+        Cli::Openapi => openapi::run(),
+        Cli::Schemathesis(options) => schemathesis::run(&options),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

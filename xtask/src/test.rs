@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use crate::services::Services;
 use crate::steps::Steps;
-use crate::{lint, process, tidy};
+use crate::{lint, process, schemathesis, tidy};
 
 /// Cases of the model-based test under `--long`, unless the environment says otherwise.
 const LONG_MODEL_CASES: &str = "20000";
@@ -15,7 +15,7 @@ const MODEL_SEED_VAR: &str = "WINDLASS_MODEL_SEED";
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Also run ignored tests, and many more cases of the model-based test.
+    /// Also run ignored tests, many more cases of the model-based test, and schemathesis.
     #[arg(long)]
     long: bool,
     /// Run only tests whose name contains this; leaves out lint, tidy and doc tests.
@@ -32,6 +32,10 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     if options.filter.is_none() {
         let alone = "cargo test --workspace --all-features --doc";
         steps.run("doc tests", alone, || doc_tests(options));
+        if options.long {
+            let run = || schemathesis::run(&schemathesis::Options::default());
+            steps.run("schemathesis", "cargo xtask schemathesis", run);
+        }
     }
     steps.finish()
 }

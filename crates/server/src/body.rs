@@ -137,9 +137,9 @@ impl<T: DeserializeOwned + Send> FromRequestParts<App> for Path<T> {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
         let named = axum::extract::Path::from_request_parts(parts, app).await;
-        named.map(|axum::extract::Path(named)| Self(named)).map_err(|rejection| {
-            let error = Error::invalid("path", parts.uri.path(), rejection.body_text());
-            Refusal::with(StatusCode::BAD_REQUEST, error)
+        named.map(|axum::extract::Path(named)| Self(named)).map_err(|_| {
+            let expected = "it must be UTF-8, with what is no letter or digit as %XX";
+            Refusal::from(Error::invalid("path", parts.uri.path(), expected))
         })
     }
 }

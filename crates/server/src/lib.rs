@@ -3,7 +3,8 @@
 //!
 //! Any number of servers may serve one store. The calls of all connections gather into batches of the
 //! engine ([`windlass_layers::Coalesce`]), so that a hundred clients that enqueue one job each cost one
-//! write to the disk. Routes and shapes are described in `docs/protocol.md`.
+//! write to the disk. Routes and shapes are described in `docs/protocol.md`, and
+//! for programs in `docs/openapi.json` ([`openapi()`]), which is also served.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -33,6 +34,7 @@ mod dashboard;
 mod handle;
 mod long_poll;
 mod meter;
+mod openapi;
 mod options;
 mod reply;
 mod routes;
@@ -40,5 +42,6 @@ mod server;
 mod waits;
 
 pub use handle::{ServerHandle, Status};
+pub use openapi::openapi;
 pub use options::Options;
 pub use server::Server;

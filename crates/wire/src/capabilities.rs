@@ -2,6 +2,8 @@
 
 use crate::fault::{capability_name, capability_named};
 use crate::intern::intern;
+#[cfg(feature = "openapi")]
+use crate::openapi;
 use serde::{Deserialize, Serialize};
 use windlass_core::engine::{self, Atomicity, Capability, Durability};
 use windlass_core::{Error, Result};
@@ -11,14 +13,17 @@ pub const PROTOCOL: u32 = 1;
 
 /// What an engine can do.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Capabilities {
     /// The version of the protocol.
     pub protocol: u32,
     /// The engine's name.
     pub engine: String,
     /// `queue` or `store`.
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::Atomicity))]
     pub atomicity: String,
     /// `volatile`, `relaxed`, `process`, `host` or `replica`.
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::Durability))]
     pub durability: String,
     /// Bytes of payload it takes.
     pub payload_bytes_max: usize,

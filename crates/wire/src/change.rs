@@ -1,6 +1,8 @@
 //! Changing jobs from outside.
 
 use crate::new_job::{due_in, due_out};
+#[cfg(feature = "openapi")]
+use crate::openapi;
 use crate::part::{PartEdits, absent, edit_in, edit_out};
 use crate::policy::Policy;
 use serde::{Deserialize, Serialize};
@@ -10,6 +12,7 @@ use windlass_core::{Error, JobId, Result, Timestamp};
 
 /// What to do with a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
     /// Call it off.
@@ -34,6 +37,7 @@ pub enum Change {
 
 /// What to change about a job that gets another life.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Edits {
     /// Its payload and its checkpoint.
@@ -41,15 +45,18 @@ pub struct Edits {
     pub parts: PartEdits,
     /// Another priority.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Priority>))]
     pub priority: Option<i32>,
     /// Another policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<Policy>,
     /// When to run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::DelayMs>))]
     pub delay_ms: Option<u64>,
     /// When to run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Timestamp>))]
     pub run_at: Option<Timestamp>,
 }
 
@@ -81,21 +88,26 @@ impl From<engine::Edits> for Edits {
 
 /// A change of a job that the path names.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(examples(json!({"change": "cancel"}))))]
 #[serde(deny_unknown_fields)]
 pub struct JobChange {
     /// The job; left out where the path names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::JobId>))]
     pub id: Option<JobId>,
     /// What to do with it.
     pub change: Change,
     /// Its new priority.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Priority>))]
     pub priority: Option<i32>,
     /// Its new time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::DelayMs>))]
     pub delay_ms: Option<u64>,
     /// Its new time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Timestamp>))]
     pub run_at: Option<Timestamp>,
     /// What to change about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -190,19 +202,24 @@ impl TryFrom<engine::ChangeItem> for JobChange {
 
 /// Changes of jobs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ChangeBatch {
     /// The changes.
+    #[cfg_attr(feature = "openapi", schema(max_items = 10000))]
     pub items: Vec<JobChange>,
 }
 
 /// The answer to a change.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Changed {
     /// The job.
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::JobId))]
     pub id: JobId,
     /// Where it stands now; absent if it is gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::State>))]
     pub state: Option<State>,
 }
 

@@ -1,6 +1,8 @@
 //! Taking ready jobs.
 
 use crate::job::Job;
+#[cfg(feature = "openapi")]
+use crate::openapi;
 use crate::part::absent;
 use serde::{Deserialize, Serialize};
 use windlass_core::engine::{self, ClaimId, Claimant, KindWant, QueueWant, SessionId};
@@ -14,36 +16,57 @@ const NAMELESS: &str = "anonymous";
 
 /// A request for ready jobs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(
+    feature = "openapi",
+    derive(utoipa::ToSchema),
+    schema(examples(json!({
+        "queues": ["mail"],
+        "kinds": ["send_email"],
+        "limit": 10,
+        "lease_ms": 30000,
+        "worker": "w1"
+    })))
+)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
     /// The session it belongs to; without one, the claim gets a session of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::SessionId>))]
     pub session: Option<SessionId>,
     /// The number of this claim in its session; rises with each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Whole>))]
     pub claim_no: Option<u64>,
     /// Without a session: the caller's name for this claim. Only a claim that has one can be repeated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::ClaimId>))]
     pub claim_id: Option<ClaimId>,
     /// Without a session: what people call the worker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Label>))]
     pub worker: Option<String>,
     /// Without a session: how long the leases last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::LeaseMs>))]
     pub lease_ms: Option<u64>,
     /// Queues in order of preference, by name or with a limit of their own.
+    #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 64))]
     pub queues: Vec<Want>,
     /// The kinds it can handle; all unless named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 256))]
     pub kinds: Option<Vec<Want>>,
     /// At most so many jobs.
     #[serde(default = "one")]
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::ClaimLimit))]
     pub limit: u32,
     /// Which parts to bring along; the payload unless named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<openapi::PartName>>))]
     pub parts: Option<Vec<PartName>>,
     /// Waits so long for something to claim, if there is nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::WaitMs>))]
     pub wait_ms: Option<u64>,
 }
 
@@ -53,9 +76,11 @@ const fn one() -> u32 {
 
 /// A queue or a kind, by its name or with a limit.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(untagged, expecting = "a name, or {\"name\": …, \"limit\": …}")]
 pub enum Want {
     /// As many as there are.
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::Name))]
     Any(Name),
     /// At most so many.
     AtMost(Limited),
@@ -63,11 +88,14 @@ pub enum Want {
 
 /// A name with a limit.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Limited {
     /// Which.
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::Name))]
     pub name: Name,
     /// At most so many of it.
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::Whole32))]
     pub limit: u32,
 }
 
@@ -172,6 +200,7 @@ pub(crate) fn part_set(names: &[PartName]) -> PartSet {
 
 /// What a claim got, in the order to start them. None is a hint, not proof of an empty queue.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Claimed {
     /// The jobs.
     pub jobs: Vec<Job>,
@@ -193,14 +222,18 @@ impl Claimed {
 
 /// A wait for something to claim.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Wait {
     /// In any of these queues.
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<openapi::Name>, max_items = 64))]
     pub queues: Vec<Name>,
     /// Of these kinds; any unless named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<openapi::Name>>, max_items = 256))]
     pub kinds: Option<Vec<Name>>,
     /// For how long.
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::WaitMs))]
     pub wait_ms: u64,
 }
 
@@ -220,6 +253,7 @@ impl From<engine::Wait> for Wait {
 
 /// The answer to a wait.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Ready {
     /// Whether something may be claimable.
     pub ready: bool,

@@ -1,5 +1,7 @@
 //! Settings of queues and kinds.
 
+#[cfg(feature = "openapi")]
+use crate::openapi;
 use crate::policy::Retention;
 use crate::present;
 use serde::{Deserialize, Serialize};
@@ -9,6 +11,7 @@ use windlass_core::{Error, Result};
 
 /// A change of some settings of a queue: absent stays, `null` lifts.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(examples(json!({"paused": true, "max_depth": 100000}))))]
 #[serde(deny_unknown_fields)]
 pub struct QueuePatch {
     /// Pause or resume.
@@ -16,15 +19,18 @@ pub struct QueuePatch {
     pub paused: Option<bool>,
     /// Set or lift the depth limit.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Depth>))]
     pub max_depth: Option<Option<u64>>,
     /// `strict`, `lifo`, `fair` or `{"ageing": {"quantum_ms": …}}`.
     #[serde(default, deserialize_with = "order_in", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::QueueOrder>))]
     pub order: Option<Order>,
     /// How long its ended jobs are kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retention: Option<Retention>,
     /// Set or lift the waiting limit.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::SpanMs>))]
     pub max_wait_ms: Option<Option<u64>>,
 }
 
@@ -49,6 +55,7 @@ fn order_in<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<
 
 /// A change of some settings of a kind: absent stays, `null` lifts.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(examples(json!({"permits": 10}))))]
 #[serde(deny_unknown_fields)]
 pub struct KindPatch {
     /// Pause or resume.
@@ -56,16 +63,19 @@ pub struct KindPatch {
     pub paused: Option<bool>,
     /// Set or lift the number of permits.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Whole32>))]
     pub permits: Option<Option<u32>>,
 }
 
 /// One change of settings.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Configure {
     /// Of a queue.
     Queue {
         /// Which.
+        #[cfg_attr(feature = "openapi", schema(value_type = openapi::Name))]
         name: Name,
         /// What changes.
         set: QueuePatch,
@@ -73,6 +83,7 @@ pub enum Configure {
     /// Of a kind.
     Kind {
         /// Which.
+        #[cfg_attr(feature = "openapi", schema(value_type = openapi::Name))]
         name: Name,
         /// What changes.
         set: KindPatch,
@@ -81,9 +92,11 @@ pub enum Configure {
 
 /// Changes of settings.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ConfigureBatch {
     /// The changes.
+    #[cfg_attr(feature = "openapi", schema(max_items = 10000))]
     pub items: Vec<Configure>,
 }
 
@@ -146,10 +159,13 @@ impl TryFrom<engine::Configure> for Configure {
 
 /// Settings that differ from the defaults.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Settings {
     /// Of queues.
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<openapi::NamedQueue>))]
     pub queues: Vec<Named<QueueSettings>>,
     /// Of kinds.
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<openapi::NamedKind>))]
     pub kinds: Vec<Named<KindSettings>>,
 }
 

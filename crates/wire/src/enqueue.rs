@@ -1,6 +1,8 @@
 //! Handing jobs over.
 
 use crate::new_job::NewJob;
+#[cfg(feature = "openapi")]
+use crate::openapi;
 use serde::{Deserialize, Serialize};
 use windlass_core::engine::{self, Disposition, Mode};
 use windlass_core::model::State;
@@ -9,9 +11,11 @@ use windlass_core::{Error, JobId, Result};
 
 /// Jobs to store.
 #[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Enqueue {
     /// The jobs.
+    #[cfg_attr(feature = "openapi", schema(max_items = 10000))]
     pub jobs: Vec<NewJob>,
     /// All or none; otherwise each for itself.
     #[serde(default, skip_serializing_if = "crate::is_default")]
@@ -23,9 +27,11 @@ pub struct Enqueue {
 
 /// At most so many jobs per second.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Pace {
     /// How many.
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 1000000))]
     pub per_second: u64,
 }
 
@@ -65,21 +71,26 @@ impl From<engine::Enqueue> for Enqueue {
 
 /// What became of a job.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Enqueued {
     /// The job that is stored: the new one, or the one that was there.
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::JobId))]
     pub id: JobId,
     /// `created`, `replaced`, `existing` or `throttled`.
     pub disposition: Verdict,
     /// The job whose place it took.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::JobId>))]
     pub replaced: Option<JobId>,
     /// Where the job stands; absent if it is gone while its unique window is not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::State>))]
     pub state: Option<State>,
 }
 
 /// What became of a job, in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Disposition))]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// It is stored.

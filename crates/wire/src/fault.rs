@@ -172,7 +172,7 @@ pub(crate) fn capability_named(name: &str) -> Option<Capability> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// One of each.

@@ -21,6 +21,7 @@ pub struct Items<T> {
 
 /// An answer that says nothing but that it was done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Empty {}
 
 /// A request, or a query, that has nothing to say.

@@ -1,5 +1,7 @@
 //! A job as the store shows it, and as a claim hands it out: the same shape, with a lease.
 
+#[cfg(feature = "openapi")]
+use crate::openapi;
 use crate::part::{Parts, gather, spread};
 use crate::policy::{Backoff, Retention, Unique};
 use crate::{is_default, present};
@@ -13,44 +15,63 @@ use windlass_core::{Error, JobId, Result, Timestamp};
 
 /// A job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[expect(missing_docs, reason = "they are those of core's `Header` and `Job`, described there")]
 pub struct Job {
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::JobId))]
     pub id: JobId,
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::Name))]
     pub kind: Name,
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::Name))]
     pub queue: Name,
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::State))]
     pub state: State,
     /// The right to report on it, in the reply to a claim.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Lease>))]
     pub lease: Option<Lease>,
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::Json))]
     pub payload: Option<Box<RawValue>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Base64>))]
     pub payload_base64: Option<String>,
     #[serde(default, skip_serializing_if = "Parts::is_empty")]
     pub parts: Parts,
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::Priority))]
     pub priority: i32,
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::Timestamp))]
     pub run_at: Timestamp,
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::Timestamp))]
     pub created_at: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Timestamp>))]
     pub started_at: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Timestamp>))]
     pub finished_at: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Finish>))]
     pub finish: Option<Finish>,
     pub attempt: u32,
     pub failures: u32,
     pub crashes: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Label>))]
     pub tenant: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Key>))]
     pub key: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unique: Option<Unique>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::JobId>))]
     pub parent: Option<JobId>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<openapi::Tag>))]
     pub tags: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Trace>))]
     pub trace: Option<String>,
     pub max_attempts: u32,
     pub max_crashes: u32,
@@ -64,21 +85,28 @@ pub struct Job {
     #[serde(default, skip_serializing_if = "is_default")]
     pub cancel_requested: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::Progress>))]
     pub progress: Option<Progress>,
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::Json))]
     pub result: Option<Box<RawValue>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Base64>))]
     pub result_base64: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::Reason>))]
     pub error: Option<JobError>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<openapi::Attempt>))]
     pub history: Vec<Attempt>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<openapi::LogLine>))]
     pub log: Vec<LogLine>,
 }
 
 /// Jobs by id, `null` for those that do not exist.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Jobs {
     /// In the order of the ids.
     pub jobs: Vec<Option<Job>>,
@@ -86,11 +114,13 @@ pub struct Jobs {
 
 /// A page of jobs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = JobPage))]
 pub struct Page {
     /// The jobs; a page may be short, even empty.
     pub jobs: Vec<Job>,
     /// Where to go on; absent at the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Cursor>))]
     pub next: Option<Cursor>,
 }
 

@@ -12,6 +12,8 @@
 //! - The stamp of a reply (the store's time and epoch) travels in the headers [`NOW_HEADER`] and
 //!   [`EPOCH_HEADER`], so that bodies stay what people asked for.
 //!
+//! With the feature `openapi` the types have schemas too, for the document that the server serves.
+//!
 //! ```
 //! use windlass_core::model;
 //! use windlass_wire::{NewJob, read};
@@ -38,6 +40,8 @@ mod job;
 mod lenient;
 mod maintain;
 mod new_job;
+#[cfg(feature = "openapi")]
+pub mod openapi;
 mod part;
 mod policy;
 mod query;
@@ -48,6 +52,7 @@ pub mod routes;
 mod schedule;
 mod session;
 mod settle;
+mod strict;
 mod update;
 
 pub use capabilities::{Capabilities, PROTOCOL};

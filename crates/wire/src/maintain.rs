@@ -1,6 +1,8 @@
 //! Keeping a store in order.
 
 use crate::is_default;
+#[cfg(feature = "openapi")]
+use crate::openapi;
 use serde::{Deserialize, Serialize};
 use windlass_core::engine::{self, MaintainRequest};
 use windlass_core::model::{Name, State};
@@ -8,11 +10,14 @@ use windlass_core::{Error, Result, Timestamp};
 
 /// One step of maintenance.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(examples(json!({"work": "promote", "budget": 1000}))))]
 #[serde(deny_unknown_fields)]
 pub struct Maintain {
     /// `promote`, `reclaim`, `expire`, `retain` or `compact`.
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::Work))]
     pub work: String,
     /// Touching at most so many items.
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::Budget))]
     pub budget: u32,
 }
 
@@ -36,6 +41,7 @@ impl From<MaintainRequest> for Maintain {
 
 /// What a step did.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct MaintainReply {
     /// Items touched.
     pub done: u32,
@@ -43,6 +49,7 @@ pub struct MaintainReply {
     pub more: bool,
     /// When the next item falls due, as far as is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Timestamp>))]
     pub next_at: Option<Timestamp>,
     /// What became of jobs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -51,13 +58,17 @@ pub struct MaintainReply {
 
 /// How many jobs of a queue a step moved.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Tally {
     /// The queue.
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::Name))]
     pub queue: Name,
     /// The state they were in.
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::State))]
     pub from: State,
     /// The state they are in; absent if they are gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::State>))]
     pub to: Option<State>,
     /// How many.
     pub count: u64,
@@ -89,6 +100,7 @@ impl From<MaintainReply> for engine::MaintainReply {
 
 /// A check of the whole store.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Check {
     /// Whether to mend what is found.
@@ -98,6 +110,7 @@ pub struct Check {
 
 /// What a check found.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CheckReport {
     /// Jobs looked at.
     pub jobs: u64,
@@ -107,6 +120,7 @@ pub struct CheckReport {
 
 /// Something that is not as it should be.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Finding {
     /// What.
     pub what: String,

@@ -1,5 +1,7 @@
 //! A job as its producer describes it. Only the kind is needed.
 
+#[cfg(feature = "openapi")]
+use crate::openapi;
 use crate::part::Parts;
 use crate::policy::{Backoff, Policy, Retention, Unique};
 use crate::{is_default, present};
@@ -10,66 +12,94 @@ use windlass_core::{Error, JobId, Result, Timestamp};
 
 /// A job to enqueue.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(
+    feature = "openapi",
+    derive(utoipa::ToSchema),
+    schema(examples(json!({
+        "kind": "send_email",
+        "queue": "mail",
+        "payload": {"to": "ada@example.org"},
+        "unique": {"key": "signup:789"},
+        "max_attempts": 3
+    })))
+)]
 #[serde(deny_unknown_fields)]
 pub struct NewJob {
     /// The producer's own id: the same id again is the same job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::JobId>))]
     pub id: Option<JobId>,
     /// What sort of work it is.
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::Name))]
     pub kind: Name,
     /// Its queue; `default` unless named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Name>))]
     pub queue: Option<Name>,
     /// Lower runs first.
     #[serde(default, skip_serializing_if = "is_default")]
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::Priority))]
     pub priority: i32,
     /// Runs this long after the store received it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::DelayMs>))]
     pub delay_ms: Option<u64>,
     /// Runs at this instant of the store's clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Timestamp>))]
     pub run_at: Option<Timestamp>,
     /// Whose work it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Label>))]
     pub tenant: Option<String>,
     /// Ordering key: one job per key at a time, in order of entry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Key>))]
     pub key: Option<String>,
     /// At most one such job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unique: Option<Unique>,
     /// The job it came from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::JobId>))]
     pub parent: Option<JobId>,
     /// Labels for people.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<openapi::Tag>, max_items = 16))]
     pub tags: Vec<String>,
     /// Trace context.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Trace>))]
     pub trace: Option<String>,
     /// The input, any JSON.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::Json))]
     pub payload: Option<Box<RawValue>>,
     /// The input, if it is not JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Base64>))]
     pub payload_base64: Option<String>,
     /// Its other bytes.
     #[serde(default, skip_serializing_if = "Parts::is_empty")]
     pub parts: Parts,
     /// Dead when this many attempts have failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::MaxAttempts>))]
     pub max_attempts: Option<u32>,
     /// How long to wait after a failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backoff: Option<Backoff>,
     /// How long a handler may run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::TimeoutMs>))]
     pub timeout_ms: Option<u64>,
     /// Dead when more leases than this were lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::MaxCrashes>))]
     pub max_crashes: Option<u32>,
     /// Expired when it has been due this long without starting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::SpanMs>))]
     pub max_wait_ms: Option<u64>,
     /// How long to keep it once ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,5 +1,7 @@
 //! The bytes of a job: JSON where they are JSON, to the byte; base64 where they are not.
 
+#[cfg(feature = "openapi")]
+use crate::openapi;
 use crate::present;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,13 +13,16 @@ use windlass_core::{Error, Result};
 
 /// One part: `json` or `base64`, and how to read it where it is not plain.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Part {
     /// The bytes, if they are JSON.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::Json))]
     pub json: Option<Box<RawValue>>,
     /// The bytes, if they are not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Base64>))]
     pub base64: Option<String>,
     /// What was done to them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -26,13 +31,16 @@ pub struct Part {
 
 /// How to read the bytes of a part.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Envelope {
     /// How they are encoded.
     #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::Codec))]
     pub codec: Codec,
     /// Where they are.
     #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::Location))]
     pub location: Location,
     /// The key they are encrypted with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -41,6 +49,7 @@ pub struct Envelope {
 
 /// The parts of a job that are not its plain payload or result.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Parts {
     /// The input, where it is not plain.
@@ -94,19 +103,24 @@ impl Parts {
 
 /// What becomes of parts: absent keeps, `null` removes, anything else is put there.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PartEdits {
     /// The input; only a replay may change it.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Part>))]
     pub payload: Option<Option<Part>>,
     /// The checkpoint.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Part>))]
     pub state: Option<Option<Part>>,
     /// The large binary.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Part>))]
     pub blob: Option<Option<Part>>,
     /// The application's notes.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Part>))]
     pub metadata: Option<Option<Part>>,
     /// What the job produced, where it is not plain; only a completion has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,5 +1,7 @@
 //! How a job wants to be treated, with every field optional: what is left out has its default.
 
+#[cfg(feature = "openapi")]
+use crate::openapi;
 use serde::{Deserialize, Serialize};
 use windlass_core::limits;
 use windlass_core::model;
@@ -7,19 +9,24 @@ use windlass_core::policy::{self, OnConflict, UniqueScope, Until};
 
 /// How a job is unique.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Unique {
     /// The key.
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::Key))]
     pub key: String,
     /// Among which jobs: `lane`, `queue` or `global`.
     #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::UniqueScope))]
     pub scope: UniqueScope,
     /// Holds the key this long from the enqueue; without it, until the job ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::SpanMs>))]
     pub window_ms: Option<u64>,
     /// What becomes of a job that finds it held: `existing`, `replace`, `debounce`, `throttle` or
     /// `reject`.
     #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::OnConflict))]
     pub on_conflict: OnConflict,
 }
 
@@ -43,26 +50,32 @@ impl From<Unique> for policy::Unique {
 
 /// The delay after a failure.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Backoff {
     /// Doubles with each failure.
     Exponential {
         /// The delay after the first failure.
         #[serde(default = "base_ms")]
+        #[cfg_attr(feature = "openapi", schema(value_type = openapi::BackoffMs))]
         base_ms: u64,
         /// The longest delay before jitter.
         #[serde(default = "cap_ms")]
+        #[cfg_attr(feature = "openapi", schema(value_type = openapi::BackoffMs))]
         cap_ms: u64,
         /// Jitter is drawn from zero up to this.
         #[serde(default = "jitter_ms")]
+        #[cfg_attr(feature = "openapi", schema(value_type = openapi::BackoffMs))]
         jitter_ms: u64,
     },
     /// Always the same.
     Fixed {
         /// The delay.
+        #[cfg_attr(feature = "openapi", schema(value_type = openapi::BackoffMs))]
         delay_ms: u64,
         /// Jitter is drawn from zero up to this.
         #[serde(default)]
+        #[cfg_attr(feature = "openapi", schema(value_type = openapi::BackoffMs))]
         jitter_ms: u64,
     },
 }
@@ -105,16 +118,20 @@ impl From<policy::Backoff> for Backoff {
 
 /// How long an ended job is kept.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Retention {
     /// Completed and cancelled ones.
     #[serde(default = "finished_ms")]
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::AgeMs))]
     pub finished_ms: u64,
     /// Dead ones.
     #[serde(default = "dead_ms")]
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::AgeMs))]
     pub dead_ms: u64,
     /// Expired ones.
     #[serde(default = "expired_ms")]
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::AgeMs))]
     pub expired_ms: u64,
 }
 
@@ -146,22 +163,27 @@ impl From<policy::Retention> for Retention {
 
 /// A policy; of a new job and a job these stand among its other fields.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Policy {
     /// Dead when this many attempts have failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::MaxAttempts>))]
     pub max_attempts: Option<u32>,
     /// How long to wait after a failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backoff: Option<Backoff>,
     /// How long a handler may run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::TimeoutMs>))]
     pub timeout_ms: Option<u64>,
     /// Dead when more leases than this were lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::MaxCrashes>))]
     pub max_crashes: Option<u32>,
     /// Expired when it has been due this long without starting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::SpanMs>))]
     pub max_wait_ms: Option<u64>,
     /// How long to keep it once ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,6 +1,8 @@
 //! Looking at jobs, lanes and workers.
 
 use crate::claim::{part_names, part_set};
+#[cfg(feature = "openapi")]
+use crate::openapi;
 use serde::{Deserialize, Serialize};
 use windlass_core::engine::{self, Cursor, Filter, Gate, ListOrder, SessionId};
 use windlass_core::limits::PAGE_DEFAULT;
@@ -9,12 +11,15 @@ use windlass_core::{Error, JobId, Result, Timestamp};
 
 /// Jobs by id.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = GetJobs))]
 #[serde(deny_unknown_fields)]
 pub struct Get {
     /// Which.
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<openapi::JobId>, max_items = 10000))]
     pub ids: Vec<JobId>,
     /// With which parts; none unless named.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<openapi::PartName>))]
     pub parts: Vec<PartName>,
 }
 
@@ -32,10 +37,12 @@ impl From<engine::Get> for Get {
 
 /// The query of one job.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub struct GetOne {
     /// With which parts, separated by commas; all of them unless named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", param(value_type = String, required = false))]
     pub parts: Option<String>,
 }
 
@@ -54,48 +61,62 @@ impl GetOne {
 
 /// A page of jobs, as a query.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub struct List {
     /// Of this queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", param(value_type = openapi::Name, required = false))]
     pub queue: Option<Name>,
     /// Of this kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", param(value_type = openapi::Name, required = false))]
     pub kind: Option<Name>,
     /// In this state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", param(value_type = openapi::State, required = false))]
     pub state: Option<State>,
     /// For this tenant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", param(value_type = openapi::Label, required = false))]
     pub tenant: Option<String>,
     /// With this ordering key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", param(value_type = openapi::Key, required = false))]
     pub key: Option<String>,
     /// With this tag.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", param(value_type = openapi::Tag, required = false))]
     pub tag: Option<String>,
     /// That came from this job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", param(value_type = openapi::JobId, required = false))]
     pub parent: Option<JobId>,
     /// Enqueued at this instant or later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", param(value_type = openapi::Timestamp, required = false))]
     pub created_from: Option<Timestamp>,
     /// Enqueued before this instant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", param(value_type = openapi::Timestamp, required = false))]
     pub created_until: Option<Timestamp>,
     /// `newest` first unless told, or `oldest`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", param(value_type = Order, required = false, inline))]
     pub order: Option<Order>,
     /// After this place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", param(value_type = openapi::Cursor, required = false))]
     pub after: Option<Cursor>,
     /// At most so many; 50 unless told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", param(value_type = openapi::PageLimit, required = false))]
     pub limit: Option<u32>,
 }
 
 /// In which order to list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = ListOrder))]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
     /// The newest first.
@@ -146,10 +167,12 @@ impl From<engine::List> for List {
 
 /// Lanes in numbers: as a query, whose; as a reply, how many.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub struct StatsQuery {
     /// Of this queue only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", param(value_type = openapi::Name, required = false))]
     pub queue: Option<Name>,
 }
 
@@ -169,6 +192,7 @@ impl From<engine::StatsRequest> for StatsQuery {
 
 /// Lanes in numbers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Stats {
     /// The lanes.
     pub lanes: Vec<Lane>,
@@ -176,9 +200,12 @@ pub struct Stats {
 
 /// A lane in numbers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[expect(missing_docs, reason = "they are those of core's `LaneStats`, described there")]
 pub struct Lane {
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::Name))]
     pub queue: Name,
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::Name))]
     pub kind: Name,
     pub scheduled: u64,
     pub blocked: u64,
@@ -187,9 +214,11 @@ pub struct Lane {
     pub paused: u64,
     pub dead: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Timestamp>))]
     pub head_ready_at: Option<Timestamp>,
     /// Why nothing of it is claimed: `queue_paused`, `kind_paused` or `no_permits`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Gate>))]
     pub gate: Option<String>,
 }
 
@@ -246,6 +275,7 @@ fn gate_named(name: &str) -> Option<Gate> {
 
 /// The open sessions.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Workers {
     /// One for each.
     pub workers: Vec<Worker>,
@@ -253,14 +283,18 @@ pub struct Workers {
 
 /// An open session.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Worker {
     /// Its id.
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::SessionId))]
     pub session: SessionId,
     /// What the worker calls itself.
     pub worker: String,
     /// Since when.
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::Timestamp))]
     pub opened_at: Timestamp,
     /// When it runs out unless heartbeaten.
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::Timestamp))]
     pub expires_at: Timestamp,
     /// How many jobs it holds.
     pub running: u64,

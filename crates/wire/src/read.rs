@@ -1,6 +1,7 @@
 //! From text to types and back. A text that does not fit is an error that names the field.
 
 use crate::lenient;
+use crate::strict::Strict;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::error::Category;
@@ -11,8 +12,11 @@ use windlass_core::{Error, Result};
 /// Text that is no JSON at all answers `Invalid` on `body`; a field that is unknown, missing or of
 /// another type answers `Invalid` on that field, by its path.
 pub fn read<T: DeserializeOwned>(text: &[u8]) -> Result<T> {
+    let mut deserializer = serde_json::Deserializer::from_slice(text);
+    let value = T::deserialize(Strict(&mut deserializer));
+    let value = value.and_then(|value| deserializer.end().map(|()| value));
     // Finding out where an error is costs time on every field; so only if there is one.
-    serde_json::from_slice(text).or_else(|error| match error.classify() {
+    value.or_else(|error| match error.classify() {
         Category::Data => located(text),
         Category::Io | Category::Syntax | Category::Eof => {
             Err(Error::invalid("body", first_line(text), format!("it must be JSON: {error}")))
@@ -30,7 +34,7 @@ pub fn read_reply<T: DeserializeOwned>(text: &[u8]) -> Result<T> {
 /// Reads it again, for the path of what is wrong.
 fn located<T: DeserializeOwned>(text: &[u8]) -> Result<T> {
     let mut deserializer = serde_json::Deserializer::from_slice(text);
-    serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
+    serde_path_to_error::deserialize(Strict(&mut deserializer)).map_err(|error| {
         let path = error.path().to_string();
         misfit(path, &error.into_inner().to_string())
     })
@@ -113,9 +117,16 @@ mod tests {
                 "no such",
             ),
             (r#"{"jobs": [{"kind": "a", "id": "zzz"}]}"#, "jobs[0].id", "UUID"),
+            (r#"{"jobs": [{"kind": "a", "parts": [null]}]}"#, "jobs[0].parts", "sequence"),
+            (
+                r#"{"jobs": [{"kind": "a", "backoff": {"fixed": [1]}}]}"#,
+                "jobs[0].backoff.fixed",
+                "sequence",
+            ),
+            (r#"{"jobs": []} {}"#, "body", "trailing"),
             (r#"{"jobs": "#, "body", "must be JSON"),
             ("", "body", "must be JSON"),
-            ("[]", "body", ""),
+            ("[]", "body", "sequence"),
         ];
         for (text, field, hint) in cases {
             let (at, message) = refused::<Enqueue>(text);
@@ -123,6 +134,7 @@ mod tests {
             assert!(message.contains(hint), "{text}: {message}");
         }
         assert_eq!(refused::<NewJob>("nonsense").0, "body");
+        assert_eq!(refused::<crate::Check>("[true]").0, "body");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Records and logs, for what services and operators share.
 
+#[cfg(feature = "openapi")]
+use crate::openapi;
 use crate::part::{bytes_in, bytes_out};
 use crate::present;
 use serde::{Deserialize, Serialize};
@@ -10,13 +12,16 @@ use windlass_core::{Error, Result, Timestamp};
 
 /// A small document or a log entry: JSON, or bytes in base64.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = RecordValue))]
 #[serde(deny_unknown_fields)]
 pub struct Value {
     /// The bytes, if they are JSON.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::Json))]
     pub json: Option<Box<RawValue>>,
     /// The bytes, if they are not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Base64>))]
     pub base64: Option<String>,
 }
 
@@ -36,41 +41,56 @@ impl Value {
 ///
 /// `expect` of a write is the version it must find: 0 for none, left out for any.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 #[expect(missing_docs, reason = "they are those of core's `RecordOp`, described there")]
 pub enum RecordOp {
     Get {
+        #[cfg_attr(feature = "openapi", schema(value_type = openapi::Name))]
         key: String,
     },
     Put {
+        #[cfg_attr(feature = "openapi", schema(value_type = openapi::Name))]
         key: String,
+        #[cfg_attr(feature = "openapi", schema(value_type = openapi::RecordValue))]
         value: Value,
         #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Whole>))]
         expect: Option<u64>,
     },
     Delete {
+        #[cfg_attr(feature = "openapi", schema(value_type = openapi::Name))]
         key: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Whole>))]
         expect: Option<u64>,
     },
     List {
         #[serde(default)]
         prefix: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Cursor>))]
         after: Option<Cursor>,
         #[serde(default = "page")]
+        #[cfg_attr(feature = "openapi", schema(value_type = openapi::PageLimit))]
         limit: u32,
     },
     Append {
+        #[cfg_attr(feature = "openapi", schema(value_type = openapi::Name))]
         log: String,
+        #[cfg_attr(feature = "openapi", schema(value_type = Vec<openapi::RecordValue>, max_items = 10000))]
         entries: Vec<Value>,
+        #[cfg_attr(feature = "openapi", schema(value_type = openapi::LogKeep))]
         keep: u32,
     },
     Read {
+        #[cfg_attr(feature = "openapi", schema(value_type = openapi::Name))]
         log: String,
         #[serde(default)]
+        #[cfg_attr(feature = "openapi", schema(value_type = openapi::Whole))]
         after: u64,
         #[serde(default = "page")]
+        #[cfg_attr(feature = "openapi", schema(value_type = openapi::PageLimit))]
         limit: u32,
     },
 }
@@ -81,9 +101,20 @@ const fn page() -> u32 {
 
 /// Operations, carried out in order.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(
+    feature = "openapi",
+    derive(utoipa::ToSchema),
+    schema(examples(json!({
+        "items": [
+            {"put": {"key": "flags/new-checkout", "value": {"json": true}}},
+            {"get": {"key": "flags/new-checkout"}}
+        ]
+    })))
+)]
 #[serde(deny_unknown_fields)]
 pub struct RecordBatch {
     /// The operations.
+    #[cfg_attr(feature = "openapi", schema(max_items = 10000))]
     pub items: Vec<RecordOp>,
 }
 
@@ -153,14 +184,17 @@ impl TryFrom<engine::RecordOp> for RecordOp {
 
 /// A record as it is stored.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Record {
     /// Its name.
     pub key: String,
     /// Counts its writes.
     pub version: u64,
     /// Its content.
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::RecordValue))]
     pub value: Value,
     /// When it was written.
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::Timestamp))]
     pub updated_at: Timestamp,
 }
 
@@ -180,12 +214,15 @@ impl Record {
 
 /// An entry of a log.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LogEntry {
     /// Its number in the log.
     pub number: u64,
     /// When it was added.
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::Timestamp))]
     pub at: Timestamp,
     /// Its content.
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::RecordValue))]
     pub value: Value,
 }
 
@@ -205,6 +242,7 @@ impl LogEntry {
 
 /// The answer to one operation of a batch.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RecordAnswer {
     /// What it is.
     pub reply: RecordReply,
@@ -212,6 +250,7 @@ pub struct RecordAnswer {
 
 /// The answer to one operation.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "they are those of core's `RecordReply`, described there")]
 pub enum RecordReply {
@@ -223,6 +262,7 @@ pub enum RecordReply {
     Records {
         rows: Vec<Record>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Cursor>))]
         next: Option<Cursor>,
     },
     Appended {

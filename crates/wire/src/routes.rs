@@ -76,6 +76,8 @@ paths! {
     HEALTHZ = "/healthz";
     /// `GET` whether the server can serve.
     READYZ = "/readyz";
+    /// `GET` the description of all this for programs.
+    OPENAPI = "/openapi.json";
 }
 
 /// The path of one session.

@@ -1,5 +1,7 @@
 //! Sessions and heartbeats.
 
+#[cfg(feature = "openapi")]
+use crate::openapi;
 use serde::{Deserialize, Serialize};
 use windlass_core::engine::{self, Lease, SessionId};
 use windlass_core::limits::SESSION_TTL_DEFAULT_MS;
@@ -7,12 +9,15 @@ use windlass_core::{JobId, Timestamp};
 
 /// Opens a session.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(examples(json!({"worker": "w1", "ttl_ms": 30000}))))]
 #[serde(deny_unknown_fields)]
 pub struct OpenSession {
     /// What people call the worker.
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::Label))]
     pub worker: String,
     /// How long it lives without a heartbeat; 30 s unless told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::SessionTtlMs>))]
     pub ttl_ms: Option<u64>,
 }
 
@@ -32,10 +37,13 @@ impl From<engine::OpenSession> for OpenSession {
 
 /// An open session.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Session {
     /// Its id.
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::SessionId))]
     pub session: SessionId,
     /// When it runs out unless heartbeaten.
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::Timestamp))]
     pub expires_at: Timestamp,
 }
 
@@ -53,26 +61,34 @@ impl From<Session> for engine::Session {
 
 /// A lease a worker holds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Held {
     /// The job.
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::JobId))]
     pub id: JobId,
     /// Its lease.
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::Lease))]
     pub lease: Lease,
 }
 
 /// A sign of life with everything the worker believes it holds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Heartbeat {
     /// The session.
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::SessionId))]
     pub session: SessionId,
     /// The leases it holds.
+    #[cfg_attr(feature = "openapi", schema(max_items = 100000))]
     pub held: Vec<Held>,
     /// The highest claim number this session has sent.
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::Whole))]
     pub upto: u64,
     /// Claims up to that number not yet answered.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<openapi::Whole>, max_items = 64))]
     pub unanswered: Vec<u64>,
 }
 
@@ -93,12 +109,16 @@ impl From<engine::Heartbeat> for Heartbeat {
 
 /// What the store knows better.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct HeartbeatReply {
     /// When the session runs out now.
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::Timestamp))]
     pub expires_at: Timestamp,
     /// Declared leases that are not valid: stop working on these.
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<openapi::JobId>))]
     pub lost: Vec<JobId>,
     /// Held jobs somebody wants cancelled.
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<openapi::JobId>))]
     pub cancel: Vec<JobId>,
     /// How many undeclared leases were released.
     pub released: u32,

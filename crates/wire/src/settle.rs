@@ -6,6 +6,8 @@ use crate::fault::Problem;
 use crate::item::Item;
 use crate::job::Job;
 use crate::new_job::NewJob;
+#[cfg(feature = "openapi")]
+use crate::openapi;
 use crate::part::{PartEdits, absent, gather, spread};
 use crate::present;
 use serde::{Deserialize, Serialize};
@@ -17,6 +19,7 @@ use windlass_core::{Error, JobId, Result};
 
 /// How an attempt ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// Done; may have a `result`.
@@ -37,6 +40,7 @@ pub enum Outcome {
 
 /// Why an attempt failed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Reason {
     /// A short code to group by.
@@ -48,34 +52,42 @@ pub struct Reason {
 
 /// One report, under its lease.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SettleItem {
     /// The job.
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::JobId))]
     pub id: JobId,
     /// The lease it was claimed under.
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::Lease))]
     pub lease: Lease,
     /// What became of it.
     pub outcome: Outcome,
     /// What it produced: any JSON.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::Json))]
     pub result: Option<Box<RawValue>>,
     /// What it produced, if it is not JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Base64>))]
     pub result_base64: Option<String>,
     /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Reason>,
     /// Until when it is put off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::BackoffMs>))]
     pub delay_ms: Option<u64>,
     /// What becomes of its parts.
     #[serde(default, skip_serializing_if = "PartEdits::is_empty")]
     pub parts: PartEdits,
     /// Another priority from now on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Priority>))]
     pub priority: Option<i32>,
     /// Jobs to create in the same step.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(max_items = 1000))]
     pub follow_ups: Vec<NewJob>,
 }
 
@@ -169,9 +181,11 @@ impl From<engine::SettleItem> for SettleItem {
 
 /// Reports, and perhaps the next claim.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Settle {
     /// The reports.
+    #[cfg_attr(feature = "openapi", schema(max_items = 10000))]
     pub items: Vec<SettleItem>,
     /// What to claim in the same round trip.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -209,14 +223,18 @@ impl From<engine::Settle> for Settle {
 
 /// What became of a report.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Settled {
     /// The job.
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::JobId))]
     pub id: JobId,
     /// Whether this lease had been settled before.
     pub already: bool,
     /// The recorded end of the attempt.
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::AttemptEnd))]
     pub end: AttemptEnd,
     /// Where the job stands now.
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::State))]
     pub state: State,
     /// The follow-up jobs, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -241,8 +259,10 @@ impl Settled {
 
 /// The answer to a settle.
 #[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SettleReply {
     /// Per report, in order.
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<openapi::SettledItem>))]
     pub items: Vec<Item<Settled>>,
     /// What the claim got, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]

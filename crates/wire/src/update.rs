@@ -2,6 +2,8 @@
 
 use crate::claim::{part_names, part_set};
 use crate::is_default;
+#[cfg(feature = "openapi")]
+use crate::openapi;
 use crate::part::{PartEdits, Parts};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -11,12 +13,15 @@ use windlass_core::{Error, JobId, Result};
 
 /// How far a job has come.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Progress {
     /// Units done.
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::Whole))]
     pub done: u64,
     /// Units in all, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Whole>))]
     pub total: Option<u64>,
     /// A word for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -25,11 +30,14 @@ pub struct Progress {
 
 /// One update, under its lease.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct UpdateItem {
     /// The job.
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::JobId))]
     pub id: JobId,
     /// The lease it was claimed under.
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::Lease))]
     pub lease: Lease,
     /// How far it has come.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -39,12 +47,15 @@ pub struct UpdateItem {
     pub parts: PartEdits,
     /// Lines for the job's log.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(max_items = 100))]
     pub log: Vec<String>,
     /// Parts to return.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<openapi::PartName>))]
     pub fetch: Vec<PartName>,
     /// Lets the claim's own session last this long from now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::LeaseMs>))]
     pub extend_ms: Option<u64>,
 }
 
@@ -85,9 +96,11 @@ impl From<engine::UpdateItem> for UpdateItem {
 
 /// Updates of running jobs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Update {
     /// The updates.
+    #[cfg_attr(feature = "openapi", schema(max_items = 10000))]
     pub items: Vec<UpdateItem>,
 }
 
@@ -114,12 +127,15 @@ impl From<engine::Update> for Update {
 
 /// The answer to an update.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Updated {
     /// The payload, if it was asked for.
     #[serde(default, deserialize_with = "crate::present", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::Json))]
     pub payload: Option<Box<RawValue>>,
     /// The payload, if it is not JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Base64>))]
     pub payload_base64: Option<String>,
     /// The other parts that were asked for.
     #[serde(default, skip_serializing_if = "Parts::is_empty")]

@@ -3,28 +3,53 @@
 use super::{merged, only};
 use crate::app::App;
 use crate::body::{Json, Path};
+use crate::openapi::tag;
 use crate::reply::{Reply, stamped};
 use axum::extract::State;
 use windlass_core::engine::Configure;
 use windlass_wire as wire;
+use windlass_wire::routes as paths;
 
 /// How long a check of the whole store may take beyond the usual.
 const CHECK_MS_MAX: u64 = 60 * 60 * 1_000;
 
-/// `GET /v1/settings`
+/// Settings that differ from the defaults
+#[utoipa::path(
+    get, path = paths::SETTINGS, tag = tag::SETTINGS, operation_id = "settings",
+    responses(
+        (status = 200, body = wire::Settings, description = "The settings."),
+    ),
+)]
 pub(super) async fn settings(State(app): State<App>) -> Reply {
     let reply = app.call(app.engine.settings()).await?;
     Ok(stamped(reply.map(wire::Settings::from)))
 }
 
-/// `POST /v1/settings`
+/// Change many settings
+#[utoipa::path(
+    post, path = paths::SETTINGS, tag = tag::SETTINGS, operation_id = "configure",
+    request_body = wire::ConfigureBatch,
+    responses(
+        (status = 200, body = wire::openapi::EmptyItems, description = "What became of each."),
+    ),
+)]
 pub(super) async fn configure(State(app): State<App>, batch: Json<wire::ConfigureBatch>) -> Reply {
     let items = batch.value.items.into_iter().map(Into::into).collect();
     let reply = app.call(app.engine.configure(items)).await?;
     Ok(stamped(reply.map(|answers| wire::Items::new(answers, |()| wire::Empty {}))))
 }
 
-/// `PATCH /v1/queues/{queue}`
+/// Change the settings of a queue
+///
+/// What is absent stays; `null` lifts a limit.
+#[utoipa::path(
+    patch, path = paths::QUEUE, tag = tag::SETTINGS, operation_id = "configure_queue",
+    request_body = wire::QueuePatch,
+    params(("queue" = wire::openapi::Name, Path, description = "The queue; a `/` is written `%2F`.")),
+    responses(
+        (status = 200, body = wire::Empty, description = "Done."),
+    ),
+)]
 pub(super) async fn configure_queue(
     State(app): State<App>,
     Path(queue): Path<String>,
@@ -33,7 +58,17 @@ pub(super) async fn configure_queue(
     configure_one(&app, Configure::queue(queue, patch.value.into())).await
 }
 
-/// `PATCH /v1/kinds/{kind}`
+/// Change the settings of a kind
+///
+/// What is absent stays; `null` lifts a limit.
+#[utoipa::path(
+    patch, path = paths::KIND, tag = tag::SETTINGS, operation_id = "configure_kind",
+    request_body = wire::KindPatch,
+    params(("kind" = wire::openapi::Name, Path, description = "The kind; a `/` is written `%2F`.")),
+    responses(
+        (status = 200, body = wire::Empty, description = "Done."),
+    ),
+)]
 pub(super) async fn configure_kind(
     State(app): State<App>,
     Path(kind): Path<String>,
@@ -48,7 +83,16 @@ async fn configure_one(app: &App, change: Configure) -> Reply {
     Ok(stamped(reply.map(|_| wire::Empty {})))
 }
 
-/// `POST /v1/records`
+/// Small versioned documents and bounded logs
+///
+/// Carried out in order.
+#[utoipa::path(
+    post, path = paths::RECORDS, tag = tag::STORE, operation_id = "records",
+    request_body = wire::RecordBatch,
+    responses(
+        (status = 200, body = wire::openapi::RecordAnswerItems, description = "The answer to each."),
+    ),
+)]
 pub(super) async fn records(State(app): State<App>, batch: Json<wire::RecordBatch>) -> Reply {
     let (mut items, mut bad) = (Vec::new(), Vec::new());
     for (index, item) in batch.value.items.into_iter().enumerate() {
@@ -65,13 +109,31 @@ pub(super) async fn records(State(app): State<App>, batch: Json<wire::RecordBatc
     Ok(stamped(reply))
 }
 
-/// `POST /v1/maintain`
+/// One bounded step of maintenance
+///
+/// The server hosts services that do this by themselves.
+#[utoipa::path(
+    post, path = paths::MAINTAIN, tag = tag::STORE, operation_id = "maintain",
+    request_body = wire::Maintain,
+    responses(
+        (status = 200, body = wire::MaintainReply, description = "What it did."),
+    ),
+)]
 pub(super) async fn maintain(State(app): State<App>, step: Json<wire::Maintain>) -> Reply {
     let reply = app.call(app.engine.maintain(step.value.into_core()?)).await?;
     Ok(stamped(reply.map(wire::MaintainReply::from)))
 }
 
-/// `POST /v1/check`
+/// Check the whole store
+///
+/// Reads all of it; may take long.
+#[utoipa::path(
+    post, path = paths::CHECK, tag = tag::STORE, operation_id = "check",
+    request_body = wire::Check,
+    responses(
+        (status = 200, body = wire::CheckReport, description = "What was found; nothing is good."),
+    ),
+)]
 pub(super) async fn check(State(app): State<App>, check: Json<wire::Check>) -> Reply {
     let reply = app.call_within(app.engine.check(check.value.repair), CHECK_MS_MAX).await?;
     Ok(stamped(reply.map(wire::CheckReport::from)))

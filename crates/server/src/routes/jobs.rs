@@ -3,6 +3,7 @@
 use super::{job_id, merged, only};
 use crate::app::App;
 use crate::body::{Json, Path};
+use crate::openapi::tag;
 use crate::reply::{Reply, stamped, stamped_with};
 use axum::extract::State;
 use http::StatusCode;
@@ -10,8 +11,21 @@ use windlass_core::engine::{self, Mode};
 use windlass_core::policy::Pacer;
 use windlass_core::{Error, Result};
 use windlass_wire as wire;
+use windlass_wire::routes as paths;
 
-/// `POST /v1/jobs`
+/// Hand over one job
+///
+/// Only `kind` is needed. It is durable when this is answered.
+#[utoipa::path(
+    post, path = paths::JOBS, tag = tag::JOBS, operation_id = "enqueue_job",
+    request_body = wire::NewJob,
+    responses(
+        (status = 201, body = wire::Enqueued, description = "Stored."),
+        (status = 200, body = wire::Enqueued, description = "It was there already, or was throttled."),
+        (status = 409, description = "Its unique key is held, and it asked to be rejected."),
+        (status = 429, description = "Its queue is full."),
+    ),
+)]
 pub(super) async fn enqueue_one(State(app): State<App>, job: Json<wire::NewJob>) -> Reply {
     let request = engine::Enqueue::each([job.value.into_core()?]);
     let reply = app.call(app.engine.enqueue(request)).await?;
@@ -21,7 +35,16 @@ pub(super) async fn enqueue_one(State(app): State<App>, job: Json<wire::NewJob>)
     Ok(stamped_with(status, reply))
 }
 
-/// `POST /v1/jobs/batch`
+/// Hand over many jobs
+///
+/// With `atomic` all are stored or none, otherwise each for itself.
+#[utoipa::path(
+    post, path = paths::JOBS_BATCH, tag = tag::JOBS, operation_id = "enqueue_jobs",
+    request_body = wire::Enqueue,
+    responses(
+        (status = 200, body = wire::openapi::EnqueuedItems, description = "What became of each."),
+    ),
+)]
 pub(super) async fn enqueue(State(app): State<App>, batch: Json<wire::Enqueue>) -> Reply {
     let pace = batch.value.pace.map(wire::Pace::into_core).transpose()?;
     let (mut request, bad) = batch.value.into_core();
@@ -44,7 +67,14 @@ pub(super) async fn enqueue(State(app): State<App>, batch: Json<wire::Enqueue>) 
     Ok(stamped(reply.map(turn)))
 }
 
-/// `POST /v1/jobs/change`
+/// Change many jobs
+#[utoipa::path(
+    post, path = paths::JOBS_CHANGE, tag = tag::JOBS, operation_id = "change_jobs",
+    request_body = wire::ChangeBatch,
+    responses(
+        (status = 200, body = wire::openapi::ChangedItems, description = "What became of each."),
+    ),
+)]
 pub(super) async fn change(State(app): State<App>, batch: Json<wire::ChangeBatch>) -> Reply {
     let (mut items, mut bad) = (Vec::new(), Vec::new());
     for (index, item) in batch.value.items.into_iter().enumerate() {
@@ -58,7 +88,19 @@ pub(super) async fn change(State(app): State<App>, batch: Json<wire::ChangeBatch
     Ok(stamped(reply.map(turn)))
 }
 
-/// `POST /v1/jobs/{id}/change`
+/// Change one job
+///
+/// Cancel, promote, reschedule, reprioritise, pause, resume, signal, replay (with `edits`) or discard it.
+#[utoipa::path(
+    post, path = paths::JOB_CHANGE, tag = tag::JOBS, operation_id = "change_job",
+    request_body = wire::JobChange,
+    params(("id" = wire::openapi::JobId, Path, description = "The job.")),
+    responses(
+        (status = 200, body = wire::Changed, description = "Done."),
+        (status = 404, description = "There is no such job."),
+        (status = 409, description = "The job's state does not allow it, or its unique key is held."),
+    ),
+)]
 pub(super) async fn change_one(
     State(app): State<App>,
     Path(id): Path<String>,

@@ -2,6 +2,7 @@
 
 mod admin;
 mod dead;
+mod described;
 mod jobs;
 mod look;
 mod parts;
@@ -16,48 +17,64 @@ use axum::Router;
 use axum::extract::{MatchedPath, Request};
 use axum::middleware::{self, Next};
 use axum::response::Response;
-use axum::routing::{delete, get, post};
 use http::{Method, StatusCode, Uri};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 use windlass_core::{Error, JobId, Result};
-use windlass_wire::routes as paths;
 
-/// All routes.
-pub(crate) fn router(app: App) -> Router {
+/// All routes, with what describes them: a route that is not described cannot be registered here.
+pub(crate) fn all() -> OpenApiRouter<App> {
+    OpenApiRouter::default()
+        .routes(routes!(jobs::enqueue_one, look::list))
+        .routes(routes!(jobs::enqueue))
+        .routes(routes!(look::get))
+        .routes(routes!(jobs::change))
+        .routes(routes!(look::get_one))
+        .routes(routes!(jobs::change_one))
+        .routes(routes!(work::open_session))
+        .routes(routes!(work::close_session))
+        .routes(routes!(work::heartbeat))
+        .routes(routes!(work::claim))
+        .routes(routes!(work::wait))
+        .routes(routes!(work::settle))
+        .routes(routes!(work::update))
+        .routes(routes!(look::stats))
+        .routes(routes!(look::workers))
+        .routes(routes!(admin::settings, admin::configure))
+        .routes(routes!(admin::configure_queue))
+        .routes(routes!(admin::configure_kind))
+        .routes(routes!(admin::records))
+        .routes(routes!(admin::maintain))
+        .routes(routes!(admin::check))
+        .routes(routes!(look::capabilities))
+        .routes(routes!(look::health))
+        .routes(routes!(look::alive))
+        .routes(routes!(look::ready))
+        .routes(routes!(described::openapi))
+}
+
+fn rest() -> Router<App> {
+    use axum::routing::{get, post};
+    use windlass_wire::routes as paths;
     Router::new()
-        .route(paths::JOBS, post(jobs::enqueue_one).get(look::list))
-        .route(paths::JOBS_BATCH, post(jobs::enqueue))
-        .route(paths::JOBS_GET, post(look::get))
-        .route(paths::JOBS_CHANGE, post(jobs::change))
-        .route(paths::JOB, get(look::get_one))
-        .route(paths::JOB_CHANGE, post(jobs::change_one))
         .route(paths::JOB_PART, get(parts::get).put(parts::put))
         .route(paths::DEAD, get(dead::list))
         .route(paths::DEAD_REPLAY, post(dead::replay))
         .route(paths::DEAD_DISCARD, post(dead::discard))
-        .route(paths::SESSIONS, post(work::open_session))
-        .route(paths::SESSION, delete(work::close_session))
-        .route(paths::HEARTBEAT, post(work::heartbeat))
-        .route(paths::CLAIM, post(work::claim))
-        .route(paths::WAIT, post(work::wait))
-        .route(paths::SETTLE, post(work::settle))
-        .route(paths::UPDATE, post(work::update))
-        .route(paths::STATS, get(look::stats))
-        .route(paths::WORKERS, get(look::workers))
-        .route(paths::SETTINGS, get(admin::settings).post(admin::configure))
         .route(paths::QUEUES, get(queues::queues))
-        .route(paths::QUEUE, get(queues::queue).patch(admin::configure_queue))
+        .route(paths::QUEUE, get(queues::queue))
         .route(paths::KINDS, get(queues::kinds))
-        .route(paths::KIND, get(queues::kind).patch(admin::configure_kind))
+        .route(paths::KIND, get(queues::kind))
         .route(paths::SCHEDULES, get(schedules::list))
         .route(paths::SCHEDULE, schedules::one())
         .route(paths::SCHEDULE_TRIGGER, post(schedules::trigger))
-        .route(paths::RECORDS, post(admin::records))
-        .route(paths::MAINTAIN, post(admin::maintain))
-        .route(paths::CHECK, post(admin::check))
-        .route(paths::CAPABILITIES, get(look::capabilities))
-        .route(paths::HEALTH, get(look::health))
-        .route(paths::HEALTHZ, get(look::alive))
-        .route(paths::READYZ, get(look::ready))
+}
+
+/// The routes as they are served.
+pub(crate) fn router(app: App) -> Router {
+    let (router, _) = all().split_for_parts();
+    router
+        .merge(rest())
         .merge(dashboard::router(&app))
         .method_not_allowed_fallback(not_allowed)
         .fallback(not_here)

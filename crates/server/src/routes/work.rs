@@ -4,32 +4,73 @@ use super::merged;
 use crate::app::App;
 use crate::body::{Json, Path};
 use crate::long_poll;
+use crate::openapi::tag;
 use crate::reply::{Reply, stamped, stamped_with};
 use axum::extract::State;
 use http::StatusCode;
 use windlass_core::engine::SessionId;
 use windlass_core::random::SystemRandom;
 use windlass_wire as wire;
+use windlass_wire::routes as paths;
 
-/// `POST /v1/sessions`
+/// Open a session
+#[utoipa::path(
+    post, path = paths::SESSIONS, tag = tag::WORK, operation_id = "open_session",
+    request_body = wire::OpenSession,
+    responses(
+        (status = 201, body = wire::Session, description = "The session."),
+    ),
+)]
 pub(super) async fn open_session(State(app): State<App>, open: Json<wire::OpenSession>) -> Reply {
     let reply = app.call(app.engine.open_session(open.value.into_core())).await?;
     Ok(stamped_with(StatusCode::CREATED, reply.map(wire::Session::from)))
 }
 
-/// `DELETE /v1/sessions/{session}`
+/// Close a session
+///
+/// What it still holds is released at once. A session that is gone already is fine.
+#[utoipa::path(
+    delete, path = paths::SESSION, tag = tag::WORK, operation_id = "close_session",
+    params(("session" = wire::openapi::SessionId, Path, description = "The session.")),
+    responses(
+        (status = 200, body = wire::Empty, description = "It is closed."),
+    ),
+)]
 pub(super) async fn close_session(State(app): State<App>, Path(session): Path<String>) -> Reply {
-    let reply = app.call(app.engine.close_session(SessionId::new(session))).await?;
+    let session = SessionId::new(session);
+    session.check()?;
+    let reply = app.call(app.engine.close_session(session)).await?;
     Ok(stamped(reply.map(|()| wire::Empty {})))
 }
 
-/// `POST /v1/heartbeat`
+/// Keep a session alive
+///
+/// Declares the leases it holds; any other lease of that session is released.
+#[utoipa::path(
+    post, path = paths::HEARTBEAT, tag = tag::WORK, operation_id = "heartbeat",
+    request_body = wire::Heartbeat,
+    responses(
+        (status = 200, body = wire::HeartbeatReply, description = "What the store knows better."),
+        (status = 409, description = "The session is gone."),
+    ),
+)]
 pub(super) async fn heartbeat(State(app): State<App>, beat: Json<wire::Heartbeat>) -> Reply {
     let reply = app.call(app.engine.heartbeat(beat.value.into())).await?;
     Ok(stamped(reply.map(wire::HeartbeatReply::from)))
 }
 
-/// `POST /v1/claim`
+/// Claim jobs
+///
+/// With a session: `claim_no`. Without: `lease_ms`, `worker`, `claim_id`. No jobs is a hint, not proof of
+/// an empty queue.
+#[utoipa::path(
+    post, path = paths::CLAIM, tag = tag::WORK, operation_id = "claim",
+    request_body = wire::Claim,
+    responses(
+        (status = 200, body = wire::Claimed, description = "The jobs, in the order to start them."),
+        (status = 409, description = "The session is gone."),
+    ),
+)]
 pub(super) async fn claim(State(app): State<App>, claim: Json<wire::Claim>) -> Reply {
     let wait_ms = claim.value.wait_ms;
     let claim = claim.value.into_core(&SystemRandom)?;
@@ -40,13 +81,29 @@ pub(super) async fn claim(State(app): State<App>, claim: Json<wire::Claim>) -> R
     Ok(stamped(reply.map(wire::Claimed::from)))
 }
 
-/// `POST /v1/wait`
+/// Wait for something to claim
+#[utoipa::path(
+    post, path = paths::WAIT, tag = tag::WORK, operation_id = "wait",
+    request_body = wire::Wait,
+    responses(
+        (status = 200, body = wire::Ready, description = "Whether something may be claimable."),
+    ),
+)]
 pub(super) async fn wait(State(app): State<App>, wait: Json<wire::Wait>) -> Reply {
     let reply = long_poll::wait(&app, wait.value.into()).await?;
     Ok(stamped(reply.map(|ready| wire::Ready { ready })))
 }
 
-/// `POST /v1/settle`
+/// Report on jobs
+///
+/// And perhaps claim the next, in the same round trip. The reports are durable when this is answered.
+#[utoipa::path(
+    post, path = paths::SETTLE, tag = tag::WORK, operation_id = "settle",
+    request_body = wire::Settle,
+    responses(
+        (status = 200, body = wire::SettleReply, description = "What became of each report."),
+    ),
+)]
 pub(super) async fn settle(State(app): State<App>, settle: Json<wire::Settle>) -> Reply {
     let (request, bad) = settle.value.into_core(&SystemRandom)?;
     let reply = app.call(app.engine.settle(request)).await?;
@@ -57,7 +114,16 @@ pub(super) async fn settle(State(app): State<App>, settle: Json<wire::Settle>) -
     Ok(stamped(reply))
 }
 
-/// `POST /v1/update`
+/// Report from running jobs
+///
+/// Progress, checkpoints, log lines; fetch parts; extend a lease.
+#[utoipa::path(
+    post, path = paths::UPDATE, tag = tag::WORK, operation_id = "update",
+    request_body = wire::Update,
+    responses(
+        (status = 200, body = wire::openapi::UpdatedItems, description = "What became of each."),
+    ),
+)]
 pub(super) async fn update(State(app): State<App>, update: Json<wire::Update>) -> Reply {
     let (request, bad) = update.value.into_core();
     let reply = app.call(app.engine.update(request)).await?;

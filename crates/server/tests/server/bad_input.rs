@@ -52,6 +52,8 @@ async fn fields_that_are_unknown_missing_or_of_another_type_are_named() {
     }
     assert_problem(&get(&server, "/v1/jobs?stat=dead").await, 422, "stat");
     assert_problem(&get(&server, "/v1/jobs/zzz").await, 422, "id");
+    assert_problem(&get(&server, "/v1/jobs/%FF").await, 422, "path");
+    assert_problem(&get(&server, "/v1/stats?queue=a+b").await, 422, "queue");
     let page = get(&server, "/v1/jobs").await;
     assert_eq!(page.body["jobs"], json!([]), "nothing of it was stored");
 }

@@ -3,6 +3,7 @@
 mod bad_input;
 mod bounds;
 mod dead;
+mod described;
 mod jobs;
 mod pace;
 mod parts;

@@ -1,0 +1,199 @@
+//! Values that are one of a few words, some of them with a word more.
+
+use super::{JobId, SpanMs};
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{
+    AdditionalProperties, ObjectBuilder, OneOfBuilder, Ref, Schema, Type,
+};
+use utoipa::{PartialSchema, ToSchema};
+use windlass_core::{engine, limits, model};
+
+/// One of these words.
+fn one_of(words: impl IntoIterator<Item = String>, what: &str) -> ObjectBuilder {
+    let object = ObjectBuilder::new().schema_type(Type::String).description(Some(what));
+    object.enum_values(Some(words))
+}
+
+/// An object with one field.
+fn only(field: &str, value: impl Into<RefOr<Schema>>) -> ObjectBuilder {
+    let object = ObjectBuilder::new().schema_type(Type::Object).property(field, value);
+    object.required(field).additional_properties(Some(AdditionalProperties::FreeForm(false)))
+}
+
+/// Types that are one of these words.
+macro_rules! words {
+    ($($doc:literal $name:ident: $words:expr;)+) => {$(
+        #[doc = $doc]
+        #[derive(Debug)]
+        pub enum $name {}
+
+        impl PartialSchema for $name {
+            fn schema() -> RefOr<Schema> {
+                one_of($words.map(|word| word.to_string()), $doc).into()
+            }
+        }
+
+        impl ToSchema for $name {}
+    )+};
+}
+
+words! {
+    "Where a job stands." State: model::State::ALL;
+    "A part of a job." PartName: model::PartName::ALL.map(model::PartName::as_str);
+    "A sort of maintenance." Work: engine::Work::ALL;
+    "How an attempt ended."
+        AttemptEnd: ["complete", "retry", "snooze", "fail", "release", "wait", "cancel", "lost"];
+    "Among which jobs a key is unique." UniqueScope: ["lane", "queue", "global"];
+    "What becomes of a job that finds its key held."
+        OnConflict: ["existing", "replace", "debounce", "throttle", "reject"];
+    "Why nothing of a lane is claimed."
+        Gate: ["queue_paused", "kind_paused", "no_permits", "other"];
+    "Within what a batch is all or nothing." Atomicity: ["queue", "store"];
+    "What an acknowledged job survives."
+        Durability: ["volatile", "relaxed", "process", "host", "replica"];
+}
+
+/// Why a job ended.
+#[derive(Debug)]
+pub enum Finish {}
+
+impl PartialSchema for Finish {
+    fn schema() -> RefOr<Schema> {
+        let plain =
+            ["completed", "failed", "attempts_spent", "crashes_spent", "cancelled", "expired"];
+        let replaced = only("replaced_by", Ref::from_schema_name("JobId"));
+        OneOfBuilder::new()
+            .description(Some("Why a job ended."))
+            .item(one_of(plain.map(str::to_owned), "Why it ended."))
+            .item(
+                replaced.description(Some("A newer job with the same unique key took its place.")),
+            )
+            .into()
+    }
+}
+
+impl ToSchema for Finish {
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        schemas.push(("JobId".to_owned(), JobId::schema()));
+    }
+}
+
+/// How ready jobs of a queue are ordered within a lane.
+#[derive(Debug)]
+pub enum QueueOrder {}
+
+impl PartialSchema for QueueOrder {
+    fn schema() -> RefOr<Schema> {
+        let plain = ["strict", "lifo", "fair"].map(str::to_owned);
+        let ageing = ObjectBuilder::new()
+            .schema_type(Type::Object)
+            .property("quantum_ms", Ref::from_schema_name("SpanMs"))
+            .required("quantum_ms")
+            .additional_properties(Some(AdditionalProperties::FreeForm(true)));
+        let ageing = only("ageing", ageing);
+        OneOfBuilder::new()
+            .description(Some("How ready jobs of a queue are ordered within a lane."))
+            .item(one_of(plain, "By priority; the newest first; tenants in turns."))
+            .item(ageing.description(Some("Waiting this long is worth one step of priority.")))
+            .into()
+    }
+}
+
+impl ToSchema for QueueOrder {
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        schemas.push(("SpanMs".to_owned(), SpanMs::schema()));
+    }
+}
+
+/// A text in an envelope.
+fn envelope_field() -> ObjectBuilder {
+    let text = ObjectBuilder::new().schema_type(Type::String).min_length(Some(1));
+    text.max_length(Some(limits::ENVELOPE_FIELD_BYTES_MAX))
+}
+
+/// How the bytes of a part are encoded.
+#[derive(Debug)]
+pub enum Codec {}
+
+impl PartialSchema for Codec {
+    fn schema() -> RefOr<Schema> {
+        OneOfBuilder::new()
+            .description(Some("How the bytes of a part are encoded."))
+            .item(one_of(["plain", "zstd"].map(str::to_owned), "In a known way."))
+            .item(only("other", envelope_field()).description(Some("In another, by its name.")))
+            .into()
+    }
+}
+
+impl ToSchema for Codec {}
+
+/// Where the bytes of a part are.
+#[derive(Debug)]
+pub enum Location {}
+
+impl PartialSchema for Location {
+    fn schema() -> RefOr<Schema> {
+        OneOfBuilder::new()
+            .description(Some("Where the bytes of a part are."))
+            .item(one_of(["inline".to_owned()], "In the part itself."))
+            .item(only("at", envelope_field()).description(Some("At an address in another store.")))
+            .into()
+    }
+}
+
+impl ToSchema for Location {}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::schema;
+    use super::*;
+    use serde::de::DeserializeOwned;
+    use serde_json::Value as Any;
+    use windlass_core::policy;
+
+    /// The words that a schema allows.
+    fn words(schema: &Any) -> &[Any] {
+        let of = if schema["enum"].is_array() { schema } else { &schema["oneOf"][0] };
+        of["enum"].as_array().map_or(&[], Vec::as_slice)
+    }
+
+    fn assert_words<S: PartialSchema, T: DeserializeOwned>() {
+        let schema = schema::<S>();
+        assert!(!words(&schema).is_empty(), "{schema}");
+        for word in words(&schema) {
+            assert!(serde_json::from_value::<T>(word.clone()).is_ok(), "{word}");
+        }
+    }
+
+    #[test]
+    fn every_word_is_one_that_core_knows() {
+        assert_words::<State, model::State>();
+        assert_words::<PartName, model::PartName>();
+        assert_words::<AttemptEnd, model::AttemptEnd>();
+        assert_words::<UniqueScope, policy::UniqueScope>();
+        assert_words::<OnConflict, policy::OnConflict>();
+        assert_words::<Finish, model::Finish>();
+        assert_words::<QueueOrder, model::Order>();
+        assert_words::<Codec, model::Codec>();
+        assert_words::<Location, model::Location>();
+    }
+
+    #[test]
+    fn words_that_take_another_are_told_as_core_writes_them() {
+        let id = windlass_core::JobId::from_bytes([7; 16]);
+        let cases = [
+            (serde_json::to_value(model::Finish::ReplacedBy(id)).unwrap(), schema::<Finish>()),
+            (
+                serde_json::to_value(model::Order::Ageing { quantum_ms: 1 }).unwrap(),
+                schema::<QueueOrder>(),
+            ),
+            (serde_json::to_value(model::Codec::Other("x".into())).unwrap(), schema::<Codec>()),
+            (serde_json::to_value(model::Location::At("x".into())).unwrap(), schema::<Location>()),
+        ];
+        for (value, schema) in cases {
+            let fields = value.as_object().unwrap().keys().collect::<Vec<_>>();
+            let told = schema["oneOf"][1]["properties"].as_object().unwrap();
+            assert_eq!(fields, told.keys().collect::<Vec<_>>());
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! `cargo xtask schemathesis`: a served store against its own OpenAPI document. Schemathesis reads the
+//! document, makes requests that fit it and requests that do not, and compares the answers with it.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use anyhow::{Context as _, Result, ensure};
+use serde::Deserialize;
+
+use crate::process;
+
+/// Raised on purpose only: another version may find other things.
+const VERSION: &str = "4.32.5";
+/// How it is told what to check.
+const CONFIG: &str = "xtask/schemathesis.toml";
+/// Checks of our own, and waits cut short.
+const HOOKS: &str = "xtask/schemathesis_hooks.py";
+/// How long one request may take; a check of the whole store is the longest.
+const REQUEST_SECONDS_MAX: &str = "30";
+/// Requests per operation that are made up at random, unless told otherwise.
+const EXAMPLES: u32 = 50;
+/// After so many seconds no more are made up, unless told otherwise.
+const SECONDS: u32 = 600;
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Requests per operation that are made up at random.
+    #[arg(long, default_value_t = EXAMPLES)]
+    examples: u32,
+    /// After so many seconds no more are made up.
+    #[arg(long, default_value_t = SECONDS)]
+    seconds: u32,
+    /// Repeats what a run with this seed did.
+    #[arg(long)]
+    seed: Option<u32>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { examples: EXAMPLES, seconds: SECONDS, seed: None }
+    }
+}
+
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let target = target()?;
+    let tool = installed(&target.join(format!("schemathesis-{VERSION}")))?;
+    process::stream(&mut process::cargo_locked(&["build", "--package", "windlass-cli"])?)?;
+    let place = target.join("schemathesis");
+    let store = place.join("store");
+    if store.exists() {
+        fs::remove_dir_all(&store).context("cannot remove the store of an earlier run")?;
+    }
+    fs::create_dir_all(&place).with_context(|| format!("cannot make {}", place.display()))?;
+    let server = Server::start(&target.join("debug/windlass"), &store)?;
+    let mut test = Command::new(tool);
+    test.current_dir(&place).arg("--config-file").arg(process::root()?.join(CONFIG));
+    test.env("SCHEMATHESIS_HOOKS", process::root()?.join(HOOKS));
+    test.arg("run").arg(format!("{}/openapi.json", server.url));
+    test.arg("--continue-on-failure");
+    test.args(["--request-timeout", REQUEST_SECONDS_MAX]);
+    test.args(["--max-examples", &options.examples.to_string()]);
+    test.args(["--max-time", &options.seconds.to_string()]);
+    if let Some(seed) = options.seed {
+        test.args(["--seed", &seed.to_string()]);
+    }
+    process::stream(&mut test)
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    target_directory: PathBuf,
+}
+
+/// Where cargo puts what it builds.
+fn target() -> Result<PathBuf> {
+    let args = ["metadata", "--no-deps", "--format-version", "1"];
+    let json = process::capture(&mut process::cargo_locked(&args)?)?;
+    let metadata: Metadata =
+        serde_json::from_str(&json).context("cannot read what `cargo metadata` printed")?;
+    Ok(metadata.target_directory)
+}
+
+/// The tool in a Python environment of its own, installed there the first time.
+fn installed(environment: &Path) -> Result<PathBuf> {
+    let tool = environment.join("bin/schemathesis");
+    if !tool.exists() {
+        process::stream(Command::new("python3").args(["-m", "venv"]).arg(environment))?;
+        let mut install = Command::new(environment.join("bin/pip"));
+        install.args(["install", "--quiet", &format!("schemathesis=={VERSION}")]);
+        process::stream(&mut install).context("cannot install schemathesis from PyPI")?;
+    }
+    Ok(tool)
+}
+
+/// A server over a store of its own, for as long as this lives.
+struct Server {
+    child: Child,
+    url: String,
+    /// Held open: a server whose greeting nobody reads must not notice.
+    output: BufReader<ChildStdout>,
+}
+
+impl Server {
+    fn start(program: &Path, store: &Path) -> Result<Self> {
+        let mut command = Command::new(program);
+        command.arg("serve").arg("--store").arg(format!("file:{}", store.display()));
+        command.args(["--listen", "127.0.0.1:0"]).stdout(Stdio::piped());
+        let mut child = command.spawn().context("cannot start `windlass serve`")?;
+        let output = child.stdout.take().context("`windlass serve` has no output")?;
+        let mut server = Self { child, url: String::new(), output: BufReader::new(output) };
+        let mut line = String::new();
+        while server.url.is_empty() {
+            line.clear();
+            let read = server.output.read_line(&mut line)?;
+            ensure!(read > 0, "`windlass serve` ended before it listened");
+            let said = line.trim().strip_prefix("listening on ");
+            server.url = said.unwrap_or_default().to_owned();
+        }
+        Ok(server)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It is ours alone, and so is its store: nothing is lost by being quick.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
