@@ -34,6 +34,7 @@ mod dashboard;
 mod handle;
 mod long_poll;
 mod meter;
+mod names;
 mod openapi;
 mod options;
 mod reply;

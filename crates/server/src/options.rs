@@ -23,6 +23,9 @@ const GRACE_DEFAULT_MS: u64 = 10_000;
 pub struct Options {
     /// Where it listens; port 0 lets the system choose.
     pub listen: SocketAddr,
+    /// Names it answers to beside its own address and `localhost`, if it listens on this machine only:
+    /// those of a proxy in front of it.
+    pub hosts: Vec<String>,
     /// Bytes of one request.
     pub body_bytes_max: usize,
     /// Bytes of all requests held at a time; more wait for room, and are refused when there is none in
@@ -46,6 +49,7 @@ impl Options {
     pub fn new(listen: SocketAddr) -> Self {
         Self {
             listen,
+            hosts: Vec::new(),
             body_bytes_max: BODY_BYTES_DEFAULT,
             bodies_bytes_max: BODIES_BYTES_DEFAULT,
             connections_max: CONNECTIONS_DEFAULT,
@@ -54,6 +58,13 @@ impl Options {
             grace_ms: GRACE_DEFAULT_MS,
             services: Some(ServiceOptions::default()),
         }
+    }
+
+    /// Answers to this name, too.
+    #[must_use]
+    pub fn host(mut self, name: impl Into<String>) -> Self {
+        self.hosts.push(name.into());
+        self
     }
 
     /// Hosts these services, or none.

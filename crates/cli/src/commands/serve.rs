@@ -21,6 +21,9 @@ pub(super) struct Args {
     /// Where to listen
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7474")]
     listen: SocketAddr,
+    /// A name to answer to beside localhost, as that of a proxy in front of the server; can be repeated
+    #[arg(long = "host", value_name = "NAME")]
+    hosts: Vec<String>,
     /// Listen beyond this machine, although whoever reaches the server may do anything with it
     #[arg(long)]
     insecure: bool,
@@ -47,7 +50,8 @@ impl Args {
         // First, so that no signal is missed once somebody was told that it runs.
         let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for ctrl-c")?;
         let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
-        let server = Server::bind(Options::new(self.listen)).await?;
+        let options = self.hosts.iter().fold(Options::new(self.listen), Options::host);
+        let server = Server::bind(options).await?;
         let url = reachable(server.address());
         let engine = open(self.store.clone(), url.clone()).await?;
         let handle = server.serve(engine)?;

@@ -19,7 +19,7 @@ async fn claim(address: String) -> Vec<Value> {
     let body = json!({"queues": ["polls"], "wait_ms": 60_000, "limit": 1}).to_string();
     let length = body.len();
     let request = format!(
-        "POST /v1/claim HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\
+        "POST /v1/claim HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
          content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
     );
     stream.write_all(request.as_bytes()).await.unwrap();

@@ -53,7 +53,7 @@ async fn a_server_whose_store_is_away_says_so_and_not_that_it_is_ready() {
     assert_unavailable(engine.health().await, &stores_own);
     let mut stream = tokio::net::TcpStream::connect(front.address()).await.unwrap();
     stream
-        .write_all(b"GET /readyz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+        .write_all(b"GET /readyz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
         .await
         .unwrap();
     let mut answer = String::new();

@@ -1,18 +1,14 @@
 //! Who may see the dashboard and press its buttons: no other site, by whatever name it calls us. It
 //! knows requests and their headers, and nothing of pages.
 //!
-//! There are no cookies and no keys yet: whoever reaches the port may do anything, and a browser on this
-//! machine reaches it on behalf of every page it shows. So two things are checked.
-//!
-//! - **Actions** must come from our own pages. Browsers say where a request comes from, in
-//!   `Sec-Fetch-Site` or at least in `Origin`, and no page can forge either.
-//! - **Names.** A foreign site can make its own name point to 127.0.0.1 (DNS rebinding); to the browser
-//!   it is then the same origin as we are. So a server that listens on this machine only answers only
-//!   to names that nobody else can own: addresses of this machine, and `localhost`. A server that listens
-//!   for others has names that it cannot know, and takes any; it belongs behind a proxy that knows.
+//! There are no cookies and no keys yet, and a browser on this machine reaches the port on behalf of every
+//! page it shows. So the server must be called by a name of its own ([`crate::names`]), and **actions** must
+//! come from our own pages: browsers say where a request comes from, in `Sec-Fetch-Site` or at least in
+//! `Origin`, and no page can forge either.
 
 use super::failure::Failure;
 use crate::app::App;
+use crate::names::{self, WAY_OUT};
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
@@ -21,7 +17,6 @@ use http::header::{
     X_FRAME_OPTIONS,
 };
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
-use std::net::IpAddr;
 
 /// Only what we serve ourselves; nothing inline, nothing framed, no forms to elsewhere.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
@@ -41,8 +36,8 @@ const HEADERS: [(HeaderName, &str); 6] = [
 /// Lets a request through to the dashboard, or answers why not.
 pub(super) async fn check(State(app): State<App>, request: Request, next: Next) -> Response {
     let headers = request.headers();
-    let mut response = if !is_our_name(header(headers, HOST), app.options.listen.ip()) {
-        strange_name(header(headers, HOST)).into_response()
+    let mut response = if let Some(name) = names::stranger(headers, &app.options) {
+        strange_name(&name).into_response()
     } else if is_action(request.method()) && !is_from_our_pages(headers) {
         from_elsewhere().into_response()
     } else {
@@ -62,21 +57,6 @@ fn is_action(method: &Method) -> bool {
     !matches!(*method, Method::GET | Method::HEAD)
 }
 
-/// Whether a server that listens at `listen` may be called by this name.
-fn is_our_name(host: Option<&str>, listen: IpAddr) -> bool {
-    if !listen.is_loopback() {
-        return true;
-    }
-    let Some(host) = host else { return false };
-    let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((address, _port)) => address,
-        None => host.split(':').next().unwrap_or_default(),
-    };
-    let is_local =
-        name.eq_ignore_ascii_case("localhost") || name.to_ascii_lowercase().ends_with(".localhost");
-    is_local || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
-}
-
 /// Whether a browser says that a page of ours sent this.
 fn is_from_our_pages(headers: &HeaderMap) -> bool {
     if let Some(site) = header(headers, HeaderName::from_static("sec-fetch-site")) {
@@ -91,18 +71,9 @@ fn is_from_our_pages(headers: &HeaderMap) -> bool {
     }
 }
 
-fn strange_name(host: Option<&str>) -> Failure {
-    let host = host.unwrap_or("nothing");
-    Failure::new(
-        StatusCode::FORBIDDEN,
-        "Not by this name",
-        format!(
-            "The request was addressed to {host}, but this server listens on its own machine only and \
-             answers to 127.0.0.1, [::1] and localhost. That keeps other sites from reaching it through \
-             a name of theirs. Open it by its address; behind a proxy, let the proxy send \
-             \"Host: localhost\"."
-        ),
-    )
+fn strange_name(name: &str) -> Failure {
+    let text = format!("The request was addressed to {name}, but {WAY_OUT}.");
+    Failure::new(StatusCode::FORBIDDEN, "Not by this name", text)
 }
 
 fn from_elsewhere() -> Failure {
@@ -117,30 +88,6 @@ fn from_elsewhere() -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_server_on_this_machine_answers_to_names_nobody_else_can_own() {
-        let here: IpAddr = [127, 0, 0, 1].into();
-        let ours = [
-            "127.0.0.1:7474",
-            "localhost",
-            "LOCALHOST:80",
-            "[::1]:7474",
-            "127.9.9.9",
-            "a.localhost:1",
-        ];
-        assert!(ours.iter().all(|host| is_our_name(Some(host), here)));
-        let others = [
-            "evil.example:7474",
-            "localhost.evil.example",
-            "10.0.0.1",
-            "127.0.0.1.evil.example",
-            "",
-        ];
-        assert!(others.iter().all(|host| !is_our_name(Some(host), here)));
-        assert!(!is_our_name(None, here));
-        assert!(is_our_name(Some("jobs.example"), [10, 0, 0, 1].into()));
-    }
 
     #[test]
     fn only_our_own_pages_may_act() {

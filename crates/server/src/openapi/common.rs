@@ -5,7 +5,10 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use windlass_wire::{EPOCH_HEADER, NOW_HEADER, PROBLEM_JSON, routes};
 
-/// Problems of a request with a body, by status.
+/// Problems of any request, by status.
+const OF_ANY: [(&str, &str); 1] =
+    [("403", "The server listens on its own machine only, and was called by another name.")];
+/// Problems of a request with a body.
 const OF_A_BODY: [(&str, &str); 3] = [
     ("400", "The body is no JSON, or broke off."),
     ("408", "The request did not arrive in time."),
@@ -87,7 +90,9 @@ pub(super) fn complete(document: &mut Value) {
         },
     });
     document["components"]["headers"] = headers;
-    for (status, description) in OF_A_BODY.into_iter().chain(OF_A_VALUE).chain(OF_THE_STORE) {
+    for (status, description) in
+        OF_ANY.into_iter().chain(OF_A_BODY).chain(OF_A_VALUE).chain(OF_THE_STORE)
+    {
         let shared = problem(status, description);
         document["components"]["responses"][shared_name(status)] = shared;
     }
@@ -104,7 +109,7 @@ fn asks_the_store(path: &str) -> bool {
 }
 
 fn complete_operation(path: &str, operation: &mut Value) {
-    let mut shared: Vec<&str> = Vec::new();
+    let mut shared: Vec<&str> = OF_ANY.map(|(status, _)| status).to_vec();
     let has_body = operation.get("requestBody").is_some();
     if has_body {
         shared.extend(OF_A_BODY.map(|(status, _)| status));

@@ -12,6 +12,7 @@ mod work;
 
 use crate::app::App;
 use crate::dashboard;
+use crate::names;
 use crate::reply::{Refusal, Reply};
 use axum::Router;
 use axum::extract::{MatchedPath, Request};
@@ -75,6 +76,7 @@ pub(crate) fn router(app: App) -> Router {
     let (router, _) = all().split_for_parts();
     router
         .merge(rest())
+        .layer(middleware::from_fn_with_state(app.clone(), names::check))
         .merge(dashboard::router(&app))
         .method_not_allowed_fallback(not_allowed)
         .fallback(not_here)

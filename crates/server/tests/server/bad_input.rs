@@ -1,6 +1,6 @@
 //! Requests that make no sense: a clean problem that names the field, and nothing done.
 
-use crate::support::{assert_problem, get, json_request, post, send, start, start_with};
+use crate::support::{assert_problem, get, json_request, options, post, send, start, start_with};
 use serde_json::json;
 
 #[tokio::test]
@@ -102,7 +102,7 @@ async fn other_paths_and_methods_are_refused_as_problems() {
     let server = start().await;
     assert_problem(&get(&server, "/v2/jobs").await, 404, "path");
     assert_problem(&get(&server, "/v1/claim").await, 405, "method");
-    assert_problem(&get(&server, "/v1/queues/%ff").await, 400, "path");
+    assert_problem(&get(&server, "/v1/queues/%ff").await, 422, "path");
 }
 
 #[tokio::test]
@@ -116,7 +116,22 @@ async fn a_body_over_the_limit_is_refused_by_its_size() {
     assert_eq!(answer.body["limit"], 1_000);
     // Without a length it is noticed on the way.
     let chunk = format!("3e9\r\n{}\r\n0\r\n\r\n", " ".repeat(1_001));
-    let chunked = "POST /v1/jobs HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\
+    let chunked = "POST /v1/jobs HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
          content-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n";
     assert_problem(&send(server.address(), &format!("{chunked}{chunk}")).await, 413, "body");
+}
+
+#[tokio::test]
+async fn a_name_that_somebody_else_can_own_is_not_answered() {
+    let server = start_with(options().host("jobs.example")).await;
+    let get = async |host: &str| {
+        let request = format!("GET /v1/jobs HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
+        send(server.address(), &request).await
+    };
+    for host in ["evil.example", "localhost.evil.example:7474", "10.0.0.7"] {
+        assert_problem(&get(host).await, 403, "host");
+    }
+    for host in ["localhost:1", "127.0.0.1", "jobs.example"] {
+        assert_eq!(get(host).await.status, 200, "{host}");
+    }
 }

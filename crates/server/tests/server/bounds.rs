@@ -17,7 +17,7 @@ async fn a_body_that_does_not_arrive_in_time_is_given_up() {
     options.read_timeout_ms = 50;
     let server = start_with(options).await;
     let mut slow = TcpStream::connect(server.address()).await.unwrap();
-    let head = "POST /v1/jobs HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\
+    let head = "POST /v1/jobs HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
          content-type: application/json\r\ncontent-length: 10\r\n\r\n{";
     slow.write_all(head.as_bytes()).await.unwrap();
     let answer = read(&mut slow).await;
@@ -59,7 +59,7 @@ async fn bodies_beyond_the_room_for_all_of_them_wait_or_are_given_up() {
     options.read_timeout_ms = 200;
     let server = start_with(options).await;
     let mut slow = TcpStream::connect(server.address()).await.unwrap();
-    let head = "POST /v1/jobs HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\
+    let head = "POST /v1/jobs HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
          content-type: application/json\r\ncontent-length: 4096\r\n\r\n{";
     slow.write_all(head.as_bytes()).await.unwrap();
     // The slow one is given up in its time, and then there is room again.
@@ -104,8 +104,8 @@ async fn who_sends_a_byte_now_and_then_has_no_more_time_than_others() {
     let mut options = options();
     options.read_timeout_ms = 100;
     let server = start_with(options).await;
-    let head = "POST /v1/jobs HTTP/1.1\r\nhost: x\r\nx-slow: ";
-    let body = "POST /v1/jobs HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n\
+    let head = "POST /v1/jobs HTTP/1.1\r\nhost: localhost\r\nx-slow: ";
+    let body = "POST /v1/jobs HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
          content-length: 1000000\r\n\r\n{";
     let slow = [head, body].map(|begin| dribble(server.address(), begin));
     let [_, answer] = futures_util::future::join_all(slow).await.try_into().unwrap();
@@ -143,7 +143,7 @@ async fn a_crowd_that_says_nothing_keeps_nobody_out_for_long() {
 #[tokio::test]
 async fn heads_that_are_too_long_or_no_http_are_refused_and_harm_nobody() {
     let server = start().await;
-    let get = |headers: &str| format!("GET /healthz HTTP/1.1\r\nhost: x\r\n{headers}\r\n");
+    let get = |headers: &str| format!("GET /healthz HTTP/1.1\r\nhost: localhost\r\n{headers}\r\n");
     let many: String = (0..200).map(|n| format!("x-{n}: y\r\n")).collect();
     let close = "connection: close\r\n";
     let bad = [
@@ -151,9 +151,9 @@ async fn heads_that_are_too_long_or_no_http_are_refused_and_harm_nobody() {
         (get(&format!("{many}{close}")), 431),
         (get(&format!("no colon here\r\n{close}")), 400),
         (get(&format!("bad name: y\r\n{close}")), 400),
-        (format!("GET /{} HTTP/1.1\r\nhost: x\r\n{close}\r\n", "y".repeat(70_000)), 414),
+        (format!("GET /{} HTTP/1.1\r\nhost: localhost\r\n{close}\r\n", "y".repeat(70_000)), 414),
         ("\u{16}\u{3}\u{1}\u{2} this is TLS\r\n\r\n".to_owned(), 400),
-        ("POST /v1/jobs HTTP/1.1\r\nhost: x\r\ncontent-length: -1\r\n\r\n".to_owned(), 400),
+        ("POST /v1/jobs HTTP/1.1\r\nhost: localhost\r\ncontent-length: -1\r\n\r\n".to_owned(), 400),
     ];
     for (request, status) in bad {
         let answer = send(server.address(), &request).await;

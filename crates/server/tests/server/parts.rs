@@ -8,7 +8,7 @@ use windlass_server::ServerHandle;
 
 /// `PUT` of raw bytes with these headers.
 async fn put(server: &ServerHandle, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
-    let mut head = format!("PUT {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n");
+    let mut head = format!("PUT {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n");
     for (name, value) in headers {
         head.push_str(&format!("{name}: {value}\r\n"));
     }

@@ -107,15 +107,18 @@ pub(crate) async fn post(server: &ServerHandle, path: &str, body: Value) -> Answ
 
 /// `GET`.
 pub(crate) async fn get(server: &ServerHandle, path: &str) -> Answer {
-    send(server.address(), &format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"))
-        .await
+    send(
+        server.address(),
+        &format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"),
+    )
+    .await
 }
 
 /// A whole request with a JSON body.
 pub(crate) fn json_request(method: &str, path: &str, body: &str) -> String {
     let length = body.len();
     format!(
-        "{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\
+        "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
          content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
     )
 }
