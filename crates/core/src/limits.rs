@@ -9,6 +9,8 @@ pub const NAME_BYTES_MAX: usize = 128;
 pub const KEY_BYTES_MAX: usize = 256;
 /// Bytes in a lease, session, claim id, cursor or epoch; a layer that wraps one must stay within it.
 pub const TOKEN_BYTES_MAX: usize = 512;
+/// The name of a claim without a session; shorter, so that engines can name a session after it.
+pub const CLAIM_ID_BYTES_MAX: usize = 256;
 /// Bytes of payload accepted unless an engine is set up for more.
 pub const PAYLOAD_BYTES_DEFAULT: usize = 64 * 1024;
 /// Bytes of payload that can be allowed by setting.

@@ -48,7 +48,7 @@ impl<R: Rows> Executor<R> {
         let what = self.happening(header, &item.outcome, item.priority, now);
         let follow_ups: Vec<NewJob> = (0..)
             .zip(item.follow_ups.iter().cloned())
-            .map(|(index, job)| job.follow_up_of(header, index, leased.started_at))
+            .map(|(index, job)| job.follow_up_of(header, index, leased.started_at, now))
             .collect();
         if !follow_ups.is_empty() {
             let next = self.judge(entry, item.outcome.event(), &what, now)?.next;

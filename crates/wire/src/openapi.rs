@@ -76,7 +76,7 @@ texts! {
     "A session, named by the server; opaque."
         SessionId: 1..=limits::TOKEN_BYTES_MAX, PRINTABLE, "5e884898da28047151d0e56f8dc62927";
     "A name for a claim, of your own making."
-        ClaimId: 1..=limits::TOKEN_BYTES_MAX, PRINTABLE, "claim-1";
+        ClaimId: 1..=limits::CLAIM_ID_BYTES_MAX, PRINTABLE, "claim-1";
     "Where a page ended; opaque, and void when the epoch changes."
         Cursor: 1..=limits::TOKEN_BYTES_MAX, PRINTABLE, "c3RhcnQ=";
 }

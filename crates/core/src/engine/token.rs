@@ -3,7 +3,7 @@
 //! Text that only its maker understands. A layer may wrap an inner token into one of its own.
 
 use crate::error::Result;
-use crate::limits::TOKEN_BYTES_MAX;
+use crate::limits::{CLAIM_ID_BYTES_MAX, TOKEN_BYTES_MAX};
 use crate::name::check_text;
 use crate::random::Random;
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ fn hex(bits: u128) -> Arc<str> {
 }
 
 macro_rules! token {
-    ($(#[$doc:meta])* $name:ident, $field:literal) => {
+    ($(#[$doc:meta])* $name:ident, $field:literal, $limit:expr) => {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
         #[serde(into = "String", from = "String")]
@@ -42,7 +42,7 @@ macro_rules! token {
 
             /// Whether the text could be a token at all.
             pub fn check(&self) -> Result<()> {
-                check_text($field, &self.0, TOKEN_BYTES_MAX)
+                check_text($field, &self.0, $limit)
             }
         }
 
@@ -74,23 +74,23 @@ macro_rules! token {
 
 token! {
     /// The right to report on one attempt at a job. Unguessable; worth nothing once it is over.
-    Lease, "lease"
+    Lease, "lease", TOKEN_BYTES_MAX
 }
 token! {
     /// A worker's session, issued by the engine.
-    SessionId, "session"
+    SessionId, "session", TOKEN_BYTES_MAX
 }
 token! {
     /// A claim, named by the worker before it asks, so that a repeated claim is the same claim.
-    ClaimId, "claim_id"
+    ClaimId, "claim_id", CLAIM_ID_BYTES_MAX
 }
 token! {
     /// Where a page of a listing or log ended.
-    Cursor, "cursor"
+    Cursor, "cursor", TOKEN_BYTES_MAX
 }
 token! {
     /// Identity and timeline of a store, as far as it can tell.
-    Epoch, "epoch"
+    Epoch, "epoch", TOKEN_BYTES_MAX
 }
 
 #[cfg(test)]

@@ -210,10 +210,20 @@ impl NewJob {
 
     /// This job as the `index`-th follow-up of `parent`'s attempt that started at `started_at`:
     /// with a derived id, its parent's name and its parent's trace, where it has none of its own.
+    ///
+    /// The id of a follow-up says when the attempt started, or as early as an id may say at `now`: some
+    /// attempts take days.
     #[must_use]
-    pub fn follow_up_of(mut self, parent: &Header, index: usize, started_at: Timestamp) -> Self {
+    pub fn follow_up_of(
+        mut self,
+        parent: &Header,
+        index: usize,
+        started_at: Timestamp,
+        now: Timestamp,
+    ) -> Self {
         let attempt = parent.counters.attempt;
-        self.id.get_or_insert_with(|| JobId::follow_up(parent.id, attempt, index, started_at));
+        let made_at = started_at.max(now.minus(limits::ID_SKEW_MAX_MS));
+        self.id.get_or_insert_with(|| JobId::follow_up(parent.id, attempt, index, made_at));
         self.parent.get_or_insert(parent.id);
         self.trace = self.trace.or_else(|| parent.trace.clone());
         self

@@ -8,7 +8,7 @@ use windlass_core::engine::{
 use windlass_core::limits::FOLLOW_UPS_MAX;
 use windlass_core::model::{Due, JobError, NewJob, QueuePatch, State};
 use windlass_core::policy::{OnConflict, Unique};
-use windlass_core::time::HOUR_MS;
+use windlass_core::time::{DAY_MS, HOUR_MS};
 
 /// A job of the usual sort, claimed.
 async fn running(rig: &Rig, job: NewJob) -> ClaimedJob {
@@ -51,6 +51,15 @@ pub(super) async fn follow_ups_are_there_when_the_report_is_answered(rig: Rig) {
     assert_eq!(child.header.trace, parent.header.trace, "the trace goes on");
     assert_eq!(child.parts.payload, Rig::job().json("1").parts.payload);
     rig.assert_nothing_to_claim().await;
+    rig.assert_sound().await;
+}
+
+pub(super) async fn an_attempt_that_took_days_can_have_follow_ups(rig: Rig) {
+    let parent = running(&rig, Rig::job()).await;
+    rig.advance(3 * DAY_MS);
+    let settled = rig.try_settle(done(&parent).follow_up(Rig::job())).await.expect("settle");
+    let session = rig.session().await;
+    assert_eq!(rig.take_one(&session).await.header.id, settled.follow_ups[0].id);
     rig.assert_sound().await;
 }
 

@@ -296,6 +296,7 @@ suite! { ($)
     }
     follow_ups {
         follow_ups_are_there_when_the_report_is_answered,
+        an_attempt_that_took_days_can_have_follow_ups,
         a_follow_up_may_bring_its_own_id_and_trace,
         a_follow_up_can_go_to_another_queue,
         every_outcome_can_have_follow_ups,

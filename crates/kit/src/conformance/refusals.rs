@@ -34,7 +34,7 @@ pub(super) async fn a_claim_out_of_bounds_is_refused_and_takes_nothing(rig: Rig)
         (Rig::wants_alone(LEASE_MIN_MS - 1, 1), "invalid", "lease_ms"),
         (Rig::wants_alone(LEASE_MAX_MS + 1, 1), "invalid", "lease_ms"),
         (alone(ClaimId::new(""), "w"), "invalid", "claim_id"),
-        (alone(ClaimId::new("x".repeat(TOKEN_BYTES_MAX + 1)), "w"), "too_large", "claim_id"),
+        (alone(ClaimId::new("x".repeat(CLAIM_ID_BYTES_MAX + 1)), "w"), "too_large", "claim_id"),
         (alone(ClaimId::new("c"), ""), "invalid", "worker"),
         (alone(ClaimId::new("c"), "a\nb"), "invalid", "worker"),
     ];

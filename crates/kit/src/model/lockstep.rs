@@ -13,6 +13,7 @@ use windlass_core::engine::{
     ChangeItem, ClaimId, Claimed, Configure, Disposition, Enqueue, Heartbeat, Held, Lease,
     OpenSession, SessionId, Settle, SettleItem, Update, UpdateItem,
 };
+use windlass_core::limits::ID_SKEW_MAX_MS;
 use windlass_core::machine::EventKind;
 use windlass_core::model::{
     AttemptEnd, KindPatch, Name, NewJob, Part, PartEdit, QueuePatch, State,
@@ -326,7 +327,8 @@ impl Lockstep {
             let state = model.apply(id, event, Some(run_at), None)?;
             let mut created = Vec::new();
             for (index, mut job) in follow_ups.into_iter().enumerate() {
-                job.id = job.id.or(Some(JobId::follow_up(id, attempt, index, leased.started_at)));
+                let made_at = leased.started_at.max(now.minus(ID_SKEW_MAX_MS));
+                job.id = job.id.or(Some(JobId::follow_up(id, attempt, index, made_at)));
                 created.push(model.enqueue(job, false)?);
             }
             Ok((state.unwrap_or(State::Completed), created))
