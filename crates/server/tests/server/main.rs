@@ -10,6 +10,7 @@ mod parts;
 mod queues;
 mod schedules;
 mod search;
+mod several;
 mod spy;
 mod support;
 mod waiting;
