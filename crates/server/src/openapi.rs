@@ -6,9 +6,10 @@
 //!    `#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]` and a `value_type` for core's types.
 //! 2. Put `#[utoipa::path(…)]` on the handler: method, path, [`tag`], `operation_id`, `request_body`, and
 //!    the replies that are its own. Its doc comment is the summary (first line) and the description.
+//!    A schema that only a parameter has is written `inline(…)`: parameters bring no schemas along.
 //! 3. Leave out what holds for every operation (problems of any body, of the store; headers): [`complete`]
 //!    adds it. A status from 400 on needs only a description.
-//! 4. Register it with `routes!(module::handler)` in `routes::all`.
+//! 4. Register it with `routes!(module::handler)` in `routes::all`, all methods of a path in one.
 //! 5. `cargo xtask openapi` writes `docs/openapi.json` anew; a test fails until it is.
 
 mod common;
@@ -25,6 +26,7 @@ use windlass_wire::Problem;
 /// What operations are grouped by.
 pub(crate) mod tag {
     pub(crate) const JOBS: &str = "jobs";
+    pub(crate) const SCHEDULES: &str = "schedules";
     pub(crate) const WORK: &str = "work";
     pub(crate) const SETTINGS: &str = "settings";
     pub(crate) const STORE: &str = "store";
@@ -88,6 +90,7 @@ fn info() -> Value {
 fn tags() -> Value {
     json!([
         {"name": tag::JOBS, "description": "Handing jobs over, looking at them, changing them."},
+        {"name": tag::SCHEDULES, "description": "Recurring jobs, by name."},
         {"name": tag::WORK, "description": "Claiming jobs and reporting on them."},
         {"name": tag::SETTINGS, "description": "Queues, kinds and workers."},
         {"name": tag::STORE, "description": "For services and operators."},

@@ -4,7 +4,10 @@ use crate::job::Job;
 #[cfg(feature = "openapi")]
 use crate::openapi;
 use crate::part::absent;
-use serde::{Deserialize, Serialize};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{self, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use std::fmt;
 use windlass_core::engine::{self, ClaimId, Claimant, KindWant, QueueWant, SessionId};
 use windlass_core::limits::LEASE_DEFAULT_MS;
 use windlass_core::model::{Name, PartName, PartSet};
@@ -75,9 +78,9 @@ const fn one() -> u32 {
 }
 
 /// A queue or a kind, by its name or with a limit.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(untagged, expecting = "a name, or {\"name\": …, \"limit\": …}")]
+#[serde(untagged)]
 pub enum Want {
     /// As many as there are.
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::Name))]
@@ -97,6 +100,31 @@ pub struct Limited {
     /// At most so many of it.
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::Whole32))]
     pub limit: u32,
+}
+
+impl<'de> Deserialize<'de> for Want {
+    /// By hand: serde's way would take a list for an object, and would not say what is wrong with one.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct NameOrLimited;
+
+        impl<'de> Visitor<'de> for NameOrLimited {
+            type Value = Want;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(r#"a name, or {"name": …, "limit": …}"#)
+            }
+
+            fn visit_str<E: de::Error>(self, name: &str) -> Result<Want, E> {
+                Ok(Want::Any(name.into()))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, fields: A) -> Result<Want, A::Error> {
+                Limited::deserialize(MapAccessDeserializer::new(fields)).map(Want::AtMost)
+            }
+        }
+
+        deserializer.deserialize_any(NameOrLimited)
+    }
 }
 
 impl Want {

@@ -1,6 +1,8 @@
 //! Dead letters: which ones to replay or discard, and what became of each.
 
 use crate::item::Failed;
+#[cfg(feature = "openapi")]
+use crate::openapi;
 use crate::part::absent;
 use serde::de::Error as _;
 use serde::ser::Error as _;
@@ -13,19 +15,23 @@ use windlass_core::{Error, JobId, Result, Timestamp};
 
 /// Which dead letters: `ids`, or all that pass a `filter`, page by page.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct DeadBatch {
     /// These.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<openapi::JobId>>, max_items = 10000))]
     pub ids: Option<Vec<JobId>>,
     /// All that pass; an empty one passes all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filter: Option<DeadFilter>,
     /// With a filter: after this place, as the last answer named it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Cursor>))]
     pub after: Option<Cursor>,
     /// With a filter: at most so many in this call; 1,000 unless told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::PageLimit>))]
     pub limit: Option<u32>,
     /// Of a replay: from the beginning, without the checkpoint they had reached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -34,31 +40,40 @@ pub struct DeadBatch {
 
 /// Which dead letters pass; what is absent is any.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct DeadFilter {
     /// Of this queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Name>))]
     pub queue: Option<Name>,
     /// Of this kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Name>))]
     pub kind: Option<Name>,
     /// For this tenant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Label>))]
     pub tenant: Option<String>,
     /// With this ordering key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Key>))]
     pub key: Option<String>,
     /// With this tag.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Tag>))]
     pub tag: Option<String>,
     /// That came from this job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::JobId>))]
     pub parent: Option<JobId>,
     /// Enqueued at this instant or later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Bound>))]
     pub created_from: Option<Timestamp>,
     /// Enqueued before this instant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Bound>))]
     pub created_until: Option<Timestamp>,
 }
 
@@ -120,11 +135,13 @@ impl DeadBatch {
 
 /// What became of dead letters.
 #[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DeadReply {
     /// Of each: in the order of the ids, or the oldest first. With a filter there may be few, even none.
     pub items: Vec<DeadItem>,
     /// With a filter: where to go on; absent at the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Cursor>))]
     pub next: Option<Cursor>,
 }
 

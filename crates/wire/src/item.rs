@@ -26,6 +26,7 @@ pub struct Empty {}
 
 /// A request, or a query, that has nothing to say.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Nothing {}
 

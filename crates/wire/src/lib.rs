@@ -37,7 +37,6 @@ mod fault;
 mod intern;
 mod item;
 mod job;
-mod lenient;
 mod maintain;
 mod new_job;
 #[cfg(feature = "openapi")]
@@ -47,12 +46,12 @@ mod policy;
 mod query;
 mod queues;
 mod read;
+mod reader;
 mod records;
 pub mod routes;
 mod schedule;
 mod session;
 mod settle;
-mod strict;
 mod update;
 
 pub use capabilities::{Capabilities, PROTOCOL};

@@ -11,13 +11,16 @@ mod shapes;
 mod words;
 
 pub use answers::{
-    ChangedItems, ClaimedItem, Code, EmptyItems, EnqueuedItems, Failure, RecordAnswerItems,
-    SettledItem, UpdatedItems,
+    ChangedItems, Code, EmptyItems, EnqueuedItems, Failure, RecordAnswerItems, SettledItem,
+    UpdatedItems,
 };
-pub use shapes::{Attempt, KindSettings, LogLine, NamedKind, NamedQueue, QueueSettings};
+pub use shapes::{
+    Attempt, DeadList, KindOverview, KindSettings, LogLine, NamedKind, NamedQueue, QueueOverview,
+    QueueSettings, RawHeaders,
+};
 pub use words::{
-    Atomicity, AttemptEnd, Codec, Durability, Finish, Gate, Location, OnConflict, PartName,
-    QueueOrder, State, UniqueScope, Work,
+    Atomicity, AttemptEnd, Codec, Durability, Finish, Gate, Location, Missed, OnConflict, PartName,
+    PartOrResult, QueueOrder, State, UniqueScope, Work, WritablePart,
 };
 
 use utoipa::openapi::RefOr;
@@ -79,6 +82,10 @@ texts! {
         ClaimId: 1..=limits::CLAIM_ID_BYTES_MAX, PRINTABLE, "claim-1";
     "Where a page ended; opaque, and void when the epoch changes."
         Cursor: 1..=limits::TOKEN_BYTES_MAX, PRINTABLE, "c3RhcnQ=";
+    "When a schedule fires: minute, hour, day, month, weekday; or `@daily` and the like."
+        CronLine: 1..=limits::CRON_LINE_BYTES_MAX, PRINTABLE, "30 2 * * MON-FRI";
+    "A name of the time zone database."
+        Zone: 1..=limits::ZONE_BYTES_MAX, PRINTABLE, "Europe/Berlin";
 }
 
 /// Whole numbers: what they are, and between which bounds.
@@ -106,6 +113,8 @@ macro_rules! numbers {
 numbers! {
     "An instant on the store's clock, in milliseconds since the Unix epoch."
         Timestamp: 0..=i64::MAX;
+    "An instant that something is compared with; it may be before the Unix epoch."
+        Bound: i64::MIN..=i64::MAX;
     "Lower runs first."
         Priority: i32::MIN..=i32::MAX;
     "Any whole number of 64 bits."
@@ -142,6 +151,10 @@ numbers! {
         LogKeep: 1..=limits::LOG_KEEP_MAX;
     "How many jobs may wait in a queue."
         Depth: 1..=u64::MAX;
+    "The interval of a schedule."
+        EveryMs: limits::EVERY_MIN_MS..=limits::DELAY_MAX_MS;
+    "How often a schedule fires in total."
+        FireLimit: 1..=u64::MAX;
 }
 
 /// The identity of a job.
@@ -176,6 +189,20 @@ impl PartialSchema for Base64 {
 
 impl ToSchema for Base64 {}
 
+/// Bytes as they are.
+#[derive(Debug)]
+pub enum Bytes {}
+
+impl PartialSchema for Bytes {
+    fn schema() -> RefOr<Schema> {
+        let object = ObjectBuilder::new().schema_type(Type::String);
+        let object = object.format(Some(SchemaFormat::Custom("binary".to_owned())));
+        object.description(Some("Bytes as they are.")).into()
+    }
+}
+
+impl ToSchema for Bytes {}
+
 /// Any JSON at all.
 #[derive(Debug)]
 pub enum Json {}
@@ -201,7 +228,7 @@ mod tests {
 
     #[test]
     fn lists_are_bounded_as_core_bounds_them() {
-        let bounds: [(Any, &str, usize); 15] = [
+        let bounds: [(Any, &str, usize); 16] = [
             (schema::<crate::Enqueue>(), "jobs", limits::ENQUEUE_BATCH_MAX),
             (schema::<crate::ChangeBatch>(), "items", limits::BATCH_MAX),
             (schema::<crate::ConfigureBatch>(), "items", limits::BATCH_MAX),
@@ -209,6 +236,7 @@ mod tests {
             (schema::<crate::Settle>(), "items", limits::BATCH_MAX),
             (schema::<crate::Update>(), "items", limits::BATCH_MAX),
             (schema::<crate::Get>(), "ids", limits::BATCH_MAX),
+            (schema::<crate::DeadBatch>(), "ids", limits::BATCH_MAX),
             (schema::<crate::NewJob>(), "tags", limits::TAGS_MAX),
             (schema::<crate::Claim>(), "queues", limits::CLAIM_QUEUES_MAX),
             (schema::<crate::Claim>(), "kinds", limits::CLAIM_KINDS_MAX),

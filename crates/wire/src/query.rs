@@ -94,11 +94,11 @@ pub struct List {
     pub parent: Option<JobId>,
     /// Enqueued at this instant or later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", param(value_type = openapi::Timestamp, required = false))]
+    #[cfg_attr(feature = "openapi", param(value_type = openapi::Bound, required = false))]
     pub created_from: Option<Timestamp>,
     /// Enqueued before this instant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", param(value_type = openapi::Timestamp, required = false))]
+    #[cfg_attr(feature = "openapi", param(value_type = openapi::Bound, required = false))]
     pub created_until: Option<Timestamp>,
     /// `newest` first unless told, or `oldest`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

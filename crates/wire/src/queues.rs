@@ -1,5 +1,7 @@
 //! Queues and kinds for people: how each is set, and what its lanes add up to.
 
+#[cfg(feature = "openapi")]
+use crate::openapi;
 use crate::query::{Lane, Stats};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -9,15 +11,19 @@ use windlass_core::model::{KindSettings, Name, QueueSettings};
 
 /// All queues of which something is known.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Queues {
     /// By name.
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<openapi::QueueOverview>))]
     pub queues: Vec<Overview<QueueSettings>>,
 }
 
 /// All kinds of which something is known.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Kinds {
     /// By name.
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<openapi::KindOverview>))]
     pub kinds: Vec<Overview<KindSettings>>,
 }
 
@@ -43,6 +49,7 @@ pub struct Overview<T> {
 
 /// How many jobs are where.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Counts {
     /// Jobs that wait for their start: scheduled, blocked, available and paused ones.
     pub depth: u64,

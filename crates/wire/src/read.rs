@@ -1,7 +1,6 @@
 //! From text to types and back. A text that does not fit is an error that names the field.
 
-use crate::lenient;
-use crate::strict::Strict;
+use crate::reader::Unknown;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::error::Category;
@@ -12,11 +11,8 @@ use windlass_core::{Error, Result};
 /// Text that is no JSON at all answers `Invalid` on `body`; a field that is unknown, missing or of
 /// another type answers `Invalid` on that field, by its path.
 pub fn read<T: DeserializeOwned>(text: &[u8]) -> Result<T> {
-    let mut deserializer = serde_json::Deserializer::from_slice(text);
-    let value = T::deserialize(Strict(&mut deserializer));
-    let value = value.and_then(|value| deserializer.end().map(|()| value));
     // Finding out where an error is costs time on every field; so only if there is one.
-    value.or_else(|error| match error.classify() {
+    parse(text, Unknown::AsTyped).or_else(|error| match error.classify() {
         Category::Data => located(text),
         Category::Io | Category::Syntax | Category::Eof => {
             Err(Error::invalid("body", first_line(text), format!("it must be JSON: {error}")))
@@ -27,14 +23,21 @@ pub fn read<T: DeserializeOwned>(text: &[u8]) -> Result<T> {
 /// Reads JSON of a peer that may know more: fields that are unknown here are passed over.
 pub fn read_reply<T: DeserializeOwned>(text: &[u8]) -> Result<T> {
     // Most replies hold nothing new, and then the plain way is the fast one.
-    let read = serde_json::from_slice(text).or_else(|_| lenient::from_slice(text));
+    let read = serde_json::from_slice(text).or_else(|_| parse(text, Unknown::PassedOver));
     read.map_err(|error: serde_json::Error| misfit(String::new(), &error.to_string()))
+}
+
+fn parse<T: DeserializeOwned>(text: &[u8], unknown: Unknown) -> serde_json::Result<T> {
+    let mut json = serde_json::Deserializer::from_slice(text);
+    let value = T::deserialize(unknown.reader(&mut json))?;
+    json.end()?;
+    Ok(value)
 }
 
 /// Reads it again, for the path of what is wrong.
 fn located<T: DeserializeOwned>(text: &[u8]) -> Result<T> {
-    let mut deserializer = serde_json::Deserializer::from_slice(text);
-    serde_path_to_error::deserialize(Strict(&mut deserializer)).map_err(|error| {
+    let mut json = serde_json::Deserializer::from_slice(text);
+    serde_path_to_error::deserialize(Unknown::AsTyped.reader(&mut json)).map_err(|error| {
         let path = error.path().to_string();
         misfit(path, &error.into_inner().to_string())
     })
@@ -135,6 +138,13 @@ mod tests {
         }
         assert_eq!(refused::<NewJob>("nonsense").0, "body");
         assert_eq!(refused::<crate::Check>("[true]").0, "body");
+        for (want, field) in [
+            ("7", "queues[0]"),
+            (r#"["a", 1]"#, "queues[0]"),
+            (r#"{"name": "a", "limit": 1, "x": 1}"#, "queues[0].x"),
+        ] {
+            assert_eq!(refused::<crate::Claim>(&format!(r#"{{"queues": [{want}]}}"#)).0, field);
+        }
     }
 
     #[test]

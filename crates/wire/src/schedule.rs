@@ -2,6 +2,8 @@
 
 use crate::is_default;
 use crate::new_job::NewJob;
+#[cfg(feature = "openapi")]
+use crate::openapi;
 use crate::part::absent;
 use serde::{Deserialize, Serialize};
 use windlass_core::engine::Cursor;
@@ -12,31 +14,40 @@ use windlass_core::{Error, Result, Timestamp};
 
 /// When a schedule fires: `cron` in a `zone`, or `every_ms` from an `anchor`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Schedule {
     /// At the times of this cron line: minute, hour, day, month, weekday; or `@daily` and the like.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::CronLine>))]
     pub cron: Option<String>,
     /// The time zone of the cron line; `UTC` unless named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Zone>))]
     pub zone: Option<String>,
     /// At this interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::EveryMs>))]
     pub every_ms: Option<u64>,
     /// What intervals are counted from; `start`, else the Unix epoch, unless told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Bound>))]
     pub anchor: Option<Timestamp>,
     /// Not before this instant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Bound>))]
     pub start: Option<Timestamp>,
     /// Not after this instant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Bound>))]
     pub end: Option<Timestamp>,
     /// So often in total.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::FireLimit>))]
     pub limit: Option<u64>,
     /// What becomes of fires nobody was there to see: `skip`, `once` or `all`.
     #[serde(default, skip_serializing_if = "is_default")]
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::Missed))]
     pub missed: Missed,
 }
 
@@ -94,6 +105,14 @@ impl From<policy::Schedule> for Schedule {
 
 /// A schedule to create or replace; the path names it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(
+    feature = "openapi",
+    derive(utoipa::ToSchema),
+    schema(examples(json!({
+        "schedule": {"cron": "0 6 * * *", "zone": "Europe/Berlin"},
+        "job": {"kind": "daily_report"}
+    })))
+)]
 #[serde(deny_unknown_fields)]
 pub struct PutSchedule {
     /// When it fires.
@@ -122,6 +141,7 @@ impl PutSchedule {
 
 /// A change of a schedule.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SchedulePatch {
     /// Set it aside, or take it back.
@@ -130,13 +150,16 @@ pub struct SchedulePatch {
 
 /// A page of schedules, as a query.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub struct ScheduleList {
     /// After this place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", param(value_type = openapi::Cursor, required = false))]
     pub after: Option<Cursor>,
     /// At most so many; 50 unless told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", param(value_type = openapi::PageLimit, required = false))]
     pub limit: Option<u32>,
 }
 
@@ -149,6 +172,7 @@ impl ScheduleList {
 
 /// A page of schedules.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SchedulePage {
     /// By name.
     pub schedules: Vec<ScheduleView>,
@@ -157,13 +181,16 @@ pub struct SchedulePage {
     pub unreadable: Vec<String>,
     /// Where to go on; absent at the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Cursor>))]
     pub next: Option<Cursor>,
 }
 
 /// A schedule and how it is doing.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ScheduleView {
     /// Its name.
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::Name))]
     pub name: String,
     /// When it fires.
     pub schedule: Schedule,
@@ -173,9 +200,11 @@ pub struct ScheduleView {
     pub paused: bool,
     /// When it fires next; absent while paused, or when it is over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Timestamp>))]
     pub next: Option<Timestamp>,
     /// When it fired last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Timestamp>))]
     pub last_fire: Option<Timestamp>,
     /// How often it fired since it was made or its rhythm was changed.
     pub fired: u64,
@@ -188,8 +217,10 @@ pub struct ScheduleView {
 
 /// What went wrong with a schedule.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ScheduleError {
     /// When it was noticed.
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::Timestamp))]
     pub at: Timestamp,
     /// What was wrong, and the way out.
     pub message: String,

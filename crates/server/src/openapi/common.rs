@@ -3,17 +3,17 @@
 
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
-use windlass_wire::{EPOCH_HEADER, NOW_HEADER, PROBLEM_JSON, routes};
+use windlass_wire::{BYTES, EPOCH_HEADER, NOW_HEADER, PROBLEM_JSON, routes};
 
 /// Problems of any request, by status.
 const OF_ANY: [(&str, &str); 1] =
     [("403", "The server listens on its own machine only, and was called by another name.")];
 /// Problems of a request with a body.
-const OF_A_BODY: [(&str, &str); 3] = [
-    ("400", "The body is no JSON, or broke off."),
-    ("408", "The request did not arrive in time."),
-    ("415", "The request does not say `Content-Type: application/json`."),
-];
+const OF_A_BODY: [(&str, &str); 2] =
+    [("400", "The body is no JSON, or broke off."), ("408", "The request did not arrive in time.")];
+/// Problems of a request whose body must be JSON.
+const OF_JSON: [(&str, &str); 1] =
+    [("415", "The request does not say `Content-Type: application/json`.")];
 /// Problems of what a request says, in its body, its query or its path.
 const OF_A_VALUE: [(&str, &str); 2] = [
     ("413", "Something is over its limit."),
@@ -91,7 +91,7 @@ pub(super) fn complete(document: &mut Value) {
     });
     document["components"]["headers"] = headers;
     for (status, description) in
-        OF_ANY.into_iter().chain(OF_A_BODY).chain(OF_A_VALUE).chain(OF_THE_STORE)
+        OF_ANY.into_iter().chain(OF_A_BODY).chain(OF_JSON).chain(OF_A_VALUE).chain(OF_THE_STORE)
     {
         let shared = problem(status, description);
         document["components"]["responses"][shared_name(status)] = shared;
@@ -114,6 +114,9 @@ fn complete_operation(path: &str, operation: &mut Value) {
     if has_body {
         shared.extend(OF_A_BODY.map(|(status, _)| status));
     }
+    if has_body && operation["requestBody"]["content"].get(BYTES).is_none() {
+        shared.extend(OF_JSON.map(|(status, _)| status));
+    }
     if has_body || operation.get("parameters").is_some() {
         shared.extend(OF_A_VALUE.map(|(status, _)| status));
     }
@@ -125,10 +128,8 @@ fn complete_operation(path: &str, operation: &mut Value) {
         if status.as_str() >= "400" {
             *response = problem(status, response["description"].as_str().unwrap_or_default());
         } else if asks_the_store(path) {
-            response["headers"] = json!({
-                NOW_HEADER: {"$ref": "#/components/headers/Now"},
-                EPOCH_HEADER: {"$ref": "#/components/headers/Epoch"},
-            });
+            response["headers"][NOW_HEADER] = json!({"$ref": "#/components/headers/Now"});
+            response["headers"][EPOCH_HEADER] = json!({"$ref": "#/components/headers/Epoch"});
         }
     }
     for status in shared {

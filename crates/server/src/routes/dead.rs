@@ -4,15 +4,26 @@
 use super::merged;
 use crate::app::App;
 use crate::body::{Json, Query};
+use crate::openapi::tag;
 use crate::reply::{Reply, stamped};
 use axum::extract::State;
 use windlass_core::engine::{Change, ChangeItem, Cursor, Get, List, Stamped};
 use windlass_core::model::State as JobState;
 use windlass_core::{Error, JobId, Result};
 use windlass_wire as wire;
+use windlass_wire::routes as paths;
 use windlass_wire::{DeadBatch, DeadItem, DeadOnes, DeadReply};
 
-/// `GET /v1/dead`
+/// List dead letters
+///
+/// As jobs are listed. A page may be short, even empty; only an absent `next` is the end.
+#[utoipa::path(
+    get, path = paths::DEAD, tag = tag::JOBS, operation_id = "list_dead",
+    params(wire::openapi::DeadList),
+    responses(
+        (status = 200, body = wire::Page, description = "A page."),
+    ),
+)]
 pub(super) async fn list(State(app): State<App>, Query(mut list): Query<wire::List>) -> Reply {
     if let Some(state) = list.state {
         let expected = "all of these are dead; leave it out, or list /v1/jobs";
@@ -23,13 +34,31 @@ pub(super) async fn list(State(app): State<App>, Query(mut list): Query<wire::Li
     Ok(stamped(reply.map(wire::Page::from)))
 }
 
-/// `POST /v1/dead/replay`
+/// Give dead letters another life
+///
+/// By `ids`, or page by page all that pass a `filter`. To edit one first, change it as a job.
+#[utoipa::path(
+    post, path = paths::DEAD_REPLAY, tag = tag::JOBS, operation_id = "replay_dead",
+    request_body = DeadBatch,
+    responses(
+        (status = 200, body = DeadReply, description = "What became of each."),
+    ),
+)]
 pub(super) async fn replay(State(app): State<App>, batch: Json<DeadBatch>) -> Reply {
     let (ones, change) = batch.value.into_replay()?;
     act(&app, ones, change).await
 }
 
-/// `POST /v1/dead/discard`
+/// Throw dead letters away
+///
+/// By `ids`, or page by page all that pass a `filter`.
+#[utoipa::path(
+    post, path = paths::DEAD_DISCARD, tag = tag::JOBS, operation_id = "discard_dead",
+    request_body = DeadBatch,
+    responses(
+        (status = 200, body = DeadReply, description = "What became of each."),
+    ),
+)]
 pub(super) async fn discard(State(app): State<App>, batch: Json<DeadBatch>) -> Reply {
     let (ones, change) = batch.value.into_discard()?;
     act(&app, ones, change).await

@@ -32,6 +32,13 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .routes(routes!(jobs::change))
         .routes(routes!(look::get_one))
         .routes(routes!(jobs::change_one))
+        .routes(routes!(parts::get, parts::put))
+        .routes(routes!(dead::list))
+        .routes(routes!(dead::replay))
+        .routes(routes!(dead::discard))
+        .routes(routes!(schedules::list))
+        .routes(routes!(schedules::get, schedules::put, schedules::patch, schedules::remove))
+        .routes(routes!(schedules::trigger))
         .routes(routes!(work::open_session))
         .routes(routes!(work::close_session))
         .routes(routes!(work::heartbeat))
@@ -42,8 +49,10 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .routes(routes!(look::stats))
         .routes(routes!(look::workers))
         .routes(routes!(admin::settings, admin::configure))
-        .routes(routes!(admin::configure_queue))
-        .routes(routes!(admin::configure_kind))
+        .routes(routes!(queues::queues))
+        .routes(routes!(queues::queue, admin::configure_queue))
+        .routes(routes!(queues::kinds))
+        .routes(routes!(queues::kind, admin::configure_kind))
         .routes(routes!(admin::records))
         .routes(routes!(admin::maintain))
         .routes(routes!(admin::check))
@@ -54,28 +63,10 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .routes(routes!(described::openapi))
 }
 
-fn rest() -> Router<App> {
-    use axum::routing::{get, post};
-    use windlass_wire::routes as paths;
-    Router::new()
-        .route(paths::JOB_PART, get(parts::get).put(parts::put))
-        .route(paths::DEAD, get(dead::list))
-        .route(paths::DEAD_REPLAY, post(dead::replay))
-        .route(paths::DEAD_DISCARD, post(dead::discard))
-        .route(paths::QUEUES, get(queues::queues))
-        .route(paths::QUEUE, get(queues::queue))
-        .route(paths::KINDS, get(queues::kinds))
-        .route(paths::KIND, get(queues::kind))
-        .route(paths::SCHEDULES, get(schedules::list))
-        .route(paths::SCHEDULE, schedules::one())
-        .route(paths::SCHEDULE_TRIGGER, post(schedules::trigger))
-}
-
 /// The routes as they are served.
 pub(crate) fn router(app: App) -> Router {
     let (router, _) = all().split_for_parts();
     router
-        .merge(rest())
         .layer(middleware::from_fn_with_state(app.clone(), names::check))
         .merge(dashboard::router(&app))
         .method_not_allowed_fallback(not_allowed)

@@ -3,6 +3,7 @@
 use super::{job_id, only};
 use crate::app::App;
 use crate::body::{Path, Query, Raw};
+use crate::openapi::tag;
 use crate::reply::{Refusal, Reply, stamp, stamped};
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -13,6 +14,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use windlass_core::engine::{Get, Lease, Stamped, Update, UpdateItem};
 use windlass_core::model::{Envelope, Job, Part, PartEdit, PartName, PartSet};
 use windlass_core::{Error, JobId, Result};
+use windlass_wire::routes as paths;
 use windlass_wire::{self as wire, BYTES, ENVELOPE_HEADER, JSON, LEASE_HEADER};
 
 /// What can be had as raw bytes.
@@ -50,7 +52,31 @@ impl Which {
     }
 }
 
-/// `GET /v1/jobs/{id}/{part}`
+/// The raw bytes of a part, or of the result
+///
+/// As JSON where they are, and as plain bytes otherwise.
+#[utoipa::path(
+    get, path = paths::JOB_PART, tag = tag::JOBS, operation_id = "get_part",
+    params(
+        ("id" = wire::openapi::JobId, Path, description = "The job."),
+        ("part" = inline(wire::openapi::PartOrResult), Path, description = "Which."),
+    ),
+    responses(
+        (
+            status = 200,
+            content(
+                (wire::openapi::Json = "application/json"),
+                (wire::openapi::Bytes = "application/octet-stream"),
+            ),
+            headers((
+                "windlass-envelope" = String,
+                description = "How to read the bytes, where they are not plain: an `Envelope` as JSON."
+            )),
+            description = "The bytes.",
+        ),
+        (status = 404, description = "There is no such job, or it has no such part."),
+    ),
+)]
 pub(super) async fn get(
     State(app): State<App>,
     Path((id, name)): Path<(String, String)>,
@@ -64,7 +90,29 @@ pub(super) async fn get(
     raw(Stamped { now, epoch, value: part })
 }
 
-/// `PUT /v1/jobs/{id}/{part}`
+/// Write a part of a running job
+///
+/// For its worker. The bytes are taken as they are.
+#[utoipa::path(
+    put, path = paths::JOB_PART, tag = tag::WORK, operation_id = "put_part",
+    params(
+        ("id" = wire::openapi::JobId, Path, description = "The job."),
+        ("part" = inline(wire::openapi::WritablePart), Path, description = "Which."),
+        wire::openapi::RawHeaders,
+    ),
+    request_body(
+        content(
+            (wire::openapi::Bytes = "application/octet-stream"),
+            (wire::openapi::Json = "application/json"),
+        ),
+        description = "The bytes.",
+    ),
+    responses(
+        (status = 200, body = wire::Updated, description = "Done."),
+        (status = 404, description = "There is no such job."),
+        (status = 409, description = "The lease is gone."),
+    ),
+)]
 pub(super) async fn put(
     State(app): State<App>,
     Path((id, name)): Path<(String, String)>,

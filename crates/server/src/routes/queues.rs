@@ -2,6 +2,7 @@
 
 use crate::app::App;
 use crate::body::{Path, Query};
+use crate::openapi::tag;
 use crate::reply::{Reply, stamped};
 use axum::extract::State;
 use windlass_core::check_name;
@@ -9,8 +10,17 @@ use windlass_core::engine::{LaneStats, Settings, Stamped, StatsRequest};
 use windlass_core::model::Name;
 use windlass_wire as wire;
 use windlass_wire::Overview;
+use windlass_wire::routes as paths;
 
-/// `GET /v1/queues`
+/// All queues
+///
+/// Those that have jobs or settings.
+#[utoipa::path(
+    get, path = paths::QUEUES, tag = tag::SETTINGS, operation_id = "list_queues",
+    responses(
+        (status = 200, body = wire::Queues, description = "The queues, by name."),
+    ),
+)]
 pub(super) async fn queues(State(app): State<App>, _: Query<wire::Nothing>) -> Reply {
     let (settings, lanes) = look(&app, StatsRequest::default()).await?;
     let now = lanes.now;
@@ -18,7 +28,16 @@ pub(super) async fn queues(State(app): State<App>, _: Query<wire::Nothing>) -> R
     Ok(stamped(lanes.map(|lanes| wire::Queues { queues: all(lanes) })))
 }
 
-/// `GET /v1/queues/{queue}`: every queue there could be; of one that nobody used these are zeros.
+/// One queue
+///
+/// Every queue there could be: of one that nobody used these are zeros and the defaults.
+#[utoipa::path(
+    get, path = paths::QUEUE, tag = tag::SETTINGS, operation_id = "get_queue",
+    params(("queue" = wire::openapi::Name, Path, description = "The queue; a `/` is written `%2F`.")),
+    responses(
+        (status = 200, body = wire::openapi::QueueOverview, description = "The queue."),
+    ),
+)]
 pub(super) async fn queue(
     State(app): State<App>,
     Path(queue): Path<String>,
@@ -31,7 +50,15 @@ pub(super) async fn queue(
     Ok(stamped(lanes.map(|lanes| Overview::of(queue, settings.queues, lanes, now))))
 }
 
-/// `GET /v1/kinds`
+/// All kinds
+///
+/// Those that have jobs or settings.
+#[utoipa::path(
+    get, path = paths::KINDS, tag = tag::SETTINGS, operation_id = "list_kinds",
+    responses(
+        (status = 200, body = wire::Kinds, description = "The kinds, by name."),
+    ),
+)]
 pub(super) async fn kinds(State(app): State<App>, _: Query<wire::Nothing>) -> Reply {
     let (settings, lanes) = look(&app, StatsRequest::default()).await?;
     let now = lanes.now;
@@ -39,7 +66,16 @@ pub(super) async fn kinds(State(app): State<App>, _: Query<wire::Nothing>) -> Re
     Ok(stamped(lanes.map(|lanes| wire::Kinds { kinds: all(lanes) })))
 }
 
-/// `GET /v1/kinds/{kind}`: every kind there could be, on whatever queue.
+/// One kind
+///
+/// Every kind there could be, on whatever queue.
+#[utoipa::path(
+    get, path = paths::KIND, tag = tag::SETTINGS, operation_id = "get_kind",
+    params(("kind" = wire::openapi::Name, Path, description = "The kind; a `/` is written `%2F`.")),
+    responses(
+        (status = 200, body = wire::openapi::KindOverview, description = "The kind."),
+    ),
+)]
 pub(super) async fn kind(
     State(app): State<App>,
     Path(kind): Path<String>,

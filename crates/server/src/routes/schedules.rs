@@ -2,21 +2,26 @@
 
 use crate::app::App;
 use crate::body::{Json, Path, Query};
+use crate::openapi::tag;
 use crate::reply::{Refusal, Reply, stamped, stamped_with};
 use axum::extract::State;
-use axum::routing::{MethodRouter, get as at_get};
 use http::StatusCode;
 use windlass_core::engine::Stamped;
 use windlass_core::{Error, Result};
 use windlass_services::{ScheduleView, Schedules};
 use windlass_wire as wire;
+use windlass_wire::routes as paths;
 
-/// What can be done with one schedule.
-pub(super) fn one() -> MethodRouter<App> {
-    at_get(get).put(put).patch(patch).delete(remove)
-}
-
-/// `GET /v1/schedules`
+/// List schedules
+///
+/// By name, page by page; only an absent `next` is the end.
+#[utoipa::path(
+    get, path = paths::SCHEDULES, tag = tag::SCHEDULES, operation_id = "list_schedules",
+    params(wire::ScheduleList),
+    responses(
+        (status = 200, body = wire::SchedulePage, description = "A page."),
+    ),
+)]
 pub(super) async fn list(State(app): State<App>, Query(query): Query<wire::ScheduleList>) -> Reply {
     let limit = query.limit();
     let reply = on(&app, async |schedules: &Schedules| schedules.list(query.after, limit).await);
@@ -27,16 +32,39 @@ pub(super) async fn list(State(app): State<App>, Query(query): Query<wire::Sched
     })))
 }
 
-/// `GET /v1/schedules/{name}`
-async fn get(State(app): State<App>, Path(name): Path<String>, _: Query<wire::Nothing>) -> Reply {
+/// Look at a schedule
+#[utoipa::path(
+    get, path = paths::SCHEDULE, tag = tag::SCHEDULES, operation_id = "get_schedule",
+    params(("name" = wire::openapi::Name, Path, description = "The schedule; a `/` is written `%2F`.")),
+    responses(
+        (status = 200, body = wire::ScheduleView, description = "The schedule, and how it is doing."),
+        (status = 404, description = "There is no such schedule."),
+    ),
+)]
+pub(super) async fn get(
+    State(app): State<App>,
+    Path(name): Path<String>,
+    _: Query<wire::Nothing>,
+) -> Reply {
     let reply = on(&app, async |schedules: &Schedules| schedules.get(&name).await).await?;
     let Stamped { now, epoch, value } = reply;
     let value = view(value.ok_or_else(|| not_there(&name))?);
     Ok(stamped(Stamped { now, epoch, value }))
 }
 
-/// `PUT /v1/schedules/{name}`
-async fn put(
+/// Create or replace a schedule
+///
+/// One whose rhythm stays goes on where it was, with its new job; with another rhythm it starts over.
+#[utoipa::path(
+    put, path = paths::SCHEDULE, tag = tag::SCHEDULES, operation_id = "put_schedule",
+    request_body = wire::PutSchedule,
+    params(("name" = wire::openapi::Name, Path, description = "The schedule; a `/` is written `%2F`.")),
+    responses(
+        (status = 200, body = wire::ScheduleView, description = "The schedule as it is now."),
+        (status = 409, description = "Others keep changing it; try again."),
+    ),
+)]
+pub(super) async fn put(
     State(app): State<App>,
     Path(name): Path<String>,
     request: Json<wire::PutSchedule>,
@@ -46,8 +74,20 @@ async fn put(
     Ok(stamped(reply.await?.map(view)))
 }
 
-/// `PATCH /v1/schedules/{name}`
-async fn patch(
+/// Pause or resume a schedule
+///
+/// A resumed one goes on from now: what it would have fired meanwhile was not wanted.
+#[utoipa::path(
+    patch, path = paths::SCHEDULE, tag = tag::SCHEDULES, operation_id = "change_schedule",
+    request_body = wire::SchedulePatch,
+    params(("name" = wire::openapi::Name, Path, description = "The schedule; a `/` is written `%2F`.")),
+    responses(
+        (status = 200, body = wire::ScheduleView, description = "The schedule as it is now."),
+        (status = 404, description = "There is no such schedule."),
+        (status = 409, description = "Others keep changing it; try again."),
+    ),
+)]
+pub(super) async fn patch(
     State(app): State<App>,
     Path(name): Path<String>,
     patch: Json<wire::SchedulePatch>,
@@ -60,8 +100,18 @@ async fn patch(
     Ok(stamped(reply.map(view)))
 }
 
-/// `DELETE /v1/schedules/{name}`
-async fn remove(
+/// Delete a schedule
+///
+/// Jobs that it enqueued stay.
+#[utoipa::path(
+    delete, path = paths::SCHEDULE, tag = tag::SCHEDULES, operation_id = "delete_schedule",
+    params(("name" = wire::openapi::Name, Path, description = "The schedule; a `/` is written `%2F`.")),
+    responses(
+        (status = 200, body = wire::Empty, description = "It is gone."),
+        (status = 404, description = "There is no such schedule."),
+    ),
+)]
+pub(super) async fn remove(
     State(app): State<App>,
     Path(name): Path<String>,
     _: Query<wire::Nothing>,
@@ -73,7 +123,21 @@ async fn remove(
     Ok(stamped(reply.map(|_| wire::Empty {})))
 }
 
-/// `POST /v1/schedules/{name}/trigger`
+/// Enqueue the job of a schedule now
+///
+/// Paused or not; its rhythm stays as it is. Doing it twice is two jobs, unless they are unique.
+#[utoipa::path(
+    post, path = paths::SCHEDULE_TRIGGER, tag = tag::SCHEDULES, operation_id = "trigger_schedule",
+    request_body = wire::Nothing,
+    params(("name" = wire::openapi::Name, Path, description = "The schedule; a `/` is written `%2F`.")),
+    responses(
+        (status = 201, body = wire::Enqueued, description = "Stored."),
+        (status = 200, body = wire::Enqueued, description = "It was there already, or was throttled."),
+        (status = 404, description = "There is no such schedule."),
+        (status = 409, description = "Its unique key is held, and it asked to be rejected."),
+        (status = 429, description = "Its queue is full."),
+    ),
+)]
 pub(super) async fn trigger(
     State(app): State<App>,
     Path(name): Path<String>,

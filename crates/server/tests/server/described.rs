@@ -122,6 +122,9 @@ fn a_request_is_described_as_strict_as_it_is_read() {
     for (which, operation) in operations(&document) {
         let Some(body) = operation.get("requestBody") else { continue };
         assert_eq!(body["required"], true, "{which}");
+        if body["content"].get("application/octet-stream").is_some() {
+            continue; // Any bytes will do.
+        }
         let schema = &body["content"]["application/json"]["schema"];
         let to = schema["$ref"].as_str().unwrap_or_else(|| panic!("{which} has no named body"));
         let schema = document.pointer(to.trim_start_matches('#')).expect("the schema");

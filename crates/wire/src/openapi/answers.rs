@@ -3,7 +3,7 @@
 
 use super::{JobId, State};
 use crate::item::{Item, Items};
-use crate::{Changed, Claimed, Empty, Enqueued, Problem, RecordAnswer, Settled, Updated};
+use crate::{Changed, DeadItem, Empty, Enqueued, Problem, RecordAnswer, Settled, Updated};
 use std::borrow::Cow;
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{
@@ -167,6 +167,28 @@ impl<T: ToSchema> ToSchema for Item<T> {
     }
 }
 
+impl PartialSchema for DeadItem {
+    fn schema() -> RefOr<Schema> {
+        let named = || {
+            let object = ObjectBuilder::new().schema_type(Type::Object);
+            object.property("id", Ref::from_schema_name("JobId")).required("id")
+        };
+        let done = named().property("ok", literally(true)).required("ok");
+        let done = done.property("state", Ref::from_schema_name("State"));
+        let failed = AllOfBuilder::new().item(Ref::from_schema_name(Failure::name())).item(named());
+        let what = "Where a dead letter stands now, without `state` if it is gone; or why nothing \
+                    became of it.";
+        OneOfBuilder::new().description(Some(what)).item(done).item(failed).into()
+    }
+}
+
+impl ToSchema for DeadItem {
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        schemas.push((Failure::name().into_owned(), Failure::schema()));
+        Failure::schemas(schemas);
+    }
+}
+
 impl<T: ToSchema> PartialSchema for Items<T> {
     fn schema() -> RefOr<Schema> {
         let items = ArrayBuilder::new().items(Ref::from_schema_name(Item::<T>::name()));
@@ -206,7 +228,6 @@ named! {
     "Answers to changes of settings." EmptyItems = Items<Empty>;
     "Answers to operations on records." RecordAnswerItems = Items<RecordAnswer>;
     "The answer to a report." SettledItem = Item<Settled>;
-    "The answer to the claim of a settle." ClaimedItem = Item<Claimed>;
 }
 
 #[cfg(test)]

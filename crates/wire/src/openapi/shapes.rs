@@ -1,8 +1,9 @@
 //! Objects that the wire takes from core as they are, field by field.
 
-use super::{AttemptEnd, Depth, Name, QueueOrder, SpanMs, Timestamp, Whole32};
-use crate::{Reason, Retention};
-use utoipa::ToSchema;
+use super::{AttemptEnd, Depth, Lease, Name, QueueOrder, SpanMs, Timestamp, Whole32};
+use crate::{Counts, Lane, List, Reason, Retention};
+use utoipa::openapi::path::{Parameter, ParameterIn};
+use utoipa::{IntoParams, ToSchema};
 
 /// One attempt at a job.
 #[derive(Debug, ToSchema)]
@@ -75,13 +76,66 @@ pub struct NamedKind {
     pub settings: KindSettings,
 }
 
+/// What is known of queues and of kinds, by names without parameters.
+macro_rules! overviews {
+    ($($doc:literal $name:ident: $settings:ty;)+) => {$(
+        #[doc = $doc]
+        #[derive(Debug, ToSchema)]
+        pub struct $name {
+            /// Its name.
+            pub name: Name,
+            /// How it is set; all of it, defaults included.
+            pub settings: $settings,
+            /// How many jobs are where.
+            pub counts: Counts,
+            /// Since when the first in line has been ready, of the lane where that is longest ago.
+            pub head_ready_at: Option<Timestamp>,
+            /// How long that is.
+            pub head_age_ms: Option<u64>,
+            /// Its lanes, where it is shown alone.
+            #[schema(required = false)]
+            pub lanes: Vec<Lane>,
+        }
+    )+};
+}
+
+overviews! {
+    "A queue: how it is set and how it is doing." QueueOverview: QueueSettings;
+    "A kind: how it is set and how it is doing." KindOverview: KindSettings;
+}
+
+/// The headers beside the raw bytes of a part.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Header)]
+pub struct RawHeaders {
+    /// The lease that the claim of the job gave.
+    #[param(rename = "windlass-lease", value_type = Lease)]
+    pub lease: String,
+    /// How to read the bytes, where they are not plain: an `Envelope` as JSON.
+    #[param(rename = "windlass-envelope", value_type = String, required = false)]
+    #[param(example = "{\"codec\": \"zstd\"}")]
+    pub envelope: String,
+}
+
+/// The query of dead letters: that of jobs, less the state, which is known.
+#[derive(Debug)]
+pub enum DeadList {}
+
+impl IntoParams for DeadList {
+    fn into_params(place: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        let mut all = List::into_params(place);
+        all.retain(|parameter| parameter.name != "state");
+        all
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::tests::schema;
     use super::*;
     use serde::Serialize;
     use utoipa::PartialSchema;
-    use windlass_core::model;
+    use windlass_core::{engine, model};
 
     /// A value of core has the fields that are told of it, and no others.
     fn assert_told<S: PartialSchema>(value: &impl Serialize) {
@@ -91,6 +145,22 @@ mod tests {
         let mut fields: Vec<_> = value.as_object().unwrap().keys().collect();
         fields.sort();
         assert_eq!(fields, told.keys().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn overviews_are_told_as_they_are_written() {
+        let lane = || engine::LaneStats {
+            head_ready_at: Some(windlass_core::Timestamp::EPOCH),
+            ..engine::LaneStats::empty("n".into(), "n".into())
+        };
+        let now = windlass_core::Timestamp::from_millis(1);
+        let queue: crate::Overview<model::QueueSettings> =
+            crate::Overview::of("n".into(), Vec::new(), vec![lane()], now);
+        assert_told::<QueueOverview>(&queue);
+        assert_told::<Counts>(&queue.counts);
+        let kind: crate::Overview<model::KindSettings> =
+            crate::Overview::of("n".into(), Vec::new(), vec![lane()], now);
+        assert_told::<KindOverview>(&kind);
     }
 
     #[test]

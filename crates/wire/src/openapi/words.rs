@@ -40,6 +40,9 @@ macro_rules! words {
 words! {
     "Where a job stands." State: model::State::ALL;
     "A part of a job." PartName: model::PartName::ALL.map(model::PartName::as_str);
+    "A part of a job, or its result." PartOrResult: ["payload", "state", "blob", "metadata", "result"];
+    "A part of a job that its worker can write." WritablePart: ["state", "blob", "metadata"];
+    "What becomes of fires nobody was there to see." Missed: ["skip", "once", "all"];
     "A sort of maintenance." Work: engine::Work::ALL;
     "How an attempt ended."
         AttemptEnd: ["complete", "retry", "snooze", "fail", "release", "wait", "cancel", "lost"];
@@ -172,6 +175,8 @@ mod tests {
         assert_words::<AttemptEnd, model::AttemptEnd>();
         assert_words::<UniqueScope, policy::UniqueScope>();
         assert_words::<OnConflict, policy::OnConflict>();
+        assert_words::<WritablePart, model::PartName>();
+        assert_words::<Missed, policy::Missed>();
         assert_words::<Finish, model::Finish>();
         assert_words::<QueueOrder, model::Order>();
         assert_words::<Codec, model::Codec>();
