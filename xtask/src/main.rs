@@ -4,6 +4,7 @@ mod chromium;
 mod lint;
 mod mutants;
 mod openapi;
+mod postgres;
 mod process;
 mod schemathesis;
 mod services;

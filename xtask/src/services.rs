@@ -1,17 +1,25 @@
 //! The servers that tests need: started before the first test, stopped however the tests end.
 
 use crate::chromium;
+use crate::postgres::Postgres;
 use anyhow::Result;
 
 /// Held while tests run; dropping it stops what it started.
 #[must_use = "dropping it stops the servers"]
-pub(crate) struct Services;
+pub(crate) struct Services {
+    postgres: Option<Postgres>,
+}
 
 impl Services {
-    /// Starts what the engines under test need. The memory engine needs nothing; the dashboard's test
-    /// needs a browser, which it starts itself.
+    /// Starts what the engines under test need. Most need nothing; the dashboard's test needs a browser,
+    /// which it starts itself.
     pub(crate) fn start() -> Result<Self> {
         chromium::ensure()?;
-        Ok(Self)
+        Ok(Self { postgres: Postgres::start()? })
+    }
+
+    /// What tests must find in their environment.
+    pub(crate) fn variables(&self) -> Vec<(&'static str, String)> {
+        self.postgres.iter().map(Postgres::variable).collect()
     }
 }

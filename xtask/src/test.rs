@@ -41,13 +41,13 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 }
 
 fn tests(options: &Options) -> Result<()> {
-    let _services = Services::start()?;
+    let services = Services::start()?;
     let mut command = if process::has_cargo_subcommand("nextest")? {
         nextest(options)?
     } else {
         cargo_test(options)?
     };
-    process::stream(&mut command)
+    process::stream(command.envs(services.variables()))
 }
 
 fn nextest(options: &Options) -> Result<Command> {

@@ -36,6 +36,14 @@ pub(crate) async fn connect(url: &Url) -> Result<Connection> {
             let syncs: SyncCounter = Arc::new(move || counted.counters().syncs);
             Ok(Connection { engine: Arc::new(engine), syncs: Some(syncs) })
         }
+        Url::Postgres(at) => {
+            let options = windlass_postgres::Options::new(at.server()).schema(at.schema());
+            let engine = windlass_postgres::PostgresEngine::connect(options).await;
+            let engine = engine.with_context(|| format!("cannot open {url}"))?;
+            // As applications get it: single calls that come together go out together.
+            let engine = windlass_layers::Coalesce::new(Arc::new(engine));
+            Ok(Connection { engine: Arc::new(engine), syncs: None })
+        }
         Url::Http(server) => {
             let mut options = windlass_remote::Options::new(server);
             options.idle_connections_max = CONNECTIONS_KEPT;
@@ -45,7 +53,7 @@ pub(crate) async fn connect(url: &Url) -> Result<Connection> {
         }
         _ => {
             bail!(
-                "the bench does not know {url}; it measures memory:, file:DIR and http://HOST:PORT"
+                "the bench does not know {url}; it measures memory:, file:DIR, postgres:// and http://HOST:PORT"
             )
         }
     }

@@ -9,7 +9,8 @@ use windlass_core::Error as EngineError;
 /// Where the store is, and how to answer.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Common {
-    /// The store: `file:DIR` (durable, in one directory) or `memory:` (nothing is kept)
+    /// The store: `file:DIR` (durable, in one directory), `postgres://USER@HOST/DATABASE` (shared by
+    /// any number of processes) or `memory:` (nothing is kept)
     #[arg(
         long,
         global = true,

@@ -105,6 +105,11 @@ impl<R: Rows> Executor<R> {
         &mut self.rows
     }
 
+    /// The rows alone, for whoever saves what was done with them.
+    pub fn into_rows(self) -> R {
+        self.rows
+    }
+
     /// Rises whenever something may have become claimable.
     pub const fn readied(&self) -> u64 {
         self.readied

@@ -12,6 +12,7 @@ use windlass_core::engine::Engine;
 /// |---|---|---|
 /// | `memory:` | in this process; nothing is kept | `memory` |
 /// | `file:./jobs` | durable, in one directory; one process owns it at a time | `local` |
+/// | `postgres://user@host/database` | PostgreSQL, shared by any number of processes | `postgres` |
 /// | `http://127.0.0.1:7474` | whatever a server of ours keeps | `remote` |
 ///
 /// Every call of `memory:` is a store of its own; clone the [`Client`] to share it.
@@ -41,6 +42,10 @@ impl Url {
             Self::File(dir) => self.open_local(dir.clone()).await,
             #[cfg(not(feature = "local"))]
             Self::File(_) => Err(self.left_out("local")),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(url) => self.open_postgres(url).await,
+            #[cfg(not(feature = "postgres"))]
+            Self::Postgres(_) => Err(self.left_out("postgres")),
             #[cfg(feature = "remote")]
             Self::Http(url) => match windlass_remote::RemoteEngine::connect(url).await {
                 Ok(engine) => Ok(Arc::new(engine)),
@@ -66,7 +71,22 @@ impl Url {
         }
     }
 
-    #[cfg(not(all(feature = "memory", feature = "local", feature = "remote")))]
+    #[cfg(feature = "postgres")]
+    async fn open_postgres(&self, url: &crate::PostgresUrl) -> Result<Arc<dyn Engine>> {
+        use windlass_postgres::{Options, PostgresEngine};
+        let options = Options::new(url.server()).schema(url.schema());
+        match PostgresEngine::connect(options).await {
+            Ok(engine) => Ok(Arc::new(engine)),
+            Err(source) => Err(Error::Open { url: self.to_string(), source }),
+        }
+    }
+
+    #[cfg(not(all(
+        feature = "memory",
+        feature = "local",
+        feature = "postgres",
+        feature = "remote"
+    )))]
     fn left_out(&self, feature: &str) -> Error {
         let reason = format!(
             "this program was built without it; enable the feature {feature:?} of windlass in Cargo.toml"

@@ -95,6 +95,7 @@ mod connect;
 mod error;
 mod json;
 mod millis;
+mod postgres_url;
 #[cfg(feature = "memory")]
 pub mod testing;
 mod url;
@@ -102,6 +103,7 @@ mod url;
 pub use client::{Client, Finished, IntoJob, JobBuilder, Kind, Queue, Replay};
 pub use connect::connect;
 pub use error::{Error, Result};
+pub use postgres_url::PostgresUrl;
 pub use url::Url;
 
 #[doc = include_str!("job.md")]

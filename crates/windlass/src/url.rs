@@ -1,6 +1,7 @@
 //! Where a store is, as people write it. Parses and prints; opening is another's business.
 
 use crate::error::Error;
+use crate::postgres_url::PostgresUrl;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
@@ -8,10 +9,9 @@ use std::str::FromStr;
 
 /// The schemes, for people who used another one.
 const KNOWN: &str = "memory: (in this process, nothing kept), file:DIR (durable, in one directory), \
-    http://HOST:PORT (a server)";
+    postgres://USER@HOST/DATABASE (shared by any number of processes), http://HOST:PORT (a server)";
 /// Schemes that will mean something one day.
-const NOT_YET: &[&str] =
-    &["postgres", "postgresql", "redis", "rediss", "redis+cluster", "rediss+cluster", "https"];
+const NOT_YET: &[&str] = &["redis", "rediss", "redis+cluster", "rediss+cluster", "https"];
 /// Stands for whatever may be a secret.
 const HIDDEN: &str = "***";
 
@@ -30,6 +30,8 @@ pub enum Url {
     Memory,
     /// `file:DIR`, durable in one directory with one owner.
     File(PathBuf),
+    /// `postgres://USER@HOST/DATABASE`, PostgreSQL.
+    Postgres(PostgresUrl),
     /// `http://HOST:PORT`, a server of ours.
     Http(String),
 }
@@ -53,6 +55,7 @@ fn parse(text: &str) -> Result<Url, String> {
         "memory" => Err("memory: takes nothing after the colon".to_owned()),
         "file" if rest.is_empty() => Err("name a directory, as in file:./jobs".to_owned()),
         "file" => Ok(Url::File(rest.into())),
+        "postgres" | "postgresql" => PostgresUrl::parse(rest).map(Url::Postgres),
         "http" if rest.contains('@') => {
             Err("a server is asked without user and password".to_owned())
         }
@@ -75,7 +78,7 @@ fn is_scheme(text: &str) -> bool {
 
 /// A URL as it may stand in messages: without user, password and query. Passwords contain anything, so
 /// it hides too much rather than too little.
-fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once(':').filter(|(scheme, _)| is_scheme(scheme)) else {
         let is_plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "_-./\\".contains(c));
         return if is_plain { format!("{text:?}") } else { HIDDEN.to_owned() };
@@ -101,6 +104,7 @@ impl fmt::Display for Url {
         match self {
             Self::Memory => f.write_str("memory:"),
             Self::File(dir) => write!(f, "file:{}", dir.display()),
+            Self::Postgres(url) => f.write_str(&shown(&url.whole())),
             Self::Http(url) => f.write_str(url),
         }
     }
@@ -115,8 +119,12 @@ impl TryFrom<String> for Url {
 }
 
 impl From<Url> for String {
+    /// All of it, secrets included; what people see is made by `Display`.
     fn from(url: Url) -> Self {
-        url.to_string()
+        match url {
+            Url::Postgres(url) => url.whole(),
+            url => url.to_string(),
+        }
     }
 }
 
@@ -148,7 +156,7 @@ mod tests {
 
     #[test]
     fn what_will_come_later_says_so_by_its_url() {
-        for text in ["postgres://db/jobs", "redis://db:6379", "https://jobs.example.org"] {
+        for text in ["redis://db:6379", "https://jobs.example.org"] {
             let error = refusal(text);
             assert!(error.contains(text) && error.contains("not available in this version"));
         }
@@ -158,12 +166,10 @@ mod tests {
     fn no_secret_is_ever_shown() {
         let secret = "s3cr3t";
         for text in [
-            "postgres://ada:s3cr3t@db/jobs",
-            "postgres://ada:pa/s3cr3t@x@db/jobs",
             "redis://:s3cr3t@db",
+            "rediss://ada:pa/s3cr3t@x@db/0",
             "https://s3cr3t@jobs.example.org",
-            "postgres://db/jobs?user=ada&password=s3cr3t",
-            "postgres:ada:s3cr3t@db",
+            "redis://db/0?user=ada&password=s3cr3t",
             "host=db password=s3cr3t",
             "host=db password=s3cr3t:x",
             "db password s3cr3t",
@@ -171,7 +177,14 @@ mod tests {
             let error = refusal(text);
             assert!(!error.contains(secret), "{error}");
         }
-        let error = refusal("postgres://ada:s3cr3t@db:5432/jobs?sslmode=require");
-        assert!(error.contains("postgres://***@db:5432/jobs?***"), "{error}");
+        for text in [
+            "postgres://ada:s3cr3t@db:5432/jobs?sslmode=require",
+            "postgres://ada:pa/s3cr3t@x@db:5432/jobs?password=s3cr3t",
+        ] {
+            let url: Url = text.parse().unwrap();
+            assert_eq!(url.to_string(), "postgres://***@db:5432/jobs?***");
+            assert!(!format!("{url:?}").contains(secret));
+            assert_eq!(String::from(url), text, "whoever connects needs it");
+        }
     }
 }

@@ -2,12 +2,13 @@
 //!
 //! `cargo test -p windlass --no-default-features --test left_out`
 
-#![cfg(not(all(feature = "local", feature = "memory", feature = "remote")))]
+#![cfg(not(all(feature = "local", feature = "memory", feature = "postgres", feature = "remote")))]
 
 /// The URL of an engine and the feature that brings it.
-const ENGINES: [(&str, &str, bool); 3] = [
+const ENGINES: [(&str, &str, bool); 4] = [
     ("memory:", "memory", cfg!(feature = "memory")),
     ("file:./jobs", "local", cfg!(feature = "local")),
+    ("postgres://127.0.0.1/jobs", "postgres", cfg!(feature = "postgres")),
     ("http://127.0.0.1:7474", "remote", cfg!(feature = "remote")),
 ];
 

@@ -18,7 +18,7 @@ mod table;
 mod workload;
 mod workspace;
 
-pub(crate) use child::end_with_parent;
+pub(crate) use child::{end_with_parent, told};
 pub(crate) use profile::Profile;
 pub(crate) use served::SERVE_COMMAND;
 pub(crate) use workload::Workload;
@@ -172,6 +172,10 @@ async fn measure_apart(
         (Contender::Log, _) => Target::Log(path),
         (Contender::Slim, _) => Target::Slim(path),
         (Contender::Engine, Url::File(_)) => Target::Engine(Url::File(path)),
+        (Contender::Engine, Url::Postgres(at)) => {
+            let schema = format!("windlass_bench_{}", std::process::id());
+            Target::Engine(Url::Postgres(at.with_schema(schema)))
+        }
         (Contender::Served, _) => Target::Engine(server.insert(Served::start(&path).await?).url()),
         (Contender::Engine, elsewhere) => Target::Engine(elsewhere.clone()),
     };
@@ -196,6 +200,9 @@ async fn measure_apart(
     }
     if let Some(directory) = directory {
         workspace.clear(directory)?;
+    }
+    if let Target::Engine(Url::Postgres(at)) = &spec.target {
+        windlass_postgres::remove(at.server(), at.schema()).await?;
     }
     Ok(ended)
 }

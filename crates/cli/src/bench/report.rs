@@ -27,6 +27,7 @@ impl Contender {
         match (self, url) {
             (Self::Engine, Url::Memory) => "memory",
             (Self::Engine, Url::File(_)) => "file",
+            (Self::Engine, Url::Postgres(_)) => "postgres",
             (Self::Engine, Url::Http(_)) => "server",
             (Self::Engine, _) => "engine",
             (Self::Log, _) => "bare log",

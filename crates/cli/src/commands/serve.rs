@@ -95,6 +95,7 @@ fn greeting(store: &Url, url: &str) -> String {
     let kept = match store {
         Url::Memory => "kept in memory only, gone when this stops",
         Url::File(_) => "durable; one process at a time owns it",
+        Url::Postgres(_) => "durable; any number of processes share it",
         _ => "where it is",
     };
     format!(

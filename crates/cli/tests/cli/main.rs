@@ -9,6 +9,7 @@ mod http;
 mod jobs;
 mod limits;
 mod looking;
+mod postgres;
 mod schedules;
 mod settings;
 mod support;

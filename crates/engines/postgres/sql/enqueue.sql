@@ -1,0 +1,31 @@
+-- Stores jobs that are ready at once and concern nobody else, and says which were not there before.
+-- Nothing is stored if a queue's settings must be looked at.
+--
+-- $1 ids, $2 lanes, $3 priorities, $4 flags, $5 specs, $6 payloads, $7 envelopes, $8 queues,
+-- $9 the time or null
+WITH start AS MATERIALIZED (
+    SELECT nextval('{s}.entry') << 20 AS seq,
+        coalesce($9::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now,
+        NOT EXISTS (SELECT FROM {s}.queue WHERE name = ANY($8::text[]) AND special) AS usual
+), given AS MATERIALIZED (
+    SELECT w.*, s.now, s.seq + w.n AS seq FROM start s CROSS JOIN
+        unnest($1::uuid[], $2::integer[], $3::integer[], $4::smallint[], $5::text[], $6::bytea[], $7::text[])
+            WITH ORDINALITY w (id, lane, priority, flags, spec, payload, envelope, n)
+    WHERE s.usual
+), added AS (
+    INSERT INTO {s}.job
+        (id, created_at, run_at, rank, seq, lane, priority, state, spec, payload, envelope)
+    SELECT id, now, now, priority, seq, lane, priority, 2, spec, payload, envelope FROM given
+    ON CONFLICT (id) DO NOTHING RETURNING id, lane, rank, seq
+), placed AS (
+    -- A job entered as the so-manieth tells by its number which flags are its own.
+    INSERT INTO {s}.ready (lane, flags, rank, seq, id)
+    SELECT a.lane, ($4::smallint[])[a.seq - s.seq], a.rank, a.seq, a.id
+    FROM start s CROSS JOIN added a
+), counted AS (
+    INSERT INTO {s}.tally (lane, scheduled, blocked, available, running, paused, dead)
+    SELECT lane, 0, 0, count(*), 0, 0, 0 FROM added GROUP BY lane
+)
+SELECT s.now, s.usual, CASE WHEN (SELECT count(*) FROM added) < cardinality($1::uuid[])
+    THEN (SELECT coalesce(array_agg(id), '{}') FROM added) END
+FROM start s

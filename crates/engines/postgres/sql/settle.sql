@@ -1,0 +1,24 @@
+-- Completes plain jobs straight from their leases; says which, and notes for a claim in the same
+-- transaction how many. Others are left to be looked at more closely.
+--
+-- $1 ids, $2 tokens, $3 results, $4 the time or null
+WITH start AS MATERIALIZED (
+    SELECT coalesce($4::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now
+), done AS (
+    DELETE FROM {s}.lease e USING unnest($1::uuid[], $2::uuid[], $3::bytea[]) w (id, token, result)
+    WHERE e.id = w.id AND e.token = w.token AND e.flags & 2 <> 0
+    RETURNING e.id, e.token, e.started_at, e.attempt, e.lane, e.session, w.result
+), who AS MATERIALIZED (
+    -- Most batches are of one session.
+    SELECT id, worker FROM {s}.session WHERE id = ANY(ARRAY(SELECT DISTINCT session FROM done))
+), ended AS (
+    INSERT INTO {s}.finished (id, at, started_at, attempt, lane, state, own, token, worker, result)
+    SELECT d.id, s.now, d.started_at, d.attempt, d.lane, 5, false, d.token, coalesce(w.worker, ''), d.result
+    FROM start s CROSS JOIN done d LEFT JOIN who w ON w.id = d.session
+), counted AS (
+    INSERT INTO {s}.tally (lane, scheduled, blocked, available, running, paused, dead)
+    SELECT lane, 0, 0, 0, -count(*), 0, 0 FROM done GROUP BY lane
+), settled AS (
+    SELECT array_agg(id) AS ids, count(*) AS n FROM done
+)
+SELECT s.now, d.ids, set_config('windlass.settled', d.n::text, true) FROM start s CROSS JOIN settled d

@@ -1,0 +1,353 @@
+//! The engine: the traits of core, each verb handed to where it is carried out.
+
+use crate::conn::{Conn, Pool, config};
+use crate::error::Trouble;
+use crate::estimate::Estimate;
+use crate::lanes::Lanes;
+use crate::migrate::migrate;
+use crate::options::{CONNECTIONS_MAX, Options};
+use crate::perform::{Needs, Run, Shared};
+use crate::schema::Schema;
+use crate::wakeups::Wakeups;
+use crate::wants::Wants;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use windlass_core::engine::*;
+use windlass_core::id::Ids;
+use windlass_core::model::{Job, NewJob};
+use windlass_core::{Error, JobId, Result, Timestamp, check_name, within_range};
+use windlass_executor::LaneKey;
+
+/// Windlass on PostgreSQL. Cheap to clone; clones share connections.
+#[derive(Clone)]
+pub struct PostgresEngine {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) shared: Shared,
+    pub(crate) wakeups: Wakeups,
+    pub(crate) estimate: Estimate,
+    schema: Schema,
+    /// Makes ids for jobs that come without one.
+    ids: Mutex<Ids>,
+}
+
+impl fmt::Debug for PostgresEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PostgresEngine({:?})", self.inner.schema.name())
+    }
+}
+
+impl PostgresEngine {
+    /// Connects, and makes or updates the tables unless told not to. Needs a Tokio runtime.
+    pub async fn connect(options: Options) -> Result<Self> {
+        let schema = Schema::new(&options.schema)?;
+        let config = config(&options.url)?;
+        let connections = options.connections;
+        within_range("connections", connections as u64, 1..=CONNECTIONS_MAX as u64)?;
+        migrate(&config, &schema, options.migrate).await.map_err(Trouble::told)?;
+        let capabilities = Capabilities::new("postgres", Atomicity::Store, Durability::Host)
+            .with(Capability::GlobalUnique);
+        let random = options.random;
+        let pool = Pool::new(config.clone(), schema.clone(), Arc::clone(&random), connections);
+        // The first connection tells whether the rest will work.
+        let first = pool.lend().await.map_err(Trouble::told)?;
+        let estimate = Estimate::new(Timestamp::from_millis(first.connected_at));
+        first.give_back();
+        let lanes = Lanes::default();
+        let shared = Shared { capabilities, pool, lanes, clock: options.clock, random };
+        let wakeups = Wakeups::start(config, &schema);
+        let inner = Inner { shared, wakeups, estimate, schema, ids: Mutex::default() };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// Carries out a verb in a transaction, and tells waiters what became ready.
+    async fn perform<T>(
+        &self,
+        needs: Needs,
+        wants: Wants,
+        lanes: Vec<LaneKey>,
+        mut act: impl FnMut(&mut Run<'_>, Timestamp) -> Result<T> + Send,
+    ) -> Result<Stamped<T>> {
+        let done = self.inner.shared.perform(needs, &wants, &lanes, &mut act).await?;
+        if done.readied {
+            self.inner.wakeups.wake();
+        }
+        Ok(done.reply)
+    }
+
+    async fn enqueue_all(&self, mut request: Enqueue) -> Result<Stamped<Vec<Item<Enqueued>>>> {
+        request.check()?;
+        let lanes = lanes_of(request.jobs.iter());
+        match self.enqueue_hot(&mut request, &lanes).await? {
+            Some(enqueued) => Ok(enqueued),
+            None => self.enqueue_with_care(request).await,
+        }
+    }
+
+    /// Jobs of any shape.
+    pub(crate) async fn enqueue_with_care(
+        &self,
+        mut request: Enqueue,
+    ) -> Result<Stamped<Vec<Item<Enqueued>>>> {
+        let wants = Wants::of_enqueue(&request);
+        let lanes = lanes_of(request.jobs.iter());
+        let mut fresh: Vec<JobId> = Vec::new();
+        self.perform(Needs::Durable, wants, lanes, |run, now| {
+            fresh.extend(self.give_ids(&mut request.jobs, now));
+            run.rows_mut().add_fresh(fresh.iter().copied());
+            run.enqueue(request.clone(), now)
+        })
+        .await
+    }
+
+    /// Stores jobs within a transaction of the application, on a connection of its own to the same
+    /// database: they are there when it commits, and never were if it does not.
+    ///
+    /// Whatever uniqueness, ordering keys and limits demand is done; an enqueue of the same unique key
+    /// elsewhere waits for this transaction, so it should be short. If it answers an error as a whole,
+    /// nothing was stored and the transaction can go on.
+    ///
+    /// ```no_run
+    /// # async fn order(
+    /// #     engine: windlass_postgres::PostgresEngine,
+    /// #     client: &mut tokio_postgres::Client,
+    /// # ) -> Result<(), Box<dyn std::error::Error>> {
+    /// use windlass_core::engine::Enqueue;
+    /// use windlass_core::model::NewJob;
+    ///
+    /// let transaction = client.transaction().await?;
+    /// transaction.execute("INSERT INTO orders (id) VALUES (42)", &[]).await?;
+    /// let job = NewJob::new("send_invoice").json(r#"{"order":42}"#);
+    /// engine.enqueue_in(&transaction, Enqueue::each([job])).await?;
+    /// transaction.commit().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn enqueue_in(
+        &self,
+        transaction: &tokio_postgres::Transaction<'_>,
+        mut request: Enqueue,
+    ) -> Result<Stamped<Vec<Item<Enqueued>>>> {
+        request.check()?;
+        let shared = &self.inner.shared;
+        let wants = Wants::of_enqueue(&request);
+        let lanes = lanes_of(request.jobs.iter());
+        // Lanes must be there for good, whatever becomes of the transaction.
+        let ours = shared.pool.lend().await.map_err(Trouble::told)?;
+        shared.lanes.intern(&ours, &lanes).await.map_err(Trouble::told)?;
+        let theirs = Conn::theirs(transaction, &ours);
+        ours.give_back();
+        let mut fresh: Vec<JobId> = Vec::new();
+        let mut act = |run: &mut Run<'_>, now| {
+            fresh.extend(self.give_ids(&mut request.jobs, now));
+            run.rows_mut().add_fresh(fresh.iter().copied());
+            run.enqueue(request.clone(), now)
+        };
+        let (now, value) = shared.perform_in(&theirs, &wants, &mut act).await?;
+        // Sent when the transaction commits; several are one.
+        let wake = format!("NOTIFY {}", self.inner.wakeups.channel());
+        theirs.command(&wake).await.map_err(Trouble::told)?;
+        Ok(Stamped { now, epoch: theirs.epoch.clone(), value })
+    }
+
+    /// Gives ids to jobs that have none; returns those.
+    pub(crate) fn give_ids(&self, jobs: &mut [NewJob], now: Timestamp) -> Vec<JobId> {
+        let mut ids = self.inner.ids.lock().unwrap_or_else(PoisonError::into_inner);
+        let without = jobs.iter_mut().filter(|job| job.id.is_none());
+        let given = without.map(|job| *job.id.insert(ids.next(now, &*self.inner.shared.random)));
+        given.collect()
+    }
+
+    /// Reports of any shape.
+    pub(crate) async fn settle_with_care(&self, request: Settle) -> Result<Stamped<SettleReply>> {
+        let wants = Wants::of_settle(&request);
+        let lanes = lanes_of(request.items.iter().flat_map(|item| &item.follow_ups));
+        self.perform(Needs::Durable, wants, lanes, |run, now| {
+            run.rows().expect_follow_ups(&request.items);
+            run.settle(&request, now)
+        })
+        .await
+    }
+
+    async fn maintain_step(&self, request: MaintainRequest) -> Result<Stamped<MaintainReply>> {
+        request.check()?;
+        if request.work == Work::Compact {
+            return self.compact(request.budget).await;
+        }
+        let mut removed = MaintainReply::default();
+        if request.work == Work::Retain {
+            removed = self.retain_hot(request.budget).await?;
+            if removed.done == request.budget {
+                removed.more = true;
+                return Ok(self.answers().await?.map(|()| removed));
+            }
+        }
+        let rest = MaintainRequest::new(request.work, request.budget - removed.done);
+        let wants = Wants::of_maintain(rest);
+        let reply = self.perform(Needs::Durable, wants, Vec::new(), |run, now| {
+            let unsure = run.rows().base().unsure;
+            let mut reply = run.maintain(rest, now)?;
+            reply.more |= unsure && reply.done < rest.budget;
+            Ok(reply)
+        });
+        Ok(reply.await?.map(|reply| together(removed, reply)))
+    }
+}
+
+/// What two steps of one kind of work did.
+fn together(first: MaintainReply, mut second: MaintainReply) -> MaintainReply {
+    second.done += first.done;
+    for tally in first.tallies {
+        let same = |other: &&mut Tally| {
+            other.queue == tally.queue && other.from == tally.from && other.to == tally.to
+        };
+        match second.tallies.iter_mut().find(same) {
+            Some(other) => other.count += tally.count,
+            None => second.tallies.push(tally),
+        }
+    }
+    second
+}
+
+/// The lanes of these jobs, as far as their names are good; others are refused later.
+fn lanes_of<'a>(jobs: impl Iterator<Item = &'a NewJob>) -> Vec<LaneKey> {
+    let good = |job: &&NewJob| {
+        check_name("queue", &job.queue).is_ok() && check_name("kind", &job.kind).is_ok()
+    };
+    let mut lanes: Vec<LaneKey> =
+        jobs.filter(good).map(|job| (job.queue.clone(), job.kind.clone())).collect();
+    lanes.sort_unstable();
+    lanes.dedup();
+    lanes
+}
+
+impl Hot for PostgresEngine {
+    fn capabilities(&self) -> &Capabilities {
+        &self.inner.shared.capabilities
+    }
+
+    fn enqueue(&self, request: Enqueue) -> Answer<'_, Vec<Item<Enqueued>>> {
+        Box::pin(self.enqueue_all(request))
+    }
+
+    fn open_session(&self, request: OpenSession) -> Answer<'_, Session> {
+        Box::pin(self.perform(Needs::Written, Wants::default(), Vec::new(), move |run, now| {
+            run.open_session(request.clone(), now)
+        }))
+    }
+
+    fn heartbeat(&self, request: Heartbeat) -> Answer<'_, HeartbeatReply> {
+        Box::pin(async move {
+            request.check()?;
+            let wants = Wants::of_heartbeat(&request);
+            let beat = |run: &mut Run<'_>, now| run.heartbeat(request.clone(), now);
+            self.perform(Needs::Written, wants, Vec::new(), beat).await
+        })
+    }
+
+    fn close_session(&self, session: SessionId) -> Answer<'_, ()> {
+        let wants = Wants::of_session(&session);
+        Box::pin(self.perform(Needs::Written, wants, Vec::new(), move |run, now| {
+            run.close_session(&session, now)
+        }))
+    }
+
+    fn claim(&self, request: Claim) -> Answer<'_, Claimed> {
+        Box::pin(async move {
+            request.check()?;
+            if let Some(claimed) = self.claim_hot(&request).await? {
+                return Ok(claimed);
+            }
+            let wants = Wants::of_claim(&request);
+            let claim = |run: &mut Run<'_>, now| run.claim(&request, now);
+            self.perform(Needs::Written, wants, Vec::new(), claim).await
+        })
+    }
+
+    fn wait(&self, request: Wait) -> Answer<'_, bool> {
+        Box::pin(self.wait_ready(request))
+    }
+
+    fn settle(&self, request: Settle) -> Answer<'_, SettleReply> {
+        Box::pin(async move {
+            request.check()?;
+            match self.settle_hot(&request).await? {
+                Some(settled) => Ok(settled),
+                None => self.settle_with_care(request).await,
+            }
+        })
+    }
+
+    fn update(&self, request: Update) -> Answer<'_, Vec<Item<Updated>>> {
+        Box::pin(async move {
+            request.check()?;
+            let wants = Wants::of_update(&request);
+            let update = |run: &mut Run<'_>, now| run.update(request.clone(), now);
+            self.perform(Needs::Durable, wants, Vec::new(), update).await
+        })
+    }
+}
+
+impl Admin for PostgresEngine {
+    fn get(&self, request: Get) -> Answer<'_, Vec<Option<Job>>> {
+        Box::pin(self.get_jobs(request))
+    }
+
+    fn list(&self, request: List) -> Answer<'_, Page<Job>> {
+        Box::pin(self.list_jobs(request))
+    }
+
+    fn stats(&self, request: StatsRequest) -> Answer<'_, Vec<LaneStats>> {
+        Box::pin(self.count_lanes(request))
+    }
+
+    fn sessions(&self) -> Answer<'_, Vec<SessionInfo>> {
+        Box::pin(self.open_sessions())
+    }
+
+    fn change(&self, batch: Vec<ChangeItem>) -> Answer<'_, Vec<Item<Changed>>> {
+        Box::pin(async move {
+            check_items(&batch)?;
+            let wants = Wants::of_change(&batch);
+            let change = |run: &mut Run<'_>, now| run.change(batch.clone(), now);
+            self.perform(Needs::Durable, wants, Vec::new(), change).await
+        })
+    }
+
+    fn configure(&self, batch: Vec<Configure>) -> Answer<'_, Vec<Item<()>>> {
+        Box::pin(async move {
+            check_items(&batch)?;
+            let configure = |run: &mut Run<'_>, _| run.configure(batch.clone());
+            self.perform(Needs::Durable, Wants::of_settings(), Vec::new(), configure).await
+        })
+    }
+
+    fn settings(&self) -> Answer<'_, Settings> {
+        Box::pin(self.all_settings())
+    }
+
+    fn records(&self, batch: Vec<RecordOp>) -> Answer<'_, Vec<Item<RecordReply>>> {
+        Box::pin(self.perform_records(batch))
+    }
+
+    fn health(&self) -> Answer<'_, ()> {
+        Box::pin(self.answers())
+    }
+}
+
+impl Maintain for PostgresEngine {
+    fn maintain(&self, request: MaintainRequest) -> Answer<'_, MaintainReply> {
+        Box::pin(self.maintain_step(request))
+    }
+
+    fn check(&self, repair: bool) -> Answer<'_, CheckReport> {
+        Box::pin(self.check_all(repair))
+    }
+}
+
+/// A cursor this engine did not make.
+pub(crate) fn bad_cursor(cursor: &Cursor) -> Error {
+    Error::invalid("cursor", cursor, "use a cursor that an earlier page returned")
+}

@@ -1,0 +1,80 @@
+//! What PostgreSQL says, in the words of the contract: what may pass by itself, what another run of the
+//! same verb may mend, and what will not pass.
+
+use std::error::Error as _;
+use tokio_postgres::error::SqlState;
+use windlass_core::Error;
+
+/// Why a run of a verb did not get through.
+#[derive(Debug)]
+pub(crate) enum Trouble {
+    /// Somebody was in the way (a deadlock, a row that came meanwhile): nothing was done, and running
+    /// the verb again will see what they did.
+    Again(Error),
+    /// The verb is refused, or the store is in trouble.
+    Told(Error),
+}
+
+/// What happens inside one run.
+pub(crate) type Try<T> = Result<T, Trouble>;
+
+impl Trouble {
+    /// As the caller of a verb is told.
+    pub(crate) fn told(self) -> Error {
+        match self {
+            Self::Again(error) | Self::Told(error) => error,
+        }
+    }
+}
+
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Self {
+        Self::Told(error)
+    }
+}
+
+impl From<tokio_postgres::Error> for Trouble {
+    fn from(error: tokio_postgres::Error) -> Self {
+        let code = error.code().cloned();
+        let told = unavailable(reason(&error));
+        let again = [
+            SqlState::T_R_DEADLOCK_DETECTED,
+            SqlState::T_R_SERIALIZATION_FAILURE,
+            SqlState::UNIQUE_VIOLATION,
+        ];
+        match code {
+            Some(code) if again.contains(&code) => Self::Again(told),
+            Some(SqlState::DATA_CORRUPTED | SqlState::INDEX_CORRUPTED) => {
+                Self::Told(corrupt(&reason(&error)))
+            }
+            _ => Self::Told(told),
+        }
+    }
+}
+
+/// What went wrong, with the way out where we know one; never with values from statements.
+fn reason(error: &tokio_postgres::Error) -> String {
+    let Some(db) = error.as_db_error() else {
+        let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
+        return format!("{error}{cause}");
+    };
+    let code = db.code();
+    let hint = match *code {
+        SqlState::LOCK_NOT_AVAILABLE => "; another transaction holds a key of this job",
+        SqlState::UNDEFINED_TABLE | SqlState::INVALID_SCHEMA_NAME => {
+            "; the tables are not there: open with migrations, or run them first"
+        }
+        SqlState::INSUFFICIENT_PRIVILEGE => "; give this role the rights named in the guide",
+        SqlState::DISK_FULL => "; make room on the server's disk",
+        _ => "",
+    };
+    format!("{} ({}){hint}", db.message(), code.code())
+}
+
+pub(crate) fn unavailable(reason: impl Into<String>) -> Error {
+    Error::Unavailable { store: "postgres".into(), reason: reason.into() }
+}
+
+pub(crate) fn corrupt(reason: &dyn std::fmt::Display) -> Error {
+    Error::Corrupt { store: "postgres".into(), reason: reason.to_string() }
+}

@@ -1,0 +1,183 @@
+//! Claiming from one queue for a session: heads of open lanes, straight into leases.
+
+use crate::conn::{Conn, Lent};
+use crate::engine::PostgresEngine;
+use crate::entries::{self, at};
+use crate::error::{Trouble, Try};
+use futures_util::future::{try_join, try_join4};
+use tokio_postgres::Row;
+use uuid::Uuid;
+use windlass_core::engine::{Claim, Claimant, Claimed, Stamped};
+use windlass_core::model::PartName;
+use windlass_core::{Error, Result, Timestamp};
+
+pub(super) const CLAIM: &str = include_str!("../../sql/claim.sql");
+/// One claim at a time under one name; and no session is reclaimed while it claims.
+pub(super) const NAME_LOCK: &str =
+    "SELECT pg_advisory_xact_lock(hashtextextended($1::text || ' claims', $2::bigint))";
+pub(super) const SESSION_LOCK: &str = "SELECT id FROM {s}.session WHERE id = $1 FOR KEY SHARE";
+/// What is leased under a claim: its own jobs, or those of the claim it repeats.
+pub(super) const LEASED: &str = "SELECT j.id, j.lane, j.priority, j.run_at, j.created_at, j.state, j.rank,
+        j.seq, j.spec, j.payload IS NOT NULL, CASE WHEN $3 THEN j.payload END, j.envelope,
+        l.state, l.rank, l.seq, l.ready_at, l.run_at, l.priority, l.attempt, l.failures, l.crashes,
+        l.flags, l.started_at, l.finished_at, l.tail,
+        e.token, e.session, e.claim_no, e.started_at, e.attempt, e.seq, ''::text,
+        NULL::smallint, NULL::bigint, NULL::uuid, NULL::text, NULL::bigint, NULL::bigint, NULL::bytea
+    FROM {s}.lease e JOIN {s}.job j ON j.id = e.id LEFT JOIN {s}.life l ON l.id = e.id
+    WHERE e.session = $1 AND e.claim_no = $2 ORDER BY e.seq";
+pub(super) const LEASED_PARTS: &str = "SELECT p.id, p.name, p.bytes IS NOT NULL,
+        CASE WHEN (1 << p.name) & $3 <> 0 THEN p.bytes END, p.envelope
+    FROM {s}.lease e JOIN {s}.part p ON p.id = e.id WHERE e.session = $1 AND e.claim_no = $2";
+
+/// A claim that can be carried out by the shortcut.
+pub(crate) struct HotClaim<'a> {
+    claim: &'a Claim,
+    session: &'a str,
+    claim_no: i64,
+    kinds: Option<Vec<&'a str>>,
+    tokens: Vec<Uuid>,
+    /// How many reports of the same transaction must have been settled.
+    after: Option<i64>,
+}
+
+/// What a claim's statements said.
+pub(super) struct Answer {
+    locked: Vec<Row>,
+    told: Vec<Row>,
+    jobs: Vec<Row>,
+    parts: Vec<Row>,
+}
+
+impl<'a> HotClaim<'a> {
+    /// This claim, if its shape is one that the shortcut takes.
+    pub(crate) fn of(claim: &'a Claim, engine: &PostgresEngine) -> Option<Self> {
+        let Claimant::Session { session, claim_no } = &claim.by else { return None };
+        let [want] = claim.queues.as_slice() else { return None };
+        let limited = |limit: u32| limit < claim.limit;
+        let by_kind = claim.kinds.iter().flatten().any(|want| limited(want.limit));
+        if limited(want.limit) || by_kind {
+            return None;
+        }
+        let random = &engine.inner.shared.random;
+        let kinds = claim.kinds.as_ref();
+        Some(Self {
+            claim,
+            session: session.as_str(),
+            claim_no: claim_no.cast_signed(),
+            kinds: kinds.map(|kinds| kinds.iter().map(|want| &*want.kind).collect()),
+            tokens: (0..claim.limit).map(|_| Uuid::from_u128(random.next_u128())).collect(),
+            after: None,
+        })
+    }
+
+    /// The same, provided that so many reports were settled before it.
+    pub(super) const fn after(mut self, reports: i64) -> Self {
+        self.after = Some(reports);
+        self
+    }
+
+    pub(super) async fn prepare(conn: &Conn<'_>) -> Try<()> {
+        conn.prepare(&[NAME_LOCK, SESSION_LOCK, CLAIM, LEASED, LEASED_PARTS]).await
+    }
+
+    /// Keeps others from claiming under this name, and from reclaiming the session.
+    pub(super) async fn lock(&self, conn: &Conn<'_>) -> Try<Vec<Row>> {
+        let (_, locked) = try_join(
+            conn.query(NAME_LOCK, &[&self.session, &self.claim_no]),
+            conn.query(SESSION_LOCK, &[&self.session]),
+        )
+        .await?;
+        Ok(locked)
+    }
+
+    /// Claims, and reads what is leased.
+    pub(super) async fn claim(&self, conn: &Conn<'_>, now: Option<i64>) -> Try<[Vec<Row>; 3]> {
+        let Self { claim, session, claim_no, kinds, tokens, after } = self;
+        let queue = &*claim.queues[0].queue;
+        let limit = i64::from(claim.limit);
+        let payload = claim.parts.has(PartName::Payload);
+        let bits = entries::part_bits(claim.parts);
+        let (told, jobs, parts, ()) = try_join4(
+            conn.query(CLAIM, &[session, claim_no, &queue, kinds, &limit, tokens, &now, after]),
+            conn.query(LEASED, &[session, claim_no, &payload]),
+            conn.query(LEASED_PARTS, &[session, claim_no, &bits]),
+            conn.command("COMMIT"),
+        )
+        .await?;
+        Ok([told, jobs, parts])
+    }
+
+    /// What the statements' answer means; nothing if the executor must look.
+    pub(super) async fn read(
+        &self,
+        engine: &PostgresEngine,
+        conn: &Conn<'_>,
+        answer: Answer,
+    ) -> Try<Option<(Timestamp, Result<Claimed>)>> {
+        let Answer { locked, told, jobs, parts } = answer;
+        let Some(told) = told.first() else { return Ok(None) };
+        let now = engine.inner.shared.clock.as_ref().map_or_else(|| at(told.get(0)), |c| c.now());
+        if locked.is_empty() {
+            let lost = Error::SessionLost { session: self.session.to_owned() };
+            return Ok(Some((now, Err(lost))));
+        }
+        if told.get::<_, bool>(1) && jobs.is_empty() {
+            return Ok(None);
+        }
+        let mut found = entries::found(conn, &engine.inner.shared.lanes, &jobs, &parts).await?;
+        let claimed = jobs.iter().filter_map(|row| {
+            let found = found.remove(&entries::job_id(row.get(0)))?;
+            found.entry.claimed(self.claim.parts)
+        });
+        let claimed = claimed.collect();
+        Ok(Some((now, Ok(Claimed::new(claimed)))))
+    }
+}
+
+impl Answer {
+    pub(super) fn new(locked: Vec<Row>, [told, jobs, parts]: [Vec<Row>; 3]) -> Self {
+        Self { locked, told, jobs, parts }
+    }
+}
+
+impl PostgresEngine {
+    /// Carries out a claim; nothing if the executor must look at it.
+    pub(crate) async fn claim_hot(&self, claim: &Claim) -> Result<Option<Stamped<Claimed>>> {
+        let Some(hot) = HotClaim::of(claim, self) else { return Ok(None) };
+        let conn = self.inner.shared.pool.lend().await.map_err(Trouble::told)?;
+        match self.claim_on(&conn, &hot).await {
+            Ok(answer) => {
+                let epoch = conn.epoch.clone();
+                conn.give_back();
+                let Some((now, claimed)) = answer else { return Ok(None) };
+                Ok(Some(Stamped { now, epoch, value: claimed? }))
+            }
+            Err(trouble) => self.after_trouble(conn, trouble).await,
+        }
+    }
+
+    async fn claim_on(
+        &self,
+        conn: &Lent,
+        hot: &HotClaim<'_>,
+    ) -> Try<Option<(Timestamp, Result<Claimed>)>> {
+        HotClaim::prepare(conn).await?;
+        let now = self.inner.shared.clock.as_ref().map(|clock| clock.now().as_millis());
+        let begin = conn.command("BEGIN; SET LOCAL synchronous_commit = off");
+        let ((), (locked, claimed)) =
+            try_join(begin, try_join(hot.lock(conn), hot.claim(conn, now))).await?;
+        hot.read(self, conn, Answer::new(locked, claimed)).await
+    }
+
+    /// Leaves a connection clean; what somebody was in the way of is left to the executor, which tries
+    /// again.
+    pub(super) async fn after_trouble<T>(&self, conn: Lent, trouble: Trouble) -> Result<Option<T>> {
+        if conn.command("ROLLBACK").await.is_ok() {
+            conn.give_back();
+        }
+        match trouble {
+            Trouble::Again(_) => Ok(None),
+            Trouble::Told(error) => Err(error),
+        }
+    }
+}

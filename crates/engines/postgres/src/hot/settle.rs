@@ -1,0 +1,149 @@
+//! Completing plain jobs straight from their leases, with the next claim in the same round trip.
+
+use super::claim::{Answer, HotClaim};
+use crate::codec;
+use crate::conn::Lent;
+use crate::engine::PostgresEngine;
+use crate::entries::{at, job_id};
+use crate::error::{Trouble, Try};
+use futures_util::future::try_join3;
+use std::collections::HashSet;
+use tokio_postgres::Row;
+use uuid::Uuid;
+use windlass_core::engine::{
+    Claimed, Item, Outcome, Settle, SettleItem, SettleReply, Settled, Stamped,
+};
+use windlass_core::model::{AttemptEnd, PartEdits, State};
+use windlass_core::{JobId, Result, Timestamp};
+
+const SETTLE: &str = include_str!("../../sql/settle.sql");
+
+/// Reports that may be plain completions; the store tells.
+struct Completions<'a> {
+    ids: Vec<Uuid>,
+    tokens: Vec<Uuid>,
+    results: Vec<Option<&'a [u8]>>,
+}
+
+impl<'a> Completions<'a> {
+    /// These reports, if all have the shape.
+    fn of(items: &'a [SettleItem]) -> Option<Self> {
+        let mut all = Self { ids: vec![], tokens: vec![], results: vec![] };
+        let mut seen = HashSet::new();
+        for item in items {
+            let Outcome::Complete { result } = &item.outcome else { return None };
+            let sealed = result.as_ref().is_some_and(|part| part.envelope().is_some());
+            let more = item.parts != PartEdits::KEEP
+                || item.priority.is_some()
+                || !item.follow_ups.is_empty();
+            let fits = item.check(Timestamp::EPOCH, 0).is_ok();
+            if sealed || more || !fits || !seen.insert(item.id) {
+                return None;
+            }
+            all.ids.push(item.id.as_uuid());
+            all.tokens.push(codec::token(&item.lease)?);
+            all.results.push(result.as_ref().map(|part| &*part.bytes));
+        }
+        Some(all)
+    }
+}
+
+/// What came of the reports, and of the claim.
+struct Told {
+    now: Timestamp,
+    settled: HashSet<JobId>,
+    claimed: Option<Result<Claimed>>,
+}
+
+impl PostgresEngine {
+    /// Carries reports out as far as they are plain; the rest, and the claim behind it, goes the other
+    /// way. Nothing if none of it has the shape.
+    pub(crate) async fn settle_hot(
+        &self,
+        request: &Settle,
+    ) -> Result<Option<Stamped<SettleReply>>> {
+        let Some(completions) = Completions::of(&request.items) else { return Ok(None) };
+        if completions.ids.is_empty() {
+            return Ok(None);
+        }
+        let reports = completions.ids.len() as i64;
+        let claim = request.claim.as_ref();
+        let hot = claim.and_then(|claim| HotClaim::of(claim, self)).map(|hot| hot.after(reports));
+        let conn = self.inner.shared.pool.lend().await.map_err(Trouble::told)?;
+        let told = match self.settle_on(&conn, &completions, hot.as_ref()).await {
+            Ok(told) => told,
+            Err(trouble) => return self.after_trouble(conn, trouble).await,
+        };
+        let epoch = conn.epoch.clone();
+        conn.give_back();
+        let Told { now, settled, claimed } = told;
+        let done = |item: &SettleItem| settled.contains(&item.id);
+        let plain = |item: &SettleItem| -> Item<Settled> {
+            let (end, state) = (AttemptEnd::Complete, State::Completed);
+            Ok(Settled { id: item.id, already: false, end, state, follow_ups: vec![] })
+        };
+        let claim_left = claim.filter(|_| claimed.is_none());
+        if settled.len() == request.items.len() && claim_left.is_none() {
+            let items = request.items.iter().map(plain).collect();
+            return Ok(Some(Stamped { now, epoch, value: SettleReply::new(items, claimed) }));
+        }
+        let mut rest = Settle::new(request.items.iter().filter(|item| !done(item)).cloned());
+        rest.claim = claim_left.cloned();
+        let reply = self.settle_with_care(rest).await?;
+        Ok(Some(reply.map(|rest| {
+            let mut others = rest.items.into_iter();
+            let items = request.items.iter();
+            let items =
+                items.filter_map(|item| if done(item) { Some(plain(item)) } else { others.next() });
+            SettleReply::new(items.collect(), claimed.or(rest.claimed))
+        })))
+    }
+
+    async fn settle_on(
+        &self,
+        conn: &Lent,
+        completions: &Completions<'_>,
+        claim: Option<&HotClaim<'_>>,
+    ) -> Try<Told> {
+        conn.prepare(&[SETTLE]).await?;
+        HotClaim::prepare(conn).await?;
+        let now = self.inner.shared.clock.as_ref().map(|clock| clock.now().as_millis());
+        let Completions { ids, tokens, results } = completions;
+        let lock = async {
+            match claim {
+                Some(claim) => claim.lock(conn).await,
+                None => Ok(Vec::new()),
+            }
+        };
+        let and_then = async {
+            match claim {
+                Some(claim) => claim.claim(conn, now).await.map(Some),
+                None => conn.command("COMMIT").await.map(|()| None),
+            }
+        };
+        let begin = conn.command("BEGIN");
+        let ((), locked, (settled, claimed)) = try_join3(
+            begin,
+            lock,
+            futures_util::future::try_join(
+                conn.query(SETTLE, &[ids, tokens, results, &now]),
+                and_then,
+            ),
+        )
+        .await?;
+        let told = |row: &Row| -> (Timestamp, HashSet<JobId>) {
+            let ids: Option<Vec<Uuid>> = row.get(1);
+            (at(row.get(0)), ids.into_iter().flatten().map(job_id).collect())
+        };
+        let (now, settled) = settled.first().map(told).unwrap_or_default();
+        let now = self.inner.shared.clock.as_ref().map_or(now, |clock| clock.now());
+        let mut claimed_by_now = None;
+        if let Some((claim, rows)) = claim.zip(claimed)
+            && settled.len() == completions.ids.len()
+        {
+            let read = claim.read(self, conn, Answer::new(locked, rows)).await?;
+            claimed_by_now = read.map(|(_, claimed)| claimed);
+        }
+        Ok(Told { now, settled, claimed: claimed_by_now })
+    }
+}

@@ -1,0 +1,49 @@
+//! Windlass on PostgreSQL: durable jobs in the database you already run.
+//!
+//! Any number of processes share one schema. Every verb is one transaction. What must happen is decided
+//! by `windlass-executor`, as in the engines with a single writer; this crate loads and locks the rows it
+//! needs, and saves what it changed. The shapes that carry the weight are single statements instead.
+//!
+//! How it is built: `wants` says what a verb will look at; `load` reads and locks it; `working` gives it
+//! to the executor; `save` writes what came of it; `perform` goes round until nothing is missing. `hot`
+//! holds the shortcuts, `look` what only reads. See ADR 003.
+//!
+//! ```no_run
+//! use windlass_core::engine::{Enqueue, Hot};
+//! use windlass_core::model::NewJob;
+//! use windlass_postgres::{Options, PostgresEngine};
+//!
+//! # async fn start() -> windlass_core::Result<()> {
+//! let options = Options::new("postgres://app@127.0.0.1/app").schema("windlass");
+//! let engine = PostgresEngine::connect(options).await?;
+//! engine.enqueue(Enqueue::each([NewJob::new("hello").json("{}")])).await?;
+//! # Ok(())
+//! # }
+//! ```
+
+mod check;
+mod codec;
+mod conn;
+mod engine;
+mod entries;
+mod error;
+mod estimate;
+mod hot;
+mod lanes;
+mod load;
+mod look;
+mod migrate;
+mod options;
+mod perform;
+mod records;
+mod save;
+mod schema;
+mod upkeep;
+mod wait;
+mod wakeups;
+mod wants;
+mod working;
+
+pub use engine::PostgresEngine;
+pub use migrate::remove;
+pub use options::Options;

@@ -1,0 +1,231 @@
+//! Carries out a verb: load, run, and go round until nothing is missing; then save, in one transaction.
+
+use crate::conn::{Conn, Lent, Pool};
+use crate::error::{Trouble, Try, unavailable};
+use crate::lanes::Lanes;
+use crate::load::{Loaded, Loader};
+use crate::save::{self, Batch};
+use crate::wants::Wants;
+use crate::working::WorkingSet;
+use futures_util::future::{join, try_join_all};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_postgres::types::ToSql;
+use windlass_core::engine::{Capabilities, Stamped};
+use windlass_core::random::Random;
+use windlass_core::time::Clock;
+use windlass_core::{Result, Timestamp};
+use windlass_executor::{Executor, LaneKey};
+
+/// How often one transaction may find something missing. Each round follows a link: from a job to its
+/// keys, from a key to the next in line.
+const ROUNDS_MAX: usize = 24;
+/// How often a verb is run again because somebody was in the way.
+const TRIES_MAX: u32 = 40;
+/// The same within an application's transaction, where waiting holds up others.
+const TRIES_IN_MAX: u32 = 5;
+/// The longest pause before another try.
+const PAUSE_MAX_MS: u64 = 50;
+
+/// What a verb must be before it may be answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Needs {
+    /// Written, but a crash of the server may take it back.
+    Written,
+    /// Safe on the server's disk, or as safe as the server is set up for.
+    Durable,
+}
+
+/// The executor of one run.
+pub(crate) type Run<'l> = Executor<WorkingSet<'l>>;
+
+/// What a verb does in a run.
+pub(crate) type Act<'a, T> = dyn FnMut(&mut Run<'_>, Timestamp) -> Result<T> + Send + 'a;
+
+/// What every verb needs.
+pub(crate) struct Shared {
+    pub(crate) capabilities: Capabilities,
+    pub(crate) pool: Pool,
+    pub(crate) lanes: Lanes,
+    pub(crate) clock: Option<Arc<dyn Clock>>,
+    pub(crate) random: Arc<dyn Random>,
+}
+
+/// What came of a verb.
+pub(crate) struct Done<T> {
+    pub(crate) reply: Stamped<T>,
+    /// Whether something may have become claimable.
+    pub(crate) readied: bool,
+}
+
+impl Shared {
+    /// Carries out a verb that concerns these lanes. `act` may be called again and again: only what its
+    /// last call did is saved.
+    pub(crate) async fn perform<T>(
+        &self,
+        needs: Needs,
+        wants: &Wants,
+        lanes: &[LaneKey],
+        act: &mut Act<'_, T>,
+    ) -> Result<Done<T>> {
+        let mut again = unavailable("it was never tried");
+        for tries in 0..TRIES_MAX {
+            match self.attempt(needs, wants, lanes, act).await {
+                Ok(done) => return Ok(done),
+                Err(Trouble::Again(error)) => again = error,
+                Err(Trouble::Told(error)) => return Err(error),
+            }
+            let pause = PAUSE_MAX_MS.min(1 << tries.min(16));
+            tokio::time::sleep(Duration::from_millis(self.random.below(pause + 1))).await;
+        }
+        Err(again)
+    }
+
+    async fn attempt<T>(
+        &self,
+        needs: Needs,
+        wants: &Wants,
+        lanes: &[LaneKey],
+        act: &mut Act<'_, T>,
+    ) -> Try<Done<T>> {
+        let conn = self.pool.lend().await?;
+        self.lanes.intern(&conn, lanes).await?;
+        let tried = self.transact(&conn, needs, wants, act).await;
+        match tried {
+            Ok(done) => {
+                conn.give_back();
+                Ok(done)
+            }
+            Err(trouble) => {
+                // A connection on which even this fails is closed.
+                if conn.command("ROLLBACK").await.is_ok() {
+                    conn.give_back();
+                }
+                Err(trouble)
+            }
+        }
+    }
+
+    async fn transact<T>(
+        &self,
+        conn: &Lent,
+        needs: Needs,
+        wants: &Wants,
+        act: &mut Act<'_, T>,
+    ) -> Try<Done<T>> {
+        let begin = match needs {
+            Needs::Durable => "BEGIN",
+            Needs::Written => "BEGIN; SET LOCAL synchronous_commit = off",
+        };
+        let loader = Loader { conn, lanes: &self.lanes, clock: self.clock.as_ref() };
+        let mut loaded = Loaded::default();
+        // Together, so that both go out in one round trip.
+        let (begun, first) = join(conn.command(begin), loader.load(wants, &mut loaded)).await;
+        begun?;
+        first?;
+        let (reply, batches, readied) = self.rounds(&loader, &mut loaded, wants, act).await?;
+        self.commit(conn, batches).await?;
+        Ok(Done {
+            reply: Stamped { now: loaded.now, epoch: conn.epoch.clone(), value: reply? },
+            readied,
+        })
+    }
+
+    /// Runs until nothing is missing; what came of it, and what to write.
+    async fn rounds<T>(
+        &self,
+        loader: &Loader<'_>,
+        loaded: &mut Loaded,
+        wants: &Wants,
+        act: &mut Act<'_, T>,
+    ) -> Try<(Result<T>, Vec<Batch>, bool)> {
+        for _ in 0..ROUNDS_MAX {
+            let (value, missing, batches, readied) = self.run(loaded, act)?;
+            if missing.is_empty() {
+                return Ok((value, batches, readied));
+            }
+            loader.load(&Wants { parts: wants.parts, ..missing }, loaded).await?;
+        }
+        Err(unavailable(format!("more than {ROUNDS_MAX} rounds of things to look at")).into())
+    }
+
+    /// Carries out a verb in the middle of somebody else's transaction, under a savepoint of ours.
+    pub(crate) async fn perform_in<T>(
+        &self,
+        conn: &Conn<'_>,
+        wants: &Wants,
+        act: &mut Act<'_, T>,
+    ) -> Result<(Timestamp, T)> {
+        let mut again = unavailable("it was never tried");
+        for _ in 0..TRIES_IN_MAX {
+            conn.command("SAVEPOINT windlass").await.map_err(Trouble::told)?;
+            match self.attempt_in(conn, wants, act).await {
+                Ok(done) => {
+                    conn.command("RELEASE SAVEPOINT windlass").await.map_err(Trouble::told)?;
+                    return Ok(done);
+                }
+                Err(trouble) => {
+                    conn.command("ROLLBACK TO SAVEPOINT windlass").await.map_err(Trouble::told)?;
+                    match trouble {
+                        Trouble::Again(error) => again = error,
+                        Trouble::Told(error) => return Err(error),
+                    }
+                }
+            }
+        }
+        Err(again)
+    }
+
+    async fn attempt_in<T>(
+        &self,
+        conn: &Conn<'_>,
+        wants: &Wants,
+        act: &mut Act<'_, T>,
+    ) -> Try<(Timestamp, T)> {
+        let loader = Loader { conn, lanes: &self.lanes, clock: self.clock.as_ref() };
+        let mut loaded = Loaded::default();
+        loader.load(wants, &mut loaded).await?;
+        let (value, batches, _) = self.rounds(&loader, &mut loaded, wants, act).await?;
+        for batch in &batches {
+            self.write(conn, batch).await?;
+        }
+        Ok((loaded.now, value?))
+    }
+
+    /// One run over what is loaded: what it says, what it missed, and what to write.
+    fn run<T>(
+        &self,
+        loaded: &Loaded,
+        act: &mut Act<'_, T>,
+    ) -> Try<(Result<T>, Wants, Vec<Batch>, bool)> {
+        let set = WorkingSet::over(loaded);
+        let mut run =
+            Executor::new(self.capabilities.clone(), Arc::clone(&self.random), set, loaded.seq);
+        let queues = loaded.queues.clone().unwrap_or_default();
+        run.remember(loaded.sessions.clone(), queues, loaded.kinds.clone())?;
+        let value = act(&mut run, loaded.now);
+        let readied = run.readied() > 0;
+        let set = run.into_rows();
+        let missing = set.missing();
+        // A verb that is refused as a whole has done nothing.
+        let saves = missing.is_empty() && value.is_ok();
+        let batches = if saves { save::batches(&set, &self.lanes)? } else { Vec::new() };
+        Ok((value, missing, batches, readied))
+    }
+
+    async fn commit(&self, conn: &Lent, batches: Vec<Batch>) -> Try<()> {
+        let statements: Vec<&'static str> = batches.iter().map(|batch| batch.sql).collect();
+        conn.prepare(&statements).await?;
+        let writes = try_join_all(batches.iter().map(|batch| self.write(conn, batch)));
+        let (written, committed) = join(writes, conn.command("COMMIT")).await;
+        written?;
+        committed
+    }
+
+    /// Writes rows.
+    pub(crate) async fn write(&self, conn: &Conn<'_>, batch: &Batch) -> Try<u64> {
+        let params: Vec<&(dyn ToSql + Sync)> =
+            batch.params.iter().map(|param| &**param as &(dyn ToSql + Sync)).collect();
+        conn.execute(batch.sql, &params).await
+    }
+}

@@ -1,0 +1,178 @@
+//! Rows to remove and to add, column by column, and the statements that take them.
+
+use tokio_postgres::types::ToSql;
+use uuid::Uuid;
+
+/// A statement and its parameters.
+pub(crate) struct Batch {
+    pub(crate) sql: &'static str,
+    pub(crate) params: Vec<Box<dyn ToSql + Send + Sync>>,
+}
+
+/// Declares sets of rows: the columns, and the statement that takes them as arrays, in that order. They
+/// are carried out in the order of the declaration.
+macro_rules! row_sets {
+    ($all:ident { $($name:ident: $set:ident ($($column:ident: $type:ty),+) $sql:expr;)+ }) => {
+        $(
+            #[derive(Default)]
+            pub(super) struct $set { $($column: Vec<$type>),+ }
+
+            impl $set {
+                #[allow(clippy::too_many_arguments, reason = "as many as the row has columns")]
+                pub(super) fn push(&mut self, $($column: $type),+) {
+                    $(self.$column.push($column);)+
+                }
+
+                fn into_batch(self) -> Option<Batch> {
+                    let rows = [$(self.$column.len()),+];
+                    (rows[0] > 0).then(|| Batch {
+                        sql: $sql,
+                        params: vec![$(Box::new(self.$column)),+],
+                    })
+                }
+            }
+        )+
+
+        /// All rows that a run removes and adds.
+        #[derive(Default)]
+        pub(super) struct $all { $(pub(super) $name: $set),+ }
+
+        impl $all {
+            /// The statements, without those that have nothing to do.
+            pub(super) fn into_batches(self) -> Vec<Batch> {
+                [$(self.$name.into_batch()),+].into_iter().flatten().collect()
+            }
+        }
+    };
+}
+
+row_sets! { Columns {
+    not_ready: NotReady (lane: i32, rank: i64, seq: i64)
+        "DELETE FROM {s}.ready r USING unnest($1::integer[], $2::bigint[], $3::bigint[]) d (lane, rank, seq)
+            WHERE r.lane = d.lane AND r.rank = d.rank AND r.seq = d.seq";
+    not_scheduled: NotScheduled (run_at: i64, seq: i64)
+        "DELETE FROM {s}.scheduled t USING unnest($1::bigint[], $2::bigint[]) d (run_at, seq)
+            WHERE t.run_at = d.run_at AND t.seq = d.seq";
+    not_aside: NotAside (id: Uuid) "DELETE FROM {s}.aside WHERE id = ANY($1)";
+    not_leased: NotLeased (id: Uuid) "DELETE FROM {s}.lease WHERE id = ANY($1)";
+    not_finished: NotFinished (id: Uuid) "DELETE FROM {s}.finished WHERE id = ANY($1)";
+    not_in_line: NotInLine (queue: String, key: String, seq: i64)
+        "DELETE FROM {s}.key_line t USING unnest($1::text[], $2::text[], $3::bigint[]) d (queue, key, seq)
+            WHERE t.queue = d.queue AND t.key = d.key AND t.seq = d.seq";
+    no_deadline: NoDeadline (work: i16, at: i64, id: Uuid)
+        "DELETE FROM {s}.deadline t USING unnest($1::smallint[], $2::bigint[], $3::uuid[]) d (work, at, id)
+            WHERE t.work = d.work AND t.at = d.at AND t.id = d.id";
+    not_aging: NotAging (queue: String, run_at: i64, id: Uuid)
+        "DELETE FROM {s}.aging t USING unnest($1::text[], $2::bigint[], $3::uuid[]) d (queue, run_at, id)
+            WHERE t.queue = d.queue AND t.run_at = d.run_at AND t.id = d.id";
+    no_part: NoPart (id: Uuid, name: i16)
+        "DELETE FROM {s}.part t USING unnest($1::uuid[], $2::smallint[]) d (id, name)
+            WHERE t.id = d.id AND t.name = d.name";
+    key_freed: KeyFreed (queue: String, key: String)
+        "DELETE FROM {s}.key_holder t USING unnest($1::text[], $2::text[]) d (queue, key)
+            WHERE t.queue = d.queue AND t.key = d.key";
+    unique_freed: UniqueFreed (queue: String, kind: String, key: String)
+        "DELETE FROM {s}.unique_key t USING unnest($1::text[], $2::text[], $3::text[]) d (queue, kind, key)
+            WHERE t.queue = d.queue AND t.kind = d.kind AND t.key = d.key";
+    gone: Gone (id: Uuid)
+        "WITH l AS (DELETE FROM {s}.life WHERE id = ANY($1)), p AS (DELETE FROM {s}.part WHERE id = ANY($1))
+            DELETE FROM {s}.job WHERE id = ANY($1)";
+    no_session: NoSession (id: String) "DELETE FROM {s}.session WHERE id = ANY($1)";
+    no_queue: NoQueue (name: String) "DELETE FROM {s}.queue WHERE name = ANY($1)";
+    no_kind: NoKind (name: String) "DELETE FROM {s}.kind WHERE name = ANY($1)";
+
+    job: Jobs (id: Uuid, created_at: i64, run_at: i64, rank: i64, seq: i64, lane: i32, priority: i32,
+            state: i16, spec: Option<String>, payload: Option<Vec<u8>>, envelope: Option<String>)
+        "INSERT INTO {s}.job (id, created_at, run_at, rank, seq, lane, priority, state, spec, payload, envelope)
+            SELECT * FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[],
+                $6::integer[], $7::integer[], $8::smallint[], $9::text[], $10::bytea[], $11::text[])";
+    life: Lives (id: Uuid, run_at: i64, rank: i64, seq: i64, ready_at: i64, started_at: Option<i64>,
+            finished_at: Option<i64>, priority: i32, attempt: i64, failures: i64, crashes: i64, state: i16,
+            flags: i16, tail: Option<String>)
+        "INSERT INTO {s}.life AS l (id, run_at, rank, seq, ready_at, started_at, finished_at, priority, attempt,
+                failures, crashes, state, flags, tail)
+            SELECT * FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[],
+                $6::bigint[], $7::bigint[], $8::integer[], $9::bigint[], $10::bigint[], $11::bigint[],
+                $12::smallint[], $13::smallint[], $14::text[])
+            ON CONFLICT (id) DO UPDATE SET run_at = excluded.run_at, rank = excluded.rank, seq = excluded.seq,
+                ready_at = excluded.ready_at, started_at = excluded.started_at,
+                finished_at = excluded.finished_at, priority = excluded.priority, attempt = excluded.attempt,
+                failures = excluded.failures, crashes = excluded.crashes, state = excluded.state,
+                flags = excluded.flags, tail = excluded.tail";
+    part: Parts (id: Uuid, name: i16, bytes: Option<Vec<u8>>, envelope: Option<String>)
+        "INSERT INTO {s}.part (id, name, bytes, envelope)
+            SELECT * FROM unnest($1::uuid[], $2::smallint[], $3::bytea[], $4::text[])
+            ON CONFLICT (id, name) DO UPDATE SET bytes = excluded.bytes, envelope = excluded.envelope";
+    ready: Ready (lane: i32, flags: i16, rank: i64, seq: i64, id: Uuid)
+        "INSERT INTO {s}.ready (lane, flags, rank, seq, id)
+            SELECT * FROM unnest($1::integer[], $2::smallint[], $3::bigint[], $4::bigint[], $5::uuid[])";
+    scheduled: Scheduled (run_at: i64, seq: i64, id: Uuid)
+        "INSERT INTO {s}.scheduled (run_at, seq, id)
+            SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::uuid[])";
+    aside: Aside (id: Uuid, lane: i32, state: i16)
+        "INSERT INTO {s}.aside (id, lane, state)
+            SELECT * FROM unnest($1::uuid[], $2::integer[], $3::smallint[])";
+    lease: Leases (id: Uuid, token: Uuid, claim_no: i64, started_at: i64, seq: i64, attempt: i64, lane: i32,
+            flags: i16, session: String)
+        "INSERT INTO {s}.lease (id, token, claim_no, started_at, seq, attempt, lane, flags, session)
+            SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[],
+                $7::integer[], $8::smallint[], $9::text[])";
+    finished: Finished (id: Uuid, at: i64, lane: i32, state: i16, own: bool)
+        "INSERT INTO {s}.finished (id, at, lane, state, own)
+            SELECT * FROM unnest($1::uuid[], $2::bigint[], $3::integer[], $4::smallint[], $5::boolean[])";
+    in_line: InLine (queue: String, key: String, seq: i64, id: Uuid)
+        "INSERT INTO {s}.key_line (queue, key, seq, id)
+            SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::uuid[])";
+    deadline: Deadlines (work: i16, at: i64, id: Uuid)
+        "INSERT INTO {s}.deadline (work, at, id)
+            SELECT * FROM unnest($1::smallint[], $2::bigint[], $3::uuid[]) ON CONFLICT DO NOTHING";
+    aging: Aging (queue: String, run_at: i64, id: Uuid)
+        "INSERT INTO {s}.aging (queue, run_at, id)
+            SELECT * FROM unnest($1::text[], $2::bigint[], $3::uuid[]) ON CONFLICT DO NOTHING";
+    // Without a conflict clause where nobody held the key: if somebody does by now, this run is void.
+    key_taken: KeyTaken (queue: String, key: String, id: Uuid)
+        "INSERT INTO {s}.key_holder (queue, key, id)
+            SELECT * FROM unnest($1::text[], $2::text[], $3::uuid[]) ORDER BY 1, 2";
+    key_moved: KeyMoved (queue: String, key: String, id: Uuid)
+        "UPDATE {s}.key_holder t SET id = n.id FROM unnest($1::text[], $2::text[], $3::uuid[]) n (queue, key, id)
+            WHERE t.queue = n.queue AND t.key = n.key";
+    unique_taken: UniqueTaken (queue: String, kind: String, key: String, id: Uuid, until: Option<i64>)
+        "INSERT INTO {s}.unique_key (queue, kind, key, id, until)
+            SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::uuid[], $5::bigint[]) ORDER BY 1, 2, 3";
+    unique_moved: UniqueMoved (queue: String, kind: String, key: String, id: Uuid, until: Option<i64>)
+        "UPDATE {s}.unique_key t SET id = n.id, until = n.until
+            FROM unnest($1::text[], $2::text[], $3::text[], $4::uuid[], $5::bigint[])
+                n (queue, kind, key, id, until)
+            WHERE t.queue = n.queue AND t.kind = n.kind AND t.key = n.key";
+    session: Sessions (id: String, worker: String, opened_at: i64, ttl_ms: i64, expires_at: i64, alone: bool,
+            remote: bool)
+        "INSERT INTO {s}.session (id, worker, opened_at, ttl_ms, expires_at, alone, remote)
+            SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::boolean[],
+                $7::boolean[])
+            ON CONFLICT (id) DO UPDATE SET expires_at = excluded.expires_at";
+    queue: Queues (name: String, settings: String, paused: bool, limited: bool, special: bool)
+        "INSERT INTO {s}.queue (name, settings, paused, limited, special)
+            SELECT * FROM unnest($1::text[], $2::text[], $3::boolean[], $4::boolean[], $5::boolean[])
+            ON CONFLICT (name) DO UPDATE SET settings = excluded.settings, paused = excluded.paused,
+                limited = excluded.limited, special = excluded.special";
+    kind: Kinds (name: String, settings: String, paused: bool, permits: Option<i64>)
+        "INSERT INTO {s}.kind (name, settings, paused, permits)
+            SELECT * FROM unnest($1::text[], $2::text[], $3::boolean[], $4::bigint[])
+            ON CONFLICT (name) DO UPDATE SET settings = excluded.settings, paused = excluded.paused,
+                permits = excluded.permits";
+    // A queue that limits ages from now on: whoever waits there already is written down.
+    ages_begin: AgesBegin (queue: String)
+        "INSERT INTO {s}.aging (queue, run_at, id)
+            SELECT l.queue, coalesce(f.run_at, j.run_at), j.id
+            FROM {s}.lane l CROSS JOIN LATERAL
+                (SELECT id FROM {s}.ready WHERE lane = l.id
+                    UNION ALL SELECT id FROM {s}.aside WHERE lane = l.id) w
+            JOIN {s}.job j ON j.id = w.id LEFT JOIN {s}.life f ON f.id = j.id
+            WHERE l.queue = ANY($1) ON CONFLICT DO NOTHING";
+    ages_end: AgesEnd (queue: String) "DELETE FROM {s}.aging WHERE queue = ANY($1)";
+    tally: Tallies (lane: i32, scheduled: i64, blocked: i64, available: i64, running: i64, paused: i64,
+            dead: i64)
+        "INSERT INTO {s}.tally (lane, scheduled, blocked, available, running, paused, dead)
+            SELECT * FROM unnest($1::integer[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[],
+                $6::bigint[], $7::bigint[])";
+} }

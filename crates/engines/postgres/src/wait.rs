@@ -1,0 +1,62 @@
+//! Waiting for work: woken by whoever makes something claimable, and by looking again now and then, which
+//! is what counts.
+
+use crate::engine::PostgresEngine;
+use crate::error::Trouble;
+use std::time::Duration;
+use windlass_core::Result;
+use windlass_core::engine::{Stamped, Wait};
+
+const IS_READY: &str = "SELECT EXISTS (SELECT FROM {s}.lane l
+    WHERE l.queue = ANY($1) AND ($2::text[] IS NULL OR l.kind = ANY($2))
+        AND NOT EXISTS (SELECT FROM {s}.queue q WHERE q.name = l.queue AND q.paused)
+        AND NOT EXISTS (SELECT FROM {s}.kind k WHERE k.name = l.kind AND (k.paused OR k.permits = 0))
+        AND EXISTS (SELECT FROM {s}.ready r WHERE r.lane = l.id)),
+    (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
+
+/// How soon a waiter looks again, at first.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+/// How soon it looks again after a long time of nothing.
+const LOOK_AGAIN_MAX: Duration = Duration::from_millis(500);
+
+impl PostgresEngine {
+    pub(crate) async fn wait_ready(&self, request: Wait) -> Result<Stamped<bool>> {
+        request.check()?;
+        let mut readied = self.inner.wakeups.watch();
+        let first = self.is_ready(&request).await?;
+        if first.value || request.wait_ms == 0 {
+            return Ok(first);
+        }
+        let ready = async {
+            let mut pause = LOOK_AGAIN;
+            loop {
+                // Either way there is reason to look; the sender lives in `self`.
+                let _ = tokio::time::timeout(pause, readied.changed()).await;
+                let found = self.is_ready(&request).await?;
+                if found.value {
+                    return Ok(found);
+                }
+                pause = LOOK_AGAIN_MAX.min(pause * 2);
+            }
+        };
+        match tokio::time::timeout(Duration::from_millis(request.wait_ms), ready).await {
+            Ok(found) => found,
+            Err(_) => Ok(first),
+        }
+    }
+
+    async fn is_ready(&self, request: &Wait) -> Result<Stamped<bool>> {
+        let conn = self.inner.shared.pool.lend().await.map_err(Trouble::told)?;
+        let queues: Vec<&str> = request.queues.iter().map(|queue| &**queue).collect();
+        let kinds = request.kinds.as_ref();
+        let kinds: Option<Vec<&str>> =
+            kinds.map(|kinds| kinds.iter().map(|kind| &**kind).collect());
+        let rows = conn.query(IS_READY, &[&queues, &kinds]).await.map_err(Trouble::told)?;
+        let (value, now) = rows.first().map_or((false, 0), |row| (row.get(0), row.get(1)));
+        let now = crate::entries::at(now);
+        let now = self.inner.shared.clock.as_ref().map_or(now, |clock| clock.now());
+        let epoch = conn.epoch.clone();
+        conn.give_back();
+        Ok(Stamped { now, epoch, value })
+    }
+}

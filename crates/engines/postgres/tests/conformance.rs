@@ -1,0 +1,5 @@
+//! PostgreSQL against the whole contract.
+
+mod common;
+
+windlass_kit::conformance!(common::fresh);

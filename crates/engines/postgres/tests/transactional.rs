@@ -1,0 +1,185 @@
+//! Jobs handed over within a transaction of the application.
+
+mod common;
+
+use common::{OwnSchema, open, url};
+use windlass_core::engine::*;
+use windlass_core::model::{Due, NewJob, State};
+use windlass_core::policy::{OnConflict, Unique};
+use windlass_postgres::PostgresEngine;
+
+/// Longer than anything here should take.
+const LONG_MS: u64 = 20_000;
+
+/// A connection of the application's own.
+async fn application() -> tokio_postgres::Client {
+    let (client, connection) =
+        tokio_postgres::connect(&url(), tokio_postgres::NoTls).await.expect("connects");
+    tokio::spawn(connection);
+    client
+}
+
+async fn available(engine: &PostgresEngine) -> u64 {
+    let lanes = engine.stats(StatsRequest::default()).await.expect("stats").value;
+    lanes.iter().map(|lane| lane.available).sum()
+}
+
+async fn claim_one(engine: &PostgresEngine) -> Option<ClaimedJob> {
+    let session = engine.open_session(OpenSession::new("w")).await.expect("opens").value.id;
+    let by = Claimant::Session { session, claim_no: 1 };
+    engine.claim(Claim::new(by, "default", 1)).await.expect("claims").value.jobs.pop()
+}
+
+#[tokio::test]
+async fn a_job_is_there_when_the_transaction_commits_and_never_was_if_it_does_not() {
+    let schema = OwnSchema::new();
+    let (engine, mut client) = (open(&schema).await, application().await);
+    for commits in [false, true] {
+        let transaction = client.transaction().await.unwrap();
+        let jobs = [NewJob::new("mail").json("{}"), NewJob::new("later").due(Due::After(60_000))];
+        let added = engine.enqueue_in(&transaction, Enqueue::each(jobs)).await.unwrap().value;
+        let ids: Vec<_> = added.into_iter().map(|item| item.unwrap().id).collect();
+        assert_eq!(engine.get(Get::new(ids.clone())).await.unwrap().value, [None, None]);
+        match commits {
+            true => transaction.commit().await.unwrap(),
+            false => transaction.rollback().await.unwrap(),
+        }
+        let found = engine.get(Get::new(ids)).await.unwrap().value;
+        let states: Vec<_> = found.into_iter().flatten().map(|job| job.state).collect();
+        let expected = [State::Available, State::Scheduled];
+        assert_eq!(states, if commits { &expected[..] } else { &[] });
+    }
+    assert_eq!(engine.check(false).await.unwrap().value.findings, []);
+}
+
+#[tokio::test]
+async fn an_open_transaction_holds_up_nobody_else() {
+    let schema = OwnSchema::new();
+    let (engine, mut client) = (open(&schema).await, application().await);
+    let transaction = client.transaction().await.unwrap();
+    let waits = NewJob::new("mail").key("k").unique(Unique::by("u"));
+    engine.enqueue_in(&transaction, Enqueue::each([waits])).await.unwrap();
+    // Others of every shape get through meanwhile, and are run.
+    let others = [NewJob::new("mail"), NewJob::new("mail").unique(Unique::by("v")).key("l")];
+    for other in others {
+        engine.enqueue(Enqueue::each([other])).await.unwrap().value[0].as_ref().unwrap();
+        let job = claim_one(&engine).await.expect("it is ready");
+        let item = SettleItem::new(job.header.id, job.lease, Outcome::DONE);
+        engine.settle(Settle::new([item])).await.unwrap().value.items[0].as_ref().unwrap();
+    }
+    for work in Work::ALL {
+        engine.maintain(MaintainRequest::new(work, 100)).await.unwrap();
+    }
+    assert_eq!(available(&engine).await, 0);
+    transaction.commit().await.unwrap();
+    assert_eq!(available(&engine).await, 1);
+}
+
+#[tokio::test]
+async fn a_waiter_is_woken_by_the_commit() {
+    let schema = OwnSchema::new();
+    let (engine, mut client) = (open(&schema).await, application().await);
+    let transaction = client.transaction().await.unwrap();
+    engine.enqueue_in(&transaction, Enqueue::each([NewJob::new("mail")])).await.unwrap();
+    let waits = engine.clone();
+    let waiter = tokio::spawn(async move { waits.wait(Wait::new(["default"], LONG_MS)).await });
+    transaction.commit().await.unwrap();
+    assert!(waiter.await.unwrap().unwrap().value);
+}
+
+#[tokio::test]
+async fn unique_keys_hold_across_the_edge_of_a_transaction() {
+    let schema = OwnSchema::new();
+    let (engine, mut client) = (open(&schema).await, application().await);
+    let job = || NewJob::new("mail").unique(Unique::by("once"));
+    let first = engine.enqueue(Enqueue::each([job()])).await.unwrap().value.remove(0).unwrap();
+    let transaction = client.transaction().await.unwrap();
+    let strict = job().unique(Unique::by("once").on_conflict(OnConflict::Reject));
+    let answers = engine.enqueue_in(&transaction, Enqueue::each([job(), strict])).await.unwrap();
+    let [existing, refused] = <[_; 2]>::try_from(answers.value).unwrap();
+    assert_eq!(existing.unwrap().id, first.id);
+    assert_eq!(refused.unwrap_err().code(), "duplicate");
+    // A refusal leaves the transaction as it was: it goes on.
+    let other = NewJob::new("mail").unique(Unique::by("other"));
+    engine.enqueue_in(&transaction, Enqueue::each([other.clone()])).await.unwrap();
+    let waits = engine.clone();
+    let rival = tokio::spawn(async move { waits.enqueue(Enqueue::each([other])).await });
+    transaction.commit().await.unwrap();
+    let rival = rival.await.unwrap().unwrap().value.remove(0).unwrap();
+    assert_eq!(rival.disposition, Disposition::Existing, "it waited for the commit, or came after");
+    assert_eq!(available(&engine).await, 2);
+}
+
+#[tokio::test]
+async fn a_job_can_be_handed_over_in_plain_sql() {
+    let schema = OwnSchema::new();
+    let (engine, client) = (open(&schema).await, application().await);
+    let name = &schema.name;
+    let enqueue = |arguments: &str| format!("SELECT \"{name}\".enqueue({arguments})");
+    let sql = enqueue(r#"kind => 'send_email', payload => '{"to":"ada"}', tenant => 'acme'"#);
+    let id: uuid::Uuid = client.query_one(&sql, &[]).await.unwrap().get(0);
+    let job = claim_one(&engine).await.expect("it is ready");
+    let payload = job.parts.payload.expect("a payload").bytes;
+    assert_eq!((job.header.id.as_uuid(), &*job.header.kind), (id, "send_email"));
+    assert_eq!(serde_json::from_slice::<serde_json::Value>(&payload).unwrap()["to"], "ada");
+    assert_eq!(job.header.tenant.as_deref(), Some("acme"));
+    let item = SettleItem::new(job.header.id, job.lease, Outcome::DONE);
+    engine.settle(Settle::new([item])).await.unwrap().value.items[0].as_ref().unwrap();
+
+    // Unique, with the library on the other side; and put off.
+    let unique = enqueue("'once', unique_key => 'u', max_attempts => 3");
+    let first: uuid::Uuid = client.query_one(&unique, &[]).await.unwrap().get(0);
+    let again: uuid::Uuid = client.query_one(&unique, &[]).await.unwrap().get(0);
+    assert_eq!(first, again);
+    let ours = NewJob::new("once").unique(Unique::by("u"));
+    let ours = engine.enqueue(Enqueue::each([ours])).await.unwrap().value.remove(0).unwrap();
+    assert_eq!((ours.id.as_uuid(), ours.disposition), (first, Disposition::Existing));
+    let job = claim_one(&engine).await.expect("it is ready");
+    assert_eq!(job.header.policy.max_attempts, 3);
+    let item = SettleItem::new(job.header.id, job.lease, Outcome::fail("bad", "for good"));
+    engine.settle(Settle::new([item])).await.unwrap().value.items[0].as_ref().unwrap();
+    let third: uuid::Uuid = client.query_one(&unique, &[]).await.unwrap().get(0);
+    assert_ne!(third, first, "the end of a job frees its key");
+    client.query_one(&enqueue("'later', delay_ms => 60000"), &[]).await.unwrap();
+    let many = format!(
+        r#"SELECT count(*) FROM "{name}".enqueue_many('[{{"kind":"a"}},{{"kind":"b","queue":"q"}}]')"#
+    );
+    assert_eq!(client.query_one(&many, &[]).await.unwrap().get::<_, i64>(0), 2);
+    assert_eq!(engine.check(false).await.unwrap().value.findings, []);
+
+    let count =
+        format!("SELECT state, count(*) FROM \"{name}\".jobs GROUP BY state ORDER BY state");
+    let counts = client.query(&count, &[]).await.unwrap();
+    let counts: Vec<(String, i64)> = counts.iter().map(|row| (row.get(0), row.get(1))).collect();
+    let expected = [("available", 3), ("completed", 1), ("dead", 1), ("scheduled", 1)];
+    assert_eq!(counts, expected.map(|(state, count)| (state.to_owned(), count)));
+    let dead = format!("SELECT error ->> 'code' FROM \"{name}\".dead_jobs");
+    assert_eq!(client.query_one(&dead, &[]).await.unwrap().get::<_, String>(0), "bad");
+}
+
+#[tokio::test]
+async fn what_sql_cannot_hand_over_is_refused_by_name() {
+    let schema = OwnSchema::new();
+    let (engine, client) = (open(&schema).await, application().await);
+    let patch = windlass_core::model::QueuePatch::max_depth(Some(5));
+    engine.configure(vec![Configure::queue("full", patch)]).await.unwrap();
+    for (arguments, word) in [
+        ("'send email'", "kind"),
+        ("NULL", "kind"),
+        ("'k', queue => ''", "queue"),
+        ("'k', queue => 'full'", "limits"),
+        ("'k', delay_ms => -1", "delay_ms"),
+        ("'k', max_attempts => 0", "max_attempts"),
+        ("'k', unique_key => ''", "unique_key"),
+        ("'k', payload => to_jsonb(repeat('x', 70000))", "payload"),
+    ] {
+        let sql = format!("SELECT \"{}\".enqueue({arguments})", schema.name);
+        let error = client.query_one(&sql, &[]).await.unwrap_err();
+        let message = error.as_db_error().expect("the server refuses").message();
+        assert!(message.contains(word), "{arguments}: {message}");
+    }
+    let sql = format!("SELECT \"{}\".enqueue_many('[{{\"kin\":\"a\"}}]')", schema.name);
+    let error = client.query_one(&sql, &[]).await.unwrap_err();
+    assert!(error.as_db_error().unwrap().message().contains("'kin'"), "{error}");
+    assert_eq!(available(&engine).await, 0);
+}

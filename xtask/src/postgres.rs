@@ -1,0 +1,206 @@
+//! A private PostgreSQL for the tests: in a temporary directory, on loopback, gone when they are over.
+//!
+//! It does not wait for the disk (`fsync=off`): tests kill our processes, not the server's machine.
+
+use std::env;
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::process;
+
+/// Tests find the server by it. If it is set already, that server is used and none is started.
+const VARIABLE: &str = "WINDLASS_TEST_POSTGRES";
+/// Where Debian puts the programs of each version.
+const DEBIAN: &str = "/usr/lib/postgresql";
+/// PostgreSQL refuses to run as root; Debian's package brings this user.
+const USER: &str = "postgres";
+
+/// Runs the server until its input closes, which it does however we end; then stops it and cleans up.
+const KEEPER: &str = r#"
+trap '' INT TERM HUP
+home=$1; shift
+"$@" &
+cat > /dev/null
+kill -QUIT "$(head -n 1 "$home/data/postmaster.pid")"
+wait $!
+rm -rf "$home"
+"#;
+/// How often, and how long each time, a server is given to answer for the first time.
+const LOOKS: u32 = 300;
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// A running server; dropping it stops it and removes what it wrote.
+pub(crate) struct Postgres {
+    programs: PathBuf,
+    home: PathBuf,
+    keeper: Option<Child>,
+    url: String,
+}
+
+impl Postgres {
+    /// Starts a server unless the environment names one.
+    pub(crate) fn start() -> Result<Option<Self>> {
+        match env::var_os(VARIABLE) {
+            Some(_) => Ok(None),
+            None => Self::private().map(Some),
+        }
+    }
+
+    /// A server of our own.
+    fn private() -> Result<Self> {
+        let programs = programs()?;
+        // Not below the checkout: the user it runs as may not get there.
+        let home = env::temp_dir().join(format!("windlass-postgres-{}", std::process::id()));
+        fs::create_dir(&home).with_context(|| format!("cannot make {}", home.display()))?;
+        // From here on, whatever happens, it is removed again.
+        let mut server = Self { programs, home, keeper: None, url: String::new() };
+        server.launch()?;
+        Ok(server)
+    }
+
+    /// What tests must find in their environment.
+    pub(crate) fn variable(&self) -> (&'static str, String) {
+        (VARIABLE, self.url.clone())
+    }
+
+    fn launch(&mut self) -> Result<()> {
+        if is_root()? {
+            process::stream(Command::new("chown").arg(USER).arg(&self.home))?;
+        }
+        let data = self.home.join("data");
+        let mut initdb = self.program("initdb")?;
+        initdb.args(["--no-sync", "--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8"]);
+        initdb.args(["--username", USER, "--pgdata"]).arg(&data);
+        process::stream(initdb.stdout(Stdio::null()))?;
+        // Free now; whoever takes it before the server does makes the start fail, and say so.
+        let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port().to_string();
+        let mut server = self.program("postgres")?;
+        server.arg("-D").arg(&data).args(["-p", &port, "-k"]).arg(&self.home);
+        let settings = ["listen_addresses=127.0.0.1", "fsync=off", "max_connections=400"];
+        settings.iter().for_each(|setting| {
+            server.args(["-c", setting]);
+        });
+        let mut keeper = Command::new("sh");
+        keeper.args(["-c", KEEPER, "sh"]).arg(&self.home);
+        keeper.arg(server.get_program()).args(server.get_args()).current_dir(&self.home);
+        let log = fs::File::create(self.home.join("log"))?;
+        keeper.stdin(Stdio::piped()).stdout(log.try_clone()?).stderr(log);
+        self.keeper = Some(keeper.spawn().context("cannot start a shell")?);
+        self.url = format!("postgres://{USER}@127.0.0.1:{port}/postgres");
+        self.wait_until_it_answers(&port)
+    }
+
+    fn wait_until_it_answers(&self, port: &str) -> Result<()> {
+        for _ in 0..LOOKS {
+            let mut ready = self.program("pg_isready")?;
+            ready.args(["-q", "-h", "127.0.0.1", "-p", port]);
+            if process::stream_status(&mut ready)?.success() {
+                return Ok(());
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+        let log = fs::read_to_string(self.home.join("log")).unwrap_or_default();
+        bail!("the test server does not answer on port {port}; it said:\n{log}");
+    }
+
+    /// One of the server's programs, as a user it accepts.
+    fn program(&self, name: &str) -> Result<Command> {
+        let program = self.programs.join(name);
+        let mut command = if is_root()? {
+            let mut command = Command::new("runuser");
+            command.args(["-u", USER, "--"]).arg(program);
+            command
+        } else {
+            Command::new(program)
+        };
+        command.current_dir(&self.home);
+        Ok(command)
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        if let Some(mut keeper) = self.keeper.take() {
+            // The end of its input is its sign.
+            drop(keeper.stdin.take());
+            let _ = keeper.wait();
+        }
+        let _ = fs::remove_dir_all(&self.home);
+    }
+}
+
+/// Where the server's programs are, the newest version first; installs Debian's package if there is none.
+fn programs() -> Result<PathBuf> {
+    if let Some(found) = installed() {
+        return Ok(found);
+    }
+    if Path::new("/usr/bin/apt-get").exists() && is_root()? {
+        eprintln!("installing Debian's postgresql for the tests");
+        // Without the cluster that the package would make and start.
+        let mut update = Command::new("apt-get");
+        process::stream(update.args(["update", "--quiet"]))?;
+        let mut common = Command::new("apt-get");
+        process::stream(apt(&mut common).arg("postgresql-common"))?;
+        let settings = Path::new("/etc/postgresql-common/createcluster.d");
+        fs::create_dir_all(settings)?;
+        fs::write(settings.join("windlass-tests.conf"), "create_main_cluster = false\n")?;
+        let mut server = Command::new("apt-get");
+        process::stream(apt(&mut server).arg("postgresql"))?;
+    }
+    let Some(found) = installed() else {
+        bail!(
+            "no PostgreSQL found: install it (Debian: postgresql), put initdb on the PATH, or set \
+             {VARIABLE} to the URL of a server that tests may use"
+        );
+    };
+    Ok(found)
+}
+
+fn apt(command: &mut Command) -> &mut Command {
+    command.env("DEBIAN_FRONTEND", "noninteractive");
+    command.args(["install", "--quiet", "--yes", "--no-install-recommends"])
+}
+
+fn installed() -> Option<PathBuf> {
+    let versions = fs::read_dir(DEBIAN).into_iter().flatten().flatten();
+    let mut versions: Vec<(u32, PathBuf)> = versions
+        .filter_map(|entry| {
+            let version = entry.file_name().to_str()?.parse().ok()?;
+            Some((version, entry.path().join("bin")))
+        })
+        .collect();
+    versions.sort();
+    let debian = versions.into_iter().rev().map(|(_, programs)| programs);
+    let path = env::var_os("PATH").unwrap_or_default();
+    let mut places = debian.chain(env::split_paths(&path).collect::<Vec<_>>());
+    places.find(|place| ["initdb", "postgres"].iter().all(|it| place.join(it).exists()))
+}
+
+fn is_root() -> Result<bool> {
+    Ok(process::capture(Command::new("id").arg("-u"))?.trim() == "0")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpStream;
+
+    use super::*;
+
+    #[test]
+    fn a_server_answers_while_it_is_held_and_leaves_nothing_behind() {
+        let server = Postgres::private().unwrap();
+        let (name, url) = server.variable();
+        assert_eq!(name, VARIABLE);
+        let address = url.split(['@', '/']).find(|part| part.starts_with("127.0.0.1:")).unwrap();
+        TcpStream::connect(address).unwrap();
+        let home = server.home.clone();
+        drop(server);
+        assert!(TcpStream::connect(address).is_err(), "it still listens on {address}");
+        assert!(!home.exists(), "{} is still there", home.display());
+    }
+}
