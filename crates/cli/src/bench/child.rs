@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, anyhow, ensure};
 use std::io::Read as _;
 use std::process::Stdio;
 use std::time::Duration;
-use tokio::io::AsyncReadExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -49,14 +49,16 @@ pub(super) async fn run(spec: &RunSpec, interrupts: &mut Interrupts) -> Result<E
     let program = std::env::current_exe().context("cannot find this program's own file")?;
     let mut child = Command::new(program)
         .arg("bench-run")
-        .arg(serde_json::to_string(spec)?)
-        // Held open until the end: when it closes, the child knows that this process is gone.
+        // Says what to measure, and not in an argument: everybody can read those, and a URL may hold a
+        // password. Held open until the end: when it closes, the child knows that this process is gone.
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .kill_on_drop(true)
         .spawn()
         .context("cannot start a process for the measurement")?;
-    let input = child.stdin.take();
+    let mut input = child.stdin.take().context("its input is not there")?;
+    let line = serde_json::to_string(spec)? + "\n";
+    input.write_all(line.as_bytes()).await.context("cannot tell it what to measure")?;
     let ended = tokio::select! {
         // First, because the same key on the keyboard ends the child, and that is no failure.
         biased;
@@ -81,10 +83,19 @@ async fn answer(child: &mut Child) -> Result<Sample> {
     serde_json::from_str(&answer).with_context(|| format!("cannot read its answer {answer:?}"))
 }
 
+/// On the child's side: what to measure.
+pub(crate) fn told() -> Result<RunSpec> {
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line)?;
+    serde_json::from_str(&line).context(
+        "cannot read the specification of the run; this command is for `windlass bench` alone",
+    )
+}
+
 /// On the child's side: ends this process as soon as the one that started it is gone.
 pub(crate) fn end_with_parent() {
     std::thread::spawn(|| {
-        // Nothing is ever sent: reading ends when the other side is closed.
+        // Nothing more is ever sent: reading ends when the other side is closed.
         let _ = std::io::stdin().read(&mut [0]);
         std::process::exit(1);
     });

@@ -1,6 +1,6 @@
 //! `windlass bench`: its arguments, and what they select. The measuring itself is in [`crate::bench`].
 
-use crate::bench::{self, Plan, Profile, RunSpec, Workload};
+use crate::bench::{self, Plan, Profile, Workload};
 use crate::connect::Url;
 use anyhow::{Context as _, Result, bail};
 use clap::ValueEnum;
@@ -23,9 +23,9 @@ enum ProfileName {
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The engine: `memory:`, `file:DIR` or `http://HOST:PORT`. Of a directory only a fresh one below DIR
-    /// is written to, and it is removed afterwards; of a server only the queue `windlass-bench`, and it
-    /// is emptied
+    /// The engine: `memory:`, `file:DIR`, `postgres://…` or `http://HOST:PORT`. Only a fresh directory below
+    /// DIR, or a schema of its own, is written to, and it is removed afterwards; of a server only the
+    /// queue `windlass-bench`, and it is emptied
     #[arg(default_value = "file:.")]
     url: Url,
     /// How much time to spend
@@ -91,22 +91,13 @@ impl Args {
     }
 }
 
-#[derive(Debug, clap::Args)]
-pub(super) struct RunArgs {
-    /// What to measure, as JSON
-    spec: String,
-}
-
-impl RunArgs {
-    pub(super) fn run(self) -> Result<ExitCode> {
-        let spec: RunSpec = serde_json::from_str(&self.spec).context(
-            "cannot read the specification of the run; this command is for `windlass bench` alone",
-        )?;
-        bench::end_with_parent();
-        let sample = runtime()?.block_on(bench::measure(&spec))?;
-        println!("{}", serde_json::to_string(&sample)?);
-        Ok(ExitCode::SUCCESS)
-    }
+/// The process of one measurement. It is told on its input what to do.
+pub(super) fn run_one() -> Result<ExitCode> {
+    let spec = bench::told()?;
+    bench::end_with_parent();
+    let sample = runtime()?.block_on(bench::measure(&spec))?;
+    println!("{}", serde_json::to_string(&sample)?);
+    Ok(ExitCode::SUCCESS)
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime> {

@@ -60,7 +60,7 @@ enum Command {
     Completions(completions::Args),
     /// One measurement in a process of its own, started by `bench`
     #[command(name = bench::RUN_COMMAND, hide = true)]
-    BenchRun(bench::RunArgs),
+    BenchRun,
     /// A server that ends with the `bench` that started it
     #[command(name = crate::bench::SERVE_COMMAND, hide = true)]
     BenchServe(serve::Args),
@@ -89,7 +89,7 @@ impl Cli {
             Command::Serve(args) => args.run(),
             Command::Bench(args) => args.run(),
             Command::Completions(args) => args.run(),
-            Command::BenchRun(args) => args.run(),
+            Command::BenchRun => bench::run_one(),
             Command::BenchServe(args) => {
                 crate::bench::end_with_parent();
                 args.run()
