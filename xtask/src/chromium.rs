@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::process;
+use crate::apt;
 
 /// The packages, as Debian calls them.
 const PACKAGES: [&str; 2] = ["chromium", "chromium-driver"];
@@ -24,25 +24,11 @@ pub(crate) fn ensure() -> Result<()> {
         "install {} yourself, or set {SKIP_VAR}=1 to leave the browser test out",
         PACKAGES.join(" and ")
     );
-    // The lists of packages may be missing or old; they are fetched only if it does not work as it is.
-    if install().is_err() {
-        process::stream(apt_get().arg("update")).with_context(|| way_out.clone())?;
-        install().with_context(|| way_out.clone())?;
-    }
+    apt::install(&PACKAGES).with_context(|| way_out.clone())?;
     match PROGRAMS.iter().find(|program| !answers(program)) {
         Some(program) => bail!("{program} still does not start; {way_out}"),
         None => Ok(()),
     }
-}
-
-fn install() -> Result<()> {
-    process::stream(apt_get().args(["install", "-y", "--no-install-recommends"]).args(PACKAGES))
-}
-
-fn apt_get() -> Command {
-    let mut command = Command::new("apt-get");
-    command.env("DEBIAN_FRONTEND", "noninteractive");
-    command
 }
 
 /// Whether the program is there and starts.

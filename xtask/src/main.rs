@@ -1,5 +1,6 @@
 //! The command line of `cargo xtask`: which command, with which options. Knows nothing of the work.
 
+mod apt;
 mod chromium;
 mod lint;
 mod mutants;

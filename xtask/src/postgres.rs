@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::process;
+use crate::{apt, process};
 
 /// Tests find the server by it. If it is set already, that server is used and none is started.
 const VARIABLE: &str = "WINDLASS_TEST_POSTGRES";
@@ -142,15 +142,11 @@ fn programs() -> Result<PathBuf> {
     if Path::new("/usr/bin/apt-get").exists() && is_root()? {
         eprintln!("installing Debian's postgresql for the tests");
         // Without the cluster that the package would make and start.
-        let mut update = Command::new("apt-get");
-        process::stream(update.args(["update", "--quiet"]))?;
-        let mut common = Command::new("apt-get");
-        process::stream(apt(&mut common).arg("postgresql-common"))?;
+        apt::install(&["postgresql-common"])?;
         let settings = Path::new("/etc/postgresql-common/createcluster.d");
         fs::create_dir_all(settings)?;
         fs::write(settings.join("windlass-tests.conf"), "create_main_cluster = false\n")?;
-        let mut server = Command::new("apt-get");
-        process::stream(apt(&mut server).arg("postgresql"))?;
+        apt::install(&["postgresql"])?;
     }
     let Some(found) = installed() else {
         bail!(
@@ -159,11 +155,6 @@ fn programs() -> Result<PathBuf> {
         );
     };
     Ok(found)
-}
-
-fn apt(command: &mut Command) -> &mut Command {
-    command.env("DEBIAN_FRONTEND", "noninteractive");
-    command.args(["install", "--quiet", "--yes", "--no-install-recommends"])
 }
 
 fn installed() -> Option<PathBuf> {

@@ -5,8 +5,10 @@ use crate::engine::{PostgresEngine, bad_cursor};
 use crate::entries::{self, at, job_id, read_jobs};
 use crate::error::{Trouble, Try};
 use crate::load::{Loaded, session};
+use crate::perform::CLOCK;
 use crate::working::WorkingSet;
 use futures_util::future::try_join;
+use std::collections::HashMap;
 use std::sync::Arc;
 use uuid::Uuid;
 use windlass_core::engine::{
@@ -17,9 +19,8 @@ use windlass_core::model::{Job, Name, PartName, State};
 use windlass_core::{JobId, Result, Timestamp};
 use windlass_executor::Executor;
 
-const CLOCK: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
 const SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
-const QUEUES: &str = "SELECT name, settings FROM {s}.queue";
+pub(crate) const QUEUES: &str = "SELECT name, settings FROM {s}.queue";
 const KINDS: &str = "SELECT name, settings FROM {s}.kind";
 const LANES: &str =
     "SELECT l.id, l.queue, l.kind, sum(t.scheduled)::bigint, sum(t.blocked)::bigint,
@@ -94,12 +95,10 @@ impl PostgresEngine {
             let value = looked?;
             conn.prepare(&[CLOCK]).await?;
             let (now, ()) = try_join(conn.query(CLOCK, &[]), conn.command("COMMIT")).await?;
-            let now = now.first().map_or(Timestamp::EPOCH, |row| at(row.get(0)));
-            Ok::<_, Trouble>((value, now))
+            Ok::<_, Trouble>((value, self.inner.shared.now_in(&now)))
         };
         match end.await {
             Ok((value, now)) => {
-                let now = self.inner.shared.clock.as_ref().map_or(now, |clock| clock.now());
                 let epoch = conn.epoch.clone();
                 conn.give_back();
                 Ok(Stamped { now, epoch, value })
@@ -202,15 +201,15 @@ impl PostgresEngine {
         let rows = conn.query(LANES, &[&request.queue.as_deref()]).await?;
         let lanes: Vec<i32> = rows.iter().map(|row| row.get(0)).collect();
         let heads = conn.query(HEADS, &[&lanes]).await?;
+        let heads: HashMap<i32, Timestamp> =
+            heads.iter().map(|head| (head.get(0), at(head.get(1)))).collect();
         for row in &rows {
             let mut lane =
                 LaneStats::empty(row.get::<_, &str>(1).into(), row.get::<_, &str>(2).into());
             let count = |column: usize| row.get::<_, i64>(column).max(0).cast_unsigned();
             (lane.scheduled, lane.blocked, lane.available) = (count(3), count(4), count(5));
             (lane.running, lane.paused, lane.dead) = (count(6), count(7), count(8));
-            let number: i32 = row.get(0);
-            let head = heads.iter().find(|head| head.get::<_, i32>(0) == number);
-            lane.head_ready_at = head.map(|head| at(head.get(1)));
+            lane.head_ready_at = heads.get(&row.get(0)).copied();
             if lane.depth() + lane.running + lane.dead > 0 {
                 loaded.stats.push(lane);
             }

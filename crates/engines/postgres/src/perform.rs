@@ -1,6 +1,7 @@
 //! Carries out a verb: load, run, and go round until nothing is missing; then save, in one transaction.
 
 use crate::conn::{Conn, Lent, Pool};
+use crate::entries::at;
 use crate::error::{Trouble, Try, unavailable};
 use crate::lanes::Lanes;
 use crate::load::{Loaded, Loader};
@@ -10,6 +11,7 @@ use crate::working::WorkingSet;
 use futures_util::future::{join, try_join_all};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use windlass_core::engine::{Capabilities, Stamped};
 use windlass_core::random::Random;
@@ -42,6 +44,9 @@ pub(crate) type Run<'l> = Executor<WorkingSet<'l>>;
 /// What a verb does in a run.
 pub(crate) type Act<'a, T> = dyn FnMut(&mut Run<'_>, Timestamp) -> Result<T> + Send + 'a;
 
+/// Reads the store's clock, for [`Shared::now_in`].
+pub(crate) const CLOCK: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
+
 /// What every verb needs.
 pub(crate) struct Shared {
     pub(crate) capabilities: Capabilities,
@@ -59,6 +64,21 @@ pub(crate) struct Done<T> {
 }
 
 impl Shared {
+    /// The time, where the store says that it is `told`: a test's clock goes before it.
+    pub(crate) fn now(&self, told: Timestamp) -> Timestamp {
+        self.test_now().unwrap_or(told)
+    }
+
+    /// The time that [`CLOCK`] told.
+    pub(crate) fn now_in(&self, told: &[Row]) -> Timestamp {
+        self.now(told.first().map_or(Timestamp::EPOCH, |row| at(row.get(0))))
+    }
+
+    /// The time of a test, which statements take instead of the store's.
+    pub(crate) fn test_now(&self) -> Option<Timestamp> {
+        self.clock.as_ref().map(|clock| clock.now())
+    }
+
     /// Carries out a verb that concerns these lanes. `act` may be called again and again: only what its
     /// last call did is saved.
     pub(crate) async fn perform<T>(

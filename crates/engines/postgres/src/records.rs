@@ -4,6 +4,7 @@ use crate::conn::Lent;
 use crate::engine::{PostgresEngine, bad_cursor};
 use crate::entries::at;
 use crate::error::{Trouble, Try, unavailable};
+use crate::perform::CLOCK;
 use bytes::Bytes;
 use std::time::Duration;
 use tokio_postgres::Row;
@@ -12,7 +13,6 @@ use windlass_core::engine::{
 };
 use windlass_core::{Error, Result, Timestamp};
 
-const CLOCK: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
 const GET: &str = "SELECT key, version, value, updated_at FROM {s}.record WHERE key = $1";
 const LOCK: &str = "SELECT version FROM {s}.record WHERE key = $1 FOR UPDATE";
 const INSERT: &str = "INSERT INTO {s}.record (key, version, value, updated_at)
@@ -77,9 +77,7 @@ impl PostgresEngine {
         batch: &[RecordOp],
     ) -> Try<(Timestamp, Vec<Item<RecordReply>>)> {
         conn.command("BEGIN").await?;
-        let now = conn.query(CLOCK, &[]).await?;
-        let now = now.first().map_or(Timestamp::EPOCH, |row| at(row.get(0)));
-        let now = self.inner.shared.clock.as_ref().map_or(now, |clock| clock.now());
+        let now = self.inner.shared.now_in(&conn.query(CLOCK, &[]).await?);
         let mut items = Vec::with_capacity(batch.len());
         for op in batch {
             let done = match op.check() {

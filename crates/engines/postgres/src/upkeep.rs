@@ -2,12 +2,11 @@
 
 use crate::conn::Lent;
 use crate::engine::PostgresEngine;
-use crate::entries::at;
 use crate::error::{Trouble, Try};
+use crate::perform::CLOCK;
 use windlass_core::engine::{MaintainReply, Stamped};
 use windlass_core::{Result, Timestamp};
 
-const CLOCK: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
 /// Rows of counts become one per lane. Whatever another compaction has in its hands is left to it.
 const FOLD: &str = "WITH gone AS (DELETE FROM {s}.tally WHERE ctid = ANY(ARRAY(
             SELECT ctid FROM {s}.tally LIMIT $1 FOR UPDATE SKIP LOCKED)) RETURNING *),
@@ -40,9 +39,7 @@ impl PostgresEngine {
     }
 
     async fn compact_on(&self, conn: &Lent, budget: u32) -> Try<Timestamp> {
-        let rows = conn.query(CLOCK, &[]).await?;
-        let now = rows.first().map_or(Timestamp::EPOCH, |row| at(row.get(0)));
-        let now = self.inner.shared.clock.as_ref().map_or(now, |clock| clock.now());
+        let now = self.inner.shared.now_in(&conn.query(CLOCK, &[]).await?);
         conn.execute(FOLD, &[&FOLD_MAX]).await?;
         conn.execute(FORGET_WINDOWS, &[&now.as_millis(), &i64::from(budget)]).await?;
         // Without the right to do it, it is left to autovacuum; the server warns by itself.

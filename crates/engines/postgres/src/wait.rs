@@ -53,8 +53,7 @@ impl PostgresEngine {
             kinds.map(|kinds| kinds.iter().map(|kind| &**kind).collect());
         let rows = conn.query(IS_READY, &[&queues, &kinds]).await.map_err(Trouble::told)?;
         let (value, now) = rows.first().map_or((false, 0), |row| (row.get(0), row.get(1)));
-        let now = crate::entries::at(now);
-        let now = self.inner.shared.clock.as_ref().map_or(now, |clock| clock.now());
+        let now = self.inner.shared.now(crate::entries::at(now));
         let epoch = conn.epoch.clone();
         conn.give_back();
         Ok(Stamped { now, epoch, value })

@@ -116,7 +116,7 @@ impl<'a> HotClaim<'a> {
     ) -> Try<Option<(Timestamp, Result<Claimed>)>> {
         let Answer { locked, told, jobs, parts } = answer;
         let Some(told) = told.first() else { return Ok(None) };
-        let now = engine.inner.shared.clock.as_ref().map_or_else(|| at(told.get(0)), |c| c.now());
+        let now = engine.inner.shared.now(at(told.get(0)));
         if locked.is_empty() {
             let lost = Error::SessionLost { session: self.session.to_owned() };
             return Ok(Some((now, Err(lost))));
@@ -162,7 +162,7 @@ impl PostgresEngine {
         hot: &HotClaim<'_>,
     ) -> Try<Option<(Timestamp, Result<Claimed>)>> {
         HotClaim::prepare(conn).await?;
-        let now = self.inner.shared.clock.as_ref().map(|clock| clock.now().as_millis());
+        let now = self.inner.shared.test_now().map(Timestamp::as_millis);
         let begin = conn.command("BEGIN; SET LOCAL synchronous_commit = off");
         let ((), (locked, claimed)) =
             try_join(begin, try_join(hot.lock(conn), hot.claim(conn, now))).await?;

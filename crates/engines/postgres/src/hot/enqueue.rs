@@ -36,6 +36,11 @@ fn fits(job: &NewJob) -> bool {
     bare && alone && job.due == Due::Now
 }
 
+/// The answer to a job that was stored.
+const fn created(id: JobId) -> Item<Enqueued> {
+    Ok(Enqueued { id, disposition: Disposition::Created, state: Some(State::Available) })
+}
+
 impl PostgresEngine {
     /// Stores jobs; nothing if the executor must look at them. Whatever has an id by now keeps it.
     pub(crate) async fn enqueue_hot(
@@ -59,7 +64,7 @@ impl PostgresEngine {
         let stored = async {
             self.inner.shared.lanes.intern(&conn, lanes).await?;
             let rows = self.rows(&request.jobs)?;
-            let clock = self.inner.shared.clock.as_ref().map(|clock| clock.now().as_millis());
+            let clock = self.inner.shared.test_now().map(Timestamp::as_millis);
             let Rows { ids, lanes, priorities, flags, specs, payloads, envelopes, queues } = &rows;
             conn.query(
                 ENQUEUE,
@@ -80,14 +85,11 @@ impl PostgresEngine {
             return Ok(None);
         }
         let some: Option<Vec<Uuid>> = told.get(2);
-        let created = |id| {
-            let (disposition, state) = (Disposition::Created, Some(State::Available));
-            Ok(Enqueued { id, disposition, state })
-        };
+        // Also if only some of them were stored.
+        self.inner.wakeups.wake();
         let ids = request.jobs.iter().filter_map(|job| job.id);
         let Some(some) = some else {
             let value = ids.map(created).collect();
-            self.inner.wakeups.wake();
             return Ok(Some(Stamped { now, epoch, value }));
         };
         let some: HashSet<JobId> = some.into_iter().map(job_id).collect();
@@ -106,10 +108,7 @@ impl PostgresEngine {
         Ok(reply.map(|items| {
             let mut others = items.into_iter();
             let items = request.jobs.iter().filter_map(|job| match job.id {
-                Some(id) if stored.contains(&id) => {
-                    let (disposition, state) = (Disposition::Created, Some(State::Available));
-                    Some(Ok(Enqueued { id, disposition, state }))
-                }
+                Some(id) if stored.contains(&id) => Some(created(id)),
                 _ => others.next(),
             });
             items.collect()
@@ -137,13 +136,12 @@ impl PostgresEngine {
 
     /// The store's time, as far as this process can tell without asking.
     fn about_now(&self) -> Timestamp {
-        let shared = &self.inner.shared;
-        shared.clock.as_ref().map_or_else(|| self.inner.estimate.now(), |clock| clock.now())
+        self.inner.shared.test_now().unwrap_or_else(|| self.inner.estimate.now())
     }
 
     /// The store told its time.
     fn saw(&self, now: Timestamp) -> Timestamp {
         self.inner.estimate.saw(now);
-        self.inner.shared.clock.as_ref().map_or(now, |clock| clock.now())
+        self.inner.shared.now(now)
     }
 }

@@ -2,17 +2,16 @@
 
 use crate::conn::Lent;
 use crate::engine::PostgresEngine;
-use crate::entries::at;
 use crate::error::{Trouble, Try};
 use crate::load::Loaded;
+use crate::look::QUEUES;
+use crate::perform::CLOCK;
 use futures_util::future::try_join3;
+use windlass_core::Result;
 use windlass_core::engine::{MaintainReply, Tally};
 use windlass_core::model::{Name, State};
-use windlass_core::{Result, Timestamp};
 
-const CLOCK: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
 const LANES: &str = "SELECT id, queue FROM {s}.lane";
-const QUEUES: &str = "SELECT name, settings FROM {s}.queue";
 const RETAIN: &str = include_str!("../../sql/retain.sql");
 
 impl PostgresEngine {
@@ -36,8 +35,7 @@ impl PostgresEngine {
         let (clock, lanes, queues) =
             try_join3(conn.query(CLOCK, &[]), conn.query(LANES, &[]), conn.query(QUEUES, &[]))
                 .await?;
-        let now = clock.first().map_or(Timestamp::EPOCH, |row| at(row.get(0)));
-        let now = self.inner.shared.clock.as_ref().map_or(now, |clock| clock.now());
+        let now = self.inner.shared.now_in(&clock);
         let mut loaded = Loaded::default();
         loaded.add_settings((queues, Vec::new(), Vec::new()))?;
         let (mut numbers, mut states, mut ended) = (Vec::new(), Vec::new(), Vec::new());

@@ -107,7 +107,7 @@ impl PostgresEngine {
     ) -> Try<Told> {
         conn.prepare(&[SETTLE]).await?;
         HotClaim::prepare(conn).await?;
-        let now = self.inner.shared.clock.as_ref().map(|clock| clock.now().as_millis());
+        let now = self.inner.shared.test_now().map(Timestamp::as_millis);
         let Completions { ids, tokens, results } = completions;
         let lock = async {
             match claim {
@@ -136,7 +136,7 @@ impl PostgresEngine {
             (at(row.get(0)), ids.into_iter().flatten().map(job_id).collect())
         };
         let (now, settled) = settled.first().map(told).unwrap_or_default();
-        let now = self.inner.shared.clock.as_ref().map_or(now, |clock| clock.now());
+        let now = self.inner.shared.now(now);
         let mut claimed_by_now = None;
         if let Some((claim, rows)) = claim.zip(claimed)
             && settled.len() == completions.ids.len()
