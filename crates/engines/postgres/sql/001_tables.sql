@@ -42,7 +42,8 @@ CREATE TABLE {s}.session (
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
 -- What a producer handed over, written once. A job with neither a row in `life` nor a lease nor an end is
--- as it was enqueued. `spec` holds what few jobs have.
+-- as it was enqueued. `spec` holds what few jobs have. Cut into leaves by the time in the ids (003_leaves.sql),
+-- so that many old jobs go at once.
 CREATE TABLE {s}.job (
     id         uuid PRIMARY KEY,
     created_at bigint NOT NULL,
@@ -55,7 +56,8 @@ CREATE TABLE {s}.job (
     spec       text,
     payload    bytea,
     envelope   text
-);
+) PARTITION BY RANGE (id);
+CREATE TABLE {s}.job_rest PARTITION OF {s}.job DEFAULT;
 
 -- What became of a job since. `tail` holds what few jobs have.
 CREATE TABLE {s}.life (
@@ -121,7 +123,7 @@ CREATE TABLE {s}.aside (
     state smallint NOT NULL
 );
 -- Ended jobs. Those that were completed straight from their lease have a token, and their last attempt
--- here instead of in `life`. `own`: removed by a retention of its own, see `deadline`.
+-- here instead of in `life`. `own`: removed by a retention of its own, see `deadline`. Cut like `job`.
 CREATE TABLE {s}.finished (
     id         uuid PRIMARY KEY,
     at         bigint NOT NULL,
@@ -133,7 +135,8 @@ CREATE TABLE {s}.finished (
     token      uuid,
     worker     text,
     result     bytea
-);
+) PARTITION BY RANGE (id);
+CREATE TABLE {s}.finished_rest PARTITION OF {s}.finished DEFAULT;
 CREATE INDEX finished_age ON {s}.finished (lane, state, at) WHERE NOT own;
 CREATE INDEX finished_dead ON {s}.finished (id) WHERE state = 6;
 

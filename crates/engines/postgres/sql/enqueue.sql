@@ -1,12 +1,16 @@
 -- Stores jobs that are ready at once and concern nobody else, and says which were not there before.
--- Nothing is stored if a queue's settings must be looked at.
+-- Nothing is stored if a queue's settings must be looked at, or an id is so old that its leaf may be on the way
+-- out.
 --
 -- $1 ids, $2 lanes, $3 priorities, $4 flags, $5 specs, $6 payloads, $7 envelopes, $8 queues,
--- $9 the time or null
-WITH start AS MATERIALIZED (
-    SELECT nextval('{s}.entry') << 20 AS seq,
-        coalesce($9::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now,
-        NOT EXISTS (SELECT FROM {s}.queue WHERE name = ANY($8::text[]) AND special) AS usual
+-- $9 the time or null, $10 the lowest id, $11 how old it may be
+WITH clock AS MATERIALIZED (
+    SELECT coalesce($9::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now
+), start AS MATERIALIZED (
+    SELECT nextval('{s}.entry') << 20 AS seq, now,
+        NOT EXISTS (SELECT FROM {s}.queue WHERE name = ANY($8::text[]) AND special)
+            AND $10::uuid >= rpad(lpad(to_hex(greatest(now - $11::bigint, 0)), 12, '0'), 32, '0')::uuid AS usual
+    FROM clock
 ), given AS MATERIALIZED (
     SELECT w.*, s.now, s.seq + w.n AS seq FROM start s CROSS JOIN
         unnest($1::uuid[], $2::integer[], $3::integer[], $4::smallint[], $5::text[], $6::bytea[], $7::text[])

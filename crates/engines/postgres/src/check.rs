@@ -5,6 +5,7 @@ use crate::engine::PostgresEngine;
 use crate::entries::{self, Found, job_id, read_jobs};
 use crate::error::{Trouble, Try};
 use crate::load::Loaded;
+use crate::look::SNAPSHOT;
 use crate::save::{self, Place};
 use crate::working::WorkingSet;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -14,7 +15,6 @@ use windlass_core::Result;
 use windlass_core::engine::{CheckReport, Finding, SessionId, Stamped};
 use windlass_core::model::State;
 
-const SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 /// For a repair: nobody else writes meanwhile.
 const LOCK: &str = "LOCK TABLE {s}.job, {s}.life, {s}.ready, {s}.lease, {s}.scheduled, {s}.aside,
     {s}.finished, {s}.key_holder, {s}.key_line, {s}.unique_key, {s}.session, {s}.tally IN EXCLUSIVE MODE";
@@ -98,7 +98,7 @@ impl PostgresEngine {
             conn.command("BEGIN").await?;
             conn.plain(LOCK).await?;
         } else {
-            conn.command(SNAPSHOT).await?;
+            conn.plain(SNAPSHOT).await?;
         }
         let mut derived = Derived::read(conn).await?;
         let mut report = CheckReport::default();

@@ -4,6 +4,7 @@ use crate::conn::{Conn, Pool, config};
 use crate::error::Trouble;
 use crate::estimate::Estimate;
 use crate::lanes::Lanes;
+use crate::leaves::Leaves;
 use crate::migrate::migrate;
 use crate::options::{CONNECTIONS_MAX, Options};
 use crate::perform::{Needs, Run, Shared};
@@ -28,6 +29,7 @@ pub(crate) struct Inner {
     pub(crate) shared: Shared,
     pub(crate) wakeups: Wakeups,
     pub(crate) estimate: Estimate,
+    pub(crate) leaves: Leaves,
     schema: Schema,
     /// Makes ids for jobs that come without one.
     ids: Mutex<Ids>,
@@ -58,7 +60,8 @@ impl PostgresEngine {
         let lanes = Lanes::default();
         let shared = Shared { capabilities, pool, lanes, clock: options.clock, random };
         let wakeups = Wakeups::start(config, &schema);
-        let inner = Inner { shared, wakeups, estimate, schema, ids: Mutex::default() };
+        let leaves = Leaves::default();
+        let inner = Inner { shared, wakeups, estimate, leaves, schema, ids: Mutex::default() };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -178,9 +181,8 @@ impl PostgresEngine {
         }
         let mut removed = MaintainReply::default();
         if request.work == Work::Retain {
-            removed = self.retain_hot(request.budget).await?;
-            if removed.done == request.budget {
-                removed.more = true;
+            removed = self.retain(request.budget).await?;
+            if removed.more {
                 return Ok(self.answers().await?.map(|()| removed));
             }
         }

@@ -19,7 +19,9 @@ use windlass_core::model::{Job, Name, PartName, State};
 use windlass_core::{JobId, Result, Timestamp};
 use windlass_executor::Executor;
 
-const SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+/// The locks come before the snapshot: a leaf that is emptied in between would seem to hold nothing.
+pub(crate) const SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
+    LOCK TABLE {s}.job, {s}.finished IN ACCESS SHARE MODE";
 pub(crate) const QUEUES: &str = "SELECT name, settings FROM {s}.queue";
 const KINDS: &str = "SELECT name, settings FROM {s}.kind";
 const LANES: &str =
@@ -114,7 +116,7 @@ impl PostgresEngine {
 
     async fn begin_look(&self) -> Result<Lent> {
         let conn = self.inner.shared.pool.lend().await.map_err(Trouble::told)?;
-        conn.command(SNAPSHOT).await.map_err(Trouble::told)?;
+        conn.plain(SNAPSHOT).await.map_err(Trouble::told)?;
         Ok(conn)
     }
 

@@ -6,7 +6,11 @@ use crate::schema::Schema;
 use tokio_postgres::{Client, Config};
 
 /// The steps, in order; the version of a schema is how many of them it has taken.
-const STEPS: &[&str] = &[include_str!("../sql/001_tables.sql"), include_str!("../sql/002_api.sql")];
+const STEPS: &[&str] = &[
+    include_str!("../sql/001_tables.sql"),
+    include_str!("../sql/002_api.sql"),
+    include_str!("../sql/003_leaves.sql"),
+];
 
 /// Brings the schema to this version, or says what is in the way.
 pub(crate) async fn migrate(config: &Config, schema: &Schema, allowed: bool) -> Try<()> {

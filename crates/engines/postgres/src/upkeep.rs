@@ -41,6 +41,9 @@ impl PostgresEngine {
     async fn compact_on(&self, conn: &Lent, budget: u32) -> Try<Timestamp> {
         let now = self.inner.shared.now_in(&conn.query(CLOCK, &[]).await?);
         conn.execute(FOLD, &[&FOLD_MAX]).await?;
+        if let Err(trouble) = self.add_leaves(conn).await {
+            tracing::debug!(reason = %trouble.told(), "no leaf was added");
+        }
         conn.execute(FORGET_WINDOWS, &[&now.as_millis(), &i64::from(budget)]).await?;
         // Without the right to do it, it is left to autovacuum; the server warns by itself.
         conn.plain(VACUUM).await?;

@@ -171,7 +171,7 @@ impl PostgresEngine {
 
     /// Leaves a connection clean; what somebody was in the way of is left to the executor, which tries
     /// again.
-    pub(super) async fn after_trouble<T>(&self, conn: Lent, trouble: Trouble) -> Result<Option<T>> {
+    pub(crate) async fn after_trouble<T>(&self, conn: Lent, trouble: Trouble) -> Result<Option<T>> {
         if conn.command("ROLLBACK").await.is_ok() {
             conn.give_back();
         }

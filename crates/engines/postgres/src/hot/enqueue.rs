@@ -4,6 +4,7 @@ use crate::codec::{self, Spec};
 use crate::engine::PostgresEngine;
 use crate::entries::{at, job_id};
 use crate::error::{Trouble, Try};
+use crate::leaves::OLD_ID_MS;
 use crate::load::PLAIN;
 use std::collections::HashSet;
 use tokio_postgres::Row;
@@ -65,10 +66,23 @@ impl PostgresEngine {
             self.inner.shared.lanes.intern(&conn, lanes).await?;
             let rows = self.rows(&request.jobs)?;
             let clock = self.inner.shared.test_now().map(Timestamp::as_millis);
+            let lowest = rows.ids.iter().min();
             let Rows { ids, lanes, priorities, flags, specs, payloads, envelopes, queues } = &rows;
             conn.query(
                 ENQUEUE,
-                &[ids, lanes, priorities, flags, specs, payloads, envelopes, queues, &clock],
+                &[
+                    ids,
+                    lanes,
+                    priorities,
+                    flags,
+                    specs,
+                    payloads,
+                    envelopes,
+                    queues,
+                    &clock,
+                    &lowest,
+                    &OLD_ID_MS.cast_signed(),
+                ],
             )
             .await
         };

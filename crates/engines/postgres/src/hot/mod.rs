@@ -3,5 +3,4 @@
 
 mod claim;
 mod enqueue;
-mod retain;
 mod settle;

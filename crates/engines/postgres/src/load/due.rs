@@ -21,10 +21,11 @@ const AGING: &str = "SELECT a.run_at + w.ms, a.id, w.queue, a.run_at
     FROM unnest($1::text[], $2::bigint[]) w (queue, ms) CROSS JOIN LATERAL
         (SELECT run_at, id FROM {s}.aging WHERE queue = w.queue ORDER BY run_at, id LIMIT $3) a";
 const LANES: &str = "SELECT id, queue FROM {s}.lane";
+/// Only when the next falls due: those that are due already go without the executor.
 const FINISHED: &str = "SELECT f.at + w.ms, f.id
     FROM unnest($1::integer[], $2::smallint[], $3::bigint[]) w (lane, state, ms) CROSS JOIN LATERAL
         (SELECT at, id FROM {s}.finished WHERE lane = w.lane AND state = w.state AND NOT own
-            ORDER BY at LIMIT $4) f";
+            AND at > $4 - w.ms ORDER BY at LIMIT 1) f";
 /// A session runs out when its time is over, and the server has been up for as long as it lasts.
 const RUN_OUT: &str =
     "SELECT id, worker, opened_at, ttl_ms, greatest(expires_at, $2 + ttl_ms), alone,
@@ -114,7 +115,7 @@ impl Loader<'_> {
         let conn = self.conn;
         let (own, by_lane) = try_join(
             conn.query(DEADLINES, &[&REMOVED, &limit]),
-            conn.query(FINISHED, &[&lanes, &states, &kept, &limit]),
+            conn.query(FINISHED, &[&lanes, &states, &kept, &loaded.now.as_millis()]),
         )
         .await?;
         loaded.due = own.iter().chain(&by_lane).map(due).collect();

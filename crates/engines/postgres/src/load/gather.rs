@@ -20,7 +20,7 @@ const HELD_ALL: &str = "SELECT session, id FROM {s}.lease WHERE session = ANY($1
 const HELD_CLAIM: &str =
     "SELECT e.session, e.id FROM unnest($1::text[], $2::bigint[]) w (session, no)
     JOIN {s}.lease e ON e.session = w.session AND e.claim_no = w.no";
-const CONFIGURE_LOCK: &str =
+pub(crate) const CONFIGURE_LOCK: &str =
     "SELECT pg_advisory_xact_lock(hashtextextended('{s} is configured', 0))";
 const LOCK_KINDS: &str =
     "SELECT name FROM {s}.kind WHERE $1 OR permits IS NOT NULL ORDER BY name FOR UPDATE";

@@ -16,7 +16,7 @@ use crate::lanes::Lanes;
 use crate::wants::{Held, Wants};
 pub(crate) use due::{EXPIRES, REMOVED};
 use futures_util::future::try_join3;
-pub(crate) use gather::{PLAIN, SUSPECT, session};
+pub(crate) use gather::{CONFIGURE_LOCK, PLAIN, SUSPECT, session};
 pub(crate) use keys::LineRows;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -33,9 +33,12 @@ pub(crate) const NOW: &str =
 const DEFINITIONS: &str = "SELECT j.id, l.queue, l.kind, j.spec, e.session, s.alone
     FROM unnest($1::uuid[]) w (id) JOIN {s}.job j ON j.id = w.id JOIN {s}.lane l ON l.id = j.lane
     LEFT JOIN {s}.lease e ON e.id = j.id LEFT JOIN {s}.session s ON s.id = e.session";
-const LOCK_JOBS: &str = "SELECT id FROM {s}.job WHERE id = ANY($1) ORDER BY id FOR UPDATE";
+/// By a join, so that each job is looked for in its own leaf.
+const LOCK_JOBS: &str = "SELECT j.id FROM unnest($1::uuid[]) w (id) JOIN {s}.job j ON j.id = w.id
+    ORDER BY j.id FOR UPDATE OF j";
 const LOCK_FREE_JOBS: &str =
-    "SELECT id FROM {s}.job WHERE id = ANY($1) ORDER BY id FOR UPDATE SKIP LOCKED";
+    "SELECT j.id FROM unnest($1::uuid[]) w (id) JOIN {s}.job j ON j.id = w.id
+    ORDER BY j.id FOR UPDATE OF j SKIP LOCKED";
 /// By a look for each job: a join could be turned around, into one that passes by all that is ready.
 const LOCK_READY: &str = "SELECT r.id FROM unnest($1::uuid[]) w (id) JOIN {s}.job j ON j.id = w.id
     LEFT JOIN {s}.life l ON l.id = j.id CROSS JOIN LATERAL

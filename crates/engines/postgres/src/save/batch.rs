@@ -55,7 +55,8 @@ row_sets! { Columns {
             WHERE t.run_at = d.run_at AND t.seq = d.seq";
     not_aside: NotAside (id: Uuid) "DELETE FROM {s}.aside WHERE id = ANY($1)";
     not_leased: NotLeased (id: Uuid) "DELETE FROM {s}.lease WHERE id = ANY($1)";
-    not_finished: NotFinished (id: Uuid) "DELETE FROM {s}.finished WHERE id = ANY($1)";
+    not_finished: NotFinished (id: Uuid)
+        "DELETE FROM {s}.finished f USING unnest($1::uuid[]) d (id) WHERE f.id = d.id";
     not_in_line: NotInLine (queue: String, key: String, seq: i64)
         "DELETE FROM {s}.key_line t USING unnest($1::text[], $2::text[], $3::bigint[]) d (queue, key, seq)
             WHERE t.queue = d.queue AND t.key = d.key AND t.seq = d.seq";
@@ -76,7 +77,7 @@ row_sets! { Columns {
             WHERE t.queue = d.queue AND t.kind = d.kind AND t.key = d.key";
     gone: Gone (id: Uuid)
         "WITH l AS (DELETE FROM {s}.life WHERE id = ANY($1)), p AS (DELETE FROM {s}.part WHERE id = ANY($1))
-            DELETE FROM {s}.job WHERE id = ANY($1)";
+            DELETE FROM {s}.job j USING unnest($1::uuid[]) d (id) WHERE j.id = d.id";
     no_session: NoSession (id: String) "DELETE FROM {s}.session WHERE id = ANY($1)";
     no_queue: NoQueue (name: String) "DELETE FROM {s}.queue WHERE name = ANY($1)";
     no_kind: NoKind (name: String) "DELETE FROM {s}.kind WHERE name = ANY($1)";
@@ -169,6 +170,10 @@ row_sets! { Columns {
                     UNION ALL SELECT id FROM {s}.aside WHERE lane = l.id) w
             JOIN {s}.job j ON j.id = w.id LEFT JOIN {s}.life f ON f.id = j.id
             WHERE l.queue = ANY($1) ON CONFLICT DO NOTHING";
+    // Whoever looked through an old leaf must look again.
+    touched: Touched (id: Uuid)
+        "UPDATE {s}.leaf SET touched = touched + 1 WHERE EXISTS
+            (SELECT FROM unnest($1::uuid[]) w (id) WHERE w.id >= from_id AND w.id < upto_id)";
     ages_end: AgesEnd (queue: String) "DELETE FROM {s}.aging WHERE queue = ANY($1)";
     tally: Tallies (lane: i32, scheduled: i64, blocked: i64, available: i64, running: i64, paused: i64,
             dead: i64)

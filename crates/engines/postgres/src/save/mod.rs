@@ -8,6 +8,7 @@ use crate::codec::{self, Spec, Tail};
 use crate::entries::{CANCEL_REQUESTED, Found, HOLDS_KEY, SIGNALLED, WAITS};
 use crate::error::{Try, corrupt};
 use crate::lanes::Lanes;
+use crate::leaves::OLD_ID_MS;
 use crate::load::{EXPIRES, PLAIN, SUSPECT};
 use crate::working::{Changed, KeyMoved, WorkingSet};
 pub(crate) use batch::Batch;
@@ -99,6 +100,9 @@ impl Saver<'_> {
     /// Writes a new job.
     fn define(&mut self, entry: &Entry, lane: i32) -> Result<()> {
         let (job, header) = (&entry.job, &entry.job.header);
+        if header.id.time() < self.set.base().now.minus(OLD_ID_MS) {
+            self.rows.touched.push(header.id.as_uuid());
+        }
         let payload = job.parts.payload.as_ref();
         // A follow-up may be claimed in the step that makes it: it was ready in between.
         let state = if job.state == State::Running { State::Available } else { job.state };

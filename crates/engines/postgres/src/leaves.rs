@@ -1,0 +1,309 @@
+//! Leaves of `job` and `finished`: when one is added, looked through, emptied and dropped. What is past its
+//! retention is decided elsewhere.
+//!
+//! A leaf is looked through without holding anybody up. What goes with it was completed straight from its lease,
+//! and nothing ever happens to that again; what may be replayed has a row in `life`, and stays or is removed by
+//! itself. A job that is stored late touches the leaf: then it is looked through again (`sql/003_leaves.sql`).
+
+use crate::conn::Lent;
+use crate::engine::PostgresEngine;
+use crate::error::Try;
+use crate::load::CONFIGURE_LOCK;
+use crate::retain::{Cuts, Ground};
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tokio_postgres::Row;
+use uuid::Uuid;
+use windlass_core::engine::MaintainReply;
+use windlass_core::model::State;
+use windlass_core::{JobId, Timestamp};
+
+pub(crate) const LEAVES: &str = "SELECT no, from_id, upto_id, emptied,
+        coalesce(pg_relation_size(to_regclass('{s}.finished_' || no)), 0)
+    FROM {s}.leaf ORDER BY from_id";
+const SURVEY: &str = include_str!("../sql/survey.sql");
+const ADD: &str = "SELECT {s}.add_leaf($1, $2)";
+const TOUCHED: &str = "SELECT {s}.touched_leaf($1)";
+const EMPTY: &str = "SELECT {s}.empty_leaf($1, $2, $3)";
+const DROP: &str = "SELECT {s}.drop_leaf($1, $2)";
+const NOT_DEAD: &str =
+    "INSERT INTO {s}.tally (lane, scheduled, blocked, available, running, paused, dead)
+    SELECT lane, 0, 0, 0, 0, 0, -dead FROM unnest($1::integer[], $2::bigint[]) w (lane, dead)";
+
+/// An id that is older than this touches its leaf.
+pub(crate) const OLD_ID_MS: u64 = 60_000;
+/// How long after its time a leaf is left alone: whatever was enqueued without touching it is there by then.
+const QUIET_MS: u64 = OLD_ID_MS + 30_000;
+/// A leaf is as wide as this part of the longest retention,
+const WIDTH_PARTS: u64 = 8;
+/// but not narrower than this.
+const WIDTH_MIN_MS: u64 = 60_000;
+/// Leaves there are ahead of time.
+const AHEAD: u64 = 2;
+/// Leaves at most: every statement that looks for jobs knows them all.
+const LEAVES_MAX: usize = 48;
+/// Ends in a smaller leaf than this are removed row by row, as soon as they are due.
+const SMALL_BYTES: i64 = 4 << 20;
+/// Jobs of a leaf looked at in one step.
+const PAGE: i64 = 20_000;
+/// So many may stay in a leaf that is emptied.
+const STAY_MAX: usize = 10_000;
+/// A leaf in which more must stay goes row by row, and is looked at again after this time.
+const LOOK_AGAIN_MS: u64 = 600_000;
+
+/// A range of ids.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Leaf {
+    no: i32,
+    pub(crate) from: Uuid,
+    pub(crate) upto: Uuid,
+    emptied: bool,
+    bytes: i64,
+}
+
+impl Leaf {
+    pub(crate) fn read(row: &Row) -> Self {
+        let (no, from, upto) = (row.get(0), row.get(1), row.get(2));
+        Self { no, from, upto, emptied: row.get(3), bytes: row.get(4) }
+    }
+
+    fn ends_at(&self) -> Timestamp {
+        JobId::from_uuid(self.upto).time()
+    }
+
+    fn is_small(&self) -> bool {
+        self.emptied || self.bytes < SMALL_BYTES
+    }
+}
+
+/// What this process knows of leaves.
+#[derive(Default)]
+pub(crate) struct Leaves {
+    survey: Mutex<Option<Survey>>,
+    /// Leaves in which too much must stay, and when to look again.
+    unfit: Mutex<HashMap<i32, Timestamp>>,
+}
+
+/// A leaf that is being looked through.
+struct Survey {
+    leaf: Leaf,
+    /// How often it had been touched.
+    touched: i64,
+    at: Timestamp,
+    cuts: Cuts,
+    /// The next page begins here.
+    from: Uuid,
+    /// What must stay.
+    stay: Vec<Uuid>,
+    /// What can go with the leaf: how many of each lane and state.
+    gone: HashMap<(i32, i16), i64>,
+}
+
+/// What came of looking at a page.
+enum Looked {
+    More,
+    Through,
+    TooMuchStays,
+}
+
+impl Leaves {
+    fn survey(&self) -> MutexGuard<'_, Option<Survey>> {
+        self.survey.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn unfit(&self) -> MutexGuard<'_, HashMap<i32, Timestamp>> {
+        self.unfit.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether ended jobs of a leaf are removed row by row.
+    pub(crate) fn goes_by_rows(&self, leaf: &Leaf) -> bool {
+        leaf.is_small() || self.unfit().contains_key(&leaf.no)
+    }
+
+    /// The oldest leaf that has had its time, if it can be expected to go.
+    fn due(&self, ground: &Ground) -> Option<Leaf> {
+        let (least_ms, _) = ground.kept_ms?;
+        let over = |leaf: &&Leaf| leaf.ends_at().plus(least_ms.max(QUIET_MS)) <= ground.now;
+        let mut unfit = self.unfit();
+        unfit.retain(|_, again_at| *again_at > ground.now);
+        ground.leaves.iter().filter(over).find(|leaf| !unfit.contains_key(&leaf.no)).copied()
+    }
+
+    fn is_unfit(&self, leaf: &Leaf, now: Timestamp) {
+        self.unfit().insert(leaf.no, now.plus(LOOK_AGAIN_MS));
+    }
+}
+
+impl PostgresEngine {
+    /// Makes sure that there are leaves for jobs to come.
+    pub(crate) async fn add_leaves(&self, conn: &Lent) -> Try<()> {
+        let ground = self.ground(conn).await?;
+        let Some((_, most_ms)) = ground.kept_ms else { return Ok(()) };
+        let width_ms = (most_ms / WIDTH_PARTS).max(WIDTH_MIN_MS);
+        let last = ground.leaves.last().map_or(ground.now, Leaf::ends_at);
+        let mut from = last.max(ground.now);
+        for _ in ground.leaves.len()..LEAVES_MAX {
+            if from > ground.now.plus(AHEAD * width_ms) {
+                break;
+            }
+            let upto = from.plus(width_ms);
+            let range = [from, upto].map(|at| JobId::first_at(at).as_uuid());
+            let added = conn.query(ADD, &[&range[0], &range[1]]).await?;
+            if !added.first().is_some_and(|row| row.get(0)) {
+                tracing::debug!("no leaf can be added; ended jobs go row by row meanwhile");
+                break;
+            }
+            from = upto;
+        }
+        Ok(())
+    }
+
+    /// One step towards dropping the oldest leaf; whether there is more to do at once. Somebody who holds
+    /// a lock for long is waited for, but not here.
+    pub(crate) async fn tend_leaves(
+        &self,
+        conn: &Lent,
+        ground: &Ground,
+        reply: &mut MaintainReply,
+    ) -> Try<bool> {
+        let leaves = &self.inner.leaves;
+        let Some(leaf) = leaves.due(ground) else { return Ok(false) };
+        let tended = match leaf.is_small() {
+            true => self.drop_leaf(conn, &leaf, ground.now).await,
+            false => self.look_through(conn, &leaf, ground, reply).await,
+        };
+        match tended {
+            Ok(more) => Ok(more),
+            Err(trouble) => {
+                tracing::debug!(leaf = leaf.no, reason = %trouble.told(), "a leaf stays for now");
+                // On a connection on which even this fails, the step fails.
+                conn.command("ROLLBACK").await?;
+                Ok(false)
+            }
+        }
+    }
+
+    async fn drop_leaf(&self, conn: &Lent, leaf: &Leaf, now: Timestamp) -> Try<bool> {
+        let few = STAY_MAX as i32;
+        let dropped = conn.query(DROP, &[&leaf.no, &few]).await?;
+        let dropped = dropped.first().is_some_and(|row| row.get(0));
+        if !dropped {
+            self.inner.leaves.is_unfit(leaf, now);
+        }
+        Ok(dropped)
+    }
+
+    async fn look_through(
+        &self,
+        conn: &Lent,
+        leaf: &Leaf,
+        ground: &Ground,
+        reply: &mut MaintainReply,
+    ) -> Try<bool> {
+        let leaves = &self.inner.leaves;
+        let begun = leaves.survey().take().filter(|survey| survey.leaf.no == leaf.no);
+        let mut survey = match begun {
+            Some(survey) => survey,
+            None => Survey::begin(conn, leaf, ground).await?,
+        };
+        match self.survey_page(conn, &mut survey, ground, reply).await? {
+            Looked::More => *leaves.survey() = Some(survey),
+            Looked::Through => self.empty_leaf(conn, &survey, reply).await?,
+            Looked::TooMuchStays => leaves.is_unfit(leaf, ground.now),
+        }
+        Ok(true)
+    }
+
+    /// Looks at the next page; what must be removed by itself is removed.
+    async fn survey_page(
+        &self,
+        conn: &Lent,
+        survey: &mut Survey,
+        ground: &Ground,
+        reply: &mut MaintainReply,
+    ) -> Try<Looked> {
+        let Survey { from, leaf, cuts, .. } = &*survey;
+        let rows = conn.query(SURVEY, &[from, &leaf.upto, &PAGE, &cuts.to_json()]).await?;
+        let (mut seen, mut last) = (0, None);
+        for row in &rows {
+            let (way, count): (i32, i64) = (row.get(0), row.get(3));
+            seen += count;
+            last = row.get::<_, Option<Uuid>>(6);
+            let ids = || row.get::<_, Option<Vec<Uuid>>>(4).unwrap_or_default();
+            match way {
+                0 => *survey.gone.entry((row.get(1), row.get(2))).or_default() += count,
+                1 => {
+                    let ended: Vec<i64> = row.get(5);
+                    self.remove(conn, ground, &ids(), &ended, reply).await?;
+                }
+                _ => survey.stay.extend(ids()),
+            }
+        }
+        if survey.stay.len() > STAY_MAX {
+            return Ok(Looked::TooMuchStays);
+        }
+        match last {
+            Some(last) if seen == PAGE => {
+                survey.from = Uuid::from_u128(last.as_u128() + 1);
+                Ok(Looked::More)
+            }
+            _ => Ok(Looked::Through),
+        }
+    }
+
+    /// Empties a leaf that was looked through, unless something in it or in the settings changed since.
+    async fn empty_leaf(&self, conn: &Lent, survey: &Survey, reply: &mut MaintainReply) -> Try<()> {
+        conn.command("BEGIN").await?;
+        conn.query(CONFIGURE_LOCK, &[]).await?;
+        let ground = self.ground(conn).await?;
+        if !survey.cuts.hold_in(&ground.cuts_at(survey.at)) {
+            return conn.command("ROLLBACK").await;
+        }
+        let Survey { leaf, touched, stay, gone, .. } = survey;
+        let emptied = conn.query(EMPTY, &[&leaf.no, touched, stay]).await?;
+        let emptied = emptied.first().is_some_and(|row| row.get(0));
+        let dead = |((lane, state), count): (&(i32, i16), &i64)| {
+            (*state == State::Dead as i16).then_some((*lane, *count))
+        };
+        let (lanes, dead): (Vec<i32>, Vec<i64>) = gone.iter().filter_map(dead).unzip();
+        if emptied && !lanes.is_empty() {
+            conn.query(NOT_DEAD, &[&lanes, &dead]).await?;
+        }
+        conn.command("COMMIT").await?;
+        if emptied {
+            let gone = gone.iter().map(|((lane, state), count)| (*lane, *state, *count));
+            ground.count(reply, &gone.collect::<Vec<_>>())?;
+        }
+        Ok(())
+    }
+}
+
+impl Survey {
+    async fn begin(conn: &Lent, leaf: &Leaf, ground: &Ground) -> Try<Self> {
+        let touched = conn.query(TOUCHED, &[&leaf.no]).await?;
+        let touched = touched.first().and_then(|row| row.get(0)).unwrap_or_default();
+        let (at, cuts, from) = (ground.now, ground.cuts.clone(), leaf.from);
+        Ok(Self { leaf: *leaf, touched, at, cuts, from, stay: vec![], gone: HashMap::new() })
+    }
+}
+
+impl Cuts {
+    fn by_lane(&self) -> HashMap<(i32, i16), i64> {
+        let names = self.lanes.iter().copied().zip(self.states.iter().copied());
+        names.zip(self.ended.iter().copied()).collect()
+    }
+
+    /// Whether what these let go, the others let go too.
+    fn hold_in(&self, others: &Self) -> bool {
+        let others = others.by_lane();
+        let mine = self.by_lane();
+        mine.iter().all(|(name, ended)| others.get(name).is_some_and(|other| other >= ended))
+    }
+
+    /// A time for each `lane.state`.
+    fn to_json(&self) -> String {
+        let time = |((lane, state), ended)| format!(r#""{lane}.{state}":{ended}"#);
+        let times: Vec<String> = self.by_lane().into_iter().map(time).collect();
+        format!("{{{}}}", times.join(","))
+    }
+}
