@@ -50,6 +50,8 @@ const PAGE: i64 = 20_000;
 const STAY_MAX: usize = 10_000;
 /// A leaf in which more must stay goes row by row, and is looked at again after this time.
 const LOOK_AGAIN_MS: u64 = 600_000;
+/// How long after a lock that did not come it is asked for again.
+const ASK_AGAIN_MS: u64 = 10_000;
 
 /// A range of ids.
 #[derive(Clone, Copy, Debug)]
@@ -80,6 +82,8 @@ impl Leaf {
 #[derive(Default)]
 pub(crate) struct Leaves {
     survey: Mutex<Option<Survey>>,
+    /// Somebody was in the way: leave them alone until then.
+    rest_until: Mutex<Timestamp>,
     /// Leaves in which too much must stay, and when to look again.
     unfit: Mutex<HashMap<i32, Timestamp>>,
 }
@@ -109,6 +113,10 @@ enum Looked {
 impl Leaves {
     fn survey(&self) -> MutexGuard<'_, Option<Survey>> {
         self.survey.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn rest_until(&self) -> MutexGuard<'_, Timestamp> {
+        self.rest_until.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn unfit(&self) -> MutexGuard<'_, HashMap<i32, Timestamp>> {
@@ -167,6 +175,9 @@ impl PostgresEngine {
         reply: &mut MaintainReply,
     ) -> Try<bool> {
         let leaves = &self.inner.leaves;
+        if *leaves.rest_until() > ground.now {
+            return Ok(false);
+        }
         let Some(leaf) = leaves.due(ground) else { return Ok(false) };
         let tended = match leaf.is_small() {
             true => self.drop_leaf(conn, &leaf, ground.now).await,
@@ -176,6 +187,7 @@ impl PostgresEngine {
             Ok(more) => Ok(more),
             Err(trouble) => {
                 tracing::debug!(leaf = leaf.no, reason = %trouble.told(), "a leaf stays for now");
+                *leaves.rest_until() = ground.now.plus(ASK_AGAIN_MS);
                 // On a connection on which even this fails, the step fails.
                 conn.command("ROLLBACK").await?;
                 Ok(false)
@@ -208,7 +220,13 @@ impl PostgresEngine {
         };
         match self.survey_page(conn, &mut survey, ground, reply).await? {
             Looked::More => *leaves.survey() = Some(survey),
-            Looked::Through => self.empty_leaf(conn, &survey, reply).await?,
+            Looked::Through => {
+                let emptied = self.empty_leaf(conn, &survey, reply).await;
+                if emptied.is_err() {
+                    *leaves.survey() = Some(survey);
+                }
+                emptied?;
+            }
             Looked::TooMuchStays => leaves.is_unfit(leaf, ground.now),
         }
         Ok(true)
@@ -247,7 +265,10 @@ impl PostgresEngine {
                 survey.from = Uuid::from_u128(last.as_u128() + 1);
                 Ok(Looked::More)
             }
-            _ => Ok(Looked::Through),
+            _ => {
+                survey.from = survey.leaf.upto;
+                Ok(Looked::Through)
+            }
         }
     }
 

@@ -210,6 +210,7 @@ async fn an_open_transaction_delays_a_leaf_and_holds_up_nobody() {
     let ids = rig.enqueue(10).await;
     rig.complete(&ids).await;
     rig.client.batch_execute("COMMIT").await.expect("ends");
+    rig.pass(10_000);
     assert!(still >= MANY as i64 && still >= waiting - 1, "{still} of {waiting}");
     rig.upkeep(Work::Retain).await;
     assert_eq!(rig.count("SELECT count(*) FROM {s}.job").await, 10);
