@@ -1,11 +1,13 @@
 //! Opening engines for the bench, which also reads what they tell beyond the contract.
 
 use anyhow::{Context as _, Result, bail};
+use std::pin::Pin;
 use std::sync::Arc;
 pub(crate) use windlass::Url;
 use windlass_core::engine::Engine;
 use windlass_local::{LocalEngine, Options};
 use windlass_memory::MemoryEngine;
+use windlass_postgres::Spent;
 use windlass_remote::RemoteEngine;
 
 /// Connections to a server that are kept between calls: one for each caller of the largest workload.
@@ -14,6 +16,10 @@ const CONNECTIONS_KEPT: usize = 1_024;
 /// Reads how many commits an engine has synced to disk so far.
 pub(crate) type SyncCounter = Arc<dyn Fn() -> u64 + Send + Sync>;
 
+/// Reads what a server has spent so far.
+pub(crate) type SpentReader =
+    Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Option<Spent>> + Send>> + Send + Sync>;
+
 /// An engine, and what it tells about itself beyond the contract.
 #[derive(Clone)]
 pub(crate) struct Connection {
@@ -21,12 +27,16 @@ pub(crate) struct Connection {
     pub(crate) engine: Arc<dyn Engine>,
     /// Its synced commits, if it counts them.
     pub(crate) syncs: Option<SyncCounter>,
+    /// What its server spends, if it tells.
+    pub(crate) spent: Option<SpentReader>,
 }
 
 /// Opens the engine at `url`, without layers around it.
 pub(crate) async fn connect(url: &Url) -> Result<Connection> {
     match url {
-        Url::Memory => Ok(Connection { engine: Arc::new(MemoryEngine::new()), syncs: None }),
+        Url::Memory => {
+            Ok(Connection { engine: Arc::new(MemoryEngine::new()), syncs: None, spent: None })
+        }
         Url::File(dir) => {
             let options = Options::new(dir);
             // Reads and mends files, which blocks.
@@ -34,22 +44,27 @@ pub(crate) async fn connect(url: &Url) -> Result<Connection> {
             let engine = opened.with_context(|| format!("cannot open {url}"))?;
             let counted = engine.clone();
             let syncs: SyncCounter = Arc::new(move || counted.counters().syncs);
-            Ok(Connection { engine: Arc::new(engine), syncs: Some(syncs) })
+            Ok(Connection { engine: Arc::new(engine), syncs: Some(syncs), spent: None })
         }
         Url::Postgres(at) => {
             let options = windlass_postgres::Options::new(at.server()).schema(at.schema());
             let engine = windlass_postgres::PostgresEngine::connect(options).await;
             let engine = engine.with_context(|| format!("cannot open {url}"))?;
+            let counted = engine.clone();
+            let spent: SpentReader = Arc::new(move || {
+                let counted = counted.clone();
+                Box::pin(async move { counted.spent().await.ok() })
+            });
             // As applications get it: single calls that come together go out together.
             let engine = windlass_layers::Coalesce::new(Arc::new(engine));
-            Ok(Connection { engine: Arc::new(engine), syncs: None })
+            Ok(Connection { engine: Arc::new(engine), syncs: None, spent: Some(spent) })
         }
         Url::Http(server) => {
             let mut options = windlass_remote::Options::new(server);
             options.idle_connections_max = CONNECTIONS_KEPT;
             let engine = RemoteEngine::open(options).await;
             let engine = engine.with_context(|| format!("cannot reach {url}"))?;
-            Ok(Connection { engine: Arc::new(engine), syncs: None })
+            Ok(Connection { engine: Arc::new(engine), syncs: None, spent: None })
         }
         _ => {
             bail!(

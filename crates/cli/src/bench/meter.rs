@@ -6,6 +6,7 @@ use super::process::Process;
 use super::stats::percentile;
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
+use windlass_postgres::Spent;
 
 /// The figures of one run of one workload.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -28,6 +29,12 @@ pub(crate) struct Sample {
     pub(super) bytes_per_job: Option<f64>,
     /// Synced commits per job.
     pub(super) fsyncs_per_job: Option<f64>,
+    /// Bytes of the server's log per job.
+    pub(super) wal_per_job: Option<f64>,
+    /// Transactions committed on the server per job.
+    pub(super) commits_per_job: Option<f64>,
+    /// Rows per job that the server has to clear away.
+    pub(super) dead_rows_per_job: Option<f64>,
 }
 
 /// Adds up what the measured stretches of a run cost. Between them the clocks stand still, so that
@@ -40,7 +47,19 @@ pub(super) struct Meter {
     cpu: Option<Duration>,
     written_bytes: Option<u64>,
     syncs: Option<u64>,
+    wal_bytes: Option<u64>,
+    commits: Option<u64>,
+    dead_rows: Option<u64>,
     began: Option<Reading>,
+}
+
+/// What a store counts itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counts {
+    /// Synced commits.
+    pub(super) syncs: Option<u64>,
+    /// What its server has spent.
+    pub(super) spent: Option<Spent>,
 }
 
 #[derive(Debug)]
@@ -48,13 +67,13 @@ struct Reading {
     at: Instant,
     cpu: Option<Duration>,
     written_bytes: Option<u64>,
-    syncs: Option<u64>,
+    counts: Counts,
 }
 
 impl Reading {
-    fn take(process: Process, syncs: Option<u64>) -> Self {
+    fn take(process: Process, counts: Counts) -> Self {
         let written_bytes = process.written_bytes();
-        Self { cpu: process.cpu(), written_bytes, syncs, at: clock::now() }
+        Self { cpu: process.cpu(), written_bytes, counts, at: clock::now() }
     }
 }
 
@@ -64,21 +83,30 @@ impl Meter {
         Self { process, ..Self::default() }
     }
 
-    /// Begins a stretch. `syncs` is the store's own count so far, if it has one.
-    pub(super) fn begin(&mut self, syncs: Option<u64>) {
-        self.began = Some(Reading::take(self.process, syncs));
+    /// Begins a stretch, with what the store counted so far.
+    pub(super) fn begin(&mut self, counts: Counts) {
+        self.began = Some(Reading::take(self.process, counts));
     }
 
     /// Ends the stretch.
-    pub(super) fn end(&mut self, syncs: Option<u64>) {
+    pub(super) fn end(&mut self, counts: Counts) {
         let Some(began) = self.began.take() else { return };
-        let ended = Reading::take(self.process, syncs);
+        let ended = Reading::take(self.process, counts);
         self.wall += ended.at - began.at;
         if let (Some(ended), Some(began)) = (ended.cpu, began.cpu) {
             *self.cpu.get_or_insert_default() += ended.saturating_sub(began);
         }
         add(&mut self.written_bytes, ended.written_bytes, began.written_bytes);
+        let (ended, began) = (ended.counts, began.counts);
         add(&mut self.syncs, ended.syncs, began.syncs);
+        let both = |figure: fn(&Spent) -> u64| {
+            (ended.spent.as_ref().map(figure), began.spent.as_ref().map(figure))
+        };
+        let (wal, commits, dead) =
+            (both(|it| it.wal_bytes), both(|it| it.commits), both(|it| it.dead_rows));
+        add(&mut self.wal_bytes, wal.0, wal.1);
+        add(&mut self.commits, commits.0, commits.1);
+        add(&mut self.dead_rows, dead.0, dead.1);
     }
 
     /// How long the stretches were so far.
@@ -100,6 +128,9 @@ impl Meter {
             cpu_percent: cpu_s.map(|cpu_s| cpu_s / wall_s * 100.0),
             bytes_per_job: self.written_bytes.filter(|sum| *sum > 0).map(per_job),
             fsyncs_per_job: self.syncs.map(per_job),
+            wal_per_job: self.wal_bytes.map(per_job),
+            commits_per_job: self.commits.map(per_job),
+            dead_rows_per_job: self.dead_rows.map(per_job),
             jobs,
         }
     }
@@ -118,10 +149,10 @@ mod tests {
     #[test]
     fn stretches_add_up_and_the_time_between_them_does_not_count() {
         let mut meter = Meter::default();
-        meter.begin(Some(10));
-        meter.end(Some(14));
-        meter.begin(Some(100));
-        meter.end(Some(101));
+        for (began, ended) in [(10, 14), (100, 101)] {
+            meter.begin(Counts { syncs: Some(began), spent: None });
+            meter.end(Counts { syncs: Some(ended), spent: None });
+        }
         let sample = meter.sample(10, vec![1.0, 2.0, 3.0, 4.0]);
         assert_eq!(sample.fsyncs_per_job, Some(0.5));
         assert_eq!((sample.p50_ms, sample.p99_ms), (Some(2.0), Some(4.0)));

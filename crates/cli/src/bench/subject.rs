@@ -1,6 +1,7 @@
 //! What a workload needs from a store: engines and baselines go through the same harness.
 
 use super::clock;
+use super::meter::Counts;
 use crate::connect::{Connection, connect};
 use anyhow::{Context as _, Result, bail, ensure};
 use std::future::Future;
@@ -34,8 +35,8 @@ pub(super) trait Subject: Clone + Send + Sync + 'static {
     /// A new worker.
     fn worker(&self) -> impl Future<Output = Result<Self::Worker>> + Send;
 
-    /// How many commits it has synced so far, if it counts them.
-    fn syncs(&self) -> Option<u64>;
+    /// What it has counted so far, as far as it counts.
+    fn counts(&self) -> impl Future<Output = Counts> + Send;
 }
 
 /// Takes jobs and completes them.
@@ -66,7 +67,10 @@ pub(super) fn payload(number: u64) -> String {
 
 /// The number in a payload made by [`payload`].
 pub(super) fn number_in(payload: &[u8]) -> Result<u64> {
-    let digits = payload.get(6..18).and_then(|digits| std::str::from_utf8(digits).ok());
+    // A store that keeps JSON as such may give it back with other spaces.
+    let value = payload.get(5..).map(|rest| rest.trim_ascii_start());
+    let digits = value.and_then(|value| value.get(1..13));
+    let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
     digits
         .and_then(|digits| digits.parse().ok())
         .with_context(|| format!("a job came back with another payload: {payload:?}"))
@@ -92,6 +96,18 @@ impl EngineSubject {
     pub(super) async fn open(url: &crate::connect::Url) -> Result<Self> {
         let kinds = (0..LANES_MAX).map(|lane| format!("noop-{lane}").into()).collect();
         Ok(Self { connection: connect(url).await?, queue: QUEUE.into(), kinds })
+    }
+
+    /// Engines of their own at the same place, as other processes would have them.
+    pub(super) async fn apart(&self, url: &crate::connect::Url, count: usize) -> Result<Vec<Self>> {
+        let mut apart = Vec::with_capacity(count);
+        for number in 1..=count {
+            let opened = Self::open(url).await;
+            apart.push(opened.with_context(|| {
+                format!("cannot open engine {number} of {count}; the server must take connections of all")
+            })?);
+        }
+        Ok(apart)
     }
 
     fn engine(&self) -> &dyn Engine {
@@ -169,8 +185,13 @@ impl Subject for EngineSubject {
         Ok(EngineWorker { subject: self.clone(), session, claim_no: 0, beat_at: clock::now() })
     }
 
-    fn syncs(&self) -> Option<u64> {
-        self.connection.syncs.as_ref().map(|count| count())
+    async fn counts(&self) -> Counts {
+        let Connection { syncs, spent, .. } = &self.connection;
+        let spent = match spent {
+            Some(spent) => spent().await,
+            None => None,
+        };
+        Counts { syncs: syncs.as_ref().map(|count| count()), spent }
     }
 }
 
@@ -265,6 +286,7 @@ mod tests {
         let json: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(json["n"], "000000000042");
         assert_eq!(number_in(text.as_bytes()).unwrap(), 42);
+        assert_eq!(number_in(br#"{"n": "000000000042", "to": "ada"}"#).unwrap(), 42);
         assert!(number_in(b"{}").is_err());
     }
 }

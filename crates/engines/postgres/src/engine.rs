@@ -30,7 +30,7 @@ pub(crate) struct Inner {
     pub(crate) wakeups: Wakeups,
     pub(crate) estimate: Estimate,
     pub(crate) leaves: Leaves,
-    schema: Schema,
+    pub(crate) schema: Schema,
     /// Makes ids for jobs that come without one.
     ids: Mutex<Ids>,
 }

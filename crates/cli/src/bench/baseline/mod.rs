@@ -10,6 +10,7 @@ mod slim;
 pub(super) use log::Log;
 pub(super) use slim::Slim;
 
+use super::meter::Counts;
 use super::subject::{Numbered, Subject, Worker, number_in, payload};
 use anyhow::{Context as _, Result, anyhow};
 use std::ops::Range;
@@ -127,8 +128,8 @@ impl Subject for Baseline {
         Ok(BaselineWorker(self.clone()))
     }
 
-    fn syncs(&self) -> Option<u64> {
-        Some(self.syncs.load(Ordering::Relaxed))
+    async fn counts(&self) -> Counts {
+        Counts { syncs: Some(self.syncs.load(Ordering::Relaxed)), spent: None }
     }
 }
 
@@ -195,6 +196,6 @@ mod tests {
         let rest = worker.next(first, 3).await.unwrap();
         assert_eq!(rest.iter().map(Numbered::number).collect::<Vec<_>>(), [3, 4]);
         assert!(worker.next(rest, 1).await.unwrap().is_empty());
-        assert_eq!(baseline.syncs(), Some(3));
+        assert_eq!(baseline.counts().await.syncs, Some(3));
     }
 }

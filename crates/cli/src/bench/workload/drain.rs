@@ -14,10 +14,10 @@ use tokio::task::JoinSet;
 /// After so long without a job although some are missing, the store has lost them.
 const DRY: Duration = Duration::from_secs(10);
 
-/// W3: fills and drains until there was enough draining.
-pub(super) async fn rounds<S: Subject>(bench: &Bench<S>) -> Result<Sample> {
+/// W3: fills and drains until there was enough draining, with a fetcher for each of `subjects`.
+pub(super) async fn rounds<S: Subject>(bench: &Bench<S>, subjects: &[S]) -> Result<Sample> {
     let (round, enough) = (bench.profile.drain_jobs, Duration::from_millis(bench.profile.drain_ms));
-    let mut crew = Crew::gather(bench).await?;
+    let mut crew = Crew::gather(subjects).await?;
     let mut meter = bench.meter();
     let mut jobs = 0;
     while meter.wall() < enough && jobs < bench.profile.jobs_max {
@@ -37,7 +37,10 @@ pub(super) async fn ahead_of<S: Subject>(
     let jobs = bench.profile.deep_jobs;
     bench.fill(jobs + others, lanes).await?;
     let mut meter = bench.meter();
-    Crew::gather(bench).await?.drain(bench, jobs, &mut meter).await?;
+    Crew::gather(&bench.callers(bench.calls.fetchers))
+        .await?
+        .drain(bench, jobs, &mut meter)
+        .await?;
     Ok(meter.sample(jobs, Vec::new()))
 }
 
@@ -47,11 +50,10 @@ struct Crew<W> {
 }
 
 impl<W: Worker> Crew<W> {
-    async fn gather<S: Subject<Worker = W>>(bench: &Bench<S>) -> Result<Self> {
-        let fetchers = bench.calls.fetchers;
-        let mut workers = Vec::with_capacity(fetchers);
-        for _ in 0..fetchers {
-            workers.push(bench.subject.worker().await?);
+    async fn gather<S: Subject<Worker = W>>(subjects: &[S]) -> Result<Self> {
+        let mut workers = Vec::with_capacity(subjects.len());
+        for subject in subjects {
+            workers.push(subject.worker().await?);
         }
         Ok(Self { workers })
     }
@@ -66,7 +68,7 @@ impl<W: Worker> Crew<W> {
         bench.progress.phase("draining", jobs);
         let missing = Arc::new(AtomicU64::new(jobs));
         let mut tasks = JoinSet::new();
-        meter.begin(bench.subject.syncs());
+        meter.begin(bench.subject.counts().await);
         for worker in self.workers.drain(..) {
             let (missing, progress) = (Arc::clone(&missing), bench.progress.clone());
             tasks.spawn(fetch(worker, bench.calls.drain, missing, progress));
@@ -77,7 +79,7 @@ impl<W: Worker> Crew<W> {
             completed += count;
             self.workers.push(worker);
         }
-        meter.end(bench.subject.syncs());
+        meter.end(bench.subject.counts().await);
         ensure!(completed == jobs, "{completed} jobs were completed instead of {jobs}");
         Ok(())
     }

@@ -10,23 +10,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// Single enqueues by so many concurrent callers.
+/// Single enqueues by concurrent callers, each with what it calls.
 pub(super) async fn singles<S: Subject>(
     bench: &Bench<S>,
-    callers: usize,
+    callers: Vec<S>,
     for_ms: u64,
 ) -> Result<Sample> {
     let jobs_max = bench.profile.jobs_max;
     let next = Arc::new(AtomicU64::new(0));
     bench.progress.phase("enqueue", for_ms);
     let mut meter = bench.meter();
-    meter.begin(bench.subject.syncs());
+    meter.begin(bench.subject.counts().await);
     let began = clock::now();
     let until = began + Duration::from_millis(for_ms);
     let mut tasks = JoinSet::new();
-    for _ in 0..callers {
-        let (subject, next, progress) =
-            (bench.subject.clone(), Arc::clone(&next), bench.progress.clone());
+    for subject in callers {
+        let (next, progress) = (Arc::clone(&next), bench.progress.clone());
         tasks.spawn(async move {
             let mut latencies_ms = Vec::new();
             loop {
@@ -47,7 +46,7 @@ pub(super) async fn singles<S: Subject>(
     while let Some(task) = tasks.join_next().await {
         latencies_ms.append(&mut task??);
     }
-    meter.end(bench.subject.syncs());
+    meter.end(bench.subject.counts().await);
     Ok(meter.sample(latencies_ms.len() as u64, latencies_ms))
 }
 
@@ -58,7 +57,7 @@ pub(super) async fn bulk<S: Subject>(bench: &Bench<S>) -> Result<Sample> {
     let next = Arc::new(AtomicU64::new(0));
     bench.progress.phase("enqueue", jobs);
     let mut meter = bench.meter();
-    meter.begin(bench.subject.syncs());
+    meter.begin(bench.subject.counts().await);
     let mut tasks = JoinSet::new();
     for _ in 0..bulk_callers {
         let (subject, next, progress) =
@@ -77,6 +76,6 @@ pub(super) async fn bulk<S: Subject>(bench: &Bench<S>) -> Result<Sample> {
     while let Some(task) = tasks.join_next().await {
         task??;
     }
-    meter.end(bench.subject.syncs());
+    meter.end(bench.subject.counts().await);
     Ok(meter.sample(jobs, Vec::new()))
 }

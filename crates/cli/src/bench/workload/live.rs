@@ -3,10 +3,11 @@
 use super::super::clock;
 use super::super::meter::Sample;
 use super::super::subject::{
-    EngineSubject, EngineWorker, Numbered as _, Subject as _, Worker as _,
+    EngineSubject, EngineWorker, Numbered as _, QUEUE, Subject as _, Worker as _, payload,
 };
 use super::{BATCH, Bench};
-use anyhow::{Context as _, Result, ensure};
+use crate::connect::Url;
+use anyhow::{Context as _, Result, bail, ensure};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -121,7 +122,7 @@ pub(super) async fn idle(bench: &Bench<EngineSubject>) -> Result<Sample> {
     let worker = bench.subject.worker().await?;
     bench.progress.phase("idling", jobs);
     let mut meter = bench.meter();
-    meter.begin(bench.subject.syncs());
+    meter.begin(bench.subject.counts().await);
     let worker = tokio::spawn(run(bench.subject.clone(), worker, Arc::clone(&line)));
     let mut ticks = tokio::time::interval(IDLE_EVERY);
     for number in 0..jobs {
@@ -133,7 +134,46 @@ pub(super) async fn idle(bench: &Bench<EngineSubject>) -> Result<Sample> {
     }
     line.closed.store(true, Ordering::SeqCst);
     let latencies_ms = worker.await??;
-    meter.end(bench.subject.syncs());
+    meter.end(bench.subject.counts().await);
+    Ok(meter.sample(jobs, latencies_ms))
+}
+
+/// W4commit: single jobs handed over by SQL in transactions of an application. One of those stays open
+/// from the beginning to the end.
+pub(super) async fn committed(bench: &Bench<EngineSubject>, url: &Url) -> Result<Sample> {
+    let Url::Postgres(at) = url else { bail!("only PostgreSQL has transactions of applications") };
+    let (client, connection) = tokio_postgres::connect(at.server(), tokio_postgres::NoTls).await?;
+    let (open, open_connection) =
+        tokio_postgres::connect(at.server(), tokio_postgres::NoTls).await?;
+    tokio::spawn(connection);
+    tokio::spawn(open_connection);
+    let enqueue = format!(
+        "SELECT \"{}\".enqueue(kind => 'noop-0', queue => '{QUEUE}', payload => $1::text::jsonb)",
+        at.schema()
+    );
+    let jobs = bench.profile.idle_jobs;
+    let line = Line::new();
+    let worker = bench.subject.worker().await?;
+    open.batch_execute("BEGIN").await?;
+    open.query(&enqueue, &[&payload(jobs)]).await?;
+    bench.progress.phase("idling", jobs);
+    let mut meter = bench.meter();
+    meter.begin(bench.subject.counts().await);
+    let worker = tokio::spawn(run(bench.subject.clone(), worker, Arc::clone(&line)));
+    let mut ticks = tokio::time::interval(IDLE_EVERY);
+    for number in 0..jobs {
+        ticks.tick().await;
+        line.next.fetch_add(1, Ordering::SeqCst);
+        client.batch_execute("BEGIN").await?;
+        client.query(&enqueue, &[&payload(number)]).await?;
+        line.handover.begin(number, line.handover.micros());
+        client.batch_execute("COMMIT").await?;
+        bench.progress.add(1);
+    }
+    line.closed.store(true, Ordering::SeqCst);
+    let latencies_ms = worker.await??;
+    meter.end(bench.subject.counts().await);
+    open.batch_execute("ROLLBACK").await?;
     Ok(meter.sample(jobs, latencies_ms))
 }
 
@@ -146,7 +186,7 @@ pub(super) async fn sustained(bench: &Bench<EngineSubject>) -> Result<Sample> {
     let mut producers = JoinSet::new();
     let mut meter = bench.meter();
     bench.progress.phase("working", for_ms);
-    meter.begin(bench.subject.syncs());
+    meter.begin(bench.subject.counts().await);
     let began = clock::now();
     let until = began + Duration::from_millis(for_ms);
     for _ in 0..SIDE {
@@ -167,7 +207,7 @@ pub(super) async fn sustained(bench: &Bench<EngineSubject>) -> Result<Sample> {
     while let Some(task) = workers.join_next().await {
         latencies_ms.append(&mut task??);
     }
-    meter.end(bench.subject.syncs());
+    meter.end(bench.subject.counts().await);
     Ok(meter.sample(line.completed.load(Ordering::SeqCst), latencies_ms))
 }
 

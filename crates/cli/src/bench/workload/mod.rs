@@ -51,12 +51,22 @@ pub(crate) enum Workload {
     W1c64,
     /// Single enqueues by 512 concurrent callers.
     W1c512,
+    /// Single enqueues by 64 callers with an engine and connections of their own, as 64 processes have.
+    W1p64,
     /// Many jobs by the fastest bulk path.
     W2,
     /// Drain waiting jobs with one worker process.
     W3,
+    /// The same with 64 claims at a time.
+    W3c64,
+    /// The same with 256 claims at a time.
+    W3c256,
+    /// The same with 64 engines that have connections of their own, as 64 processes have.
+    W3p64,
     /// From the call of enqueue to the start of the handler, on an idle queue.
     W4,
+    /// From the commit of an application's transaction to the start of the handler, while another stays open.
+    W4commit,
     /// What `W5same` is compared with: the same jobs in one lane, nothing else waiting.
     W5same0,
     /// Drain jobs from the head of a long line.
@@ -79,13 +89,18 @@ pub(crate) enum Workload {
 
 impl Workload {
     /// All of them, in the order they are run.
-    pub(crate) const ALL: [Self; 15] = [
+    pub(crate) const ALL: [Self; 20] = [
         Self::W1seq,
         Self::W1c64,
         Self::W1c512,
+        Self::W1p64,
         Self::W2,
         Self::W3,
+        Self::W3c64,
+        Self::W3c256,
+        Self::W3p64,
         Self::W4,
+        Self::W4commit,
         Self::W5same0,
         Self::W5same,
         Self::W5lanes0,
@@ -103,9 +118,14 @@ impl Workload {
             Self::W1seq => "W1seq",
             Self::W1c64 => "W1c64",
             Self::W1c512 => "W1c512",
+            Self::W1p64 => "W1p64",
             Self::W2 => "W2",
             Self::W3 => "W3",
+            Self::W3c64 => "W3c64",
+            Self::W3c256 => "W3c256",
+            Self::W3p64 => "W3p64",
             Self::W4 => "W4",
+            Self::W4commit => "W4commit",
             Self::W5same0 => "W5same0",
             Self::W5same => "W5same",
             Self::W5lanes0 => "W5lanes0",
@@ -124,9 +144,14 @@ impl Workload {
             Self::W1seq => "single enqueues, in sequence",
             Self::W1c64 => "single enqueues, 64 callers",
             Self::W1c512 => "single enqueues, 512 callers",
+            Self::W1p64 => "single enqueues, 64 engines",
             Self::W2 => "bulk enqueue, in batches",
             Self::W3 => "drain, in batches",
+            Self::W3c64 => "drain, 64 claims at a time",
+            Self::W3c256 => "drain, 256 claims at a time",
+            Self::W3p64 => "drain, 64 engines",
             Self::W4 => "idle: enqueue to handler start",
+            Self::W4commit => "idle: commit to handler start",
             Self::W5same0 => "drain, nothing else waiting",
             Self::W5same => "drain, others behind in the lane",
             Self::W5lanes0 => "drain 20 lanes, nothing else",
@@ -152,6 +177,7 @@ impl Workload {
     /// The workload whose rate this one should come near.
     pub(crate) const fn reference(self) -> Option<Self> {
         match self {
+            Self::W3c64 | Self::W3c256 | Self::W3p64 => Some(Self::W3),
             Self::W5same => Some(Self::W5same0),
             Self::W5lanes => Some(Self::W5lanes0),
             _ => None,
@@ -163,6 +189,7 @@ impl Workload {
         match self {
             Self::Open => matches!(url, Url::File(_)),
             Self::Idle2000 => matches!(url, Url::Http(_)),
+            Self::W1p64 | Self::W3p64 | Self::W4commit => matches!(url, Url::Postgres(_)),
             _ => true,
         }
     }
@@ -201,6 +228,11 @@ pub(super) struct Bench<S> {
 }
 
 impl<S: Subject> Bench<S> {
+    /// So many callers of the one store.
+    fn callers(&self, count: usize) -> Vec<S> {
+        vec![self.subject.clone(); count]
+    }
+
     fn meter(&self) -> Meter {
         Meter::of(self.process)
     }
@@ -220,20 +252,20 @@ impl<S: Subject> Bench<S> {
     pub(super) async fn measure(&self, workload: Workload) -> Result<Sample> {
         let profile = &self.profile;
         match workload {
-            Workload::W1seq => enqueue::singles(self, 1, profile.sequence_ms).await,
-            Workload::W1c64 => enqueue::singles(self, 64, profile.callers_ms).await,
-            Workload::W1c512 => enqueue::singles(self, 512, profile.callers_ms).await,
+            Workload::W1seq => enqueue::singles(self, self.callers(1), profile.sequence_ms).await,
+            Workload::W1c64 => enqueue::singles(self, self.callers(64), profile.callers_ms).await,
+            Workload::W1c512 => enqueue::singles(self, self.callers(512), profile.callers_ms).await,
             Workload::W2 => enqueue::bulk(self).await,
-            Workload::W3 => drain::rounds(self).await,
+            Workload::W3 => drain::rounds(self, &self.callers(self.calls.fetchers)).await,
+            Workload::W3c64 => drain::rounds(self, &self.callers(64)).await,
+            Workload::W3c256 => drain::rounds(self, &self.callers(256)).await,
             Workload::W5same0 => drain::ahead_of(self, 0, 1).await,
             Workload::W5same => drain::ahead_of(self, profile.deep_others, 1).await,
             Workload::W5lanes0 => drain::ahead_of(self, 0, LANES_MAX).await,
             Workload::W5lanes => drain::ahead_of(self, profile.deep_others, LANES_MAX).await,
             Workload::P256 => pairs::pairs(self, 256, false).await,
             Workload::P256next => pairs::pairs(self, 256, true).await,
-            Workload::W4 | Workload::W6 | Workload::Open | Workload::Idle2000 => {
-                bail!("{} is for engines, not for baselines", workload.name())
-            }
+            other => bail!("{} is for engines, not for baselines", other.name()),
         }
     }
 }
@@ -243,7 +275,13 @@ impl Bench<EngineSubject> {
     pub(super) async fn measure_engine(&self, workload: Workload, url: &Url) -> Result<Sample> {
         match workload {
             Workload::Idle2000 => polls::idle(self, url).await,
+            Workload::W1p64 => {
+                let callers = self.subject.apart(url, 64).await?;
+                enqueue::singles(self, callers, self.profile.callers_ms).await
+            }
+            Workload::W3p64 => drain::rounds(self, &self.subject.apart(url, 64).await?).await,
             Workload::W4 => live::idle(self).await,
+            Workload::W4commit => live::committed(self, url).await,
             Workload::W6 => live::sustained(self).await,
             other => self.measure(other).await,
         }

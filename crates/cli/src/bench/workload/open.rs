@@ -1,7 +1,7 @@
 //! `open`: how long a directory with many waiting jobs takes to open, and how much memory.
 
 use super::super::clock;
-use super::super::meter::{Meter, Sample};
+use super::super::meter::{Counts, Meter, Sample};
 use super::super::subject::{EngineSubject, Subject as _, Worker as _};
 use crate::connect::Url;
 use anyhow::{Result, ensure};
@@ -10,11 +10,11 @@ use anyhow::{Result, ensure};
 pub(in crate::bench) async fn measure_open(url: &Url) -> Result<Sample> {
     let mut meter = Meter::default();
     let start = clock::now();
-    meter.begin(None);
+    meter.begin(Counts::default());
     let subject = EngineSubject::open(url).await?;
     let held = subject.worker().await?.next(Vec::new(), 1).await?;
     let latency_ms = clock::ms_since(start);
-    meter.end(None);
+    meter.end(Counts::default());
     ensure!(held.len() == 1, "nothing was waiting in {url} although it had been filled");
     let per_job =
         Sample { jobs_per_s: None, bytes_per_job: None, ..meter.sample(1, vec![latency_ms]) };

@@ -24,7 +24,7 @@ pub(super) async fn pairs<S: Subject>(
         workers.push(bench.subject.worker().await?);
     }
     let mut meter = bench.meter();
-    meter.begin(bench.subject.syncs());
+    meter.begin(bench.subject.counts().await);
     let began = clock::now();
     let until = began + Duration::from_millis(for_ms);
     let next = Arc::new(AtomicU64::new(0));
@@ -47,7 +47,7 @@ pub(super) async fn pairs<S: Subject>(
     while let Some(task) = working.join_next().await {
         completed += task??;
     }
-    meter.end(bench.subject.syncs());
+    meter.end(bench.subject.counts().await);
     Ok(meter.sample(completed, latencies_ms))
 }
 

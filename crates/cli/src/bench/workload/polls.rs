@@ -1,7 +1,7 @@
 //! idle2000: what claims that wait cost the server they wait at, and that each is answered in the end.
 
 use super::super::clock;
-use super::super::meter::Sample;
+use super::super::meter::{Counts, Sample};
 use super::super::stats::percentile;
 use super::super::subject::{EngineSubject, QUEUE, Subject as _};
 use super::Bench;
@@ -37,9 +37,9 @@ pub(super) async fn idle(bench: &Bench<EngineSubject>, url: &Url) -> Result<Samp
     }
     tokio::time::sleep(ARRIVE.min(Duration::from_millis(for_ms))).await;
     let mut meter = bench.meter();
-    meter.begin(None);
+    meter.begin(Counts::default());
     tokio::time::sleep(Duration::from_millis(for_ms)).await;
-    meter.end(None);
+    meter.end(Counts::default());
     // Before the work that follows, whose memory is not that of waiting.
     let idle = meter.sample(polls.into(), Vec::new());
     let mut latencies_ms = wake(bench, waiting).await?;
