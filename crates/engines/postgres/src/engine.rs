@@ -30,6 +30,8 @@ pub(crate) struct Inner {
     pub(crate) wakeups: Wakeups,
     pub(crate) estimate: Estimate,
     pub(crate) leaves: Leaves,
+    /// Until then nobody asks to rewrite a table: somebody was in the way.
+    pub(crate) rest_until: Mutex<Timestamp>,
     pub(crate) schema: Schema,
     /// Makes ids for jobs that come without one.
     ids: Mutex<Ids>,
@@ -61,7 +63,8 @@ impl PostgresEngine {
         let shared = Shared { capabilities, pool, lanes, clock: options.clock, random };
         let wakeups = Wakeups::start(config, &schema);
         let leaves = Leaves::default();
-        let inner = Inner { shared, wakeups, estimate, leaves, schema, ids: Mutex::default() };
+        let (ids, rest_until) = (Mutex::default(), Mutex::default());
+        let inner = Inner { shared, wakeups, estimate, leaves, rest_until, schema, ids };
         Ok(Self { inner: Arc::new(inner) })
     }
 

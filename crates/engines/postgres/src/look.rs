@@ -19,9 +19,10 @@ use windlass_core::model::{Job, Name, PartName, State};
 use windlass_core::{JobId, Result, Timestamp};
 use windlass_executor::Executor;
 
-/// The locks come before the snapshot: a leaf that is emptied in between would seem to hold nothing.
+/// The locks come before the snapshot: what is truncated and filled again in between would seem empty.
 pub(crate) const SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
-    LOCK TABLE {s}.job, {s}.finished IN ACCESS SHARE MODE";
+    LOCK TABLE {s}.job, {s}.finished, {s}.ready, {s}.lease, {s}.scheduled, {s}.session, {s}.tally
+        IN ACCESS SHARE MODE";
 pub(crate) const QUEUES: &str = "SELECT name, settings FROM {s}.queue";
 const KINDS: &str = "SELECT name, settings FROM {s}.kind";
 const LANES: &str =

@@ -10,6 +10,7 @@ const STEPS: &[&str] = &[
     include_str!("../sql/001_tables.sql"),
     include_str!("../sql/002_api.sql"),
     include_str!("../sql/003_leaves.sql"),
+    include_str!("../sql/004_rewrite.sql"),
 ];
 
 /// Brings the schema to this version, or says what is in the way.

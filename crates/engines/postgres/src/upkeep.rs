@@ -4,6 +4,7 @@ use crate::conn::Lent;
 use crate::engine::PostgresEngine;
 use crate::error::{Trouble, Try};
 use crate::perform::CLOCK;
+use std::sync::PoisonError;
 use windlass_core::engine::{MaintainReply, Stamped};
 use windlass_core::{Result, Timestamp};
 
@@ -21,6 +22,24 @@ const FORGET_WINDOWS: &str = "DELETE FROM {s}.unique_key WHERE (queue, kind, key
 /// Autovacuum looks once a minute; these turn over within seconds.
 const VACUUM: &str =
     "VACUUM (SKIP_LOCKED) {s}.ready, {s}.lease, {s}.scheduled, {s}.tally, {s}.session";
+
+/// Tables that turn over quickly, how large they are, and whether that is more than it should be by far: the
+/// more rows are alive, the larger they may be.
+const SIZES: &str = "SELECT w.name FROM unnest($1::text[]) WITH ORDINALITY w (name, n)
+    WHERE pg_relation_size(to_regclass('{s}.' || w.name)) > $2::bigint + $3::bigint * coalesce(CASE w.name
+        WHEN 'ready' THEN (SELECT sum(available)::bigint FROM {s}.tally)
+        WHEN 'lease' THEN (SELECT sum(running)::bigint FROM {s}.tally)
+        WHEN 'scheduled' THEN (SELECT sum(scheduled)::bigint FROM {s}.tally) END, 0)
+    ORDER BY w.n";
+const REWRITE: &str = "SELECT {s}.rewrite($1, $2)";
+const HOT: [&str; 5] = ["tally", "ready", "lease", "session", "scheduled"];
+/// A hot table may be so large whatever is alive in it, and so much larger for each row that is.
+const SIZE_MAX: i64 = 2 << 20;
+const SIZE_PER_ROW_MAX: i64 = 400;
+/// Rows copied at most while everybody waits.
+const COPY_MAX: i64 = 20_000;
+/// How long after a lock that did not come it is asked for again.
+const ASK_AGAIN_MS: u64 = 10_000;
 
 /// Rows of counts folded in one step.
 const FOLD_MAX: i64 = 10_000;
@@ -47,6 +66,28 @@ impl PostgresEngine {
         conn.execute(FORGET_WINDOWS, &[&now.as_millis(), &i64::from(budget)]).await?;
         // Without the right to do it, it is left to autovacuum; the server warns by itself.
         conn.plain(VACUUM).await?;
+        self.rewrite_hot(conn, now).await?;
         Ok(now)
+    }
+
+    /// Rewrites hot tables that the vacuum left large, one after the other.
+    async fn rewrite_hot(&self, conn: &Lent, now: Timestamp) -> Try<()> {
+        let rest_until = || self.inner.rest_until.lock().unwrap_or_else(PoisonError::into_inner);
+        if *rest_until() > now {
+            return Ok(());
+        }
+        for row in conn.query(SIZES, &[&&HOT[..], &SIZE_MAX, &SIZE_PER_ROW_MAX]).await? {
+            let table: &str = row.get(0);
+            match conn.query(REWRITE, &[&table, &COPY_MAX]).await {
+                Ok(_) => tracing::debug!(table, "rewritten"),
+                Err(trouble) => {
+                    let reason = trouble.told();
+                    tracing::debug!(table, %reason, "cannot be rewritten now, and grows meanwhile");
+                    *rest_until() = now.plus(ASK_AGAIN_MS);
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
     }
 }

@@ -39,7 +39,9 @@ impl OwnSchema {
 
 impl Drop for OwnSchema {
     fn drop(&mut self) {
-        let sql = format!("DROP SCHEMA IF EXISTS \"{}\" CASCADE", self.name);
+        // A test that failed may have left something open: better leave the schema than wait for ever.
+        let sql =
+            format!("SET lock_timeout = '5s'; DROP SCHEMA IF EXISTS \"{}\" CASCADE", self.name);
         // On a thread of its own: a test may end in the middle of a runtime.
         let dropped = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

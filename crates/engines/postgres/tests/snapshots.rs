@@ -1,0 +1,110 @@
+//! Old snapshots elsewhere in the cluster: no vacuum may clear away what they might see, and yet the tables that
+//! turn over quickly stay small.
+
+mod common;
+
+use common::{OwnSchema, url};
+use std::sync::Arc;
+use windlass_core::Timestamp;
+use windlass_core::engine::*;
+use windlass_core::model::NewJob;
+use windlass_core::time::ManualClock;
+use windlass_postgres::{Options, PostgresEngine};
+
+/// Jobs that pass through; their dead rows would be several megabytes.
+const JOBS: usize = 60_000;
+const BATCH: usize = 1_000;
+/// What a hot table may grow to.
+const BOUND: i64 = 4 << 20;
+const HOT: [&str; 5] = ["ready", "lease", "scheduled", "session", "tally"];
+
+struct Rig {
+    engine: PostgresEngine,
+    clock: Arc<ManualClock>,
+    other: tokio_postgres::Client,
+    schema: OwnSchema,
+}
+
+impl Rig {
+    async fn new() -> Self {
+        let schema = OwnSchema::new();
+        let clock = Arc::new(ManualClock::at(Timestamp::from_millis(1_800_000_000_000)));
+        let options = Options::new(url()).schema(&schema.name).test_clock(clock.clone());
+        let engine = PostgresEngine::connect(options).await.expect("connects");
+        let (other, connection) =
+            tokio_postgres::connect(&url(), tokio_postgres::NoTls).await.expect("connects");
+        tokio::spawn(connection);
+        Self { engine, clock, other, schema }
+    }
+
+    /// Lets jobs pass through, with upkeep now and then.
+    async fn work(&self) {
+        let session = self.engine.open_session(OpenSession::new("w")).await.expect("opens").value.id;
+        for batch in 0..JOBS / BATCH {
+            let jobs = (0..BATCH).map(|_| NewJob::new("k").json("{}"));
+            self.engine.enqueue(Enqueue::each(jobs)).await.expect("enqueues");
+            let by = Claimant::Session { session: session.clone(), claim_no: batch as u64 + 1 };
+            let claim = Claim::new(by, "default", BATCH as u32);
+            let claimed = self.engine.claim(claim).await.expect("claims").value.jobs;
+            assert_eq!(claimed.len(), BATCH);
+            let done = claimed.into_iter();
+            let done = done.map(|job| SettleItem::new(job.header.id, job.lease, Outcome::DONE));
+            self.engine.settle(Settle::new(done)).await.expect("settles");
+            if batch % 10 == 9 {
+                self.compact().await;
+            }
+        }
+    }
+
+    async fn compact(&self) {
+        let request = MaintainRequest::new(Work::Compact, 1_000);
+        self.engine.maintain(request).await.expect("maintains");
+    }
+
+    /// Bytes of the largest of the hot tables.
+    async fn largest(&self) -> i64 {
+        let mut largest = 0;
+        for table in HOT {
+            let sql = format!("SELECT pg_relation_size('\"{}\".{table}')", self.schema.name);
+            largest = largest.max(self.other.query_one(&sql, &[]).await.expect("answers").get(0));
+        }
+        largest
+    }
+
+    async fn is_sound(&self) {
+        let report = self.engine.check(false).await.expect("checks").value;
+        assert_eq!((report.findings.len(), report.jobs), (0, JOBS as u64), "{report:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_old_snapshot_does_not_make_hot_tables_grow() {
+    let rig = Rig::new().await;
+    // It has a transaction number, too, as one that has written something would have.
+    let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT txid_current()";
+    rig.other.batch_execute(begin).await.expect("begins");
+    rig.work().await;
+    let largest = rig.largest().await;
+    assert!(largest < BOUND, "{largest} bytes");
+    rig.is_sound().await;
+}
+
+#[tokio::test]
+async fn a_reader_of_our_tables_lets_them_grow_only_until_it_ends() {
+    let rig = Rig::new().await;
+    let look = format!(
+        "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM \"{0}\".jobs;
+        SELECT count(*) FROM \"{0}\".ready; SELECT count(*) FROM \"{0}\".lease",
+        rig.schema.name
+    );
+    rig.other.batch_execute(&look).await.expect("begins");
+    rig.work().await;
+    let grown = rig.largest().await;
+    assert!(grown >= BOUND / 2, "{grown} bytes: the lock was in the way");
+    rig.other.batch_execute("COMMIT").await.expect("ends");
+    rig.clock.advance(10_000);
+    rig.compact().await;
+    let largest = rig.largest().await;
+    assert!(largest < grown / 2, "{largest} bytes after {grown}");
+    rig.is_sound().await;
+}
