@@ -39,7 +39,8 @@ impl Rig {
 
     /// Lets jobs pass through, with upkeep now and then.
     async fn work(&self) {
-        let session = self.engine.open_session(OpenSession::new("w")).await.expect("opens").value.id;
+        let session =
+            self.engine.open_session(OpenSession::new("w")).await.expect("opens").value.id;
         for batch in 0..JOBS / BATCH {
             let jobs = (0..BATCH).map(|_| NewJob::new("k").json("{}"));
             self.engine.enqueue(Enqueue::each(jobs)).await.expect("enqueues");

@@ -154,8 +154,12 @@ pub(super) async fn committed(bench: &Bench<EngineSubject>, url: &Url) -> Result
     let jobs = bench.profile.idle_jobs;
     let line = Line::new();
     let worker = bench.subject.worker().await?;
+    // The first of a kind makes its lane, and others of that kind wait for its transaction.
+    bench.subject.enqueue(jobs..jobs + 1, 1).await?;
+    line.next.fetch_add(1, Ordering::SeqCst);
+    line.handover.begin(jobs, line.handover.micros());
     open.batch_execute("BEGIN").await?;
-    open.query(&enqueue, &[&payload(jobs)]).await?;
+    open.query(&enqueue, &[&payload(jobs + 1)]).await?;
     bench.progress.phase("idling", jobs);
     let mut meter = bench.meter();
     meter.begin(bench.subject.counts().await);
