@@ -20,6 +20,7 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    windlass_worker::process::enter();
     let cli = commands::Cli::parse();
     let json = cli.wants_json();
     match cli.run() {

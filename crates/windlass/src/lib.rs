@@ -70,6 +70,10 @@
     doc = "- [`Client::worker`]: handlers, extractors, middleware, limits, shutdown ([`worker`])."
 )]
 #![cfg_attr(
+    all(feature = "process", unix),
+    doc = "- [`process`]: commands of any language as handlers."
+)]
+#![cfg_attr(
     feature = "services",
     doc = "- [`Client::schedule`]: jobs that come again and again, and the other [`services`] of a store."
 )]
@@ -87,6 +91,7 @@
 //! | `memory` | `memory:` and `testing` | yes |
 //! | `local` | `file:DIR`, durable in one directory | yes |
 //! | `worker` | `Client::worker`; producers can do without | yes |
+//! | `process` | commands as handlers, on Unix | no |
 //! | `services` | schedules, history and samples of a store; part of `worker` | yes |
 
 pub mod backoff;
@@ -114,6 +119,12 @@ pub use windlass_macros::Job;
 #[cfg(feature = "worker")]
 pub mod worker {
     pub use windlass_worker::*;
+}
+
+/// Commands as handlers.
+#[cfg(all(feature = "process", unix))]
+pub mod process {
+    pub use windlass_worker::process::*;
 }
 
 /// The services that keep a store in order, hosted by its workers.
@@ -149,4 +160,7 @@ mod guides {
     struct Schedules;
     #[doc = include_str!("../../../docs/guides/services.md")]
     struct Services;
+    #[cfg(all(feature = "process", unix))]
+    #[doc = include_str!("../../../docs/guides/processes.md")]
+    struct Processes;
 }

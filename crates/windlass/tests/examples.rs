@@ -109,6 +109,12 @@ fn retry_tries_buries_and_revives() {
 }
 
 #[test]
+#[cfg(all(feature = "process", unix))]
+fn process_runs_judges_and_ends_commands() {
+    assert_eq!(lines("process"), ["4 words", "exit code 65: no address", "timeout"]);
+}
+
+#[test]
 fn progress_is_seen_on_the_way_and_at_the_end() {
     let lines = lines("progress");
     assert!(lines.len() > 2, "nothing was seen on the way: {lines:?}");

@@ -8,7 +8,7 @@ use crate::middleware::{Middleware, Stack};
 use crate::options::{BLOCKING_THREADS_MAX, CONCURRENCY_MAX, Options, TIME_MAX};
 use crate::shared::{Inbox, Order, Served, Shared};
 use crate::stats::Counts;
-use crate::worker::{Companion, Until, Worker};
+use crate::worker::{Companion, Task, Until, Worker};
 use std::any::type_name;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -31,6 +31,8 @@ pub struct Builder {
     states: Values,
     random: Arc<dyn Random>,
     companions: Vec<Companion>,
+    /// Waits for what handlers that were stopped have left running.
+    leftovers: Vec<Task>,
     host: Host,
     hosting: Hosting,
     queue_limits: Vec<(String, u32)>,
@@ -61,6 +63,7 @@ impl Builder {
             states: Values::default(),
             random: Arc::new(SystemRandom),
             companions: Vec::new(),
+            leftovers: Vec::new(),
             queue_limits: Vec::new(),
             kind_limits: Vec::new(),
             kind_timeouts: Vec::new(),
@@ -145,6 +148,18 @@ impl Builder {
     ) -> Self {
         self.routes.push(Route::blocking(kind, handler));
         self
+    }
+
+    /// Runs a command for jobs of this kind: see [`process`](crate::process). The program must have
+    /// called [`process::enter`](crate::process::enter).
+    #[cfg(all(feature = "process", unix))]
+    pub fn handle_process(mut self, kind: &str, process: crate::process::Process) -> Self {
+        if let Err(wrong) = process.check_for(kind) {
+            self.wrong.get_or_insert(wrong);
+        }
+        let commands = crate::process::Commands::default();
+        self.leftovers.push(Box::pin(commands.clone().finish()));
+        self.handle_kind(kind, crate::process::Run::new(process, commands))
     }
 
     /// Gives handlers this value, which they take as [`State<T>`](crate::State).
@@ -330,7 +345,7 @@ impl Builder {
             counts: Counts::new(),
             order: tokio::sync::watch::Sender::new(Order::Work),
         };
-        Ok(Worker::new(Arc::new(shared), self.companions))
+        Ok(Worker::new(Arc::new(shared), self.companions, self.leftovers))
     }
 
     fn check_queues(&self) -> Result<(), BuildError> {

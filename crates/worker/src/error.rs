@@ -61,6 +61,15 @@ pub enum BuildError {
         /// What it must be instead.
         expected: String,
     },
+    /// A command is to run jobs, but this program has no place where it could be started.
+    #[error(
+        "kind {kind:?} is handled by a process, but this program has not called `process::enter()`: \
+         make that call the first line of main, before arguments are read"
+    )]
+    NotEntered {
+        /// The kind.
+        kind: String,
+    },
     /// A name or number that no engine would take.
     #[error(transparent)]
     Invalid(#[from] windlass_core::Error),

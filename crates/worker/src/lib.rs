@@ -6,6 +6,10 @@
 //!
 //! - Handlers are `async fn(payload, extractors…) -> Result<R, E>` ([`Handler`]) or plain functions
 //!   that may block ([`BlockingHandler`]).
+#![cfg_attr(
+    all(feature = "process", unix),
+    doc = "- Commands of any language are handlers, too, each job in processes of its own ([`process`])."
+)]
 //! - [`Ctx`] is what a handler knows of its job and can say about it.
 //! - [`Stop`] is why an attempt ends without completing.
 //! - [`Middleware`] runs around every handler.
@@ -26,6 +30,8 @@ mod middleware;
 mod options;
 mod outage;
 mod panics;
+#[cfg(all(feature = "process", unix))]
+pub mod process;
 mod room;
 mod running;
 mod runtime;

@@ -4,6 +4,7 @@ use crate::builder::Builder;
 use crate::runtime::{Runtime, Stopped};
 use crate::shared::{Order, Shared};
 use crate::stats::{Health, Stats};
+use futures_util::future::join_all;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -55,6 +56,8 @@ use windlass_core::engine::Engine;
 pub struct Worker {
     shared: Arc<Shared>,
     companions: Vec<Companion>,
+    /// Waited for before it counts as stopped.
+    leftovers: Vec<Task>,
 }
 
 impl Worker {
@@ -63,8 +66,12 @@ impl Worker {
         Builder::new(engine)
     }
 
-    pub(crate) const fn new(shared: Arc<Shared>, companions: Vec<Companion>) -> Self {
-        Self { shared, companions }
+    pub(crate) const fn new(
+        shared: Arc<Shared>,
+        companions: Vec<Companion>,
+        leftovers: Vec<Task>,
+    ) -> Self {
+        Self { shared, companions, leftovers }
     }
 
     /// Starts it in the background. It runs until it is drained or aborted, even if every handle is
@@ -88,7 +95,7 @@ impl Worker {
     }
 
     fn launch(self, runtime: Runtime) -> WorkerHandle {
-        let Self { shared, companions } = self;
+        let Self { shared, companions, leftovers } = self;
         let (over, stopped) = watch::channel(None);
         let handle = WorkerHandle { shared: shared.clone(), stopped };
         tokio::spawn(async move {
@@ -105,6 +112,7 @@ impl Worker {
                     () = &mut grace => companion.abort(),
                 }
             }
+            join_all(leftovers).await;
             over.send_replace(Some(stopped));
         });
         handle
@@ -162,6 +170,7 @@ impl WorkerHandle {
 
     /// Stops in good order: claims nothing more, lets handlers finish for the grace time, stops the
     /// rest, gives their jobs back so that others start them at once, and delivers every result.
+    /// Commands that were handlers are gone then.
     pub async fn drain(&self) -> Stopped {
         self.shared.order(Order::Drain);
         self.stopped().await
@@ -206,7 +215,8 @@ impl Until {
     }
 }
 
-type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+/// Something that is waited for.
+pub(crate) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A task that runs beside a worker.
 pub(crate) struct Companion {

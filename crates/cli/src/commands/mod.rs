@@ -8,14 +8,11 @@ mod enqueue;
 mod jobs;
 mod kinds;
 mod queues;
-mod sandbox;
 mod schedules;
 mod serve;
 mod top;
 mod work;
 mod workers;
-
-pub(crate) use sandbox::{COMMAND as SANDBOX_COMMAND, WATCH_COMMAND};
 
 use crate::store::Common;
 use anyhow::Result;
@@ -64,12 +61,6 @@ enum Command {
     /// A server that ends with the `bench` that started it
     #[command(name = crate::bench::SERVE_COMMAND, hide = true)]
     BenchServe(serve::Args),
-    /// One command under limits, started by `work`
-    #[command(name = sandbox::COMMAND, hide = true)]
-    Sandbox(sandbox::Args),
-    /// What ends commands when their worker is killed, started by `work`
-    #[command(name = sandbox::WATCH_COMMAND, hide = true)]
-    SandboxWatch,
 }
 
 impl Cli {
@@ -94,8 +85,6 @@ impl Cli {
                 crate::bench::end_with_parent();
                 args.run()
             }
-            Command::Sandbox(args) => args.run(),
-            Command::SandboxWatch => Ok(sandbox::watch()),
         }
     }
 

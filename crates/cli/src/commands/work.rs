@@ -4,8 +4,8 @@
 use crate::output::{print, print_json};
 use crate::store::{Common, block_on};
 use crate::values;
-use crate::work::{Exec, HELP, Http, Limits, Orphanage, Reaper, Users, Watcher};
-use anyhow::{Context as _, Result, bail};
+use crate::work::{HELP, Http, Limits};
+use anyhow::{Context as _, Result, anyhow, bail};
 use serde_json::json;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
@@ -16,7 +16,8 @@ use tracing_subscriber::EnvFilter;
 use windlass::{Client, Url};
 use windlass_core::model::DEFAULT_QUEUE;
 use windlass_services::{ServiceOptions, Services, ServicesHandle};
-use windlass_worker::{Builder, Worker, WorkerHandle};
+use windlass_worker::process::Process;
+use windlass_worker::{BuildError, Worker, WorkerHandle};
 
 /// What is logged unless WINDLASS_LOG says otherwise.
 const LOG_DEFAULT: &str = "info,windlass_services=warn";
@@ -83,19 +84,28 @@ impl Args {
     }
 
     pub(super) fn run(self) -> Result<ExitCode> {
-        self.limits.check()?;
         if self.limits.any() && self.exec.is_empty() {
             bail!("--memory-max, --processes-max and --cpu-max are for --exec, and there is none");
         }
+        let commands = self.commands()?;
         start_log()?;
-        block_on(self.work())
+        block_on(self.work(commands))
     }
 
-    async fn work(self) -> Result<ExitCode> {
+    /// The commands, which can run under their limits.
+    fn commands(&self) -> Result<Vec<Process>> {
+        let commands = self.exec.iter().map(|Pair { what, .. }| {
+            let process = self.limits.on(Process::shell(what).snooze(self.snooze));
+            process.check().map_err(in_flags)?;
+            Ok(process)
+        });
+        commands.collect()
+    }
+
+    async fn work(self, commands: Vec<Process>) -> Result<ExitCode> {
         let mut signals = Signals::listen()?;
         let client = self.common.open_or_create().await?;
-        let reaper = Reaper::default();
-        let worker = self.worker(&client, &reaper)?;
+        let worker = self.worker(&client, commands)?;
         let services = self.services(&client)?;
         let handle = worker.start();
         let drain = async {
@@ -112,7 +122,6 @@ impl Args {
             stopped = handle.drain() => stopped,
             () = signals.next() => handle.abort().await,
         };
-        reaper.finish().await;
         services.stop().await;
         self.end(&handle)?;
         Ok(match stopped.undelivered {
@@ -124,7 +133,7 @@ impl Args {
         })
     }
 
-    fn worker(&self, client: &Client, reaper: &Reaper) -> Result<Worker> {
+    fn worker(&self, client: &Client, commands: Vec<Process>) -> Result<Worker> {
         let concurrency = self.concurrency.unwrap_or_else(|| {
             std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32)
         });
@@ -137,33 +146,14 @@ impl Args {
         for queue in &self.queue {
             builder = builder.queue(queue);
         }
-        if !self.exec.is_empty() {
-            builder = self.handle_commands(builder, reaper)?;
+        for (Pair { kind, .. }, process) in self.exec.iter().zip(commands) {
+            builder = builder.handle_process(kind, process);
         }
         for Pair { kind, what } in &self.http {
             let http = Http::new(what).map_err(anyhow::Error::msg);
             builder = builder.handle_kind(kind, http.with_context(|| format!("--http {kind}"))?);
         }
         Ok(builder.build()?)
-    }
-
-    fn handle_commands(&self, mut builder: Builder, reaper: &Reaper) -> Result<Builder> {
-        let (users, limits) = (Users::new(), Arc::new(self.limits.clone()));
-        let orphanage = Orphanage::open();
-        let watcher = Watcher::start(&orphanage)?;
-        for Pair { kind, what } in &self.exec {
-            let exec = Exec {
-                command: what.as_str().into(),
-                limits: limits.clone(),
-                snooze: self.snooze,
-                users: users.clone(),
-                watcher: watcher.clone(),
-                orphanage: orphanage.clone(),
-                reaper: reaper.clone(),
-            };
-            builder = builder.handle_kind(kind, exec);
-        }
-        Ok(builder)
     }
 
     fn name(&self) -> String {
@@ -211,6 +201,16 @@ impl Args {
             "{} completed, {} failed attempts, {} failed for good, {} given back\n",
             stats.completed, stats.retried, stats.failed, stats.released
         ))
+    }
+}
+
+/// Names a limit as the user does.
+fn in_flags(error: BuildError) -> anyhow::Error {
+    match error {
+        BuildError::Option { option, value, expected } => {
+            anyhow!("--{} is {value}: {expected}", option.replace('_', "-"))
+        }
+        error => error.into(),
     }
 }
 

@@ -1,28 +1,11 @@
-//! Handlers in any language: a shell command or an HTTP call per job. Knows jobs only through the
-//! worker's context.
+//! Handlers in any language: a shell command or an HTTP call per job. How commands are run is the
+//! worker's; knows jobs only through its context.
 
-mod child;
-mod exec;
 mod http;
 mod limits;
-mod orphans;
-mod pipes;
-mod users;
-mod watcher;
 
-pub(crate) use child::Reaper;
-pub(crate) use exec::Exec;
 pub(crate) use http::Http;
 pub(crate) use limits::Limits;
-pub(crate) use orphans::Orphanage;
-pub(crate) use users::Users;
-pub(crate) use watcher::{Watcher, watch};
-
-/// This program's own file, to start it again. On Linux by a name that still works when the file was
-/// replaced by a newer one, or lies where a user that was dropped to may not look.
-pub(crate) fn this_program() -> std::io::Result<std::path::PathBuf> {
-    if cfg!(target_os = "linux") { Ok("/proc/self/exe".into()) } else { std::env::current_exe() }
-}
 
 /// How exit codes are read, for `--help`.
 pub(crate) const HELP: &str = "Handlers:

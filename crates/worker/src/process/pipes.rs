@@ -27,8 +27,9 @@ impl Head {
         self.total <= self.max as u64
     }
 
-    /// Reads to the end. An error is an end too.
-    pub(super) async fn read(&mut self, mut from: impl AsyncRead + Unpin) {
+    /// Reads to the end. An error is an end too, and so is nothing to read from.
+    pub(super) async fn read(&mut self, from: Option<impl AsyncRead + Unpin>) {
+        let Some(mut from) = from else { return };
         let mut chunk = [0; CHUNK_BYTES];
         while let Ok(count @ 1..) = from.read(&mut chunk).await {
             self.total += count as u64;
@@ -52,8 +53,9 @@ impl Tail {
         Self { kept: VecDeque::new(), cut: false, max }
     }
 
-    /// Reads to the end. An error is an end too.
-    pub(super) async fn read(&mut self, mut from: impl AsyncRead + Unpin) {
+    /// Reads to the end. An error is an end too, and so is nothing to read from.
+    pub(super) async fn read(&mut self, from: Option<impl AsyncRead + Unpin>) {
+        let Some(mut from) = from else { return };
         let mut chunk = [0; CHUNK_BYTES];
         while let Ok(count @ 1..) = from.read(&mut chunk).await {
             self.kept.extend(&chunk[..count]);
@@ -82,17 +84,17 @@ mod tests {
     #[tokio::test]
     async fn a_head_keeps_the_beginning_and_counts_the_rest() {
         let mut head = Head::new(3);
-        head.read(&b"abcdef"[..]).await;
+        head.read(Some(&b"abcdef"[..])).await;
         assert_eq!((&head.kept[..], head.total, head.is_whole()), (&b"abc"[..], 6, false));
     }
 
     #[tokio::test]
     async fn a_tail_keeps_whole_lines_of_the_end() {
         let mut tail = Tail::new(12);
-        tail.read(&b"a long line\nlast one\n"[..]).await;
+        tail.read(Some(&b"a long line\nlast one\n"[..])).await;
         assert_eq!(tail.text(), "last one");
         let mut tail = Tail::new(4);
-        tail.read(&b"one line"[..]).await;
+        tail.read(Some(&b"one line"[..])).await;
         assert_eq!(tail.text(), "line");
     }
 }

@@ -1,0 +1,195 @@
+//! A command as its host sees it: a supervisor at the other end of a line, fed, read and asked to end.
+//! Knows nothing of jobs.
+
+use super::KILL_GRACE;
+use super::line::{self, END, GREETING, Report};
+use super::pipes::{Head, Tail};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::UnixStream;
+use tokio::process::{Child, Command};
+use tokio::time::timeout;
+use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
+
+/// How long a program that was started again may take to `enter`, however busy the machine.
+const ENTER_WAIT: Duration = Duration::from_secs(30);
+/// How long a supervisor that has nothing left to do may take to exit.
+const EXIT_WAIT: Duration = Duration::from_secs(1);
+/// How long the output of a command that has ended is waited for: a process that could not be killed may
+/// hold it open forever.
+const OUTPUT_WAIT: Duration = Duration::from_secs(1);
+/// How long the commands of a worker that stops may take to be gone: told, killed, buried.
+const FINISH_MAX: Duration = KILL_GRACE.saturating_add(Duration::from_secs(3));
+
+/// The commands of a kind, also those nobody waits for any more. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Commands(TaskTracker);
+
+impl Commands {
+    /// Waits until all of them are gone, and no longer than that should take.
+    pub(crate) async fn finish(self) {
+        self.0.close();
+        if timeout(FINISH_MAX, self.0.wait()).await.is_err() {
+            tracing::warn!("commands are left after {FINISH_MAX:?}; they end with this process");
+        }
+    }
+}
+
+/// What a command left.
+#[derive(Debug)]
+pub(super) struct Output {
+    pub(super) end: Result<Report, Lost>,
+    pub(super) stdout: Head,
+    pub(super) stderr: Tail,
+}
+
+/// Why it is not known how a command ended.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Lost {
+    #[error(
+        "this program, started again to run the command, does not come to `process::enter()` ({}): \
+         make that call the first line of main, before arguments are read",
+        ended(.0)
+    )]
+    NotEntered(Option<ExitStatus>),
+    #[error("the process that supervised the command went without a word ({})", ended(.0))]
+    Supervisor(Option<ExitStatus>),
+}
+
+fn ended(status: &Option<ExitStatus>) -> String {
+    status.map_or_else(|| "it went on, and was killed".to_owned(), |status| status.to_string())
+}
+
+/// A running command. Dropped, it is ended with everything it has started.
+#[derive(Debug)]
+pub(super) struct Supervised {
+    /// `None` once it has ended.
+    life: Option<Life>,
+    commands: Commands,
+}
+
+/// What there is of a command while any of it lives.
+#[derive(Debug)]
+struct Life {
+    supervisor: Child,
+    /// Closed, it has the supervisor kill everything at once.
+    line: UnixStream,
+    /// Whether the payload was sent; the command does not run before.
+    fed: bool,
+    /// A worker that stops waits for this.
+    _token: TaskTrackerToken,
+}
+
+impl Supervised {
+    /// Starts a supervisor.
+    pub(super) fn start(mut supervisor: Command, commands: Commands) -> io::Result<Self> {
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
+        ours.set_nonblocking(true)?;
+        let line = UnixStream::from_std(ours)?;
+        supervisor.stdin(OwnedFd::from(theirs)).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // A key on the keyboard ends the host in good order, and must leave the command to it.
+        let supervisor = supervisor.process_group(0).spawn()?;
+        let life = Life { supervisor, line, fed: false, _token: commands.0.token() };
+        Ok(Self { life: Some(life), commands })
+    }
+
+    /// Feeds the command `input` and waits for its end; tells it to end when `stop` says so. Keeps
+    /// `stdout_max` and `stderr_max` bytes of what it writes.
+    pub(super) async fn run<T>(
+        mut self,
+        input: &[u8],
+        (stdout_max, stderr_max): (usize, usize),
+        stop: impl Future<Output = T>,
+    ) -> Output {
+        let (mut stdout, mut stderr) = (Head::new(stdout_max), Tail::new(stderr_max));
+        let Some(life) = &mut self.life else {
+            return Output { end: Err(Lost::Supervisor(None)), stdout, stderr };
+        };
+        let (out, err) = (life.supervisor.stdout.take(), life.supervisor.stderr.take());
+        let end = {
+            let reading = async { tokio::join!(stdout.read(out), stderr.read(err)) };
+            let talking = life.talk(input, stop);
+            tokio::pin!(reading, talking);
+            let mut closed = false;
+            let end = loop {
+                tokio::select! {
+                    _ = &mut reading, if !closed => closed = true,
+                    end = &mut talking => break end,
+                }
+            };
+            if !closed {
+                let _ = timeout(OUTPUT_WAIT, reading).await;
+            }
+            end
+        };
+        self.life = None;
+        Output { end, stdout, stderr }
+    }
+}
+
+impl Life {
+    async fn talk<T>(
+        &mut self,
+        input: &[u8],
+        stop: impl Future<Output = T>,
+    ) -> Result<Report, Lost> {
+        if !matches!(timeout(ENTER_WAIT, self.line.read_u8()).await, Ok(Ok(GREETING))) {
+            return Err(Lost::NotEntered(self.end_at_once().await));
+        }
+        if line::send_payload(&mut self.line, input).await.is_err() {
+            return Err(Lost::Supervisor(self.end_at_once().await));
+        }
+        self.fed = true;
+        let report = self.report(stop).await;
+        let exited = self.end_at_once().await;
+        report.ok_or(Lost::Supervisor(exited))
+    }
+
+    /// Waits for the supervisor's last word, and asks for it when `stop` says so.
+    async fn report<T>(&mut self, stop: impl Future<Output = T>) -> Option<Report> {
+        let (mut from, mut to) = self.line.split();
+        let reporting = line::receive_report(&mut from);
+        tokio::pin!(reporting, stop);
+        let mut told = false;
+        loop {
+            tokio::select! {
+                report = &mut reporting => return report,
+                _ = &mut stop, if !told => {
+                    told = true;
+                    // Whoever does not hear it has ended.
+                    let _ = to.write_u8(END).await;
+                }
+            }
+        }
+    }
+
+    /// Sees a supervisor to its end that has nothing left to do; how it exited, if by itself.
+    async fn end_at_once(&mut self) -> Option<ExitStatus> {
+        if let Ok(Ok(status)) = timeout(EXIT_WAIT, self.supervisor.wait()).await {
+            return Some(status);
+        }
+        let _ = self.supervisor.kill().await;
+        None
+    }
+}
+
+impl Drop for Supervised {
+    fn drop(&mut self) {
+        let Some(mut life) = self.life.take() else { return };
+        if !life.fed {
+            // Perhaps it never came to `enter`: nobody knows what it would do.
+            let _ = life.supervisor.start_kill();
+        }
+        if tokio::runtime::Handle::try_current().is_err() {
+            return;
+        }
+        self.commands.0.spawn(async move {
+            let _ = life.line.write_u8(END).await;
+            let _ = life.supervisor.wait().await;
+        });
+    }
+}
