@@ -160,6 +160,7 @@ impl Report {
             ratio_to_reference: reference.and_then(|it| ratio((it, engine))),
             reference: match reference {
                 Some(Workload::W3) => "W3",
+                Some(Workload::W6) => "W6",
                 _ => "nothing waiting",
             },
             // The rate of W4 is its own pace.

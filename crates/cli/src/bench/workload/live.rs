@@ -5,7 +5,7 @@ use super::super::meter::Sample;
 use super::super::subject::{
     EngineSubject, EngineWorker, Numbered as _, QUEUE, Subject as _, Worker as _, payload,
 };
-use super::{BATCH, Bench};
+use super::{BATCH, Bench, Workload};
 use crate::connect::Url;
 use anyhow::{Context as _, Result, bail, ensure};
 use std::sync::Arc;
@@ -213,6 +213,31 @@ pub(super) async fn sustained(bench: &Bench<EngineSubject>) -> Result<Sample> {
     }
     meter.end(bench.subject.counts().await);
     Ok(meter.sample(line.completed.load(Ordering::SeqCst), latencies_ms))
+}
+
+/// W7: the same while another session has a transaction open, which keeps the server from clearing away
+/// whatever died since it began.
+pub(super) async fn beside(
+    bench: &Bench<EngineSubject>,
+    url: &Url,
+    workload: Workload,
+) -> Result<Sample> {
+    let Url::Postgres(at) = url else { bail!("only PostgreSQL has snapshots") };
+    let (other, connection) = tokio_postgres::connect(at.server(), tokio_postgres::NoTls).await?;
+    tokio::spawn(connection);
+    other.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ").await?;
+    let hold = match workload {
+        Workload::W7reader => format!(
+            "SELECT * FROM \"{0}\".jobs LIMIT 1; SELECT * FROM \"{0}\".queue_stats;",
+            at.schema()
+        ),
+        Workload::W7writer => "SELECT pg_current_xact_id()".to_owned(),
+        _ => "SELECT 1".to_owned(),
+    };
+    other.batch_execute(&hold).await?;
+    let sample = sustained(bench).await?;
+    other.batch_execute("COMMIT").await?;
+    Ok(sample)
 }
 
 /// Enqueues batches while there is room in flight, until the time is up.

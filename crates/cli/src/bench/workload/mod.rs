@@ -77,6 +77,12 @@ pub(crate) enum Workload {
     W5lanes,
     /// Enqueue, run and complete at the same time.
     W6,
+    /// The same while another session holds an old snapshot.
+    W7snapshot,
+    /// The same while another session holds an old snapshot and has read our views.
+    W7reader,
+    /// The same while another session has a transaction open that has written something.
+    W7writer,
     /// 256 producers and 256 workers of single jobs, each claimed in one call and completed in another.
     P256,
     /// The same, completing a job and claiming the next in one call.
@@ -89,7 +95,7 @@ pub(crate) enum Workload {
 
 impl Workload {
     /// All of them, in the order they are run.
-    pub(crate) const ALL: [Self; 20] = [
+    pub(crate) const ALL: [Self; 23] = [
         Self::W1seq,
         Self::W1c64,
         Self::W1c512,
@@ -106,6 +112,9 @@ impl Workload {
         Self::W5lanes0,
         Self::W5lanes,
         Self::W6,
+        Self::W7snapshot,
+        Self::W7reader,
+        Self::W7writer,
         Self::P256,
         Self::P256next,
         Self::Open,
@@ -131,6 +140,9 @@ impl Workload {
             Self::W5lanes0 => "W5lanes0",
             Self::W5lanes => "W5lanes",
             Self::W6 => "W6",
+            Self::W7snapshot => "W7snapshot",
+            Self::W7reader => "W7reader",
+            Self::W7writer => "W7writer",
             Self::P256 => "P256",
             Self::P256next => "P256next",
             Self::Open => "open",
@@ -157,6 +169,9 @@ impl Workload {
             Self::W5lanes0 => "drain 20 lanes, nothing else",
             Self::W5lanes => "drain 20 lanes, others behind",
             Self::W6 => "enqueue + run + complete",
+            Self::W7snapshot => "… beside an old snapshot",
+            Self::W7reader => "… that has read our views",
+            Self::W7writer => "… beside an open transaction",
             Self::P256 => "256 producers + 256 workers",
             Self::P256next => "… completing and claiming at once",
             Self::Open => "open with many waiting",
@@ -179,6 +194,7 @@ impl Workload {
         match self {
             Self::W3c64 | Self::W3c256 | Self::W3p64 => Some(Self::W3),
             Self::W5same => Some(Self::W5same0),
+            Self::W7snapshot | Self::W7reader | Self::W7writer => Some(Self::W6),
             Self::W5lanes => Some(Self::W5lanes0),
             _ => None,
         }
@@ -189,7 +205,12 @@ impl Workload {
         match self {
             Self::Open => matches!(url, Url::File(_)),
             Self::Idle2000 => matches!(url, Url::Http(_)),
-            Self::W1p64 | Self::W3p64 | Self::W4commit => matches!(url, Url::Postgres(_)),
+            Self::W1p64
+            | Self::W3p64
+            | Self::W4commit
+            | Self::W7snapshot
+            | Self::W7reader
+            | Self::W7writer => matches!(url, Url::Postgres(_)),
             _ => true,
         }
     }
@@ -283,6 +304,9 @@ impl Bench<EngineSubject> {
             Workload::W4 => live::idle(self).await,
             Workload::W4commit => live::committed(self, url).await,
             Workload::W6 => live::sustained(self).await,
+            Workload::W7snapshot | Workload::W7reader | Workload::W7writer => {
+                live::beside(self, url, workload).await
+            }
             other => self.measure(other).await,
         }
     }
