@@ -116,7 +116,9 @@ BEGIN
     END IF;
     INSERT INTO {s}.tally (lane, scheduled, blocked, available, running, paused, dead)
         VALUES (number, (delay_ms > 0)::integer, 0, (delay_ms = 0)::integer, 0, 0, 0);
-    PERFORM pg_notify({channel}, '');
+    -- The same for all jobs of a transaction, so that it is sent once.
+    PERFORM pg_notify({channel}, coalesce(nullif(current_setting('windlass.first', true), ''),
+        set_config('windlass.first', place::text, true)));
     RETURN job;
 END
 $$;

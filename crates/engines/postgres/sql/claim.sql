@@ -3,11 +3,13 @@
 --
 -- $1 session, $2 claim number, $3 queue, $4 kinds or null, $5 how many, $6 tokens, $7 the time or null,
 -- $8 how many reports of the same transaction must have been settled, or null
+-- $9 to $13 where to look: lanes, ranks and numbers from and to before; a lane that is not named as a whole
 WITH start AS MATERIALIZED (
     SELECT nextval('{s}.entry') << 20 AS seq,
         coalesce($7::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now
 ), open AS MATERIALIZED (
-    SELECT l.id, count(*) OVER () AS lanes,
+    SELECT l.id,
+        CASE WHEN count(*) OVER () <= 2 THEN $5::bigint ELSE $5::bigint * 2 / count(*) OVER () + 1 END AS most,
         EXISTS (SELECT FROM {s}.kind k WHERE k.name = l.kind AND k.permits > 0) AS permits
     FROM {s}.lane l
     WHERE l.queue = $3::text AND ($4::text[] IS NULL OR l.kind = ANY($4))
@@ -20,11 +22,19 @@ WITH start AS MATERIALIZED (
     -- Of many lanes only some of each: nobody else can claim what is locked here.
     SELECT r.*, count(*) OVER (PARTITION BY r.lane) >= r.most AS cut
     FROM open o CROSS JOIN LATERAL (
-        SELECT ctid AS place, lane, rank, seq, id, flags,
-            CASE WHEN o.lanes <= 2 THEN $5::bigint ELSE $5::bigint * 2 / o.lanes + 1 END AS most
-        FROM {s}.ready WHERE lane = o.id ORDER BY rank, seq
-        LIMIT CASE WHEN o.lanes <= 2 THEN $5::bigint ELSE $5::bigint * 2 / o.lanes + 1 END
-        FOR UPDATE SKIP LOCKED
+        SELECT t.*, o.most FROM (
+            SELECT from_rank, from_seq, upto_rank, upto_seq
+            FROM unnest($9::integer[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[])
+                w (lane, from_rank, from_seq, upto_rank, upto_seq) WHERE w.lane = o.id
+            UNION ALL
+            SELECT -9223372036854775808, -9223372036854775808, 9223372036854775807, 9223372036854775807
+            WHERE o.id <> ALL ($9::integer[])
+        ) w CROSS JOIN LATERAL (
+            SELECT ctid AS place, lane, rank, seq, id, flags FROM {s}.ready
+            WHERE lane = o.id AND (rank, seq) >= (w.from_rank, w.from_seq)
+                AND (rank, seq) < (w.upto_rank, w.upto_seq)
+            ORDER BY rank, seq LIMIT o.most FOR UPDATE SKIP LOCKED
+        ) t LIMIT o.most
     ) r
     WHERE NOT EXISTS (SELECT FROM open WHERE permits)
 ), bound AS MATERIALIZED (

@@ -31,5 +31,5 @@ WITH clock AS MATERIALIZED (
     SELECT lane, 0, 0, count(*), 0, 0, 0 FROM added GROUP BY lane
 )
 SELECT s.now, s.usual, CASE WHEN (SELECT count(*) FROM added) < cardinality($1::uuid[])
-    THEN (SELECT coalesce(array_agg(id), '{}') FROM added) END
+    THEN (SELECT coalesce(array_agg(id), '{}') FROM added) END, s.seq
 FROM start s

@@ -3,6 +3,7 @@
 use crate::conn::{Conn, Pool, config};
 use crate::error::Trouble;
 use crate::estimate::Estimate;
+use crate::hints::Hints;
 use crate::lanes::Lanes;
 use crate::leaves::Leaves;
 use crate::migrate::migrate;
@@ -30,6 +31,7 @@ pub(crate) struct Inner {
     pub(crate) wakeups: Wakeups,
     pub(crate) estimate: Estimate,
     pub(crate) leaves: Leaves,
+    pub(crate) hints: Arc<Hints>,
     /// Until then nobody asks to rewrite a table: somebody was in the way.
     pub(crate) rest_until: Mutex<Timestamp>,
     pub(crate) schema: Schema,
@@ -61,10 +63,11 @@ impl PostgresEngine {
         first.give_back();
         let lanes = Lanes::default();
         let shared = Shared { capabilities, pool, lanes, clock: options.clock, random };
-        let wakeups = Wakeups::start(config, &schema);
+        let hints = Arc::new(Hints::default());
+        let wakeups = Wakeups::start(config, &schema, Arc::clone(&hints));
         let leaves = Leaves::default();
         let (ids, rest_until) = (Mutex::default(), Mutex::default());
-        let inner = Inner { shared, wakeups, estimate, leaves, rest_until, schema, ids };
+        let inner = Inner { shared, wakeups, estimate, leaves, hints, rest_until, schema, ids };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -78,7 +81,7 @@ impl PostgresEngine {
     ) -> Result<Stamped<T>> {
         let done = self.inner.shared.perform(needs, &wants, &lanes, &mut act).await?;
         if done.readied {
-            self.inner.wakeups.wake();
+            self.inner.wakeups.wake(done.lowest);
         }
         Ok(done.reply)
     }
@@ -151,9 +154,10 @@ impl PostgresEngine {
             run.rows_mut().add_fresh(fresh.iter().copied());
             run.enqueue(request.clone(), now)
         };
-        let (now, value) = shared.perform_in(&theirs, &wants, &mut act).await?;
-        // Sent when the transaction commits; several are one.
-        let wake = format!("NOTIFY {}", self.inner.wakeups.channel());
+        let (now, lowest, value) = shared.perform_in(&theirs, &wants, &mut act).await?;
+        // Sent when the transaction commits.
+        let lowest = lowest.map(|seq| format!(", '{seq}'")).unwrap_or_default();
+        let wake = format!("NOTIFY {}{lowest}", self.inner.wakeups.channel());
         theirs.command(&wake).await.map_err(Trouble::told)?;
         Ok(Stamped { now, epoch: theirs.epoch.clone(), value })
     }

@@ -28,6 +28,7 @@ mod engine;
 mod entries;
 mod error;
 mod estimate;
+mod hints;
 mod hot;
 mod lanes;
 mod leaves;

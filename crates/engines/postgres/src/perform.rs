@@ -5,7 +5,7 @@ use crate::entries::at;
 use crate::error::{Trouble, Try, unavailable};
 use crate::lanes::Lanes;
 use crate::load::{Loaded, Loader};
-use crate::save::{self, Batch};
+use crate::save::{self, Batch, Saves};
 use crate::wants::Wants;
 use crate::working::WorkingSet;
 use futures_util::future::{join, try_join_all};
@@ -59,8 +59,10 @@ pub(crate) struct Shared {
 /// What came of a verb.
 pub(crate) struct Done<T> {
     pub(crate) reply: Stamped<T>,
-    /// Whether something may have become claimable.
+    /// Whether something may have become claimable,
     pub(crate) readied: bool,
+    /// and the lowest number of what is new of it.
+    pub(crate) lowest: Option<i64>,
 }
 
 impl Shared {
@@ -143,11 +145,13 @@ impl Shared {
         let (begun, first) = join(conn.command(begin), loader.load(wants, &mut loaded)).await;
         begun?;
         first?;
-        let (reply, batches, readied) = self.rounds(&loader, &mut loaded, wants, act).await?;
-        self.commit(conn, batches).await?;
+        let (reply, saves, readied) = self.rounds(&loader, &mut loaded, wants, act).await?;
+        let lowest = saves.lowest;
+        self.commit(conn, saves.batches).await?;
         Ok(Done {
             reply: Stamped { now: loaded.now, epoch: conn.epoch.clone(), value: reply? },
             readied,
+            lowest,
         })
     }
 
@@ -158,11 +162,11 @@ impl Shared {
         loaded: &mut Loaded,
         wants: &Wants,
         act: &mut Act<'_, T>,
-    ) -> Try<(Result<T>, Vec<Batch>, bool)> {
+    ) -> Try<(Result<T>, Saves, bool)> {
         for _ in 0..ROUNDS_MAX {
-            let (value, missing, batches, readied) = self.run(loaded, act)?;
+            let (value, missing, saves, readied) = self.run(loaded, act)?;
             if missing.is_empty() {
-                return Ok((value, batches, readied));
+                return Ok((value, saves, readied));
             }
             loader.load(&Wants { parts: wants.parts, ..missing }, loaded).await?;
         }
@@ -175,7 +179,7 @@ impl Shared {
         conn: &Conn<'_>,
         wants: &Wants,
         act: &mut Act<'_, T>,
-    ) -> Result<(Timestamp, T)> {
+    ) -> Result<(Timestamp, Option<i64>, T)> {
         let mut again = unavailable("it was never tried");
         for _ in 0..TRIES_IN_MAX {
             conn.command("SAVEPOINT windlass").await.map_err(Trouble::told)?;
@@ -201,15 +205,15 @@ impl Shared {
         conn: &Conn<'_>,
         wants: &Wants,
         act: &mut Act<'_, T>,
-    ) -> Try<(Timestamp, T)> {
+    ) -> Try<(Timestamp, Option<i64>, T)> {
         let loader = Loader { conn, lanes: &self.lanes, clock: self.clock.as_ref() };
         let mut loaded = Loaded::default();
         loader.load(wants, &mut loaded).await?;
-        let (value, batches, _) = self.rounds(&loader, &mut loaded, wants, act).await?;
-        for batch in &batches {
+        let (value, saves, _) = self.rounds(&loader, &mut loaded, wants, act).await?;
+        for batch in &saves.batches {
             self.write(conn, batch).await?;
         }
-        Ok((loaded.now, value?))
+        Ok((loaded.now, saves.lowest, value?))
     }
 
     /// One run over what is loaded: what it says, what it missed, and what to write.
@@ -217,7 +221,7 @@ impl Shared {
         &self,
         loaded: &Loaded,
         act: &mut Act<'_, T>,
-    ) -> Try<(Result<T>, Wants, Vec<Batch>, bool)> {
+    ) -> Try<(Result<T>, Wants, Saves, bool)> {
         let set = WorkingSet::over(loaded);
         let mut run =
             Executor::new(self.capabilities.clone(), Arc::clone(&self.random), set, loaded.seq);
@@ -229,8 +233,8 @@ impl Shared {
         let missing = set.missing();
         // A verb that is refused as a whole has done nothing.
         let saves = missing.is_empty() && value.is_ok();
-        let batches = if saves { save::batches(&set, &self.lanes)? } else { Vec::new() };
-        Ok((value, missing, batches, readied))
+        let saves = if saves { save::saves(&set, &self.lanes)? } else { Saves::default() };
+        Ok((value, missing, saves, readied))
     }
 
     async fn commit(&self, conn: &Lent, batches: Vec<Batch>) -> Try<()> {

@@ -3,6 +3,7 @@
 
 use crate::engine::PostgresEngine;
 use crate::error::Trouble;
+use crate::hints::Ranges;
 use std::time::Duration;
 use windlass_core::Result;
 use windlass_core::engine::{Stamped, Wait};
@@ -11,7 +12,14 @@ const IS_READY: &str = "SELECT EXISTS (SELECT FROM {s}.lane l
     WHERE l.queue = ANY($1) AND ($2::text[] IS NULL OR l.kind = ANY($2))
         AND NOT EXISTS (SELECT FROM {s}.queue q WHERE q.name = l.queue AND q.paused)
         AND NOT EXISTS (SELECT FROM {s}.kind k WHERE k.name = l.kind AND (k.paused OR k.permits = 0))
-        AND EXISTS (SELECT FROM {s}.ready r WHERE r.lane = l.id)),
+        AND CASE WHEN l.id = ANY ($3::integer[]) THEN EXISTS (
+            SELECT FROM unnest($3::integer[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[])
+                w (lane, from_rank, from_seq, upto_rank, upto_seq)
+            CROSS JOIN LATERAL (SELECT FROM {s}.ready r WHERE r.lane = l.id
+                AND (r.rank, r.seq) >= (w.from_rank, w.from_seq)
+                AND (r.rank, r.seq) < (w.upto_rank, w.upto_seq) LIMIT 1) r
+            WHERE w.lane = l.id)
+        ELSE EXISTS (SELECT FROM {s}.ready r WHERE r.lane = l.id) END),
     (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
 
 /// How soon a waiter looks again, at first.
@@ -51,8 +59,21 @@ impl PostgresEngine {
         let kinds = request.kinds.as_ref();
         let kinds: Option<Vec<&str>> =
             kinds.map(|kinds| kinds.iter().map(|kind| &**kind).collect());
-        let rows = conn.query(IS_READY, &[&queues, &kinds]).await.map_err(Trouble::told)?;
+        let hints = &self.inner.hints;
+        let (ranges, _) = hints.for_claim(queues.first().copied().unwrap_or_default());
+        let Ranges { lanes, from_ranks, from_seqs, upto_ranks, upto_seqs } = &ranges;
+        let rows = conn
+            .query(
+                IS_READY,
+                &[&queues, &kinds, lanes, from_ranks, from_seqs, upto_ranks, upto_seqs],
+            )
+            .await
+            .map_err(Trouble::told)?;
         let (value, now) = rows.first().map_or((false, 0), |row| (row.get(0), row.get(1)));
+        if value && ranges == Ranges::default() {
+            // It may be below a hint, where a claim would not see it.
+            hints.forget();
+        }
         let now = self.inner.shared.now(crate::entries::at(now));
         let epoch = conn.epoch.clone();
         conn.give_back();

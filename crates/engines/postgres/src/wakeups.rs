@@ -3,9 +3,11 @@
 //! waits looks by himself now and then, and is only slower while this is down.
 
 use crate::conn::CONNECT_TIMEOUT;
+use crate::hints::Hints;
 use crate::schema::Schema;
 use futures_util::future::poll_fn;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
@@ -19,38 +21,70 @@ const COME_BACK_MAX: Duration = Duration::from_secs(10);
 
 /// Tells, and is told, that something may have become claimable.
 pub(crate) struct Wakeups {
+    line: Arc<Line>,
+    task: JoinHandle<()>,
+}
+
+/// What those who tell and those who listen share.
+struct Line {
     /// Rises with each wake-up, from here or elsewhere; waiters watch it.
     readied: watch::Sender<u64>,
-    /// Somebody here has something to tell the others.
-    told: Arc<Notify>,
+    /// Somebody here has something to tell the others,
+    told: Notify,
+    /// and this is the lowest number of what is new since the last time; the highest if nothing is.
+    lowest: AtomicI64,
+    hints: Arc<Hints>,
     channel: String,
-    task: JoinHandle<()>,
+}
+
+impl Line {
+    /// Somebody elsewhere has told something: the lowest number of what is new, if anything is.
+    fn heard(&self, payload: &str) {
+        match payload.parse() {
+            Ok(seq) => self.hints.news(seq),
+            Err(_) if payload.is_empty() => {}
+            Err(_) => self.hints.forget(),
+        }
+        self.readied.send_modify(|count| *count += 1);
+    }
+
+    /// What there is to tell.
+    fn news(&self) -> String {
+        match self.lowest.swap(i64::MAX, Ordering::SeqCst) {
+            i64::MAX => format!("NOTIFY {}", self.channel),
+            seq => format!("NOTIFY {}, '{seq}'", self.channel),
+        }
+    }
 }
 
 impl Wakeups {
     /// Begins to listen; comes back by itself whenever the connection is lost.
-    pub(crate) fn start(config: Config, schema: &Schema) -> Self {
-        let readied = watch::Sender::new(0);
-        let told = Arc::new(Notify::new());
-        let channel = channel(schema);
-        let listening = listen(config, channel.clone(), readied.clone(), Arc::clone(&told));
-        Self { readied, told, channel, task: tokio::spawn(listening) }
+    pub(crate) fn start(config: Config, schema: &Schema, hints: Arc<Hints>) -> Self {
+        let (readied, told, lowest) =
+            (watch::Sender::new(0), Notify::new(), AtomicI64::new(i64::MAX));
+        let line = Arc::new(Line { readied, told, lowest, hints, channel: channel(schema) });
+        let task = tokio::spawn(listen(config, Arc::clone(&line)));
+        Self { line, task }
     }
 
-    /// Something may have become claimable.
-    pub(crate) fn wake(&self) {
-        self.readied.send_modify(|count| *count += 1);
-        self.told.notify_one();
+    /// Something may have become claimable; what is new of it is numbered from `seq` on.
+    pub(crate) fn wake(&self, seq: Option<i64>) {
+        if let Some(seq) = seq {
+            self.line.hints.news(seq);
+            self.line.lowest.fetch_min(seq, Ordering::SeqCst);
+        }
+        self.line.readied.send_modify(|count| *count += 1);
+        self.line.told.notify_one();
     }
 
     /// Where processes of this schema tell each other.
     pub(crate) fn channel(&self) -> &str {
-        &self.channel
+        &self.line.channel
     }
 
     /// Sees every wake-up from now on.
     pub(crate) fn watch(&self) -> watch::Receiver<u64> {
-        self.readied.subscribe()
+        self.line.readied.subscribe()
     }
 }
 
@@ -68,17 +102,16 @@ pub(crate) fn channel(schema: &Schema) -> String {
     format!("windlass_{hash:016x}")
 }
 
-async fn listen(config: Config, channel: String, readied: watch::Sender<u64>, told: Arc<Notify>) {
+async fn listen(config: Config, line: Arc<Line>) {
     let mut pause = COME_BACK;
     loop {
         let connecting = tokio::time::timeout(CONNECT_TIMEOUT, config.connect(NoTls)).await;
         if let Ok(Ok((client, mut connection))) = connecting {
-            let told = Arc::clone(&told);
-            let telling = tokio::spawn(tell(client, channel.clone(), told));
+            let telling = tokio::spawn(tell(client, Arc::clone(&line)));
             loop {
                 match poll_fn(|context| connection.poll_message(context)).await {
-                    Some(Ok(AsyncMessage::Notification(_))) => {
-                        readied.send_modify(|count| *count += 1);
+                    Some(Ok(AsyncMessage::Notification(told))) => {
+                        line.heard(told.payload());
                         pause = COME_BACK;
                     }
                     Some(Ok(_)) => {}
@@ -94,14 +127,15 @@ async fn listen(config: Config, channel: String, readied: watch::Sender<u64>, to
 }
 
 /// Listens, and passes on what there is to tell, at most so often.
-async fn tell(client: Client, channel: String, told: Arc<Notify>) {
-    if client.batch_execute(&format!("LISTEN {channel}")).await.is_err() {
+async fn tell(client: Client, line: Arc<Line>) {
+    if client.batch_execute(&format!("LISTEN {}", line.channel)).await.is_err() {
         return;
     }
-    let notify = format!("NOTIFY {channel}");
+    // Whatever was told before was told to nobody here.
+    line.hints.forget();
     loop {
-        told.notified().await;
-        if client.batch_execute(&notify).await.is_err() {
+        line.told.notified().await;
+        if client.batch_execute(&line.news()).await.is_err() {
             return;
         }
         tokio::time::sleep(NOTIFY_EVERY).await;

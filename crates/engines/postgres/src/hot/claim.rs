@@ -4,6 +4,7 @@ use crate::conn::{Conn, Lent};
 use crate::engine::PostgresEngine;
 use crate::entries::{self, at};
 use crate::error::{Trouble, Try};
+use crate::hints::{Ranges, Told};
 use futures_util::future::{try_join, try_join4};
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -38,6 +39,9 @@ pub(crate) struct HotClaim<'a> {
     tokens: Vec<Uuid>,
     /// How many reports of the same transaction must have been settled.
     after: Option<i64>,
+    /// Where to look.
+    ranges: Ranges,
+    told: Told,
 }
 
 /// What a claim's statements said.
@@ -59,6 +63,7 @@ impl<'a> HotClaim<'a> {
             return None;
         }
         let random = &engine.inner.shared.random;
+        let (ranges, told) = engine.inner.hints.for_claim(&want.queue);
         let kinds = claim.kinds.as_ref();
         Some(Self {
             claim,
@@ -67,6 +72,8 @@ impl<'a> HotClaim<'a> {
             kinds: kinds.map(|kinds| kinds.iter().map(|want| &*want.kind).collect()),
             tokens: (0..claim.limit).map(|_| Uuid::from_u128(random.next_u128())).collect(),
             after: None,
+            ranges,
+            told,
         })
     }
 
@@ -92,13 +99,20 @@ impl<'a> HotClaim<'a> {
 
     /// Claims, and reads what is leased.
     pub(super) async fn claim(&self, conn: &Conn<'_>, now: Option<i64>) -> Try<[Vec<Row>; 3]> {
-        let Self { claim, session, claim_no, kinds, tokens, after } = self;
+        let Self { claim, session, claim_no, kinds, tokens, after, ranges, .. } = self;
+        let Ranges { lanes, from_ranks, from_seqs, upto_ranks, upto_seqs } = ranges;
         let queue = &*claim.queues[0].queue;
         let limit = i64::from(claim.limit);
         let payload = claim.parts.has(PartName::Payload);
         let bits = entries::part_bits(claim.parts);
         let (told, jobs, parts, ()) = try_join4(
-            conn.query(CLAIM, &[session, claim_no, &queue, kinds, &limit, tokens, &now, after]),
+            conn.query(
+                CLAIM,
+                &[
+                    session, claim_no, &queue, kinds, &limit, tokens, &now, after, lanes,
+                    from_ranks, from_seqs, upto_ranks, upto_seqs,
+                ],
+            ),
             conn.query(LEASED, &[session, claim_no, &payload]),
             conn.query(LEASED_PARTS, &[session, claim_no, &bits]),
             conn.command("COMMIT"),
@@ -124,6 +138,7 @@ impl<'a> HotClaim<'a> {
         if told.get::<_, bool>(1) && jobs.is_empty() {
             return Ok(None);
         }
+        engine.inner.hints.taken(self.told, &self.claim.queues[0].queue, jobs.iter().map(place));
         let mut found = entries::found(conn, &engine.inner.shared.lanes, &jobs, &parts).await?;
         let claimed = jobs.iter().filter_map(|row| {
             let found = found.remove(&entries::job_id(row.get(0)))?;
@@ -132,6 +147,13 @@ impl<'a> HotClaim<'a> {
         let claimed = claimed.collect();
         Ok(Some((now, Ok(Claimed::new(claimed)))))
     }
+}
+
+/// Where a job was when it was claimed: lane, rank, number.
+fn place(row: &Row) -> (i32, i64, i64) {
+    let rank = row.get::<_, Option<i64>>(13).unwrap_or_else(|| row.get(6));
+    let seq = row.get::<_, Option<i64>>(14).unwrap_or_else(|| row.get(7));
+    (row.get(1), rank, seq)
 }
 
 impl Answer {

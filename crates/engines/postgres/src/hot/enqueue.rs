@@ -100,7 +100,7 @@ impl PostgresEngine {
         }
         let some: Option<Vec<Uuid>> = told.get(2);
         // Also if only some of them were stored.
-        self.inner.wakeups.wake();
+        self.inner.wakeups.wake(Some(told.get(3)));
         let ids = request.jobs.iter().filter_map(|job| job.id);
         let Some(some) = some else {
             let value = ids.map(created).collect();

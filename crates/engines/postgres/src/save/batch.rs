@@ -46,6 +46,13 @@ macro_rules! row_sets {
     };
 }
 
+impl Ready {
+    /// The lowest number among them.
+    pub(super) fn lowest(&self) -> Option<i64> {
+        self.seq.iter().min().copied()
+    }
+}
+
 row_sets! { Columns {
     not_ready: NotReady (lane: i32, rank: i64, seq: i64)
         "DELETE FROM {s}.ready r USING unnest($1::integer[], $2::bigint[], $3::bigint[]) d (lane, rank, seq)

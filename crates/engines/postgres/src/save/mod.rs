@@ -30,7 +30,15 @@ struct Saver<'a> {
 }
 
 /// The statements that write what a run changed.
-pub(crate) fn batches(set: &WorkingSet<'_>, lanes: &Lanes) -> Try<Vec<Batch>> {
+#[derive(Default)]
+pub(crate) struct Saves {
+    pub(crate) batches: Vec<Batch>,
+    /// The lowest number of a job that is ready by it.
+    pub(crate) lowest: Option<i64>,
+}
+
+/// What writes what a run changed.
+pub(crate) fn saves(set: &WorkingSet<'_>, lanes: &Lanes) -> Try<Saves> {
     let mut saver = Saver { lanes, set, rows: Columns::default(), counts: BTreeMap::new() };
     for changed in set.changed() {
         saver.job(&changed)?;
@@ -44,7 +52,8 @@ pub(crate) fn batches(set: &WorkingSet<'_>, lanes: &Lanes) -> Try<Vec<Batch>> {
         }
     }
     saver.tallies();
-    Ok(saver.rows.into_batches())
+    let lowest = saver.rows.ready.lowest();
+    Ok(Saves { batches: saver.rows.into_batches(), lowest })
 }
 
 /// The statements that put jobs into the places their states say, for a repair: leases and completions

@@ -1,0 +1,215 @@
+//! Where ready jobs begin, as far as this process knows. Below that, a claim would pass by rows that are dead and
+//! cannot be cleared away while an old snapshot might see them.
+//!
+//! Only hints: what enters below one, because it was numbered long before it was committed, is told (by the verb
+//! that did it, or by a wake-up from elsewhere), and found by a claim without hints now and then at the latest.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Ranks of a lane that are remembered. Where there are more, as with ranks that are times, none are.
+const RANKS_MAX: usize = 16;
+/// News that are remembered for claims that are under way.
+const NEWS_MAX: usize = 1_024;
+/// How often a queue is looked at without hints, at least;
+const SWEEP_EVERY: Duration = Duration::from_secs(2);
+/// and so much less often as that took longer.
+const SWEEP_SHARE: u32 = 20;
+
+/// What this process knows of where ready jobs begin.
+#[derive(Default)]
+pub(crate) struct Hints {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    /// By lane and rank: nothing alive is numbered below that.
+    floors: HashMap<i32, BTreeMap<i64, i64>>,
+    /// How often news came, and the last of them: from which number on something may be alive.
+    news: u64,
+    latest: VecDeque<i64>,
+    /// By queue: when to look without hints next.
+    sweeps: HashMap<String, Instant>,
+}
+
+/// What a claim was told, to tell in turn what came of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Told {
+    news: u64,
+    swept_from: Option<Instant>,
+}
+
+/// Ranges of ready jobs to look at, in order; a lane without any is looked at as a whole.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ranges {
+    pub(crate) lanes: Vec<i32>,
+    pub(crate) from_ranks: Vec<i64>,
+    pub(crate) from_seqs: Vec<i64>,
+    pub(crate) upto_ranks: Vec<i64>,
+    pub(crate) upto_seqs: Vec<i64>,
+}
+
+impl Ranges {
+    fn push(&mut self, lane: i32, from: (i64, i64), upto: (i64, i64)) {
+        self.lanes.push(lane);
+        self.from_ranks.push(from.0);
+        self.from_seqs.push(from.1);
+        self.upto_ranks.push(upto.0);
+        self.upto_seqs.push(upto.1);
+    }
+}
+
+impl Hints {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Something numbered from here on may have become ready.
+    pub(crate) fn news(&self, seq: i64) {
+        let mut inner = self.lock();
+        inner.news += 1;
+        inner.latest.push_back(seq);
+        if inner.latest.len() > NEWS_MAX {
+            inner.latest.pop_front();
+        }
+        for floor in inner.floors.values_mut().flat_map(BTreeMap::values_mut) {
+            *floor = (*floor).min(seq);
+        }
+    }
+
+    /// Nothing is known any more.
+    pub(crate) fn forget(&self) {
+        self.news(i64::MIN);
+    }
+
+    /// Where a claim from this queue should look, which is everywhere now and then.
+    pub(crate) fn for_claim(&self, queue: &str) -> (Ranges, Told) {
+        self.for_claim_at(queue, Instant::now())
+    }
+
+    fn for_claim_at(&self, queue: &str, now: Instant) -> (Ranges, Told) {
+        let mut inner = self.lock();
+        let due = inner.sweeps.get(queue).is_none_or(|at| *at <= now);
+        let told = Told { news: inner.news, swept_from: due.then_some(now) };
+        if due {
+            inner.sweeps.insert(queue.to_owned(), now + SWEEP_EVERY);
+            return (Ranges::default(), told);
+        }
+        (inner.ranges(), told)
+    }
+
+    /// A claim took these, as lane, rank and number, and committed.
+    pub(crate) fn taken(
+        &self,
+        told: Told,
+        queue: &str,
+        jobs: impl Iterator<Item = (i32, i64, i64)>,
+    ) {
+        let mut inner = self.lock();
+        if let Some(from) = told.swept_from {
+            let rest = SWEEP_EVERY.max(from.elapsed() * SWEEP_SHARE);
+            inner.sweeps.insert(queue.to_owned(), Instant::now() + rest);
+        }
+        let missed = usize::try_from(inner.news - told.news).unwrap_or(usize::MAX);
+        if missed > inner.latest.len() {
+            return;
+        }
+        let since = inner.latest.iter().rev().take(missed).min().copied().unwrap_or(i64::MAX);
+        let mut floors: HashMap<(i32, i64), i64> = HashMap::new();
+        for (lane, rank, seq) in jobs {
+            let floor = floors.entry((lane, rank)).or_insert(i64::MIN);
+            *floor = (*floor).max(seq.saturating_add(1));
+        }
+        for ((lane, rank), floor) in floors {
+            let ranks = inner.floors.entry(lane).or_default();
+            ranks.insert(rank, floor.min(since));
+            if ranks.len() > RANKS_MAX {
+                ranks.clear();
+            }
+        }
+    }
+}
+
+impl Inner {
+    fn ranges(&self) -> Ranges {
+        let mut ranges = Ranges::default();
+        for (lane, ranks) in self.floors.iter().filter(|(_, ranks)| !ranks.is_empty()) {
+            let mut from = (i64::MIN, i64::MIN);
+            for (rank, floor) in ranks {
+                ranges.push(*lane, from, (*rank, i64::MIN));
+                from = (*rank, *floor);
+            }
+            ranges.push(*lane, from, (i64::MAX, i64::MAX));
+        }
+        ranges
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIN: i64 = i64::MIN;
+    const MAX: i64 = i64::MAX;
+
+    fn bounds(ranges: &Ranges) -> Vec<((i64, i64), (i64, i64))> {
+        let from = ranges.from_ranks.iter().copied().zip(ranges.from_seqs.iter().copied());
+        let upto = ranges.upto_ranks.iter().copied().zip(ranges.upto_seqs.iter().copied());
+        from.zip(upto).collect()
+    }
+
+    fn learned() -> Hints {
+        let hints = Hints::default();
+        let (all, told) = hints.for_claim("q");
+        assert_eq!(all, Ranges::default(), "the first looks everywhere");
+        hints.taken(told, "q", [(1, 0, 7), (1, 0, 9), (1, 5, 3)].into_iter());
+        hints
+    }
+
+    #[test]
+    fn a_claim_begins_behind_what_others_took() {
+        let (ranges, _) = learned().for_claim("q");
+        let expected = [((MIN, MIN), (0, MIN)), ((0, 10), (5, MIN)), ((5, 4), (MAX, MAX))];
+        assert_eq!(bounds(&ranges), expected);
+        assert_eq!(ranges.lanes, [1, 1, 1]);
+    }
+
+    #[test]
+    fn what_entered_below_a_hint_lowers_it_also_for_a_claim_under_way() {
+        let hints = learned();
+        let (_, told) = hints.for_claim("q");
+        hints.news(8);
+        hints.taken(told, "q", [(1, 0, 20)].into_iter());
+        let expected = [((MIN, MIN), (0, MIN)), ((0, 8), (5, MIN)), ((5, 4), (MAX, MAX))];
+        assert_eq!(bounds(&hints.lock().ranges()), expected);
+        let (_, told) = hints.for_claim("q");
+        (0..2 * NEWS_MAX).for_each(|_| hints.news(MAX));
+        hints.taken(told, "q", [(1, 0, 30)].into_iter());
+        assert_eq!(
+            bounds(&hints.lock().ranges()),
+            expected,
+            "too much happened meanwhile to learn from it"
+        );
+    }
+
+    #[test]
+    fn a_queue_is_looked_at_without_hints_now_and_then() {
+        let hints = learned();
+        let now = Instant::now();
+        let later = now + 2 * SWEEP_EVERY;
+        assert_ne!(hints.for_claim_at("q", now).0, Ranges::default());
+        assert_eq!(hints.for_claim_at("q", later).0, Ranges::default());
+        assert_ne!(hints.for_claim_at("q", later).0, Ranges::default());
+    }
+
+    #[test]
+    fn ranks_that_are_times_are_not_remembered() {
+        let hints = learned();
+        let (_, told) = hints.for_claim("q");
+        hints.taken(told, "q", (0..40).map(|rank| (2, rank, 1)));
+        assert!(hints.lock().ranges().lanes.iter().filter(|lane| **lane == 2).count() <= RANKS_MAX);
+    }
+}
