@@ -47,7 +47,8 @@ pub(crate) async fn connect(url: &Url) -> Result<Connection> {
             Ok(Connection { engine: Arc::new(engine), syncs: Some(syncs), spent: None })
         }
         Url::Postgres(at) => {
-            let options = windlass_postgres::Options::new(at.server()).schema(at.schema());
+            let options = windlass_postgres::Options::new(at.server());
+            let options = options.schema(at.schema()).migrate(at.migrates());
             let engine = windlass_postgres::PostgresEngine::connect(options).await;
             let engine = engine.with_context(|| format!("cannot open {url}"))?;
             let counted = engine.clone();

@@ -127,6 +127,15 @@ pub enum Error {
         /// What it said.
         reason: String,
     },
+    /// Something this call needs is held by another transaction that is still open, and it was not let
+    /// go of in time.
+    #[error("{store} is busy: {reason}; nothing was done, repeat the call")]
+    Busy {
+        /// Which store.
+        store: String,
+        /// What is held, and how long it was waited for.
+        reason: String,
+    },
     /// Another process owns the store, and only one can.
     #[error("{store} is in use by process {pid}; {}", in_use_hint(address.as_deref()))]
     InUse {
@@ -163,6 +172,7 @@ impl Error {
             Self::Aborted { .. } => "aborted",
             Self::Unsupported { .. } => "unsupported",
             Self::Unavailable { .. } => "unavailable",
+            Self::Busy { .. } => "busy",
             Self::InUse { .. } => "in_use",
             Self::Corrupt { .. } => "corrupt",
         }

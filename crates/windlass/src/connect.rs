@@ -74,7 +74,7 @@ impl Url {
     #[cfg(feature = "postgres")]
     async fn open_postgres(&self, url: &crate::PostgresUrl) -> Result<Arc<dyn Engine>> {
         use windlass_postgres::{Options, PostgresEngine};
-        let options = Options::new(url.server()).schema(url.schema());
+        let options = Options::new(url.server()).schema(url.schema()).migrate(url.migrates());
         match PostgresEngine::connect(options).await {
             Ok(engine) => Ok(Arc::new(engine)),
             Err(source) => Err(Error::Open { url: self.to_string(), source }),

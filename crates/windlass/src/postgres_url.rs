@@ -1,17 +1,24 @@
-//! A PostgreSQL database as people write it, and the schema in it. Shows no secret; connects to nothing.
+//! A PostgreSQL database as people write it, and what of it is ours: the schema, and whether to migrate.
+//! Shows no secret; connects to nothing.
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use std::fmt;
 
 /// The schema unless the URL names another.
 const SCHEMA_DEFAULT: &str = "windlass";
-/// The parameter that names one. It is ours: PostgreSQL does not know it.
+/// The parameter that names one. It is ours, as is the next: PostgreSQL does not know them.
 const SCHEMA_PARAMETER: &str = "schema=";
+/// The parameter that turns off that tables are made and updated when the store is opened.
+const MIGRATE_PARAMETER: &str = "migrate=";
+/// What stands in a URL as it is.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'_').remove(b'-').remove(b'.');
 
-/// `postgres://user:password@host:port/database?schema=windlass`.
+/// `postgres://user:password@host:port/database?schema=windlass&migrate=off`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PostgresUrl {
     server: String,
     schema: String,
+    migrate: bool,
 }
 
 impl PostgresUrl {
@@ -21,19 +28,28 @@ impl PostgresUrl {
             return Err("name a database, as in postgres://user@host:5432/database".to_owned());
         }
         let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let (mut schema, mut others) = (SCHEMA_DEFAULT, Vec::new());
+        let (mut schema, mut migrate) = (SCHEMA_DEFAULT.to_owned(), true);
+        let mut others = Vec::new();
         for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
-            match parameter.strip_prefix(SCHEMA_PARAMETER) {
-                Some(name) => schema = name,
-                None => others.push(parameter),
+            if let Some(name) = parameter.strip_prefix(SCHEMA_PARAMETER) {
+                let name = percent_decode_str(name).decode_utf8();
+                schema = name.map_err(|_| "schema must be UTF-8".to_owned())?.into_owned();
+            } else if let Some(choice) = parameter.strip_prefix(MIGRATE_PARAMETER) {
+                migrate = match choice {
+                    "on" => true,
+                    "off" => false,
+                    _ => return Err("migrate must be \"on\" or \"off\"".to_owned()),
+                };
+            } else {
+                others.push(parameter);
             }
         }
         let query =
             if others.is_empty() { String::new() } else { format!("?{}", others.join("&")) };
-        Ok(Self { server: format!("postgres://{place}{query}"), schema: schema.to_owned() })
+        Ok(Self { server: format!("postgres://{place}{query}"), schema, migrate })
     }
 
-    /// The URL as PostgreSQL understands it, its password included.
+    /// The URL without what is ours, its password included.
     pub fn server(&self) -> &str {
         &self.server
     }
@@ -43,19 +59,37 @@ impl PostgresUrl {
         &self.schema
     }
 
+    /// Whether tables are made and updated when the store is opened.
+    pub const fn migrates(&self) -> bool {
+        self.migrate
+    }
+
     /// The same database, another schema.
     #[must_use]
     pub fn with_schema(&self, schema: impl Into<String>) -> Self {
-        Self { server: self.server.clone(), schema: schema.into() }
+        Self { schema: schema.into(), ..self.clone() }
+    }
+
+    /// The same, with or without migrations.
+    #[must_use]
+    pub fn with_migrations(&self, migrate: bool) -> Self {
+        Self { migrate, ..self.clone() }
     }
 
     /// All of it, its password included.
     pub(crate) fn whole(&self) -> String {
-        if self.schema == SCHEMA_DEFAULT {
+        let mut ours = Vec::new();
+        if self.schema != SCHEMA_DEFAULT {
+            ours.push(format!("{SCHEMA_PARAMETER}{}", utf8_percent_encode(&self.schema, ENCODED)));
+        }
+        if !self.migrate {
+            ours.push(format!("{MIGRATE_PARAMETER}off"));
+        }
+        if ours.is_empty() {
             return self.server.clone();
         }
         let joint = if self.server.contains('?') { '&' } else { '?' };
-        format!("{}{joint}{SCHEMA_PARAMETER}{}", self.server, self.schema)
+        format!("{}{joint}{}", self.server, ours.join("&"))
     }
 }
 
@@ -70,14 +104,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_schema_is_taken_out_of_what_postgresql_reads() {
+    fn what_is_ours_is_taken_out_of_what_postgresql_reads() {
         let url = PostgresUrl::parse("ada:pw@db:5432/jobs?schema=mine&connect_timeout=3").unwrap();
         assert_eq!(url.server(), "postgres://ada:pw@db:5432/jobs?connect_timeout=3");
-        assert_eq!(url.schema(), "mine");
+        assert_eq!((url.schema(), url.migrates()), ("mine", true));
         assert!(!format!("{url:?}").contains("pw"));
         let plain = PostgresUrl::parse("db/jobs").unwrap();
         assert_eq!((plain.server(), plain.schema()), ("postgres://db/jobs", "windlass"));
         assert_eq!(plain.with_schema("x").whole(), "postgres://db/jobs?schema=x");
         assert!(PostgresUrl::parse("").is_err());
+    }
+
+    #[test]
+    fn a_url_is_written_as_it_can_be_read() {
+        let url = PostgresUrl::parse("db/jobs?migrate=off&schema=my%20jobs%26").unwrap();
+        assert_eq!((url.schema(), url.migrates()), ("my jobs&", false));
+        let again = url.whole();
+        let again = PostgresUrl::parse(again.strip_prefix("postgres://").unwrap()).unwrap();
+        assert_eq!(again, url);
+        assert!(again.with_migrations(true).migrates());
+        assert!(PostgresUrl::parse("db/jobs?migrate=perhaps").unwrap_err().contains("migrate"));
     }
 }

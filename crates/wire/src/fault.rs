@@ -27,6 +27,7 @@ pub enum Fault {
     Aborted { culprit: usize },
     Unsupported { engine: String, capability: String, hint: String },
     Unavailable { store: String, reason: String },
+    Busy { store: String, reason: String },
     InUse { store: String, pid: u32, address: Option<String> },
     Corrupt { store: String, reason: String },
 }
@@ -69,7 +70,7 @@ impl Fault {
             | Self::VersionConflict { .. }
             | Self::Aborted { .. } => 409,
             Self::QueueFull { .. } => 429,
-            Self::Unavailable { .. } | Self::InUse { .. } => 503,
+            Self::Unavailable { .. } | Self::Busy { .. } | Self::InUse { .. } => 503,
             Self::Corrupt { .. } => 500,
         }
     }
@@ -104,6 +105,7 @@ impl Fault {
                 None => Error::invalid("capability", capability, "the server does not have it"),
             },
             Self::Unavailable { store, reason } => Error::Unavailable { store, reason },
+            Self::Busy { store, reason } => Error::Busy { store, reason },
             Self::InUse { store, pid, address } => Error::InUse { store, pid, address },
             Self::Corrupt { store, reason } => Error::Corrupt { store, reason },
         }
@@ -137,6 +139,7 @@ impl From<Error> for Fault {
                 hint: hint.into(),
             },
             Error::Unavailable { store, reason } => Self::Unavailable { store, reason },
+            Error::Busy { store, reason } => Self::Busy { store, reason },
             Error::InUse { store, pid, address } => Self::InUse { store, pid, address },
             Error::Corrupt { store, reason } => Self::Corrupt { store, reason },
             // Core's errors may grow; one that has no words here yet still says what it has to say.
@@ -190,6 +193,7 @@ pub(crate) mod tests {
             Error::VersionConflict { key: "a".into(), expected: 0, found: u64::MAX },
             Error::Aborted { culprit: 4 },
             Error::Unavailable { store: "s".into(), reason: "r".into() },
+            Error::Busy { store: "s".into(), reason: "r".into() },
             Error::InUse { store: "s".into(), pid: 1, address: None },
             Error::InUse { store: "s".into(), pid: 1, address: Some("http://x".into()) },
             Error::Corrupt { store: "s".into(), reason: "r".into() },

@@ -7,6 +7,7 @@ mod dead;
 mod enqueue;
 mod jobs;
 mod kinds;
+mod migrate;
 mod queues;
 mod schedules;
 mod serve;
@@ -47,6 +48,8 @@ enum Command {
     Workers(workers::Args),
     /// Verify the store, and mend it with --repair
     Check(check::Args),
+    /// Make or update the tables of a PostgreSQL store, and grant rights to them
+    Migrate(migrate::Args),
     /// Watch queues live
     Top(top::Args),
     /// Serve a store over HTTP
@@ -76,6 +79,7 @@ impl Cli {
             Command::Schedules(args) => args.run(),
             Command::Workers(args) => args.run(),
             Command::Check(args) => args.run(),
+            Command::Migrate(args) => args.run(),
             Command::Top(args) => args.run(),
             Command::Serve(args) => args.run(),
             Command::Bench(args) => args.run(),
@@ -90,7 +94,10 @@ impl Cli {
 
     /// Whether a machine reads the answer, errors included.
     pub(crate) fn wants_json(&self) -> bool {
-        self.common().is_some_and(|common| common.json)
+        match &self.command {
+            Command::Migrate(args) => args.json,
+            _ => self.common().is_some_and(|common| common.json),
+        }
     }
 
     const fn common(&self) -> Option<&Common> {

@@ -3,7 +3,7 @@
 
 use crate::connect::Url;
 use crate::open_files;
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -27,6 +27,9 @@ pub(super) struct Args {
     /// Listen beyond this machine, although whoever reaches the server may do anything with it
     #[arg(long)]
     insecure: bool,
+    /// Leave the tables of a PostgreSQL store as they are, and refuse to serve old ones
+    #[arg(long)]
+    no_migrate: bool,
     /// What to log to stderr: off, error, warn, info, debug or trace
     #[arg(long, value_name = "LEVEL", default_value = "warn")]
     log: LevelFilter,
@@ -53,7 +56,7 @@ impl Args {
         let options = self.hosts.iter().fold(Options::new(self.listen), Options::host);
         let server = Server::bind(options).await?;
         let url = reachable(server.address());
-        let engine = open(self.store.clone(), url.clone()).await?;
+        let engine = open(self.found_store()?, url.clone()).await?;
         let handle = server.serve(engine)?;
         println!("{}", greeting(&self.store, &url));
         tokio::select! {
@@ -68,6 +71,19 @@ impl Args {
         }
         println!("stopped");
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl Args {
+    /// The store, as it may be opened.
+    fn found_store(&self) -> Result<Url> {
+        match &self.store {
+            Url::Postgres(at) if self.no_migrate => Ok(Url::Postgres(at.with_migrations(false))),
+            other if self.no_migrate => {
+                bail!("--no-migrate is for postgres:// stores, and {other} has no tables")
+            }
+            other => Ok(other.clone()),
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The same commands on PostgreSQL, by its URL alone.
 
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Where the server is; `cargo xtask test` starts one and sets it.
 const VARIABLE: &str = "WINDLASS_TEST_POSTGRES";
@@ -16,15 +17,29 @@ impl Database {
         let server = std::env::var(VARIABLE).unwrap_or_else(|_| {
             panic!("{VARIABLE} is not set: run `cargo xtask test`, or set it to a database's URL")
         });
-        Self { server, schema: format!("cli_{}", std::process::id()) }
+        // One per test: with `cargo test` they share a process.
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::SeqCst);
+        Self { server, schema: format!("cli_{}_{count}", std::process::id()) }
+    }
+
+    fn url(&self) -> String {
+        format!("{}?schema={}", self.server, self.schema)
     }
 
     fn run(&self, arguments: &[&str]) -> String {
-        let url = format!("{}?schema={}", self.server, self.schema);
         let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
-        let output = command.args(arguments).env("WINDLASS_STORE", url).output().unwrap();
+        let output = command.args(arguments).env("WINDLASS_STORE", self.url()).output().unwrap();
         assert!(output.status.success(), "{arguments:?}: {output:?}");
         String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// What a command that must fail says.
+    fn refusal(&self, arguments: &[&str]) -> String {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+        let output = command.args(arguments).env("WINDLASS_STORE", self.url()).output().unwrap();
+        assert!(!output.status.success(), "{arguments:?}: {output:?}");
+        String::from_utf8(output.stderr).unwrap()
     }
 }
 
@@ -47,4 +62,45 @@ fn a_job_is_enqueued_run_and_looked_at_on_postgresql() {
     let checked: serde_json::Value =
         serde_json::from_str(&database.run(&["check", "--json"])).unwrap();
     assert_eq!((&checked["ok"], &checked["jobs"]), (&true.into(), &1.into()));
+}
+
+#[test]
+fn migrations_are_told_done_and_can_be_left_to_somebody_else() {
+    let database = Database::new();
+    // Nobody migrates by accident who was told not to.
+    let off = format!("{}&migrate=off", database.url());
+    let refused = database.refusal(&["jobs", "list", "--store", &off]);
+    assert!(refused.contains("version 0") && refused.contains("windlass migrate"), "{refused}");
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--no-migrate", "--store", &database.url()];
+    let refused = database.refusal(&serve);
+    assert!(refused.contains("windlass migrate"), "{refused}");
+    let refused = database.refusal(&["serve", "--no-migrate", "--store", "memory:"]);
+    assert!(refused.contains("--no-migrate"), "{refused}");
+
+    let would = database.run(&["migrate", "--dry-run"]);
+    assert!(would.starts_with("would migrate") && would.contains("version 0 to "), "{would}");
+    let sql = database.run(&["migrate", "--print-sql"]);
+    assert!(sql.starts_with("BEGIN;") && sql.contains(&database.schema), "{sql}");
+    let done: serde_json::Value =
+        serde_json::from_str(&database.run(&["migrate", "--json"])).unwrap();
+    assert_eq!((&done["from"], &done["done"]), (&0.into(), &true.into()));
+    let nothing = database.run(&["migrate", &database.server, "--schema", &database.schema]);
+    assert!(nothing.contains("nothing to do"), "{nothing}");
+    assert_eq!(database.run(&["migrate", "--print-sql"]), "");
+    database.run(&["jobs", "list", "--store", &off]);
+}
+
+#[test]
+fn what_cannot_be_migrated_or_granted_is_told_without_a_secret() {
+    let database = Database::new();
+    let refused = database.refusal(&["migrate", "file:./jobs"]);
+    assert!(refused.contains("nothing to migrate"), "{refused}");
+    let refused = database.refusal(&["migrate", "postgres://ada:s3cr3t@127.0.0.1:1/x?sslmod=a"]);
+    assert!(refused.contains("sslmod") && !refused.contains("s3cr3t"), "{refused}");
+    let refused = database.refusal(&["migrate", "--grant-worker", "no such; role"]);
+    assert!(refused.contains("no such; role") && refused.contains("CREATE ROLE"), "{refused}");
+    let (_, place) = database.server.split_once("//").unwrap();
+    let (user, _) = place.split_once(['@', ':']).unwrap();
+    let granted = database.run(&["migrate", "--grant-viewer", user]);
+    assert!(granted.contains("GRANT SELECT ON"), "{granted}");
 }

@@ -3,26 +3,16 @@
 
 use crate::error::{Try, unavailable};
 use crate::schema::Schema;
+use crate::server::Server;
 use futures_util::future::try_join_all;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, Config, NoTls, Row, Statement, Transaction};
+use tokio_postgres::{Client, Row, Statement, Transaction};
 use uuid::Uuid;
 use windlass_core::engine::Epoch;
 use windlass_core::random::Random;
-use windlass_core::{Error, Result};
-
-/// How long a connection may take to come about.
-pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// What holds on each of our connections. Tables grow from nothing to millions under plans that were
-/// made once, so those plans must not depend on how many rows there were; a lock that does not come
-/// means that somebody outside holds it.
-const SETTINGS: &str = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off \
-    -c enable_hashjoin=off -c enable_mergejoin=off -c jit=off -c lock_timeout=10s \
-    -c idle_in_transaction_session_timeout=60s";
 
 /// Reads where a connection leads, and since when that server is up.
 const IDENTITY: &str = "SELECT s.system_identifier::text, c.timeline_id,
@@ -140,7 +130,7 @@ pub(crate) struct Pool {
 }
 
 struct Inner {
-    config: Config,
+    server: Server,
     schema: Schema,
     random: Arc<dyn Random>,
     idle: Mutex<Vec<Conn<'static>>>,
@@ -149,13 +139,13 @@ struct Inner {
 
 impl Pool {
     pub(crate) fn new(
-        config: Config,
+        server: Server,
         schema: Schema,
         random: Arc<dyn Random>,
         connections: usize,
     ) -> Self {
         let room = Arc::new(Semaphore::new(connections));
-        Self { inner: Arc::new(Inner { config, schema, random, idle: Mutex::default(), room }) }
+        Self { inner: Arc::new(Inner { server, schema, random, idle: Mutex::default(), room }) }
     }
 
     /// Lends a connection; waits for one if all are in use.
@@ -180,7 +170,7 @@ impl Pool {
 
 impl Inner {
     async fn connect(&self) -> Try<Conn<'static>> {
-        let client = connect(&self.config).await?;
+        let client = self.server.connect().await?;
         let identity = client.query_one(IDENTITY, &[]).await?;
         let fresh = Uuid::from_u128(self.random.next_u128());
         client.execute(&self.schema.put_into(MARK), &[&fresh]).await?;
@@ -219,34 +209,4 @@ impl Lent {
         let Self { conn, pool, _room } = self;
         pool.idle().push(conn);
     }
-}
-
-/// A bare connection, its traffic carried by a task.
-pub(crate) async fn connect(config: &Config) -> Try<Client> {
-    let connecting = tokio::time::timeout(CONNECT_TIMEOUT, config.connect(NoTls));
-    let connected = connecting.await.map_err(|_| unavailable("no connection within 10 s"))?;
-    let (client, connection) = connected?;
-    tokio::spawn(async move {
-        if let Err(error) = connection.await {
-            tracing::debug!(%error, "a connection to PostgreSQL ended");
-        }
-    });
-    Ok(client)
-}
-
-/// What a URL says, with our settings.
-pub(crate) fn config(url: &str) -> Result<Config> {
-    // The parser's message may repeat parts of the URL, and with it a password.
-    let bad = || Error::invalid("url", "postgres://***", "use postgres://user@host:port/database");
-    let mut config: Config = url.parse().map_err(|_| bad())?;
-    if config.get_ssl_mode() == tokio_postgres::config::SslMode::Require {
-        let expected = "this version speaks no TLS: leave sslmode out, or go through a local proxy";
-        return Err(Error::invalid("sslmode", "require", expected));
-    }
-    let asked = config.get_options().unwrap_or_default().to_owned();
-    config.options(format!("{SETTINGS} {asked}"));
-    if config.get_application_name().is_none() {
-        config.application_name("windlass");
-    }
-    Ok(config)
 }

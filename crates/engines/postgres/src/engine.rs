@@ -1,19 +1,22 @@
 //! The engine: the traits of core, each verb handed to where it is carried out.
 
-use crate::conn::{Conn, Pool, config};
+use crate::conn::Pool;
 use crate::error::Trouble;
 use crate::estimate::Estimate;
 use crate::hints::Hints;
+use crate::keyed::keyed_max;
 use crate::lanes::Lanes;
 use crate::leaves::Leaves;
-use crate::migrate::migrate;
-use crate::options::{CONNECTIONS_MAX, Options};
+use crate::migrate::bring_up;
+use crate::options::{CONNECTIONS_MAX, LOCK_TIMEOUT_MS, Options};
 use crate::perform::{Needs, Run, Shared};
 use crate::schema::Schema;
+use crate::server::Server;
 use crate::wakeups::Wakeups;
 use crate::wants::Wants;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::Semaphore;
 use windlass_core::engine::*;
 use windlass_core::id::Ids;
 use windlass_core::model::{Job, NewJob};
@@ -35,6 +38,8 @@ pub(crate) struct Inner {
     /// Until then nobody asks to rewrite a table: somebody was in the way.
     pub(crate) rest_until: Mutex<Timestamp>,
     pub(crate) schema: Schema,
+    /// Who may wait for keys at a time.
+    pub(crate) keyed: Semaphore,
     /// Makes ids for jobs that come without one.
     ids: Mutex<Ids>,
 }
@@ -49,25 +54,35 @@ impl PostgresEngine {
     /// Connects, and makes or updates the tables unless told not to. Needs a Tokio runtime.
     pub async fn connect(options: Options) -> Result<Self> {
         let schema = Schema::new(&options.schema)?;
-        let config = config(&options.url)?;
+        let server = Server::at(&options.url)?;
         let connections = options.connections;
         within_range("connections", connections as u64, 1..=CONNECTIONS_MAX as u64)?;
-        migrate(&config, &schema, options.migrate).await.map_err(Trouble::told)?;
+        within_range("lock_timeout_ms", options.lock_timeout_ms, LOCK_TIMEOUT_MS)?;
+        bring_up(&server, &schema, options.migrate).await.map_err(Trouble::told)?;
         let capabilities = Capabilities::new("postgres", Atomicity::Store, Durability::Host)
             .with(Capability::GlobalUnique);
         let random = options.random;
-        let pool = Pool::new(config.clone(), schema.clone(), Arc::clone(&random), connections);
+        let pool = Pool::new(server.clone(), schema.clone(), Arc::clone(&random), connections);
         // The first connection tells whether the rest will work.
         let first = pool.lend().await.map_err(Trouble::told)?;
         let estimate = Estimate::new(Timestamp::from_millis(first.connected_at));
         first.give_back();
         let lanes = Lanes::default();
-        let shared = Shared { capabilities, pool, lanes, clock: options.clock, random };
+        let (clock, lock_timeout_ms) = (options.clock, options.lock_timeout_ms);
+        let shared = Shared { capabilities, pool, lanes, clock, random, lock_timeout_ms };
         let hints = Arc::new(Hints::default());
-        let wakeups = Wakeups::start(config, &schema, Arc::clone(&hints));
-        let leaves = Leaves::default();
-        let (ids, rest_until) = (Mutex::default(), Mutex::default());
-        let inner = Inner { shared, wakeups, estimate, leaves, hints, rest_until, schema, ids };
+        let wakeups = Wakeups::start(server, &schema, Arc::clone(&hints));
+        let inner = Inner {
+            shared,
+            wakeups,
+            estimate,
+            leaves: Leaves::default(),
+            hints,
+            rest_until: Mutex::default(),
+            schema,
+            keyed: Semaphore::new(keyed_max(connections)),
+            ids: Mutex::default(),
+        };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -98,68 +113,29 @@ impl PostgresEngine {
     /// Jobs of any shape.
     pub(crate) async fn enqueue_with_care(
         &self,
+        request: Enqueue,
+    ) -> Result<Stamped<Vec<Item<Enqueued>>>> {
+        match request.jobs.iter().any(|job| job.unique.is_some() || job.key.is_some()) {
+            true => self.enqueue_keyed(request).await,
+            false => self.enqueue_run(request, Needs::Durable).await,
+        }
+    }
+
+    /// Hands jobs to the executor.
+    pub(crate) async fn enqueue_run(
+        &self,
         mut request: Enqueue,
+        needs: Needs,
     ) -> Result<Stamped<Vec<Item<Enqueued>>>> {
         let wants = Wants::of_enqueue(&request);
         let lanes = lanes_of(request.jobs.iter());
         let mut fresh: Vec<JobId> = Vec::new();
-        self.perform(Needs::Durable, wants, lanes, |run, now| {
+        self.perform(needs, wants, lanes, |run, now| {
             fresh.extend(self.give_ids(&mut request.jobs, now));
             run.rows_mut().add_fresh(fresh.iter().copied());
             run.enqueue(request.clone(), now)
         })
         .await
-    }
-
-    /// Stores jobs within a transaction of the application, on a connection of its own to the same
-    /// database: they are there when it commits, and never were if it does not.
-    ///
-    /// Whatever uniqueness, ordering keys and limits demand is done; an enqueue of the same unique key
-    /// elsewhere waits for this transaction, so it should be short. If it answers an error as a whole,
-    /// nothing was stored and the transaction can go on.
-    ///
-    /// ```no_run
-    /// # async fn order(
-    /// #     engine: windlass_postgres::PostgresEngine,
-    /// #     client: &mut tokio_postgres::Client,
-    /// # ) -> Result<(), Box<dyn std::error::Error>> {
-    /// use windlass_core::engine::Enqueue;
-    /// use windlass_core::model::NewJob;
-    ///
-    /// let transaction = client.transaction().await?;
-    /// transaction.execute("INSERT INTO orders (id) VALUES (42)", &[]).await?;
-    /// let job = NewJob::new("send_invoice").json(r#"{"order":42}"#);
-    /// engine.enqueue_in(&transaction, Enqueue::each([job])).await?;
-    /// transaction.commit().await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn enqueue_in(
-        &self,
-        transaction: &tokio_postgres::Transaction<'_>,
-        mut request: Enqueue,
-    ) -> Result<Stamped<Vec<Item<Enqueued>>>> {
-        request.check()?;
-        let shared = &self.inner.shared;
-        let wants = Wants::of_enqueue(&request);
-        let lanes = lanes_of(request.jobs.iter());
-        // Lanes must be there for good, whatever becomes of the transaction.
-        let ours = shared.pool.lend().await.map_err(Trouble::told)?;
-        shared.lanes.intern(&ours, &lanes).await.map_err(Trouble::told)?;
-        let theirs = Conn::theirs(transaction, &ours);
-        ours.give_back();
-        let mut fresh: Vec<JobId> = Vec::new();
-        let mut act = |run: &mut Run<'_>, now| {
-            fresh.extend(self.give_ids(&mut request.jobs, now));
-            run.rows_mut().add_fresh(fresh.iter().copied());
-            run.enqueue(request.clone(), now)
-        };
-        let (now, lowest, value) = shared.perform_in(&theirs, &wants, &mut act).await?;
-        // Sent when the transaction commits.
-        let lowest = lowest.map(|seq| format!(", '{seq}'")).unwrap_or_default();
-        let wake = format!("NOTIFY {}{lowest}", self.inner.wakeups.channel());
-        theirs.command(&wake).await.map_err(Trouble::told)?;
-        Ok(Stamped { now, epoch: theirs.epoch.clone(), value })
     }
 
     /// Gives ids to jobs that have none; returns those.
@@ -221,7 +197,7 @@ fn together(first: MaintainReply, mut second: MaintainReply) -> MaintainReply {
 }
 
 /// The lanes of these jobs, as far as their names are good; others are refused later.
-fn lanes_of<'a>(jobs: impl Iterator<Item = &'a NewJob>) -> Vec<LaneKey> {
+pub(crate) fn lanes_of<'a>(jobs: impl Iterator<Item = &'a NewJob>) -> Vec<LaneKey> {
     let good = |job: &&NewJob| {
         check_name("queue", &job.queue).is_ok() && check_name("kind", &job.kind).is_ok()
     };

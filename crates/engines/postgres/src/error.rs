@@ -36,6 +36,9 @@ impl From<Error> for Trouble {
 impl From<tokio_postgres::Error> for Trouble {
     fn from(error: tokio_postgres::Error) -> Self {
         let code = error.code().cloned();
+        if code == Some(SqlState::LOCK_NOT_AVAILABLE) {
+            return Self::Told(busy(&error));
+        }
         let told = unavailable(reason(&error));
         let again = [
             SqlState::T_R_DEADLOCK_DETECTED,
@@ -55,12 +58,19 @@ impl From<tokio_postgres::Error> for Trouble {
 /// What went wrong, with the way out where we know one; never with values from statements.
 fn reason(error: &tokio_postgres::Error) -> String {
     let Some(db) = error.as_db_error() else {
-        let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
-        return format!("{error}{cause}");
+        let cause = error.source().map(|cause| cause.to_string()).unwrap_or_default();
+        let hint = match cause.contains("server does not support TLS") {
+            true => "; turn it on there (ssl = on), or use sslmode=prefer or disable",
+            false => "",
+        };
+        let said = error.to_string();
+        return match said.contains(&cause) {
+            true => format!("{said}{hint}"),
+            false => format!("{said}: {cause}{hint}"),
+        };
     };
     let code = db.code();
     let hint = match *code {
-        SqlState::LOCK_NOT_AVAILABLE => "; another transaction holds a key of this job",
         SqlState::UNDEFINED_TABLE | SqlState::INVALID_SCHEMA_NAME => {
             "; the tables are not there: open with migrations, or run them first"
         }
@@ -69,6 +79,21 @@ fn reason(error: &tokio_postgres::Error) -> String {
         _ => "",
     };
     format!("{} ({}){hint}", db.message(), code.code())
+}
+
+/// Somebody held on to what we wanted for longer than we wait for locks. The server tells where it was.
+fn busy(error: &tokio_postgres::Error) -> Error {
+    let place = error.as_db_error().and_then(|db| db.where_()).unwrap_or_default();
+    let held = [
+        ("\"unique_key", "a unique key"),
+        ("\"key_holder", "an ordering key"),
+        ("\"lane", "the first job of a queue and kind"),
+        ("\"queue", "a queue with a depth limit, or its settings"),
+    ];
+    let what = held.iter().find(|(table, _)| place.contains(table));
+    let what = what.map_or("something that it needs", |(_, what)| what);
+    let reason = format!("another transaction holds {what} and did not end in time (55P03)");
+    Error::Busy { store: "postgres".into(), reason }
 }
 
 pub(crate) fn unavailable(reason: impl Into<String>) -> Error {

@@ -6,7 +6,8 @@
 //!
 //! How it is built: `wants` says what a verb will look at; `load` reads and locks it; `working` gives it
 //! to the executor; `save` writes what came of it; `perform` goes round until nothing is missing. `hot`
-//! holds the shortcuts, `look` what only reads. See ADR 003.
+//! holds the shortcuts, `look` what only reads. `transactional` does the same on a connection of the
+//! application's, `by_sql` asks the functions of the schema to. See ADR 003.
 //!
 //! ```no_run
 //! use windlass_core::engine::{Enqueue, Hot};
@@ -21,6 +22,7 @@
 //! # }
 //! ```
 
+mod by_sql;
 mod check;
 mod codec;
 mod conn;
@@ -28,8 +30,10 @@ mod engine;
 mod entries;
 mod error;
 mod estimate;
+mod grants;
 mod hints;
 mod hot;
+mod keyed;
 mod lanes;
 mod leaves;
 mod load;
@@ -41,14 +45,19 @@ mod records;
 mod retain;
 mod save;
 mod schema;
+mod server;
 mod spent;
+mod tls;
+mod transactional;
 mod upkeep;
 mod wait;
 mod wakeups;
 mod wants;
 mod working;
 
+pub use by_sql::SqlEnqueue;
 pub use engine::PostgresEngine;
-pub use migrate::remove;
+pub use grants::{Access, grant};
+pub use migrate::{Migration, migrate, plan, remove};
 pub use options::Options;
 pub use spent::Spent;

@@ -11,6 +11,11 @@ pub(crate) const SCHEMA_DEFAULT: &str = "windlass";
 const CONNECTIONS_DEFAULT: usize = 4;
 /// The most connections one engine may be given.
 pub(crate) const CONNECTIONS_MAX: usize = 64;
+/// How long an enqueue waits for a key that another transaction holds, unless told otherwise. Those of
+/// engines hold one for milliseconds; those of applications may stay open.
+const LOCK_TIMEOUT_DEFAULT_MS: u64 = 2_000;
+/// What can be told.
+pub(crate) const LOCK_TIMEOUT_MS: std::ops::RangeInclusive<u64> = 1..=600_000;
 
 /// How to open an engine.
 #[derive(Clone)]
@@ -19,6 +24,7 @@ pub struct Options {
     pub(crate) schema: String,
     pub(crate) connections: usize,
     pub(crate) migrate: bool,
+    pub(crate) lock_timeout_ms: u64,
     pub(crate) clock: Option<Arc<dyn Clock>>,
     pub(crate) random: Arc<dyn Random>,
 }
@@ -31,6 +37,7 @@ impl Options {
             schema: SCHEMA_DEFAULT.to_owned(),
             connections: CONNECTIONS_DEFAULT,
             migrate: true,
+            lock_timeout_ms: LOCK_TIMEOUT_DEFAULT_MS,
             clock: None,
             random: Arc::new(SystemRandom),
         }
@@ -54,6 +61,14 @@ impl Options {
     #[must_use]
     pub const fn migrate(mut self, migrate: bool) -> Self {
         self.migrate = migrate;
+        self
+    }
+
+    /// How long an enqueue waits for a unique or ordering key that another transaction holds, from 1 ms to
+    /// ten minutes; then it is answered [`busy`](windlass_core::Error::Busy). Two seconds by default.
+    #[must_use]
+    pub const fn lock_timeout_ms(mut self, ms: u64) -> Self {
+        self.lock_timeout_ms = ms;
         self
     }
 

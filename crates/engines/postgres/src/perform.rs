@@ -16,7 +16,7 @@ use tokio_postgres::types::ToSql;
 use windlass_core::engine::{Capabilities, Stamped};
 use windlass_core::random::Random;
 use windlass_core::time::Clock;
-use windlass_core::{Result, Timestamp};
+use windlass_core::{Error, Result, Timestamp};
 use windlass_executor::{Executor, LaneKey};
 
 /// How often one transaction may find something missing. Each round follows a link: from a job to its
@@ -36,6 +36,8 @@ pub(crate) enum Needs {
     Written,
     /// Safe on the server's disk, or as safe as the server is set up for.
     Durable,
+    /// The same; keys that somebody else holds are waited for so long at most.
+    Keys { wait_ms: u64 },
 }
 
 /// The executor of one run.
@@ -47,6 +49,15 @@ pub(crate) type Act<'a, T> = dyn FnMut(&mut Run<'_>, Timestamp) -> Result<T> + S
 /// Reads the store's clock, for [`Shared::now_in`].
 pub(crate) const CLOCK: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
 
+/// Ends what was done since our savepoint in somebody else's transaction, and frees what it locked.
+const ROLL_BACK: &str = "ROLLBACK TO SAVEPOINT windlass; RELEASE SAVEPOINT windlass";
+/// Waits for locks no longer than so many milliseconds, or than the application already does; tells how
+/// long that is. It holds until the transaction ends, or is rolled back to before.
+const WAIT_LESS: &str = "SELECT was, current_setting('transaction_isolation'), set_config('lock_timeout', CASE WHEN
+        extract(epoch FROM was::interval) * 1000 BETWEEN 1 AND $1::bigint THEN was ELSE $1::bigint || 'ms' END, true)
+    FROM current_setting('lock_timeout') was";
+const WAIT_AS_BEFORE: &str = "SELECT set_config('lock_timeout', $1::text, true)";
+
 /// What every verb needs.
 pub(crate) struct Shared {
     pub(crate) capabilities: Capabilities,
@@ -54,6 +65,8 @@ pub(crate) struct Shared {
     pub(crate) lanes: Lanes,
     pub(crate) clock: Option<Arc<dyn Clock>>,
     pub(crate) random: Arc<dyn Random>,
+    /// How long an enqueue waits for a key that somebody else holds.
+    pub(crate) lock_timeout_ms: u64,
 }
 
 /// What came of a verb.
@@ -136,13 +149,14 @@ impl Shared {
         act: &mut Act<'_, T>,
     ) -> Try<Done<T>> {
         let begin = match needs {
-            Needs::Durable => "BEGIN",
-            Needs::Written => "BEGIN; SET LOCAL synchronous_commit = off",
+            Needs::Durable => "BEGIN".to_owned(),
+            Needs::Written => "BEGIN; SET LOCAL synchronous_commit = off".to_owned(),
+            Needs::Keys { wait_ms } => format!("BEGIN; SET LOCAL lock_timeout = {wait_ms}"),
         };
         let loader = Loader { conn, lanes: &self.lanes, clock: self.clock.as_ref() };
         let mut loaded = Loaded::default();
         // Together, so that both go out in one round trip.
-        let (begun, first) = join(conn.command(begin), loader.load(wants, &mut loaded)).await;
+        let (begun, first) = join(conn.command(&begin), loader.load(wants, &mut loaded)).await;
         begun?;
         first?;
         let (reply, saves, readied) = self.rounds(&loader, &mut loaded, wants, act).await?;
@@ -173,23 +187,29 @@ impl Shared {
         Err(unavailable(format!("more than {ROUNDS_MAX} rounds of things to look at")).into())
     }
 
-    /// Carries out a verb in the middle of somebody else's transaction, under a savepoint of ours.
+    /// Carries out a verb in the middle of somebody else's transaction, under a savepoint of ours. What
+    /// came of it stays if `keeps` says so; if not, nothing was done and nothing is locked any more.
     pub(crate) async fn perform_in<T>(
         &self,
         conn: &Conn<'_>,
         wants: &Wants,
         act: &mut Act<'_, T>,
+        keeps: impl Fn(&T) -> bool,
     ) -> Result<(Timestamp, Option<i64>, T)> {
         let mut again = unavailable("it was never tried");
         for _ in 0..TRIES_IN_MAX {
             conn.command("SAVEPOINT windlass").await.map_err(Trouble::told)?;
             match self.attempt_in(conn, wants, act).await {
                 Ok(done) => {
-                    conn.command("RELEASE SAVEPOINT windlass").await.map_err(Trouble::told)?;
+                    let end = match keeps(&done.2) {
+                        true => "RELEASE SAVEPOINT windlass",
+                        false => ROLL_BACK,
+                    };
+                    conn.command(end).await.map_err(Trouble::told)?;
                     return Ok(done);
                 }
                 Err(trouble) => {
-                    conn.command("ROLLBACK TO SAVEPOINT windlass").await.map_err(Trouble::told)?;
+                    conn.command(ROLL_BACK).await.map_err(Trouble::told)?;
                     match trouble {
                         Trouble::Again(error) => again = error,
                         Trouble::Told(error) => return Err(error),
@@ -208,11 +228,22 @@ impl Shared {
     ) -> Try<(Timestamp, Option<i64>, T)> {
         let loader = Loader { conn, lanes: &self.lanes, clock: self.clock.as_ref() };
         let mut loaded = Loaded::default();
+        let was = conn.query(WAIT_LESS, &[&(self.lock_timeout_ms as i64)]).await?;
+        if let Some(isolation) = was.first().map(|row| row.get::<_, &str>(1))
+            && isolation != "read committed"
+            && wants.has_keys()
+        {
+            // Its snapshot may be older than a table that was rewritten since, and would find it empty.
+            let expected = "jobs with unique or ordering keys need READ COMMITTED";
+            return Err(Error::invalid("transaction", isolation, expected).into());
+        }
+        let was: Option<String> = was.first().map(|row| row.get(0));
         loader.load(wants, &mut loaded).await?;
         let (value, saves, _) = self.rounds(&loader, &mut loaded, wants, act).await?;
         for batch in &saves.batches {
             self.write(conn, batch).await?;
         }
+        conn.query(WAIT_AS_BEFORE, &[&was]).await?;
         Ok((loaded.now, saves.lowest, value?))
     }
 

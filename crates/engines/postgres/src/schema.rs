@@ -15,11 +15,11 @@ pub(crate) struct Schema {
 impl Schema {
     /// The schema of this name, if it can be one.
     pub(crate) fn new(name: &str) -> Result<Self> {
-        let fits = |c: char| !c.is_control() && !"{}'\"\\".contains(c);
+        let fits = |c: char| !c.is_control() && !"{}'\"\\$".contains(c);
         let reserved = name.starts_with("pg_") || name == "information_schema";
         if name.is_empty() || name.len() > NAME_BYTES_MAX || reserved || !name.chars().all(fits) {
-            let expected = "use 1 to 63 bytes, no control characters, quotes, backslashes or braces, and \
-                no name that belongs to PostgreSQL";
+            let expected = "use 1 to 63 bytes, no control characters, quotes, backslashes, braces or \
+                dollar signs, and no name that belongs to PostgreSQL";
             return Err(Error::invalid("schema", name, expected));
         }
         Ok(Self { name: name.to_owned(), quoted: format!("\"{name}\"") })
@@ -62,6 +62,7 @@ mod tests {
             "a'b",
             "a\"b",
             "a\\b",
+            "a$$b",
             &"x".repeat(64),
         ] {
             assert_eq!(Schema::new(name).unwrap_err().field(), Some("schema"), "{name:?}");

@@ -2,16 +2,16 @@
 //! every transaction, and `LISTEN` on a connection of its own that does nothing else. Both are hints: who
 //! waits looks by himself now and then, and is only slower while this is down.
 
-use crate::conn::CONNECT_TIMEOUT;
 use crate::hints::Hints;
 use crate::schema::Schema;
+use crate::server::Server;
 use futures_util::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
-use tokio_postgres::{AsyncMessage, Client, Config, NoTls};
+use tokio_postgres::{AsyncMessage, Client};
 
 /// Between two notifications, however much is enqueued.
 const NOTIFY_EVERY: Duration = Duration::from_millis(5);
@@ -59,11 +59,11 @@ impl Line {
 
 impl Wakeups {
     /// Begins to listen; comes back by itself whenever the connection is lost.
-    pub(crate) fn start(config: Config, schema: &Schema, hints: Arc<Hints>) -> Self {
+    pub(crate) fn start(server: Server, schema: &Schema, hints: Arc<Hints>) -> Self {
         let (readied, told, lowest) =
             (watch::Sender::new(0), Notify::new(), AtomicI64::new(i64::MAX));
         let line = Arc::new(Line { readied, told, lowest, hints, channel: channel(schema) });
-        let task = tokio::spawn(listen(config, Arc::clone(&line)));
+        let task = tokio::spawn(listen(server, Arc::clone(&line)));
         Self { line, task }
     }
 
@@ -102,11 +102,10 @@ pub(crate) fn channel(schema: &Schema) -> String {
     format!("windlass_{hash:016x}")
 }
 
-async fn listen(config: Config, line: Arc<Line>) {
+async fn listen(server: Server, line: Arc<Line>) {
     let mut pause = COME_BACK;
     loop {
-        let connecting = tokio::time::timeout(CONNECT_TIMEOUT, config.connect(NoTls)).await;
-        if let Ok(Ok((client, mut connection))) = connecting {
+        if let Ok((client, mut connection)) = server.open().await {
             let telling = tokio::spawn(tell(client, Arc::clone(&line)));
             loop {
                 match poll_fn(|context| connection.poll_message(context)).await {

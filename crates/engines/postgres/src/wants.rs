@@ -52,6 +52,11 @@ pub(crate) struct Wants {
 }
 
 impl Wants {
+    /// Whether keys are concerned.
+    pub(crate) fn has_keys(&self) -> bool {
+        !self.slots.is_empty() || !self.lines.is_empty()
+    }
+
     pub(crate) fn of_enqueue(request: &Enqueue) -> Self {
         let mut wants = Self::default();
         for job in &request.jobs {

@@ -56,16 +56,6 @@ async fn ten_that_start_at_once_make_the_tables_once() {
 }
 
 #[tokio::test]
-async fn without_migrations_a_missing_schema_is_told_with_the_way_out() {
-    let schema = OwnSchema::new();
-    let options = || Options::new(url()).schema(&schema.name).migrate(false);
-    let error = PostgresEngine::connect(options()).await.unwrap_err().to_string();
-    assert!(error.contains(&schema.name) && error.contains("version 0"), "{error}");
-    open(&schema).await;
-    PostgresEngine::connect(options()).await.expect("the tables are there now");
-}
-
-#[tokio::test]
 async fn schemas_of_one_database_know_nothing_of_each_other() {
     let (one, other) = (OwnSchema::new(), OwnSchema::new());
     let (one, other) = (open(&one).await, open(&other).await);
@@ -199,34 +189,4 @@ async fn a_check_mends_what_somebody_broke() {
         claim(&engine, &session, 1).await.iter().map(|job| job.header.id).collect();
     claimed.sort_unstable();
     assert_eq!(claimed, ids);
-}
-
-#[tokio::test]
-async fn a_role_with_the_rights_named_in_the_guide_can_do_everything_but_migrate() {
-    let schema = OwnSchema::new();
-    open(&schema).await;
-    let (client, connection) =
-        tokio_postgres::connect(&url(), tokio_postgres::NoTls).await.expect("connects");
-    tokio::spawn(connection);
-    let (name, role) = (&schema.name, format!("role_{}", schema.name));
-    let guide = include_str!("../../../../docs/guides/postgres.md");
-    let grants: String = guide.lines().filter(|line| line.starts_with("GRANT")).collect();
-    assert!(!grants.is_empty(), "the guide names the rights");
-    let grants = grants.replace("windlass TO app", &format!("\"{name}\" TO \"{role}\""));
-    client.batch_execute(&format!("CREATE ROLE \"{role}\" LOGIN; {grants}")).await.expect("grants");
-    let host = url();
-    let (_, place) = host.rsplit_once('@').expect("the test server is told with a user");
-    let as_role = Options::new(format!("postgres://{role}@{place}")).schema(name);
-    let engine = PostgresEngine::connect(as_role).await.expect("connects");
-    let id = add(&engine, NewJob::new("hello").key("k").unique(Unique::by("u"))).await.id;
-    let session = engine.open_session(OpenSession::new("w")).await.unwrap().value.id;
-    let job = claim(&engine, &session, 1).await.remove(0);
-    complete(&engine, &job).await.unwrap();
-    for work in Work::ALL {
-        engine.maintain(MaintainRequest::new(work, 100)).await.unwrap();
-    }
-    assert_eq!(state(&engine, id).await, State::Completed);
-    drop(engine);
-    let gone = format!("DROP OWNED BY \"{role}\"; DROP ROLE \"{role}\"");
-    client.batch_execute(&gone).await.expect("drops the role");
 }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{OwnSchema, open, url};
+use common::{OwnSchema, application, open};
 use windlass_core::engine::*;
 use windlass_core::model::{Due, NewJob, State};
 use windlass_core::policy::{OnConflict, Unique};
@@ -10,14 +10,6 @@ use windlass_postgres::PostgresEngine;
 
 /// Longer than anything here should take.
 const LONG_MS: u64 = 20_000;
-
-/// A connection of the application's own.
-async fn application() -> tokio_postgres::Client {
-    let (client, connection) =
-        tokio_postgres::connect(&url(), tokio_postgres::NoTls).await.expect("connects");
-    tokio::spawn(connection);
-    client
-}
 
 async fn available(engine: &PostgresEngine) -> u64 {
     let lanes = engine.stats(StatsRequest::default()).await.expect("stats").value;

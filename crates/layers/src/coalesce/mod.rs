@@ -12,6 +12,8 @@
 //!   the outcome is unknown (`Unavailable`, a panic), all callers of that call are told so.
 //! - **Nobody is disturbed.** A caller that goes away before its call was made has not made it; after
 //!   that, what was done stays done, as with a call of its own.
+//! - **Apart.** Jobs with unique or ordering keys travel together, without others: a key that is held in
+//!   the store holds up nobody who has none.
 //! - **In order.** Whoever awaits one call before making the next sees them happen in that order.
 //!
 //! It needs a tokio runtime to merge; outside of one, calls pass straight through.
@@ -53,6 +55,8 @@ use windlass_core::model::Job;
 pub struct Coalesce {
     engine: Arc<dyn Engine>,
     enqueues: Batcher<EnqueueEach>,
+    /// Jobs with keys may have to wait for somebody who holds one; others must not wait with them.
+    keyed: Batcher<EnqueueEach>,
     settles: Batcher<SettleOnly>,
     updates: Batcher<Updates>,
     gets: Batcher<Gets>,
@@ -75,6 +79,7 @@ impl Coalesce {
         let room = Arc::new(Room::new(held_items_max, held_bytes_max));
         Self {
             enqueues: Batcher::new(engine.clone(), room.clone(), in_flight_max),
+            keyed: Batcher::new(engine.clone(), room.clone(), in_flight_max),
             settles: Batcher::new(engine.clone(), room.clone(), in_flight_max),
             updates: Batcher::new(engine.clone(), room.clone(), in_flight_max),
             gets: Batcher::new(engine.clone(), room, in_flight_max),
@@ -89,11 +94,17 @@ impl fmt::Debug for Coalesce {
     }
 }
 
+/// Whether some of these jobs may find a key held.
+fn has_keys(request: &Enqueue) -> bool {
+    request.jobs.iter().any(|job| job.unique.is_some() || job.key.is_some())
+}
+
 impl Hot for Coalesce {
     windlass_core::pass_on!(engine: capabilities);
 
     fn enqueue(&self, request: Enqueue) -> Answer<'_, Vec<Item<Enqueued>>> {
         match request.mode {
+            Mode::Each if has_keys(&request) => Box::pin(self.keyed.call((), request.jobs)),
             Mode::Each => Box::pin(self.enqueues.call((), request.jobs)),
             Mode::AllOrNothing => self.engine.enqueue(request),
         }

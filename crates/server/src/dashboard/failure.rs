@@ -52,7 +52,9 @@ impl From<Error> for Failure {
         let title = match &error {
             Error::NotFound { .. } => "No such job",
             Error::Unavailable { .. } => "The store does not answer",
-            Error::Refused { .. } | Error::Duplicate { .. } => "Not possible now",
+            Error::Refused { .. } | Error::Duplicate { .. } | Error::Busy { .. } => {
+                "Not possible now"
+            }
             _ => "That did not work",
         };
         let detail = error.to_string();

@@ -206,7 +206,7 @@ async fn enqueue(
     let jobs = fires.iter().map(|at| template.clone().id(fire_id(name, *at)));
     match engine.enqueue(Enqueue::each(jobs)).await {
         Ok(answer) => Ok(judge(answer.value)),
-        Err(error @ Error::Unavailable { .. }) => Err(error),
+        Err(error @ (Error::Unavailable { .. } | Error::Busy { .. })) => Err(error),
         // Not the store's fault: it would be the same next time, and hold the others up.
         Err(error) => {
             let decided = fires.len();
@@ -215,17 +215,17 @@ async fn enqueue(
     }
 }
 
-/// What became of fires, by the answers to their jobs. A full queue is not the last word: the fire
-/// stays owed, and what becomes of it when it takes too long is for the schedule's policy on missed
-/// fires. Any other refusal would be repeated for ever: that fire is passed over.
+/// What became of fires, by the answers to their jobs. A full queue or a busy store is not the last word:
+/// the fire stays owed, and what becomes of it when it takes too long is for the schedule's policy on
+/// missed fires. Any other refusal would be repeated for ever: that fire is passed over.
 fn judge(answers: Vec<Item<Enqueued>>) -> Fired {
     let mut fired = Fired { decided: 0, refused: 0, error: None };
     for answer in answers {
         if let Err(error) = answer {
-            let full = matches!(error, Error::QueueFull { .. });
-            fired.refused += u64::from(!full);
+            let later = matches!(error, Error::QueueFull { .. } | Error::Busy { .. });
+            fired.refused += u64::from(!later);
             fired.error.get_or_insert(error);
-            if full {
+            if later {
                 break;
             }
         }

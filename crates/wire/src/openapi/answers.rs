@@ -12,7 +12,7 @@ use utoipa::openapi::schema::{
 use utoipa::{PartialSchema, ToSchema};
 
 /// Everything that can go wrong, by its stable name.
-const CODES: [&str; 14] = [
+const CODES: [&str; 15] = [
     "invalid",
     "too_large",
     "not_found",
@@ -25,6 +25,7 @@ const CODES: [&str; 14] = [
     "aborted",
     "unsupported",
     "unavailable",
+    "busy",
     "in_use",
     "corrupt",
 ];

@@ -3,6 +3,8 @@
 
 #![allow(dead_code, reason = "each test uses its part")]
 
+pub(crate) mod private;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use windlass_core::random::{Random, Seeded, SystemRandom};
@@ -39,7 +41,7 @@ impl OwnSchema {
 
 impl Drop for OwnSchema {
     fn drop(&mut self) {
-        // A test that failed may have left something open: better leave the schema than wait for ever.
+        // A test that failed may have left a transaction open, which cannot end while we wait here.
         let sql =
             format!("SET lock_timeout = '5s'; DROP SCHEMA IF EXISTS \"{}\" CASCADE", self.name);
         // On a thread of its own: a test may end in the middle of a runtime.
@@ -61,6 +63,14 @@ impl Drop for OwnSchema {
 /// An engine in this schema, on the store's clock.
 pub(crate) async fn open(schema: &OwnSchema) -> PostgresEngine {
     PostgresEngine::connect(Options::new(url()).schema(&schema.name)).await.expect("connects")
+}
+
+/// A connection of the application's own.
+pub(crate) async fn application() -> tokio_postgres::Client {
+    let (client, connection) =
+        tokio_postgres::connect(&url(), tokio_postgres::NoTls).await.expect("connects");
+    tokio::spawn(connection);
+    client
 }
 
 /// A fresh engine in a schema of its own.

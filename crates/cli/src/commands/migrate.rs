@@ -1,0 +1,103 @@
+//! `windlass migrate`: the tables of a PostgreSQL store, made or brought up to this version by whoever
+//! owns them; and rights for roles that do not.
+
+use crate::output::{print, print_json};
+use crate::store::block_on;
+use anyhow::{Context as _, Result, bail};
+use serde_json::json;
+use std::fmt::Write as _;
+use std::process::ExitCode;
+use windlass::Url;
+use windlass_postgres::{Access, Migration, Options, grant, migrate, plan};
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The database: postgres://USER@HOST/DATABASE
+    // Not read by clap, which shows what it cannot read: there may be a password in it.
+    #[arg(value_name = "URL", env = "WINDLASS_STORE", hide_env_values = true)]
+    store: String,
+    /// The schema, instead of the one the URL names
+    #[arg(long, value_name = "NAME")]
+    schema: Option<String>,
+    /// Only say what would be done
+    #[arg(long)]
+    dry_run: bool,
+    /// Only print the SQL that would be run, for whoever runs it by hand
+    #[arg(long, conflicts_with = "dry_run")]
+    print_sql: bool,
+    /// Let a role hand jobs over by the SQL functions, and nothing else; can be repeated
+    #[arg(long, value_name = "ROLE", conflicts_with_all = ["dry_run", "print_sql"])]
+    grant_enqueue: Vec<String>,
+    /// Let a role do everything but change the tables: workers, servers, producers that use the library;
+    /// can be repeated
+    #[arg(long, value_name = "ROLE", conflicts_with_all = ["dry_run", "print_sql"])]
+    grant_worker: Vec<String>,
+    /// Let a role look at the views; can be repeated
+    #[arg(long, value_name = "ROLE", conflicts_with_all = ["dry_run", "print_sql"])]
+    grant_viewer: Vec<String>,
+    /// Answer in JSON, for machines
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+impl Args {
+    pub(super) fn run(self) -> Result<ExitCode> {
+        let options = self.options()?;
+        block_on(async {
+            if self.print_sql {
+                return print(&plan(&options).await?.sql);
+            }
+            let change = match self.dry_run {
+                true => plan(&options).await?,
+                false => migrate(&options).await?,
+            };
+            let grants = self.grant(&options).await?;
+            self.tell(&change, &grants)
+        })?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn options(&self) -> Result<Options> {
+        let url: Url = self.store.parse().context("URL")?;
+        let Url::Postgres(at) = &url else {
+            bail!("{url} has nothing to migrate: only postgres:// stores have tables")
+        };
+        let schema = self.schema.as_deref().unwrap_or(at.schema());
+        Ok(Options::new(at.server()).schema(schema))
+    }
+
+    /// Gives roles their rights; the statements that did it.
+    async fn grant(&self, options: &Options) -> Result<Vec<String>> {
+        let wanted = [
+            (Access::Enqueue, &self.grant_enqueue),
+            (Access::Work, &self.grant_worker),
+            (Access::View, &self.grant_viewer),
+        ];
+        let mut statements = Vec::new();
+        for (access, roles) in wanted {
+            for role in roles {
+                statements.push(grant(options, access, role).await?);
+            }
+        }
+        Ok(statements)
+    }
+
+    fn tell(&self, change: &Migration, grants: &[String]) -> Result<()> {
+        if self.json {
+            let Migration { schema, from, to, steps, .. } = change;
+            return print_json(&json!({
+                "schema": schema, "from": from, "to": to, "steps": steps,
+                "done": !self.dry_run, "grants": grants,
+            }));
+        }
+        let mut text = match change.steps.is_empty() {
+            true => format!("{change}: nothing to do\n"),
+            false if self.dry_run => format!("would migrate {change}\n"),
+            false => format!("migrated {change}\n"),
+        };
+        for statements in grants {
+            write!(text, "{statements}")?;
+        }
+        print(&text)
+    }
+}
