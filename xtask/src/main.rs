@@ -5,7 +5,9 @@ mod chromium;
 mod lint;
 mod mutants;
 mod openapi;
+mod pgbouncer;
 mod postgres;
+mod postgres_versions;
 mod process;
 mod schemathesis;
 mod services;
@@ -33,6 +35,8 @@ enum Cli {
     Openapi,
     /// Tests a server against its own OpenAPI document with requests made up at random.
     Schemathesis(schemathesis::Options),
+    /// Tests the PostgreSQL engine on every version of PostgreSQL that it is for.
+    PostgresVersions(postgres_versions::Options),
 }
 
 fn main() -> ExitCode {
@@ -43,6 +47,7 @@ fn main() -> ExitCode {
         Cli::Mutants(options) => mutants::run(&options),
         Cli::Openapi => openapi::run(),
         Cli::Schemathesis(options) => schemathesis::run(&options),
+        Cli::PostgresVersions(options) => postgres_versions::run(&options),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -15,6 +15,8 @@ use crate::{apt, process};
 
 /// Tests find the server by it. If it is set already, that server is used and none is started.
 const VARIABLE: &str = "WINDLASS_TEST_POSTGRES";
+/// Tests that start and kill servers of their own find the programs by it.
+const PROGRAMS: &str = "WINDLASS_TEST_POSTGRES_PROGRAMS";
 /// Where Debian puts the programs of each version.
 const DEBIAN: &str = "/usr/lib/postgresql";
 /// PostgreSQL refuses to run as root; Debian's package brings this user.
@@ -30,7 +32,9 @@ kill -QUIT "$(head -n 1 "$home/data/postmaster.pid")"
 wait $!
 rm -rf "$home"
 "#;
-/// How often, and how long each time, a server is given to answer for the first time.
+/// What a server says when it can be used.
+const READY: &str = "database system is ready to accept connections";
+/// How often, and how long each time, a server is given to say so.
 const LOOKS: u32 = 300;
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
@@ -47,13 +51,12 @@ impl Postgres {
     pub(crate) fn start() -> Result<Option<Self>> {
         match env::var_os(VARIABLE) {
             Some(_) => Ok(None),
-            None => Self::private().map(Some),
+            None => Self::private(programs()?).map(Some),
         }
     }
 
-    /// A server of our own.
-    fn private() -> Result<Self> {
-        let programs = programs()?;
+    /// A server of our own, of the version that these programs are.
+    pub(crate) fn private(programs: PathBuf) -> Result<Self> {
         // Not below the checkout: the user it runs as may not get there.
         let home = env::temp_dir().join(format!("windlass-postgres-{}", std::process::id()));
         fs::create_dir(&home).with_context(|| format!("cannot make {}", home.display()))?;
@@ -64,8 +67,9 @@ impl Postgres {
     }
 
     /// What tests must find in their environment.
-    pub(crate) fn variable(&self) -> (&'static str, String) {
-        (VARIABLE, self.url.clone())
+    pub(crate) fn variables(&self) -> [(&'static str, String); 2] {
+        let programs = self.programs.to_string_lossy().into_owned();
+        [(VARIABLE, self.url.clone()), (PROGRAMS, programs)]
     }
 
     fn launch(&mut self) -> Result<()> {
@@ -92,20 +96,18 @@ impl Postgres {
         keeper.stdin(Stdio::piped()).stdout(log.try_clone()?).stderr(log);
         self.keeper = Some(keeper.spawn().context("cannot start a shell")?);
         self.url = format!("postgres://{USER}@127.0.0.1:{port}/postgres");
-        self.wait_until_it_answers(&port)
+        self.wait_until_it_is_ready()
     }
 
-    fn wait_until_it_answers(&self, port: &str) -> Result<()> {
+    fn wait_until_it_is_ready(&self) -> Result<()> {
+        let log = || fs::read_to_string(self.home.join("log")).unwrap_or_default();
         for _ in 0..LOOKS {
-            let mut ready = self.program("pg_isready")?;
-            ready.args(["-q", "-h", "127.0.0.1", "-p", port]);
-            if process::stream_status(&mut ready)?.success() {
+            if log().contains(READY) {
                 return Ok(());
             }
             std::thread::sleep(LOOK_EVERY);
         }
-        let log = fs::read_to_string(self.home.join("log")).unwrap_or_default();
-        bail!("the test server does not answer on port {port}; it said:\n{log}");
+        bail!("the test server does not start; it said:\n{}", log());
     }
 
     /// One of the server's programs, as a user it accepts.
@@ -184,8 +186,8 @@ mod tests {
 
     #[test]
     fn a_server_answers_while_it_is_held_and_leaves_nothing_behind() {
-        let server = Postgres::private().unwrap();
-        let (name, url) = server.variable();
+        let server = Postgres::private(programs().unwrap()).unwrap();
+        let [(name, url), _] = server.variables();
         assert_eq!(name, VARIABLE);
         let address = url.split(['@', '/']).find(|part| part.starts_with("127.0.0.1:")).unwrap();
         TcpStream::connect(address).unwrap();

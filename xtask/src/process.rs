@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 
 use anyhow::{Context as _, Result, bail};
+use serde::Deserialize;
 
 /// The repository root, wherever `cargo xtask` was called from.
 pub(crate) fn root() -> Result<PathBuf> {
@@ -30,6 +31,20 @@ pub(crate) fn cargo_locked(subcommand: &[&str]) -> Result<Command> {
         command.arg("--locked");
     }
     Ok(command)
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    target_directory: PathBuf,
+}
+
+/// Where cargo puts what it builds.
+pub(crate) fn target() -> Result<PathBuf> {
+    let args = ["metadata", "--no-deps", "--format-version", "1"];
+    let json = capture(&mut cargo_locked(&args)?)?;
+    let metadata: Metadata =
+        serde_json::from_str(&json).context("cannot read what `cargo metadata` printed")?;
+    Ok(metadata.target_directory)
 }
 
 /// Whether `cargo <subcommand>` is installed.

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
-use serde::Deserialize;
 
 use crate::process;
 
@@ -44,7 +43,7 @@ impl Default for Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<()> {
-    let target = target()?;
+    let target = process::target()?;
     let tool = installed(&target.join(format!("schemathesis-{VERSION}")))?;
     process::stream(&mut process::cargo_locked(&["build", "--package", "windlass-cli"])?)?;
     let place = target.join("schemathesis");
@@ -66,20 +65,6 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         test.args(["--seed", &seed.to_string()]);
     }
     process::stream(&mut test)
-}
-
-#[derive(Deserialize)]
-struct Metadata {
-    target_directory: PathBuf,
-}
-
-/// Where cargo puts what it builds.
-fn target() -> Result<PathBuf> {
-    let args = ["metadata", "--no-deps", "--format-version", "1"];
-    let json = process::capture(&mut process::cargo_locked(&args)?)?;
-    let metadata: Metadata =
-        serde_json::from_str(&json).context("cannot read what `cargo metadata` printed")?;
-    Ok(metadata.target_directory)
 }
 
 /// The tool in a Python environment of its own, installed there the first time.

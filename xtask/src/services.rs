@@ -1,7 +1,7 @@
 //! The servers that tests need: started before the first test, stopped however the tests end.
 
-use crate::chromium;
 use crate::postgres::Postgres;
+use crate::{chromium, pgbouncer};
 use anyhow::Result;
 
 /// Held while tests run; dropping it stops what it started.
@@ -12,14 +12,15 @@ pub(crate) struct Services {
 
 impl Services {
     /// Starts what the engines under test need. Most need nothing; the dashboard's test needs a browser,
-    /// which it starts itself.
+    /// and those of PostgreSQL a pooler, which they start themselves.
     pub(crate) fn start() -> Result<Self> {
         chromium::ensure()?;
+        pgbouncer::ensure()?;
         Ok(Self { postgres: Postgres::start()? })
     }
 
     /// What tests must find in their environment.
     pub(crate) fn variables(&self) -> Vec<(&'static str, String)> {
-        self.postgres.iter().map(Postgres::variable).collect()
+        self.postgres.iter().flat_map(Postgres::variables).collect()
     }
 }

@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use crate::services::Services;
 use crate::steps::Steps;
-use crate::{lint, process, schemathesis, tidy};
+use crate::{lint, postgres_versions, process, schemathesis, tidy};
 
 /// Cases of the model-based test under `--long`, unless the environment says otherwise.
 const LONG_MODEL_CASES: &str = "20000";
@@ -15,7 +15,8 @@ const MODEL_SEED_VAR: &str = "WINDLASS_MODEL_SEED";
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Also run ignored tests, many more cases of the model-based test, and schemathesis.
+    /// Also run ignored tests, many more cases of the model-based test, schemathesis, and the tests of
+    /// the PostgreSQL engine on every version of it.
     #[arg(long)]
     long: bool,
     /// Run only tests whose name contains this; leaves out lint, tidy and doc tests.
@@ -35,6 +36,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         if options.long {
             let run = || schemathesis::run(&schemathesis::Options::default());
             steps.run("schemathesis", "cargo xtask schemathesis", run);
+            let run = || postgres_versions::run(&postgres_versions::Options::default());
+            steps.run("versions", "cargo xtask postgres-versions", run);
         }
     }
     steps.finish()

@@ -134,7 +134,7 @@ impl PostgresEngine {
     async fn jobs_after(&self, conn: &Lent, after: Option<Uuid>) -> Try<Vec<Found>> {
         let rows = conn.query(JOBS, &[&after, &false, &PAGE]).await?;
         let numbers: Vec<i32> = rows.iter().map(|row| row.get(1)).collect();
-        let names = self.inner.shared.lanes.names(conn, &numbers).await?;
+        let names = conn.lanes.names(conn, &numbers).await?;
         rows.iter().map(|row| Ok(entries::one(row, &names)?)).collect()
     }
 
@@ -155,7 +155,7 @@ impl PostgresEngine {
             let page = self.jobs_after(conn, after).await?;
             let Some(last) = page.last() else { return Ok(()) };
             after = Some(last.entry.id().as_uuid());
-            for batch in save::places(&set, &self.inner.shared.lanes, &page)? {
+            for batch in save::places(&set, &conn.lanes, &page)? {
                 self.inner.shared.write(conn, &batch).await?;
             }
         }

@@ -5,7 +5,6 @@ use crate::error::Trouble;
 use crate::estimate::Estimate;
 use crate::hints::Hints;
 use crate::keyed::keyed_max;
-use crate::lanes::Lanes;
 use crate::leaves::Leaves;
 use crate::migrate::bring_up;
 use crate::options::{CONNECTIONS_MAX, LOCK_TIMEOUT_MS, Options};
@@ -67,9 +66,8 @@ impl PostgresEngine {
         let first = pool.lend().await.map_err(Trouble::told)?;
         let estimate = Estimate::new(Timestamp::from_millis(first.connected_at));
         first.give_back();
-        let lanes = Lanes::default();
         let (clock, lock_timeout_ms) = (options.clock, options.lock_timeout_ms);
-        let shared = Shared { capabilities, pool, lanes, clock, random, lock_timeout_ms };
+        let shared = Shared { capabilities, pool, clock, random, lock_timeout_ms };
         let hints = Arc::new(Hints::default());
         let wakeups = Wakeups::start(server, &schema, Arc::clone(&hints));
         let inner = Inner {

@@ -3,7 +3,6 @@
 use crate::codec::{self, Spec, Tail};
 use crate::conn::Conn;
 use crate::error::Try;
-use crate::lanes::Lanes;
 use std::collections::HashMap;
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -68,12 +67,11 @@ pub(crate) fn part_bits(set: PartSet) -> i32 {
 /// Reads rows of [`read_jobs`] and of [`PARTS`].
 pub(crate) async fn found(
     conn: &Conn<'_>,
-    lanes: &Lanes,
     jobs: &[Row],
     parts: &[Row],
 ) -> Try<HashMap<JobId, Found>> {
     let numbers: Vec<i32> = jobs.iter().map(|row| row.get(1)).collect();
-    let names = lanes.names(conn, &numbers).await?;
+    let names = conn.lanes.names(conn, &numbers).await?;
     let mut found = HashMap::with_capacity(jobs.len());
     for row in jobs {
         let job = one(row, &names)?;

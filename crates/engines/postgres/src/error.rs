@@ -8,8 +8,8 @@ use windlass_core::Error;
 /// Why a run of a verb did not get through.
 #[derive(Debug)]
 pub(crate) enum Trouble {
-    /// Somebody was in the way (a deadlock, a row that came meanwhile): nothing was done, and running
-    /// the verb again will see what they did.
+    /// Somebody was in the way (a deadlock, a row that came meanwhile, the last connection taken):
+    /// nothing was done, and running the verb again will see what they did.
     Again(Error),
     /// The verb is refused, or the store is in trouble.
     Told(Error),
@@ -44,6 +44,7 @@ impl From<tokio_postgres::Error> for Trouble {
             SqlState::T_R_DEADLOCK_DETECTED,
             SqlState::T_R_SERIALIZATION_FAILURE,
             SqlState::UNIQUE_VIOLATION,
+            SqlState::TOO_MANY_CONNECTIONS,
         ];
         match code {
             Some(code) if again.contains(&code) => Self::Again(told),
@@ -76,6 +77,8 @@ fn reason(error: &tokio_postgres::Error) -> String {
         }
         SqlState::INSUFFICIENT_PRIVILEGE => "; give this role the rights named in the guide",
         SqlState::DISK_FULL => "; make room on the server's disk",
+        SqlState::QUERY_CANCELED => "; retry later, or raise statement_timeout for this role",
+        SqlState::TOO_MANY_CONNECTIONS => "; use fewer, or raise max_connections of the server",
         _ => "",
     };
     format!("{} ({}){hint}", db.message(), code.code())

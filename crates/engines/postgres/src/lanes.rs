@@ -1,4 +1,6 @@
-//! The numbers of lanes. Rows of `lane` never change, so what was read once holds.
+//! The numbers of lanes. Rows of `lane` never change, so what was read once holds for as long as the store
+//! is the same one: set back, as by the promotion of a replica that lagged, it may have given the same
+//! number to another lane. So connections share what is known only within an epoch.
 
 use crate::conn::Conn;
 use crate::error::{Try, corrupt};
@@ -14,7 +16,7 @@ const FIND: &str =
     "SELECT l.id, l.queue, l.kind FROM unnest($1::text[], $2::text[]) w (queue, kind)
     JOIN {s}.lane l ON l.queue = w.queue AND l.kind = w.kind";
 
-/// What this process knows of lanes.
+/// What this process knows of the lanes of a store.
 #[derive(Default)]
 pub(crate) struct Lanes {
     known: Mutex<Known>,

@@ -145,7 +145,7 @@ impl PostgresEngine {
             conn.query(entries::PARTS, &[&ids, &bits]),
         )
         .await?;
-        let found = entries::found(conn, &self.inner.shared.lanes, &jobs, &parts).await?;
+        let found = entries::found(conn, &jobs, &parts).await?;
         let view = |id: &JobId| found.get(id).map(|found| found.entry.view(request.parts));
         Ok(request.ids.iter().map(view).collect())
     }
@@ -167,7 +167,7 @@ impl PostgresEngine {
         loop {
             let found = conn.query(sql, &[&last, &false, &(chunk as i64)]).await?;
             let numbers: Vec<i32> = found.iter().map(|row| row.get(1)).collect();
-            let names = self.inner.shared.lanes.names(conn, &numbers).await?;
+            let names = conn.lanes.names(conn, &numbers).await?;
             for row in &found {
                 if rows.len() == limit || looked_at >= SCAN_MAX {
                     let next = last.map(|id| Cursor::new(job_id(id).to_string()));

@@ -4,6 +4,7 @@ use crate::error::{Trouble, Try};
 use crate::options::Options;
 use crate::schema::Schema;
 use crate::server::Server;
+use crate::unnamed::ask;
 use std::fmt;
 use tokio_postgres::Client;
 use windlass_core::{Error, Result};
@@ -167,7 +168,7 @@ fn lock(schema: &Schema) -> String {
 /// What is there, if this program knows it.
 async fn find(client: &Client, schema: &Schema) -> Try<Found> {
     let sql = "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)";
-    let exists = client.query_one(sql, &[&schema.name()]).await?.get(0);
+    let exists = ask(client, sql, &[&schema.name()]).await?.iter().any(|row| row.get(0));
     let version = version(client, schema).await?;
     known(schema, version)?;
     Ok(Found { exists, version })
@@ -179,12 +180,12 @@ async fn version(client: &Client, schema: &Schema) -> Try<usize> {
     let there =
         "SELECT EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
         WHERE n.nspname = $1 AND c.relname = 'meta')";
-    if !client.query_one(there, &[&schema.name()]).await?.get::<_, bool>(0) {
+    if !ask(client, there, &[&schema.name()]).await?.iter().any(|row| row.get(0)) {
         return Ok(0);
     }
     let sql = schema.put_into("SELECT value FROM {s}.meta WHERE name = 'version'");
-    let row = client.query_opt(&sql, &[]).await?;
-    Ok(row.map_or(0, |row| row.get::<_, i64>(0).max(0) as usize))
+    let rows = ask(client, &sql, &[]).await?;
+    Ok(rows.first().map_or(0, |row| row.get::<_, i64>(0).max(0) as usize))
 }
 
 /// Refuses a version that this program does not know.

@@ -62,7 +62,6 @@ const WAIT_AS_BEFORE: &str = "SELECT set_config('lock_timeout', $1::text, true)"
 pub(crate) struct Shared {
     pub(crate) capabilities: Capabilities,
     pub(crate) pool: Pool,
-    pub(crate) lanes: Lanes,
     pub(crate) clock: Option<Arc<dyn Clock>>,
     pub(crate) random: Arc<dyn Random>,
     /// How long an enqueue waits for a key that somebody else holds.
@@ -124,7 +123,7 @@ impl Shared {
         act: &mut Act<'_, T>,
     ) -> Try<Done<T>> {
         let conn = self.pool.lend().await?;
-        self.lanes.intern(&conn, lanes).await?;
+        conn.lanes.intern(&conn, lanes).await?;
         let tried = self.transact(&conn, needs, wants, act).await;
         match tried {
             Ok(done) => {
@@ -153,7 +152,7 @@ impl Shared {
             Needs::Written => "BEGIN; SET LOCAL synchronous_commit = off".to_owned(),
             Needs::Keys { wait_ms } => format!("BEGIN; SET LOCAL lock_timeout = {wait_ms}"),
         };
-        let loader = Loader { conn, lanes: &self.lanes, clock: self.clock.as_ref() };
+        let loader = Loader { conn, clock: self.clock.as_ref() };
         let mut loaded = Loaded::default();
         // Together, so that both go out in one round trip.
         let (begun, first) = join(conn.command(&begin), loader.load(wants, &mut loaded)).await;
@@ -178,7 +177,7 @@ impl Shared {
         act: &mut Act<'_, T>,
     ) -> Try<(Result<T>, Saves, bool)> {
         for _ in 0..ROUNDS_MAX {
-            let (value, missing, saves, readied) = self.run(loaded, act)?;
+            let (value, missing, saves, readied) = self.run(loaded, &loader.conn.lanes, act)?;
             if missing.is_empty() {
                 return Ok((value, saves, readied));
             }
@@ -226,7 +225,7 @@ impl Shared {
         wants: &Wants,
         act: &mut Act<'_, T>,
     ) -> Try<(Timestamp, Option<i64>, T)> {
-        let loader = Loader { conn, lanes: &self.lanes, clock: self.clock.as_ref() };
+        let loader = Loader { conn, clock: self.clock.as_ref() };
         let mut loaded = Loaded::default();
         let was = conn.query(WAIT_LESS, &[&(self.lock_timeout_ms as i64)]).await?;
         if let Some(isolation) = was.first().map(|row| row.get::<_, &str>(1))
@@ -251,6 +250,7 @@ impl Shared {
     fn run<T>(
         &self,
         loaded: &Loaded,
+        lanes: &Lanes,
         act: &mut Act<'_, T>,
     ) -> Try<(Result<T>, Wants, Saves, bool)> {
         let set = WorkingSet::over(loaded);
@@ -264,7 +264,7 @@ impl Shared {
         let missing = set.missing();
         // A verb that is refused as a whole has done nothing.
         let saves = missing.is_empty() && value.is_ok();
-        let saves = if saves { save::saves(&set, &self.lanes)? } else { Saves::default() };
+        let saves = if saves { save::saves(&set, lanes)? } else { Saves::default() };
         Ok((value, missing, saves, readied))
     }
 

@@ -1,20 +1,20 @@
 //! Where the server is and how to speak to it, as a URL says. Knows no statement; shows no secret.
 
 use crate::error::{Try, unavailable};
+use crate::pooled::{refuses_options, startup_options};
 use crate::tls::{SslFiles, SslMode, Stream, Tls};
 use percent_encoding::percent_decode_str;
 use std::time::Duration;
+use tokio_postgres::config::TargetSessionAttrs;
 use tokio_postgres::{Client, Config, Connection, Socket};
 use windlass_core::{Error, Result};
 
 /// How long a connection may take to come about.
-pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// What holds on each of our connections. Tables grow from nothing to millions under plans that were
-/// made once, so those plans must not depend on how many rows there were; a lock that does not come
-/// means that somebody outside holds it.
-const SETTINGS: &str = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off \
-    -c enable_hashjoin=off -c enable_mergejoin=off -c jit=off -c lock_timeout=10s \
-    -c idle_in_transaction_session_timeout=60s";
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long one host of several may take, so that the next has its turn.
+const HOST_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long a server may be silent on the network before its connections are given up.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
 /// Parameters of a URL that the driver reads; those about TLS are ours.
 const DRIVER_S: &[&str] = &[
     "application_name",
@@ -56,15 +56,15 @@ impl Server {
             _ => SslMode::Prefer,
         });
         config.ssl_mode(mode.demand());
-        let asked = config.get_options().unwrap_or_default().to_owned();
-        config.options(format!("{SETTINGS} {asked}"));
         if config.get_application_name().is_none() {
             config.application_name("windlass");
         }
+        follow(&mut config);
         Ok(Self { config, tls: crate::tls::tls(mode, &files)? })
     }
 
-    /// A connection, whose traffic is the caller's to carry.
+    /// A connection, whose traffic is the caller's to carry: with our settings, or without them where a
+    /// pooler does not let them through.
     #[cfg_attr(
         not(feature = "tls"),
         expect(
@@ -73,7 +73,16 @@ impl Server {
         )
     )]
     pub(crate) async fn open(&self) -> Try<(Client, Connection<Socket, Stream>)> {
-        let connecting = self.config.connect(self.tls.clone());
+        let mut with_settings = self.config.clone();
+        with_settings.options(startup_options(self.config.get_options().unwrap_or_default()));
+        let connecting = async {
+            match with_settings.connect(self.tls.clone()).await {
+                Err(error) if refuses_options(&error) => {
+                    self.config.connect(self.tls.clone()).await
+                }
+                connected => connected,
+            }
+        };
         let connected = tokio::time::timeout(CONNECT_TIMEOUT, connecting).await;
         Ok(connected.map_err(|_| unavailable("no connection within 10 s"))??)
     }
@@ -87,6 +96,22 @@ impl Server {
             }
         });
         Ok(client)
+    }
+}
+
+/// Of several hosts, uses the one that takes writes, and finds out when it is gone.
+fn follow(config: &mut Config) {
+    if config.get_hosts().len().max(config.get_hostaddrs().len()) > 1 {
+        config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+    }
+    if config.get_connect_timeout().is_none() {
+        config.connect_timeout(HOST_TIMEOUT);
+    }
+    if config.get_tcp_user_timeout().is_none() {
+        config.tcp_user_timeout(SILENCE_MAX);
+    }
+    if config.get_keepalives_idle() > SILENCE_MAX {
+        config.keepalives_idle(SILENCE_MAX);
     }
 }
 

@@ -51,7 +51,7 @@ impl PostgresEngine {
         let lanes = lanes_of(request.jobs.iter());
         // Lanes must be there for good, whatever becomes of the transaction.
         let ours = shared.pool.lend().await.map_err(Trouble::told)?;
-        shared.lanes.intern(&ours, &lanes).await.map_err(Trouble::told)?;
+        ours.lanes.intern(&ours, &lanes).await.map_err(Trouble::told)?;
         let theirs = Conn::theirs(transaction, &ours);
         ours.give_back();
         let mut handed = Handed { request, fresh: Vec::new() };

@@ -3,8 +3,10 @@
 //! waits looks by himself now and then, and is only slower while this is down.
 
 use crate::hints::Hints;
+use crate::pooled::HAS_SESSION;
 use crate::schema::Schema;
 use crate::server::Server;
+use crate::unnamed::ask;
 use futures_util::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -127,7 +129,12 @@ async fn listen(server: Server, line: Arc<Line>) {
 
 /// Listens, and passes on what there is to tell, at most so often.
 async fn tell(client: Client, line: Arc<Line>) {
-    if client.batch_execute(&format!("LISTEN {}", line.channel)).await.is_err() {
+    // Through a pooler nobody hears anything, and it would be the pooler's connection that listens.
+    let hears =
+        ask(&client, HAS_SESSION, &[]).await.is_ok_and(|rows| rows.iter().any(|row| row.get(0)));
+    if !hears {
+        tracing::debug!("a pooler is in between: workers look by themselves for what is ready");
+    } else if client.batch_execute(&format!("LISTEN {}", line.channel)).await.is_err() {
         return;
     }
     // Whatever was told before was told to nobody here.

@@ -139,7 +139,7 @@ impl<'a> HotClaim<'a> {
             return Ok(None);
         }
         engine.inner.hints.taken(self.told, &self.claim.queues[0].queue, jobs.iter().map(place));
-        let mut found = entries::found(conn, &engine.inner.shared.lanes, &jobs, &parts).await?;
+        let mut found = entries::found(conn, &jobs, &parts).await?;
         let claimed = jobs.iter().filter_map(|row| {
             let found = found.remove(&entries::job_id(row.get(0)))?;
             found.entry.claimed(self.claim.parts)

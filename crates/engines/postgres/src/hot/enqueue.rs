@@ -4,6 +4,7 @@ use crate::codec::{self, Spec};
 use crate::engine::PostgresEngine;
 use crate::entries::{at, job_id};
 use crate::error::{Trouble, Try};
+use crate::lanes::Lanes;
 use crate::leaves::OLD_ID_MS;
 use crate::load::PLAIN;
 use std::collections::HashSet;
@@ -42,6 +43,26 @@ const fn created(id: JobId) -> Item<Enqueued> {
     Ok(Enqueued { id, disposition: Disposition::Created, state: Some(State::Available) })
 }
 
+/// The columns for these jobs, whose lanes have numbers.
+fn rows<'a>(jobs: &'a [NewJob], lanes: &Lanes) -> Result<Rows<'a>> {
+    let mut rows = Rows::default();
+    for job in jobs {
+        let lane = lanes.number(&job.queue, &job.kind);
+        rows.lanes.extend(lane);
+        rows.ids.extend(job.id.map(JobId::as_uuid));
+        rows.priorities.push(job.priority);
+        rows.flags.push(if job.policy.retention.is_none() { PLAIN } else { 0 });
+        rows.specs.push(codec::to_text(&Spec::of_new(job))?);
+        let payload = job.parts.payload.as_ref();
+        rows.payloads.push(payload.map(|part| &*part.bytes));
+        rows.envelopes.push(payload.map(codec::envelope_text).transpose()?.flatten());
+        if rows.queues.last() != Some(&&*job.queue) {
+            rows.queues.push(&job.queue);
+        }
+    }
+    Ok(rows)
+}
+
 impl PostgresEngine {
     /// Stores jobs; nothing if the executor must look at them. Whatever has an id by now keeps it.
     pub(crate) async fn enqueue_hot(
@@ -63,8 +84,8 @@ impl PostgresEngine {
         self.give_ids(&mut request.jobs, now);
         let conn = self.inner.shared.pool.lend().await.map_err(Trouble::told)?;
         let stored = async {
-            self.inner.shared.lanes.intern(&conn, lanes).await?;
-            let rows = self.rows(&request.jobs)?;
+            conn.lanes.intern(&conn, lanes).await?;
+            let rows = rows(&request.jobs, &conn.lanes)?;
             let clock = self.inner.shared.test_now().map(Timestamp::as_millis);
             let lowest = rows.ids.iter().min();
             let Rows { ids, lanes, priorities, flags, specs, payloads, envelopes, queues } = &rows;
@@ -127,25 +148,6 @@ impl PostgresEngine {
             });
             items.collect()
         }))
-    }
-
-    fn rows<'a>(&self, jobs: &'a [NewJob]) -> Result<Rows<'a>> {
-        let mut rows = Rows::default();
-        for job in jobs {
-            let lane = self.inner.shared.lanes.number(&job.queue, &job.kind);
-            rows.lanes.extend(lane);
-            rows.ids.extend(job.id.map(JobId::as_uuid));
-            rows.priorities.push(job.priority);
-            rows.flags.push(if job.policy.retention.is_none() { PLAIN } else { 0 });
-            rows.specs.push(codec::to_text(&Spec::of_new(job))?);
-            let payload = job.parts.payload.as_ref();
-            rows.payloads.push(payload.map(|part| &*part.bytes));
-            rows.envelopes.push(payload.map(codec::envelope_text).transpose()?.flatten());
-            if rows.queues.last() != Some(&&*job.queue) {
-                rows.queues.push(&job.queue);
-            }
-        }
-        Ok(rows)
     }
 
     /// The store's time, as far as this process can tell without asking.

@@ -12,7 +12,6 @@ use crate::codec::Spec;
 use crate::conn::Conn;
 use crate::entries::{self, Found, at, job_id};
 use crate::error::Try;
-use crate::lanes::Lanes;
 use crate::wants::{Held, Wants};
 pub(crate) use due::{EXPIRES, REMOVED};
 use futures_util::future::try_join3;
@@ -93,7 +92,6 @@ pub(crate) struct Loaded {
 /// With what to load.
 pub(crate) struct Loader<'a> {
     pub(crate) conn: &'a Conn<'a>,
-    pub(crate) lanes: &'a Lanes,
     pub(crate) clock: Option<&'a Arc<dyn Clock>>,
 }
 
@@ -245,7 +243,7 @@ impl Loader<'_> {
         let mut locked: HashSet<Uuid> = locked.iter().map(|row| row.get(0)).collect();
         locked.extend(&jobs.heads);
         let left: HashSet<&Uuid> = jobs.own.iter().filter(|id| !locked.contains(id)).collect();
-        let mut found = entries::found(conn, self.lanes, &found, &parts).await?;
+        let mut found = entries::found(conn, &found, &parts).await?;
         for id in all {
             if jobs.skip_held && left.contains(&id) {
                 continue;

@@ -75,9 +75,14 @@ pub(crate) async fn application() -> tokio_postgres::Client {
 
 /// A fresh engine in a schema of its own.
 pub(crate) async fn fresh() -> Subject {
+    fresh_at(&url()).await
+}
+
+/// The same, on the way to the server that this URL names.
+pub(crate) async fn fresh_at(url: &str) -> Subject {
     let schema = OwnSchema::new();
     let clock = Arc::new(ManualClock::at(START));
-    let options = Options::new(url()).schema(&schema.name).test_clock(clock.clone());
+    let options = Options::new(url).schema(&schema.name).test_clock(clock.clone());
     let engine = PostgresEngine::connect(options.random(Arc::new(Seeded::new(7)))).await;
     Subject::new(Arc::new(engine.expect("connects")), clock).guarded(schema)
 }

@@ -1,0 +1,169 @@
+//! What work costs the server, in pages that it looks at: the same with few jobs waiting as with many.
+//!
+//! `WINDLASS_LONG=1` makes it a million.
+
+mod common;
+
+use common::{OwnSchema, url};
+use std::time::Duration;
+use tokio_postgres::Client;
+use windlass_core::engine::*;
+use windlass_core::model::{JobError, NewJob};
+use windlass_postgres::{Options, PostgresEngine};
+
+/// Jobs that wait.
+const FEW: usize = 1_000;
+const MANY: usize = 50_000;
+const MANY_LONG: usize = 1_000_000;
+/// Lanes they are spread over.
+const LANES: usize = 5;
+/// Jobs in a claim, and claims that are measured together.
+const BATCH: u32 = 50;
+const CLAIMS: u64 = 10;
+/// Dead letters among them.
+const DEAD: u32 = 20;
+/// How long servers keep their counts to themselves, and how long anything may take.
+const COUNTED_AFTER: Duration = Duration::from_millis(1_200);
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Pages that a look at one job may take: it is in five tables at most, each behind an index.
+const PAGES_PER_JOB_MAX: i64 = 30;
+/// Pages that the numbers of a few lanes may take, once they are folded.
+const PAGES_OF_STATS_MAX: i64 = 100;
+
+struct Bench {
+    schema: OwnSchema,
+    engine: PostgresEngine,
+    client: Client,
+    session: SessionId,
+    claim_no: u64,
+}
+
+impl Bench {
+    async fn start() -> Self {
+        let schema = OwnSchema::new();
+        let options = Options::new(url()).schema(&schema.name).connections(1);
+        let engine = PostgresEngine::connect(options).await.expect("connects");
+        let (client, connection) =
+            tokio_postgres::connect(&url(), tokio_postgres::NoTls).await.expect("connects");
+        tokio::spawn(connection);
+        let session = engine.open_session(OpenSession::new("w")).await.expect("opens").value.id;
+        let bench = Self { schema, engine, client, session, claim_no: 0 };
+        // Nobody else looks at the tables meanwhile.
+        bench.each_table("ALTER TABLE %s SET (autovacuum_enabled = off)").await;
+        bench
+    }
+
+    /// Runs a command with the name of each table put in.
+    async fn each_table(&self, command: &str) {
+        let tables = "SELECT format($2::text, oid::regclass) FROM pg_class
+            WHERE relnamespace = $1::text::regnamespace AND relkind = 'r'";
+        let schema = format!("\"{}\"", self.schema.name);
+        for row in self.client.query(tables, &[&schema, &command]).await.expect("tables") {
+            self.client.batch_execute(row.get(0)).await.expect("is done");
+        }
+    }
+
+    async fn fill(&self, jobs: usize) {
+        let job = |number: usize| NewJob::new(format!("kind{}", number % LANES)).json("{}");
+        let mut left = jobs;
+        while left > 0 {
+            let now = left.min(10_000);
+            self.engine.enqueue(Enqueue::each((0..now).map(job))).await.expect("enqueues");
+            left -= now;
+        }
+    }
+
+    async fn claim(&mut self, limit: u32) -> Vec<ClaimedJob> {
+        self.claim_no += 1;
+        let by = Claimant::Session { session: self.session.clone(), claim_no: self.claim_no };
+        let claimed = self.engine.claim(Claim::new(by, "default", limit)).await.expect("claims");
+        claimed.value.jobs
+    }
+
+    async fn settle(&self, jobs: Vec<ClaimedJob>, outcome: &Outcome) {
+        let item = |job: ClaimedJob| SettleItem::new(job.header.id, job.lease, outcome.clone());
+        let reply = self.engine.settle(Settle::new(jobs.into_iter().map(item))).await;
+        assert!(reply.expect("settles").value.items.iter().all(Item::is_ok));
+    }
+
+    /// Pages of our tables and indexes that anybody looked at so far.
+    async fn pages_so_far(&self) -> i64 {
+        let sql = "SELECT coalesce(sum(heap_blks_read + heap_blks_hit + coalesce(idx_blks_read, 0)
+            + coalesce(idx_blks_hit, 0)), 0)::bigint FROM pg_statio_all_tables WHERE schemaname = $1";
+        self.client.query_one(sql, &[&self.schema.name]).await.expect("counts").get(0)
+    }
+
+    /// The same, when the server has counted everything.
+    async fn pages(&self) -> i64 {
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        let mut last = -1;
+        loop {
+            // Idle servers tell at the end of their next transaction.
+            tokio::time::sleep(COUNTED_AFTER).await;
+            self.engine.health().await.expect("answers");
+            let now = self.pages_so_far().await;
+            if now == last {
+                return now;
+            }
+            assert!(tokio::time::Instant::now() < deadline, "the counts do not come to rest");
+            last = now;
+        }
+    }
+
+    /// Pages for a claim and its reports.
+    async fn pages_per_claim(&mut self) -> i64 {
+        let before = self.pages().await;
+        for _ in 0..CLAIMS {
+            let jobs = self.claim(BATCH).await;
+            assert_eq!(jobs.len(), BATCH as usize);
+            self.settle(jobs, &Outcome::DONE).await;
+        }
+        (self.pages().await - before) / CLAIMS as i64
+    }
+
+    /// Pages for a question that somebody asks.
+    async fn pages_of(&self, question: &str) -> i64 {
+        let question = question.replace("{s}", &format!("\"{}\"", self.schema.name));
+        let sql = format!("EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) {question}");
+        let rows = self.client.simple_query(&sql).await.expect("explains");
+        let text = rows.iter().find_map(|message| match message {
+            tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0),
+            _ => None,
+        });
+        let plan: serde_json::Value = serde_json::from_str(text.expect("a plan")).expect("is JSON");
+        let blocks = |name: &str| plan[0]["Plan"][name].as_i64().expect("a number");
+        let pages = blocks("Shared Hit Blocks") + blocks("Shared Read Blocks");
+        println!("{pages} pages: {question}");
+        pages
+    }
+}
+
+#[tokio::test]
+async fn work_and_questions_cost_the_same_with_many_waiting_as_with_few() {
+    let is_long = std::env::var_os("WINDLASS_LONG").is_some_and(|value| value == "1");
+    let many = if is_long { MANY_LONG } else { MANY };
+    let mut bench = Bench::start().await;
+    bench.fill(FEW).await;
+    // Statements are prepared, and lanes known.
+    let jobs = bench.claim(BATCH).await;
+    bench.settle(jobs, &Outcome::DONE).await;
+    let few = bench.pages_per_claim().await;
+    bench.fill(many).await;
+    let deep = bench.pages_per_claim().await;
+    println!("{few} pages per claim and reports with {FEW} waiting, {deep} with {many}");
+    // A deeper tree has a level more; a scan would look at thousands.
+    assert!(deep < 2 * few, "{deep} pages with {many} waiting, {few} with {FEW}");
+
+    let dead = bench.claim(DEAD).await;
+    let one = dead[0].header.id;
+    bench.settle(dead, &Outcome::Fail { error: JobError::new("x", "by chance") }).await;
+    bench.engine.maintain(MaintainRequest::new(Work::Compact, 1_000)).await.expect("compacts");
+    bench.each_table("ANALYZE %s").await;
+    let by_id = format!("SELECT * FROM {{s}}.jobs WHERE id = '{one}'");
+    assert!(bench.pages_of(&by_id).await <= PAGES_PER_JOB_MAX);
+    let dead = bench.pages_of("SELECT id, queue, kind, error FROM {s}.dead_jobs").await;
+    assert!(dead <= PAGES_PER_JOB_MAX * i64::from(DEAD), "{dead}");
+    let newest = "SELECT id, state FROM {s}.jobs ORDER BY id DESC LIMIT 50";
+    assert!(bench.pages_of(newest).await <= PAGES_PER_JOB_MAX * 50);
+    assert!(bench.pages_of("SELECT * FROM {s}.queue_stats").await <= PAGES_OF_STATS_MAX);
+}
