@@ -8,6 +8,7 @@ mod job_args;
 mod open_files;
 mod output;
 mod store;
+mod torture;
 mod values;
 mod views;
 mod work;

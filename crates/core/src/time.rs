@@ -96,9 +96,11 @@ impl ManualClock {
         Self(AtomicI64::new(now.0))
     }
 
-    /// Moves it `ms` forward.
+    /// Moves it `ms` forward. In one step: of two who do so at the same time, neither sets it back.
     pub fn advance(&self, ms: u64) {
-        self.set(self.now().plus(ms));
+        let later = |now| Some(Timestamp(now).plus(ms).0);
+        // It cannot fail: there is always a later instant, or the last one.
+        let _ = self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, later);
     }
 
     /// Sets it, backwards too: real clocks do that.
@@ -136,6 +138,17 @@ mod tests {
         assert_eq!(Timestamp::from_millis(i64::MIN).minus(1).as_millis(), i64::MIN);
         assert_eq!(Timestamp::from_millis(5).since(Timestamp::from_millis(9)), 0);
         assert_eq!(Timestamp::MAX.since(Timestamp::from_millis(i64::MIN)), u64::MAX);
+    }
+
+    #[test]
+    fn a_manual_clock_moved_by_two_at_once_moves_for_both() {
+        let clock = ManualClock::at(Timestamp::EPOCH);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| (0..10_000).for_each(|_| clock.advance(1)));
+            }
+        });
+        assert_eq!(clock.now(), Timestamp::from_millis(20_000));
     }
 
     #[test]

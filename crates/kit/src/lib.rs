@@ -1,7 +1,8 @@
 //! Proves engines.
 //!
 //! - [`conformance!`] makes one named test per check of the contract for an engine of yours;
-//! - [`model!`] drives random sequences of every verb against an interpreter of core's transition table;
+//! - `model!` drives random sequences of every verb against an interpreter of core's transition table
+//!   (feature `model`, on by default);
 //! - [`histories!`] lets clients lose replies, stall and die, and [`history`] judges what they saw.
 //!
 //! The kit knows only the traits of `windlass-core`. It travels in time through the engine's test
@@ -19,6 +20,7 @@
 
 pub mod conformance;
 pub mod history;
+#[cfg(feature = "model")]
 pub mod model;
 mod rig;
 mod subject;

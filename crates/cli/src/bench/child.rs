@@ -94,6 +94,9 @@ pub(crate) fn told() -> Result<RunSpec> {
 
 /// On the child's side: ends this process as soon as the one that started it is gone.
 pub(crate) fn end_with_parent() {
+    // A process that was stopped by a signal cannot notice; the system can. (If it cannot, the rest does.)
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     std::thread::spawn(|| {
         // Nothing more is ever sent: reading ends when the other side is closed.
         let _ = std::io::stdin().read(&mut [0]);

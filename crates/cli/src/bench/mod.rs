@@ -20,7 +20,7 @@ mod workspace;
 
 pub(crate) use child::{end_with_parent, told};
 pub(crate) use profile::Profile;
-pub(crate) use served::SERVE_COMMAND;
+pub(crate) use served::{SERVE_COMMAND, Served};
 pub(crate) use workload::Workload;
 
 use crate::connect::Url;
@@ -32,7 +32,6 @@ use process::Process;
 use progress::Progress;
 use report::{Contender, Report};
 use serde::{Deserialize, Serialize};
-use served::Served;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;

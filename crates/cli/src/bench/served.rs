@@ -1,4 +1,4 @@
-//! A server of the bench's own: a process beside it, over a directory, on loopback.
+//! A server of our own, for `bench` and `torture`: a process beside it, over a directory, on loopback.
 
 use crate::connect::Url;
 use anyhow::{Context as _, Result};
@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 
-/// The hidden command under which this program serves for a bench.
+/// The hidden command under which this program serves for itself.
 pub(crate) const SERVE_COMMAND: &str = "bench-serve";
 /// How long a server may take to be there.
 const START_MAX: Duration = Duration::from_secs(30);
@@ -16,7 +16,7 @@ const START_MAX: Duration = Duration::from_secs(30);
 const LISTENING: &str = "listening on ";
 
 /// A running server. Killed when dropped; it also ends when this process does.
-pub(super) struct Served {
+pub(crate) struct Served {
     process: Child,
     url: Url,
 }
@@ -24,13 +24,22 @@ pub(super) struct Served {
 impl Served {
     /// Serves a fresh store in `dir`.
     pub(super) async fn start(dir: &Path) -> Result<Self> {
+        Self::start_with(dir, &[], Stdio::inherit()).await
+    }
+
+    /// Serves the store in `dir` with more options of `serve`; what it logs goes there.
+    pub(crate) async fn start_with(dir: &Path, options: &[String], log: Stdio) -> Result<Self> {
         let program = std::env::current_exe().context("cannot find this program's own file")?;
         let mut process = Command::new(program)
             .args([SERVE_COMMAND, "--listen", "127.0.0.1:0", "--store"])
             .arg(Url::File(dir.to_owned()).to_string())
+            .args(options)
             // Held open until the end: when it closes, the server knows that this process is gone.
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
+            .stderr(log)
+            // A key on the keyboard is for whoever started it, who decides what becomes of the server.
+            .process_group(0)
             .kill_on_drop(true)
             .spawn()
             .context("cannot start a server")?;
@@ -41,17 +50,17 @@ impl Served {
     }
 
     /// Where it is.
-    pub(super) fn url(&self) -> Url {
+    pub(crate) fn url(&self) -> Url {
         self.url.clone()
     }
 
     /// Its process.
-    pub(super) fn pid(&self) -> Option<u32> {
+    pub(crate) fn pid(&self) -> Option<u32> {
         self.process.id()
     }
 
     /// Ends it, and waits: nothing must write to a directory that is being removed.
-    pub(super) async fn stop(mut self) -> Result<()> {
+    pub(crate) async fn stop(mut self) -> Result<()> {
         self.process.kill().await.context("cannot end the server")
     }
 }

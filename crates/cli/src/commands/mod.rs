@@ -12,6 +12,7 @@ mod queues;
 mod schedules;
 mod serve;
 mod top;
+mod torture;
 mod work;
 mod workers;
 
@@ -56,12 +57,17 @@ enum Command {
     Serve(serve::Args),
     /// Measure an engine with the workloads W1–W6
     Bench(bench::Args),
+    /// Prove the promises under kills, stalls and a bad network
+    Torture(torture::Args),
     /// Print completions for a shell
     Completions(completions::Args),
     /// One measurement in a process of its own, started by `bench`
     #[command(name = bench::RUN_COMMAND, hide = true)]
     BenchRun,
-    /// A server that ends with the `bench` that started it
+    /// A process with producers and workers in it, started by `torture`
+    #[command(name = crate::torture::CLIENT_COMMAND, hide = true)]
+    TortureClient,
+    /// A server that ends with the `bench` or `torture` that started it
     #[command(name = crate::bench::SERVE_COMMAND, hide = true)]
     BenchServe(serve::Args),
 }
@@ -83,6 +89,8 @@ impl Cli {
             Command::Top(args) => args.run(),
             Command::Serve(args) => args.run(),
             Command::Bench(args) => args.run(),
+            Command::Torture(args) => args.run(),
+            Command::TortureClient => crate::torture::run_client(),
             Command::Completions(args) => args.run(),
             Command::BenchRun => bench::run_one(),
             Command::BenchServe(args) => {

@@ -30,6 +30,9 @@ pub(super) struct Args {
     /// Leave the tables of a PostgreSQL store as they are, and refuse to serve old ones
     #[arg(long)]
     no_migrate: bool,
+    /// How long the services rest when the server that ran them was killed, in milliseconds
+    #[arg(long, hide = true, value_name = "MS")]
+    lead_ttl_ms: Option<u64>,
     /// What to log to stderr: off, error, warn, info, debug or trace
     #[arg(long, value_name = "LEVEL", default_value = "warn")]
     log: LevelFilter,
@@ -53,7 +56,10 @@ impl Args {
         // First, so that no signal is missed once somebody was told that it runs.
         let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for ctrl-c")?;
         let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
-        let options = self.hosts.iter().fold(Options::new(self.listen), Options::host);
+        let mut options = self.hosts.iter().fold(Options::new(self.listen), Options::host);
+        if let (Some(services), Some(lead_ttl_ms)) = (&mut options.services, self.lead_ttl_ms) {
+            services.lead_ttl_ms = lead_ttl_ms;
+        }
         let server = Server::bind(options).await?;
         let url = reachable(server.address());
         let engine = open(self.found_store()?, url.clone()).await?;

@@ -67,8 +67,8 @@ pub fn step(from: Option<State>, event: EventKind, facts: Facts) -> Result<Step,
         // Waiting for its turn.
         (S::Scheduled, E::Due) if facts.due => Ok(moved(entry(facts), Effects::NONE)),
         (S::Scheduled, E::Due) => Err(Refusal("its time has not come")),
-        (S::Blocked, E::Free | E::Signal) if entry(facts) != S::Blocked => {
-            Ok(moved(entry(facts), Effects::NONE))
+        (S::Blocked, E::Free | E::Signal) if entry(been_due(facts)) != S::Blocked => {
+            Ok(moved(entry(been_due(facts)), Effects::NONE))
         }
         (S::Blocked, E::Free) => Ok(stay(from)),
         (S::Available, E::Claim) => Ok(moved(S::Running, Effects::CLAIM)),
@@ -126,6 +126,12 @@ const fn entry(facts: Facts) -> State {
     } else {
         State::Available
     }
+}
+
+/// The facts of a job that waits for others: its time has come before. If the clock was set back since, it
+/// must not go back to wait for its time, because others would overtake it in the line of its key.
+const fn been_due(facts: Facts) -> Facts {
+    Facts { due: true, ..facts }
 }
 
 /// How a running job ends its attempt, reported by its worker or by the loss of its lease.
@@ -222,6 +228,17 @@ mod tests {
             let is = taken.next == Some(State::Running);
             assert_eq!(taken.effects.has(Effect::IssueLease), is && !was, "{row:?}");
             assert_eq!(taken.effects.has(Effect::EndLease), was && !is, "{row:?}");
+        }
+    }
+
+    #[test]
+    fn a_job_that_waited_for_others_does_not_wait_for_its_time_again() {
+        for due in [false, true] {
+            let facts = Facts { due, ..Facts::default() };
+            for event in [EventKind::Free, EventKind::Signal] {
+                let taken = step(Some(State::Blocked), event, facts).unwrap();
+                assert_eq!(taken.next, Some(State::Available), "{event:?}, due: {due}");
+            }
         }
     }
 

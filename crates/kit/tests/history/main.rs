@@ -2,6 +2,7 @@
 
 mod broken;
 mod driven;
+mod faulty;
 mod overlaps;
 mod script;
 mod verdicts;

@@ -1,0 +1,89 @@
+//! `windlass torture`: its arguments. What is done with them is in [`crate::torture`].
+
+use crate::connect::Url;
+use crate::store::block_on;
+use crate::torture::{self, Plan};
+use anyhow::{Result, bail};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use windlass_core::random::{Random as _, SystemRandom};
+
+/// The longest run.
+const SECONDS_MAX: u64 = 24 * 3_600;
+/// Seeds that are made up are short enough to be typed again.
+const SEEDS: u64 = 1_000_000;
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = torture::HELP)]
+pub(super) struct Args {
+    /// The store: `file:DIR`, `postgres://…` or `http://HOST:PORT`. Only a fresh directory below DIR, or a
+    /// schema of its own, is written to; of a server only a queue of its own
+    url: String,
+    /// How long things go wrong; draining and judging come on top
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=SECONDS_MAX))]
+    seconds: u64,
+    /// Decides what goes wrong when; the same seed means the same faults [default: made up, and printed]
+    #[arg(long, value_name = "S")]
+    seed: Option<u64>,
+    /// With file:DIR: a server of our own owns the directory and is killed too, the clients talk to it over
+    /// HTTP
+    #[arg(long)]
+    serve: bool,
+    /// Without the proxy in between: the network does not fail
+    #[arg(long)]
+    direct: bool,
+    /// Keep histories, logs, schedule and findings in this directory, whatever the verdict
+    /// [default: a fresh one, removed if all is well]
+    #[arg(long, value_name = "DIR")]
+    evidence: Option<PathBuf>,
+    /// Print the verdict as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Args {
+    pub(super) fn run(self) -> Result<ExitCode> {
+        // Not read by clap, which shows what it cannot read: there may be a password in it.
+        let url: Url = self.url.parse()?;
+        if matches!(url, Url::Memory) {
+            bail!(
+                "memory: keeps nothing when its process is killed, so there is nothing to prove; \
+                 torture file:DIR, postgres://… or http://HOST:PORT"
+            );
+        }
+        if self.serve && !matches!(url, Url::File(_)) {
+            bail!("--serve starts a server on a directory: torture file:DIR --serve");
+        }
+        let plan = Plan {
+            url,
+            seconds: self.seconds,
+            seed: self.seed.unwrap_or_else(|| SystemRandom.below(SEEDS)),
+            serve: self.serve,
+            direct: self.direct,
+            evidence: self.evidence,
+            json: self.json,
+        };
+        block_on(torture::run(plan))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::commands::{Cli, Command};
+    use clap::Parser as _;
+
+    #[test]
+    fn the_commands_of_the_guide_are_understood() {
+        let guide = include_str!("../../../../docs/guides/guarantees.md");
+        let commands =
+            guide.lines().filter_map(|line| line.strip_prefix("cargo run --release -- "));
+        let commands: Vec<&str> = commands.collect();
+        assert!(commands.len() >= 3, "{commands:?}");
+        for command in commands {
+            let words = std::iter::once("windlass").chain(command.split(' '));
+            let cli =
+                Cli::try_parse_from(words).unwrap_or_else(|error| panic!("{command}: {error}"));
+            assert!(matches!(cli.command, Command::Torture(_)), "{command}");
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Who takes part in a run: the processes of the clients, and what around them can be made to fail.
+//! Knows names only; starting and killing is for others.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Producers, each a process of its own.
+const PRODUCERS: u32 = 2;
+/// Workers as applications have them.
+const WORKERS: u32 = 3;
+/// Workers that play as dirty as the contract allows.
+const ROGUES: u32 = 2;
+
+/// What a client does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Role {
+    /// Enqueues, and changes its mind.
+    Producer,
+    /// Runs jobs with `windlass-worker`, through handlers that are slow, fail and panic.
+    Worker,
+    /// Claims and settles by hand: late, twice, and under leases that are over.
+    Rogue,
+}
+
+/// A process that can be killed and stalled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Member {
+    /// A process with one client in it.
+    Client(Role, u32),
+    /// The process that owns a directory, with all clients in it.
+    Owner,
+    /// The server, if it is ours.
+    Server,
+}
+
+impl fmt::Display for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Client(Role::Producer, number) => write!(f, "producer-{number}"),
+            Self::Client(Role::Worker, number) => write!(f, "worker-{number}"),
+            Self::Client(Role::Rogue, number) => write!(f, "rogue-{number}"),
+            Self::Owner => f.write_str("owner"),
+            Self::Server => f.write_str("server"),
+        }
+    }
+}
+
+/// What lies between the clients and the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Network {
+    /// Nothing that could fail.
+    None,
+    /// A proxy that passes bytes.
+    Bytes,
+    /// A proxy that also knows where an HTTP request begins and ends, and can repeat it.
+    Http,
+}
+
+/// Everybody.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cast {
+    /// Whether one process owns the store and has all clients in it.
+    pub(super) owner: bool,
+    /// Whether the server is ours to kill.
+    pub(super) server: bool,
+    /// What lies in between.
+    pub(super) network: Network,
+}
+
+impl Cast {
+    /// Everybody who makes calls.
+    pub(super) fn clients(self) -> Vec<Member> {
+        if self.owner {
+            return vec![Member::Owner];
+        }
+        let many = |role, count| (0..count).map(move |number| Member::Client(role, number));
+        many(Role::Producer, PRODUCERS)
+            .chain(many(Role::Worker, WORKERS))
+            .chain(many(Role::Rogue, ROGUES))
+            .collect()
+    }
+}
+
+impl Member {
+    /// Whether it only enqueues.
+    pub(super) const fn is_producer(self) -> bool {
+        matches!(self, Self::Client(Role::Producer, _))
+    }
+
+    /// What its process does.
+    pub(super) fn roles(self) -> Vec<Role> {
+        let many = |role, count: u32| (0..count).map(move |_| role);
+        match self {
+            Self::Client(role, _) => vec![role],
+            Self::Owner => many(Role::Producer, PRODUCERS)
+                .chain(many(Role::Worker, WORKERS))
+                .chain(many(Role::Rogue, ROGUES))
+                .collect(),
+            Self::Server => Vec::new(),
+        }
+    }
+}

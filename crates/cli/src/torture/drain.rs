@@ -1,0 +1,64 @@
+//! After the faults: waits until nothing is left to do, for as long as it gets less.
+
+use super::journal;
+use super::progress::Progress;
+use super::stage::left;
+use super::troupe::Troupe;
+use anyhow::Result;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+use windlass_core::engine::Engine;
+use windlass_kit::history::Snapshot;
+
+/// If nothing was done for so long, nothing will be: longer than a session, the services' rest, a crash's
+/// backoff and a worker's pause after an outage together.
+const STILL_MAX: Duration = Duration::from_secs(20);
+/// However much there is to do, it is done by then.
+const DRAIN_MAX: Duration = Duration::from_secs(180);
+/// Between two looks.
+const LOOK_EVERY: Duration = Duration::from_millis(150);
+/// Nothing is left if so many looks in a row say so.
+const LOOKS: u32 = 4;
+
+/// Whether everything was done.
+pub(super) async fn drain(
+    troupe: &mut Troupe,
+    evidence: &Path,
+    progress: &Progress,
+) -> Result<bool> {
+    let engine = match troupe.target.cast.owner {
+        true => None,
+        false => Some(troupe.target.open().await?),
+    };
+    let start = Instant::now();
+    let (mut fewest, mut since, mut empty) = (u64::MAX, start, 0);
+    while since.elapsed() < STILL_MAX && start.elapsed() < DRAIN_MAX {
+        tokio::time::sleep(LOOK_EVERY).await;
+        troupe.notice()?;
+        let left = match &engine {
+            Some(engine) => left(&**engine, &troupe.target.queue).await.ok(),
+            None => troupe.counts().left,
+        };
+        progress.left(left);
+        let Some(left) = left else { continue };
+        if left < fewest {
+            (fewest, since) = (left, Instant::now());
+        }
+        empty = if left == 0 { empty + 1 } else { 0 };
+        if empty >= LOOKS && all_ended(engine.as_ref(), evidence).await? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether the jobs themselves say the same. Counts may be late, and the counts of an engine that is
+/// broken may be wrong. (An owner's jobs can only be looked at when it has gone.)
+async fn all_ended(engine: Option<&Arc<dyn Engine>>, evidence: &Path) -> Result<bool> {
+    let Some(engine) = engine else { return Ok(true) };
+    let wanted = journal::read(evidence)?.wanted();
+    let there = Snapshot::read(&**engine, wanted).await?;
+    Ok(there.jobs.values().all(|state| state.is_terminal()))
+}

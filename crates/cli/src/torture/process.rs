@@ -1,0 +1,128 @@
+//! A process with clients in it, from the side of whoever started it.
+
+use super::CLIENT_COMMAND;
+use super::client::{Counts, Order, Spec, Told};
+use anyhow::{Context as _, Result};
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs::File;
+use std::process::{ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+
+/// What a process that stands still is not waited for: taking its orders in.
+const ORDER_MAX: Duration = Duration::from_secs(1);
+
+/// A running process. Killed when dropped; it also ends when this process does.
+pub(super) struct Running {
+    child: Child,
+    input: ChildStdin,
+    heard: Arc<Heard>,
+}
+
+/// What it said so far.
+#[derive(Default)]
+struct Heard {
+    open: AtomicBool,
+    counts: Mutex<Counts>,
+}
+
+/// What nobody expected, of all processes of a run.
+#[derive(Clone, Default)]
+pub(super) struct Surprises(Arc<Mutex<Vec<String>>>);
+
+impl Surprises {
+    pub(super) fn add(&self, what: String) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(what);
+    }
+
+    pub(super) fn all(&self) -> Vec<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Running {
+    /// Starts a process and tells it what to do. Call it from a thread that lasts: the death of that one
+    /// counts as the parent's.
+    pub(super) async fn start(spec: &Spec, surprises: Surprises) -> Result<Self> {
+        let program = std::env::current_exe().context("cannot find this program's own file")?;
+        let log = spec.evidence.join(format!("{}.log", spec.name));
+        let log = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
+        let mut child = Command::new(program)
+            .arg(CLIENT_COMMAND)
+            // Handlers panic on purpose, and nobody wants to read where.
+            .env("RUST_BACKTRACE", "0")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(log)
+            // A key on the keyboard is for us, not for the clients.
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn()
+            .context("cannot start a client")?;
+        let mut input = child.stdin.take().context("a client's input is not there")?;
+        let output = child.stdout.take().context("a client's output is not there")?;
+        let heard = Arc::<Heard>::default();
+        tokio::spawn(listen(output, heard.clone(), surprises, spec.name.clone()));
+        let line = serde_json::to_string(spec)? + "\n";
+        input.write_all(line.as_bytes()).await.context("cannot tell a client what to do")?;
+        Ok(Self { child, input, heard })
+    }
+
+    /// Whether it has opened its store.
+    pub(super) fn is_open(&self) -> bool {
+        self.heard.open.load(Ordering::Relaxed)
+    }
+
+    /// What it counted so far.
+    pub(super) fn counts(&self) -> Counts {
+        *self.heard.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How it ended, if it has.
+    pub(super) fn ended(&mut self) -> Result<Option<ExitStatus>> {
+        self.child.try_wait().context("cannot look after a client")
+    }
+
+    /// SIGSTOP or SIGCONT.
+    pub(super) fn signal(&self, signal: Signal) -> Result<()> {
+        signal_process(self.child.id(), signal)
+    }
+
+    /// Gives an order. One who is gone hears nothing, which shows elsewhere.
+    pub(super) async fn order(&mut self, order: Order) -> Result<()> {
+        let line = serde_json::to_string(&order)? + "\n";
+        let _ = tokio::time::timeout(ORDER_MAX, self.input.write_all(line.as_bytes())).await;
+        Ok(())
+    }
+
+    /// SIGKILL, and waits for its end.
+    pub(super) async fn kill(mut self) -> Result<Counts> {
+        self.child.kill().await.context("cannot kill a client")?;
+        Ok(self.counts())
+    }
+}
+
+/// Sends a signal to a process of ours that was not waited for yet.
+pub(super) fn signal_process(pid: Option<u32>, signal: Signal) -> Result<()> {
+    let pid = pid.and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
+    let pid = pid.context("a process ended by itself")?;
+    kill_process(pid, signal).with_context(|| format!("cannot send {signal:?} to a process"))
+}
+
+async fn listen(output: ChildStdout, heard: Arc<Heard>, surprises: Surprises, name: String) {
+    let mut lines = BufReader::new(output).lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        match serde_json::from_str(&line) {
+            Ok(Told::Open) => heard.open.store(true, Ordering::Relaxed),
+            Ok(Told::Counts(counts)) => {
+                *heard.counts.lock().unwrap_or_else(PoisonError::into_inner) = counts;
+            }
+            Ok(Told::Bad(what)) => surprises.add(format!("{name}: {what}")),
+            // A line that a kill has cut.
+            Err(_) => {}
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! A producer: batches with keys, unique keys and delays, asked for again until they are answered; and
+//! it changes its mind.
+
+use super::client::Order;
+use super::stage::{Stage, left, payload};
+use super::{BACKOFF, KINDS, happens};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use windlass_core::JobId;
+use windlass_core::engine::{Admin as _, Change, ChangeItem, Enqueue, Enqueued, Hot as _, Item};
+use windlass_core::model::{Due, NewJob};
+use windlass_core::policy::{OnConflict, Unique};
+use windlass_core::random::{Random as _, Seeded};
+use windlass_core::time::{Clock as _, SystemClock};
+use windlass_kit::history::Recorded;
+
+/// Jobs in one batch.
+const BATCH_MAX: u64 = 8;
+/// The longest pause between two batches.
+const PAUSE_MAX_MS: u64 = 50;
+/// Different ordering keys; and as many unique keys.
+const KEYS: u64 = 24;
+/// The longest delay of a job.
+const DELAY_MAX_MS: u64 = 1_500;
+/// Producers rest while so many jobs are to be done.
+const BACKLOG_MAX: u64 = 400;
+/// They look after so many batches, and while they rest, after so long.
+const LOOK_EVERY: u64 = 8;
+const LOOK_AGAIN_MS: u64 = 200;
+/// Between two tries of a call without an answer.
+const AGAIN_MS: u64 = 40;
+/// A batch that is not answered once all faults are over is given up after so many tries.
+const TRIES_MAX: u32 = 100;
+/// A producer remembers so many of its jobs.
+const IDS_MAX: usize = 500;
+
+pub(super) struct Producer {
+    stage: Arc<Stage>,
+    engine: Recorded,
+    random: Seeded,
+    ids: Vec<JobId>,
+}
+
+impl Producer {
+    pub(super) fn new(stage: Arc<Stage>, number: u64) -> Self {
+        let (engine, random) = (stage.client(), stage.random(number));
+        Self { stage, engine, random, ids: Vec::new() }
+    }
+
+    pub(super) async fn run(mut self) {
+        let mut batches = 0;
+        while self.stage.order() == Order::Work {
+            self.enqueue().await;
+            if happens(&self.random, 150) {
+                self.change().await;
+            }
+            batches += 1;
+            if batches % LOOK_EVERY == 0 {
+                self.wait_for_room().await;
+            }
+            self.stage.rest(self.random.below(PAUSE_MAX_MS), Order::Rest).await;
+        }
+    }
+
+    /// Rests while workers cannot keep up.
+    async fn wait_for_room(&self) {
+        let full = || async {
+            left(&*self.stage.engine, &self.stage.spec.queue).await.unwrap_or(u64::MAX)
+                > BACKLOG_MAX
+        };
+        while self.stage.order() == Order::Work && full().await {
+            self.stage.rest(LOOK_AGAIN_MS, Order::Rest).await;
+        }
+    }
+
+    /// Hands a batch over, asking again for as long as nobody answers.
+    async fn enqueue(&mut self) {
+        let count = 1 + self.random.below(BATCH_MAX);
+        let jobs: Vec<NewJob> = (0..count).map(|_| self.job()).collect();
+        for id in jobs.iter().filter_map(|job| job.id) {
+            if self.ids.len() == IDS_MAX {
+                self.ids.swap_remove(self.random.below(IDS_MAX as u64) as usize);
+            }
+            self.ids.push(id);
+        }
+        let batch = match happens(&self.random, 200) {
+            true => Enqueue::all_or_nothing(jobs),
+            false => Enqueue::each(jobs),
+        };
+        let mut tries = 0;
+        loop {
+            let call = self.engine.enqueue(batch.clone());
+            if let Some(items) = self.stage.ask("enqueue", call, &[]).await {
+                return self.enqueued(&items);
+            }
+            tries += u32::from(self.stage.order() != Order::Work);
+            if tries > TRIES_MAX {
+                return self.stage.bad("enqueue", "no answer, although all faults are over");
+            }
+            self.stage.rest(AGAIN_MS, Order::Stop).await;
+        }
+    }
+
+    fn enqueued(&self, items: &[Item<Enqueued>]) {
+        for item in items {
+            let stored = self.stage.expected("enqueue", item.clone(), &["duplicate", "aborted"]);
+            self.stage.acknowledged.fetch_add(u64::from(stored.is_some()), Ordering::Relaxed);
+        }
+    }
+
+    fn job(&self) -> NewJob {
+        let random = &self.random;
+        let kind = KINDS[random.below(KINDS.len() as u64) as usize];
+        let id = JobId::new(SystemClock.now(), random);
+        let mut job = NewJob::new(kind)
+            .queue(self.stage.spec.queue.clone())
+            .id(id)
+            .payload(payload(id, random))
+            .priority(random.below(3) as i32)
+            .max_attempts(2 + random.below(4) as u32)
+            .max_crashes(random.below(4) as u32)
+            .backoff(BACKOFF);
+        if happens(random, 350) {
+            job = job.key(format!("k{}", random.below(KEYS)));
+        }
+        if happens(random, 100) {
+            let on = [OnConflict::Existing, OnConflict::Reject][random.below(2) as usize];
+            job = job.unique(Unique::by(format!("u{}", random.below(KEYS))).on_conflict(on));
+        }
+        if happens(random, 150) {
+            job = job.due(Due::After(random.below(DELAY_MAX_MS)));
+        }
+        job
+    }
+
+    /// Changes its mind about some job of its own. Whatever is impossible is refused, and an answer or
+    /// none: the history has it.
+    async fn change(&self) {
+        if self.ids.is_empty() {
+            return;
+        }
+        let id = self.ids[self.random.below(self.ids.len() as u64) as usize];
+        let change = match self.random.below(4) {
+            0 => Change::Cancel,
+            1 => Change::replay(),
+            2 => Change::Reprioritise(self.random.below(5) as i32),
+            _ => Change::Promote,
+        };
+        let call = self.engine.change(vec![ChangeItem::new(id, change)]);
+        for item in self.stage.ask("change", call, &[]).await.into_iter().flatten() {
+            self.stage.expected("change", item, &["refused", "not_found", "duplicate"]);
+        }
+    }
+}

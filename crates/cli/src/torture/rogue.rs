@@ -1,0 +1,302 @@
+//! A worker that plays as dirty as the contract allows: by hand, with and without a session, late, twice,
+//! and under leases that are over. What it gets away with is for the judge to say.
+
+use super::client::Order;
+use super::stage::{Stage, is_payload_of};
+use super::{BACKOFF, FOLLOW_UP, LEASE_MS, happens};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use windlass_core::engine::{
+    Claim, ClaimId, Claimant, Claimed, ClaimedJob, Heartbeat, Held, Hot as _, OpenSession, Outcome,
+    SessionId, Settle, SettleItem, Update, UpdateItem,
+};
+use windlass_core::model::{JobError, NewJob};
+use windlass_core::random::{Random as _, Seeded};
+use windlass_core::{Error, Result};
+use windlass_kit::history::Recorded;
+
+/// Jobs in one claim.
+const CLAIM_MAX: u64 = 6;
+/// The longest pause between two rounds, and the one when there is nothing to do.
+const PAUSE_MAX_MS: u64 = 15;
+const IDLE_MS: u64 = 40;
+/// Longer than a lease lasts.
+const STALL_MS: u64 = LEASE_MS + 700;
+/// The longest delay of a retry or snooze.
+const DELAY_MAX_MS: u64 = 200;
+/// It remembers so many jobs that it has reported on, to report again.
+const GHOSTS_MAX: usize = 100;
+/// Of these, so many are the last.
+const LAST_GHOSTS: usize = 4;
+
+pub(super) struct Rogue {
+    stage: Arc<Stage>,
+    engine: Recorded,
+    random: Seeded,
+    number: u64,
+    session: Option<SessionId>,
+    claim_no: u64,
+    held: Vec<ClaimedJob>,
+    /// A claim without an answer, to be repeated under its name.
+    claim: Option<Claim>,
+    /// Reports without an answer, to be repeated under their leases.
+    reports: Option<Settle>,
+    /// Jobs whose leases must be over.
+    ghosts: Vec<ClaimedJob>,
+}
+
+impl Rogue {
+    pub(super) fn new(stage: Arc<Stage>, number: u64) -> Self {
+        let (engine, random) = (stage.client(), stage.random(number));
+        Self {
+            stage,
+            engine,
+            random,
+            number,
+            session: None,
+            claim_no: 0,
+            held: Vec::new(),
+            claim: None,
+            reports: None,
+            ghosts: Vec::new(),
+        }
+    }
+
+    pub(super) async fn run(mut self) {
+        while self.stage.order() != Order::Stop {
+            if let Some(session) = self.session().await {
+                self.round(session).await;
+            }
+            let pause = if self.held.is_empty() { IDLE_MS } else { PAUSE_MAX_MS };
+            self.stage.rest(self.random.below(pause), Order::Stop).await;
+        }
+        self.end().await;
+    }
+
+    async fn session(&mut self) -> Option<SessionId> {
+        if let Some(session) = &self.session {
+            return Some(session.clone());
+        }
+        let mut open = OpenSession::new(format!("{}-{}", self.stage.spec.name, self.number));
+        open.ttl_ms = LEASE_MS;
+        // Where the store dies with its process, this one is given time to come back, and never does.
+        open.remote = happens(&self.random, 500);
+        let opened = self.stage.ask("open_session", self.engine.open_session(open), &[]).await?;
+        self.session = Some(opened.id.clone());
+        Some(opened.id)
+    }
+
+    async fn round(&mut self, session: SessionId) {
+        if happens(&self.random, 200) {
+            self.heartbeat(session.clone()).await;
+        }
+        if let Some(reports) = self.reports.take() {
+            return self.settle(reports).await;
+        }
+        if self.claim.is_some() || self.held.is_empty() || happens(&self.random, 200) {
+            self.claim(&session).await;
+        }
+        if happens(&self.random, 150) {
+            self.update().await;
+        }
+        if happens(&self.random, 300) {
+            self.haunt().await;
+        }
+        if happens(&self.random, 600) && !self.held.is_empty() {
+            let settle = self.next_reports(&session);
+            self.settle(settle).await;
+        }
+        match self.random.below(1_000) {
+            // Others take over what it holds, and it reports all the same.
+            0..8 => self.stage.rest(STALL_MS, Order::Stop).await,
+            8..20 => self.leave(session).await,
+            20..100 if !self.held.is_empty() => self.turn_round(session).await,
+            _ => {}
+        }
+    }
+
+    /// Ends its session in good order; what it holds is released, and reported on all the same.
+    async fn leave(&mut self, session: SessionId) {
+        self.stage.ask("close_session", self.engine.close_session(session), &[]).await;
+        self.session = None;
+    }
+
+    /// Leaves, comes back and claims, and only then reports on what it held before: somebody has it now,
+    /// perhaps it itself.
+    async fn turn_round(&mut self, session: SessionId) {
+        let before = std::mem::take(&mut self.held);
+        self.leave(session).await;
+        if let Some(session) = self.session().await {
+            self.claim(&session).await;
+        }
+        let reports = Settle::new(before.iter().map(|job| self.report(job)));
+        self.settle(reports).await;
+    }
+
+    async fn claim(&mut self, session: &SessionId) {
+        let claim = match self.claim.take() {
+            Some(claim) => claim,
+            None => self.next_claim(session),
+        };
+        let call = self.engine.claim(claim.clone());
+        match tokio::time::timeout(super::CALL_MAX, call).await {
+            Ok(answer) => self.claimed(claim, answer.map(|answer| answer.value)),
+            Err(_) => self.claim = Some(claim),
+        }
+    }
+
+    fn next_claim(&mut self, session: &SessionId) -> Claim {
+        self.claim_no += 1;
+        let by = match happens(&self.random, 100) {
+            true => Claimant::Alone {
+                claim_id: ClaimId::new(format!("{:x}", self.random.next_u128())),
+                worker: "alone".into(),
+                lease_ms: LEASE_MS,
+            },
+            false => Claimant::Session { session: session.clone(), claim_no: self.claim_no },
+        };
+        let limit = 1 + self.random.below(CLAIM_MAX) as u32;
+        Claim::new(by, self.stage.spec.queue.clone(), limit)
+    }
+
+    fn claimed(&mut self, claim: Claim, answer: Result<Claimed>) {
+        if matches!(answer, Err(Error::Unavailable { .. })) {
+            self.claim = Some(claim);
+        } else if let Some(claimed) = self.stage.expected("claim", answer, &["session_lost"]) {
+            for job in claimed.jobs {
+                let bytes = job.parts.payload.as_ref().map(|part| &*part.bytes).unwrap_or_default();
+                if job.header.parent.is_none() && !is_payload_of(job.header.id, bytes) {
+                    let id = job.header.id;
+                    self.stage.bad("claim", format!("job {id} came without its payload"));
+                }
+                // A repeated claim returns what is still leased under it, some of it known already.
+                if !self.held.iter().any(|held| held.lease == job.lease) {
+                    self.held.push(job);
+                }
+            }
+        } else {
+            // It goes on with what it holds, as if nothing had happened: the leases must not count.
+            self.session = None;
+        }
+    }
+
+    /// Reports on some of the jobs it holds, and perhaps claims in the same call.
+    fn next_reports(&mut self, session: &SessionId) -> Settle {
+        let count = 1 + self.random.below(self.held.len() as u64) as usize;
+        let jobs: Vec<ClaimedJob> = self.held.drain(..count).collect();
+        let settle = Settle::new(jobs.iter().map(|job| self.report(job)));
+        self.ghosts.extend(jobs);
+        self.ghosts.drain(..self.ghosts.len().saturating_sub(GHOSTS_MAX));
+        match happens(&self.random, 300) && self.claim.is_none() {
+            true => settle.then(self.next_claim(session)),
+            false => settle,
+        }
+    }
+
+    fn report(&self, job: &ClaimedJob) -> SettleItem {
+        let random = &self.random;
+        let error = JobError::new("rogue", "by chance");
+        let delay_ms = random.below(DELAY_MAX_MS);
+        let outcome = match random.below(100) {
+            0..80 => Outcome::DONE,
+            80..85 => Outcome::Retry { error, delay_ms: Some(delay_ms) },
+            85..91 => Outcome::Release,
+            91..95 => Outcome::Snooze { delay_ms },
+            95..98 => Outcome::Fail { error },
+            _ => Outcome::Cancel,
+        };
+        let item = SettleItem::new(job.header.id, job.lease.clone(), outcome);
+        // Follow-ups have none of their own, or there would be no end to it.
+        match job.header.parent.is_none() && happens(random, 100) {
+            true => item.follow_up(
+                NewJob::new(FOLLOW_UP).queue(self.stage.spec.queue.clone()).backoff(BACKOFF),
+            ),
+            false => item,
+        }
+    }
+
+    async fn settle(&mut self, settle: Settle) {
+        let call = self.engine.settle(settle.clone());
+        let Some(reply) = self.stage.ask("settle", call, &[]).await else {
+            self.reports = Some(settle);
+            return;
+        };
+        for item in reply.items {
+            let settled = self.stage.expected("settle", item, &["lease_lost", "not_found"]);
+            let ended = settled.is_some_and(|it| !it.already && it.state.is_terminal());
+            self.stage.ended.fetch_add(u64::from(ended), Ordering::Relaxed);
+        }
+        if let (Some(claim), Some(claimed)) = (settle.claim, reply.claimed) {
+            self.claimed(claim, claimed);
+        }
+        // As if the answer had been lost.
+        if happens(&self.random, 100) {
+            let again = self.engine.settle(Settle::new(settle.items));
+            self.stage.ask("settle again", again, &[]).await;
+        }
+    }
+
+    /// Reports on a job that it has reported on before, and perhaps otherwise: one of the last, which may
+    /// be in other hands right now, or any.
+    async fn haunt(&self) {
+        let last = if happens(&self.random, 700) { LAST_GHOSTS } else { GHOSTS_MAX };
+        let among = last.min(self.ghosts.len()) as u64;
+        let back = 1 + self.random.below(among) as usize;
+        let Some(ghost) = self.ghosts.iter().nth_back(back - 1) else { return };
+        let mut report = self.report(ghost);
+        report.follow_ups.clear();
+        let call = self.engine.settle(Settle::new([report]));
+        for item in self.stage.ask("haunt", call, &[]).await.into_iter().flat_map(|it| it.items) {
+            self.stage.expected("haunt", item, &["lease_lost", "not_found"]);
+        }
+    }
+
+    async fn update(&self) {
+        let items = self.held.iter().take(2).map(|job| {
+            UpdateItem::new(job.header.id, job.lease.clone()).progress(1, None, "on its way")
+        });
+        let call = self.engine.update(Update::new(items));
+        for item in self.stage.ask("update", call, &[]).await.into_iter().flatten() {
+            self.stage.expected("update", item, &["lease_lost", "not_found"]);
+        }
+    }
+
+    async fn heartbeat(&mut self, session: SessionId) {
+        let held = self.held.iter().map(|job| (job.header.id, &job.lease));
+        let reported = self.reports.iter().flat_map(|settle| &settle.items);
+        let held = held.chain(reported.map(|item| (item.id, &item.lease)));
+        let held = held.map(|(id, lease)| Held { id, lease: lease.clone() }).collect();
+        let unanswered = self.claim.iter().chain(self.reports.iter().flat_map(|s| &s.claim));
+        let unanswered = unanswered.filter_map(|claim| match claim.by {
+            Claimant::Session { claim_no, .. } => Some(claim_no),
+            Claimant::Alone { .. } => None,
+        });
+        let beat = Heartbeat::new(session, self.claim_no, held).unanswered(unanswered);
+        let answer = tokio::time::timeout(super::CALL_MAX, self.engine.heartbeat(beat)).await;
+        match answer {
+            // Sometimes it stops working on what it has lost; otherwise it reports all the same.
+            Ok(Ok(reply)) if happens(&self.random, 300) => {
+                self.held.retain(|job| !reply.value.lost.contains(&job.header.id));
+            }
+            Ok(Err(Error::SessionLost { .. })) => self.session = None,
+            Ok(Err(error)) => drop(self.stage.expected::<()>("heartbeat", Err(error), &[])),
+            Ok(Ok(_)) | Err(_) => {}
+        }
+    }
+
+    /// Completes what it holds and leaves.
+    async fn end(&mut self) {
+        if let Some(mut reports) = self.reports.take() {
+            reports.claim = None;
+            self.settle(reports).await;
+        }
+        let jobs = std::mem::take(&mut self.held);
+        if !jobs.is_empty() {
+            let done = |job: ClaimedJob| SettleItem::new(job.header.id, job.lease, Outcome::DONE);
+            self.settle(Settle::new(jobs.into_iter().map(done))).await;
+        }
+        if let Some(session) = self.session.take() {
+            self.leave(session).await;
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! What goes wrong when: a list made from the seed, the time and the cast, and from nothing that happens
+//! during a run. So the same seed means the same faults.
+
+use super::cast::{Cast, Member, Network};
+use super::proxy::Weather;
+use super::{LEASE_MS, happens};
+use serde::{Serialize, Serializer};
+use std::collections::HashMap;
+use std::fmt;
+use windlass_core::random::{Random as _, Seeded};
+
+/// Everybody may begin before the first fault.
+const FIRST_MS: u64 = 700;
+/// From the beginning of one fault to the next.
+const GAP_MS: std::ops::Range<u64> = 100..800;
+/// How long a process that was killed stays away.
+const DOWN_MS: std::ops::Range<u64> = 20..700;
+/// How long a process stands still: always longer than a lease lasts.
+const STALL_MS: std::ops::Range<u64> = LEASE_MS + 300..LEASE_MS + 2_000;
+/// How long the network misbehaves.
+const WEATHER_MS: std::ops::Range<u64> = 200..1_800;
+/// Each chunk is held up so long in slow weather.
+const SLOW_MS: std::ops::Range<u64> = 10..300;
+/// A client is left alone for so long between two faults of its own.
+const REST_CLIENT_MS: u64 = 500;
+/// A store is left alone for so long: nothing is tested while it is always away.
+const REST_STORE_MS: u64 = 1_000;
+/// Of a thousand faults of a process, so many are kills; the others are stalls, which take longer.
+const KILLS_PER_MILLE: u64 = 700;
+/// Where there is only one process, it would stand still most of the time.
+const KILLS_OF_OWNER_PER_MILLE: u64 = 880;
+
+/// One thing that is done to somebody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    /// SIGKILL.
+    Kill(Member),
+    /// Started again after a kill.
+    Start(Member),
+    /// SIGSTOP.
+    Stall(Member),
+    /// SIGCONT.
+    Resume(Member),
+    /// The network changes.
+    Weather(Weather),
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Kill(member) => write!(f, "SIGKILL {member}"),
+            Self::Start(member) => write!(f, "start {member}"),
+            Self::Stall(member) => write!(f, "SIGSTOP {member}"),
+            Self::Resume(member) => write!(f, "SIGCONT {member}"),
+            Self::Weather(weather) => write!(f, "network: {weather}"),
+        }
+    }
+}
+
+impl Serialize for Action {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl Action {
+    /// Whether it breaks something, and does not mend it.
+    pub(super) fn is_fault(self) -> bool {
+        !matches!(self, Self::Start(_) | Self::Resume(_) | Self::Weather(Weather::Clear))
+    }
+}
+
+/// Something that is done at its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Step {
+    /// Milliseconds from the start of the run.
+    pub(super) at_ms: u64,
+    /// What is done.
+    pub(super) action: Action,
+}
+
+/// Everything that goes wrong in a run, in order.
+pub(super) fn schedule(seed: u64, run_ms: u64, cast: Cast) -> Vec<Step> {
+    let mut writer = Writer {
+        random: Seeded::new(seed),
+        run_ms,
+        busy: HashMap::new(),
+        network_busy: 0,
+        steps: Vec::new(),
+    };
+    let mut at_ms = FIRST_MS;
+    while at_ms < run_ms {
+        writer.fault(at_ms, cast);
+        at_ms += writer.within(GAP_MS);
+    }
+    writer.steps.sort_by_key(|step| step.at_ms);
+    writer.steps
+}
+
+struct Writer {
+    random: Seeded,
+    run_ms: u64,
+    /// Until when somebody is to be left alone.
+    busy: HashMap<Member, u64>,
+    network_busy: u64,
+    steps: Vec<Step>,
+}
+
+impl Writer {
+    fn within(&self, range: std::ops::Range<u64>) -> u64 {
+        range.start + self.random.below(range.end - range.start)
+    }
+
+    /// Adds a fault that begins now, unless its victim has not recovered from the last one. As much is
+    /// drawn either way, so that a longer run begins with what a shorter one is.
+    fn fault(&mut self, at_ms: u64, cast: Cast) {
+        let victim = self.victim(cast);
+        let weather = self.weather(cast);
+        let kills = if cast.owner { KILLS_OF_OWNER_PER_MILLE } else { KILLS_PER_MILLE };
+        let is_kill = happens(&self.random, kills);
+        let (down, stall) = (self.within(DOWN_MS), self.within(STALL_MS));
+        let lasting = self.within(WEATHER_MS);
+        let is_weather = happens(&self.random, 400) && cast.network != Network::None;
+        if is_weather {
+            let clear = Action::Weather(Weather::Clear);
+            if self.network_busy <= at_ms && at_ms + lasting < self.run_ms {
+                self.network_busy = at_ms + lasting;
+                self.add(at_ms, Action::Weather(weather), lasting, clear);
+            }
+            return;
+        }
+        let (begin, lasting, end) = match is_kill {
+            true => (Action::Kill(victim), down, Action::Start(victim)),
+            false => (Action::Stall(victim), stall, Action::Resume(victim)),
+        };
+        let busy = self.busy.get(&victim).copied().unwrap_or_default();
+        if busy <= at_ms && at_ms + lasting < self.run_ms {
+            let is_client = matches!(victim, Member::Client(..));
+            let rest = if is_client { REST_CLIENT_MS } else { REST_STORE_MS };
+            self.busy.insert(victim, at_ms + lasting + rest);
+            self.add(at_ms, begin, lasting, end);
+        }
+    }
+
+    fn add(&mut self, at_ms: u64, begin: Action, lasting: u64, end: Action) {
+        self.steps.push(Step { at_ms, action: begin });
+        self.steps.push(Step { at_ms: at_ms + lasting, action: end });
+    }
+
+    /// Workers mostly, because they hold what can be lost.
+    fn victim(&self, cast: Cast) -> Member {
+        let (drawn, among) = (self.random.below(100), self.random.next_u64());
+        if cast.server && drawn < 25 {
+            return Member::Server;
+        }
+        let all = cast.clients();
+        let wanted = all.iter().filter(|it| it.is_producer() == (drawn >= 85));
+        let wanted: Vec<Member> = wanted.copied().collect();
+        let from = if wanted.is_empty() { &all } else { &wanted };
+        from[(among % from.len() as u64) as usize]
+    }
+
+    fn weather(&self, cast: Cast) -> Weather {
+        let (drawn, ms) = (self.random.below(5), self.within(SLOW_MS));
+        match drawn {
+            0 => Weather::Slow { ms },
+            1 => Weather::Resets,
+            2 => Weather::Cut,
+            3 if cast.network == Network::Http => Weather::Repeats,
+            _ => Weather::LostReplies,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SERVED: Cast = Cast { owner: false, server: true, network: Network::Http };
+    const OWNED: Cast = Cast { owner: true, server: false, network: Network::None };
+
+    #[test]
+    fn the_same_seed_means_the_same_faults_and_another_one_others() {
+        assert_eq!(schedule(7, 60_000, SERVED), schedule(7, 60_000, SERVED));
+        assert_ne!(schedule(7, 60_000, SERVED), schedule(8, 60_000, SERVED));
+    }
+
+    #[test]
+    fn nobody_is_touched_while_they_are_down_and_everybody_is_up_at_the_end() {
+        for (seed, cast) in (0..50).flat_map(|seed| [(seed, SERVED), (seed, OWNED)]) {
+            let mut down = std::collections::HashSet::new();
+            for Step { at_ms, action } in schedule(seed, 30_000, cast) {
+                assert!(at_ms < 30_000);
+                match action {
+                    Action::Kill(it) | Action::Stall(it) => assert!(down.insert(it), "{it}"),
+                    Action::Start(it) | Action::Resume(it) => assert!(down.remove(&it), "{it}"),
+                    Action::Weather(_) => assert_eq!(cast.network, Network::Http),
+                }
+            }
+            assert!(down.is_empty(), "{down:?}");
+        }
+    }
+
+    #[test]
+    fn a_minute_has_every_fault_that_the_cast_allows() {
+        let all: Vec<String> =
+            schedule(1, 60_000, SERVED).iter().map(|step| step.action.to_string()).collect();
+        let wanted = [
+            "SIGKILL worker",
+            "SIGKILL rogue",
+            "SIGKILL producer",
+            "SIGKILL server",
+            "SIGSTOP worker",
+            "SIGSTOP server",
+            "network: slow",
+            "network: lost replies",
+            "network: resets",
+            "network: cut",
+            "network: repeated requests",
+        ];
+        for wanted in wanted {
+            assert!(all.iter().any(|action| action.starts_with(wanted)), "{wanted} in {all:?}");
+        }
+        let kills = schedule(1, 60_000, OWNED).iter().filter(|it| it.action.is_fault()).count();
+        assert!(kills > 8, "{kills}");
+    }
+}

@@ -1,0 +1,138 @@
+//! What the clients of a process share: their store, their journal, their orders, and what they make of
+//! answers. Knows nothing of how the process was started.
+
+use super::client::{Counts, Order, Spec, Told, say};
+use super::journal::Lines;
+use super::{CALL_MAX, happens};
+use std::fmt::Display;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::sync::watch;
+use windlass_core::engine::{Engine, LaneStats, Stamped, StatsRequest};
+use windlass_core::random::{Random as _, Seeded};
+use windlass_core::{Error, JobId, Result};
+use windlass_kit::history::Recorded;
+
+/// So many bad answers are told; after that, everybody knows.
+const BAD_MAX: u32 = 20;
+
+/// What the clients of a process share.
+pub(super) struct Stage {
+    pub(super) spec: Spec,
+    pub(super) engine: Arc<dyn Engine>,
+    journal: Arc<Lines>,
+    clients: AtomicU32,
+    pub(super) acknowledged: AtomicU64,
+    pub(super) ended: AtomicU64,
+    bad: AtomicU32,
+    orders: watch::Receiver<Order>,
+}
+
+impl Stage {
+    pub(super) fn new(
+        spec: Spec,
+        engine: Arc<dyn Engine>,
+        journal: Lines,
+        orders: watch::Receiver<Order>,
+    ) -> Self {
+        Self {
+            clients: AtomicU32::new(spec.client),
+            acknowledged: AtomicU64::new(0),
+            ended: AtomicU64::new(0),
+            bad: AtomicU32::new(0),
+            journal: Arc::new(journal),
+            engine,
+            orders,
+            spec,
+        }
+    }
+
+    /// Tells what was counted so far.
+    pub(super) fn tell(&self, left: Option<u64>) {
+        let acknowledged = self.acknowledged.load(Ordering::Relaxed);
+        say(&Told::Counts(Counts {
+            acknowledged,
+            ended: self.ended.load(Ordering::Relaxed),
+            left,
+        }));
+    }
+
+    /// The engine as a new client sees it.
+    pub(super) fn client(&self) -> Recorded {
+        let number = self.clients.fetch_add(1, Ordering::Relaxed);
+        Recorded::new(self.engine.clone(), self.journal.clone(), number)
+    }
+
+    /// Chance for the client with this number: another one in each life of the process.
+    pub(super) fn random(&self, number: u64) -> Seeded {
+        let life = u64::from(self.spec.client);
+        Seeded::new(self.spec.seed.wrapping_mul(1_000_003).wrapping_add(life * 100 + number))
+    }
+
+    pub(super) fn order(&self) -> Order {
+        *self.orders.borrow()
+    }
+
+    /// Waits until this order, or a later one, is given.
+    pub(super) async fn ordered(&self, order: Order) {
+        // If nobody gives orders any more, the process is about to end.
+        let _ = self.orders.clone().wait_for(|told| *told >= order).await;
+    }
+
+    /// Rests, but not past an order.
+    pub(super) async fn rest(&self, ms: u64, unless: Order) {
+        let _ = tokio::time::timeout(Duration::from_millis(ms), self.ordered(unless)).await;
+    }
+
+    /// Reports an answer that the contract does not allow.
+    pub(super) fn bad(&self, what: &str, why: impl Display) {
+        if self.bad.fetch_add(1, Ordering::Relaxed) < BAD_MAX {
+            say(&Told::Bad(format!("{what}: {why}")));
+        }
+    }
+
+    /// The answer to a call; `None` if there is none, or one of these codes.
+    pub(super) async fn ask<T>(
+        &self,
+        what: &str,
+        call: impl Future<Output = Result<Stamped<T>>>,
+        codes: &[&str],
+    ) -> Option<T> {
+        let answer = tokio::time::timeout(CALL_MAX, call).await.ok()?;
+        self.expected(what, answer.map(|answer| answer.value), codes)
+    }
+
+    /// What there is; `None` if there is none, or one of these codes.
+    pub(super) fn expected<T>(&self, what: &str, answer: Result<T>, codes: &[&str]) -> Option<T> {
+        match answer {
+            Ok(value) => Some(value),
+            Err(Error::Unavailable { .. }) => None,
+            Err(error) if codes.contains(&error.code()) => None,
+            Err(error) => {
+                self.bad(what, error);
+                None
+            }
+        }
+    }
+}
+
+/// Whether the bytes are those that [`payload`] makes for this job.
+pub(super) fn is_payload_of(id: JobId, bytes: &[u8]) -> bool {
+    !bytes.is_empty()
+        && bytes.len().is_multiple_of(16)
+        && bytes.chunks(16).all(|chunk| chunk == id.as_bytes())
+}
+
+/// The job's own id, a few times or many: whoever reads it back can tell whose it is.
+pub(super) fn payload(id: JobId, random: &Seeded) -> Vec<u8> {
+    let times = if happens(random, 30) { 200 } else { 1 + random.below(8) };
+    id.as_bytes().repeat(times as usize)
+}
+
+/// How many jobs of a queue are still to be done.
+pub(super) async fn left(engine: &dyn Engine, queue: &str) -> Result<u64> {
+    let lanes = engine.stats(StatsRequest::queue(queue)).await?.value;
+    Ok(lanes.iter().map(|lane: &LaneStats| lane.depth() + lane.running).sum())
+}

@@ -1,0 +1,233 @@
+//! A place in the store for one run: a fresh directory, a schema, or a queue; with a server of ours and a
+//! proxy in front of it where there are any.
+
+use super::cast::{Cast, Network};
+use super::client::open_once;
+use super::proxy::{Proxy, Weather};
+use super::{LEAD_TTL_MS, Plan};
+use crate::bench::Served;
+use crate::connect::Url;
+use anyhow::{Context as _, Result};
+use std::fs::{File, OpenOptions};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tempfile::TempDir;
+use windlass_core::engine::{Configure, Engine};
+use windlass_core::model::QueuePatch;
+use windlass_core::policy::Retention;
+use windlass_core::time::{Clock as _, SystemClock};
+
+/// How long the store may take for an answer when nothing goes wrong: checking it takes its time.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// How long the jobs of a run stay on somebody's server after it.
+const CLEARED_MS: u64 = 1_000;
+
+/// Where a run happens.
+pub(super) struct Target {
+    /// Who takes part.
+    pub(super) cast: Cast,
+    /// Where the clients look for the store.
+    pub(super) client_url: Url,
+    /// The queue of this run.
+    pub(super) queue: String,
+    /// The store itself, without a proxy, unless a server of ours owns it.
+    store: Url,
+    directory: Option<TempDir>,
+    proxy: Option<Proxy>,
+    server: Option<Served>,
+    server_log: PathBuf,
+}
+
+impl Target {
+    /// Makes the place.
+    pub(super) async fn prepare(plan: &Plan, evidence: &Path) -> Result<Self> {
+        let run = SystemClock.now().as_millis();
+        let (mut store, mut directory) = (plan.url.clone(), None);
+        match &plan.url {
+            Url::File(parent) => {
+                let fresh = fresh_directory(parent)?;
+                store = Url::File(fresh.path().join("store"));
+                directory = Some(fresh);
+            }
+            Url::Postgres(at) => {
+                let schema = format!("windlass_torture_{run}_{}", std::process::id());
+                store = Url::Postgres(at.with_schema(schema));
+            }
+            _ => {}
+        }
+        let owner = directory.is_some() && !plan.serve;
+        let cast = Cast { owner, server: plan.serve, network: Network::None };
+        let mut target = Self {
+            cast,
+            client_url: store.clone(),
+            queue: format!("windlass-torture-{run}-{}", std::process::id()),
+            store,
+            directory,
+            proxy: None,
+            server: None,
+            server_log: evidence.join("server.log"),
+        };
+        if plan.serve {
+            target.start_server().await?;
+            target.client_url = target.direct();
+        } else if !owner {
+            // A store that is not there is better noticed now than by clients, who would wait for it; and
+            // tables are made once, before anybody is killed.
+            target.open().await?.health().await?;
+        }
+        if !plan.direct {
+            target.put_proxy_between(plan.seed).await?;
+        }
+        Ok(target)
+    }
+
+    async fn put_proxy_between(&mut self, seed: u64) -> Result<()> {
+        let Some((before, place, behind)) = parts(&self.client_url) else { return Ok(()) };
+        let proxy = Proxy::start(place, seed).await?;
+        self.client_url = format!("{before}{}{behind}", proxy.address()).parse()?;
+        self.cast.network = match &self.client_url {
+            Url::Http(_) => Network::Http,
+            _ => Network::Bytes,
+        };
+        self.proxy = Some(proxy);
+        Ok(())
+    }
+
+    /// Where the store is without the proxy.
+    pub(super) fn direct(&self) -> Url {
+        self.server.as_ref().map_or_else(|| self.store.clone(), Served::url)
+    }
+
+    /// The store itself; nobody else may own it.
+    pub(super) async fn open(&self) -> Result<Arc<dyn Engine>> {
+        let url = self.direct();
+        open_once(&url, PATIENCE).await.with_context(|| format!("cannot open {url}"))
+    }
+
+    pub(super) async fn start_server(&mut self) -> Result<()> {
+        let Url::File(dir) = &self.store else { return Ok(()) };
+        let log = OpenOptions::new().create(true).append(true).open(&self.server_log);
+        let log: File = log.context("cannot write the server's log")?;
+        let options = ["--lead-ttl-ms".to_owned(), LEAD_TTL_MS.to_string()];
+        let server = Served::start_with(dir, &options, log.into()).await?;
+        if let (Some(proxy), Some((_, place, _))) = (&self.proxy, parts(&server.url())) {
+            proxy.toward(place);
+        }
+        self.server = Some(server);
+        Ok(())
+    }
+
+    pub(super) async fn kill_server(&mut self) -> Result<()> {
+        match self.server.take() {
+            Some(server) => server.stop().await,
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn server_pid(&self) -> Option<u32> {
+        self.server.as_ref().and_then(Served::pid)
+    }
+
+    pub(super) fn weather(&self, weather: Weather) {
+        if let Some(proxy) = &self.proxy {
+            proxy.set(weather);
+        }
+    }
+
+    /// Waits until nothing is under way between the clients and the store any more.
+    pub(super) async fn calm_down(&self) {
+        if let Some(proxy) = &self.proxy {
+            proxy.calm_down().await;
+        }
+    }
+
+    /// Removes every trace of the run from the store.
+    pub(super) async fn remove(mut self) -> Result<()> {
+        self.kill_server().await?;
+        if let Some(directory) = self.directory.take() {
+            let path = directory.path().to_owned();
+            return directory.close().with_context(|| format!("cannot remove {}", path.display()));
+        }
+        match &self.store {
+            Url::Postgres(at) => Ok(windlass_postgres::remove(at.server(), at.schema()).await?),
+            _ => {
+                let patch = QueuePatch::retention(Retention::uniform(CLEARED_MS));
+                let change = Configure::queue(self.queue.as_str(), patch);
+                let items = self.open().await?.configure(vec![change]).await?.value;
+                Ok(items.into_iter().collect::<windlass_core::Result<()>>()?)
+            }
+        }
+    }
+
+    /// What was made in the store for this run, for whoever looks for it later.
+    pub(super) fn place(&self) -> String {
+        match &self.store {
+            Url::File(_) => self.store.to_string(),
+            Url::Postgres(at) => format!("schema {} in {}", at.schema(), self.store),
+            _ => format!("queue {} of {}", self.queue, self.store),
+        }
+    }
+
+    /// Leaves everything as it is, but for the server.
+    pub(super) async fn keep(mut self) -> Result<()> {
+        self.kill_server().await?;
+        self.directory.take().map(TempDir::keep);
+        Ok(())
+    }
+}
+
+fn fresh_directory(parent: &Path) -> Result<TempDir> {
+    std::fs::create_dir_all(parent)
+        .and_then(|()| tempfile::Builder::new().prefix("windlass-torture-").tempdir_in(parent))
+        .with_context(|| {
+            format!("cannot make a directory in {}; name one you may write to", parent.display())
+        })
+}
+
+/// A URL in three: what comes before its `host:port`, that, and what comes behind. `None` where there is
+/// no such thing, or more than one.
+fn parts(url: &Url) -> Option<(String, String, String)> {
+    let port = match url {
+        Url::Http(_) => 80,
+        Url::Postgres(_) => 5432,
+        _ => return None,
+    };
+    let whole = String::from(url.clone());
+    let (scheme, rest) = whole.split_once("://")?;
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let (authority, behind) = rest.split_at(end);
+    let (user, place) = match authority.rsplit_once('@') {
+        Some((user, place)) => (format!("{user}@"), place),
+        None => (String::new(), authority),
+    };
+    // A socket's path is encoded, several hosts are listed: nothing that a proxy stands in for.
+    if place.is_empty() || place.contains(['%', ',']) {
+        return None;
+    }
+    let has_port = place.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    let place = if has_port { place.to_owned() } else { format!("{place}:{port}") };
+    Some((format!("{scheme}://{user}"), place, behind.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_proxy_can_stand_in_for_one_host_with_a_port() {
+        let split =
+            |url: &str| parts(&url.parse().unwrap()).map(|(a, b, c)| format!("{a}|{b}|{c}"));
+        assert_eq!(split("http://127.0.0.1:7474").unwrap(), "http://|127.0.0.1:7474|");
+        assert_eq!(split("http://host/jobs").unwrap(), "http://|host:80|/jobs");
+        assert_eq!(
+            split("postgres://ada:p@w@db/jobs?schema=x").unwrap(),
+            "postgres://ada:p@w@|db:5432|/jobs?schema=x"
+        );
+        for url in
+            ["file:x", "postgres:///jobs?host=/run", "postgres://a,b/jobs", "postgres://%2Frun/x"]
+        {
+            assert_eq!(split(url), None, "{url}");
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! A worker as applications have it: `windlass-worker`, and handlers that are slow, fail, panic, run out of
+//! time, keep checkpoints and hand on work.
+
+use super::client::Order;
+use super::stage::{Stage, is_payload_of};
+use super::{BACKOFF, CALL_MAX, FOLLOW_UP, HEARTBEAT_MS, KINDS, LEAD_TTL_MS, LEASE_MS};
+use crate::connect::Url;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use windlass_core::model::NewJob;
+use windlass_core::random::{Random as _, Seeded};
+use windlass_services::ServiceOptions;
+use windlass_worker::{Ctx, Raw, State, Stop, Worker};
+
+/// Jobs a worker runs at a time.
+const CONCURRENCY: u32 = 12;
+/// How long most handlers take at most.
+const HANDLER_MAX_MS: u64 = 40;
+/// How long slow ones take at most: some of them longer than a lease lasts, which must not matter, and
+/// some longer than they may.
+const SLOW_MAX_MS: u64 = 2 * LEASE_MS;
+/// How long a handler may run.
+const TIMEOUT: Duration = Duration::from_millis(LEASE_MS + LEASE_MS / 2);
+/// The longest delay a handler asks for.
+const DELAY_MAX_MS: u64 = 200;
+/// Different ordering keys of follow-ups.
+const KEYS: u64 = 8;
+/// How long a worker may take to finish when it is told to stop.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Works until it is told to stop.
+pub(super) async fn run(stage: Arc<Stage>, number: u64) {
+    let mut builder = Worker::builder(Arc::new(stage.client()))
+        .name(format!("{}-{number}", stage.spec.name))
+        .queue(stage.spec.queue.clone())
+        .concurrency(CONCURRENCY)
+        .session(Duration::from_millis(LEASE_MS), Duration::from_millis(HEARTBEAT_MS))
+        .call_timeout(CALL_MAX)
+        .timeout(TIMEOUT)
+        .grace(GRACE)
+        .state(stage.clone())
+        .handle_kind(FOLLOW_UP, handle);
+    for kind in KINDS {
+        builder = builder.handle_kind(kind, handle);
+    }
+    builder = match &stage.spec.url {
+        // The server keeps the store in order.
+        Url::Http(_) => builder.remote(),
+        // As `serve` does it, but whoever is killed is missed sooner.
+        _ => {
+            let mut options = ServiceOptions::default();
+            options.lead_ttl_ms = LEAD_TTL_MS;
+            builder.service_options(options)
+        }
+    };
+    let worker = match builder.build() {
+        Ok(worker) => worker.start(),
+        Err(error) => return stage.bad("worker", error),
+    };
+    stage.ordered(Order::Stop).await;
+    let stopped = worker.drain().await;
+    if stopped.undelivered > 0 {
+        stage.bad("worker", format!("{} results were not delivered", stopped.undelivered));
+    }
+}
+
+/// Ends in every way a handler can end, mostly well.
+async fn handle(Raw(bytes): Raw, ctx: Ctx, State(stage): State<Arc<Stage>>) -> Result<(), Stop> {
+    if ctx.header().parent.is_none() && !is_payload_of(ctx.id(), &bytes) {
+        stage.bad("claim", format!("job {} came without its payload", ctx.id()));
+    }
+    let seed = ctx.id().as_bytes().iter().fold(u64::from(ctx.attempt()), |seed, byte| {
+        seed.wrapping_mul(31).wrapping_add((*byte).into())
+    });
+    let random = Seeded::new(seed);
+    let delay = Duration::from_millis(random.below(DELAY_MAX_MS));
+    let (drawn, short) = (random.below(1_000), random.below(HANDLER_MAX_MS));
+    tokio::time::sleep(Duration::from_millis(short)).await;
+    match drawn {
+        0..60 => return Err(Stop::retry("by chance").after(delay)),
+        60..80 => return Err(Stop::retry("by chance, and as the job says")),
+        80..110 => return Err(Stop::snooze(delay)),
+        110..140 => return Err(Stop::release()),
+        140..160 => panic!("by chance"),
+        160..175 => return Err(Stop::fatal("by chance")),
+        175..185 => tokio::time::sleep(Duration::from_millis(random.below(SLOW_MAX_MS))).await,
+        185..215 => ctx.progress(1, Some(2), "half"),
+        // An outage may keep it from being written; then the attempt fails, as in any application.
+        215..245 => ctx.checkpoint_bytes("half").await?,
+        // Follow-ups have none of their own, or there would be no end to it.
+        245..320 if ctx.header().parent.is_none() => {
+            let job = NewJob::new(FOLLOW_UP).queue(stage.spec.queue.clone()).backoff(BACKOFF);
+            ctx.follow_up(job.key(format!("f{}", random.below(KEYS))))?;
+        }
+        _ => {}
+    }
+    stage.ended.fetch_add(1, Ordering::Relaxed);
+    Ok(())
+}

@@ -1,0 +1,113 @@
+//! Engines broken on purpose, each found out within a minute.
+
+use crate::faulty::{Fault, Faulty};
+use crate::faulty_history as history;
+use crate::run::{Run, torture};
+use std::sync::Arc;
+use windlass_core::engine::Engine;
+use windlass_memory::MemoryEngine;
+use windlass_server::{Options, Server};
+
+/// How long things go wrong where a fault shows at once, and where it takes a coincidence. Even with the
+/// longest wait for something to get done it is far less than a minute.
+const SOON: &str = "4";
+const LATER: &str = "10";
+
+/// Tortures an engine behind a server in this process.
+fn tortured(engine: Arc<dyn Engine>, seconds: &str) -> Run {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let url = runtime.block_on(async {
+        let server = Server::bind(Options::new(([127, 0, 0, 1], 0).into())).await.unwrap();
+        let url = format!("http://{}", server.address());
+        // It serves for as long as the runtime lives.
+        std::mem::forget(server.serve(engine).unwrap());
+        url
+    });
+    let run = torture(&[&url, "--seconds", seconds, "--seed", "1"]);
+    runtime.shutdown_background();
+    run
+}
+
+fn sound() -> Arc<dyn Engine> {
+    Arc::new(MemoryEngine::new())
+}
+
+#[track_caller]
+fn found(fault: Fault, seconds: &str, names: &[&str]) {
+    tortured(Arc::new(Faulty::new(sound(), fault)), seconds).assert_broken(names);
+}
+
+#[track_caller]
+fn found_in_history(fault: history::Fault, seconds: &str, names: &[&str]) {
+    tortured(Arc::new(history::Faulty::new(sound(), fault)), seconds).assert_broken(names);
+}
+
+#[test]
+fn a_sound_engine_behind_the_same_server_is_clean() {
+    tortured(sound(), SOON).assert_kept();
+}
+
+#[test]
+fn an_engine_that_drops_what_it_acknowledged() {
+    found_in_history(history::Fault::DropsEnqueues, SOON, &["lost"]);
+}
+
+#[test]
+fn an_engine_that_forgets_what_it_takes_back() {
+    found_in_history(history::Fault::ForgetsReclaimed, SOON, &["lost"]);
+}
+
+#[test]
+fn an_engine_that_forgets_jobs_of_dead_workers() {
+    found(Fault::ForgetsOnReclaim, SOON, &["lost"]);
+}
+
+#[test]
+fn an_engine_that_acknowledges_more_than_it_stores() {
+    found(Fault::AcknowledgesTooMuch, SOON, &["lost", "phantoms"]);
+}
+
+#[test]
+fn an_engine_that_stores_a_job_under_another_id() {
+    found(Fault::TakesIdsTwice, SOON, &["lost", "phantoms"]);
+}
+
+#[test]
+fn an_engine_that_loses_follow_ups() {
+    found(Fault::LosesFollowUps, SOON, &["lost"]);
+}
+
+#[test]
+fn an_engine_that_accepts_stale_leases() {
+    found_in_history(history::Fault::AcceptsStaleLeases, LATER, &["stale_leases_accepted"]);
+}
+
+#[test]
+fn an_engine_that_looks_at_no_lease() {
+    found(Fault::IgnoresLeases, LATER, &["stale_leases_accepted"]);
+}
+
+#[test]
+fn an_engine_that_says_yes_to_every_report() {
+    found_in_history(history::Fault::ForgetsReports, SOON, &["settled_twice"]);
+}
+
+#[test]
+fn an_engine_that_gives_a_job_to_two_workers() {
+    found(Fault::ClaimsTwice, SOON, &["started_twice_under_one_right"]);
+}
+
+#[test]
+fn an_engine_in_which_failed_jobs_are_stuck() {
+    found_in_history(history::Fault::NeverPromotes, SOON, &["stuck"]);
+}
+
+#[test]
+fn an_engine_that_knows_no_order() {
+    found_in_history(history::Fault::StripsKeys, SOON, &["key_order_violations"]);
+}
+
+#[test]
+fn an_engine_that_ignores_keys() {
+    found(Fault::IgnoresKeys, SOON, &["key_order_violations"]);
+}

@@ -1,0 +1,83 @@
+//! How a run ends before its time: by a signal, and by the death of the one who leads it.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// How long anything may take on a busy machine.
+const LOOKS_MAX: u32 = 6_000;
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// A run that would take an hour, with its evidence in `home`.
+fn started(home: &Path) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+    let store = format!("file:{}", home.join("stores").display());
+    command.args(["torture", &store, "--serve", "--seconds", "3600", "--seed", "1"]);
+    command.arg("--evidence").arg(home.join("evidence"));
+    command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    for _ in 0..LOOKS_MAX {
+        if is_so() {
+            return;
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+    panic!("{what}: not so in time");
+}
+
+/// Waits until somebody has had a job acknowledged.
+fn until_at_work(home: &Path) {
+    until("somebody is at work", || {
+        let Ok(entries) = std::fs::read_dir(home.join("evidence")) else { return false };
+        entries.map(|entry| entry.unwrap().path()).any(|path| {
+            let text = std::fs::read_to_string(&path).unwrap_or_default();
+            path.extension().is_some_and(|it| it == "ndjson") && text.contains("\"enqueued\"")
+        })
+    });
+}
+
+/// The processes that a process has started.
+fn children(pid: u32) -> Vec<u32> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let lists = tasks.map(|task| std::fs::read_to_string(task.unwrap().path().join("children")));
+    let lists = lists.map(Result::unwrap_or_default).collect::<Vec<_>>().join(" ");
+    lists.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
+}
+
+/// Whether a process is there and not merely waiting to be buried.
+fn is_alive(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(')').next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(" Z"))
+}
+
+#[test]
+fn a_signal_ends_the_faults_early_and_there_is_a_verdict_all_the_same() {
+    let home = tempfile::tempdir().unwrap();
+    let run = started(home.path());
+    until_at_work(home.path());
+    let told = Command::new("kill").args(["-INT", &run.id().to_string()]).status().unwrap();
+    assert!(told.success());
+    let output = run.wait_with_output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let last = text.lines().last().unwrap();
+    assert!(output.status.success() && last.starts_with("kept, seed 1: "), "{text}");
+    assert!(last.contains(" 0 lost, 0 stale leases accepted, 0 stuck, 0 key-order violations"));
+    assert!(home.path().join("evidence/schedule.json").is_file(), "it was asked for");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn nobody_outlives_the_one_who_leads_not_even_who_stands_still() {
+    let home = tempfile::tempdir().unwrap();
+    let mut run = started(home.path());
+    until_at_work(home.path());
+    let all = children(run.id());
+    assert!(all.len() >= 5, "{all:?}");
+    let told = Command::new("kill").args(["-STOP", &all[0].to_string()]).status().unwrap();
+    assert!(told.success());
+    run.kill().unwrap();
+    run.wait().unwrap();
+    until("all are gone", || !all.iter().any(|pid| is_alive(*pid)));
+}

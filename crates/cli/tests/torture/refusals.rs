@@ -1,0 +1,50 @@
+//! What `windlass torture` does not take, and says so.
+
+use std::process::Command;
+
+/// The error of a call that must fail.
+fn refused(arguments: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+    let output = command.arg("torture").args(arguments).output().unwrap();
+    assert!(!output.status.success() && output.stdout.is_empty(), "{arguments:?}: {output:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn a_store_that_keeps_nothing_is_refused_with_the_way_out() {
+    let error = refused(&["memory:"]);
+    assert!(error.contains("keeps nothing") && error.contains("file:DIR"), "{error}");
+}
+
+#[test]
+fn a_server_is_started_on_directories_only() {
+    let error = refused(&["http://127.0.0.1:1", "--serve"]);
+    assert!(error.contains("file:DIR --serve"), "{error}");
+}
+
+#[test]
+fn a_store_that_is_not_there_is_named() {
+    let error = refused(&["http://127.0.0.1:1", "--direct", "--seconds", "1"]);
+    assert!(error.contains("http://127.0.0.1:1"), "{error}");
+}
+
+#[test]
+fn evidence_is_not_mixed_with_other_files() {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("precious"), "data").unwrap();
+    let dir = home.path().display().to_string();
+    let error = refused(&[&format!("file:{dir}/store"), "--evidence", &dir]);
+    assert!(error.contains("is not empty") && error.contains("--evidence"), "{error}");
+    assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn the_help_says_what_goes_wrong_and_what_is_judged() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+    let output = command.args(["torture", "--help"]).output().unwrap();
+    let help = String::from_utf8(output.stdout).unwrap();
+    for part in ["SIGKILL", "SIGSTOP", "proxy", "--seed", "exit code"] {
+        assert!(help.contains(part), "{part} in {help}");
+    }
+    assert!(!help.contains("torture-client"), "{help}");
+}

@@ -1,0 +1,140 @@
+//! An engine with one fault: it wraps a sound one. Also served by the tests of `windlass torture`, which
+//! must find every one of them out.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use windlass_core::engine::{
+    Admin, Answer, Change, ChangeItem, Claim, Claimed, Engine, Enqueue, Enqueued, Get, Hot, Item,
+    Lease, Maintain, MaintainReply, MaintainRequest, Settle, SettleReply, Work,
+};
+use windlass_core::model::{Job, State};
+use windlass_core::{JobId, Result};
+
+/// What is wrong with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    None,
+    /// A report under any lease counts for the current one.
+    AcceptsStaleLeases,
+    /// What it takes back from the dead, it throws away.
+    ForgetsReclaimed,
+    /// It does not know ordering keys.
+    StripsKeys,
+    /// Nothing that failed comes back: it is never due.
+    NeverPromotes,
+    /// It says that a job is stored, and stores every twentieth job not.
+    DropsEnqueues,
+    /// A repeated report is carried out again, as far as it tells.
+    ForgetsReports,
+}
+
+pub(crate) struct Faulty {
+    inner: Arc<dyn Engine>,
+    fault: Fault,
+    leases: Mutex<HashMap<JobId, Lease>>,
+}
+
+impl Faulty {
+    pub(crate) fn new(inner: Arc<dyn Engine>, fault: Fault) -> Self {
+        Self { inner, fault, leases: Mutex::default() }
+    }
+
+    fn noted(&self, claimed: &Claimed) {
+        let mut leases = self.leases.lock().expect("nobody panicked");
+        leases.extend(claimed.jobs.iter().map(|job| (job.header.id, job.lease.clone())));
+    }
+
+    /// Reclaims, and throws away what came back.
+    async fn forget(&self, request: MaintainRequest) -> Result<()> {
+        let held: Vec<JobId> =
+            self.leases.lock().expect("nobody panicked").keys().copied().collect();
+        let running = |jobs: Vec<Option<Job>>| {
+            let jobs = jobs.into_iter().flatten();
+            jobs.filter(|job| job.state == State::Running).map(|job| job.header.id)
+        };
+        let before: Vec<JobId> = running(self.inner.get(Get::new(held)).await?.value).collect();
+        self.inner.maintain(request).await?;
+        let after: Vec<JobId> =
+            running(self.inner.get(Get::new(before.clone())).await?.value).collect();
+        for id in before.into_iter().filter(|id| !after.contains(id)) {
+            for change in [Change::Cancel, Change::Discard] {
+                self.inner.change(vec![ChangeItem::new(id, change)]).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Hot for Faulty {
+    windlass_core::pass_on!(inner: capabilities);
+
+    fn enqueue(&self, mut request: Enqueue) -> Answer<'_, Vec<Item<Enqueued>>> {
+        Box::pin(async move {
+            if self.fault == Fault::StripsKeys {
+                request.jobs.iter_mut().for_each(|job| job.key = None);
+            }
+            let dropped: Vec<JobId> = request.jobs.iter().filter_map(|job| job.id).collect();
+            let answer = self.inner.enqueue(request).await?;
+            for id in dropped {
+                if self.fault == Fault::DropsEnqueues && id.as_bytes()[15].is_multiple_of(20) {
+                    for change in [Change::Cancel, Change::Discard] {
+                        self.inner.change(vec![ChangeItem::new(id, change)]).await?;
+                    }
+                }
+            }
+            Ok(answer)
+        })
+    }
+
+    fn claim(&self, request: Claim) -> Answer<'_, Claimed> {
+        Box::pin(async move {
+            let answer = self.inner.claim(request).await?;
+            self.noted(&answer.value);
+            Ok(answer)
+        })
+    }
+
+    fn settle(&self, mut request: Settle) -> Answer<'_, SettleReply> {
+        Box::pin(async move {
+            if self.fault == Fault::AcceptsStaleLeases {
+                let leases = self.leases.lock().expect("nobody panicked");
+                for item in &mut request.items {
+                    if let Some(lease) = leases.get(&item.id) {
+                        item.lease = lease.clone();
+                    }
+                }
+            }
+            let mut answer = self.inner.settle(request).await?;
+            if let Some(Ok(claimed)) = &answer.value.claimed {
+                self.noted(claimed);
+            }
+            if self.fault == Fault::ForgetsReports {
+                answer.value.items.iter_mut().flatten().for_each(|item| item.already = false);
+            }
+            Ok(answer)
+        })
+    }
+
+    windlass_core::pass_on!(inner: open_session, heartbeat, close_session, wait, update);
+}
+
+impl Admin for Faulty {
+    windlass_core::pass_on!(inner: get, list, stats, sessions, change, configure, settings, records, health);
+}
+
+impl Maintain for Faulty {
+    fn maintain(&self, request: MaintainRequest) -> Answer<'_, MaintainReply> {
+        Box::pin(async move {
+            let work = request.work;
+            let nothing = || MaintainReply::default();
+            if self.fault == Fault::ForgetsReclaimed && work == Work::Reclaim {
+                self.forget(request).await?;
+            } else if !(self.fault == Fault::NeverPromotes && work == Work::Promote) {
+                return self.inner.maintain(request).await;
+            }
+            Ok(self.inner.health().await?.map(|()| nothing()))
+        })
+    }
+
+    windlass_core::pass_on!(inner: check);
+}
