@@ -1,6 +1,7 @@
 //! The command line of `cargo xtask`: which command, with which options. Knows nothing of the work.
 
 mod apt;
+mod bench;
 mod chromium;
 mod lint;
 mod mutants;
@@ -31,6 +32,8 @@ enum Cli {
     Tidy,
     /// Changes the code in a seeded sample of ways and counts how many changes the tests catch.
     Mutants(mutants::Options),
+    /// Measures Windlass beside its peers, in one run on this machine, and writes a report.
+    Bench(bench::Options),
     /// Writes docs/openapi.json anew from the routes of the server.
     Openapi,
     /// Tests a server against its own OpenAPI document with requests made up at random.
@@ -45,6 +48,7 @@ fn main() -> ExitCode {
         Cli::Lint => lint::run(),
         Cli::Tidy => tidy::run(),
         Cli::Mutants(options) => mutants::run(&options),
+        Cli::Bench(options) => bench::run(&options),
         Cli::Openapi => openapi::run(),
         Cli::Schemathesis(options) => schemathesis::run(&options),
         Cli::PostgresVersions(options) => postgres_versions::run(&options),

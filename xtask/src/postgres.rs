@@ -1,6 +1,4 @@
-//! A private PostgreSQL for the tests: in a temporary directory, on loopback, gone when they are over.
-//!
-//! It does not wait for the disk (`fsync=off`): tests kill our processes, not the server's machine.
+//! A private PostgreSQL for tests and benchmarks: on loopback, gone when they are over.
 
 use std::env;
 use std::fs;
@@ -21,6 +19,9 @@ const PROGRAMS: &str = "WINDLASS_TEST_POSTGRES_PROGRAMS";
 const DEBIAN: &str = "/usr/lib/postgresql";
 /// PostgreSQL refuses to run as root; Debian's package brings this user.
 const USER: &str = "postgres";
+
+/// For the tests. It does not wait for the disk: they kill our processes, not the server's machine.
+pub(crate) const TEST_SETTINGS: &[&str] = &["fsync=off", "max_connections=400"];
 
 /// Runs the server until its input closes, which it does however we end; then stops it and cleans up.
 const KEEPER: &str = r#"
@@ -51,19 +52,29 @@ impl Postgres {
     pub(crate) fn start() -> Result<Option<Self>> {
         match env::var_os(VARIABLE) {
             Some(_) => Ok(None),
-            None => Self::private(programs()?).map(Some),
+            // Not below the checkout: the user it runs as may not get there.
+            None => Self::private(programs()?, &env::temp_dir(), TEST_SETTINGS).map(Some),
         }
     }
 
-    /// A server of our own, of the version that these programs are.
-    pub(crate) fn private(programs: PathBuf) -> Result<Self> {
-        // Not below the checkout: the user it runs as may not get there.
-        let home = env::temp_dir().join(format!("windlass-postgres-{}", std::process::id()));
+    /// A server of our own, of the version that these programs are, with its files below `parent`.
+    pub(crate) fn private(programs: PathBuf, parent: &Path, settings: &[&str]) -> Result<Self> {
+        let home = parent.join(format!("windlass-postgres-{}", std::process::id()));
         fs::create_dir(&home).with_context(|| format!("cannot make {}", home.display()))?;
         // From here on, whatever happens, it is removed again.
         let mut server = Self { programs, home, keeper: None, url: String::new() };
-        server.launch()?;
+        server.launch(settings)?;
         Ok(server)
+    }
+
+    /// Where it is reached.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// A directory that is removed with it, whatever happens.
+    pub(crate) fn home(&self) -> &Path {
+        &self.home
     }
 
     /// What tests must find in their environment.
@@ -72,7 +83,7 @@ impl Postgres {
         [(VARIABLE, self.url.clone()), (PROGRAMS, programs)]
     }
 
-    fn launch(&mut self) -> Result<()> {
+    fn launch(&mut self, settings: &[&str]) -> Result<()> {
         if is_root()? {
             process::stream(Command::new("chown").arg(USER).arg(&self.home))?;
         }
@@ -85,8 +96,7 @@ impl Postgres {
         let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port().to_string();
         let mut server = self.program("postgres")?;
         server.arg("-D").arg(&data).args(["-p", &port, "-k"]).arg(&self.home);
-        let settings = ["listen_addresses=127.0.0.1", "fsync=off", "max_connections=400"];
-        settings.iter().for_each(|setting| {
+        ["listen_addresses=127.0.0.1"].iter().chain(settings).for_each(|setting| {
             server.args(["-c", setting]);
         });
         let mut keeper = Command::new("sh");
@@ -111,7 +121,7 @@ impl Postgres {
     }
 
     /// One of the server's programs, as a user it accepts.
-    fn program(&self, name: &str) -> Result<Command> {
+    pub(crate) fn program(&self, name: &str) -> Result<Command> {
         let program = self.programs.join(name);
         let mut command = if is_root()? {
             let mut command = Command::new("runuser");
@@ -137,7 +147,7 @@ impl Drop for Postgres {
 }
 
 /// Where the server's programs are, the newest version first; installs Debian's package if there is none.
-fn programs() -> Result<PathBuf> {
+pub(crate) fn programs() -> Result<PathBuf> {
     if let Some(found) = installed() {
         return Ok(found);
     }
@@ -186,7 +196,8 @@ mod tests {
 
     #[test]
     fn a_server_answers_while_it_is_held_and_leaves_nothing_behind() {
-        let server = Postgres::private(programs().unwrap()).unwrap();
+        let server =
+            Postgres::private(programs().unwrap(), &env::temp_dir(), TEST_SETTINGS).unwrap();
         let [(name, url), _] = server.variables();
         assert_eq!(name, VARIABLE);
         let address = url.split(['@', '/']).find(|part| part.starts_with("127.0.0.1:")).unwrap();

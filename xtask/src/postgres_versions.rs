@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::postgres::Postgres;
+use crate::postgres::{Postgres, TEST_SETTINGS};
 use crate::steps::Steps;
 use crate::{pgbouncer, process};
 
@@ -50,7 +50,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 /// Runs the engine's tests on a server of this version.
 fn test(version: &str, options: &Options) -> Result<()> {
     let programs = Programs::installed(version)?;
-    let server = Postgres::private(programs.home.join("bin"))?;
+    let server =
+        Postgres::private(programs.home.join("bin"), &std::env::temp_dir(), TEST_SETTINGS)?;
     let mut command = if process::has_cargo_subcommand("nextest")? {
         let mut command = process::cargo_locked(&["nextest", "run", "--no-fail-fast"])?;
         command.args(["--status-level", "fail"]);

@@ -35,7 +35,7 @@ const RULES: &[(&str, May)] = &[
     ("crates/cli", May::Any),
     ("bindings/*", May::Any),
     ("examples", May::Any),
-    ("bench", May::Any),
+    ("bench/*", May::Any),
     ("xtask", May::Any),
 ];
 

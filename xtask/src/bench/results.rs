@@ -1,0 +1,121 @@
+//! What came out of a run: every measurement and every failure, as they are written to results.json.
+
+use anyhow::{Result, ensure};
+use serde::{Deserialize, Serialize};
+
+use super::cell::Cell;
+use super::contender::Contender;
+use super::workload::Workload;
+
+/// What a driver prints.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Answer {
+    pub(super) jobs: u64,
+    pub(super) seconds: f64,
+    /// How many others really waited behind (W5).
+    pub(super) others: u64,
+    pub(super) p50_ms: Option<f64>,
+    pub(super) p99_ms: Option<f64>,
+    pub(super) cpu_s: f64,
+    pub(super) rss_mb: f64,
+    pub(super) version: String,
+    pub(super) settings: String,
+}
+
+impl Answer {
+    pub(super) fn jobs_per_s(&self) -> f64 {
+        self.jobs as f64 / self.seconds
+    }
+
+    /// A driver that divides by nothing is no witness.
+    pub(super) fn check(&self) -> Result<()> {
+        ensure!(self.jobs > 0 && self.seconds > 0.0, "{} jobs in {} s", self.jobs, self.seconds);
+        Ok(())
+    }
+}
+
+/// How a cell ended.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Outcome {
+    Measured(Answer),
+    Failed(String),
+}
+
+/// A cell that was run.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Entry {
+    pub(super) workload: &'static str,
+    pub(super) contender: &'static str,
+    pub(super) outcome: Outcome,
+}
+
+/// Who could not be installed, and why.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Missing {
+    pub(super) contender: &'static str,
+    pub(super) why: String,
+}
+
+/// A whole run.
+#[derive(Debug, Serialize)]
+pub(super) struct Results {
+    /// The machine, the servers and their settings, a line each.
+    pub(super) machine: Vec<String>,
+    pub(super) command: String,
+    pub(super) missing: Vec<Missing>,
+    /// In the order they were run: neighbours were measured one after the other.
+    pub(super) entries: Vec<Entry>,
+    /// Cells for which the time did not suffice.
+    pub(super) left_out: usize,
+}
+
+impl Results {
+    pub(super) fn new(machine: Vec<String>, command: String, missing: Vec<Missing>) -> Self {
+        Self { machine, command, missing, entries: Vec::new(), left_out: 0 }
+    }
+
+    pub(super) fn add(&mut self, cell: &Cell, outcome: Outcome) {
+        let (workload, contender) = (cell.workload.name(), cell.contender.name);
+        self.entries.push(Entry { workload, contender, outcome });
+    }
+
+    /// Everybody who was measured at least once, in the order of the table of contenders.
+    pub(super) fn contenders(&self) -> Vec<&'static Contender> {
+        let mut found: Vec<&'static Contender> = Vec::new();
+        for entry in &self.entries {
+            if found.iter().all(|it| it.name != entry.contender) {
+                found.extend(Contender::named(entry.contender));
+            }
+        }
+        found
+    }
+
+    /// The workloads of this run.
+    pub(super) fn workloads(&self) -> Vec<Workload> {
+        let ran = |it: &Workload| self.entries.iter().any(|entry| entry.workload == it.name());
+        Workload::ALL.into_iter().filter(ran).collect()
+    }
+
+    /// All answers of one contender to one workload.
+    pub(super) fn answers(&self, workload: Workload, contender: &Contender) -> Vec<&Answer> {
+        let of_it =
+            |entry: &&Entry| entry.workload == workload.name() && entry.contender == contender.name;
+        self.entries
+            .iter()
+            .filter(of_it)
+            .filter_map(|entry| match &entry.outcome {
+                Outcome::Measured(answer) => Some(answer),
+                Outcome::Failed(_) => None,
+            })
+            .collect()
+    }
+
+    /// Cells that failed, with why.
+    pub(super) fn failures(&self) -> impl Iterator<Item = (&Entry, &str)> {
+        self.entries.iter().filter_map(|entry| match &entry.outcome {
+            Outcome::Failed(why) => Some((entry, why.as_str())),
+            Outcome::Measured(_) => None,
+        })
+    }
+}
