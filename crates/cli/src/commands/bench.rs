@@ -132,8 +132,9 @@ mod tests {
 
     #[test]
     fn a_prefix_names_its_family() {
-        let workloads = args("windlass bench memory: --only W1").workloads();
-        assert_eq!(workloads, [Workload::W1seq, Workload::W1c64, Workload::W1c512]);
+        let workloads = args("windlass bench memory: --only W5").workloads();
+        let family = [Workload::W5same0, Workload::W5same, Workload::W5lanes0, Workload::W5lanes];
+        assert_eq!(workloads, family);
     }
 
     #[test]

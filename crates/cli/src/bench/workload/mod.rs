@@ -58,11 +58,11 @@ pub(crate) enum Workload {
     /// Drain waiting jobs with one worker process.
     W3,
     /// The same with 64 claims at a time.
-    W3c64,
+    C64,
     /// The same with 256 claims at a time.
-    W3c256,
+    C256,
     /// The same with 64 engines that have connections of their own, as 64 processes have.
-    W3p64,
+    C64apart,
     /// From the call of enqueue to the start of the handler, on an idle queue.
     W4,
     /// From the commit of an application's transaction to the start of the handler, while another stays open.
@@ -102,9 +102,9 @@ impl Workload {
         Self::W1p64,
         Self::W2,
         Self::W3,
-        Self::W3c64,
-        Self::W3c256,
-        Self::W3p64,
+        Self::C64,
+        Self::C256,
+        Self::C64apart,
         Self::W4,
         Self::W4commit,
         Self::W5same0,
@@ -130,9 +130,9 @@ impl Workload {
             Self::W1p64 => "W1p64",
             Self::W2 => "W2",
             Self::W3 => "W3",
-            Self::W3c64 => "W3c64",
-            Self::W3c256 => "W3c256",
-            Self::W3p64 => "W3p64",
+            Self::C64 => "C64",
+            Self::C256 => "C256",
+            Self::C64apart => "C64apart",
             Self::W4 => "W4",
             Self::W4commit => "W4commit",
             Self::W5same0 => "W5same0",
@@ -159,9 +159,9 @@ impl Workload {
             Self::W1p64 => "single enqueues, 64 engines",
             Self::W2 => "bulk enqueue, in batches",
             Self::W3 => "drain, in batches",
-            Self::W3c64 => "drain, 64 claims at a time",
-            Self::W3c256 => "drain, 256 claims at a time",
-            Self::W3p64 => "drain, 64 engines",
+            Self::C64 => "drain, 64 claims at a time",
+            Self::C256 => "drain, 256 claims at a time",
+            Self::C64apart => "drain, 64 engines",
             Self::W4 => "idle: enqueue to handler start",
             Self::W4commit => "idle: commit to handler start",
             Self::W5same0 => "drain, nothing else waiting",
@@ -192,7 +192,7 @@ impl Workload {
     /// The workload whose rate this one should come near.
     pub(crate) const fn reference(self) -> Option<Self> {
         match self {
-            Self::W3c64 | Self::W3c256 | Self::W3p64 => Some(Self::W3),
+            Self::C64 | Self::C256 | Self::C64apart => Some(Self::W3),
             Self::W5same => Some(Self::W5same0),
             Self::W7snapshot | Self::W7reader | Self::W7writer => Some(Self::W6),
             Self::W5lanes => Some(Self::W5lanes0),
@@ -206,7 +206,7 @@ impl Workload {
             Self::Open => matches!(url, Url::File(_)),
             Self::Idle2000 => matches!(url, Url::Http(_)),
             Self::W1p64
-            | Self::W3p64
+            | Self::C64apart
             | Self::W4commit
             | Self::W7snapshot
             | Self::W7reader
@@ -278,8 +278,8 @@ impl<S: Subject> Bench<S> {
             Workload::W1c512 => enqueue::singles(self, self.callers(512), profile.callers_ms).await,
             Workload::W2 => enqueue::bulk(self).await,
             Workload::W3 => drain::rounds(self, &self.callers(self.calls.fetchers)).await,
-            Workload::W3c64 => drain::rounds(self, &self.callers(64)).await,
-            Workload::W3c256 => drain::rounds(self, &self.callers(256)).await,
+            Workload::C64 => drain::rounds(self, &self.callers(64)).await,
+            Workload::C256 => drain::rounds(self, &self.callers(256)).await,
             Workload::W5same0 => drain::ahead_of(self, 0, 1).await,
             Workload::W5same => drain::ahead_of(self, profile.deep_others, 1).await,
             Workload::W5lanes0 => drain::ahead_of(self, 0, LANES_MAX).await,
@@ -300,7 +300,7 @@ impl Bench<EngineSubject> {
                 let callers = self.subject.apart(url, 64).await?;
                 enqueue::singles(self, callers, self.profile.callers_ms).await
             }
-            Workload::W3p64 => drain::rounds(self, &self.subject.apart(url, 64).await?).await,
+            Workload::C64apart => drain::rounds(self, &self.subject.apart(url, 64).await?).await,
             Workload::W4 => live::idle(self).await,
             Workload::W4commit => live::committed(self, url).await,
             Workload::W6 => live::sustained(self).await,
