@@ -2,6 +2,7 @@
 //! verb.
 
 use crate::error::{Trouble, Try, unavailable};
+use crate::hints::Hints;
 use crate::lanes::Lanes;
 use crate::pooled::{HAS_SESSION, Pooled};
 use crate::schema::Schema;
@@ -176,6 +177,7 @@ struct Inner {
     types: Arc<Types>,
     /// What is known of the store that was reached last.
     lanes: Mutex<Option<(Epoch, Arc<Lanes>)>>,
+    hints: Arc<Hints>,
 }
 
 impl Pool {
@@ -184,6 +186,7 @@ impl Pool {
         schema: Schema,
         random: Arc<dyn Random>,
         connections: usize,
+        hints: Arc<Hints>,
     ) -> Self {
         let room = Arc::new(Semaphore::new(connections));
         let (idle, types, lanes) = (Mutex::default(), Arc::default(), Mutex::default());
@@ -197,6 +200,7 @@ impl Pool {
                 room,
                 types,
                 lanes,
+                hints,
             }),
         }
     }
@@ -269,7 +273,11 @@ impl Inner {
         let mut known = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
         match &*known {
             Some((of, lanes)) if of == epoch => Arc::clone(lanes),
-            _ => Arc::clone(&known.insert((epoch.clone(), Arc::default())).1),
+            _ => {
+                // Entries, too, may be numbered anew.
+                self.hints.forget();
+                Arc::clone(&known.insert((epoch.clone(), Arc::default())).1)
+            }
         }
     }
 }

@@ -61,14 +61,20 @@ impl PostgresEngine {
         let capabilities = Capabilities::new("postgres", Atomicity::Store, Durability::Host)
             .with(Capability::GlobalUnique);
         let random = options.random;
-        let pool = Pool::new(server.clone(), schema.clone(), Arc::clone(&random), connections);
+        let hints = Arc::new(Hints::default());
+        let pool = Pool::new(
+            server.clone(),
+            schema.clone(),
+            Arc::clone(&random),
+            connections,
+            Arc::clone(&hints),
+        );
         // The first connection tells whether the rest will work.
         let first = pool.lend().await.map_err(Trouble::told)?;
         let estimate = Estimate::new(Timestamp::from_millis(first.connected_at));
         first.give_back();
         let (clock, lock_timeout_ms) = (options.clock, options.lock_timeout_ms);
         let shared = Shared { capabilities, pool, clock, random, lock_timeout_ms };
-        let hints = Arc::new(Hints::default());
         let wakeups = Wakeups::start(server, &schema, Arc::clone(&hints));
         let inner = Inner {
             shared,

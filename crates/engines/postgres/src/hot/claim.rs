@@ -41,7 +41,7 @@ pub(crate) struct HotClaim<'a> {
     after: Option<i64>,
     /// Where to look.
     ranges: Ranges,
-    told: Told,
+    told: Option<Told>,
 }
 
 /// What a claim's statements said.
@@ -63,7 +63,6 @@ impl<'a> HotClaim<'a> {
             return None;
         }
         let random = &engine.inner.shared.random;
-        let (ranges, told) = engine.inner.hints.for_claim(&want.queue);
         let kinds = claim.kinds.as_ref();
         Some(Self {
             claim,
@@ -72,9 +71,16 @@ impl<'a> HotClaim<'a> {
             kinds: kinds.map(|kinds| kinds.iter().map(|want| &*want.kind).collect()),
             tokens: (0..claim.limit).map(|_| Uuid::from_u128(random.next_u128())).collect(),
             after: None,
-            ranges,
-            told,
+            ranges: Ranges::default(),
+            told: None,
         })
+    }
+
+    /// The same, from where on ready jobs are known to be. On a connection by now: what is known holds for
+    /// one epoch of the store.
+    pub(super) fn aim(&mut self, engine: &PostgresEngine) {
+        let (ranges, told) = engine.inner.hints.for_claim(&self.claim.queues[0].queue);
+        (self.ranges, self.told) = (ranges, Some(told));
     }
 
     /// The same, provided that so many reports were settled before it.
@@ -138,7 +144,9 @@ impl<'a> HotClaim<'a> {
         if told.get::<_, bool>(1) && jobs.is_empty() {
             return Ok(None);
         }
-        engine.inner.hints.taken(self.told, &self.claim.queues[0].queue, jobs.iter().map(place));
+        if let Some(told) = self.told {
+            engine.inner.hints.taken(told, &self.claim.queues[0].queue, jobs.iter().map(place));
+        }
         let mut found = entries::found(conn, &jobs, &parts).await?;
         let claimed = jobs.iter().filter_map(|row| {
             let found = found.remove(&entries::job_id(row.get(0)))?;
@@ -165,8 +173,9 @@ impl Answer {
 impl PostgresEngine {
     /// Carries out a claim; nothing if the executor must look at it.
     pub(crate) async fn claim_hot(&self, claim: &Claim) -> Result<Option<Stamped<Claimed>>> {
-        let Some(hot) = HotClaim::of(claim, self) else { return Ok(None) };
+        let Some(mut hot) = HotClaim::of(claim, self) else { return Ok(None) };
         let conn = self.inner.shared.pool.lend().await.map_err(Trouble::told)?;
+        hot.aim(self);
         match self.claim_on(&conn, &hot).await {
             Ok(answer) => {
                 let epoch = conn.epoch.clone();

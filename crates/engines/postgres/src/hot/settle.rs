@@ -68,8 +68,12 @@ impl PostgresEngine {
         }
         let reports = completions.ids.len() as i64;
         let claim = request.claim.as_ref();
-        let hot = claim.and_then(|claim| HotClaim::of(claim, self)).map(|hot| hot.after(reports));
+        let hot = claim.and_then(|claim| HotClaim::of(claim, self));
+        let mut hot = hot.map(|hot| hot.after(reports));
         let conn = self.inner.shared.pool.lend().await.map_err(Trouble::told)?;
+        if let Some(hot) = &mut hot {
+            hot.aim(self);
+        }
         let told = match self.settle_on(&conn, &completions, hot.as_ref()).await {
             Ok(told) => told,
             Err(trouble) => return self.after_trouble(conn, trouble).await,
