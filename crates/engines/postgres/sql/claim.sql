@@ -3,7 +3,8 @@
 --
 -- $1 session, $2 claim number, $3 queue, $4 kinds or null, $5 how many, $6 tokens, $7 the time or null,
 -- $8 how many reports of the same transaction must have been settled, or null
--- $9 to $13 where to look: lanes, ranks and numbers from and to before; a lane that is not named as a whole
+-- $9 to $12 where to look: lanes, from which ranks and numbers, up to which ranks; a lane that is not named as a
+-- whole
 WITH start AS MATERIALIZED (
     SELECT nextval('{s}.entry') << 20 AS seq,
         coalesce($7::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now
@@ -23,16 +24,15 @@ WITH start AS MATERIALIZED (
     SELECT r.*, count(*) OVER (PARTITION BY r.lane) >= r.most AS cut
     FROM open o CROSS JOIN LATERAL (
         SELECT t.*, o.most FROM (
-            SELECT from_rank, from_seq, upto_rank, upto_seq
-            FROM unnest($9::integer[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[])
-                w (lane, from_rank, from_seq, upto_rank, upto_seq) WHERE w.lane = o.id
+            SELECT from_rank, from_seq, upto_rank
+            FROM unnest($9::integer[], $10::bigint[], $11::bigint[], $12::bigint[])
+                w (lane, from_rank, from_seq, upto_rank) WHERE w.lane = o.id
             UNION ALL
-            SELECT -9223372036854775808, -9223372036854775808, 9223372036854775807, 9223372036854775807
+            SELECT -9223372036854775808, -9223372036854775808, 9223372036854775807
             WHERE o.id <> ALL ($9::integer[])
         ) w CROSS JOIN LATERAL (
             SELECT ctid AS place, lane, rank, seq, id, flags FROM {s}.ready
-            WHERE lane = o.id AND (rank, seq) >= (w.from_rank, w.from_seq)
-                AND (rank, seq) < (w.upto_rank, w.upto_seq)
+            WHERE lane = o.id AND (rank, seq) >= (w.from_rank, w.from_seq) AND rank <= w.upto_rank
             ORDER BY rank, seq LIMIT o.most FOR UPDATE SKIP LOCKED
         ) t LIMIT o.most
     ) r

@@ -48,17 +48,16 @@ pub(crate) struct Ranges {
     pub(crate) lanes: Vec<i32>,
     pub(crate) from_ranks: Vec<i64>,
     pub(crate) from_seqs: Vec<i64>,
+    /// Up to and with this rank. Not to a number within one: an index scan does not know to end there.
     pub(crate) upto_ranks: Vec<i64>,
-    pub(crate) upto_seqs: Vec<i64>,
 }
 
 impl Ranges {
-    fn push(&mut self, lane: i32, from: (i64, i64), upto: (i64, i64)) {
+    fn push(&mut self, lane: i32, from: (i64, i64), upto_rank: i64) {
         self.lanes.push(lane);
         self.from_ranks.push(from.0);
         self.from_seqs.push(from.1);
-        self.upto_ranks.push(upto.0);
-        self.upto_seqs.push(upto.1);
+        self.upto_ranks.push(upto_rank);
     }
 }
 
@@ -101,6 +100,11 @@ impl Hints {
         (inner.ranges(), told)
     }
 
+    /// Where to look otherwise.
+    pub(crate) fn ranges(&self) -> Ranges {
+        self.lock().ranges()
+    }
+
     /// A claim took these, as lane, rank and number, and committed.
     pub(crate) fn taken(
         &self,
@@ -139,10 +143,12 @@ impl Inner {
         for (lane, ranks) in self.floors.iter().filter(|(_, ranks)| !ranks.is_empty()) {
             let mut from = (i64::MIN, i64::MIN);
             for (rank, floor) in ranks {
-                ranges.push(*lane, from, (*rank, i64::MIN));
+                if let Some(before) = rank.checked_sub(1) {
+                    ranges.push(*lane, from, before);
+                }
                 from = (*rank, *floor);
             }
-            ranges.push(*lane, from, (i64::MAX, i64::MAX));
+            ranges.push(*lane, from, i64::MAX);
         }
         ranges
     }
@@ -155,10 +161,9 @@ mod tests {
     const MIN: i64 = i64::MIN;
     const MAX: i64 = i64::MAX;
 
-    fn bounds(ranges: &Ranges) -> Vec<((i64, i64), (i64, i64))> {
+    fn bounds(ranges: &Ranges) -> Vec<((i64, i64), i64)> {
         let from = ranges.from_ranks.iter().copied().zip(ranges.from_seqs.iter().copied());
-        let upto = ranges.upto_ranks.iter().copied().zip(ranges.upto_seqs.iter().copied());
-        from.zip(upto).collect()
+        from.zip(ranges.upto_ranks.iter().copied()).collect()
     }
 
     fn learned() -> Hints {
@@ -172,7 +177,7 @@ mod tests {
     #[test]
     fn a_claim_begins_behind_what_others_took() {
         let (ranges, _) = learned().for_claim("q");
-        let expected = [((MIN, MIN), (0, MIN)), ((0, 10), (5, MIN)), ((5, 4), (MAX, MAX))];
+        let expected = [((MIN, MIN), -1), ((0, 10), 4), ((5, 4), MAX)];
         assert_eq!(bounds(&ranges), expected);
         assert_eq!(ranges.lanes, [1, 1, 1]);
     }
@@ -183,7 +188,7 @@ mod tests {
         let (_, told) = hints.for_claim("q");
         hints.news(8);
         hints.taken(told, "q", [(1, 0, 20)].into_iter());
-        let expected = [((MIN, MIN), (0, MIN)), ((0, 8), (5, MIN)), ((5, 4), (MAX, MAX))];
+        let expected = [((MIN, MIN), -1), ((0, 8), 4), ((5, 4), MAX)];
         assert_eq!(bounds(&hints.lock().ranges()), expected);
         let (_, told) = hints.for_claim("q");
         (0..2 * NEWS_MAX).for_each(|_| hints.news(MAX));

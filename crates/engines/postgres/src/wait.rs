@@ -5,6 +5,7 @@ use crate::engine::PostgresEngine;
 use crate::error::Trouble;
 use crate::hints::Ranges;
 use std::time::Duration;
+use tokio::time::Instant;
 use windlass_core::Result;
 use windlass_core::engine::{Stamped, Wait};
 
@@ -13,11 +14,10 @@ const IS_READY: &str = "SELECT EXISTS (SELECT FROM {s}.lane l
         AND NOT EXISTS (SELECT FROM {s}.queue q WHERE q.name = l.queue AND q.paused)
         AND NOT EXISTS (SELECT FROM {s}.kind k WHERE k.name = l.kind AND (k.paused OR k.permits = 0))
         AND CASE WHEN l.id = ANY ($3::integer[]) THEN EXISTS (
-            SELECT FROM unnest($3::integer[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[])
-                w (lane, from_rank, from_seq, upto_rank, upto_seq)
+            SELECT FROM unnest($3::integer[], $4::bigint[], $5::bigint[], $6::bigint[])
+                w (lane, from_rank, from_seq, upto_rank)
             CROSS JOIN LATERAL (SELECT FROM {s}.ready r WHERE r.lane = l.id
-                AND (r.rank, r.seq) >= (w.from_rank, w.from_seq)
-                AND (r.rank, r.seq) < (w.upto_rank, w.upto_seq) LIMIT 1) r
+                AND (r.rank, r.seq) >= (w.from_rank, w.from_seq) AND r.rank <= w.upto_rank LIMIT 1) r
             WHERE w.lane = l.id)
         ELSE EXISTS (SELECT FROM {s}.ready r WHERE r.lane = l.id) END),
     (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
@@ -27,20 +27,32 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 /// How soon it looks again after a long time of nothing.
 const LOOK_AGAIN_MAX: Duration = Duration::from_millis(500);
 
+/// How often it looks without hints, in case something is ready where nobody would look for it.
+const SWEEP_EVERY: Duration = Duration::from_secs(2);
+
 impl PostgresEngine {
     pub(crate) async fn wait_ready(&self, request: Wait) -> Result<Stamped<bool>> {
         request.check()?;
         let mut readied = self.inner.wakeups.watch();
-        let first = self.is_ready(&request).await?;
+        let hints = &self.inner.hints;
+        let first = self.is_ready(&request, &hints.ranges()).await?;
         if first.value || request.wait_ms == 0 {
             return Ok(first);
         }
         let ready = async {
-            let mut pause = LOOK_AGAIN;
+            let (mut pause, mut swept) = (LOOK_AGAIN, Instant::now());
             loop {
                 // Either way there is reason to look; the sender lives in `self`.
                 let _ = tokio::time::timeout(pause, readied.changed()).await;
-                let found = self.is_ready(&request).await?;
+                let mut found = self.is_ready(&request, &hints.ranges()).await?;
+                if !found.value && swept.elapsed() >= SWEEP_EVERY {
+                    swept = Instant::now();
+                    found = self.is_ready(&request, &Ranges::default()).await?;
+                    if found.value {
+                        // A claim would not see it either.
+                        hints.forget();
+                    }
+                }
                 if found.value {
                     return Ok(found);
                 }
@@ -53,27 +65,17 @@ impl PostgresEngine {
         }
     }
 
-    async fn is_ready(&self, request: &Wait) -> Result<Stamped<bool>> {
+    async fn is_ready(&self, request: &Wait, ranges: &Ranges) -> Result<Stamped<bool>> {
         let conn = self.inner.shared.pool.lend().await.map_err(Trouble::told)?;
         let queues: Vec<&str> = request.queues.iter().map(|queue| &**queue).collect();
         let kinds = request.kinds.as_ref();
         let kinds: Option<Vec<&str>> =
             kinds.map(|kinds| kinds.iter().map(|kind| &**kind).collect());
-        let hints = &self.inner.hints;
-        let (ranges, _) = hints.for_claim(queues.first().copied().unwrap_or_default());
-        let Ranges { lanes, from_ranks, from_seqs, upto_ranks, upto_seqs } = &ranges;
-        let rows = conn
-            .query(
-                IS_READY,
-                &[&queues, &kinds, lanes, from_ranks, from_seqs, upto_ranks, upto_seqs],
-            )
-            .await
-            .map_err(Trouble::told)?;
+        let Ranges { lanes, from_ranks, from_seqs, upto_ranks } = ranges;
+        let params: crate::conn::Params<'_> =
+            &[&queues, &kinds, lanes, from_ranks, from_seqs, upto_ranks];
+        let rows = conn.query(IS_READY, params).await.map_err(Trouble::told)?;
         let (value, now) = rows.first().map_or((false, 0), |row| (row.get(0), row.get(1)));
-        if value && ranges == Ranges::default() {
-            // It may be below a hint, where a claim would not see it.
-            hints.forget();
-        }
         let now = self.inner.shared.now(crate::entries::at(now));
         let epoch = conn.epoch.clone();
         conn.give_back();

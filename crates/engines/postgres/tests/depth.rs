@@ -29,7 +29,7 @@ async fn fill(engine: &dyn Engine, jobs: usize) {
 /// Pages that a claim looks at.
 async fn pages(client: &tokio_postgres::Client, session: &SessionId, claim_no: u64) -> i64 {
     let tokens = vec!["gen_random_uuid()"; BATCH as usize].join(", ");
-    let none = "'{}', '{}', '{}', '{}', '{}'";
+    let none = "'{}', '{}', '{}', '{}'";
     let sql = format!(
         "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) EXECUTE claim('{session}', {claim_no},
             'default', NULL, {BATCH}, ARRAY[{tokens}],

@@ -106,7 +106,7 @@ impl<'a> HotClaim<'a> {
     /// Claims, and reads what is leased.
     pub(super) async fn claim(&self, conn: &Conn<'_>, now: Option<i64>) -> Try<[Vec<Row>; 3]> {
         let Self { claim, session, claim_no, kinds, tokens, after, ranges, .. } = self;
-        let Ranges { lanes, from_ranks, from_seqs, upto_ranks, upto_seqs } = ranges;
+        let Ranges { lanes, from_ranks, from_seqs, upto_ranks } = ranges;
         let queue = &*claim.queues[0].queue;
         let limit = i64::from(claim.limit);
         let payload = claim.parts.has(PartName::Payload);
@@ -116,7 +116,7 @@ impl<'a> HotClaim<'a> {
                 CLAIM,
                 &[
                     session, claim_no, &queue, kinds, &limit, tokens, &now, after, lanes,
-                    from_ranks, from_seqs, upto_ranks, upto_seqs,
+                    from_ranks, from_seqs, upto_ranks,
                 ],
             ),
             conn.query(LEASED, &[session, claim_no, &payload]),
