@@ -18,6 +18,9 @@ const BATCH: u32 = 50;
 const PLANS: &str = "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off;
     SET enable_hashjoin = off; SET enable_mergejoin = off; SET jit = off;";
 
+/// Where a claim looks that knows of no place where nothing is.
+const EVERYWHERE: &str = "'{}', '{}', '{}', '{}'";
+
 async fn fill(engine: &dyn Engine, jobs: usize) {
     let job = |number: usize| NewJob::new(format!("kind{}", number % LANES)).json("{}");
     let jobs: Vec<NewJob> = (0..jobs).map(job).collect();
@@ -27,13 +30,17 @@ async fn fill(engine: &dyn Engine, jobs: usize) {
 }
 
 /// Pages that a claim looks at.
-async fn pages(client: &tokio_postgres::Client, session: &SessionId, claim_no: u64) -> i64 {
+async fn pages(
+    client: &tokio_postgres::Client,
+    session: &SessionId,
+    claim_no: u64,
+    ranges: &str,
+) -> i64 {
     let tokens = vec!["gen_random_uuid()"; BATCH as usize].join(", ");
-    let none = "'{}', '{}', '{}', '{}'";
     let sql = format!(
         "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) EXECUTE claim('{session}', {claim_no},
             'default', NULL, {BATCH}, ARRAY[{tokens}],
-            NULL, NULL, {none})"
+            NULL, NULL, {ranges})"
     );
     let rows = client.simple_query(&sql).await.expect("explains");
     let text = rows.iter().find_map(|message| match message {
@@ -56,10 +63,45 @@ async fn a_claim_looks_at_as_much_with_many_waiting_as_with_few() {
     client.batch_execute(&format!("{PLANS} PREPARE claim AS {claim}")).await.expect("prepares");
     let session = engine.open_session(OpenSession::new("w")).await.expect("opens").value.id;
     fill(&engine, FEW).await;
-    let few = pages(&client, &session, 1).await;
+    let few = pages(&client, &session, 1, EVERYWHERE).await;
     fill(&engine, MANY).await;
-    let many = pages(&client, &session, 2).await;
+    let many = pages(&client, &session, 2, EVERYWHERE).await;
     // A deeper tree has a level more; a scan would look at thousands.
     assert!(many < 2 * few, "{many} pages with {MANY} waiting, {few} with {FEW}");
     assert_eq!(engine.check(false).await.expect("checks").value.findings, []);
+}
+
+#[tokio::test]
+async fn a_claim_that_knows_where_jobs_begin_passes_by_nothing_that_died_before() {
+    let schema = OwnSchema::new();
+    let engine = open(&schema).await;
+    let url = url();
+    let connect = || tokio_postgres::connect(&url, tokio_postgres::NoTls);
+    let (client, connection) = connect().await.expect("connects");
+    tokio::spawn(connection);
+    let (other, connection) = connect().await.expect("connects");
+    tokio::spawn(connection);
+    let claim = include_str!("../sql/claim.sql").replace("{s}", &format!("\"{}\"", schema.name));
+    client.batch_execute(&format!("{PLANS} PREPARE claim AS {claim}")).await.expect("prepares");
+    // Nothing that dies from now on can be cleared away.
+    let hold = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1";
+    other.batch_execute(hold).await.expect("begins");
+    let session = engine.open_session(OpenSession::new("w")).await.expect("opens").value.id;
+    let one_kind = |jobs: usize| (0..jobs).map(|_| NewJob::new("kind0").json("{}"));
+    engine.enqueue(Enqueue::each(one_kind(10_000))).await.expect("enqueues");
+    for claim_no in 1..=10 {
+        let by = Claimant::Session { session: session.clone(), claim_no };
+        let claimed = engine.claim(Claim::new(by, "default", 1_000)).await.expect("claims");
+        assert_eq!(claimed.value.jobs.len(), 1_000);
+    }
+    engine.enqueue(Enqueue::each(one_kind(FEW))).await.expect("enqueues");
+    let sql = format!("SELECT max(lane), min(seq) FROM \"{}\".ready", schema.name);
+    let begin = client.query_one(&sql, &[]).await.expect("answers");
+    let (lane, seq): (i32, i64) = (begin.get(0), begin.get(1));
+    let (low, high) = (i64::MIN, i64::MAX);
+    let behind = format!("'{{{lane},{lane}}}', '{{{low},0}}', '{{{low},{seq}}}', '{{-1,{high}}}'");
+    let knowing = pages(&client, &session, 101, &behind).await;
+    let unknowing = pages(&client, &session, 102, EVERYWHERE).await;
+    // One looks at what it takes; the other at ten thousand that are gone, too.
+    assert!(2 * knowing < unknowing, "{knowing} pages, {unknowing} without knowing");
 }
