@@ -43,7 +43,7 @@ WITH start AS MATERIALIZED (
         SELECT DISTINCT ON (lane) rank, seq FROM head WHERE cut ORDER BY lane, rank DESC, seq DESC
     ) last ORDER BY rank, seq LIMIT 1
 ), taken AS MATERIALIZED (
-    SELECT place, lane, id, flags, row_number() OVER (ORDER BY rank, seq) AS n FROM head h
+    SELECT place, lane, rank, seq, id, flags, row_number() OVER (ORDER BY rank, seq) AS n FROM head h
     WHERE NOT EXISTS (SELECT FROM head WHERE flags & 1 <> 0)
         AND NOT EXISTS (SELECT FROM bound b WHERE (h.rank, h.seq) > (b.rank, b.seq))
     ORDER BY rank, seq LIMIT $5::bigint
@@ -59,5 +59,9 @@ WITH start AS MATERIALIZED (
     SELECT lane, 0, 0, -count(*), count(*), 0, 0 FROM taken GROUP BY lane
 )
 SELECT s.now,
-    EXISTS (SELECT FROM open WHERE permits) OR EXISTS (SELECT FROM head WHERE flags & 1 <> 0)
+    EXISTS (SELECT FROM open WHERE permits) OR EXISTS (SELECT FROM head WHERE flags & 1 <> 0),
+    -- Whether it was one lane, and where what was locked and not taken begins: others passed it by meanwhile.
+    (SELECT count(*) FROM open) = 1,
+    (SELECT min(h.seq) FROM head h WHERE (h.rank, h.seq) > ALL (
+        SELECT rank, seq FROM taken ORDER BY rank DESC, seq DESC LIMIT 1))
 FROM start s

@@ -154,11 +154,15 @@ impl PostgresEngine {
     pub(crate) async fn settle_with_care(&self, request: Settle) -> Result<Stamped<SettleReply>> {
         let wants = Wants::of_settle(&request);
         let lanes = lanes_of(request.items.iter().flat_map(|item| &item.follow_ups));
-        self.perform(Needs::Durable, wants, lanes, |run, now| {
+        let settled = self.perform(Needs::Durable, wants, lanes, |run, now| {
             run.rows().expect_follow_ups(&request.items);
             run.settle(&request, now)
-        })
-        .await
+        });
+        let settled = settled.await;
+        if request.claim.is_some() {
+            self.inner.hints.forget();
+        }
+        settled
     }
 
     async fn maintain_step(&self, request: MaintainRequest) -> Result<Stamped<MaintainReply>> {
@@ -251,7 +255,10 @@ impl Hot for PostgresEngine {
             }
             let wants = Wants::of_claim(&request);
             let claim = |run: &mut Run<'_>, now| run.claim(&request, now);
-            self.perform(Needs::Written, wants, Vec::new(), claim).await
+            let claimed = self.perform(Needs::Written, wants, Vec::new(), claim).await;
+            // It locked more than it took, which others have passed by meanwhile.
+            self.inner.hints.forget();
+            claimed
         })
     }
 

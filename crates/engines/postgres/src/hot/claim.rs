@@ -83,6 +83,19 @@ impl<'a> HotClaim<'a> {
         (self.ranges, self.told) = (ranges, Some(told));
     }
 
+    /// Remembers from where on ready jobs are. Only where there is one lane: of several, more is locked than
+    /// taken, and whoever passed by what was locked must not conclude that it is gone.
+    fn learn(&self, engine: &PostgresEngine, told: &Row, jobs: &[Row]) {
+        let hints = &engine.inner.hints;
+        let taken = if told.get::<_, bool>(2) { jobs } else { &[] };
+        if let Some(aimed) = self.told {
+            hints.taken(aimed, &self.claim.queues[0].queue, taken.iter().map(place));
+        }
+        if let Some(left) = told.get::<_, Option<i64>>(3) {
+            hints.news(left);
+        }
+    }
+
     /// The same, provided that so many reports were settled before it.
     pub(super) const fn after(mut self, reports: i64) -> Self {
         self.after = Some(reports);
@@ -144,9 +157,7 @@ impl<'a> HotClaim<'a> {
         if told.get::<_, bool>(1) && jobs.is_empty() {
             return Ok(None);
         }
-        if let Some(told) = self.told {
-            engine.inner.hints.taken(told, &self.claim.queues[0].queue, jobs.iter().map(place));
-        }
+        self.learn(engine, told, &jobs);
         let mut found = entries::found(conn, &jobs, &parts).await?;
         let claimed = jobs.iter().filter_map(|row| {
             let found = found.remove(&entries::job_id(row.get(0)))?;
