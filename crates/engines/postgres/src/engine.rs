@@ -34,7 +34,7 @@ pub(crate) struct Inner {
     pub(crate) estimate: Estimate,
     pub(crate) leaves: Leaves,
     pub(crate) hints: Arc<Hints>,
-    /// Until then nobody asks to rewrite a table: somebody was in the way.
+    /// Until then nobody asks for locks that hold everybody up: somebody was in the way.
     pub(crate) rest_until: Mutex<Timestamp>,
     pub(crate) schema: Schema,
     /// Who may wait for keys at a time.

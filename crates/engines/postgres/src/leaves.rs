@@ -50,8 +50,6 @@ const PAGE: i64 = 20_000;
 const STAY_MAX: usize = 10_000;
 /// A leaf in which more must stay goes row by row, and is looked at again after this time.
 const LOOK_AGAIN_MS: u64 = 600_000;
-/// How long after a lock that did not come it is asked for again.
-const ASK_AGAIN_MS: u64 = 10_000;
 
 /// A range of ids.
 #[derive(Clone, Copy, Debug)]
@@ -82,8 +80,6 @@ impl Leaf {
 #[derive(Default)]
 pub(crate) struct Leaves {
     survey: Mutex<Option<Survey>>,
-    /// Somebody was in the way: leave them alone until then.
-    rest_until: Mutex<Timestamp>,
     /// Leaves in which too much must stay, and when to look again.
     unfit: Mutex<HashMap<i32, Timestamp>>,
 }
@@ -115,10 +111,6 @@ impl Leaves {
         self.survey.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn rest_until(&self) -> MutexGuard<'_, Timestamp> {
-        self.rest_until.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn unfit(&self) -> MutexGuard<'_, HashMap<i32, Timestamp>> {
         self.unfit.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -137,7 +129,7 @@ impl Leaves {
         ground.leaves.iter().filter(over).find(|leaf| !unfit.contains_key(&leaf.no)).copied()
     }
 
-    fn is_unfit(&self, leaf: &Leaf, now: Timestamp) {
+    fn set_unfit(&self, leaf: &Leaf, now: Timestamp) {
         self.unfit().insert(leaf.no, now.plus(LOOK_AGAIN_MS));
     }
 }
@@ -175,7 +167,7 @@ impl PostgresEngine {
         reply: &mut MaintainReply,
     ) -> Try<bool> {
         let leaves = &self.inner.leaves;
-        if *leaves.rest_until() > ground.now {
+        if self.is_resting(ground.now) {
             return Ok(false);
         }
         let Some(leaf) = leaves.due(ground) else { return Ok(false) };
@@ -187,7 +179,7 @@ impl PostgresEngine {
             Ok(more) => Ok(more),
             Err(trouble) => {
                 tracing::debug!(leaf = leaf.no, reason = %trouble.told(), "a leaf stays for now");
-                *leaves.rest_until() = ground.now.plus(ASK_AGAIN_MS);
+                self.rest(ground.now);
                 // On a connection on which even this fails, the step fails.
                 conn.command("ROLLBACK").await?;
                 Ok(false)
@@ -200,7 +192,7 @@ impl PostgresEngine {
         let dropped = conn.query(DROP, &[&leaf.no, &few]).await?;
         let dropped = dropped.first().is_some_and(|row| row.get(0));
         if !dropped {
-            self.inner.leaves.is_unfit(leaf, now);
+            self.inner.leaves.set_unfit(leaf, now);
         }
         Ok(dropped)
     }
@@ -227,7 +219,7 @@ impl PostgresEngine {
                 }
                 emptied?;
             }
-            Looked::TooMuchStays => leaves.is_unfit(leaf, ground.now),
+            Looked::TooMuchStays => leaves.set_unfit(leaf, ground.now),
         }
         Ok(true)
     }

@@ -10,7 +10,6 @@ use crate::look::QUEUES;
 use crate::perform::CLOCK;
 use futures_util::future::try_join4;
 use std::collections::HashMap;
-use std::sync::LazyLock;
 use tokio_postgres::Row;
 use uuid::Uuid;
 use windlass_core::engine::{MaintainReply, Tally};
@@ -36,7 +35,7 @@ const DUE_IN_LEAF: &str = due_in!("{s}.finished");
 const DUE_IN_REST: &str = due_in!("{s}.finished_rest");
 
 /// Everywhere: no id is as high as the last.
-static EVERYWHERE: LazyLock<(Uuid, Uuid)> = LazyLock::new(|| (Uuid::nil(), Uuid::max()));
+const EVERYWHERE: (Uuid, Uuid) = (Uuid::nil(), Uuid::max());
 
 /// Until when jobs must have ended to go now, by lane and state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -160,7 +159,7 @@ impl PostgresEngine {
         let small = ground.leaves.iter().filter(|leaf| self.inner.leaves.goes_by_rows(leaf));
         let leaves = small.map(|leaf| (DUE_IN_LEAF, (leaf.from, leaf.upto)));
         let Cuts { lanes, states, ended } = &ground.cuts;
-        for (due, (from, upto)) in std::iter::once((DUE_IN_REST, *EVERYWHERE)).chain(leaves) {
+        for (due, (from, upto)) in std::iter::once((DUE_IN_REST, EVERYWHERE)).chain(leaves) {
             let left = i64::from(budget.saturating_sub(reply.done));
             if left == 0 {
                 break;

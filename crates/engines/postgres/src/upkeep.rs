@@ -23,8 +23,7 @@ const FORGET_WINDOWS: &str = "DELETE FROM {s}.unique_key WHERE (queue, kind, key
 const VACUUM: &str =
     "VACUUM (SKIP_LOCKED) {s}.ready, {s}.lease, {s}.scheduled, {s}.tally, {s}.session";
 
-/// Tables that turn over quickly, how large they are, and whether that is more than it should be by far: the
-/// more rows are alive, the larger they may be.
+/// Which of these tables are larger by far than they should be: the more rows are alive, the larger they may be.
 const SIZES: &str = "SELECT w.name FROM unnest($1::text[]) WITH ORDINALITY w (name, n)
     WHERE pg_relation_size(to_regclass('{s}.' || w.name)) > $2::bigint + $3::bigint * coalesce(CASE w.name
         WHEN 'ready' THEN (SELECT sum(available)::bigint FROM {s}.tally)
@@ -70,10 +69,20 @@ impl PostgresEngine {
         Ok(now)
     }
 
+    /// Whether locks that hold everybody up are not asked for: one did not come a short while ago.
+    pub(crate) fn is_resting(&self, now: Timestamp) -> bool {
+        *self.inner.rest_until.lock().unwrap_or_else(PoisonError::into_inner) > now
+    }
+
+    /// Such a lock did not come: it is left alone for a while.
+    pub(crate) fn rest(&self, now: Timestamp) {
+        let mut rest_until = self.inner.rest_until.lock().unwrap_or_else(PoisonError::into_inner);
+        *rest_until = now.plus(ASK_AGAIN_MS);
+    }
+
     /// Rewrites hot tables that the vacuum left large, one after the other.
     async fn rewrite_hot(&self, conn: &Lent, now: Timestamp) -> Try<()> {
-        let rest_until = || self.inner.rest_until.lock().unwrap_or_else(PoisonError::into_inner);
-        if *rest_until() > now {
+        if self.is_resting(now) {
             return Ok(());
         }
         for row in conn.query(SIZES, &[&&HOT[..], &SIZE_MAX, &SIZE_PER_ROW_MAX]).await? {
@@ -83,7 +92,7 @@ impl PostgresEngine {
                 Err(trouble) => {
                     let reason = trouble.told();
                     tracing::debug!(table, %reason, "cannot be rewritten now, and grows meanwhile");
-                    *rest_until() = now.plus(ASK_AGAIN_MS);
+                    self.rest(now);
                     return Ok(());
                 }
             }
