@@ -175,3 +175,40 @@ async fn what_sql_cannot_hand_over_is_refused_by_name() {
     assert!(error.as_db_error().unwrap().message().contains("'kin'"), "{error}");
     assert_eq!(available(&engine).await, 0);
 }
+
+#[tokio::test]
+async fn a_snapshot_that_may_be_out_of_date_decides_no_keys() {
+    let schema = OwnSchema::new();
+    let (engine, mut client) = (open(&schema).await, application().await);
+    let begin = client.build_transaction();
+    let level = tokio_postgres::IsolationLevel::RepeatableRead;
+    let transaction = begin.isolation_level(level).start().await.unwrap();
+    let keyed = NewJob::new("mail").unique(Unique::by("u"));
+    let refused = engine.enqueue_in(&transaction, Enqueue::each([keyed])).await.unwrap_err();
+    assert!(refused.to_string().contains("READ COMMITTED"), "{refused}");
+    engine.enqueue_in(&transaction, Enqueue::each([NewJob::new("mail")])).await.unwrap();
+    transaction.commit().await.unwrap();
+    assert_eq!(available(&engine).await, 1, "the one without keys");
+}
+
+#[tokio::test]
+async fn a_job_committed_long_after_it_was_numbered_is_claimed_at_once() {
+    let schema = OwnSchema::new();
+    let (engine, mut client) = (open(&schema).await, application().await);
+    let session = engine.open_session(OpenSession::new("w")).await.unwrap().value.id;
+    let claim = async |claim_no| {
+        let by = Claimant::Session { session: session.clone(), claim_no };
+        engine.claim(Claim::new(by, "default", 10)).await.unwrap().value.jobs.len()
+    };
+    engine.enqueue(Enqueue::each([NewJob::new("mail")])).await.unwrap();
+    // The first claim from a queue looks everywhere, so what it learns is what the next goes by.
+    assert_eq!(claim(1).await, 1);
+    let transaction = client.transaction().await.unwrap();
+    engine.enqueue_in(&transaction, Enqueue::each([NewJob::new("mail")])).await.unwrap();
+    engine.enqueue(Enqueue::each([NewJob::new("mail")])).await.unwrap();
+    assert_eq!(claim(2).await, 1, "the one that is committed");
+    transaction.commit().await.unwrap();
+    let wait = Wait::new(["default"], LONG_MS);
+    assert!(engine.wait(wait).await.unwrap().value);
+    assert_eq!(claim(3).await, 1, "the one numbered before");
+}
