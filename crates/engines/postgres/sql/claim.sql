@@ -1,6 +1,8 @@
 -- Leases ready jobs of one queue to a session, in order, and says how many. What must be looked at more
 -- closely (a suspect, a kind with permits) is left untouched, and `unusual` says so.
 --
+-- Only what is taken is locked: whoever passes by what another has locked may conclude that it is gone.
+--
 -- $1 session, $2 claim number, $3 queue, $4 kinds or null, $5 how many, $6 tokens, $7 the time or null,
 -- $8 how many reports of the same transaction must have been settled, or null
 -- $9 to $12 where to look: lanes, from which ranks and numbers, up to which ranks; a lane that is not named as a
@@ -9,8 +11,7 @@ WITH start AS MATERIALIZED (
     SELECT nextval('{s}.entry') << 20 AS seq,
         coalesce($7::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now
 ), open AS MATERIALIZED (
-    SELECT l.id,
-        CASE WHEN count(*) OVER () <= 2 THEN $5::bigint ELSE $5::bigint * 2 / count(*) OVER () + 1 END AS most,
+    SELECT l.id, count(*) OVER () AS lanes,
         EXISTS (SELECT FROM {s}.kind k WHERE k.name = l.kind AND k.permits > 0) AS permits
     FROM {s}.lane l
     WHERE l.queue = $3::text AND ($4::text[] IS NULL OR l.kind = ANY($4))
@@ -19,34 +20,55 @@ WITH start AS MATERIALIZED (
         AND NOT EXISTS (SELECT FROM {s}.lease WHERE session = $1::text AND claim_no = $2::bigint)
         AND NOT EXISTS (SELECT FROM {s}.queue q WHERE q.name = l.queue AND q.paused)
         AND NOT EXISTS (SELECT FROM {s}.kind k WHERE k.name = l.kind AND (k.paused OR k.permits = 0))
+), range AS MATERIALIZED (
+    SELECT o.id AS lane, o.lanes, coalesce(w.from_rank, -9223372036854775808) AS from_rank,
+        coalesce(w.from_seq, -9223372036854775808) AS from_seq,
+        coalesce(w.upto_rank, 9223372036854775807) AS upto_rank
+    FROM open o LEFT JOIN unnest($9::integer[], $10::bigint[], $11::bigint[], $12::bigint[])
+        WITH ORDINALITY w (lane, from_rank, from_seq, upto_rank, n) ON w.lane = o.id
+    WHERE NOT EXISTS (SELECT FROM open WHERE permits) ORDER BY o.id, w.n
+), under_way AS MATERIALIZED (
+    -- Transactions that had not ended when this statement began: those of an age, and some that are older.
+    SELECT age((pg_snapshot_xmax(now)::text::bigint & 4294967295)::text::xid) AS age,
+        ARRAY(SELECT (x::text::bigint & 4294967295)::text::xid FROM pg_snapshot_xip(now) x) AS before
+    FROM pg_current_snapshot() now
 ), head AS MATERIALIZED (
-    -- Of many lanes only some of each: nobody else can claim what is locked here.
-    SELECT r.*, count(*) OVER (PARTITION BY r.lane) >= r.most AS cut
-    FROM open o CROSS JOIN LATERAL (
-        SELECT t.*, o.most FROM (
-            SELECT from_rank, from_seq, upto_rank
-            FROM unnest($9::integer[], $10::bigint[], $11::bigint[], $12::bigint[])
-                w (lane, from_rank, from_seq, upto_rank) WHERE w.lane = o.id
-            UNION ALL
-            SELECT -9223372036854775808, -9223372036854775808, 9223372036854775807
-            WHERE o.id <> ALL ($9::integer[])
-        ) w CROSS JOIN LATERAL (
-            SELECT ctid AS place, lane, rank, seq, id, flags FROM {s}.ready
-            WHERE lane = o.id AND (rank, seq) >= (w.from_rank, w.from_seq) AND rank <= w.upto_rank
-            ORDER BY rank, seq LIMIT o.most FOR UPDATE SKIP LOCKED
-        ) t LIMIT o.most
+    -- Of several lanes, the first of each that nobody else is taking: how many of which are the first of all?
+    SELECT r.lane, r.rank, r.seq, r.n = o.most AS last
+    FROM (SELECT DISTINCT lane, $5::bigint * 2 / lanes + 2 AS most FROM range WHERE lanes > 1) o
+    CROSS JOIN LATERAL (
+        SELECT t.*, row_number() OVER () AS n FROM range w CROSS JOIN LATERAL (
+            SELECT lane, rank, seq FROM {s}.ready
+            WHERE lane = o.lane AND (rank, seq) >= (w.from_rank, w.from_seq) AND rank <= w.upto_rank
+                AND (xmax = '0' OR (age(xmax) > (SELECT age FROM under_way)
+                    AND xmax <> ALL ((SELECT before FROM under_way)::xid[])))
+            ORDER BY rank, seq LIMIT o.most
+        ) t WHERE w.lane = o.lane LIMIT o.most
     ) r
-    WHERE NOT EXISTS (SELECT FROM open WHERE permits)
 ), bound AS MATERIALIZED (
     -- Beyond the last one of a lane of which there may be more, the order is not known.
-    SELECT rank, seq FROM (
-        SELECT DISTINCT ON (lane) rank, seq FROM head WHERE cut ORDER BY lane, rank DESC, seq DESC
-    ) last ORDER BY rank, seq LIMIT 1
+    SELECT rank, seq FROM head WHERE last ORDER BY rank, seq LIMIT 1
+), share AS MATERIALIZED (
+    SELECT lane, count(*) AS most FROM (
+        SELECT lane FROM head h
+        WHERE NOT EXISTS (SELECT FROM bound b WHERE (h.rank, h.seq) > (b.rank, b.seq))
+        ORDER BY rank, seq LIMIT $5::bigint
+    ) first GROUP BY lane
+    UNION ALL
+    SELECT DISTINCT lane, $5::bigint FROM range WHERE lanes = 1
+), locked AS MATERIALIZED (
+    SELECT r.* FROM share o CROSS JOIN LATERAL (
+        SELECT t.* FROM range w CROSS JOIN LATERAL (
+            SELECT ctid AS place, lane, rank, seq, id, flags FROM {s}.ready
+            WHERE lane = o.lane AND (rank, seq) >= (w.from_rank, w.from_seq) AND rank <= w.upto_rank
+                AND (xmax = '0' OR (age(xmax) > (SELECT age FROM under_way)
+                    AND xmax <> ALL ((SELECT before FROM under_way)::xid[])))
+            ORDER BY rank, seq LIMIT o.most FOR UPDATE SKIP LOCKED
+        ) t WHERE w.lane = o.lane LIMIT o.most
+    ) r
 ), taken AS MATERIALIZED (
-    SELECT place, lane, rank, seq, id, flags, row_number() OVER (ORDER BY rank, seq) AS n FROM head h
-    WHERE NOT EXISTS (SELECT FROM head WHERE flags & 1 <> 0)
-        AND NOT EXISTS (SELECT FROM bound b WHERE (h.rank, h.seq) > (b.rank, b.seq))
-    ORDER BY rank, seq LIMIT $5::bigint
+    SELECT place, lane, rank, seq, id, flags, row_number() OVER (ORDER BY rank, seq) AS n FROM locked
+    WHERE NOT EXISTS (SELECT FROM locked WHERE flags & 1 <> 0)
 ), gone AS (
     DELETE FROM {s}.ready WHERE ctid = ANY(ARRAY(SELECT place FROM taken))
 ), leased AS (
@@ -58,10 +80,7 @@ WITH start AS MATERIALIZED (
     INSERT INTO {s}.tally (lane, scheduled, blocked, available, running, paused, dead)
     SELECT lane, 0, 0, -count(*), count(*), 0, 0 FROM taken GROUP BY lane
 )
-SELECT s.now,
-    EXISTS (SELECT FROM open WHERE permits) OR EXISTS (SELECT FROM head WHERE flags & 1 <> 0),
-    -- Whether it was one lane, and where what was locked and not taken begins: others passed it by meanwhile.
-    (SELECT count(*) FROM open) = 1,
-    (SELECT min(h.seq) FROM head h WHERE (h.rank, h.seq) > ALL (
-        SELECT rank, seq FROM taken ORDER BY rank DESC, seq DESC LIMIT 1))
+SELECT s.now, EXISTS (SELECT FROM open WHERE permits) OR EXISTS (SELECT FROM locked WHERE flags & 1 <> 0),
+    -- Where what was locked and not taken begins: others passed it by meanwhile.
+    (SELECT min(seq) FROM locked WHERE NOT EXISTS (SELECT FROM taken))
 FROM start s

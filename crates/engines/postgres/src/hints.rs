@@ -26,8 +26,8 @@ pub(crate) struct Hints {
 
 #[derive(Default)]
 struct Inner {
-    /// By lane and rank: nothing alive is numbered below that.
-    floors: HashMap<i32, BTreeMap<i64, i64>>,
+    /// By queue, lane and rank: nothing alive is numbered below that.
+    floors: HashMap<String, HashMap<i32, BTreeMap<i64, i64>>>,
     /// How often news came, and the last of them: from which number on something may be alive.
     news: u64,
     latest: VecDeque<i64>,
@@ -74,7 +74,8 @@ impl Hints {
         if inner.latest.len() > NEWS_MAX {
             inner.latest.pop_front();
         }
-        for floor in inner.floors.values_mut().flat_map(BTreeMap::values_mut) {
+        let lanes = inner.floors.values_mut().flat_map(HashMap::values_mut);
+        for floor in lanes.flat_map(BTreeMap::values_mut) {
             *floor = (*floor).min(seq);
         }
     }
@@ -97,12 +98,12 @@ impl Hints {
             inner.sweeps.insert(queue.to_owned(), now + SWEEP_EVERY);
             return (Ranges::default(), told);
         }
-        (inner.ranges(), told)
+        (inner.ranges([queue]), told)
     }
 
-    /// Where to look otherwise.
-    pub(crate) fn ranges(&self) -> Ranges {
-        self.lock().ranges()
+    /// Where else than in a claim to look for something in these queues.
+    pub(crate) fn ranges<'a>(&self, queues: impl IntoIterator<Item = &'a str>) -> Ranges {
+        self.lock().ranges(queues)
     }
 
     /// A claim took these, as lane, rank and number, and committed.
@@ -127,8 +128,12 @@ impl Hints {
             let floor = floors.entry((lane, rank)).or_insert(i64::MIN);
             *floor = (*floor).max(seq.saturating_add(1));
         }
+        if floors.is_empty() {
+            return;
+        }
+        let lanes = inner.floors.entry(queue.to_owned()).or_default();
         for ((lane, rank), floor) in floors {
-            let ranks = inner.floors.entry(lane).or_default();
+            let ranks = lanes.entry(lane).or_default();
             ranks.insert(rank, floor.min(since));
             if ranks.len() > RANKS_MAX {
                 ranks.clear();
@@ -138,9 +143,10 @@ impl Hints {
 }
 
 impl Inner {
-    fn ranges(&self) -> Ranges {
+    fn ranges<'a>(&self, queues: impl IntoIterator<Item = &'a str>) -> Ranges {
         let mut ranges = Ranges::default();
-        for (lane, ranks) in self.floors.iter().filter(|(_, ranks)| !ranks.is_empty()) {
+        let lanes = queues.into_iter().filter_map(|queue| self.floors.get(queue)).flatten();
+        for (lane, ranks) in lanes.filter(|(_, ranks)| !ranks.is_empty()) {
             let mut from = (i64::MIN, i64::MIN);
             for (rank, floor) in ranks {
                 if let Some(before) = rank.checked_sub(1) {
@@ -189,12 +195,12 @@ mod tests {
         hints.news(8);
         hints.taken(told, "q", [(1, 0, 20)].into_iter());
         let expected = [((MIN, MIN), -1), ((0, 8), 4), ((5, 4), MAX)];
-        assert_eq!(bounds(&hints.lock().ranges()), expected);
+        assert_eq!(bounds(&hints.ranges(["q"])), expected);
         let (_, told) = hints.for_claim("q");
         (0..2 * NEWS_MAX).for_each(|_| hints.news(MAX));
         hints.taken(told, "q", [(1, 0, 30)].into_iter());
         assert_eq!(
-            bounds(&hints.lock().ranges()),
+            bounds(&hints.ranges(["q"])),
             expected,
             "too much happened meanwhile to learn from it"
         );
@@ -215,6 +221,6 @@ mod tests {
         let hints = learned();
         let (_, told) = hints.for_claim("q");
         hints.taken(told, "q", (0..40).map(|rank| (2, rank, 1)));
-        assert!(hints.lock().ranges().lanes.iter().filter(|lane| **lane == 2).count() <= RANKS_MAX);
+        assert!(hints.ranges(["q"]).lanes.iter().filter(|lane| **lane == 2).count() <= RANKS_MAX);
     }
 }

@@ -35,7 +35,8 @@ impl PostgresEngine {
         request.check()?;
         let mut readied = self.inner.wakeups.watch();
         let hints = &self.inner.hints;
-        let first = self.is_ready(&request, &hints.ranges()).await?;
+        let ranges = || hints.ranges(request.queues.iter().map(|queue| &**queue));
+        let first = self.is_ready(&request, &ranges()).await?;
         if first.value || request.wait_ms == 0 {
             return Ok(first);
         }
@@ -44,7 +45,7 @@ impl PostgresEngine {
             loop {
                 // Either way there is reason to look; the sender lives in `self`.
                 let _ = tokio::time::timeout(pause, readied.changed()).await;
-                let mut found = self.is_ready(&request, &hints.ranges()).await?;
+                let mut found = self.is_ready(&request, &ranges()).await?;
                 if !found.value && swept.elapsed() >= SWEEP_EVERY {
                     swept = Instant::now();
                     found = self.is_ready(&request, &Ranges::default()).await?;

@@ -115,6 +115,46 @@ async fn a_waiter_is_woken_by_another_process() {
     assert!(waiter.await.unwrap());
 }
 
+/// A claim may conclude from what it passed by that it is gone, because nobody locks what he does not take.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn claims_of_many_lanes_at_once_leave_nothing_behind_unseen() {
+    let schema = OwnSchema::new();
+    let engines = many(&schema).await;
+    let (lanes, jobs) = (20, 1_500);
+    let job = |n: usize| NewJob::new(format!("kind-{}", n % lanes)).priority((n % 3) as i32);
+    for item in engines[0].enqueue(Enqueue::each((0..jobs).map(job))).await.unwrap().value {
+        item.unwrap();
+    }
+    // Each takes what it can beside the others,
+    let at_once = engines.iter().map(|engine| async move {
+        let session = engine.open_session(OpenSession::new("w")).await.unwrap().value.id;
+        let mut taken = Vec::new();
+        for claim_no in 1..=10 {
+            taken.extend(claim(engine, &session, claim_no).await);
+        }
+        (engine, session, taken)
+    });
+    let mut all = futures_util::future::join_all(at_once).await;
+    // and what is left is seen by every one of them at once.
+    let mut claim_no = 11;
+    loop {
+        let (mut dry, before) = (0, claim_no);
+        for (engine, session, taken) in &mut all {
+            let found = claim(engine, session, claim_no).await;
+            dry += usize::from(found.is_empty());
+            taken.extend(found);
+        }
+        claim_no = before + 1;
+        if dry > 0 {
+            break;
+        }
+    }
+    let ids: Vec<JobId> =
+        all.iter().flat_map(|(_, _, taken)| taken).map(|job| job.header.id).collect();
+    let different: std::collections::HashSet<&JobId> = ids.iter().collect();
+    assert_eq!((ids.len(), different.len()), (jobs, jobs), "each is claimed, and once");
+}
+
 #[tokio::test]
 async fn a_pause_holds_at_once_on_every_process() {
     let schema = OwnSchema::new();

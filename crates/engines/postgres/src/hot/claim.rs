@@ -83,15 +83,13 @@ impl<'a> HotClaim<'a> {
         (self.ranges, self.told) = (ranges, Some(told));
     }
 
-    /// Remembers from where on ready jobs are. Only where there is one lane: of several, more is locked than
-    /// taken, and whoever passed by what was locked must not conclude that it is gone.
+    /// Remembers from where on ready jobs are.
     fn learn(&self, engine: &PostgresEngine, told: &Row, jobs: &[Row]) {
         let hints = &engine.inner.hints;
-        let taken = if told.get::<_, bool>(2) { jobs } else { &[] };
         if let Some(aimed) = self.told {
-            hints.taken(aimed, &self.claim.queues[0].queue, taken.iter().map(place));
+            hints.taken(aimed, &self.claim.queues[0].queue, jobs.iter().map(place));
         }
-        if let Some(left) = told.get::<_, Option<i64>>(3) {
+        if let Some(left) = told.get::<_, Option<i64>>(2) {
             hints.news(left);
         }
     }
