@@ -72,14 +72,16 @@ impl Service for UpkeepService {
 }
 
 /// When to come again. Jobs that become ready or are lost are waited for, so that those services wake
-/// when the next is due; the others gather what is due and take it in batches.
+/// when the next is due, and only an engine knows how soon it must tidy up; the others gather what is due
+/// and take it in batches.
 fn again(work: Work, reply: &MaintainReply, now: Timestamp) -> Again {
     let prompt = matches!(work, Work::Promote | Work::Reclaim);
+    let timed = prompt || work == Work::Compact;
     let more = reply.more && reply.done > 0;
     match reply.next_at {
         _ if more && prompt => Again::Now,
         _ if more => Again::Rested,
-        Some(at) if prompt && at > now => Again::After(at.since(now)),
+        Some(at) if timed && at > now => Again::After(at.since(now)),
         // Due, but nothing was done about it: the engine has its reasons, and asking at once would
         // spin.
         _ => Again::Idle,
@@ -97,6 +99,7 @@ mod tests {
         assert_eq!(again(Work::Promote, &reply, now), Again::Idle);
         reply.next_at = Some(now.plus(40));
         assert_eq!(again(Work::Promote, &reply, now), Again::After(40));
+        assert_eq!(again(Work::Compact, &reply, now), Again::After(40));
         assert_eq!(again(Work::Retain, &reply, now), Again::Idle);
         reply.next_at = Some(now);
         assert_eq!(again(Work::Reclaim, &reply, now), Again::Idle);

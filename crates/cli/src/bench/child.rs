@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// No measurement takes so long.
+/// No measurement takes so long, beside the time that its workload is meant to take.
 const TIME_MAX: Duration = Duration::from_secs(15 * 60);
 
 /// The signals that end a benchmark before its time.
@@ -39,7 +39,7 @@ impl Interrupts {
 /// How a measurement ended.
 pub(super) enum Ended {
     /// With figures.
-    Measured(Sample),
+    Measured(Box<Sample>),
     /// Because somebody wants the whole benchmark to end.
     Interrupted,
 }
@@ -59,12 +59,13 @@ pub(super) async fn run(spec: &RunSpec, interrupts: &mut Interrupts) -> Result<E
     let mut input = child.stdin.take().context("its input is not there")?;
     let line = serde_json::to_string(spec)? + "\n";
     input.write_all(line.as_bytes()).await.context("cannot tell it what to measure")?;
+    let time_max = TIME_MAX + Duration::from_millis(spec.workload.length_ms(&spec.profile));
     let ended = tokio::select! {
         // First, because the same key on the keyboard ends the child, and that is no failure.
         biased;
         () = interrupts.next() => Ok(Ended::Interrupted),
-        answer = answer(&mut child) => answer.map(Ended::Measured),
-        () = tokio::time::sleep(TIME_MAX) => Err(anyhow!("it took more than {TIME_MAX:?}")),
+        answer = answer(&mut child) => answer.map(|sample| Ended::Measured(Box::new(sample))),
+        () = tokio::time::sleep(time_max) => Err(anyhow!("it took more than {time_max:?}")),
     };
     // Waits for its end too: nothing must write to a directory that is being removed.
     // (Killing fails if it has ended already, which is fine.)

@@ -2,9 +2,12 @@
 //! its memory.
 
 use super::clock;
+use super::histogram::Latencies;
 use super::process::Process;
 use super::stats::percentile;
+use super::timeline::{Sizes, Timeline};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use windlass_postgres::Spent;
 
@@ -35,6 +38,33 @@ pub(crate) struct Sample {
     pub(super) commits_per_job: Option<f64>,
     /// Rows per job that the server has to clear away.
     pub(super) dead_rows_per_job: Option<f64>,
+    /// Figures that only this workload has, by names that end in their unit.
+    pub(super) figures: BTreeMap<String, f64>,
+    /// What else there is to say of this run, in words.
+    pub(super) said: Vec<String>,
+    /// How it went over time, where it was watched.
+    pub(super) timeline: Option<Timeline>,
+    /// Why there is nothing.
+    pub(super) skipped: Option<String>,
+}
+
+impl Sample {
+    /// It could not be measured here, for this reason.
+    pub(super) fn skipped(reason: String) -> Self {
+        Self { skipped: Some(reason), ..Self::default() }
+    }
+
+    /// A figure that only this workload has.
+    pub(super) fn figure(&mut self, name: &str, value: f64) {
+        self.figures.insert(name.to_owned(), value);
+    }
+
+    /// How much the hot tables grew from the start to the release, if that is known.
+    pub(super) fn note_growth(&mut self, start: Option<Sizes>, end: Option<Sizes>) {
+        let (Some(start), Some(end)) = (start, end) else { return };
+        let grown_bytes = end.all_hot_bytes() as f64 - start.all_hot_bytes() as f64;
+        self.figure("hot_growth_bytes_per_job", grown_bytes / self.jobs.max(1) as f64);
+    }
 }
 
 /// Adds up what the measured stretches of a run cost. Between them the clocks stand still, so that
@@ -114,6 +144,12 @@ impl Meter {
         self.wall
     }
 
+    /// The figures, if so many jobs went through with latencies counted in buckets.
+    pub(super) fn sample_with(&self, jobs: u64, latencies: &Latencies) -> Sample {
+        let [p50_ms, p99_ms] = [50.0, 99.0].map(|percent| latencies.percentile_ms(percent));
+        Sample { p50_ms, p99_ms, ..self.sample(jobs, Vec::new()) }
+    }
+
     /// The figures, if so many jobs went through with these latencies.
     pub(super) fn sample(&self, jobs: u64, mut latencies_ms: Vec<f32>) -> Sample {
         let per_job = |sum: u64| sum as f64 / jobs.max(1) as f64;
@@ -132,6 +168,7 @@ impl Meter {
             commits_per_job: self.commits.map(per_job),
             dead_rows_per_job: self.dead_rows.map(per_job),
             jobs,
+            ..Sample::default()
         }
     }
 }

@@ -6,6 +6,7 @@
 mod baseline;
 mod child;
 mod clock;
+mod histogram;
 mod meter;
 mod process;
 mod profile;
@@ -15,6 +16,7 @@ mod served;
 mod stats;
 mod subject;
 mod table;
+mod timeline;
 mod workload;
 mod workspace;
 
@@ -24,7 +26,7 @@ pub(crate) use served::{SERVE_COMMAND, Served};
 pub(crate) use workload::Workload;
 
 use crate::connect::Url;
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use baseline::{Baseline, Log, Slim};
 use child::{Ended, Interrupts};
 use meter::Sample;
@@ -56,6 +58,8 @@ pub(crate) struct Plan {
     pub(crate) over_http: bool,
     /// Whether to print JSON instead of the table.
     pub(crate) json: bool,
+    /// Where to write how watched workloads went over time.
+    pub(crate) csv: Option<PathBuf>,
 }
 
 /// What one process is to measure.
@@ -106,13 +110,19 @@ impl Plan {
     }
 
     /// All runs of one repeat, in order: contenders of one workload stand side by side, so that
-    /// what slows the machine down for a while slows them all.
+    /// what slows the machine down for a while slows them all. For the same reason those that say nothing
+    /// without another come just after it, each time.
     fn runs(&self) -> Vec<(Workload, Contender)> {
-        let contenders = |workload: &Workload| {
-            let workload = *workload;
-            self.contenders(workload).into_iter().map(move |contender| (workload, contender))
-        };
-        self.workloads.iter().flat_map(contenders).collect()
+        let mut runs: Vec<(Workload, Contender)> = Vec::new();
+        for workload in &self.workloads {
+            let beside = workload.beside().filter(|_| workload.applies_to(&self.url));
+            let is_last = |other: &Workload| runs.last().is_some_and(|run| run.0 == *other);
+            let beside = beside.filter(|other| !is_last(other));
+            for workload in beside.into_iter().chain([*workload]) {
+                runs.extend(self.contenders(workload).into_iter().map(|it| (workload, it)));
+            }
+        }
+        runs
     }
 }
 
@@ -123,6 +133,10 @@ pub(crate) async fn run(plan: Plan) -> Result<ExitCode> {
     let runs = plan.runs();
     ensure!(!runs.is_empty(), "none of these workloads means anything for {}", plan.url);
     let total = runs.len() * plan.repeats as usize;
+    if let Some(dir) = &plan.csv {
+        std::fs::create_dir_all(dir)
+            .with_context(|| format!("cannot make the directory {}", dir.display()))?;
+    }
     let mut report = Report::default();
     let mut failed = false;
     for number in 0..total {
@@ -131,7 +145,13 @@ pub(crate) async fn run(plan: Plan) -> Result<ExitCode> {
         let label = format!("[{}/{total}] {title}", number + 1);
         let run = measure_apart(&plan, &workspace, workload, contender, label, &mut interrupts);
         match run.await {
-            Ok(Ended::Measured(sample)) => report.add(workload, contender, sample),
+            Ok(Ended::Measured(sample)) => {
+                let number = report.add(workload, contender, (*sample).clone());
+                if let Err(error) = write_down(&plan, workload, number, &sample) {
+                    eprintln!("error: {title}: {error:#}");
+                    failed = true;
+                }
+            }
             Ok(Ended::Interrupted) => {
                 workspace.remove()?;
                 eprintln!("interrupted in {title}; everything written was removed");
@@ -150,6 +170,14 @@ pub(crate) async fn run(plan: Plan) -> Result<ExitCode> {
         false => print!("{}", report.table(&plan.url)),
     }
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Writes to files how a run went over time, if that is wanted and known.
+fn write_down(plan: &Plan, workload: Workload, number: usize, sample: &Sample) -> Result<()> {
+    let (Some(dir), Some(timeline)) = (&plan.csv, &sample.timeline) else { return Ok(()) };
+    let name = format!("{}-{number}", workload.name());
+    let title = format!("{} · {} · run {number}", workload.name(), workload.about());
+    timeline.write(dir, &name, &title)
 }
 
 /// What shells expect of a program ended by ctrl-c.
@@ -193,17 +221,18 @@ async fn measure_apart(
         }
     }
     spec.stage = Stage::Measure;
-    let ended = child::run(&spec, interrupts).await?;
+    let ended = child::run(&spec, interrupts).await;
+    // However it ended: the next run must find nothing of this one.
+    if let Target::Engine(Url::Postgres(at)) = &spec.target {
+        windlass_postgres::remove(at.server(), at.schema()).await?;
+    }
     if let Some(server) = server {
         server.stop().await?;
     }
     if let Some(directory) = directory {
         workspace.clear(directory)?;
     }
-    if let Target::Engine(Url::Postgres(at)) = &spec.target {
-        windlass_postgres::remove(at.server(), at.schema()).await?;
-    }
-    Ok(ended)
+    ended
 }
 
 /// Measures what `spec` says, in this process.

@@ -24,8 +24,20 @@ pub(crate) struct Profile {
     pub(super) deep_jobs: u64,
     /// W5 and open: how many others wait.
     pub(super) deep_others: u64,
-    /// W6: for how long.
-    pub(super) sustained_ms: u64,
+    /// W5deep: how many others wait.
+    pub(crate) deep_ready: u64,
+    /// W5deep: how many others are scheduled for later.
+    pub(crate) deep_scheduled: u64,
+    /// W6 and W7: for how long.
+    pub(crate) sustained_ms: u64,
+    /// Soak: for how long.
+    pub(crate) soak_ms: u64,
+    /// Soak: jobs per second.
+    pub(crate) soak_rate: u32,
+    /// Soak: how long finished jobs are kept.
+    pub(crate) soak_retention_ms: u64,
+    /// W6, W7 and soak: how often they are looked at meanwhile.
+    pub(super) watch_ms: u64,
     /// idle2000: how many claims wait.
     pub(super) polls: u32,
     /// idle2000: for how long.
@@ -48,7 +60,13 @@ impl Profile {
             idle_jobs: 100,
             deep_jobs: 25_000,
             deep_others: 100_000,
+            deep_ready: 1_000_000,
+            deep_scheduled: 1_000_000,
             sustained_ms: 5_000,
+            soak_ms: 60_000,
+            soak_rate: 1_000,
+            soak_retention_ms: 10_000,
+            watch_ms: 1_000,
             polls: 2_000,
             polls_ms: 5_000,
             jobs_max: 1_000_000,
@@ -67,7 +85,13 @@ impl Profile {
             idle_jobs: 300,
             deep_jobs: 200_000,
             deep_others: 1_000_000,
+            deep_ready: 10_000_000,
+            deep_scheduled: 10_000_000,
             sustained_ms: 60_000,
+            soak_ms: 30 * 60_000,
+            soak_rate: 5_000,
+            soak_retention_ms: 5 * 60_000,
+            watch_ms: 1_000,
             polls: 2_000,
             polls_ms: 20_000,
             jobs_max: 4_000_000,
@@ -86,7 +110,13 @@ impl Profile {
             idle_jobs: 3,
             deep_jobs: 250,
             deep_others: 500,
-            sustained_ms: 50,
+            deep_ready: 500,
+            deep_scheduled: 500,
+            sustained_ms: 250,
+            soak_ms: 250,
+            soak_rate: 400,
+            soak_retention_ms: 100,
+            watch_ms: 20,
             polls: 40,
             polls_ms: 50,
             jobs_max: 5_000,

@@ -3,10 +3,13 @@
 use super::meter::Sample;
 use super::stats::Spread;
 use super::table::{self, Table};
+use super::timeline::Trend;
 use super::workload::Workload;
 use crate::connect::Url;
 use anyhow::Result;
 use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 /// Who ran a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +66,18 @@ impl Entry {
     fn rate(&self) -> Option<f64> {
         self.median(|it| it.jobs_per_s)
     }
+
+    /// The medians of the figures that only this workload has.
+    fn figures(&self) -> BTreeMap<String, f64> {
+        let names = self.samples.iter().flat_map(|sample| sample.figures.keys());
+        let median = |name: &String| self.median(|it| it.figures.get(name).copied());
+        names.filter_map(|name| Some((name.clone(), median(name)?))).collect()
+    }
+
+    /// Why nothing could be measured.
+    fn skipped(&self) -> Option<String> {
+        self.samples.iter().find_map(|sample| sample.skipped.clone())
+    }
 }
 
 /// One row of the JSON.
@@ -92,19 +107,29 @@ struct Row {
     reference: &'static str,
     /// Through a server to the same workload in one process.
     ratio_to_inside: Option<f64>,
+    /// What only this workload has, by names that end in their unit.
+    figures: BTreeMap<String, f64>,
+    /// Of each run that was watched.
+    over_time: Vec<Trend>,
+    /// Why nothing could be measured.
+    skipped: Option<String>,
 }
 
 impl Report {
-    /// Takes a sample in.
-    pub(super) fn add(&mut self, workload: Workload, contender: Contender, sample: Sample) {
-        match self
-            .entries
-            .iter_mut()
-            .find(|it| (it.workload, it.contender) == (workload, contender))
-        {
-            Some(entry) => entry.samples.push(sample),
-            None => self.entries.push(Entry { workload, contender, samples: vec![sample] }),
-        }
+    /// Takes a sample in; how many there are now of this workload and contender.
+    pub(super) fn add(
+        &mut self,
+        workload: Workload,
+        contender: Contender,
+        sample: Sample,
+    ) -> usize {
+        let same = |it: &Entry| (it.workload, it.contender) == (workload, contender);
+        let at = self.entries.iter().position(same).unwrap_or_else(|| {
+            self.entries.push(Entry { workload, contender, samples: Vec::new() });
+            self.entries.len() - 1
+        });
+        self.entries[at].samples.push(sample);
+        self.entries[at].samples.len()
     }
 
     fn rate(&self, workload: Workload, contender: Contender) -> Option<f64> {
@@ -158,16 +183,19 @@ impl Report {
             ratio_to_log: ratio((workload, Contender::Log)),
             ratio_to_slim: ratio((workload, Contender::Slim)),
             ratio_to_reference: reference.and_then(|it| ratio((it, engine))),
-            reference: match reference {
-                Some(Workload::W3) => "W3",
-                Some(Workload::W6) => "W6",
-                _ => "nothing waiting",
-            },
+            reference: reference_title(workload),
             // The rate of W4 is its own pace.
             ratio_to_inside: match workload {
                 Workload::W4 => None,
                 _ => self.ratio(entry, Contender::Served, (workload, engine)),
             },
+            figures: entry.figures(),
+            over_time: entry
+                .samples
+                .iter()
+                .filter_map(|it| Some(it.timeline.as_ref()?.trend()))
+                .collect(),
+            skipped: entry.skipped(),
         }
     }
 
@@ -188,7 +216,42 @@ impl Report {
         for entry in &self.entries {
             table.row(self.cells(entry, url));
         }
-        format!("windlass bench {url}\n\n{table}\n{NOTES}")
+        format!("windlass bench {url}\n\n{table}\n{}{NOTES}", self.details())
+    }
+
+    /// What does not fit into the table: figures that only one workload has, and how runs went over time.
+    fn details(&self) -> String {
+        let mut text = String::new();
+        for entry in &self.entries {
+            let name = entry.workload.name();
+            for (figure, value) in entry.figures() {
+                let alone = self.reference_figure(entry, &figure);
+                let compared = alone.map_or_else(String::new, |alone| {
+                    format!(", {:.2} × {}", value / alone, reference_title(entry.workload))
+                });
+                let words = figure.replace('_', " ");
+                let _ = writeln!(text, "{name}: {words} {}{compared}", signed(value));
+            }
+            for (number, sample) in (1..).zip(&entry.samples) {
+                let trend = sample.timeline.as_ref().map(|it| it.trend().said());
+                let said: Vec<String> =
+                    trend.into_iter().flatten().chain(sample.said.iter().cloned()).collect();
+                if !said.is_empty() {
+                    let _ = writeln!(text, "{name} run {number}: {}", said.join("; "));
+                }
+            }
+        }
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        text
+    }
+
+    /// The same figure, a rate, of the workload that this one is compared with.
+    fn reference_figure(&self, entry: &Entry, figure: &str) -> Option<f64> {
+        let reference = entry.workload.reference().filter(|_| figure.ends_with("jobs_per_s"))?;
+        let other = self.entries.iter().find(|it| it.workload == reference)?;
+        other.figures().get(figure).copied().filter(|rate| *rate > 0.0)
     }
 
     fn cells(&self, entry: &Entry, url: &Url) -> Vec<String> {
@@ -221,10 +284,28 @@ impl Report {
                 Workload::Idle2000 => {
                     row.cpu_percent.map_or_else(String::new, |it| format!("{it:.2} % of a CPU"))
                 }
-                _ => compared(&row),
+                _ => match &row.skipped {
+                    Some(reason) => format!("skipped: {reason}"),
+                    None => compared(&row),
+                },
             },
         ]
     }
+}
+
+/// What people call the workload that this one is compared with.
+const fn reference_title(workload: Workload) -> &'static str {
+    match workload.reference() {
+        Some(Workload::W3) => "W3",
+        Some(Workload::W6) => "W6",
+        _ => "nothing waiting",
+    }
+}
+
+/// A figure that may be negative.
+fn signed(figure: f64) -> String {
+    let sign = if figure < 0.0 { "-" } else { "" };
+    sign.to_owned() + &table::fine(Some(figure.abs()))
 }
 
 /// What the columns mean, below the table.
@@ -285,6 +366,31 @@ mod tests {
         assert_eq!(row["ratio_to_log"], 0.5);
         assert_eq!(row["ratio_to_slim"], serde_json::Value::Null);
         assert_eq!(json[2]["ratio_to_inside"], 0.5);
+    }
+
+    #[test]
+    fn figures_of_one_workload_stand_below_the_table_with_their_ratio() {
+        let mut report = Report::default();
+        for (workload, rate) in [(Workload::W5deep0, 1_000.0), (Workload::W5deep, 900.0)] {
+            let mut sample = sample(rate);
+            sample.figure("promoted_jobs_per_s", rate * 2.0);
+            sample.figure("stats_ms", 12.0);
+            sample.said.push("as it should be".to_owned());
+            report.add(workload, Contender::Engine, sample);
+        }
+        let skipped = Sample::skipped("there is no pg_dump".to_owned());
+        report.add(Workload::W7dump, Contender::Engine, skipped);
+        let table = report.table(&Url::Memory);
+        assert!(
+            table.contains("W5deep: promoted jobs per s 1,800, 0.90 × nothing waiting"),
+            "{table}"
+        );
+        assert!(table.contains("W5deep: stats ms 12.0\n"), "{table}");
+        assert!(table.contains("W5deep run 1: as it should be"), "{table}");
+        assert!(table.contains("skipped: there is no pg_dump"), "{table}");
+        let json: serde_json::Value = serde_json::from_str(&report.json().unwrap()).unwrap();
+        assert_eq!(json[1]["figures"]["promoted_jobs_per_s"], 1_800.0);
+        assert_eq!(json[2]["skipped"], "there is no pg_dump");
     }
 
     #[test]

@@ -10,11 +10,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use windlass_core::engine::{
     Claim, Claimant, Claimed, Configure, Disposition, Engine, Enqueue, Heartbeat, Held,
-    MaintainRequest, OpenSession, Outcome, SessionId, Settle, SettleItem, Wait, Work,
+    MaintainReply, MaintainRequest, OpenSession, Outcome, SessionId, Settle, SettleItem,
+    StatsRequest, Wait, Work,
 };
-use windlass_core::model::{Name, NewJob, QueuePatch};
+use windlass_core::model::{Due, Name, NewJob, QueuePatch};
 use windlass_core::policy::Retention;
 use windlass_core::{JobId, limits};
+use windlass_services::{Services, ServicesHandle};
 
 /// The queue everything happens in: a name nobody uses for work, on a server that others may use.
 pub(super) const QUEUE: &str = "windlass-bench";
@@ -110,6 +112,27 @@ impl EngineSubject {
         Ok(apart)
     }
 
+    /// The same engine, another queue.
+    pub(super) fn on(&self, queue: &'static str) -> Self {
+        Self { queue: queue.into(), ..self.clone() }
+    }
+
+    /// The engine, for whoever hosts it.
+    pub(super) fn shared_engine(&self) -> Arc<dyn Engine> {
+        Arc::clone(&self.connection.engine)
+    }
+
+    /// The services as a server has them.
+    pub(super) fn services(&self) -> Result<ServicesHandle> {
+        Ok(Services::builder(self.shared_engine()).start()?)
+    }
+
+    /// The numbers of all lanes.
+    pub(super) async fn stats(&self) -> Result<()> {
+        self.engine().stats(StatsRequest::default()).await?;
+        Ok(())
+    }
+
     fn engine(&self) -> &dyn Engine {
         &*self.connection.engine
     }
@@ -150,15 +173,26 @@ impl EngineSubject {
         }
     }
 
-    /// One round of maintenance, as a service would do it; each work in a bounded number of steps.
-    pub(super) async fn upkeep(&self) -> Result<()> {
-        for work in Work::ALL {
-            for _ in 0..100 {
-                let step = MaintainRequest::new(work, 1_000);
-                if !self.engine().maintain(step).await?.value.more {
-                    break;
-                }
-            }
+    /// One step of maintenance, of the size in which services take it.
+    pub(super) async fn maintain(&self, work: Work) -> Result<MaintainReply> {
+        Ok(self.engine().maintain(MaintainRequest::new(work, 1_000)).await?.value)
+    }
+
+    /// Stores the jobs with these numbers durably, to be run when they are due.
+    pub(super) async fn enqueue_due(
+        &self,
+        numbers: Range<u64>,
+        lanes: usize,
+        due: Due,
+    ) -> Result<()> {
+        take_turns().await;
+        let job = |number| {
+            let kind = &self.kinds[number as usize % lanes];
+            NewJob::new(kind.clone()).queue(self.queue.clone()).json(payload(number)).due(due)
+        };
+        for item in self.engine().enqueue(Enqueue::each(numbers.map(job))).await?.value {
+            let disposition = item?.disposition;
+            ensure!(disposition == Disposition::Created, "a new job answered {disposition:?}");
         }
         Ok(())
     }
@@ -168,16 +202,7 @@ impl Subject for EngineSubject {
     type Worker = EngineWorker;
 
     async fn enqueue(&self, numbers: Range<u64>, lanes: usize) -> Result<()> {
-        take_turns().await;
-        let job = |number| {
-            let kind = &self.kinds[number as usize % lanes];
-            NewJob::new(kind.clone()).queue(self.queue.clone()).json(payload(number))
-        };
-        for item in self.engine().enqueue(Enqueue::each(numbers.map(job))).await?.value {
-            let disposition = item?.disposition;
-            ensure!(disposition == Disposition::Created, "a new job answered {disposition:?}");
-        }
-        Ok(())
+        self.enqueue_due(numbers, lanes, Due::Now).await
     }
 
     async fn worker(&self) -> Result<EngineWorker> {

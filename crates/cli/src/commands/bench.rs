@@ -2,8 +2,10 @@
 
 use crate::bench::{self, Plan, Profile, Workload};
 use crate::connect::Url;
+use crate::values;
 use anyhow::{Context as _, Result, bail};
 use clap::ValueEnum;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// The hidden command under which `bench` starts itself for one measurement.
@@ -31,8 +33,9 @@ pub(super) struct Args {
     /// How much time to spend
     #[arg(long, value_enum, default_value_t = ProfileName::Quick)]
     profile: ProfileName,
-    /// Only these workloads, as in `W1c64,W3`; `W5` means every workload that begins so
-    #[arg(long, value_delimiter = ',', value_name = "NAMES", value_parser = Workload::select)]
+    /// Only these workloads, as in `W1c64,W3`; `W5` means every workload that begins so. `W5deep` and `soak` are
+    /// run only if they are named
+    #[arg(long, visible_alias = "workload", value_delimiter = ',', value_name = "NAMES", value_parser = Workload::select)]
     only: Vec<Selection>,
     /// Print a JSON array instead of the table
     #[arg(long)]
@@ -47,7 +50,30 @@ pub(super) struct Args {
     /// engine in this process
     #[arg(long)]
     over_http: bool,
+    /// W6, W7 and soak: how long each run takes, in seconds [default: as the profile says]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=SECONDS_MAX))]
+    seconds: Option<u64>,
+    /// W6, W7 and soak: write how each run went over time to this directory, as CSV and as a chart (SVG)
+    #[arg(long, value_name = "DIR")]
+    csv: Option<PathBuf>,
+    /// soak: jobs enqueued per second [default: quick 1,000, full 5,000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    rate: Option<u32>,
+    /// soak: how long finished jobs are kept, as in `5m` [default: quick 10s, full 5m]
+    #[arg(long, value_name = "TIME", value_parser = values::duration_ms)]
+    retention: Option<u64>,
+    /// W5deep: how many others wait [default: quick 1,000,000, full 10,000,000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=OTHERS_MAX))]
+    ready: Option<u64>,
+    /// W5deep: how many others are scheduled for later [default: as many]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=OTHERS_MAX))]
+    scheduled: Option<u64>,
 }
+
+/// The longest run: a day.
+const SECONDS_MAX: u64 = 86_400;
+/// The most jobs that W5deep fills in.
+const OTHERS_MAX: u64 = 100_000_000;
 
 /// What one name of `--only` stands for. Behind a name, because clap takes a bare `Vec` of `Vec`s
 /// for something else.
@@ -62,32 +88,73 @@ impl Args {
                 self.url
             );
         }
-        let profile = match self.profile {
-            ProfileName::Quick => Profile::quick(),
-            ProfileName::Full => Profile::full(),
-            ProfileName::Tiny => Profile::tiny(),
-        };
+        let workloads = self.workloads();
+        self.check(&workloads)?;
+        let profile = self.sizes();
         if self.over_http && !matches!(self.url, Url::File(_)) {
             bail!("--over-http compares with an engine in a directory: bench file:DIR --over-http");
         }
         let repeats = self.repeats.unwrap_or(profile.repeats);
         let plan = Plan {
-            workloads: self.workloads(),
+            workloads,
             baselines: !self.no_baselines,
             over_http: self.over_http,
             url: self.url,
             profile,
             repeats,
             json: self.json,
+            csv: self.csv,
         };
         runtime()?.block_on(bench::run(plan))
+    }
+
+    /// The profile, with what the user changes about it.
+    fn sizes(&self) -> Profile {
+        let mut profile = match self.profile {
+            ProfileName::Quick => Profile::quick(),
+            ProfileName::Full => Profile::full(),
+            ProfileName::Tiny => Profile::tiny(),
+        };
+        if let Some(seconds) = self.seconds {
+            (profile.sustained_ms, profile.soak_ms) = (seconds * 1_000, seconds * 1_000);
+        }
+        profile.soak_rate = self.rate.unwrap_or(profile.soak_rate);
+        profile.soak_retention_ms = self.retention.unwrap_or(profile.soak_retention_ms);
+        profile.deep_ready = self.ready.unwrap_or(profile.deep_ready);
+        profile.deep_scheduled = self.scheduled.unwrap_or(profile.deep_scheduled);
+        profile
+    }
+
+    /// Whether every option means something for what is run.
+    fn check(&self, workloads: &[Workload]) -> Result<()> {
+        let watched = workloads.iter().any(|it| it.is_watched());
+        let soaked = workloads.contains(&Workload::Soak);
+        let deep = workloads.contains(&Workload::W5deep);
+        let options = [
+            ("--seconds", self.seconds.is_some(), watched, "W6"),
+            ("--csv", self.csv.is_some(), watched, "W6"),
+            ("--rate", self.rate.is_some(), soaked, "soak"),
+            ("--retention", self.retention.is_some(), soaked, "soak"),
+            ("--ready", self.ready.is_some(), deep, "W5deep"),
+            ("--scheduled", self.scheduled.is_some(), deep, "W5deep"),
+        ];
+        for (option, is_given, has_meaning, example) in options {
+            if is_given && !has_meaning {
+                bail!(
+                    "{option} means nothing for these workloads; name one for which it does, as in --only {example}"
+                );
+            }
+        }
+        Ok(())
     }
 
     /// The selected workloads in their own order, each once, whatever the order of `--only`.
     fn workloads(&self) -> Vec<Workload> {
         let named: Vec<Workload> = self.only.iter().flatten().copied().collect();
-        let wanted = |it: &Workload| named.is_empty() || named.contains(it);
-        Workload::ALL.into_iter().filter(wanted).collect()
+        if named.is_empty() {
+            return Workload::usual();
+        }
+        Workload::ALL.into_iter().filter(|it| named.contains(it)).collect()
     }
 }
 
@@ -121,7 +188,9 @@ mod tests {
 
     #[test]
     fn everything_is_measured_unless_workloads_are_named() {
-        assert_eq!(args("windlass bench memory:").workloads(), Workload::ALL);
+        let usual = args("windlass bench memory:").workloads();
+        assert_eq!(usual, Workload::usual());
+        assert!(usual.contains(&Workload::W7dump) && !usual.contains(&Workload::W5deep));
     }
 
     #[test]
@@ -135,6 +204,28 @@ mod tests {
         let workloads = args("windlass bench memory: --only W5").workloads();
         let family = [Workload::W5same0, Workload::W5same, Workload::W5lanes0, Workload::W5lanes];
         assert_eq!(workloads, family);
+    }
+
+    #[test]
+    fn lengths_and_counts_reach_the_workloads_they_are_for_and_are_refused_for_others() {
+        let line =
+            "windlass bench memory: --workload soak --seconds 1800 --rate 5000 --retention 5m";
+        let soak = args(line);
+        soak.check(&soak.workloads()).unwrap();
+        let sizes = soak.sizes();
+        assert_eq!(
+            (sizes.soak_ms, sizes.soak_rate, sizes.soak_retention_ms),
+            (1_800_000, 5_000, 300_000)
+        );
+        let deep = args("windlass bench memory: --only W5deep --ready 7 --scheduled 0").sizes();
+        assert_eq!((deep.deep_ready, deep.deep_scheduled), (7, 0));
+        for (option, example) in
+            [("--seconds 3", "W6"), ("--rate 9", "soak"), ("--ready 1", "W5deep")]
+        {
+            let args = args(&format!("windlass bench memory: --only W3 {option}"));
+            let error = args.check(&args.workloads()).unwrap_err().to_string();
+            assert!(error.contains(&option[..5]) && error.contains(example), "{error}");
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod jobs;
 mod limits;
 mod looking;
 mod postgres;
+mod pressure;
 mod schedules;
 mod settings;
 mod support;

@@ -11,11 +11,13 @@ use crate::options::{CONNECTIONS_MAX, LOCK_TIMEOUT_MS, Options};
 use crate::perform::{Needs, Run, Shared};
 use crate::schema::Schema;
 use crate::server::Server;
+use crate::upkeep::Patience;
 use crate::wakeups::Wakeups;
 use crate::wants::Wants;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 use windlass_core::engine::*;
 use windlass_core::id::Ids;
 use windlass_core::model::{Job, NewJob};
@@ -34,8 +36,9 @@ pub(crate) struct Inner {
     pub(crate) estimate: Estimate,
     pub(crate) leaves: Leaves,
     pub(crate) hints: Arc<Hints>,
-    /// Until then nobody asks for locks that hold everybody up: somebody was in the way.
-    pub(crate) rest_until: Mutex<Timestamp>,
+    pub(crate) patience: Mutex<Patience>,
+    /// When to vacuum next; any time, if nothing is said.
+    pub(crate) vacuum_at: Mutex<Option<Instant>>,
     pub(crate) schema: Schema,
     /// Who may wait for keys at a time.
     pub(crate) keyed: Semaphore,
@@ -82,7 +85,8 @@ impl PostgresEngine {
             estimate,
             leaves: Leaves::default(),
             hints,
-            rest_until: Mutex::default(),
+            patience: Mutex::default(),
+            vacuum_at: Mutex::default(),
             schema,
             keyed: Semaphore::new(keyed_max(connections)),
             ids: Mutex::default(),

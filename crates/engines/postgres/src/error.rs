@@ -45,6 +45,8 @@ impl From<tokio_postgres::Error> for Trouble {
             SqlState::T_R_SERIALIZATION_FAILURE,
             SqlState::UNIQUE_VIOLATION,
             SqlState::TOO_MANY_CONNECTIONS,
+            // A leaf was added for what was on its way to where everything without one goes.
+            SqlState::CHECK_VIOLATION,
         ];
         match code {
             Some(code) if again.contains(&code) => Self::Again(told),

@@ -178,8 +178,7 @@ impl PostgresEngine {
         match tended {
             Ok(more) => Ok(more),
             Err(trouble) => {
-                tracing::debug!(leaf = leaf.no, reason = %trouble.told(), "a leaf stays for now");
-                self.rest(ground.now);
+                self.rest(ground.now, "leaf", &trouble.told());
                 // On a connection on which even this fails, the step fails.
                 conn.command("ROLLBACK").await?;
                 Ok(false)

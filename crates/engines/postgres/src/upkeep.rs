@@ -4,18 +4,21 @@ use crate::conn::Lent;
 use crate::engine::PostgresEngine;
 use crate::error::{Trouble, Try};
 use crate::perform::CLOCK;
-use std::sync::PoisonError;
+use metrics::counter;
+use std::sync::{MutexGuard, PoisonError};
+use tokio::time::Instant;
 use windlass_core::engine::{MaintainReply, Stamped};
-use windlass_core::{Result, Timestamp};
+use windlass_core::{Error, Result, Timestamp};
 
 /// Rows of counts become one per lane. Whatever another compaction has in its hands is left to it.
 const FOLD: &str = "WITH gone AS (DELETE FROM {s}.tally WHERE ctid = ANY(ARRAY(
             SELECT ctid FROM {s}.tally LIMIT $1 FOR UPDATE SKIP LOCKED)) RETURNING *),
         folded AS (SELECT lane, sum(scheduled)::bigint AS scheduled, sum(blocked)::bigint AS blocked,
             sum(available)::bigint AS available, sum(running)::bigint AS running,
-            sum(paused)::bigint AS paused, sum(dead)::bigint AS dead FROM gone GROUP BY lane)
-    INSERT INTO {s}.tally SELECT * FROM folded
-        WHERE (scheduled, blocked, available, running, paused, dead) <> (0, 0, 0, 0, 0, 0)";
+            sum(paused)::bigint AS paused, sum(dead)::bigint AS dead FROM gone GROUP BY lane),
+        kept AS (INSERT INTO {s}.tally SELECT * FROM folded
+            WHERE (scheduled, blocked, available, running, paused, dead) <> (0, 0, 0, 0, 0, 0))
+    SELECT count(*) FROM gone";
 const FORGET_WINDOWS: &str = "DELETE FROM {s}.unique_key WHERE (queue, kind, key) IN
     (SELECT queue, kind, key FROM {s}.unique_key WHERE until <= $1 ORDER BY until LIMIT $2
         FOR UPDATE SKIP LOCKED)";
@@ -33,51 +36,115 @@ const SIZES: &str = "SELECT w.name FROM unnest($1::text[]) WITH ORDINALITY w (na
 const REWRITE: &str = "SELECT {s}.rewrite($1, $2)";
 const HOT: [&str; 5] = ["tally", "ready", "lease", "session", "scheduled"];
 /// A hot table may be so large whatever is alive in it, and so much larger for each row that is.
-const SIZE_MAX: i64 = 2 << 20;
+const SIZE_MAX: i64 = 1 << 20;
 const SIZE_PER_ROW_MAX: i64 = 400;
 /// Rows copied at most while everybody waits.
 const COPY_MAX: i64 = 20_000;
 /// How long after a lock that did not come it is asked for again.
 const ASK_AGAIN_MS: u64 = 10_000;
 
+/// For how long such locks may not come before it is worth a warning, and how often that is repeated.
+const WARN_AFTER_MS: u64 = 60_000;
+const WARN_AGAIN_MS: u64 = 600_000;
+
 /// Rows of counts folded in one step.
 const FOLD_MAX: i64 = 10_000;
+/// So many rows of counts, of which every transaction adds one at least, tell that much has moved since.
+const BUSY: i64 = 100;
+/// How soon to look again where much moves, and where little does.
+const AGAIN_BUSY_MS: u64 = 500;
+const AGAIN_MS: u64 = 10_000;
+/// Vacuuming takes one part in so many of the time at most: beside an old snapshot it is of no use, and goes
+/// through more and more.
+const VACUUM_SHARE: u32 = 20;
+
+/// With those who stand in the way of locks that hold everybody up.
+#[derive(Debug, Default)]
+pub(crate) struct Patience {
+    /// Until then nobody asks.
+    rest_until: Timestamp,
+    /// Since when none came, and when that was said.
+    refused_since: Option<Timestamp>,
+    warned_at: Option<Timestamp>,
+}
 
 impl PostgresEngine {
     pub(crate) async fn compact(&self, budget: u32) -> Result<Stamped<MaintainReply>> {
         let conn = self.inner.shared.pool.lend().await.map_err(Trouble::told)?;
         match self.compact_on(&conn, budget).await {
-            Ok(now) => {
+            Ok((now, again_ms)) => {
                 let epoch = conn.epoch.clone();
                 conn.give_back();
-                Ok(Stamped { now, epoch, value: MaintainReply::default() })
+                let mut value = MaintainReply::default();
+                value.next_at = Some(now.plus(again_ms));
+                Ok(Stamped { now, epoch, value })
             }
             Err(trouble) => Err(trouble.told()),
         }
     }
 
-    async fn compact_on(&self, conn: &Lent, budget: u32) -> Try<Timestamp> {
+    /// The time, and how soon to come again.
+    async fn compact_on(&self, conn: &Lent, budget: u32) -> Try<(Timestamp, u64)> {
         let now = self.inner.shared.now_in(&conn.query(CLOCK, &[]).await?);
-        conn.execute(FOLD, &[&FOLD_MAX]).await?;
+        let folded = conn.query(FOLD, &[&FOLD_MAX]).await?;
+        let is_busy = folded.first().is_some_and(|row| row.get::<_, i64>(0) >= BUSY);
         if let Err(trouble) = self.add_leaves(conn).await {
             tracing::debug!(reason = %trouble.told(), "no leaf was added");
         }
         conn.execute(FORGET_WINDOWS, &[&now.as_millis(), &i64::from(budget)]).await?;
+        self.vacuum(conn).await?;
+        self.rewrite_hot(conn, now).await?;
+        Ok((now, if is_busy { AGAIN_BUSY_MS } else { AGAIN_MS }))
+    }
+
+    /// Vacuums what moves, unless that took long lately.
+    async fn vacuum(&self, conn: &Lent) -> Try<()> {
+        let begun = Instant::now();
+        let vacuum_at = || self.inner.vacuum_at.lock().unwrap_or_else(PoisonError::into_inner);
+        if vacuum_at().is_some_and(|at| at > begun) {
+            return Ok(());
+        }
         // Without the right to do it, it is left to autovacuum; the server warns by itself.
         conn.plain(VACUUM).await?;
-        self.rewrite_hot(conn, now).await?;
-        Ok(now)
+        *vacuum_at() = Some(Instant::now() + begun.elapsed() * VACUUM_SHARE);
+        Ok(())
     }
 
     /// Whether locks that hold everybody up are not asked for: one did not come a short while ago.
     pub(crate) fn is_resting(&self, now: Timestamp) -> bool {
-        *self.inner.rest_until.lock().unwrap_or_else(PoisonError::into_inner) > now
+        self.patience().rest_until > now
     }
 
-    /// Such a lock did not come: it is left alone for a while.
-    pub(crate) fn rest(&self, now: Timestamp) {
-        let mut rest_until = self.inner.rest_until.lock().unwrap_or_else(PoisonError::into_inner);
-        *rest_until = now.plus(ASK_AGAIN_MS);
+    /// Such a lock did not come: it is left alone for a while. Whoever stands in the way for long is worth a
+    /// warning.
+    pub(crate) fn rest(&self, now: Timestamp, table: &str, reason: &Error) {
+        counter!("windlass_postgres_locks_refused_total", "table" => table.to_owned()).increment(1);
+        let mut patience = self.patience();
+        patience.rest_until = now.plus(ASK_AGAIN_MS);
+        let since = *patience.refused_since.get_or_insert(now);
+        let for_ms = now.since(since);
+        if for_ms < WARN_AFTER_MS
+            || patience.warned_at.is_some_and(|at| now.since(at) < WARN_AGAIN_MS)
+        {
+            tracing::debug!(table, %reason, "cannot be cleared now, and grows meanwhile");
+            return;
+        }
+        patience.warned_at = Some(now);
+        tracing::warn!(
+            table, for_s = for_ms / 1_000, %reason,
+            "cannot be cleared and grows: another transaction holds it open; pg_locks and pg_stat_activity \
+             name it, and it is cleared within seconds of that one's end"
+        );
+    }
+
+    /// Such a lock came.
+    pub(crate) fn was_let(&self) {
+        let mut patience = self.patience();
+        (patience.refused_since, patience.warned_at) = (None, None);
+    }
+
+    fn patience(&self) -> MutexGuard<'_, Patience> {
+        self.inner.patience.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Rewrites hot tables that the vacuum left large, one after the other.
@@ -87,15 +154,12 @@ impl PostgresEngine {
         }
         for row in conn.query(SIZES, &[&&HOT[..], &SIZE_MAX, &SIZE_PER_ROW_MAX]).await? {
             let table: &str = row.get(0);
-            match conn.query(REWRITE, &[&table, &COPY_MAX]).await {
-                Ok(_) => tracing::debug!(table, "rewritten"),
-                Err(trouble) => {
-                    let reason = trouble.told();
-                    tracing::debug!(table, %reason, "cannot be rewritten now, and grows meanwhile");
-                    self.rest(now);
-                    return Ok(());
-                }
+            if let Err(trouble) = conn.query(REWRITE, &[&table, &COPY_MAX]).await {
+                self.rest(now, table, &trouble.told());
+                return Ok(());
             }
+            self.was_let();
+            counter!("windlass_postgres_rewrites_total", "table" => table.to_owned()).increment(1);
         }
         Ok(())
     }

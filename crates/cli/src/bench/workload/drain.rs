@@ -45,12 +45,12 @@ pub(super) async fn ahead_of<S: Subject>(
 }
 
 /// The fetchers of one worker process.
-struct Crew<W> {
+pub(super) struct Crew<W> {
     workers: Vec<W>,
 }
 
 impl<W: Worker> Crew<W> {
-    async fn gather<S: Subject<Worker = W>>(subjects: &[S]) -> Result<Self> {
+    pub(super) async fn gather<S: Subject<Worker = W>>(subjects: &[S]) -> Result<Self> {
         let mut workers = Vec::with_capacity(subjects.len());
         for subject in subjects {
             workers.push(subject.worker().await?);
@@ -59,7 +59,7 @@ impl<W: Worker> Crew<W> {
     }
 
     /// Takes and completes exactly so many jobs.
-    async fn drain<S: Subject<Worker = W>>(
+    pub(super) async fn drain<S: Subject<Worker = W>>(
         &mut self,
         bench: &Bench<S>,
         jobs: u64,

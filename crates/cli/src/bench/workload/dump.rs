@@ -1,0 +1,206 @@
+//! W7dump: a real `pg_dump` of our schema the whole time. Its output is read slowly, as a slow disk or network would,
+//! so that its snapshot and locks stay although there is little to save; when one ends, the next begins.
+
+use super::super::clock;
+use anyhow::{Context as _, Result, ensure};
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+use tokio::io::AsyncReadExt as _;
+use tokio::process::{Child, Command};
+use tokio::task::JoinHandle;
+use tokio_postgres::config::Host;
+use tokio_util::sync::CancellationToken;
+use windlass::PostgresUrl;
+
+/// Bytes read at a time, and what the system keeps for us in between: as little as it can.
+const READ_BYTES: usize = 4_096;
+/// Between two reads: 16 KiB a second. The tables alone, without a job, take some seconds so, and what the load
+/// of a few seconds leaves in them takes longer than any measurement.
+const READ_EVERY: Duration = Duration::from_millis(250);
+/// A dump fails if a leaf is removed before it is locked; so many in a row are something else.
+const FAILURES_MAX: u32 = 10;
+/// How much of a failed dump's words is told.
+const WORDS_MAX: u64 = 2_000;
+/// How long a program may take to tell its version or directory.
+const ANSWER_MAX: Duration = Duration::from_secs(10);
+/// Where Debian has the programs of each version.
+const DEBIAN: &str = "/usr/lib/postgresql";
+
+/// A `pg_dump` that knows servers of this version; or where none was found.
+pub(super) async fn find(major: u32) -> Result<PathBuf, String> {
+    let mut candidates = vec![PathBuf::from("pg_dump")];
+    if let Some(directory) = answer("pg_config".as_ref(), "--bindir").await {
+        candidates.push(PathBuf::from(directory).join("pg_dump"));
+    }
+    let versions = std::fs::read_dir(DEBIAN).into_iter().flatten().flatten();
+    candidates.extend(versions.map(|version| version.path().join("bin/pg_dump")));
+    for program in candidates {
+        let version = answer(&program, "--version").await;
+        // As in `pg_dump (PostgreSQL) 15.14 (Debian 15.14-0)`.
+        let version = version.as_deref().and_then(|it| it.split_whitespace().nth(2));
+        let version = version.and_then(|it| it.split(['.', 'b', 'd', 'r']).next());
+        if version.and_then(|it| it.parse().ok()).is_some_and(|version: u32| version >= major) {
+            return Ok(program);
+        }
+    }
+    Err(format!(
+        "there is no pg_dump of version {major} or later in PATH, where `pg_config --bindir` says, or below \
+         {DEBIAN}; install PostgreSQL's client programs"
+    ))
+}
+
+/// What a program answers, if it is there.
+async fn answer(program: &std::path::Path, argument: &str) -> Option<String> {
+    let output = Command::new(program).arg(argument).kill_on_drop(true).output();
+    let output = tokio::time::timeout(ANSWER_MAX, output).await.ok()?.ok()?;
+    let answer = output.status.success().then(|| String::from_utf8(output.stdout).ok())??;
+    Some(answer.trim().to_owned())
+}
+
+/// Dumps that follow each other until stopped.
+pub(super) struct Dump {
+    stop: CancellationToken,
+    began: Instant,
+    task: JoinHandle<Result<Duration>>,
+}
+
+impl Dump {
+    /// Of the schema there.
+    pub(super) fn start(program: PathBuf, at: &PostgresUrl) -> Result<Self> {
+        let stop = CancellationToken::new();
+        let saver = Saver::new(program, at)?;
+        let task = tokio::spawn(saver.keep_saving(stop.clone()));
+        Ok(Self { stop, began: clock::now(), task })
+    }
+
+    /// Ends the one under way. In how much of the time since the start one held its locks, in percent.
+    pub(super) async fn stop(self) -> Result<f64> {
+        let passed = self.began.elapsed();
+        self.stop.cancel();
+        let held = self.task.await??;
+        Ok((held.as_secs_f64() / passed.as_secs_f64().max(1e-9) * 100.0).min(100.0))
+    }
+}
+
+/// How to start a dump.
+struct Saver {
+    program: PathBuf,
+    /// Not in arguments, which everybody can read: there may be a password.
+    variables: Vec<(&'static str, String)>,
+    schema: String,
+}
+
+impl Saver {
+    fn new(program: PathBuf, at: &PostgresUrl) -> Result<Self> {
+        let config: tokio_postgres::Config = at.server().parse()?;
+        let hosts = config.get_hosts().iter().map(|host| match host {
+            Host::Tcp(name) => name.clone(),
+            Host::Unix(path) => path.display().to_string(),
+        });
+        let hosts = hosts.collect::<Vec<_>>().join(",");
+        let ports = config.get_ports().iter().map(u16::to_string).collect::<Vec<_>>().join(",");
+        let password = config.get_password().map(|it| String::from_utf8_lossy(it).into_owned());
+        let variables = [
+            ("PGHOST", Some(hosts)),
+            ("PGPORT", Some(ports)),
+            ("PGUSER", config.get_user().map(str::to_owned)),
+            ("PGDATABASE", config.get_dbname().map(str::to_owned)),
+            ("PGPASSWORD", password),
+        ];
+        let given = |(name, value): (_, Option<String>)| {
+            value.filter(|value| !value.is_empty()).map(|value| (name, value))
+        };
+        let variables = variables.into_iter().filter_map(given).collect();
+        Ok(Self { program, variables, schema: at.schema().to_owned() })
+    }
+
+    /// Until stopped; for how long locks were held.
+    async fn keep_saving(self, stop: CancellationToken) -> Result<Duration> {
+        let (mut held, mut failed) = (Duration::ZERO, 0);
+        while !stop.is_cancelled() {
+            match self.save(&stop).await {
+                Ok(while_saving) => {
+                    held += while_saving;
+                    failed = 0;
+                }
+                Err(error) => {
+                    failed += 1;
+                    ensure!(failed < FAILURES_MAX, "{failed} dumps in a row failed: {error:#}");
+                }
+            }
+        }
+        Ok(held)
+    }
+
+    /// One dump, to its end or until stopped; for how long it held its locks.
+    async fn save(&self, stop: &CancellationToken) -> Result<Duration> {
+        let mut process = Command::new(&self.program)
+            .args(["--no-password", "--format=plain"])
+            // A pattern, in which quotes make a name what it is.
+            .arg(format!("--schema=\"{}\"", self.schema))
+            .envs(self.variables.iter().cloned())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .with_context(|| format!("cannot start {}", self.program.display()))?;
+        let mut locked = None;
+        let read = tokio::select! {
+            () = stop.cancelled() => None,
+            read = read_slowly(&mut process, &mut locked) => Some(read),
+        };
+        let held = locked.map_or(Duration::ZERO, |locked: Instant| locked.elapsed());
+        let Some(read) = read else {
+            process.kill().await.context("cannot end pg_dump")?;
+            return Ok(held);
+        };
+        read?;
+        let status = process.wait().await?;
+        let mut words = String::new();
+        if let Some(stderr) = process.stderr.take() {
+            stderr.take(WORDS_MAX).read_to_string(&mut words).await?;
+        }
+        ensure!(status.success(), "pg_dump ended with {status}: {}", words.trim());
+        Ok(held)
+    }
+}
+
+/// Reads to the end. It says nothing before it has locked everything, which is noted.
+async fn read_slowly(process: &mut Child, locked: &mut Option<Instant>) -> Result<()> {
+    let mut output = process.stdout.take().context("the output of pg_dump is not there")?;
+    // Where the system keeps more, small dumps end sooner, and more of them follow each other.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::pipe::fcntl_setpipe_size(&output, READ_BYTES);
+    let mut bytes = [0; READ_BYTES];
+    while output.read(&mut bytes).await? > 0 {
+        locked.get_or_insert_with(clock::now);
+        tokio::time::sleep(READ_EVERY).await;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn where_no_dump_knows_the_server_the_places_are_named() {
+        let reason = find(9_999).await.unwrap_err();
+        for part in ["9999", "PATH", "pg_config --bindir", DEBIAN, "install"] {
+            assert!(reason.contains(part), "{part} in {reason}");
+        }
+    }
+
+    #[test]
+    fn a_password_is_not_among_the_arguments() {
+        let url = "postgres://ada:s3cr3t@one:5432,two:5433/jobs?schema=mine".parse().unwrap();
+        let crate::connect::Url::Postgres(at) = url else { panic!("a database") };
+        let saver = Saver::new("pg_dump".into(), &at).unwrap();
+        let variable = |name| saver.variables.iter().find(|it| it.0 == name).unwrap().1.as_str();
+        assert_eq!((variable("PGHOST"), variable("PGPORT")), ("one,two", "5432,5433"));
+        assert_eq!((variable("PGUSER"), variable("PGDATABASE")), ("ada", "jobs"));
+        assert_eq!((variable("PGPASSWORD"), saver.schema.as_str()), ("s3cr3t", "mine"));
+    }
+}

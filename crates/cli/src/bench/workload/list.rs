@@ -1,0 +1,281 @@
+//! The workloads by name, and what holds for each of them. Knows nothing of how they are run.
+
+use super::super::profile::Profile;
+use crate::connect::Url;
+use serde::{Deserialize, Serialize};
+
+/// W5deep: how fast a store is filled even on a slow machine.
+const FILLED_PER_MS_MIN: u64 = 5;
+
+/// A workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) enum Workload {
+    /// Single enqueues, one after the other.
+    W1seq,
+    /// Single enqueues by 64 concurrent callers.
+    W1c64,
+    /// Single enqueues by 512 concurrent callers.
+    W1c512,
+    /// Single enqueues by 64 callers with an engine and connections of their own, as 64 processes have.
+    W1p64,
+    /// Many jobs by the fastest bulk path.
+    W2,
+    /// Drain waiting jobs with one worker process.
+    W3,
+    /// The same with 64 claims at a time.
+    C64,
+    /// The same with 256 claims at a time.
+    C256,
+    /// The same with 64 engines that have connections of their own, as 64 processes have.
+    C64apart,
+    /// From the call of enqueue to the start of the handler, on an idle queue.
+    W4,
+    /// From the commit of an application's transaction to the start of the handler, while another stays open.
+    W4commit,
+    /// What `W5same` is compared with: the same jobs in one lane, nothing else waiting.
+    W5same0,
+    /// Drain jobs from the head of a long line.
+    W5same,
+    /// What `W5lanes` is compared with: the same jobs over 20 lanes, nothing else waiting.
+    W5lanes0,
+    /// Drain jobs from the heads of 20 long lines.
+    W5lanes,
+    /// Drain jobs and let due ones in, with nothing else there.
+    W5deep0,
+    /// The same with millions of others waiting and scheduled; and how long it takes to look at them.
+    W5deep,
+    /// Enqueue, run and complete at the same time.
+    W6,
+    /// The same while another session holds an old snapshot.
+    W7snapshot,
+    /// The same while another session holds an old snapshot and has read our views.
+    W7reader,
+    /// The same while another session has a transaction open that has written something.
+    W7writer,
+    /// The same while `pg_dump` saves our schema.
+    W7dump,
+    /// 256 producers and 256 workers of single jobs, each claimed in one call and completed in another.
+    P256,
+    /// The same, completing a job and claiming the next in one call.
+    P256next,
+    /// Open a directory in which many jobs wait.
+    Open,
+    /// 2,000 connections whose claims wait for something to come: what that costs a server.
+    Idle2000,
+    /// Enqueue, run and complete at a given rate for a long time, with the services of a server.
+    Soak,
+}
+
+impl Workload {
+    /// All of them, in the order they are run.
+    pub(crate) const ALL: [Self; 27] = [
+        Self::W1seq,
+        Self::W1c64,
+        Self::W1c512,
+        Self::W1p64,
+        Self::W2,
+        Self::W3,
+        Self::C64,
+        Self::C256,
+        Self::C64apart,
+        Self::W4,
+        Self::W4commit,
+        Self::W5same0,
+        Self::W5same,
+        Self::W5lanes0,
+        Self::W5lanes,
+        Self::W5deep0,
+        Self::W5deep,
+        Self::W6,
+        Self::W7snapshot,
+        Self::W7reader,
+        Self::W7writer,
+        Self::W7dump,
+        Self::P256,
+        Self::P256next,
+        Self::Open,
+        Self::Idle2000,
+        Self::Soak,
+    ];
+
+    /// Its name in reports and in `--only`.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::W1seq => "W1seq",
+            Self::W1c64 => "W1c64",
+            Self::W1c512 => "W1c512",
+            Self::W1p64 => "W1p64",
+            Self::W2 => "W2",
+            Self::W3 => "W3",
+            Self::C64 => "C64",
+            Self::C256 => "C256",
+            Self::C64apart => "C64apart",
+            Self::W4 => "W4",
+            Self::W4commit => "W4commit",
+            Self::W5same0 => "W5same0",
+            Self::W5same => "W5same",
+            Self::W5lanes0 => "W5lanes0",
+            Self::W5lanes => "W5lanes",
+            Self::W5deep0 => "W5deep0",
+            Self::W5deep => "W5deep",
+            Self::W6 => "W6",
+            Self::W7snapshot => "W7snapshot",
+            Self::W7reader => "W7reader",
+            Self::W7writer => "W7writer",
+            Self::W7dump => "W7dump",
+            Self::P256 => "P256",
+            Self::P256next => "P256next",
+            Self::Open => "open",
+            Self::Idle2000 => "idle2000",
+            Self::Soak => "soak",
+        }
+    }
+
+    /// What it measures, in the table.
+    pub(crate) const fn about(self) -> &'static str {
+        match self {
+            Self::W1seq => "single enqueues, in sequence",
+            Self::W1c64 => "single enqueues, 64 callers",
+            Self::W1c512 => "single enqueues, 512 callers",
+            Self::W1p64 => "single enqueues, 64 engines",
+            Self::W2 => "bulk enqueue, in batches",
+            Self::W3 => "drain, in batches",
+            Self::C64 => "drain, 64 claims at a time",
+            Self::C256 => "drain, 256 claims at a time",
+            Self::C64apart => "drain, 64 engines",
+            Self::W4 => "idle: enqueue to handler start",
+            Self::W4commit => "idle: commit to handler start",
+            Self::W5same0 => "drain, nothing else waiting",
+            Self::W5same => "drain, others behind in the lane",
+            Self::W5lanes0 => "drain 20 lanes, nothing else",
+            Self::W5lanes => "drain 20 lanes, others behind",
+            Self::W5deep0 => "drain and promote, nothing else",
+            Self::W5deep => "drain and promote among millions",
+            Self::W6 => "enqueue + run + complete",
+            Self::W7snapshot => "… beside an old snapshot",
+            Self::W7reader => "… that has read our views",
+            Self::W7writer => "… beside an open transaction",
+            Self::W7dump => "… beside a pg_dump",
+            Self::P256 => "256 producers + 256 workers",
+            Self::P256next => "… completing and claiming at once",
+            Self::Open => "open with many waiting",
+            Self::Idle2000 => "2,000 claims that wait",
+            Self::Soak => "enqueue + run + complete, paced",
+        }
+    }
+
+    /// Whether the baselines run it too.
+    pub(crate) const fn has_baseline(self) -> bool {
+        matches!(self, Self::W1c64 | Self::W2 | Self::W3 | Self::P256 | Self::P256next)
+    }
+
+    /// Whether it is measured through a server too, beside an engine in this process.
+    pub(crate) const fn is_served(self) -> bool {
+        matches!(self, Self::W1c64 | Self::W2 | Self::W3 | Self::W4 | Self::Idle2000)
+    }
+
+    /// The workload whose rate this one should come near.
+    pub(crate) const fn reference(self) -> Option<Self> {
+        match self {
+            Self::C64 | Self::C256 | Self::C64apart => Some(Self::W3),
+            Self::W5same => Some(Self::W5same0),
+            Self::W5lanes => Some(Self::W5lanes0),
+            _ => self.beside(),
+        }
+    }
+
+    /// The workload that says nothing without this one, which therefore runs just before it.
+    pub(crate) const fn beside(self) -> Option<Self> {
+        match self {
+            Self::W5deep => Some(Self::W5deep0),
+            Self::W7snapshot | Self::W7reader | Self::W7writer | Self::W7dump => Some(Self::W6),
+            _ => None,
+        }
+    }
+
+    /// Whether it runs for a time that the user may set, and is watched over that time.
+    pub(crate) const fn is_watched(self) -> bool {
+        matches!(self, Self::W6 | Self::Soak) || matches!(self.beside(), Some(Self::W6))
+    }
+
+    /// How long it is meant to take, where that is not a matter of a few minutes.
+    pub(crate) const fn length_ms(self, profile: &Profile) -> u64 {
+        match self {
+            Self::W5deep => (profile.deep_ready + profile.deep_scheduled) / FILLED_PER_MS_MIN,
+            Self::Soak => profile.soak_ms,
+            _ if self.is_watched() => profile.sustained_ms,
+            _ => 0,
+        }
+    }
+
+    /// Large ones are run only by who asks for them: with a name that begins so.
+    const fn asked_by(self) -> &'static str {
+        match self {
+            Self::W5deep | Self::W5deep0 => "w5deep",
+            Self::Soak => "soak",
+            _ => "",
+        }
+    }
+
+    /// What runs if nobody names anything.
+    pub(crate) fn usual() -> Vec<Self> {
+        Self::ALL.into_iter().filter(|it| it.asked_by().is_empty()).collect()
+    }
+
+    /// Whether it means anything for an engine at `url`.
+    pub(crate) const fn applies_to(self, url: &Url) -> bool {
+        match self {
+            Self::Open => matches!(url, Url::File(_)),
+            Self::Idle2000 => matches!(url, Url::Http(_)),
+            // On somebody's server they would fill the disk, and its services are its own.
+            Self::W5deep | Self::W5deep0 | Self::Soak => !matches!(url, Url::Http(_)),
+            Self::W1p64
+            | Self::C64apart
+            | Self::W4commit
+            | Self::W7snapshot
+            | Self::W7reader
+            | Self::W7writer
+            | Self::W7dump => matches!(url, Url::Postgres(_)),
+            _ => true,
+        }
+    }
+
+    /// Whether the directory is filled by a process of its own before, so that the memory that
+    /// takes does not count.
+    pub(crate) const fn is_prepared(self) -> bool {
+        matches!(self, Self::Open)
+    }
+
+    /// The workloads whose names begin with `text`, in any case; large ones need more of their name.
+    pub(crate) fn select(text: &str) -> Result<Vec<Self>, String> {
+        let wanted = text.trim().to_ascii_lowercase();
+        let begins = |it: &Self| {
+            it.name().to_ascii_lowercase().starts_with(&wanted) && wanted.starts_with(it.asked_by())
+        };
+        let selected: Vec<Self> = Self::ALL.into_iter().filter(begins).collect();
+        if wanted.is_empty() || selected.is_empty() {
+            let known = Self::ALL.map(Self::name).join(", ");
+            return Err(format!("no workload is called so; the known ones: {known}"));
+        }
+        Ok(selected)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_select_by_their_beginning_and_unknown_ones_name_the_known() {
+        assert_eq!(Workload::select("w3"), Ok(vec![Workload::W3]));
+        assert_eq!(Workload::select("W5same").unwrap().len(), 2);
+        assert_eq!(Workload::select("W5").unwrap().len(), 4, "without the large ones");
+        assert_eq!(Workload::select("w5deep"), Ok(vec![Workload::W5deep0, Workload::W5deep]));
+        assert_eq!(Workload::select("soak"), Ok(vec![Workload::Soak]));
+        assert!(!Workload::usual().contains(&Workload::Soak));
+        for unknown in ["W9", ""] {
+            let error = Workload::select(unknown).unwrap_err();
+            assert!(Workload::ALL.iter().all(|it| error.contains(it.name())), "{error}");
+        }
+    }
+}
