@@ -41,9 +41,9 @@ BEGIN
             INSERT INTO {s}.session SELECT * FROM unnest(session);
         WHEN 'tally' THEN
             -- Folded on the way.
-            tally := ARRAY(SELECT ROW(lane, sum(scheduled)::bigint, sum(blocked)::bigint, sum(available)::bigint,
-                sum(running)::bigint, sum(paused)::bigint, sum(dead)::bigint)::{s}.tally
-                FROM {s}.tally t GROUP BY lane);
+            tally := ARRAY(SELECT ROW(t.lane, sum(t.scheduled)::bigint, sum(t.blocked)::bigint,
+                sum(t.available)::bigint, sum(t.running)::bigint, sum(t.paused)::bigint,
+                sum(t.dead)::bigint)::{s}.tally FROM {s}.tally t GROUP BY t.lane);
             TRUNCATE {s}.tally;
             INSERT INTO {s}.tally SELECT * FROM unnest(tally);
     END CASE;

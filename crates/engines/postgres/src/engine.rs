@@ -14,6 +14,7 @@ use crate::server::Server;
 use crate::upkeep::Patience;
 use crate::wakeups::Wakeups;
 use crate::wants::Wants;
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Semaphore;
@@ -36,7 +37,8 @@ pub(crate) struct Inner {
     pub(crate) estimate: Estimate,
     pub(crate) leaves: Leaves,
     pub(crate) hints: Arc<Hints>,
-    pub(crate) patience: Mutex<Patience>,
+    /// By table.
+    pub(crate) patience: Mutex<HashMap<String, Patience>>,
     /// When to vacuum next; any time, if nothing is said.
     pub(crate) vacuum_at: Mutex<Option<Instant>>,
     pub(crate) schema: Schema,

@@ -167,7 +167,7 @@ impl PostgresEngine {
         reply: &mut MaintainReply,
     ) -> Try<bool> {
         let leaves = &self.inner.leaves;
-        if self.is_resting(ground.now) {
+        if self.is_resting(ground.now, "leaf") {
             return Ok(false);
         }
         let Some(leaf) = leaves.due(ground) else { return Ok(false) };
@@ -176,7 +176,10 @@ impl PostgresEngine {
             false => self.look_through(conn, &leaf, ground, reply).await,
         };
         match tended {
-            Ok(more) => Ok(more),
+            Ok(more) => {
+                self.was_let("leaf");
+                Ok(more)
+            }
             Err(trouble) => {
                 self.rest(ground.now, "leaf", &trouble.told());
                 // On a connection on which even this fails, the step fails.

@@ -5,6 +5,7 @@ use crate::engine::PostgresEngine;
 use crate::error::{Trouble, Try};
 use crate::perform::CLOCK;
 use metrics::counter;
+use std::collections::HashMap;
 use std::sync::{MutexGuard, PoisonError};
 use tokio::time::Instant;
 use windlass_core::engine::{MaintainReply, Stamped};
@@ -58,12 +59,12 @@ const AGAIN_MS: u64 = 10_000;
 /// through more and more.
 const VACUUM_SHARE: u32 = 20;
 
-/// With those who stand in the way of locks that hold everybody up.
+/// With whoever stands in the way of a lock that would hold everybody up.
 #[derive(Debug, Default)]
 pub(crate) struct Patience {
-    /// Until then nobody asks.
+    /// Until then it is not asked for.
     rest_until: Timestamp,
-    /// Since when none came, and when that was said.
+    /// Since when it did not come, and when that was said.
     refused_since: Option<Timestamp>,
     warned_at: Option<Timestamp>,
 }
@@ -88,8 +89,10 @@ impl PostgresEngine {
         let now = self.inner.shared.now_in(&conn.query(CLOCK, &[]).await?);
         let folded = conn.query(FOLD, &[&FOLD_MAX]).await?;
         let is_busy = folded.first().is_some_and(|row| row.get::<_, i64>(0) >= BUSY);
-        if let Err(trouble) = self.add_leaves(conn).await {
-            tracing::debug!(reason = %trouble.told(), "no leaf was added");
+        if !self.is_resting(now, "job_rest")
+            && let Err(trouble) = self.add_leaves(conn).await
+        {
+            self.rest(now, "job_rest", &trouble.told());
         }
         conn.execute(FORGET_WINDOWS, &[&now.as_millis(), &i64::from(budget)]).await?;
         self.vacuum(conn).await?;
@@ -110,20 +113,22 @@ impl PostgresEngine {
         Ok(())
     }
 
-    /// Whether locks that hold everybody up are not asked for: one did not come a short while ago.
-    pub(crate) fn is_resting(&self, now: Timestamp) -> bool {
-        self.patience().rest_until > now
+    /// Whether a lock on this that would hold everybody up is not asked for: it did not come a short while ago.
+    pub(crate) fn is_resting(&self, now: Timestamp, table: &str) -> bool {
+        self.patience().get(table).is_some_and(|patience| patience.rest_until > now)
     }
 
     /// Such a lock did not come: it is left alone for a while. Whoever stands in the way for long is worth a
     /// warning.
     pub(crate) fn rest(&self, now: Timestamp, table: &str, reason: &Error) {
         counter!("windlass_postgres_locks_refused_total", "table" => table.to_owned()).increment(1);
-        let mut patience = self.patience();
+        let mut all = self.patience();
+        let patience = all.entry(table.to_owned()).or_default();
         patience.rest_until = now.plus(ASK_AGAIN_MS);
         let since = *patience.refused_since.get_or_insert(now);
         let for_ms = now.since(since);
-        if for_ms < WARN_AFTER_MS
+        let is_lock = matches!(reason, Error::Busy { .. });
+        if is_lock && for_ms < WARN_AFTER_MS
             || patience.warned_at.is_some_and(|at| now.since(at) < WARN_AGAIN_MS)
         {
             tracing::debug!(table, %reason, "cannot be cleared now, and grows meanwhile");
@@ -138,27 +143,26 @@ impl PostgresEngine {
     }
 
     /// Such a lock came.
-    pub(crate) fn was_let(&self) {
-        let mut patience = self.patience();
-        (patience.refused_since, patience.warned_at) = (None, None);
+    pub(crate) fn was_let(&self, table: &str) {
+        self.patience().remove(table);
     }
 
-    fn patience(&self) -> MutexGuard<'_, Patience> {
+    fn patience(&self) -> MutexGuard<'_, HashMap<String, Patience>> {
         self.inner.patience.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Rewrites hot tables that the vacuum left large, one after the other.
     async fn rewrite_hot(&self, conn: &Lent, now: Timestamp) -> Try<()> {
-        if self.is_resting(now) {
-            return Ok(());
-        }
         for row in conn.query(SIZES, &[&&HOT[..], &SIZE_MAX, &SIZE_PER_ROW_MAX]).await? {
             let table: &str = row.get(0);
+            if self.is_resting(now, table) {
+                continue;
+            }
             if let Err(trouble) = conn.query(REWRITE, &[&table, &COPY_MAX]).await {
                 self.rest(now, table, &trouble.told());
-                return Ok(());
+                continue;
             }
-            self.was_let();
+            self.was_let(table);
             counter!("windlass_postgres_rewrites_total", "table" => table.to_owned()).increment(1);
         }
         Ok(())
