@@ -99,6 +99,10 @@ fn measure(
             );
             return;
         }
+        if results.has_failed(cell) {
+            // Said once is enough: one that hangs would take the time of the others.
+            continue;
+        }
         let minutes = began.elapsed().as_secs_f64() / 60.0;
         let (workload, contender) = (cell.workload.name(), cell.contender.name);
         eprint!("[{}/{} {minutes:.1} min] {workload:<6} {contender:<24} ", number + 1, cells.len());

@@ -4,6 +4,7 @@ mod direction;
 mod exceptions;
 mod leftovers;
 mod length;
+mod lessons;
 mod links;
 mod machine;
 mod manifests;
@@ -46,6 +47,7 @@ pub(crate) fn run() -> Result<()> {
     findings.extend(exceptions::check(&tree));
     findings.extend(machine::check(&tree));
     findings.extend(links::check(&tree));
+    findings.extend(lessons::check(&tree));
 
     findings.sort_by(|a, b| (&a.path, a.line).cmp(&(&b.path, b.line)));
     for finding in &findings {

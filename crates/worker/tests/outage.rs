@@ -255,3 +255,22 @@ async fn a_drain_in_an_outage_ends_and_says_what_it_left() {
     assert_eq!((stopped.undelivered, stopped.abandoned), (1, 0));
     assert_eq!(get(&scene.engine, id).await.state, JobState::Running);
 }
+
+/// On tokio's clock, which leaps to the next timer: only the order of times matters.
+#[tokio::test(start_paused = true)]
+async fn a_heartbeat_counts_when_it_is_answered_and_is_sent_again_at_once_when_it_is_not() {
+    const EVERY: Duration = Duration::from_secs(20);
+    let scene = Scene::new(memory());
+    let running = scene.worker().session(3 * EVERY, EVERY).build().unwrap().start();
+    until("the session is open", || running.health().consuming).await;
+    scene.flaky.be(Mood::Away);
+    tokio::time::sleep(EVERY + EVERY / 4).await;
+    assert_eq!(running.health().heartbeat_age, None, "one that failed does not count");
+
+    scene.flaky.be(Mood::Fine);
+    let back = tokio::time::Instant::now();
+    until("a heartbeat is answered", || running.health().heartbeat_age.is_some()).await;
+    assert!(back.elapsed() < EVERY / 2, "it waited for its next turn: {:?}", back.elapsed());
+    assert_eq!(running.stats().sessions_lost, 0);
+    running.drain().await;
+}

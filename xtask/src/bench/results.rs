@@ -80,6 +80,13 @@ impl Results {
         self.entries.push(Entry { workload, contender, outcome });
     }
 
+    /// Whether this peer has failed at this workload. (Ours is asked again: peers are compared with it.)
+    pub(super) fn has_failed(&self, cell: &Cell) -> bool {
+        let (workload, contender) = (cell.workload.name(), cell.contender.name);
+        !cell.contender.is_ours()
+            && self.failures().any(|(it, _)| it.workload == workload && it.contender == contender)
+    }
+
     /// Everybody who was measured at least once, in the order of the table of contenders.
     pub(super) fn contenders(&self) -> Vec<&'static Contender> {
         let mut found: Vec<&'static Contender> = Vec::new();
@@ -117,5 +124,22 @@ impl Results {
             Outcome::Failed(why) => Some((entry, why.as_str())),
             Outcome::Measured(_) => None,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_that_failed_is_not_asked_again_for_that_workload_and_ours_is() {
+        let mut results = Results::new(Vec::new(), String::new(), Vec::new());
+        let cell = |workload, name| Cell { workload, contender: *Contender::named(name).unwrap() };
+        for name in ["awa", "windlass-postgres"] {
+            results.add(&cell(Workload::W3, name), Outcome::Failed("it hung".into()));
+        }
+        assert!(results.has_failed(&cell(Workload::W3, "awa")));
+        assert!(!results.has_failed(&cell(Workload::W5, "awa")));
+        assert!(!results.has_failed(&cell(Workload::W3, "windlass-postgres")));
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::connect::Url;
 use crate::store::block_on;
-use crate::torture::{self, Plan};
+use crate::torture::{self, Plan, Store};
 use anyhow::{Result, bail};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -18,7 +18,12 @@ const SEEDS: u64 = 1_000_000;
 pub(super) struct Args {
     /// The store: `file:DIR`, `postgres://…` or `http://HOST:PORT`. Only a fresh directory below DIR, or a
     /// schema of its own, is written to; of a server only a queue of its own
-    url: String,
+    #[arg(required_unless_present = "start_postgres")]
+    url: Option<String>,
+    /// Instead of a URL: start a PostgreSQL of our own, in a fresh directory below DIR and on a private port,
+    /// and kill it too. It syncs; it is ended and removed afterwards
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["url", "serve"])]
+    start_postgres: Option<PathBuf>,
     /// How long things go wrong; draining and judging come on top
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=SECONDS_MAX))]
     seconds: u64,
@@ -43,19 +48,12 @@ pub(super) struct Args {
 
 impl Args {
     pub(super) fn run(self) -> Result<ExitCode> {
-        // Not read by clap, which shows what it cannot read: there may be a password in it.
-        let url: Url = self.url.parse()?;
-        if matches!(url, Url::Memory) {
-            bail!(
-                "memory: keeps nothing when its process is killed, so there is nothing to prove; \
-                 torture file:DIR, postgres://… or http://HOST:PORT"
-            );
-        }
-        if self.serve && !matches!(url, Url::File(_)) {
-            bail!("--serve starts a server on a directory: torture file:DIR --serve");
-        }
+        let store = match (self.start_postgres, self.url) {
+            (Some(parent), _) => Store::OwnPostgres(parent),
+            (None, url) => Store::At(the_store(url, self.serve)?),
+        };
         let plan = Plan {
-            url,
+            store,
             seconds: self.seconds,
             seed: self.seed.unwrap_or_else(|| SystemRandom.below(SEEDS)),
             serve: self.serve,
@@ -65,6 +63,22 @@ impl Args {
         };
         block_on(torture::run(plan))
     }
+}
+
+/// The store that a URL names, if it can be tortured.
+fn the_store(url: Option<String>, serve: bool) -> Result<Url> {
+    // Not read by clap, which shows what it cannot read: there may be a password in it.
+    let url: Url = url.unwrap_or_default().parse()?;
+    if matches!(url, Url::Memory) {
+        bail!(
+            "memory: keeps nothing when its process is killed, so there is nothing to prove; \
+             torture file:DIR, postgres://… or http://HOST:PORT"
+        );
+    }
+    if serve && !matches!(url, Url::File(_)) {
+        bail!("--serve starts a server on a directory: torture file:DIR --serve");
+    }
+    Ok(url)
 }
 
 #[cfg(test)]

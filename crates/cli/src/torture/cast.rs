@@ -32,6 +32,8 @@ pub(super) enum Member {
     Owner,
     /// The server, if it is ours.
     Server,
+    /// The database, if it is ours: all of its processes at once.
+    Store,
 }
 
 impl fmt::Display for Member {
@@ -42,6 +44,7 @@ impl fmt::Display for Member {
             Self::Client(Role::Rogue, number) => write!(f, "rogue-{number}"),
             Self::Owner => f.write_str("owner"),
             Self::Server => f.write_str("server"),
+            Self::Store => f.write_str("store"),
         }
     }
 }
@@ -64,6 +67,8 @@ pub(super) struct Cast {
     pub(super) owner: bool,
     /// Whether the server is ours to kill.
     pub(super) server: bool,
+    /// Whether the database is ours to kill.
+    pub(super) store: bool,
     /// What lies in between.
     pub(super) network: Network,
 }
@@ -97,7 +102,7 @@ impl Member {
                 .chain(many(Role::Worker, WORKERS))
                 .chain(many(Role::Rogue, ROGUES))
                 .collect(),
-            Self::Server => Vec::new(),
+            Self::Server | Self::Store => Vec::new(),
         }
     }
 }

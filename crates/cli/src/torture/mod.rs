@@ -1,7 +1,7 @@
 //! Proves the promises under real faults: producers and workers as processes of their own, killed,
 //! stalled and cut off by a schedule that a seed decides; what they saw is judged by the kit.
 //!
-//! A run: `target` makes a place in the store, `schedule` says what goes wrong when, `troupe` starts the
+//! A run: `target` makes a place in the store (`postgres` starts one to kill), `schedule` says what goes wrong when, `troupe` starts the
 //! clients and does it to them (with `proxy` as the network), `drain` waits until all is done, and `report`
 //! has what they wrote down judged. On the side of a client: `client`, `producer`, `worker`, `rogue`.
 
@@ -9,6 +9,7 @@ mod cast;
 mod client;
 mod drain;
 mod journal;
+mod postgres;
 mod process;
 mod producer;
 mod progress;
@@ -26,6 +27,7 @@ pub(crate) use client::run_client;
 pub(crate) use run::run;
 
 use crate::connect::Url;
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 use windlass_core::policy::Backoff;
@@ -48,11 +50,29 @@ const BACKOFF: Backoff = Backoff::Fixed { delay_ms: 50, jitter_ms: 200 };
 const KINDS: [&str; 2] = ["one", "two"];
 const FOLLOW_UP: &str = "follow";
 
+/// Which store is tortured.
+#[derive(Debug)]
+pub(crate) enum Store {
+    /// One that is there, or a directory.
+    At(Url),
+    /// A PostgreSQL of our own, with its files in a fresh directory below this one.
+    OwnPostgres(PathBuf),
+}
+
+impl fmt::Display for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::At(url) => write!(f, "{url}"),
+            Self::OwnPostgres(parent) => write!(f, "a PostgreSQL started in {}", parent.display()),
+        }
+    }
+}
+
 /// What the user asked for.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// The store.
-    pub(crate) url: Url,
+    /// What is tortured.
+    pub(crate) store: Store,
     /// How long things go wrong.
     pub(crate) seconds: u64,
     /// Decides what goes wrong when.
@@ -70,7 +90,8 @@ pub(crate) struct Plan {
 /// What is tried and how it is judged, for `--help`.
 pub(crate) const HELP: &str = "What goes wrong:
   Producers and workers are processes: killed (SIGKILL) and started again, and stalled (SIGSTOP) for
-  longer than their leases last. So is the server with --serve. Handlers are slow, fail, panic and run
+  longer than their leases last. So is the server with --serve; with --start-postgres all processes of the
+  database are killed at once, and it recovers by itself. Handlers are slow, fail, panic and run
   out of time; some workers report late, twice, and under leases that are over. A proxy in front of an
   http:// or postgres:// store delays, cuts and resets connections, loses replies after the request has
   arrived, and repeats HTTP requests late. A file:DIR has one owner: all clients live in its process, and

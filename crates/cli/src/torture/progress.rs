@@ -30,7 +30,7 @@ impl Progress {
         let served = if plan.serve { " through a server of its own" } else { "" };
         eprintln!(
             "torturing {}{served} for {} s with seed {}: {faults} faults; histories go to {}",
-            plan.url,
+            plan.store,
             plan.seconds,
             plan.seed,
             evidence.display()

@@ -34,6 +34,8 @@ pub(super) struct Rogue {
     engine: Recorded,
     random: Seeded,
     number: u64,
+    /// Whether it forgets jobs. Then it never ends its session by itself, which would give them back.
+    is_forgetful: bool,
     session: Option<SessionId>,
     claim_no: u64,
     held: Vec<ClaimedJob>,
@@ -48,11 +50,13 @@ pub(super) struct Rogue {
 impl Rogue {
     pub(super) fn new(stage: Arc<Stage>, number: u64) -> Self {
         let (engine, random) = (stage.client(), stage.random(number));
+        let is_forgetful = happens(&random, 500);
         Self {
             stage,
             engine,
             random,
             number,
+            is_forgetful,
             session: None,
             claim_no: 0,
             held: Vec::new(),
@@ -107,12 +111,20 @@ impl Rogue {
             self.settle(settle).await;
         }
         match self.random.below(1_000) {
+            0..30 if self.is_forgetful => self.forget(),
+            _ if self.is_forgetful => {}
             // Others take over what it holds, and it reports all the same.
             0..8 => self.stage.rest(STALL_MS, Order::Stop).await,
             8..20 => self.leave(session).await,
             20..100 if !self.held.is_empty() => self.turn_round(session).await,
             _ => {}
         }
+    }
+
+    /// Knows nothing of a job any more, as if the answer to its claim had never come: it declares it no
+    /// longer, and the store must give it to somebody else although this worker lives on.
+    fn forget(&mut self) {
+        self.held.pop();
     }
 
     /// Ends its session in good order; what it holds is released, and reported on all the same.

@@ -111,13 +111,18 @@ impl Run {
                 Vec::new()
             }
         };
+        let options = match self.troupe.target.cast.store {
+            // Claims are not synced: the last ones before a kill may be forgotten.
+            true => Options::default().claims_forgotten(),
+            false => Options::default(),
+        };
         Ok(Report {
-            target: self.plan.url.to_string(),
+            target: self.plan.store.to_string(),
             seed: self.plan.seed,
             seconds: self.plan.seconds,
             faults: self.faults,
             drained,
-            verdict: check(&history, &end, &Options::default()),
+            verdict: check(&history, &end, &options),
             surprises: self.troupe.surprises.all(),
             findings: findings.into_iter().map(|finding| finding.what).collect(),
             evidence: None,

@@ -120,7 +120,12 @@ impl Writer {
         let is_kill = happens(&self.random, kills);
         let (down, stall) = (self.within(DOWN_MS), self.within(STALL_MS));
         let lasting = self.within(WEATHER_MS);
-        let is_weather = happens(&self.random, 400) && cast.network != Network::None;
+        // Who starts a database of their own wants to see it die, however short the run.
+        let is_first_of_store = cast.store && self.steps.is_empty();
+        let victim = if is_first_of_store { Member::Store } else { victim };
+        let is_kill = is_kill || victim == Member::Store;
+        let is_weather =
+            happens(&self.random, 400) && cast.network != Network::None && !is_first_of_store;
         if is_weather {
             let clear = Action::Weather(Weather::Clear);
             if self.network_busy <= at_ms && at_ms + lasting < self.run_ms {
@@ -153,6 +158,9 @@ impl Writer {
         if cast.server && drawn < 25 {
             return Member::Server;
         }
+        if cast.store && drawn < 25 {
+            return Member::Store;
+        }
         let all = cast.clients();
         let wanted = all.iter().filter(|it| it.is_producer() == (drawn >= 85));
         let wanted: Vec<Member> = wanted.copied().collect();
@@ -176,8 +184,10 @@ impl Writer {
 mod tests {
     use super::*;
 
-    const SERVED: Cast = Cast { owner: false, server: true, network: Network::Http };
-    const OWNED: Cast = Cast { owner: true, server: false, network: Network::None };
+    const SERVED: Cast = Cast { owner: false, server: true, store: false, network: Network::Http };
+    const OWNED: Cast = Cast { owner: true, server: false, store: false, network: Network::None };
+    const STARTED: Cast =
+        Cast { owner: false, server: false, store: true, network: Network::Bytes };
 
     #[test]
     fn the_same_seed_means_the_same_faults_and_another_one_others() {
@@ -187,14 +197,15 @@ mod tests {
 
     #[test]
     fn nobody_is_touched_while_they_are_down_and_everybody_is_up_at_the_end() {
-        for (seed, cast) in (0..50).flat_map(|seed| [(seed, SERVED), (seed, OWNED)]) {
+        let casts = |seed| [SERVED, OWNED, STARTED].map(|cast| (seed, cast));
+        for (seed, cast) in (0..50).flat_map(casts) {
             let mut down = std::collections::HashSet::new();
             for Step { at_ms, action } in schedule(seed, 30_000, cast) {
                 assert!(at_ms < 30_000);
                 match action {
                     Action::Kill(it) | Action::Stall(it) => assert!(down.insert(it), "{it}"),
                     Action::Start(it) | Action::Resume(it) => assert!(down.remove(&it), "{it}"),
-                    Action::Weather(_) => assert_eq!(cast.network, Network::Http),
+                    Action::Weather(_) => assert_ne!(cast.network, Network::None),
                 }
             }
             assert!(down.is_empty(), "{down:?}");
@@ -223,5 +234,16 @@ mod tests {
         }
         let kills = schedule(1, 60_000, OWNED).iter().filter(|it| it.action.is_fault()).count();
         assert!(kills > 8, "{kills}");
+    }
+
+    #[test]
+    fn a_database_of_our_own_is_killed_first_and_again_and_never_merely_stalled() {
+        for seed in 0..50 {
+            let steps = schedule(seed, 60_000, STARTED);
+            assert_eq!(steps[0].action, Action::Kill(Member::Store));
+            let kills = steps.iter().filter(|it| it.action == Action::Kill(Member::Store)).count();
+            assert!(kills >= 4, "seed {seed}: {kills}");
+            assert!(steps.iter().all(|it| it.action != Action::Stall(Member::Store)));
+        }
     }
 }

@@ -1,10 +1,11 @@
-//! A place in the store for one run: a fresh directory, a schema, or a queue; with a server of ours and a
-//! proxy in front of it where there are any.
+//! A place in the store for one run: a fresh directory, a schema, or a queue; with a database or a server of
+//! ours and a proxy in front of it where there are any.
 
 use super::cast::{Cast, Network};
 use super::client::open_once;
+use super::postgres::OwnPostgres;
 use super::proxy::{Proxy, Weather};
-use super::{LEAD_TTL_MS, Plan};
+use super::{LEAD_TTL_MS, Plan, Store};
 use crate::bench::Served;
 use crate::connect::Url;
 use anyhow::{Context as _, Result};
@@ -33,6 +34,8 @@ pub(super) struct Target {
     pub(super) queue: String,
     /// The store itself, without a proxy, unless a server of ours owns it.
     store: Url,
+    /// Before the directory, so that it is gone when its files go.
+    postgres: Option<OwnPostgres>,
     directory: Option<TempDir>,
     proxy: Option<Proxy>,
     server: Option<Served>,
@@ -43,26 +46,37 @@ impl Target {
     /// Makes the place.
     pub(super) async fn prepare(plan: &Plan, evidence: &Path) -> Result<Self> {
         let run = SystemClock.now().as_millis();
-        let (mut store, mut directory) = (plan.url.clone(), None);
-        match &plan.url {
-            Url::File(parent) => {
+        let (mut postgres, mut directory) = (None, None);
+        let mut store = match &plan.store {
+            Store::At(Url::File(parent)) => {
                 let fresh = fresh_directory(parent)?;
-                store = Url::File(fresh.path().join("store"));
+                let store = Url::File(fresh.path().join("store"));
                 directory = Some(fresh);
+                store
             }
-            Url::Postgres(at) => {
-                let schema = format!("windlass_torture_{run}_{}", std::process::id());
-                store = Url::Postgres(at.with_schema(schema));
+            Store::At(url) => url.clone(),
+            Store::OwnPostgres(parent) => {
+                let fresh = fresh_directory(parent)?;
+                let log = evidence.join("store.log");
+                let server = OwnPostgres::start_in(fresh.path(), log).await?;
+                let url = server.url().parse()?;
+                (postgres, directory) = (Some(server), Some(fresh));
+                url
             }
-            _ => {}
+        };
+        if let Url::Postgres(at) = &store {
+            let schema = format!("windlass_torture_{run}_{}", std::process::id());
+            store = Url::Postgres(at.with_schema(schema));
         }
-        let owner = directory.is_some() && !plan.serve;
-        let cast = Cast { owner, server: plan.serve, network: Network::None };
+        let owner = matches!(store, Url::File(_)) && !plan.serve;
+        let (server, is_started) = (plan.serve, postgres.is_some());
+        let cast = Cast { owner, server, store: is_started, network: Network::None };
         let mut target = Self {
             cast,
             client_url: store.clone(),
             queue: format!("windlass-torture-{run}-{}", std::process::id()),
             store,
+            postgres,
             directory,
             proxy: None,
             server: None,
@@ -125,6 +139,20 @@ impl Target {
         }
     }
 
+    pub(super) async fn start_store(&mut self) -> Result<()> {
+        match &mut self.postgres {
+            Some(postgres) if !postgres.is_up() => postgres.start().await,
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) async fn kill_store(&mut self) -> Result<()> {
+        match &mut self.postgres {
+            Some(postgres) => postgres.kill().await,
+            None => Ok(()),
+        }
+    }
+
     pub(super) fn server_pid(&self) -> Option<u32> {
         self.server.as_ref().and_then(Served::pid)
     }
@@ -145,6 +173,7 @@ impl Target {
     /// Removes every trace of the run from the store.
     pub(super) async fn remove(mut self) -> Result<()> {
         self.kill_server().await?;
+        self.kill_store().await?;
         if let Some(directory) = self.directory.take() {
             let path = directory.path().to_owned();
             return directory.close().with_context(|| format!("cannot remove {}", path.display()));
@@ -162,6 +191,13 @@ impl Target {
 
     /// What was made in the store for this run, for whoever looks for it later.
     pub(super) fn place(&self) -> String {
+        match (&self.store, &self.directory) {
+            (Url::Postgres(_), Some(home)) => format!("PostgreSQL in {}", home.path().display()),
+            _ => self.place_in_store(),
+        }
+    }
+
+    fn place_in_store(&self) -> String {
         match &self.store {
             Url::File(_) => self.store.to_string(),
             Url::Postgres(at) => format!("schema {} in {}", at.schema(), self.store),
@@ -169,9 +205,10 @@ impl Target {
         }
     }
 
-    /// Leaves everything as it is, but for the server.
+    /// Leaves everything as it is, but for the server, and a database of ours stopped.
     pub(super) async fn keep(mut self) -> Result<()> {
         self.kill_server().await?;
+        self.kill_store().await?;
         self.directory.take().map(TempDir::keep);
         Ok(())
     }

@@ -109,6 +109,8 @@ impl Troupe {
             Action::Resume(Member::Server) => {
                 signal_process(self.target.server_pid(), Signal::CONT)?;
             }
+            Action::Kill(Member::Store) => self.target.kill_store().await?,
+            Action::Start(Member::Store) => self.target.start_store().await?,
             Action::Kill(member) => {
                 if let Some(running) = self.slot(member).take() {
                     self.bury(running.kill().await?);
@@ -171,9 +173,10 @@ impl Troupe {
         })
     }
 
-    /// Mends everything: the network, the server, whoever is down or stands still.
+    /// Mends everything: the network, the store, the server, whoever is down or stands still.
     pub(super) async fn recover(&mut self) -> Result<()> {
         self.target.weather(Weather::Clear);
+        self.target.start_store().await?;
         if self.target.cast.server {
             match self.target.server_pid() {
                 Some(pid) => signal_process(Some(pid), Signal::CONT)?,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use windlass_core::engine::Engine;
 use windlass_memory::MemoryEngine;
 use windlass_server::{Options, Server};
+use windlass_services::ServiceOptions;
 
 /// How long things go wrong where a fault shows at once, and where it takes a coincidence. Even with the
 /// longest wait for something to get done it is far less than a minute.
@@ -17,7 +18,11 @@ const LATER: &str = "10";
 fn tortured(engine: Arc<dyn Engine>, seconds: &str) -> Run {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let url = runtime.block_on(async {
-        let server = Server::bind(Options::new(([127, 0, 0, 1], 0).into())).await.unwrap();
+        let mut services = ServiceOptions::default();
+        // What removes ended jobs would else come every five minutes.
+        services.retain.interval_ms = 1_000;
+        let options = Options::new(([127, 0, 0, 1], 0).into()).services(Some(services));
+        let server = Server::bind(options).await.unwrap();
         let url = format!("http://{}", server.address());
         // It serves for as long as the runtime lives.
         std::mem::forget(server.serve(engine).unwrap());
@@ -110,4 +115,14 @@ fn an_engine_that_knows_no_order() {
 #[test]
 fn an_engine_that_ignores_keys() {
     found(Fault::IgnoresKeys, SOON, &["key_order_violations"]);
+}
+
+#[test]
+fn an_engine_that_removes_what_has_ended_before_its_time() {
+    found(Fault::RemovesEarly, LATER, &["lost"]);
+}
+
+#[test]
+fn an_engine_that_keeps_the_leases_nobody_declares() {
+    found(Fault::KeepsUndeclared, LATER, &["stuck"]);
 }

@@ -10,11 +10,15 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// A run that would take an hour, with its evidence in `home`.
 fn started(home: &Path) -> Child {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
     let store = format!("file:{}", home.join("stores").display());
-    command.args(["torture", &store, "--serve", "--seconds", "3600", "--seed", "1"]);
+    started_on(home, &[&store, "--serve"])
+}
+
+fn started_on(home: &Path, store: &[&str]) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+    command.arg("torture").args(store).args(["--seconds", "3600", "--seed", "1"]);
     command.arg("--evidence").arg(home.join("evidence"));
-    command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
+    command.current_dir(home).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
 }
 
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
@@ -80,4 +84,25 @@ fn nobody_outlives_the_one_who_leads_not_even_who_stands_still() {
     run.kill().unwrap();
     run.wait().unwrap();
     until("all are gone", || !all.iter().any(|pid| is_alive(*pid)));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_database_that_was_started_does_not_outlive_the_one_who_started_it() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let home = tempfile::tempdir().unwrap();
+    // Started by root, it runs as another user, who must get there.
+    std::fs::set_permissions(home.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    // A relative path, as people type it.
+    let mut run = started_on(home.path(), &["--start-postgres", "stores"]);
+    let numbers = || {
+        let homes = std::fs::read_dir(home.path().join("stores")).into_iter().flatten().flatten();
+        let files = homes.map(|it| it.path().join("data/postmaster.pid"));
+        let texts = files.filter_map(|file| std::fs::read_to_string(file).ok());
+        texts.filter_map(|text| text.lines().next()?.parse().ok()).collect::<Vec<u32>>()
+    };
+    until("it is there", || numbers().iter().any(|pid| is_alive(*pid)));
+    run.kill().unwrap();
+    run.wait().unwrap();
+    until("it is gone", || !numbers().iter().any(|pid| is_alive(*pid)));
 }

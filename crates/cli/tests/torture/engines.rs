@@ -3,6 +3,8 @@
 //! `WINDLASS_LONG=1` takes a minute each; `WINDLASS_SEED` makes other things go wrong.
 
 use crate::run::torture;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 
 /// Where PostgreSQL is; `cargo xtask test` starts one and sets it.
 const POSTGRES: &str = "WINDLASS_TEST_POSTGRES";
@@ -47,4 +49,32 @@ fn postgres_keeps_its_promises() {
         panic!("{POSTGRES} is not set: run `cargo xtask test`, or set it to a database's URL")
     });
     torture(&[&url, "--seconds", seconds(), "--seed", &seed()]).assert_kept();
+}
+
+/// What a PostgreSQL says that finds out that it was killed.
+const RECOVERED: &str = "database system was not properly shut down";
+
+#[test]
+fn postgres_killed_with_all_its_processes_keeps_its_promises() {
+    let home = tempfile::tempdir().unwrap();
+    // Started by root, it runs as another user, who must get there.
+    std::fs::set_permissions(home.path(), Permissions::from_mode(0o755)).unwrap();
+    let (dir, evidence) = (home.path().join("stores"), home.path().join("evidence"));
+    let run = torture(&[
+        "--start-postgres",
+        &dir.display().to_string(),
+        "--evidence",
+        &evidence.display().to_string(),
+        "--seconds",
+        seconds(),
+        "--seed",
+        &seed(),
+    ]);
+    run.assert_promises_kept();
+    let read = |name: &str| std::fs::read_to_string(evidence.join(name)).unwrap();
+    let (planned, said) = (read("schedule.json"), read("store.log"));
+    let kills = planned.matches("SIGKILL store").count();
+    assert!(kills >= 1, "{planned}");
+    assert_eq!(said.matches(RECOVERED).count(), kills, "{said}");
+    assert_empty(&dir);
 }

@@ -29,6 +29,23 @@ fn a_store_that_is_not_there_is_named() {
 }
 
 #[test]
+fn a_database_of_its_own_takes_the_place_of_a_url() {
+    let error = refused(&["file:x", "--start-postgres", "y"]);
+    assert!(error.contains("cannot be used with"), "{error}");
+    let error = refused(&[]);
+    assert!(error.contains("required"), "{error}");
+}
+
+#[test]
+fn a_database_needs_a_directory_that_can_be_made() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("file");
+    std::fs::write(&file, "in the way").unwrap();
+    let error = refused(&["--start-postgres", &file.display().to_string()]);
+    assert!(error.contains("cannot make a directory") && error.contains("file"), "{error}");
+}
+
+#[test]
 fn evidence_is_not_mixed_with_other_files() {
     let home = tempfile::tempdir().unwrap();
     std::fs::write(home.path().join("precious"), "data").unwrap();

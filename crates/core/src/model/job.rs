@@ -138,3 +138,18 @@ impl Job {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_at_their_end_decide_as_before_and_do_not_overflow() {
+        let full = Counters { attempt: u32::MAX, failures: u32::MAX, crashes: u32::MAX };
+        let policy = Policy::default();
+        assert!(full.is_suspect() && full.failure_spends(&policy) && full.crash_spends(&policy));
+        let endless = Policy { max_attempts: u32::MAX, max_crashes: u32::MAX, ..Policy::default() };
+        assert!(full.failure_spends(&endless), "attempts end all the same");
+        assert!(!full.crash_spends(&endless));
+    }
+}

@@ -1,0 +1,99 @@
+//! Where PostgreSQL's own programs are, and the user they accept. Starts nothing by itself.
+
+use anyhow::{Context as _, Result, bail};
+use std::fs;
+use std::os::unix::fs::chown;
+use std::path::{Path, PathBuf};
+use tokio::process::Command;
+
+/// Where Debian puts the programs of each version: beside the PATH.
+const DEBIAN: &str = "/usr/lib/postgresql";
+/// PostgreSQL refuses to run as root; its packages bring this user.
+const USER: &str = "postgres";
+
+/// The programs of one version, and who runs them.
+pub(super) struct Programs {
+    directory: PathBuf,
+    /// User and group, if it cannot be us.
+    other: Option<(u32, u32)>,
+}
+
+impl Programs {
+    /// On the PATH, where `pg_config` says, or where Debian puts them, the newest first.
+    pub(super) fn find() -> Result<Self> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let mut places = std::env::split_paths(&path)
+            .chain(told_by_pg_config())
+            .chain(debian())
+            .filter(|place| place.join("initdb").exists() && place.join("postgres").exists());
+        let Some(directory) = places.next() else {
+            bail!(
+                "no PostgreSQL to start: install it (Debian: postgresql), or put its initdb and postgres on \
+                 the PATH"
+            );
+        };
+        Ok(Self { directory, other: other_user()? })
+    }
+
+    /// One of them, as a user it accepts.
+    pub(super) fn command(&self, name: &str) -> Command {
+        let mut command = Command::new(self.directory.join(name));
+        if let Some((user, group)) = self.other {
+            command.uid(user).gid(group);
+        }
+        // They look at the directory they are started in, which need not be theirs to see.
+        command.current_dir("/");
+        command
+    }
+
+    /// Makes a file or a directory theirs.
+    pub(super) fn give(&self, path: &Path) -> Result<()> {
+        let Some((user, group)) = self.other else { return Ok(()) };
+        chown(path, Some(user), Some(group))
+            .with_context(|| format!("cannot give {} to the user {USER}", path.display()))
+    }
+
+    /// What to try if they cannot write.
+    pub(super) const fn advice(&self) -> &'static str {
+        match self.other {
+            Some(_) => {
+                "; started by root, it runs as the user postgres: name a directory it can reach"
+            }
+            None => "",
+        }
+    }
+}
+
+fn told_by_pg_config() -> Option<PathBuf> {
+    let output = std::process::Command::new("pg_config").arg("--bindir").output().ok()?;
+    let told = String::from_utf8(output.stdout).ok()?;
+    Some(PathBuf::from(told.trim()))
+}
+
+fn debian() -> impl Iterator<Item = PathBuf> {
+    let versions = fs::read_dir(DEBIAN).into_iter().flatten().flatten();
+    let mut versions: Vec<(u32, PathBuf)> = versions
+        .filter_map(|entry| {
+            let version = entry.file_name().to_str()?.parse().ok()?;
+            Some((version, entry.path().join("bin")))
+        })
+        .collect();
+    versions.sort();
+    versions.into_iter().rev().map(|(_, programs)| programs)
+}
+
+/// Whom to run as, for those who are root.
+fn other_user() -> Result<Option<(u32, u32)>> {
+    if !rustix::process::geteuid().is_root() {
+        return Ok(None);
+    }
+    let number = |flag: &str| -> Result<u32> {
+        let output = std::process::Command::new("id").args([flag, USER]).output();
+        let output = output.context("cannot start id")?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        text.trim().parse().with_context(|| {
+            format!("PostgreSQL refuses to run as root, and there is no user {USER} to run it as")
+        })
+    };
+    Ok(Some((number("-u")?, number("-g")?)))
+}
