@@ -2,6 +2,7 @@
 
 mod bench;
 mod commands;
+mod config;
 mod connect;
 mod exit;
 mod job_args;

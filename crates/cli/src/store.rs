@@ -1,8 +1,10 @@
 //! The options every command shares, and the way from them to a store.
 
+use crate::config::{Config, Given};
 use crate::exit::NoStore;
 use anyhow::{Context as _, Result};
 use std::future::Future;
+use std::path::PathBuf;
 use windlass::{Client, Url};
 use windlass_core::Error as EngineError;
 
@@ -10,17 +12,20 @@ use windlass_core::Error as EngineError;
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Common {
     /// The store: `file:DIR` (durable, in one directory), `postgres://USER@HOST/DATABASE` (shared by
-    /// any number of processes) or `memory:` (nothing is kept)
+    /// any number of processes) or `memory:` (nothing is kept) [default: that of the configuration, or
+    /// file:./windlass-data]
     #[arg(
         long,
         global = true,
         visible_alias = "url",
         env = "WINDLASS_STORE",
         hide_env_values = true,
-        default_value = "file:./windlass-data",
         value_name = "URL"
     )]
-    store: String,
+    store: Option<String>,
+    /// The file with settings [default: ./windlass.toml if it is there, or WINDLASS_CONFIG]
+    #[arg(long, global = true, value_name = "PATH")]
+    config: Option<PathBuf>,
     /// Answer in JSON, for machines
     #[arg(long, global = true)]
     pub(crate) json: bool,
@@ -30,7 +35,16 @@ impl Common {
     /// Where the store is. Not read by clap, which shows what it cannot read: there may be a password
     /// in it.
     pub(crate) fn url(&self) -> Result<Url> {
-        self.store.parse().context("--store")
+        match &self.store {
+            Some(store) => store.parse().context("--store"),
+            None => Ok(self.config()?.fixed.store.url),
+        }
+    }
+
+    /// What the file and the variables say. A file with mistakes is refused: whoever goes on without it
+    /// looks at another store than the server's.
+    pub(crate) fn config(&self) -> Result<Config> {
+        Ok(Config::load(&Given::around(self.config.clone(), Vec::new()))?)
     }
 
     /// A client of the store, which must be there: looking at nothing must not leave a directory behind.

@@ -3,9 +3,10 @@
 use std::str::FromStr;
 use std::time::Duration;
 use windlass_core::Timestamp;
+use windlass_core::model::Order;
 
 /// The units of time.
-const TIME_UNITS: [(&str, u64); 6] = [
+pub(crate) const TIME_UNITS: [(&str, u64); 6] = [
     ("ms", 1),
     ("s", 1_000),
     ("m", 60_000),
@@ -14,7 +15,7 @@ const TIME_UNITS: [(&str, u64); 6] = [
     ("w", 604_800_000),
 ];
 /// The units of size.
-const SIZE_UNITS: [(&str, u64); 4] =
+pub(crate) const SIZE_UNITS: [(&str, u64); 4] =
     [("K", 1 << 10), ("M", 1 << 20), ("G", 1 << 30), ("T", 1 << 40)];
 
 /// A length of time: `500ms`, `10s`, `5m`, `1h30m`, `7d`.
@@ -54,6 +55,17 @@ pub(crate) fn instant(text: &str) -> Result<Timestamp, String> {
     chrono::DateTime::parse_from_rfc3339(text)
         .map(|at| Timestamp::from_millis(at.timestamp_millis()))
         .map_err(|_| format!("{text:?} is no instant; write it like 2030-01-31T09:00:00Z"))
+}
+
+/// How ready jobs are ordered: `strict`, `lifo`, `fair`, `ageing=10s`.
+pub(crate) fn order(text: &str) -> Result<Order, String> {
+    match text.split_once('=') {
+        None if text == "strict" => Ok(Order::Strict),
+        None if text == "lifo" => Ok(Order::Lifo),
+        None if text == "fair" => Ok(Order::Fair),
+        Some(("ageing", time)) => duration_ms(time).map(|quantum_ms| Order::Ageing { quantum_ms }),
+        _ => Err(format!("{text:?} is no order; use strict, lifo, fair or ageing=TIME")),
+    }
 }
 
 /// A limit that can be lifted with `none`.

@@ -1,7 +1,7 @@
 //! Connections: accepted one by one within their bound, served until they or the server end. It knows
 //! nothing of what is said on them.
 
-use crate::options::Options;
+use crate::options::Limits;
 use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
@@ -26,7 +26,9 @@ const HEAD_BYTES_MAX: usize = 64 * 1024;
 pub(crate) struct Acceptor {
     pub(crate) listener: TcpListener,
     pub(crate) router: Router,
-    pub(crate) options: Options,
+    /// Connections at a time.
+    pub(crate) connections_max: usize,
+    pub(crate) limits: watch::Receiver<Limits>,
     pub(crate) stop: CancellationToken,
     /// How many are open.
     pub(crate) connections: Arc<AtomicUsize>,
@@ -34,8 +36,8 @@ pub(crate) struct Acceptor {
 
 /// Accepts connections until the server stops, then lets those under way end.
 pub(crate) async fn accept(acceptor: Acceptor) {
-    let Acceptor { listener, router, options, stop, connections } = acceptor;
-    let slots = Arc::new(Semaphore::new(options.connections_max));
+    let Acceptor { listener, router, connections_max, limits, stop, connections } = acceptor;
+    let slots = Arc::new(Semaphore::new(connections_max));
     let graceful = GracefulShutdown::new();
     let mut tasks = JoinSet::new();
     loop {
@@ -58,7 +60,7 @@ pub(crate) async fn accept(acceptor: Acceptor) {
                 continue;
             }
         };
-        let connection = graceful.watch(connection(stream, &router, &options));
+        let connection = graceful.watch(connection(stream, &router, *limits.borrow()));
         let counted = Open::new(connections.clone());
         tasks.spawn(async move {
             let _held = (slot, counted);
@@ -68,26 +70,23 @@ pub(crate) async fn accept(acceptor: Acceptor) {
         });
     }
     drop(listener);
-    let grace = Duration::from_millis(options.grace_ms);
+    let grace_ms = limits.borrow().grace_ms;
+    let grace = Duration::from_millis(grace_ms);
     if tokio::time::timeout(grace, graceful.shutdown()).await.is_err() {
         let left = connections.load(Ordering::Relaxed);
-        warn!(
-            left,
-            grace_ms = options.grace_ms,
-            "connections outlast the grace time; closing them"
-        );
+        warn!(left, grace_ms, "connections outlast the grace time; closing them");
     }
     tasks.shutdown().await;
 }
 
 type Connection = http1::Connection<TokioIo<TcpStream>, TowerToHyperService<Router>>;
 
-fn connection(stream: TcpStream, router: &Router, options: &Options) -> Connection {
+fn connection(stream: TcpStream, router: &Router, limits: Limits) -> Connection {
     // Replies are small and whole: waiting to fill a packet only delays them.
     let _ = stream.set_nodelay(true);
     http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(Duration::from_millis(options.read_timeout_ms))
+        .header_read_timeout(Duration::from_millis(limits.read_timeout_ms))
         .max_buf_size(HEAD_BYTES_MAX)
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router.clone()))
 }

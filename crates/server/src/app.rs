@@ -2,11 +2,12 @@
 
 use crate::body::Room;
 use crate::meter::Rates;
-use crate::options::Options;
+use crate::options::{Limits, Options};
 use crate::waits::Waits;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use windlass_core::engine::{Answer, Engine, Stamped};
 use windlass_core::{Error, Result};
@@ -21,7 +22,10 @@ pub(crate) struct Inner {
     pub(crate) engine: Arc<dyn Engine>,
     /// What went in and out of late, for people.
     pub(crate) rates: Rates,
+    /// What it was told at its start.
     pub(crate) options: Options,
+    /// The bounds that may have changed since.
+    pub(crate) limits: watch::Receiver<Limits>,
     /// Room for the bodies of all requests.
     pub(crate) room: Room,
     /// Cancelled when the server stops: whoever waits answers with what there is.
@@ -45,12 +49,19 @@ impl App {
         engine: Arc<dyn Engine>,
         rates: Rates,
         options: Options,
+        limits: watch::Receiver<Limits>,
         stopping: CancellationToken,
         waiting: Arc<AtomicUsize>,
     ) -> Self {
         let room = Room::new(options.bodies_bytes_max);
         let waits = Waits::default();
-        Self { inner: Arc::new(Inner { engine, rates, options, room, stopping, waiting, waits }) }
+        let inner = Inner { engine, rates, options, limits, room, stopping, waiting, waits };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// The bounds of a request that comes now.
+    pub(crate) fn limits(&self) -> Limits {
+        *self.limits.borrow()
     }
 
     /// The engine's answer, if it comes in time.
@@ -73,7 +84,7 @@ impl App {
         answer: impl Future<Output = Result<T>>,
         wait_ms: u64,
     ) -> Result<T> {
-        let limit_ms = self.options.call_timeout_ms.saturating_add(wait_ms);
+        let limit_ms = self.limits().call_timeout_ms.saturating_add(wait_ms);
         match tokio::time::timeout(Duration::from_millis(limit_ms), answer).await {
             Ok(answer) => answer,
             Err(_) => Err(Error::Unavailable {

@@ -46,7 +46,7 @@ impl<T: DeserializeOwned> FromRequest<App> for Json<T> {
     async fn from_request(request: Request, app: &App) -> Result<Self, Refusal> {
         let (parts, body) = request.into_parts();
         check_media_type(&parts)?;
-        let raw = Raw::receive(body, app, app.options.body_bytes_max).await?;
+        let raw = Raw::receive(body, app, app.limits().body_bytes_max).await?;
         let value = windlass_wire::read(&raw.bytes).map_err(|error| match error.field() {
             Some("body") => Refusal::with(StatusCode::BAD_REQUEST, error),
             _ => Refusal::from(error),
@@ -65,9 +65,10 @@ pub(crate) struct Raw {
 impl Raw {
     /// All of a body of at most `limit` bytes, in time.
     pub(crate) async fn receive(body: Body, app: &App, limit: usize) -> Result<Self, Refusal> {
-        let time = Duration::from_millis(app.options.read_timeout_ms);
+        let read_timeout_ms = app.limits().read_timeout_ms;
+        let time = Duration::from_millis(read_timeout_ms);
         let received = tokio::time::timeout(time, collect(body, app, limit)).await;
-        let (bytes, room) = received.map_err(|_| too_slow(app.options.read_timeout_ms))??;
+        let (bytes, room) = received.map_err(|_| too_slow(read_timeout_ms))??;
         Ok(Self { bytes, _room: room })
     }
 }

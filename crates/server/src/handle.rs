@@ -1,10 +1,15 @@
 //! The handle of a running server: where it listens, how it is doing, and the way to stop it.
 
+use crate::hosting::Hosting;
+use crate::options::Limits;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
+use windlass_core::{Error, Result};
+use windlass_services::ServiceOptions;
 
 /// A running server. Cheap to clone; when the last clone is gone, it stops by itself.
 #[derive(Clone)]
@@ -15,6 +20,7 @@ pub struct ServerHandle {
 struct Inner {
     address: SocketAddr,
     counts: Counts,
+    dials: Dials,
     stop: CancellationToken,
     ended: CancellationToken,
     /// Stops the server with the last handle.
@@ -26,6 +32,14 @@ struct Inner {
 pub(crate) struct Counts {
     pub(crate) connections: Arc<AtomicUsize>,
     pub(crate) waiting: Arc<AtomicUsize>,
+}
+
+/// What can be changed while a server runs.
+pub(crate) struct Dials {
+    pub(crate) limits: watch::Sender<Limits>,
+    /// Room for the bodies of all requests, which cannot change.
+    pub(crate) bodies_bytes_max: usize,
+    pub(crate) services: Hosting,
 }
 
 /// How a server is doing.
@@ -42,11 +56,13 @@ impl ServerHandle {
     pub(crate) fn new(
         address: SocketAddr,
         counts: Counts,
+        dials: Dials,
         stop: CancellationToken,
         ended: CancellationToken,
     ) -> Self {
-        let guard = stop.clone().drop_guard();
-        Self { inner: Arc::new(Inner { address, counts, stop, ended, _guard: guard }) }
+        let _guard = stop.clone().drop_guard();
+        let inner = Inner { address, counts, dials, stop, ended, _guard };
+        Self { inner: Arc::new(inner) }
     }
 
     /// Where it listens.
@@ -59,6 +75,31 @@ impl ServerHandle {
         let count = |count: &AtomicUsize| count.load(Ordering::Relaxed);
         let Counts { connections, waiting } = &self.inner.counts;
         Status { connections: count(connections), waiting: count(waiting) }
+    }
+
+    /// The bounds that hold at present.
+    pub fn limits(&self) -> Limits {
+        *self.inner.dials.limits.borrow()
+    }
+
+    /// Keeps these bounds from now on.
+    pub fn set_limits(&self, limits: Limits) -> Result<()> {
+        limits.check()?;
+        let room = self.inner.dials.bodies_bytes_max;
+        if limits.body_bytes_max > room {
+            let expected = format!(
+                "there is room for {room} bytes of requests; restart with a larger bodies_bytes_max"
+            );
+            return Err(Error::invalid("body_bytes_max", limits.body_bytes_max, expected));
+        }
+        self.inner.dials.limits.send_replace(limits);
+        Ok(())
+    }
+
+    /// Hosts services with these options from now on, or none. Those that run are stopped in good order
+    /// first; meanwhile another process on the store may take the leadership.
+    pub async fn set_services(&self, services: Option<&ServiceOptions>) -> Result<()> {
+        self.inner.dials.services.change(services).await
     }
 
     /// Stops in good order: no new connections, waiting claims answer with nothing, requests under way

@@ -1,7 +1,8 @@
 //! How a server is set up: where it listens, and the bound of everything it holds or waits for.
 
+use crate::ranges;
 use std::net::SocketAddr;
-use windlass_core::{Error, Result};
+use windlass_core::{Error, Result, within_range};
 use windlass_services::ServiceOptions;
 
 /// Bytes of one request, unless set otherwise: the biggest job (a state and a blob of 16 MiB) in base64.
@@ -44,6 +45,33 @@ pub struct Options {
     pub services: Option<ServiceOptions>,
 }
 
+/// The bounds that can change while a server runs ([`ServerHandle::set_limits`]). They hold for
+/// requests, and connections, that come after the change.
+///
+/// [`ServerHandle::set_limits`]: crate::ServerHandle::set_limits
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Bytes of one request.
+    pub body_bytes_max: usize,
+    /// How long the head of a request, and then its body, may take to arrive.
+    pub read_timeout_ms: u64,
+    /// How long the engine may take to answer.
+    pub call_timeout_ms: u64,
+    /// How long a stop waits for requests that are being answered.
+    pub grace_ms: u64,
+}
+
+impl Limits {
+    /// Whether every bound can be kept.
+    pub fn check(self) -> Result<()> {
+        within_range("body_bytes_max", self.body_bytes_max as u64, ranges::BODY_BYTES)?;
+        within_range("read_timeout_ms", self.read_timeout_ms, ranges::READ_TIMEOUT_MS)?;
+        within_range("call_timeout_ms", self.call_timeout_ms, ranges::CALL_TIMEOUT_MS)?;
+        within_range("grace_ms", self.grace_ms, ranges::GRACE_MS)
+    }
+}
+
 impl Options {
     /// Listens there, with every default.
     pub fn new(listen: SocketAddr) -> Self {
@@ -74,21 +102,22 @@ impl Options {
         self
     }
 
+    /// Those of the bounds that can change later.
+    pub const fn limits(&self) -> Limits {
+        Limits {
+            body_bytes_max: self.body_bytes_max,
+            read_timeout_ms: self.read_timeout_ms,
+            call_timeout_ms: self.call_timeout_ms,
+            grace_ms: self.grace_ms,
+        }
+    }
+
     /// Whether every bound can be kept.
     pub fn check(&self) -> Result<()> {
-        let bounds = [
-            ("body_bytes_max", self.body_bytes_max as u64),
-            ("bodies_bytes_max", self.bodies_bytes_max as u64),
-            ("connections_max", self.connections_max as u64),
-            ("read_timeout_ms", self.read_timeout_ms),
-            ("call_timeout_ms", self.call_timeout_ms),
-        ];
-        for (field, bound) in bounds {
-            if bound == 0 || bound > u64::from(u32::MAX) {
-                let expected = format!("it must be between 1 and {}", u32::MAX);
-                return Err(Error::invalid(field, bound, expected));
-            }
-        }
+        self.limits().check()?;
+        let (bodies, connections) = (self.bodies_bytes_max as u64, self.connections_max as u64);
+        within_range("bodies_bytes_max", bodies, ranges::BODIES_BYTES)?;
+        within_range("connections_max", connections, ranges::CONNECTIONS)?;
         if self.bodies_bytes_max < self.body_bytes_max {
             let expected = "it must have room for one request of body_bytes_max";
             return Err(Error::invalid("bodies_bytes_max", self.bodies_bytes_max, expected));

@@ -2,19 +2,20 @@
 
 use crate::accept::{Acceptor, accept};
 use crate::app::App;
-use crate::handle::{Counts, ServerHandle};
+use crate::handle::{Counts, Dials, ServerHandle};
+use crate::hosting::Hosting;
 use crate::meter::{Meter, Rates};
 use crate::options::Options;
 use crate::routes;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 use windlass_core::engine::Engine;
 use windlass_core::{Error, Result};
 use windlass_layers::Coalesce;
-use windlass_services::Services;
 
 /// A server that has its address and waits for its engine.
 #[derive(Debug)]
@@ -48,33 +49,33 @@ impl Server {
         let name = engine.capabilities().engine;
         let rates = Rates::new();
         let engine: Arc<dyn Engine> = Arc::new(Meter::new(engine, rates.clone()));
-        let services = match &options.services {
-            Some(services) => {
-                Some(Services::builder(engine.clone()).options(services.clone()).start()?)
-            }
-            None => None,
-        };
+        let services = Hosting::start(engine.clone(), options.services.as_ref())?;
+        let (set_limits, limits) = watch::channel(options.limits());
+        let hosted = services.clone();
+        let bodies_bytes_max = options.bodies_bytes_max;
+        let dials = Dials { limits: set_limits, bodies_bytes_max, services };
         let (stop, ended) = (CancellationToken::new(), CancellationToken::new());
         let counts = Counts::default();
         let engine: Arc<dyn Engine> = Arc::new(Coalesce::new(engine));
-        let app = App::new(engine, rates, options.clone(), stop.clone(), counts.waiting.clone());
+        info!(%address, engine = name, services = options.services.is_some(), "server started");
+        let connections_max = options.connections_max;
+        let waiting = counts.waiting.clone();
+        let app = App::new(engine, rates, options, limits.clone(), stop.clone(), waiting);
         let acceptor = Acceptor {
             listener,
             router: routes::router(app),
-            options,
+            connections_max,
+            limits,
             stop: stop.clone(),
             connections: counts.connections.clone(),
         };
-        info!(%address, engine = name, services = services.is_some(), "server started");
         let over = ended.clone();
         tokio::spawn(async move {
             let _over = over.drop_guard();
             accept(acceptor).await;
-            if let Some(services) = services {
-                services.stop().await;
-            }
+            hosted.stop().await;
             info!(%address, "server stopped");
         });
-        Ok(ServerHandle::new(address, counts, stop, ended))
+        Ok(ServerHandle::new(address, counts, dials, stop, ended))
     }
 }

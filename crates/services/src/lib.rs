@@ -56,7 +56,9 @@ pub use handle::ServicesHandle;
 pub use history::{History, HistoryPage, HistoryPlace, HistoryRow};
 pub use host::{Guest, Host};
 pub use lead::Leader;
-pub use options::{Pace, ServiceOptions, Upkeep};
+pub use options::{
+    INTERVAL_MS, LEAD_TTL_MS, PROMPT_INTERVAL_MS, Pace, SAMPLE_INTERVAL_MS, ServiceOptions, Upkeep,
+};
 pub use sample::{Gauge, QueueSample, Resolution, Sample, SampleQuery, Samples};
 pub use schedule::{ScheduleError, SchedulePage, ScheduleView, Schedules};
 pub use services::{Services, ServicesBuilder};

@@ -7,13 +7,13 @@ use windlass_core::time::{DAY_MS, MINUTE_MS, SECOND_MS};
 use windlass_core::{Result, check_text, limits, within_range};
 
 /// Intervals of services that jobs wait for: how late a job may start.
-pub(crate) const PROMPT_INTERVAL_MS: RangeInclusive<u64> = 5..=MINUTE_MS;
+pub const PROMPT_INTERVAL_MS: RangeInclusive<u64> = 5..=MINUTE_MS;
 /// Intervals of the other services.
-pub(crate) const INTERVAL_MS: RangeInclusive<u64> = 5..=DAY_MS;
+pub const INTERVAL_MS: RangeInclusive<u64> = 5..=DAY_MS;
 /// Intervals of the sampler: a minute needs at least one.
-pub(crate) const SAMPLE_INTERVAL_MS: RangeInclusive<u64> = 5..=MINUTE_MS;
+pub const SAMPLE_INTERVAL_MS: RangeInclusive<u64> = 5..=MINUTE_MS;
 /// How long a leadership may outlive its holder.
-pub(crate) const LEAD_TTL_MS: RangeInclusive<u64> = 100..=5 * MINUTE_MS;
+pub const LEAD_TTL_MS: RangeInclusive<u64> = 100..=5 * MINUTE_MS;
 /// The same unless asked otherwise.
 const LEAD_TTL_DEFAULT_MS: u64 = 15 * SECOND_MS;
 

@@ -3,6 +3,7 @@
 mod bench;
 mod check;
 mod completions;
+mod config;
 mod dead;
 mod enqueue;
 mod jobs;
@@ -55,6 +56,8 @@ enum Command {
     Top(top::Args),
     /// Serve a store over HTTP
     Serve(serve::Args),
+    /// Find mistakes in a configuration, show what holds, print an example
+    Config(config::Args),
     /// Measure an engine with the workloads W1–W6
     Bench(bench::Args),
     /// Prove the promises under kills, stalls and a bad network
@@ -88,6 +91,7 @@ impl Cli {
             Command::Migrate(args) => args.run(),
             Command::Top(args) => args.run(),
             Command::Serve(args) => args.run(),
+            Command::Config(args) => args.run(),
             Command::Bench(args) => args.run(),
             Command::Torture(args) => args.run(),
             Command::TortureClient => crate::torture::run_client(),
@@ -95,7 +99,8 @@ impl Cli {
             Command::BenchRun => bench::run_one(),
             Command::BenchServe(args) => {
                 crate::bench::end_with_parent();
-                args.run()
+                // Nothing of what lies around here may change what is measured.
+                args.run_alone()
             }
         }
     }

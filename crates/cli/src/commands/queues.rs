@@ -50,7 +50,7 @@ struct Set {
     max_depth: Option<Limit<u64>>,
     /// How ready jobs are ordered: strict, lifo, fair, or ageing=TIME (how much waiting a step of
     /// priority is worth)
-    #[arg(long, value_parser = order)]
+    #[arg(long, value_parser = values::order)]
     order: Option<Order>,
     /// Keep ended jobs so long
     #[arg(long, value_name = "TIME", value_parser = values::duration_ms)]
@@ -237,16 +237,4 @@ fn words(settings: &QueueSettings) -> String {
         settings.max_wait_ms.map(|ms| format!("max wait {}", span(ms))),
     ];
     words.into_iter().flatten().collect::<Vec<_>>().join(", ")
-}
-
-fn order(text: &str) -> Result<Order, String> {
-    match text.split_once('=') {
-        None if text == "strict" => Ok(Order::Strict),
-        None if text == "lifo" => Ok(Order::Lifo),
-        None if text == "fair" => Ok(Order::Fair),
-        Some(("ageing", time)) => {
-            values::duration_ms(time).map(|quantum_ms| Order::Ageing { quantum_ms })
-        }
-        _ => Err(format!("{text:?} is no order; use strict, lifo, fair or ageing=TIME")),
-    }
 }

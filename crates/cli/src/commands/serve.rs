@@ -1,26 +1,34 @@
 //! `windlass serve`: a store as an HTTP API. It opens the store and waits for the end; what is served,
 //! and how, is the server's business.
 
+use crate::config::{Config, Flag, Given, LogHandle, Reloader, apply};
 use crate::connect::Url;
 use crate::open_files;
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
+use std::io::Write as _;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
-use tracing_subscriber::filter::LevelFilter;
 use windlass_core::engine::Engine;
 use windlass_local::LocalEngine;
-use windlass_server::{Options, Server};
+use windlass_server::Server;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The store: file:DIR keeps jobs in a directory, memory: keeps nothing
-    #[arg(long, value_name = "URL", default_value = "file:./windlass-data")]
-    store: Url,
-    /// Where to listen
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7474")]
-    listen: SocketAddr,
+    /// The file with settings [default: ./windlass.toml if it is there, or WINDLASS_CONFIG]
+    #[arg(long, value_name = "PATH")]
+    config: Option<PathBuf>,
+    /// Any setting of `windlass config example`, as in server.grace=30s; can be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = setting)]
+    settings: Vec<(String, String)>,
+    /// The store: file:DIR keeps jobs in a directory, memory: keeps nothing [default: file:./windlass-data]
+    #[arg(long, value_name = "URL")]
+    store: Option<String>,
+    /// Where to listen [default: 127.0.0.1:7474]
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<String>,
     /// A name to answer to beside localhost, as that of a proxy in front of the server; can be repeated
     #[arg(long = "host", value_name = "NAME")]
     hosts: Vec<String>,
@@ -33,63 +41,121 @@ pub(super) struct Args {
     /// How long the services rest when the server that ran them was killed, in milliseconds
     #[arg(long, hide = true, value_name = "MS")]
     lead_ttl_ms: Option<u64>,
-    /// What to log to stderr: off, error, warn, info, debug or trace
-    #[arg(long, value_name = "LEVEL", default_value = "warn")]
-    log: LevelFilter,
+    /// What to log to stderr: off, error, warn, info, debug or trace [default: warn]
+    #[arg(long, value_name = "LEVEL")]
+    log: Option<String>,
+}
+
+fn setting(text: &str) -> Result<(String, String), String> {
+    let pair = text.split_once('=').filter(|(key, _)| !key.is_empty());
+    let pair = pair.map(|(key, value)| (key.trim().to_owned(), value.trim().to_owned()));
+    pair.ok_or_else(|| format!("{text:?}: write a key, `=`, and its value, as in server.grace=30s"))
 }
 
 impl Args {
+    /// Serves with what was given here, in variables and in the file.
     pub(super) fn run(self) -> Result<ExitCode> {
-        tracing_subscriber::fmt().with_max_level(self.log).with_writer(std::io::stderr).init();
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-        runtime.context("cannot start the async runtime")?.block_on(self.serve())
+        self.start(self.given())
     }
 
-    async fn serve(self) -> Result<ExitCode> {
-        open_files::raise_limit();
-        ensure!(
-            self.listen.ip().is_loopback() || self.insecure,
-            "--listen {} can be reached from other machines, and the server asks nobody for a key yet; \
-             listen on 127.0.0.1, or say --insecure if the network is yours alone",
-            self.listen
-        );
-        // First, so that no signal is missed once somebody was told that it runs.
-        let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for ctrl-c")?;
-        let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
-        let mut options = self.hosts.iter().fold(Options::new(self.listen), Options::host);
-        if let (Some(services), Some(lead_ttl_ms)) = (&mut options.services, self.lead_ttl_ms) {
-            services.lead_ttl_ms = lead_ttl_ms;
+    /// Serves with what was given here alone.
+    pub(super) fn run_alone(self) -> Result<ExitCode> {
+        self.start(Given { flags: self.flags(), ..Given::default() })
+    }
+
+    /// What was given here, in variables and in the file.
+    pub(super) fn given(&self) -> Given {
+        Given::around(self.config.clone(), self.flags())
+    }
+
+    /// These flags by the keys of their settings.
+    fn flags(&self) -> Vec<Flag> {
+        let flag =
+            |key: &str, flag, text: &str| Flag { key: key.to_owned(), flag, text: text.to_owned() };
+        let mut flags: Vec<_> =
+            self.settings.iter().map(|(key, text)| flag(key, "--set", text)).collect();
+        let lead_ttl = self.lead_ttl_ms.map(|ms| format!("{ms}ms"));
+        let given = [
+            ("store.url", "--store", self.store.as_deref()),
+            ("store.migrate", "--no-migrate", self.no_migrate.then_some("false")),
+            ("server.listen", "--listen", self.listen.as_deref()),
+            ("server.insecure", "--insecure", self.insecure.then_some("true")),
+            ("services.lead_ttl", "--lead-ttl-ms", lead_ttl.as_deref()),
+            ("log.level", "--log", self.log.as_deref()),
+        ];
+        let given = given
+            .into_iter()
+            .filter_map(|(key, name, text)| text.map(|text| flag(key, name, text)));
+        flags.extend(given);
+        if !self.hosts.is_empty() {
+            flags.push(flag("server.hosts", "--host", &self.hosts.join(",")));
         }
-        let server = Server::bind(options).await?;
-        let url = reachable(server.address());
-        let engine = open(self.found_store()?, url.clone()).await?;
-        let handle = server.serve(engine)?;
-        println!("{}", greeting(&self.store, &url));
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-        }
-        println!("stopping: requests under way are answered first; once more stops at once");
-        tokio::select! {
-            () = handle.stop() => {}
-            _ = interrupt.recv() => return Ok(ExitCode::FAILURE),
-            _ = terminate.recv() => return Ok(ExitCode::FAILURE),
-        }
-        println!("stopped");
-        Ok(ExitCode::SUCCESS)
+        flags
+    }
+
+    fn start(&self, given: Given) -> Result<ExitCode> {
+        let config = Config::load(&given)?;
+        let log = LogHandle::start(&config.fixed)?;
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+        runtime.context("cannot start the async runtime")?.block_on(serve(given, config, log))
     }
 }
 
-impl Args {
-    /// The store, as it may be opened.
-    fn found_store(&self) -> Result<Url> {
-        match &self.store {
-            Url::Postgres(at) if self.no_migrate => Ok(Url::Postgres(at.with_migrations(false))),
-            other if self.no_migrate => {
-                bail!("--no-migrate is for postgres:// stores, and {other} has no tables")
-            }
-            other => Ok(other.clone()),
+async fn serve(given: Given, config: Config, log: LogHandle) -> Result<ExitCode> {
+    open_files::raise_limit();
+    let fixed = &config.fixed;
+    let listen = fixed.server.options.listen;
+    ensure!(
+        listen.ip().is_loopback() || fixed.server.insecure,
+        "server.listen is {listen}, which can be reached from other machines, and the server asks nobody for \
+         a key yet; listen on 127.0.0.1, or say --insecure (server.insecure = true) if the network is yours alone"
+    );
+    // First, so that no signal is missed once somebody was told that it runs.
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for ctrl-c")?;
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    let hangup = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
+    let options = fixed.server.options.clone().services(fixed.services.hosted().cloned());
+    let server = Server::bind(options).await?;
+    let url = reachable(server.address());
+    let engine = open(found_store(&config), url.clone()).await?;
+    let changed = apply(&config, &engine).await?;
+    let handle = server.serve(engine.clone())?;
+    println!("{}", greeting(&config, &changed, &url));
+    let reloader = Reloader::new(given, config, engine, handle.clone(), log);
+    let mut reloading = tokio::spawn(reloader.run(hangup));
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+        _ = &mut reloading => {}
+    }
+    say("stopping: requests under way are answered first; once more stops at once");
+    // It holds the engine, which is to be let go of.
+    reloading.abort();
+    if !reloading.is_finished() {
+        let _ = reloading.await;
+    }
+    tokio::select! {
+        () = handle.stop() => {}
+        _ = interrupt.recv() => return Ok(ExitCode::FAILURE),
+        _ = terminate.recv() => return Ok(ExitCode::FAILURE),
+    }
+    say("stopped");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Says something to whoever still listens.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stdout(), "{line}");
+}
+
+/// The store, as it may be opened.
+fn found_store(config: &Config) -> Url {
+    match &config.fixed.store.url {
+        // A URL may say itself that there are to be no migrations.
+        Url::Postgres(at) if !config.fixed.store.migrate => {
+            Url::Postgres(at.with_migrations(false))
         }
+        other => other.clone(),
     }
 }
 
@@ -113,15 +179,21 @@ fn reachable(mut address: SocketAddr) -> String {
 }
 
 /// What is served where, and how to try it.
-fn greeting(store: &Url, url: &str) -> String {
+fn greeting(config: &Config, changed: &[String], url: &str) -> String {
+    let store = &config.fixed.store.url;
     let kept = match store {
         Url::Memory => "kept in memory only, gone when this stops",
         Url::File(_) => "durable; one process at a time owns it",
         Url::Postgres(_) => "durable; any number of processes share it",
         _ => "where it is",
     };
+    let file = config.file.as_ref().map(|path| format!("configured by {}\n", path.display()));
+    let file = file.unwrap_or_default();
+    let said = config.notes.iter().chain(changed).map(|line| format!("  {line}\n"));
+    let said: String = said.collect();
     format!(
         "windlass serves {store} ({kept})\n\
+         {file}{said}\
          listening on {url}\n\n\
          dashboard:        {url}/\n\
          hand over a job:  curl --json '{{\"kind\":\"hello\",\"payload\":{{\"name\":\"Ada\"}}}}' {url}/v1/jobs\n\

@@ -1,25 +1,24 @@
 //! `windlass work`: a worker whose handlers are shell commands and HTTP calls. Hosts the services too,
 //! so that a store needs nothing else.
 
+use crate::config::{Config, LogHandle};
 use crate::output::{print, print_json};
 use crate::store::{Common, block_on};
 use crate::values;
 use crate::work::{HELP, Http, Limits};
 use anyhow::{Context as _, Result, anyhow, bail};
 use serde_json::json;
-use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tracing_subscriber::EnvFilter;
 use windlass::{Client, Url};
 use windlass_core::model::DEFAULT_QUEUE;
-use windlass_services::{ServiceOptions, Services, ServicesHandle};
+use windlass_services::{Services, ServicesHandle};
 use windlass_worker::process::Process;
 use windlass_worker::{BuildError, Worker, WorkerHandle};
 
-/// What is logged unless WINDLASS_LOG says otherwise.
+/// What is logged unless somebody says otherwise: what the worker does, and of the services what fails.
 const LOG_DEFAULT: &str = "info,windlass_services=warn";
 /// How often `--until-empty` looks.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -88,8 +87,10 @@ impl Args {
             bail!("--memory-max, --processes-max and --cpu-max are for --exec, and there is none");
         }
         let commands = self.commands()?;
-        start_log()?;
-        block_on(self.work(commands))
+        let mut config = self.common.config()?;
+        config.log_by_default(LOG_DEFAULT)?;
+        LogHandle::start(&config.fixed)?;
+        block_on(self.work(commands, config))
     }
 
     /// The commands, which can run under their limits.
@@ -102,11 +103,11 @@ impl Args {
         commands.collect()
     }
 
-    async fn work(self, commands: Vec<Process>) -> Result<ExitCode> {
+    async fn work(self, commands: Vec<Process>, config: Config) -> Result<ExitCode> {
         let mut signals = Signals::listen()?;
         let client = self.common.open_or_create().await?;
         let worker = self.worker(&client, commands)?;
-        let services = self.services(&client)?;
+        let services = self.services(&client, &config)?;
         let handle = worker.start();
         let drain = async {
             tokio::select! {
@@ -122,7 +123,9 @@ impl Args {
             stopped = handle.drain() => stopped,
             () = signals.next() => handle.abort().await,
         };
-        services.stop().await;
+        if let Some(services) = services {
+            services.stop().await;
+        }
         self.end(&handle)?;
         Ok(match stopped.undelivered {
             0 => ExitCode::SUCCESS,
@@ -160,12 +163,12 @@ impl Args {
         self.name.clone().unwrap_or_else(|| format!("windlass-work-{}", std::process::id()))
     }
 
-    fn services(&self, client: &Client) -> Result<ServicesHandle> {
-        let mut options = ServiceOptions::default();
+    fn services(&self, client: &Client, config: &Config) -> Result<Option<ServicesHandle>> {
+        let Some(mut options) = config.fixed.services.hosted().cloned() else { return Ok(None) };
         options.label = self.name();
         // A store of this process alone has nobody to agree with: no wait after a crash.
-        options.leadership = !matches!(self.common.url()?, Url::Memory | Url::File(_));
-        Ok(Services::builder(Arc::clone(client.engine())).options(options).start()?)
+        options.leadership &= !matches!(self.common.url()?, Url::Memory | Url::File(_));
+        Ok(Some(Services::builder(Arc::clone(client.engine())).options(options).start()?))
     }
 
     /// Waits until nothing is left of what this worker does.
@@ -212,20 +215,6 @@ fn in_flags(error: BuildError) -> anyhow::Error {
         }
         error => error.into(),
     }
-}
-
-/// Logs go to stderr.
-fn start_log() -> Result<()> {
-    let filter = std::env::var("WINDLASS_LOG").unwrap_or_else(|_| LOG_DEFAULT.to_owned());
-    let filter = EnvFilter::try_new(&filter).with_context(|| {
-        format!("WINDLASS_LOG is {filter:?}: write a level, such as info or windlass_worker=debug")
-    })?;
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .init();
-    Ok(())
 }
 
 /// The signals that end a worker.

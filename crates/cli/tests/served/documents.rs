@@ -19,6 +19,15 @@ fn the_readme_leads_from_nothing_to_processed_jobs() {
 }
 
 #[test]
+fn the_commands_of_the_configuration_guide_do_what_it_says() {
+    let mut shell = Shell::new();
+    shell.follow("docs/guides/configuration.md");
+    assert!(shell.ran.len() >= 4, "{:?}", shell.ran);
+    let shown = shell.sh(&format!("'{}' config show", env!("CARGO_BIN_EXE_windlass")));
+    assert!(shown.contains("# windlass.toml:"), "the file of the first command is read: {shown}");
+}
+
+#[test]
 fn the_examples_of_the_protocol_are_answered_as_it_says() {
     let mut shell = Shell::new();
     shell.serve();

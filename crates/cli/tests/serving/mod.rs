@@ -4,13 +4,16 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::sync::{Arc, Mutex};
 
 /// A server process; killed when dropped.
 pub(crate) struct Serving {
     process: Child,
     /// `host:port`
     pub(crate) address: String,
+    /// What it has said on stdout.
+    said: Arc<Mutex<String>>,
 }
 
 impl Serving {
@@ -29,13 +32,28 @@ impl Serving {
         let process = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
         let mut process = process.expect("start windlass");
         let mut lines = BufReader::new(process.stdout.take().expect("its output")).lines();
-        let address = lines
-            .by_ref()
-            .map_while(Result::ok)
+        let said = Arc::new(Mutex::new(String::new()));
+        let kept = said.clone();
+        let mut next = move || {
+            let line = lines.next()?.ok()?;
+            *kept.lock().expect("no panic") += &format!("{line}\n");
+            Some(line)
+        };
+        let address = std::iter::from_fn(&mut next)
             .find_map(|line| line.strip_prefix("listening on http://").map(str::to_owned));
         // What it says later needs a reader, or it would be stopped by a broken pipe.
-        std::thread::spawn(move || lines.for_each(drop));
-        Self { process, address: address.expect("it says where it listens") }
+        std::thread::spawn(move || while next().is_some() {});
+        Self { process, address: address.expect("it says where it listens"), said }
+    }
+
+    /// What it has said on stdout so far.
+    pub(crate) fn said(&self) -> String {
+        self.said.lock().expect("no panic").clone()
+    }
+
+    /// Its stderr, if that was piped; once.
+    pub(crate) fn stderr(&mut self) -> ChildStderr {
+        self.process.stderr.take().expect("a pipe")
     }
 
     pub(crate) fn url(&self) -> String {

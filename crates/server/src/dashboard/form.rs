@@ -40,7 +40,7 @@ impl FromRequest<App> for Form {
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Failure> {
         let body = Limited::new(request.into_body(), FORM_BYTES_MAX).collect();
-        let limit = Duration::from_millis(app.options.read_timeout_ms);
+        let limit = Duration::from_millis(app.limits().read_timeout_ms);
         let bytes = match tokio::time::timeout(limit, body).await {
             Ok(Ok(bytes)) => bytes.to_bytes(),
             Ok(Err(error)) => return Err(unreadable(StatusCode::BAD_REQUEST, &error.to_string())),

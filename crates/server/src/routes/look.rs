@@ -108,7 +108,7 @@ pub(super) async fn workers(State(app): State<App>) -> Reply {
 )]
 pub(super) async fn capabilities(State(app): State<App>) -> Reply {
     let mut capabilities = wire::Capabilities::from(app.engine.capabilities());
-    capabilities.body_bytes_max = app.options.body_bytes_max;
+    capabilities.body_bytes_max = app.limits().body_bytes_max;
     Ok(json(StatusCode::OK, &capabilities))
 }
 

@@ -136,7 +136,7 @@ pub(super) async fn put(
             return Err(read_only(&name, "the payload stays as it was; a replay can edit it"));
         }
     };
-    let limit = part.bytes_max(0).min(app.options.body_bytes_max);
+    let limit = part.bytes_max(0).min(app.limits().body_bytes_max);
     let raw = Raw::receive(body, &app, limit).await?;
     let item = set(item, PartEdit::Set(Part::sealed(envelope, raw.bytes.clone())));
     let reply = app.call(app.engine.update(Update::new([item]))).await?;

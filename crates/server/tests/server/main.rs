@@ -4,6 +4,7 @@ mod bad_input;
 mod bounds;
 mod dead;
 mod described;
+mod dials;
 mod jobs;
 mod pace;
 mod parts;

@@ -1,0 +1,61 @@
+//! `windlass config`: mistakes found, what holds shown, an example printed. It starts and changes nothing.
+
+use super::serve;
+use crate::config::{Config, FILE_DEFAULT, Given, example, show, summary};
+use crate::output::print;
+use anyhow::{Result, bail};
+use clap::Subcommand;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Find mistakes in a file and in variables, all at once
+    Check {
+        /// The file [default: ./windlass.toml, or WINDLASS_CONFIG]
+        path: Option<PathBuf>,
+    },
+    /// Print what `serve` would run with, and where each value comes from; takes the flags of `serve`
+    Show(Box<serve::Args>),
+    /// Print every setting with its default, as a file to start from
+    Example,
+}
+
+impl Args {
+    pub(super) fn run(self) -> Result<ExitCode> {
+        match self.action {
+            Action::Check { path } => check(path)?,
+            Action::Show(serve) => {
+                let config = Config::load(&serve.given())?;
+                note(&config);
+                print(&show(&config))?;
+            }
+            Action::Example => print(&example())?,
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn check(path: Option<PathBuf>) -> Result<()> {
+    let config = Config::load(&Given::around(path, Vec::new()))?;
+    note(&config);
+    let Some(file) = &config.file else {
+        bail!(
+            "there is no {FILE_DEFAULT} here; name a file, or write one to start from: \
+             windlass config example > {FILE_DEFAULT}"
+        );
+    };
+    print(&format!("{} has no mistakes: {}\n", file.display(), summary(&config)))
+}
+
+fn note(config: &Config) {
+    for note in &config.notes {
+        eprintln!("note: {note}");
+    }
+}

@@ -1,0 +1,144 @@
+//! What the file says of queues and schedules, carried to the store: only what differs is written, and what
+//! the file does not name stays as it is. Safe to do again, and by ten servers at a time.
+
+use super::load::Config;
+use super::sections::{Entry, Recurring};
+use anyhow::{Context as _, Result, anyhow};
+use std::sync::Arc;
+use std::time::Duration;
+use windlass_core::engine::{Configure, Engine};
+use windlass_core::limits::BATCH_MAX;
+use windlass_core::model::{QueuePatch, QueueSettings};
+use windlass_services::Schedules;
+
+/// How long the store may take for all of it.
+const TIME_MAX: Duration = Duration::from_secs(30);
+
+/// Carries it out; what was changed, one line for each setting.
+pub(crate) async fn apply(config: &Config, engine: &Arc<dyn Engine>) -> Result<Vec<String>> {
+    let applied = tokio::time::timeout(TIME_MAX, in_time(config, engine)).await;
+    let late = || format!("cannot set up queues and schedules: no answer within {TIME_MAX:?}");
+    applied.with_context(late)?
+}
+
+async fn in_time(config: &Config, engine: &Arc<dyn Engine>) -> Result<Vec<String>> {
+    let mut changed = queues(&config.queues, &**engine).await.context("cannot set up queues")?;
+    let schedules_of = Schedules::new(engine.clone());
+    for entry in &config.schedules {
+        let lines = schedule(entry, &schedules_of).await;
+        changed.extend(lines.with_context(|| format!("cannot set up {}", entry.key()))?);
+    }
+    Ok(changed)
+}
+
+async fn queues(entries: &[Entry<QueueSettings>], engine: &dyn Engine) -> Result<Vec<String>> {
+    if entries.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (mut changed, mut patches) = (Vec::new(), Vec::new());
+    let settings = engine.settings().await?.value.queues;
+    for entry in entries {
+        let own = settings.iter().find(|(name, _)| **name == *entry.name);
+        let before = own.map(|(_, own)| own.clone()).unwrap_or_default();
+        let after = entry.over(before.clone()).map_err(|wrong| anyhow!("{}", wrong.expected))?;
+        if before != after {
+            changed.extend(entry.changes(&before, &after));
+            patches.push(Configure::queue(entry.name.as_str(), patch(&before, &after)));
+        }
+    }
+    for patches in patches.chunks(BATCH_MAX) {
+        for answer in engine.configure(patches.to_vec()).await?.value {
+            answer?;
+        }
+    }
+    Ok(changed)
+}
+
+/// What leads from one to the other.
+fn patch(before: &QueueSettings, after: &QueueSettings) -> QueuePatch {
+    let mut patch = QueuePatch::default();
+    patch.max_depth = (before.max_depth != after.max_depth).then_some(after.max_depth);
+    patch.order = (before.order != after.order).then_some(after.order);
+    patch.retention = (before.retention != after.retention).then_some(after.retention);
+    patch.max_wait_ms = (before.max_wait_ms != after.max_wait_ms).then_some(after.max_wait_ms);
+    patch
+}
+
+/// A schedule belongs to the file as a whole: what it leaves out has its default.
+async fn schedule(entry: &Entry<Recurring>, schedules: &Schedules) -> Result<Vec<String>> {
+    let wanted = entry.over(Recurring::default()).map_err(|wrong| anyhow!("{}", wrong.expected))?;
+    let (schedule, job) = (wanted.schedule(), wanted.job());
+    // One that cannot be read is put anew.
+    let known = schedules.get(&entry.name).await.unwrap_or_default();
+    let what = match &known {
+        Some(known) if known.schedule == schedule && known.job == job => return Ok(Vec::new()),
+        Some(_) => "is changed",
+        None => "is new",
+    };
+    schedules.put(&entry.name, schedule, job).await?;
+    Ok(vec![format!("{} {what}", entry.key())])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Given;
+    use super::super::load::Choice;
+    use super::*;
+    use windlass_core::model::Order;
+    use windlass_core::policy::Retention;
+    use windlass_memory::MemoryEngine;
+
+    fn config(text: &str) -> Config {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("windlass.toml");
+        std::fs::write(&path, text).unwrap();
+        let given = Given { file: Choice::Named(path), ..Given::default() };
+        Config::load(&given).unwrap_or_else(|mistakes| panic!("{mistakes}"))
+    }
+
+    #[tokio::test]
+    async fn only_what_differs_is_written_and_what_is_not_named_stays() {
+        let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
+        let mut by_hand = QueuePatch::paused(true);
+        by_hand.retention = Some(Retention { finished_ms: 1, dead_ms: 2, expired_ms: 3 });
+        engine.configure(vec![Configure::queue("mail", by_hand)]).await.unwrap();
+        let config =
+            config("[queues.mail]\nmax_depth = 7\nretention.dead = \"1d\"\norder = \"fair\"\n");
+        let changed = apply(&config, &engine).await.unwrap();
+        assert_eq!(
+            changed,
+            [
+                "queues.mail.max_depth: \"none\" becomes 7",
+                "queues.mail.order: \"strict\" becomes \"fair\"",
+                "queues.mail.retention.dead: \"2ms\" becomes \"1d\"",
+            ]
+        );
+        let settings = engine.settings().await.unwrap().value.queues;
+        let mail = &settings[0].1;
+        assert!(mail.paused, "nobody asked to resume it");
+        assert_eq!((mail.max_depth, mail.order), (Some(7), Order::Fair));
+        let kept = Retention { finished_ms: 1, dead_ms: 86_400_000, expired_ms: 3 };
+        assert_eq!(mail.retention, kept);
+        assert!(apply(&config, &engine).await.unwrap().is_empty(), "a second server finds it done");
+    }
+
+    #[tokio::test]
+    async fn schedules_are_put_once_and_changed_when_the_file_is() {
+        let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
+        let text = "[schedules.report]\nkind = \"send\"\ncron = \"0 6 * * *\"\npayload = { to = \"ada\" }\n";
+        let changed = apply(&config(text), &engine).await.unwrap();
+        assert_eq!(changed, ["schedules.report is new"]);
+        let schedules = Schedules::new(engine.clone());
+        let view = schedules.get("report").await.unwrap().unwrap();
+        let payload = view.job.parts.payload.unwrap();
+        assert_eq!(&*payload.bytes, br#"{"to":"ada"}"#);
+        schedules.pause("report").await.unwrap();
+        assert!(apply(&config(text), &engine).await.unwrap().is_empty());
+        let changed = apply(&config(&text.replace("0 6", "0 7")), &engine).await.unwrap();
+        assert_eq!(changed, ["schedules.report is changed"]);
+        assert!(
+            schedules.get("report").await.unwrap().unwrap().paused,
+            "that is for people to say"
+        );
+    }
+}

@@ -1,0 +1,177 @@
+//! The types that settings have in the code, to and from values. It must not know which settings there are.
+
+use super::value::{Value, Wrong, time};
+use crate::values;
+use std::net::SocketAddr;
+use windlass::Url;
+use windlass_core::limits::AGE_MAX_MS;
+use windlass_core::model::Order;
+use windlass_core::policy::Missed;
+
+/// A type that a setting can have.
+pub(crate) trait Held: Sized {
+    /// The type from a value of the setting's kind.
+    fn from_value(value: &Value) -> Result<Self, Wrong>;
+    /// And back.
+    fn value(&self) -> Value;
+}
+
+/// Said when a table pairs a setting's kind with a type that cannot hold it; a test reads every default back.
+fn unfit<T>() -> Result<T, Wrong> {
+    Err("this version cannot hold such a value; leave it out".into())
+}
+
+macro_rules! held_number {
+    ($($number:ty),+) => {$(
+        impl Held for $number {
+            fn from_value(value: &Value) -> Result<Self, Wrong> {
+                match value {
+                    Value::Number(number) => Self::try_from(*number).or_else(|_| unfit()),
+                    _ => unfit(),
+                }
+            }
+
+            fn value(&self) -> Value {
+                Value::Number(*self as u64)
+            }
+        }
+    )+};
+}
+
+held_number!(u32, u64, usize);
+
+impl Held for bool {
+    fn from_value(value: &Value) -> Result<Self, Wrong> {
+        match value {
+            Value::Flag(flag) => Ok(*flag),
+            _ => unfit(),
+        }
+    }
+
+    fn value(&self) -> Value {
+        Value::Flag(*self)
+    }
+}
+
+impl Held for String {
+    fn from_value(value: &Value) -> Result<Self, Wrong> {
+        match value {
+            Value::Text(text) => Ok(text.clone()),
+            _ => unfit(),
+        }
+    }
+
+    fn value(&self) -> Value {
+        Value::Text(self.clone())
+    }
+}
+
+/// A value of the user's own, as JSON.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Json(pub(crate) String);
+
+impl Held for Json {
+    fn from_value(value: &Value) -> Result<Self, Wrong> {
+        match value {
+            Value::Json(text) => Ok(Self(text.clone())),
+            _ => unfit(),
+        }
+    }
+
+    fn value(&self) -> Value {
+        Value::Json(self.0.clone())
+    }
+}
+
+impl Held for Vec<String> {
+    fn from_value(value: &Value) -> Result<Self, Wrong> {
+        match value {
+            Value::List(items) => Ok(items.clone()),
+            _ => unfit(),
+        }
+    }
+
+    fn value(&self) -> Value {
+        Value::List(self.clone())
+    }
+}
+
+impl<T: Held> Held for Option<T> {
+    fn from_value(value: &Value) -> Result<Self, Wrong> {
+        match value {
+            Value::None => Ok(None),
+            value => T::from_value(value).map(Some),
+        }
+    }
+
+    fn value(&self) -> Value {
+        self.as_ref().map_or(Value::None, T::value)
+    }
+}
+
+impl Held for SocketAddr {
+    fn from_value(value: &Value) -> Result<Self, Wrong> {
+        let wrong = "write an address and a port, as in 127.0.0.1:7474 or [::1]:7474";
+        String::from_value(value)?.parse().map_err(|_| wrong.into())
+    }
+
+    fn value(&self) -> Value {
+        Value::Text(self.to_string())
+    }
+}
+
+impl Held for Url {
+    fn from_value(value: &Value) -> Result<Self, Wrong> {
+        let (Value::Text(text) | Value::Secret { whole: text, .. }) = value else { return unfit() };
+        text.parse::<Self>().map_err(|error| match error {
+            windlass::Error::Connect { url, reason } => {
+                Wrong { shown: Some(url), expected: reason }
+            }
+            _ => Wrong { shown: Some("***".to_owned()), expected: "it is not a URL".to_owned() },
+        })
+    }
+
+    fn value(&self) -> Value {
+        Value::Secret { whole: self.clone().into(), shown: self.to_string() }
+    }
+}
+
+impl Held for Order {
+    fn from_value(value: &Value) -> Result<Self, Wrong> {
+        let order = values::order(&String::from_value(value)?);
+        match order.map_err(|_| Wrong::from("use strict, lifo, fair, or ageing=TIME"))? {
+            Self::Ageing { quantum_ms } if !(1..=AGE_MAX_MS).contains(&quantum_ms) => {
+                Err(format!("the time must be between 1ms and {}", time(AGE_MAX_MS)).into())
+            }
+            order => Ok(order),
+        }
+    }
+
+    fn value(&self) -> Value {
+        Value::Text(match self {
+            Self::Ageing { quantum_ms } => format!("ageing={}", time(*quantum_ms)),
+            Self::Lifo => "lifo".to_owned(),
+            Self::Fair => "fair".to_owned(),
+            _ => "strict".to_owned(),
+        })
+    }
+}
+
+impl Held for Missed {
+    fn from_value(value: &Value) -> Result<Self, Wrong> {
+        match &*String::from_value(value)? {
+            "skip" => Ok(Self::Skip),
+            "once" => Ok(Self::Once),
+            "all" => Ok(Self::All),
+            _ => unfit(),
+        }
+    }
+
+    fn value(&self) -> Value {
+        Value::Text(match self {
+            Self::Skip => "skip".to_owned(),
+            Self::All => "all".to_owned(),
+            _ => "once".to_owned(),
+        })
+    }
+}

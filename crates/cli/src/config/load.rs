@@ -1,0 +1,252 @@
+//! From what somebody gave to a configuration: flags before variables before the file before defaults, and
+//! every mistake at once. It reads files and nothing else; it must not know what settings do.
+
+use super::field::Field;
+use super::file::Reading;
+use super::held::Held as _;
+use super::mistake::{Mistake, Mistakes, Source, nearest};
+use super::sections::{Entry, Fixed, Levels, Named, Recurring, SECTIONS, keys, variable};
+use super::tree::{self, Raw};
+use super::value::Value;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use windlass::Url;
+use windlass_core::model::QueueSettings;
+
+/// The file that is read if nobody names another, and it is there.
+pub(crate) const FILE_DEFAULT: &str = "windlass.toml";
+/// The variable that names the file.
+const FILE_VARIABLE: &str = "WINDLASS_CONFIG";
+/// How our variables begin.
+const VARIABLE_PREFIX: &str = "WINDLASS_";
+/// Bytes of a file.
+const FILE_BYTES_MAX: u64 = 1024 * 1024;
+
+/// What somebody gave: kept, so that a reload reads it again.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Given {
+    pub(crate) file: Choice,
+    /// Environment variables.
+    pub(crate) variables: Vec<(String, String)>,
+    pub(crate) flags: Vec<Flag>,
+}
+
+/// Which file is read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Choice {
+    #[default]
+    None,
+    /// This one, if it is there.
+    IfThere(PathBuf),
+    /// This one, which must be there.
+    Named(PathBuf),
+}
+
+/// A setting on the command line.
+#[derive(Clone, Debug)]
+pub(crate) struct Flag {
+    pub(crate) key: String,
+    /// As the user wrote it.
+    pub(crate) flag: &'static str,
+    pub(crate) text: String,
+}
+
+impl Given {
+    /// These flags, this process's variables, and the file that was named, or the one that lies here.
+    pub(crate) fn around(file: Option<PathBuf>, flags: Vec<Flag>) -> Self {
+        let named = file.or_else(|| std::env::var_os(FILE_VARIABLE).map(PathBuf::from));
+        let variables = std::env::vars_os().filter_map(|(name, value)| {
+            let name = name.into_string().ok().filter(|name| name.starts_with(VARIABLE_PREFIX))?;
+            Some((name, value.to_string_lossy().into_owned()))
+        });
+        Self {
+            file: named.map_or_else(|| Choice::IfThere(FILE_DEFAULT.into()), Choice::Named),
+            variables: variables.collect(),
+            flags,
+        }
+    }
+}
+
+/// A configuration without mistakes.
+#[derive(Debug, Default)]
+pub(crate) struct Config {
+    pub(crate) fixed: Fixed,
+    pub(crate) queues: Vec<Entry<QueueSettings>>,
+    pub(crate) schedules: Vec<Entry<Recurring>>,
+    /// The file it was read from.
+    pub(crate) file: Option<PathBuf>,
+    /// Variables that look like settings and are none.
+    pub(crate) notes: Vec<String>,
+    /// By key; what is not there is the default.
+    sources: BTreeMap<String, Source>,
+}
+
+impl Config {
+    /// Reads and checks everything.
+    pub(crate) fn load(given: &Given) -> Result<Self, Mistakes> {
+        let mut loading = Loading::default();
+        if let Some((path, text)) = loading.open(&given.file) {
+            loading.file(&path, &text);
+            loading.config.file = Some(path);
+        }
+        loading.variables(&given.variables);
+        for flag in &given.flags {
+            loading.flag(flag);
+        }
+        loading.check();
+        Mistakes::none_of(loading.mistakes)?;
+        Ok(loading.config)
+    }
+
+    /// Logs at these levels if nobody said otherwise.
+    pub(crate) fn log_by_default(&mut self, levels: &str) -> anyhow::Result<()> {
+        if *self.source("log.level") == Source::Default {
+            let levels = Levels::from_value(&Value::Text(levels.to_owned()));
+            self.fixed.log.level = levels.map_err(|wrong| anyhow::anyhow!(wrong.expected))?;
+        }
+        Ok(())
+    }
+
+    /// Where a setting came from.
+    pub(crate) fn source(&self, key: &str) -> &Source {
+        self.sources.get(key).unwrap_or(&Source::Default)
+    }
+}
+
+/// A configuration while it is read.
+#[derive(Default)]
+struct Loading {
+    config: Config,
+    mistakes: Vec<Mistake>,
+}
+
+impl Loading {
+    fn open(&mut self, choice: &Choice) -> Option<(PathBuf, String)> {
+        let path = match choice {
+            Choice::None => return None,
+            Choice::IfThere(path) if !path.exists() => return None,
+            Choice::IfThere(path) | Choice::Named(path) => path.clone(),
+        };
+        match read(&path) {
+            Ok(text) => Some((path, text)),
+            Err(why) => {
+                let source = Source::File { path: path.display().to_string(), line: 1 };
+                self.mistakes.push(Mistake::new(source, why));
+                None
+            }
+        }
+    }
+
+    fn file(&mut self, path: &Path, text: &str) {
+        let path = path.display().to_string();
+        let table = match tree::read(text) {
+            Ok(table) => table,
+            Err(errors) => {
+                for error in errors {
+                    let source = Source::File { path: path.clone(), line: error.line };
+                    let text = format!("column {}: not TOML: {}", error.column, error.reason);
+                    self.mistakes.push(Mistake::new(source, text));
+                }
+                return;
+            }
+        };
+        let mut reading = Reading { path: &path, mistakes: &mut self.mistakes };
+        let config = &mut self.config;
+        for entry in &table {
+            let section = SECTIONS.iter().find(|section| section.name == entry.key);
+            match (section, &entry.raw) {
+                (Some(section), Raw::Table(table)) => {
+                    for (field, value, line) in
+                        reading.leaves(table, section.name, "", section.fields)
+                    {
+                        let key = format!("{}.{}", section.name, field.name);
+                        if reading.put(&mut config.fixed, field, &key, &value, line) {
+                            config.sources.insert(key, reading.at(line));
+                        }
+                    }
+                }
+                (None, Raw::Table(table)) if entry.key == QueueSettings::SECTION => {
+                    config.queues = reading.named(table);
+                }
+                (None, Raw::Table(table)) if entry.key == Recurring::SECTION => {
+                    config.schedules = reading.named(table);
+                }
+                _ => reading.stray(&entry.key, entry.line, &entry.raw),
+            }
+        }
+    }
+
+    fn variables(&mut self, variables: &[(String, String)]) {
+        let known: Vec<_> =
+            keys().map(|(key, field)| (variable(&key, field), key, field)).collect();
+        for (name, text) in variables {
+            if let Some((_, key, field)) = known.iter().find(|(known, ..)| known == name) {
+                self.text(key, field, Source::Env(name.clone()), text);
+            } else if name != FILE_VARIABLE {
+                // Only a note: who runs us may set variables of this form for other ends, as Kubernetes
+                // does for services named windlass.
+                let known = known.iter().map(|(known, ..)| &**known);
+                let near = nearest(name, known);
+                let note = |near| format!("{name} is set and is no setting; did you mean {near}?");
+                self.config.notes.extend(near.map(note));
+            }
+        }
+    }
+
+    fn flag(&mut self, Flag { key, flag, text }: &Flag) {
+        let source = Source::Flag((*flag).to_owned());
+        match keys().find(|(known, _)| known == key) {
+            Some((_, field)) => self.text(key, field, source, text),
+            None => {
+                let known: Vec<_> = keys().map(|(key, _)| key).collect();
+                let known = known.iter().map(String::as_str);
+                self.mistakes.push(Mistake::unknown(source, key, known));
+            }
+        }
+    }
+
+    fn text(&mut self, key: &str, field: &Field<Fixed>, source: Source, text: &str) {
+        let set = |value| (field.set)(&mut self.config.fixed, &value);
+        match field.kind.parse(text).and_then(set) {
+            Ok(()) => {
+                self.config.sources.insert(key.to_owned(), source);
+            }
+            Err(wrong) => self.mistakes.push(Mistake::value(source, key, text, wrong)),
+        }
+    }
+
+    /// What no setting can tell alone.
+    fn check(&mut self) {
+        let Fixed { server, store, .. } = &self.config.fixed;
+        let mut wrong = Vec::new();
+        if server.options.bodies_bytes_max < server.options.body_bytes_max {
+            let expected = "it must have room for one request of server.body_bytes_max";
+            let given = super::value::size(server.options.bodies_bytes_max as u64);
+            wrong.push(("server.bodies_bytes_max", given, expected));
+        }
+        if !store.migrate && !matches!(store.url, Url::Postgres(_)) {
+            let expected =
+                "it is for postgres:// stores, and store.url names another; leave it out";
+            wrong.push(("store.migrate", "false".to_owned(), expected));
+        }
+        for (key, given, expected) in wrong {
+            let source = self.config.source(key).clone();
+            self.mistakes.push(Mistake::value(source, key, given, expected.into()));
+        }
+    }
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    let unread = |error: std::io::Error| {
+        format!("cannot read it: {error}; name another with --config PATH or {FILE_VARIABLE}")
+    };
+    let mut text = String::new();
+    let file = File::open(path).map_err(unread)?;
+    file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(unread)?;
+    match text.len() as u64 > FILE_BYTES_MAX {
+        true => Err(format!("it has more than {FILE_BYTES_MAX} bytes; is it a configuration?")),
+        false => Ok(text),
+    }
+}

@@ -1,0 +1,24 @@
+//! The configuration of a process: every setting in one table each (`sections`), read from flags, variables,
+//! a file and the defaults (`load`), shown (`example`, `show`), carried to the store (`apply`) and changed
+//! while the server runs (`reload`). It must not know how what it configures works.
+
+mod apply;
+mod example;
+mod field;
+mod file;
+mod held;
+mod load;
+mod log;
+mod mistake;
+mod reload;
+mod sections;
+mod show;
+mod tree;
+mod value;
+
+pub(crate) use apply::apply;
+pub(crate) use example::example;
+pub(crate) use load::{Config, FILE_DEFAULT, Flag, Given};
+pub(crate) use log::LogHandle;
+pub(crate) use reload::Reloader;
+pub(crate) use show::{show, summary};

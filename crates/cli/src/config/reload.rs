@@ -1,0 +1,125 @@
+//! SIGHUP: the file is read again, and what can change while the server runs does. A file with a mistake
+//! changes nothing. It must not know how a server carries changes out.
+
+use super::field::Reload;
+use super::load::{Choice, Config, Given};
+use super::log::LogHandle;
+use super::mistake::Mistakes;
+use super::sections::{Fixed, keys};
+use anyhow::{Result, anyhow};
+use std::io::{IsTerminal as _, Write as _};
+use std::sync::Arc;
+use tokio::signal::unix::Signal;
+use windlass_core::engine::Engine;
+use windlass_server::ServerHandle;
+
+/// What a reload needs.
+pub(crate) struct Reloader {
+    given: Given,
+    /// What holds: live settings as of the last reload, the others as of the start.
+    running: Fixed,
+    engine: Arc<dyn Engine>,
+    server: ServerHandle,
+    log: LogHandle,
+}
+
+impl Reloader {
+    /// For a server that was started with this configuration.
+    pub(crate) fn new(
+        given: Given,
+        config: Config,
+        engine: Arc<dyn Engine>,
+        server: ServerHandle,
+        log: LogHandle,
+    ) -> Self {
+        let mut given = given;
+        if let Some(path) = config.file {
+            // A file that was there must not be missed: without it everything would be a default.
+            given.file = Choice::Named(path);
+        }
+        Self { given, running: config.fixed, engine, server, log }
+    }
+
+    /// Reloads with every signal. Ends when the terminal that the server was started in is gone: closing one
+    /// sends the same signal, and whoever does that means to end what runs in it.
+    pub(crate) async fn run(mut self, mut hangup: Signal) {
+        let in_terminal = std::io::stdout().is_terminal();
+        while hangup.recv().await.is_some() {
+            let report = match self.reload().await {
+                Ok(lines) if lines.is_empty() => "reloaded: nothing has changed".to_owned(),
+                Ok(lines) => format!("reloaded:\n  {}", lines.join("\n  ")),
+                Err(error) => {
+                    let why = crate::exit::sentence(&error);
+                    let refusal = match error.is::<Mistakes>() {
+                        true => format!("not reloaded, nothing is changed: {why}"),
+                        false => {
+                            format!("not reloaded: {why}; send SIGHUP again when that is mended")
+                        }
+                    };
+                    let _ = writeln!(std::io::stderr(), "{refusal}");
+                    "the configuration stays as it is".to_owned()
+                }
+            };
+            if writeln!(std::io::stdout(), "{report}").is_err() && in_terminal {
+                return;
+            }
+        }
+    }
+
+    /// What was changed, and what waits for a restart.
+    async fn reload(&mut self) -> Result<Vec<String>> {
+        let config = Config::load(&self.given)?;
+        let plan = Plan::new(&self.running, &config)?;
+        // First what can fail.
+        let mut lines = super::apply(&config, &self.engine).await?;
+        self.server.set_limits(plan.next.server.options.limits())?;
+        if plan.touches("log.") {
+            self.log.change(&plan.next)?;
+        }
+        if plan.touches("services.") {
+            self.server.set_services(plan.next.services.hosted()).await?;
+        }
+        lines.extend(plan.lines);
+        self.running = plan.next;
+        Ok(lines)
+    }
+}
+
+/// What a new configuration means for what runs.
+struct Plan {
+    next: Fixed,
+    /// The keys that change now.
+    live: Vec<String>,
+    lines: Vec<String>,
+}
+
+impl Plan {
+    fn new(running: &Fixed, config: &Config) -> Result<Self> {
+        let mut plan = Self { next: running.clone(), live: Vec::new(), lines: Vec::new() };
+        for (key, field) in keys() {
+            let (old, new) = ((field.get)(running), (field.get)(&config.fixed));
+            if old == new {
+                continue;
+            }
+            let (was, becomes) = (field.kind.written(&old), field.kind.written(&new));
+            match field.reload {
+                Reload::Live => {
+                    let set = (field.set)(&mut plan.next, &new);
+                    set.map_err(|wrong| anyhow!("{key}: {}", wrong.expected))?;
+                    plan.lines.push(format!("{key}: {was} becomes {becomes}"));
+                    plan.live.push(key);
+                }
+                Reload::Restart => {
+                    let line = format!("{key}: stays {was}; restart the server for {becomes}");
+                    plan.lines.push(line);
+                }
+            }
+        }
+        plan.next.server.options.check().map_err(|error| error.within("server"))?;
+        Ok(plan)
+    }
+
+    fn touches(&self, section: &str) -> bool {
+        self.live.iter().any(|key| key.starts_with(section))
+    }
+}

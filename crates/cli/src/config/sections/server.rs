@@ -1,0 +1,95 @@
+//! `[server]`: where the server listens, and the bound of everything it holds or waits for.
+
+use super::Section;
+use crate::config::field::field;
+use crate::config::value::Kind;
+use std::net::{Ipv4Addr, SocketAddr};
+use windlass_server::{Options, ranges};
+
+/// Where a server listens unless somebody says otherwise.
+const LISTEN_DEFAULT: SocketAddr =
+    SocketAddr::V4(std::net::SocketAddrV4::new(Ipv4Addr::LOCALHOST, 7474));
+
+pub(super) const SECTION: Section = Section {
+    name: "server",
+    doc: "Where the server listens, and the bound of everything it holds or waits for.",
+    fields: &[
+        field!(
+            "listen",
+            Kind::TEXT,
+            Restart,
+            server.options.listen,
+            "Where to listen; port 0 lets the system choose."
+        ),
+        field!(
+            "hosts",
+            Kind::LIST,
+            Restart,
+            server.options.hosts,
+            "Names to answer to beside localhost, as that of a proxy in front of the server."
+        ),
+        field!(
+            "insecure",
+            Kind::FLAG,
+            Restart,
+            server.insecure,
+            "Listen beyond this machine, although whoever reaches the server may do anything with it."
+        ),
+        field!(
+            "body_bytes_max",
+            Kind::size(ranges::BODY_BYTES),
+            Live,
+            server.options.body_bytes_max,
+            "The size of one request."
+        ),
+        field!(
+            "bodies_bytes_max",
+            Kind::size(ranges::BODIES_BYTES),
+            Restart,
+            server.options.bodies_bytes_max,
+            "The size of all requests held at a time; more wait for room."
+        ),
+        field!(
+            "connections_max",
+            Kind::count(ranges::CONNECTIONS),
+            Restart,
+            server.options.connections_max,
+            "Connections at a time; more wait to be accepted."
+        ),
+        field!(
+            "read_timeout",
+            Kind::time(ranges::READ_TIMEOUT_MS),
+            Live,
+            server.options.read_timeout_ms,
+            "How long the head of a request, and then its body, may take to arrive; idle connections are \
+             closed after it too."
+        ),
+        field!(
+            "call_timeout",
+            Kind::time(ranges::CALL_TIMEOUT_MS),
+            Live,
+            server.options.call_timeout_ms,
+            "How long the store may take to answer, waiting on purpose not counted."
+        ),
+        field!(
+            "grace",
+            Kind::time(ranges::GRACE_MS),
+            Live,
+            server.options.grace_ms,
+            "How long a stop waits for requests that are being answered."
+        ),
+    ],
+};
+
+#[derive(Clone, Debug)]
+pub(crate) struct Server {
+    /// Without services: they have a section of their own.
+    pub(crate) options: Options,
+    pub(crate) insecure: bool,
+}
+
+impl Default for Server {
+    fn default() -> Self {
+        Self { options: Options::new(LISTEN_DEFAULT).services(None), insecure: false }
+    }
+}

@@ -1,0 +1,54 @@
+//! A configuration for people: what holds, and where each value came from. Secrets stay hidden.
+
+use super::load::Config;
+use super::sections::{Entry, Named, keys};
+use std::fmt::Write as _;
+
+/// Every setting with its value and its source, as lines that could stand in a file.
+pub(crate) fn show(config: &Config) -> String {
+    let mut lines: Vec<(String, String)> = Vec::new();
+    for (key, field) in keys() {
+        let value = field.kind.written(&(field.get)(&config.fixed));
+        lines.push((format!("{key} = {value}"), config.source(&key).to_string()));
+    }
+    let file = config.file.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+    entries(&mut lines, &config.queues, &file);
+    entries(&mut lines, &config.schedules, &file);
+    let width = lines.iter().map(|(line, _)| line.chars().count()).max().unwrap_or_default();
+    let mut text = String::new();
+    for (line, source) in lines {
+        let _ = writeln!(text, "{line:width$}  # {source}");
+    }
+    text
+}
+
+fn entries<T: Named>(lines: &mut Vec<(String, String)>, entries: &[Entry<T>], file: &str) {
+    for entry in entries {
+        for (field, value, line) in &entry.named {
+            let value = field.kind.written(value);
+            let key = format!("{}.{}", quoted(&entry.key()), field.name);
+            lines.push((format!("{key} = {value}"), format!("{file}:{line}")));
+        }
+    }
+}
+
+/// A key as a file needs it: names of queues may hold anything.
+fn quoted(key: &str) -> String {
+    let is_bare = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
+    match key.split_once('.') {
+        Some((section, name)) if !name.chars().all(is_bare) => {
+            format!("{section}.{}", serde_json::Value::from(name))
+        }
+        _ => key.to_owned(),
+    }
+}
+
+/// A sound configuration in one line.
+pub(crate) fn summary(config: &Config) -> String {
+    let set =
+        keys().filter(|(key, _)| *config.source(key) != super::mistake::Source::Default).count();
+    let (queues, schedules) = (config.queues.len(), config.schedules.len());
+    format!(
+        "{set} settings, {queues} queues and {schedules} schedules; everything else is as it is"
+    )
+}
