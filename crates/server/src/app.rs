@@ -1,8 +1,11 @@
 //! What every request shares: the engine, the bounds, and the news that the server stops.
 
 use crate::body::Room;
+use crate::health::StoreHealth;
 use crate::meter::Rates;
+use crate::metrics::StoreGauges;
 use crate::options::{Limits, Options};
+use crate::series::LastHour;
 use crate::waits::Waits;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -11,6 +14,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use windlass_core::engine::{Answer, Engine, Stamped};
 use windlass_core::{Error, Result};
+use windlass_services::Flows;
 
 /// Cheap to clone; one per server.
 #[derive(Clone)]
@@ -22,6 +26,10 @@ pub(crate) struct Inner {
     pub(crate) engine: Arc<dyn Engine>,
     /// What went in and out of late, for people.
     pub(crate) rates: Rates,
+    /// What went in and out of this server and is not stored yet.
+    pub(crate) flows: Flows,
+    /// The last hour over all servers, for people.
+    pub(crate) hour: LastHour,
     /// What it was told at its start.
     pub(crate) options: Options,
     /// The bounds that may have changed since.
@@ -34,6 +42,10 @@ pub(crate) struct Inner {
     pub(crate) waiting: Arc<AtomicUsize>,
     /// What they wait for.
     pub(crate) waits: Waits,
+    /// Whether the store answers.
+    pub(crate) health: StoreHealth,
+    /// The numbers of the store, for metrics.
+    pub(crate) gauges: StoreGauges,
 }
 
 impl std::ops::Deref for App {
@@ -48,14 +60,30 @@ impl App {
     pub(crate) fn new(
         engine: Arc<dyn Engine>,
         rates: Rates,
+        flows: Flows,
         options: Options,
         limits: watch::Receiver<Limits>,
+        health: StoreHealth,
         stopping: CancellationToken,
         waiting: Arc<AtomicUsize>,
     ) -> Self {
         let room = Room::new(options.bodies_bytes_max);
         let waits = Waits::default();
-        let inner = Inner { engine, rates, options, limits, room, stopping, waiting, waits };
+        let gauges = StoreGauges::new(engine.clone(), options.metrics_by_kind);
+        let inner = Inner {
+            hour: LastHour::new(engine.clone()),
+            engine,
+            rates,
+            flows,
+            options,
+            limits,
+            room,
+            stopping,
+            waiting,
+            waits,
+            health,
+            gauges,
+        };
         Self { inner: Arc::new(inner) }
     }
 

@@ -1,5 +1,7 @@
 //! How a server is set up: where it listens, and the bound of everything it holds or waits for.
 
+use crate::disk::DiskProbe;
+use crate::metrics::Exporter;
 use crate::ranges;
 use std::net::SocketAddr;
 use windlass_core::{Error, Result, within_range};
@@ -43,6 +45,15 @@ pub struct Options {
     pub grace_ms: u64,
     /// The services it hosts; `None`: others do.
     pub services: Option<ServiceOptions>,
+    /// What people call the store where they are told how it is doing: its URL without secrets. `None`: by
+    /// its engine.
+    pub store: Option<String>,
+    /// What looks how full the store's disk is; `None`: nothing does.
+    pub disk: Option<DiskProbe>,
+    /// What writes the metrics of this process as text, for `/metrics`; `None`: nothing does.
+    pub exporter: Option<Exporter>,
+    /// Whether metrics of queues are told apart by kind, too: more to see, and more to keep.
+    pub metrics_by_kind: bool,
 }
 
 /// The bounds that can change while a server runs ([`ServerHandle::set_limits`]). They hold for
@@ -85,7 +96,39 @@ impl Options {
             call_timeout_ms: CALL_TIMEOUT_DEFAULT_MS,
             grace_ms: GRACE_DEFAULT_MS,
             services: Some(ServiceOptions::default()),
+            store: None,
+            disk: None,
+            exporter: None,
+            metrics_by_kind: false,
         }
+    }
+
+    /// Calls the store so in health and readiness. Whoever reaches the server sees it: no secrets.
+    #[must_use]
+    pub fn store(mut self, name: impl Into<String>) -> Self {
+        self.store = Some(name.into());
+        self
+    }
+
+    /// Watches the store's disk by this, and warns at 80 %.
+    #[must_use]
+    pub fn disk(mut self, probe: Option<DiskProbe>) -> Self {
+        self.disk = probe;
+        self
+    }
+
+    /// Serves at `/metrics` what this writes.
+    #[must_use]
+    pub fn exporter(mut self, exporter: Exporter) -> Self {
+        self.exporter = Some(exporter);
+        self
+    }
+
+    /// Tells metrics of queues apart by kind, or not.
+    #[must_use]
+    pub const fn metrics_by_kind(mut self, by_kind: bool) -> Self {
+        self.metrics_by_kind = by_kind;
+        self
     }
 
     /// Answers to this name, too.

@@ -3,19 +3,23 @@
 use crate::accept::{Acceptor, accept};
 use crate::app::App;
 use crate::handle::{Counts, Dials, ServerHandle};
+use crate::health::StoreHealth;
 use crate::hosting::Hosting;
-use crate::meter::{Meter, Rates};
-use crate::options::Options;
+use crate::late::Late;
+use crate::meter::{Counts as Passed, Meter, Rates};
+use crate::options::{Limits, Options};
 use crate::routes;
+use axum::Router;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use tracing::info;
+use tracing::{error, info};
 use windlass_core::engine::Engine;
 use windlass_core::{Error, Result};
 use windlass_layers::Coalesce;
+use windlass_services::Flows;
 
 /// A server that has its address and waits for its engine.
 #[derive(Debug)]
@@ -45,37 +49,110 @@ impl Server {
 
     /// Serves this engine in the background, on the current tokio runtime.
     pub fn serve(self, engine: Arc<dyn Engine>) -> Result<ServerHandle> {
+        let name = self.options.store.clone();
+        let health = StoreHealth::new(name.unwrap_or_else(|| engine.capabilities().engine.into()));
+        let base = Base::new(self.options.clone(), health);
+        let (engine, router) = base.over(engine);
+        let services = Hosting::start(engine, self.options.services.as_ref())?;
+        Ok(self.run(base, router, services))
+    }
+
+    /// The same for a store that is not there yet. Until `open` gives it, the process lives, is not ready
+    /// and refuses every verb as [`Error::Unavailable`]; `open` is tried again and again, with pauses of
+    /// seconds at most.
+    pub fn serve_once_open<F>(
+        self,
+        open: impl FnMut() -> F + Send + 'static,
+    ) -> Result<ServerHandle>
+    where
+        F: Future<Output = Result<Arc<dyn Engine>>> + Send,
+    {
+        let name = self.options.store.clone();
+        let health = StoreHealth::new(name.unwrap_or_else(|| "the store".to_owned()));
+        let late = Late::new(health.clone(), self.options.exporter.clone());
+        let (base, router) = (Base::new(self.options.clone(), health), late.router());
+        let services = Hosting::later(self.options.services.clone());
+        tokio::spawn({
+            let (base, services) = (base.clone(), services.clone());
+            async move {
+                let Some(engine) = late.open(open, &base.stop).await else { return };
+                let (engine, router) = base.over(engine);
+                // Options are checked when the address is bound, and when they are changed.
+                if let Err(error) = services.begin(engine).await {
+                    error!(%error, "the store is open, but there are no services for it");
+                }
+                late.arrived(router);
+            }
+        });
+        Ok(self.run(base, router, services))
+    }
+
+    /// Answers by these routes until it is stopped, and then stops the services.
+    fn run(self, base: Base, router: Router, services: Hosting) -> ServerHandle {
         let Self { options, listener, address } = self;
-        let name = engine.capabilities().engine;
-        let rates = Rates::new();
-        let engine: Arc<dyn Engine> = Arc::new(Meter::new(engine, rates.clone()));
-        let services = Hosting::start(engine.clone(), options.services.as_ref())?;
-        let (set_limits, limits) = watch::channel(options.limits());
-        let hosted = services.clone();
-        let bodies_bytes_max = options.bodies_bytes_max;
-        let dials = Dials { limits: set_limits, bodies_bytes_max, services };
-        let (stop, ended) = (CancellationToken::new(), CancellationToken::new());
-        let counts = Counts::default();
-        let engine: Arc<dyn Engine> = Arc::new(Coalesce::new(engine));
-        info!(%address, engine = name, services = options.services.is_some(), "server started");
-        let connections_max = options.connections_max;
-        let waiting = counts.waiting.clone();
-        let app = App::new(engine, rates, options, limits.clone(), stop.clone(), waiting);
+        let Base { counts, stop, health, limits, set_limits, .. } = base;
         let acceptor = Acceptor {
             listener,
-            router: routes::router(app),
-            connections_max,
+            router,
+            connections_max: options.connections_max,
             limits,
             stop: stop.clone(),
             connections: counts.connections.clone(),
         };
+        let hosted = services.clone();
+        let bodies_bytes_max = options.bodies_bytes_max;
+        let dials = Dials { limits: set_limits, bodies_bytes_max, services };
+        let ended = CancellationToken::new();
         let over = ended.clone();
+        info!(%address, store = health.standing().name, "server started");
         tokio::spawn(async move {
             let _over = over.drop_guard();
             accept(acceptor).await;
             hosted.stop().await;
             info!(%address, "server stopped");
         });
-        Ok(ServerHandle::new(address, counts, dials, stop, ended))
+        ServerHandle::new(address, counts, dials, stop, ended)
+    }
+}
+
+/// What a server has before it has a store.
+#[derive(Clone)]
+struct Base {
+    options: Options,
+    counts: Counts,
+    stop: CancellationToken,
+    health: StoreHealth,
+    limits: watch::Receiver<Limits>,
+    set_limits: watch::Sender<Limits>,
+}
+
+impl Base {
+    fn new(options: Options, health: StoreHealth) -> Self {
+        let (set_limits, limits) = watch::channel(options.limits());
+        let (counts, stop) = (Counts::default(), CancellationToken::new());
+        Self { options, counts, stop, health, limits, set_limits }
+    }
+
+    /// The engine as it is counted, and the routes over it.
+    fn over(&self, engine: Arc<dyn Engine>) -> (Arc<dyn Engine>, Router) {
+        let (rates, flows) = (Rates::new(), Flows::default());
+        let passed = Passed::new(self.options.metrics_by_kind, flows.clone());
+        let engine: Arc<dyn Engine> = Arc::new(Meter::new(engine, rates.clone(), passed));
+        tokio::spawn(self.health.clone().watch(engine.clone(), self.stop.clone()));
+        if let Some(disk) = self.options.disk.clone() {
+            tokio::spawn(disk.watch(self.health.clone(), self.stop.clone()));
+        }
+        tokio::spawn(flows.clone().write(engine.clone(), self.stop.clone()));
+        let app = App::new(
+            Arc::new(Coalesce::new(engine.clone())),
+            rates,
+            flows,
+            self.options.clone(),
+            self.limits.clone(),
+            self.health.clone(),
+            self.stop.clone(),
+            self.counts.waiting.clone(),
+        );
+        (engine, routes::router(app))
     }
 }

@@ -46,6 +46,7 @@ mod options;
 mod records;
 mod runner;
 mod sample;
+mod scale;
 mod schedule;
 mod service;
 mod services;
@@ -59,6 +60,8 @@ pub use lead::Leader;
 pub use options::{
     INTERVAL_MS, LEAD_TTL_MS, PROMPT_INTERVAL_MS, Pace, SAMPLE_INTERVAL_MS, ServiceOptions, Upkeep,
 };
-pub use sample::{Gauge, QueueSample, Resolution, Sample, SampleQuery, Samples};
+pub use sample::{Flow, Flows, Gauge, QueueSample, Resolution, Sample, SampleQuery, Samples};
+pub use sample::{LANES_LABELLED_MAX, LabelledLanes, LaneGauges, LaneLabels};
+pub use scale::{Scale, ScaleQuery};
 pub use schedule::{ScheduleError, SchedulePage, ScheduleView, Schedules};
 pub use services::{Services, ServicesBuilder};

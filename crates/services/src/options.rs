@@ -83,6 +83,9 @@ pub struct ServiceOptions {
     pub schedule: Pace,
     /// Measures queues.
     pub sample: Pace,
+    /// Whether measuring also shows the numbers as gauges while this process leads. A server shows them
+    /// whoever leads, and turns this off.
+    pub gauges: bool,
 }
 
 impl Default for ServiceOptions {
@@ -98,6 +101,7 @@ impl Default for ServiceOptions {
             compact: Upkeep::every(2 * MINUTE_MS),
             schedule: Pace { enabled: true, interval_ms: SECOND_MS },
             sample: Pace { enabled: true, interval_ms: SECOND_MS },
+            gauges: true,
         }
     }
 }

@@ -123,7 +123,7 @@ impl Crew {
         self.upkeep(options.retain, UpkeepService::retain);
         self.upkeep(options.compact, UpkeepService::compact);
         self.paced(options.schedule, Scheduler::default);
-        self.paced(options.sample, Sampler::default);
+        self.paced(options.sample, || Sampler::new(options.gauges));
     }
 
     fn upkeep(&mut self, upkeep: Upkeep, service: fn(u32) -> UpkeepService) {
@@ -135,7 +135,7 @@ impl Crew {
         }
     }
 
-    fn paced<S: Service + 'static>(&mut self, pace: Pace, service: fn() -> S) {
+    fn paced<S: Service + 'static>(&mut self, pace: Pace, service: impl FnOnce() -> S) {
         if pace.enabled {
             let service = service();
             let interval_ms = pace.interval_ms;

@@ -34,6 +34,7 @@ mod configure;
 mod dead;
 mod enqueue;
 mod fault;
+mod health;
 mod intern;
 mod item;
 mod job;
@@ -49,7 +50,9 @@ mod read;
 mod reader;
 mod records;
 pub mod routes;
+mod scale;
 mod schedule;
+mod series;
 mod session;
 mod settle;
 mod update;
@@ -61,6 +64,7 @@ pub use configure::{Configure, ConfigureBatch, KindPatch, Named, QueuePatch, Set
 pub use dead::{DeadBatch, DeadFilter, DeadItem, DeadOnes, DeadReply};
 pub use enqueue::{Enqueue, Enqueued, Pace, Verdict};
 pub use fault::{Fault, Problem};
+pub use health::{Alive, Disk, StoreHealth};
 pub use item::{Empty, Item, Items, Nothing, into_items};
 pub use job::{Job, Jobs, Page};
 pub use maintain::{Check, CheckReport, Finding, Maintain, MaintainReply, Tally};
@@ -71,9 +75,11 @@ pub use query::{Get, GetOne, Lane, List, Order, Stats, StatsQuery, Worker, Worke
 pub use queues::{Counts, Kinds, Overview, Queues};
 pub use read::{read, read_query, read_reply, write, write_query};
 pub use records::{LogEntry, Record, RecordAnswer, RecordBatch, RecordOp, RecordReply, Value};
+pub use scale::{Scale, ScaleQuery};
 pub use schedule::{
     PutSchedule, Schedule, ScheduleError, ScheduleList, SchedulePage, SchedulePatch, ScheduleView,
 };
+pub use series::{Point, Series, SeriesQuery};
 pub use session::{Heartbeat, HeartbeatReply, Held, OpenSession, Session};
 pub use settle::{Outcome, Reason, Settle, SettleItem, SettleReply, Settled};
 pub use update::{Progress, Update, UpdateItem, Updated};

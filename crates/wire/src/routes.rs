@@ -44,6 +44,10 @@ paths! {
     UPDATE = "/v1/update";
     /// `GET` lanes in numbers.
     STATS = "/v1/stats";
+    /// `GET` queues over time.
+    SERIES = "/v1/series";
+    /// `GET` how many workers a queue needs.
+    SCALE = "/v1/scale";
     /// `GET` the open sessions.
     WORKERS = "/v1/workers";
     /// `GET` all settings, `POST` changes of them.
@@ -76,6 +80,8 @@ paths! {
     HEALTHZ = "/healthz";
     /// `GET` whether the server can serve.
     READYZ = "/readyz";
+    /// `GET` metrics in Prometheus' text format.
+    METRICS = "/metrics";
     /// `GET` the description of all this for programs.
     OPENAPI = "/openapi.json";
 }

@@ -10,6 +10,7 @@ mod jobs;
 mod kinds;
 mod migrate;
 mod queues;
+mod scale;
 mod schedules;
 mod serve;
 mod top;
@@ -48,6 +49,8 @@ enum Command {
     Schedules(schedules::Args),
     /// The workers that are there
     Workers(workers::Args),
+    /// How many workers a queue needs
+    Scale(scale::Args),
     /// Verify the store, and mend it with --repair
     Check(check::Args),
     /// Make or update the tables of a PostgreSQL store, and grant rights to them
@@ -87,6 +90,7 @@ impl Cli {
             Command::Kinds(args) => args.run(),
             Command::Schedules(args) => args.run(),
             Command::Workers(args) => args.run(),
+            Command::Scale(args) => args.run(),
             Command::Check(args) => args.run(),
             Command::Migrate(args) => args.run(),
             Command::Top(args) => args.run(),
@@ -123,6 +127,7 @@ impl Cli {
             Command::Kinds(args) => args.common(),
             Command::Schedules(args) => args.common(),
             Command::Workers(args) => args.common(),
+            Command::Scale(args) => args.common(),
             Command::Check(args) => args.common(),
             Command::Top(args) => args.common(),
             _ => return None,

@@ -1,8 +1,10 @@
 //! `windlass serve`: a store as an HTTP API. It opens the store and waits for the end; what is served,
 //! and how, is the server's business.
 
-use crate::config::{Config, Flag, Given, LogHandle, Reloader, apply};
+use crate::config::{Config, Flag, Given, LogHandle, Reloader, Setup};
 use crate::connect::Url;
+use crate::disk::Disk;
+use crate::exporter;
 use crate::open_files;
 use anyhow::{Context as _, Result, ensure};
 use std::io::Write as _;
@@ -11,8 +13,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
+use windlass_core::Error;
 use windlass_core::engine::Engine;
 use windlass_local::LocalEngine;
+use windlass_postgres::PostgresEngine;
 use windlass_server::Server;
 
 #[derive(Debug, clap::Args)]
@@ -38,6 +42,13 @@ pub(super) struct Args {
     /// Leave the tables of a PostgreSQL store as they are, and refuse to serve old ones
     #[arg(long)]
     no_migrate: bool,
+    /// Tell metrics of queues apart by kind, too: more to see at /metrics, and more to keep
+    #[arg(long)]
+    metrics_by_kind: bool,
+    /// Warn when 80 % of so many bytes are used by the store: of a database, or of a directory, where it is
+    /// else the whole file system
+    #[arg(long, value_name = "SIZE")]
+    disk_limit: Option<String>,
     /// How long the services rest when the server that ran them was killed, in milliseconds
     #[arg(long, hide = true, value_name = "MS")]
     lead_ttl_ms: Option<u64>,
@@ -79,7 +90,9 @@ impl Args {
             ("store.url", "--store", self.store.as_deref()),
             ("store.migrate", "--no-migrate", self.no_migrate.then_some("false")),
             ("server.listen", "--listen", self.listen.as_deref()),
+            ("store.disk_limit", "--disk-limit", self.disk_limit.as_deref()),
             ("server.insecure", "--insecure", self.insecure.then_some("true")),
+            ("server.metrics_by_kind", "--metrics-by-kind", self.metrics_by_kind.then_some("true")),
             ("services.lead_ttl", "--lead-ttl-ms", lead_ttl.as_deref()),
             ("log.level", "--log", self.log.as_deref()),
         ];
@@ -115,13 +128,27 @@ async fn serve(given: Given, config: Config, log: LogHandle) -> Result<ExitCode>
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let hangup = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
     let options = fixed.server.options.clone().services(fixed.services.hosted().cloned());
-    let server = Server::bind(options).await?;
+    let disk = Disk::new(fixed.store.disk_limit);
+    let options = options.store(fixed.store.url.to_string()).disk(disk.probe(&fixed.store.url)?);
+    let server = Server::bind(options.exporter(exporter::install()?)).await?;
     let url = reachable(server.address());
-    let engine = open(found_store(&config), url.clone()).await?;
-    let changed = apply(&config, &engine).await?;
-    let handle = server.serve(engine.clone())?;
-    println!("{}", greeting(&config, &changed, &url));
-    let reloader = Reloader::new(given, config, engine, handle.clone(), log);
+    let store = found_store(&config);
+    let setup = Arc::new(Setup::new(config));
+    let (handle, changed) = match open(store.clone(), url.clone(), &disk).await {
+        Ok(engine) => {
+            let changed = setup.opened(engine.clone()).await?;
+            (server.serve(engine)?, changed)
+        }
+        Err(error) if is_away(&error) => {
+            println!("{error:#}\nserving without it until it answers: verbs get status 503\n");
+            let (at, setup) = (url.clone(), setup.clone());
+            let open = move || reopen(store.clone(), at.clone(), disk.clone(), setup.clone());
+            (server.serve_once_open(open)?, Vec::new())
+        }
+        Err(error) => return Err(error),
+    };
+    println!("{}", greeting(&setup.config(), &changed, &url));
+    let reloader = Reloader::new(given, setup, handle.clone(), log);
     let mut reloading = tokio::spawn(reloader.run(hangup));
     tokio::select! {
         _ = interrupt.recv() => {}
@@ -160,12 +187,52 @@ fn found_store(config: &Config) -> Url {
 }
 
 /// Opens the store, with the address where others find it.
-async fn open(store: Url, url: String) -> Result<Arc<dyn Engine>> {
-    let Url::File(dir) = store.clone() else { return Ok(store.open().await?) };
+async fn open(store: Url, url: String, disk: &Disk) -> Result<Arc<dyn Engine>> {
+    let dir = match &store {
+        Url::File(dir) => dir.clone(),
+        Url::Postgres(at) => {
+            let options = windlass_postgres::Options::new(at.server());
+            let options = options.schema(at.schema()).migrate(at.migrates());
+            let opened = PostgresEngine::connect(options).await;
+            let open = |source| windlass::Error::Open { url: store.to_string(), source };
+            let engine = opened.map_err(open)?;
+            disk.found(engine.clone());
+            return Ok(Arc::new(engine));
+        }
+        _ => return Ok(store.open().await?),
+    };
     let options = windlass_local::Options::new(dir).address(url);
     // Reads and mends files, which blocks.
     let opened = tokio::task::spawn_blocking(|| LocalEngine::open(options)).await?;
     Ok(Arc::new(opened.with_context(|| format!("cannot open {store}"))?))
+}
+
+/// Whether a store could not be reached, and may be there later. Anything else would be the same later.
+fn is_away(error: &anyhow::Error) -> bool {
+    let opened = error.downcast_ref::<windlass::Error>();
+    matches!(opened, Some(windlass::Error::Open { source: Error::Unavailable { .. }, .. }))
+}
+
+/// Opens the store once more, and sets it up.
+async fn reopen(
+    store: Url,
+    url: String,
+    disk: Disk,
+    setup: Arc<Setup>,
+) -> windlass_core::Result<Arc<dyn Engine>> {
+    let name = store.to_string();
+    let opened = async {
+        let engine = open(store, url, &disk).await?;
+        for line in setup.opened(engine.clone()).await? {
+            say(&line);
+        }
+        Ok(engine)
+    };
+    opened.await.map_err(|error: anyhow::Error| match error.downcast::<windlass::Error>() {
+        Ok(windlass::Error::Open { source, .. }) => source,
+        Ok(other) => Error::Unavailable { store: name, reason: other.to_string() },
+        Err(other) => Error::Unavailable { store: name, reason: format!("{other:#}") },
+    })
 }
 
 /// A URL under which this machine reaches `address`.
@@ -196,6 +263,7 @@ fn greeting(config: &Config, changed: &[String], url: &str) -> String {
          {file}{said}\
          listening on {url}\n\n\
          dashboard:        {url}/\n\
+         metrics:          {url}/metrics\n\
          hand over a job:  curl --json '{{\"kind\":\"hello\",\"payload\":{{\"name\":\"Ada\"}}}}' {url}/v1/jobs\n\
          take one:         curl --json '{{\"queues\":[\"default\"],\"wait_ms\":10000}}' {url}/v1/claim\n\
          report on it:     curl --json '{{\"items\":[{{\"id\":\"…\",\"lease\":\"…\",\"outcome\":\"complete\"}}]}}' {url}/v1/settle\n\

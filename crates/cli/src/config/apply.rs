@@ -4,7 +4,7 @@
 use super::load::Config;
 use super::sections::{Entry, Recurring};
 use anyhow::{Context as _, Result, anyhow};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use windlass_core::engine::{Configure, Engine};
 use windlass_core::limits::BATCH_MAX;
@@ -14,8 +14,44 @@ use windlass_services::Schedules;
 /// How long the store may take for all of it.
 const TIME_MAX: Duration = Duration::from_secs(30);
 
+/// A store, once it is open, and what the file says of it.
+pub(crate) struct Setup {
+    engine: OnceLock<Arc<dyn Engine>>,
+    /// As of the last reload.
+    config: Mutex<Arc<Config>>,
+}
+
+impl Setup {
+    pub(crate) fn new(config: Config) -> Self {
+        Self { engine: OnceLock::new(), config: Mutex::new(Arc::new(config)) }
+    }
+
+    /// What holds.
+    pub(crate) fn config(&self) -> Arc<Config> {
+        self.config.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The store is open: it is set up; what was changed, one line for each setting.
+    pub(crate) async fn opened(&self, engine: Arc<dyn Engine>) -> Result<Vec<String>> {
+        let changed = apply(&self.config(), &engine).await?;
+        // Opened once; another would be the same store.
+        let _ = self.engine.set(engine);
+        Ok(changed)
+    }
+
+    /// This holds from now on; what was changed.
+    pub(crate) async fn change(&self, config: Config) -> Result<Vec<String>> {
+        let changed = match self.engine.get() {
+            Some(engine) => apply(&config, engine).await?,
+            None => vec!["queues and schedules are set up when the store is there".to_owned()],
+        };
+        *self.config.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
+        Ok(changed)
+    }
+}
+
 /// Carries it out; what was changed, one line for each setting.
-pub(crate) async fn apply(config: &Config, engine: &Arc<dyn Engine>) -> Result<Vec<String>> {
+async fn apply(config: &Config, engine: &Arc<dyn Engine>) -> Result<Vec<String>> {
     let applied = tokio::time::timeout(TIME_MAX, in_time(config, engine)).await;
     let late = || format!("cannot set up queues and schedules: no answer within {TIME_MAX:?}");
     applied.with_context(late)?

@@ -16,7 +16,7 @@ mod show;
 mod tree;
 mod value;
 
-pub(crate) use apply::apply;
+pub(crate) use apply::Setup;
 pub(crate) use example::example;
 pub(crate) use load::{Config, FILE_DEFAULT, Flag, Given};
 pub(crate) use log::LogHandle;

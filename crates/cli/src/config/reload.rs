@@ -1,6 +1,7 @@
 //! SIGHUP: the file is read again, and what can change while the server runs does. A file with a mistake
 //! changes nothing. It must not know how a server carries changes out.
 
+use super::apply::Setup;
 use super::field::Reload;
 use super::load::{Choice, Config, Given};
 use super::log::LogHandle;
@@ -10,7 +11,6 @@ use anyhow::{Result, anyhow};
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::Arc;
 use tokio::signal::unix::Signal;
-use windlass_core::engine::Engine;
 use windlass_server::ServerHandle;
 
 /// What a reload needs.
@@ -18,7 +18,7 @@ pub(crate) struct Reloader {
     given: Given,
     /// What holds: live settings as of the last reload, the others as of the start.
     running: Fixed,
-    engine: Arc<dyn Engine>,
+    setup: Arc<Setup>,
     server: ServerHandle,
     log: LogHandle,
 }
@@ -27,17 +27,16 @@ impl Reloader {
     /// For a server that was started with this configuration.
     pub(crate) fn new(
         given: Given,
-        config: Config,
-        engine: Arc<dyn Engine>,
+        setup: Arc<Setup>,
         server: ServerHandle,
         log: LogHandle,
     ) -> Self {
-        let mut given = given;
-        if let Some(path) = config.file {
+        let (mut given, config) = (given, setup.config());
+        if let Some(path) = &config.file {
             // A file that was there must not be missed: without it everything would be a default.
-            given.file = Choice::Named(path);
+            given.file = Choice::Named(path.clone());
         }
-        Self { given, running: config.fixed, engine, server, log }
+        Self { given, running: config.fixed.clone(), setup, server, log }
     }
 
     /// Reloads with every signal. Ends when the terminal that the server was started in is gone: closing one
@@ -71,7 +70,7 @@ impl Reloader {
         let config = Config::load(&self.given)?;
         let plan = Plan::new(&self.running, &config)?;
         // First what can fail.
-        let mut lines = super::apply(&config, &self.engine).await?;
+        let mut lines = self.setup.change(config).await?;
         self.server.set_limits(plan.next.server.options.limits())?;
         if plan.touches("log.") {
             self.log.change(&plan.next)?;

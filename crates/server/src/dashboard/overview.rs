@@ -15,7 +15,10 @@ use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
 use std::cmp::Reverse;
+use windlass_core::Timestamp;
 use windlass_core::engine::{Filter, StatsRequest};
+use windlass_core::time::{HOUR_MS, MINUTE_MS, SECOND_MS};
+use windlass_wire::Point;
 
 /// Queues shown, the busiest first.
 const QUEUES_MAX: usize = 12;
@@ -43,9 +46,38 @@ struct Flow {
 }
 
 impl Flow {
-    fn new(label: &'static str, tone: &'static str, trend: &Trend) -> Self {
-        Self { label, rate: Rate(trend.per_second), spark: Spark::of(trend), tone }
+    /// The rate is that of this server now, or what was stored of all of them, whichever is higher: what
+    /// others see is stored when its minute is over.
+    fn new(
+        label: &'static str,
+        tone: &'static str,
+        here: &Trend,
+        hour: &[Point],
+        now: Timestamp,
+        count: fn(&Point) -> u64,
+    ) -> Self {
+        let latest = hour.last().filter(|point| now.since(point.at) < 2 * MINUTE_MS);
+        let stored = latest.map_or(0.0, |point| count(point) as f64 / seconds(MINUTE_MS));
+        let rate = Rate(here.per_second.max(stored));
+        Self { label, rate, spark: Spark::new(curve(hour, now, count)), tone }
     }
+}
+
+/// Each minute of the last hour; nothing is zero.
+fn curve(hour: &[Point], now: Timestamp, count: fn(&Point) -> u64) -> Vec<f64> {
+    let mut minutes = vec![0.0; (HOUR_MS / MINUTE_MS) as usize];
+    for point in hour {
+        let back = (now.since(point.at) / MINUTE_MS) as usize;
+        let place = minutes.len().checked_sub(back.max(1));
+        if let Some(minute) = place.and_then(|place| minutes.get_mut(place)) {
+            *minute += count(point) as f64;
+        }
+    }
+    minutes
+}
+
+fn seconds(ms: u64) -> f64 {
+    ms as f64 / SECOND_MS as f64
 }
 
 #[derive(Template)]
@@ -80,13 +112,14 @@ pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Respons
     });
     let row = |(name, queue)| QueueRow::new(&app, &name, queue, now, clock);
     let totals = app.rates.totals(now);
+    let hour = app.hour.points(now).await;
     let overview = Overview {
         tiles: tiles(&sums, clock),
         flows: [
-            Flow::new("in", "available", &totals.enqueued),
-            Flow::new("out", "running", &totals.started),
-            Flow::new("completed", "completed", &totals.completed),
-            Flow::new("failed", "dead", &totals.failed),
+            Flow::new("in", "available", &totals.enqueued, &hour, now, |it| it.enqueued),
+            Flow::new("out", "running", &totals.started, &hour, now, |it| it.started),
+            Flow::new("completed", "completed", &totals.completed, &hour, now, |it| it.completed),
+            Flow::new("failed", "dead", &totals.failed, &hour, now, |it| it.failed),
         ],
         queues: busiest.into_iter().take(QUEUES_MAX).map(row).collect(),
         queue_count,

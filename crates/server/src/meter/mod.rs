@@ -1,29 +1,47 @@
-//! An engine around an engine that counts what goes in and out, for the rates people look at. It counts
-//! what passes through this server and nothing else; it must not change a request or an answer.
+//! An engine around an engine that counts what goes in and out, for metrics and the rates people look at.
+//! It counts what passes through this server and nothing else; it must not change a request or an answer.
 
+mod counts;
+mod leases;
 mod rates;
 
+pub(crate) use counts::Counts;
 pub(crate) use rates::{Rates, Trend};
 
 use std::sync::Arc;
-use windlass_core::Result;
 use windlass_core::engine::*;
-use windlass_core::model::{AttemptEnd, Name};
+use windlass_core::model::{AttemptEnd, Name, NewJob};
+use windlass_core::{Result, Timestamp};
+
+/// The queue and the kind of a job.
+type Lane = (Name, Name);
+
+fn lane(job: &NewJob) -> Lane {
+    (job.queue.clone(), job.kind.clone())
+}
 
 /// Counts beneath the layer that gathers single calls, so that a batch is counted at once.
 pub(crate) struct Meter {
     engine: Arc<dyn Engine>,
     rates: Rates,
+    counts: Counts,
 }
 
 impl Meter {
-    pub(crate) fn new(engine: Arc<dyn Engine>, rates: Rates) -> Self {
-        Self { engine, rates }
+    pub(crate) fn new(engine: Arc<dyn Engine>, rates: Rates, counts: Counts) -> Self {
+        Self { engine, rates, counts }
+    }
+
+    /// Jobs that were stored.
+    fn count_stored<'a>(&self, now: Timestamp, lanes: impl Iterator<Item = &'a Lane> + Clone) {
+        self.rates.enqueued(now, lanes.clone().map(|(queue, _)| queue));
+        self.counts.enqueued(now, lanes.map(|(queue, kind)| (queue, kind)));
     }
 
     /// Jobs handed to workers. A claim that is repeated because its reply was lost counts again.
-    fn count_started(&self, now: windlass_core::Timestamp, claimed: &Claimed) {
+    fn count_started(&self, now: Timestamp, claimed: &Claimed) {
         self.rates.started(now, claimed.jobs.iter().map(|job| &job.header.queue));
+        self.counts.started(now, claimed);
     }
 }
 
@@ -37,11 +55,15 @@ impl Hot for Meter {
     windlass_core::pass_on!(engine: capabilities, open_session, heartbeat, close_session, wait, update);
 
     fn enqueue(&self, request: Enqueue) -> Answer<'_, Vec<Item<Enqueued>>> {
-        let queues: Vec<Name> = request.jobs.iter().map(|job| job.queue.clone()).collect();
+        let lanes: Vec<Lane> = request.jobs.iter().map(lane).collect();
         Box::pin(async move {
-            let reply = self.engine.enqueue(request).await?;
-            let stored = queues.iter().zip(&reply.value).filter(|(_, answer)| is_new(answer));
-            self.rates.enqueued(reply.now, stored.map(|(queue, _)| queue));
+            let answer = self.engine.enqueue(request).await;
+            let reply =
+                answer.inspect_err(|error| self.counts.refused(error, lanes.len() as u64))?;
+            let stored = lanes.iter().zip(&reply.value).filter(|(_, answer)| is_new(answer));
+            self.count_stored(reply.now, stored.map(|(lane, _)| lane));
+            let refused = reply.value.iter().filter_map(|answer| answer.as_ref().err());
+            refused.for_each(|error| self.counts.refused(error, 1));
             Ok(reply)
         })
     }
@@ -55,15 +77,20 @@ impl Hot for Meter {
     }
 
     fn settle(&self, request: Settle) -> Answer<'_, SettleReply> {
-        let followed: Vec<Vec<Name>> = request
-            .items
-            .iter()
-            .map(|item| item.follow_ups.iter().map(|job| job.queue.clone()).collect())
-            .collect();
+        let follow_ups = |item: &SettleItem| item.follow_ups.iter().map(lane).collect();
+        let followed: Vec<Vec<Lane>> = request.items.iter().map(follow_ups).collect();
+        let reported = self.counts.reporting(&request);
         Box::pin(async move {
-            let reply = self.engine.settle(request).await?;
+            let reply = match self.engine.settle(request).await {
+                Ok(reply) => reply,
+                Err(error) => {
+                    self.counts.unanswered(reported);
+                    return Err(error);
+                }
+            };
             let (mut completed, mut failed, mut stored) = (0, 0, Vec::new());
-            for (item, queues) in reply.value.items.iter().zip(&followed) {
+            self.counts.reported(reply.now, &reply.value.items, &reported);
+            for (item, lanes) in reply.value.items.iter().zip(&followed) {
                 let Ok(item) = item else { continue };
                 match item.end {
                     _ if item.already => {}
@@ -72,11 +99,11 @@ impl Hot for Meter {
                     _ => {}
                 }
                 let new = |it: &Enqueued| is_new(&Ok(*it));
-                let follow_ups = queues.iter().zip(&item.follow_ups);
-                stored.extend(follow_ups.filter(|(_, it)| new(it)).map(|(queue, _)| queue));
+                let follow_ups = lanes.iter().zip(&item.follow_ups);
+                stored.extend(follow_ups.filter(|(_, it)| new(it)).map(|(lane, _)| lane));
             }
             self.rates.ended(reply.now, completed, failed);
-            self.rates.enqueued(reply.now, stored.into_iter());
+            self.count_stored(reply.now, stored.into_iter());
             if let Some(Ok(claimed)) = &reply.value.claimed {
                 self.count_started(reply.now, claimed);
             }

@@ -7,13 +7,9 @@ use crate::openapi::tag;
 use crate::reply::{Reply, json, stamped};
 use axum::extract::State;
 use http::StatusCode;
-use std::time::Duration;
 use windlass_core::{Error, check_name, engine};
 use windlass_wire as wire;
 use windlass_wire::routes as paths;
-
-/// How long the store may take to prove that it is there.
-const READY_WITHIN: Duration = Duration::from_secs(2);
 
 /// Look at jobs by their ids
 ///
@@ -126,15 +122,15 @@ pub(super) async fn health(State(app): State<App>) -> Reply {
 
 /// Whether the process lives
 ///
-/// Whatever the store does.
+/// Whatever the store does; what is known of the store is told.
 #[utoipa::path(
     get, path = paths::HEALTHZ, tag = tag::SERVER, operation_id = "alive",
     responses(
-        (status = 200, body = wire::Empty, description = "It does."),
+        (status = 200, body = wire::Alive, description = "It does."),
     ),
 )]
-pub(super) async fn alive() -> Reply {
-    Ok(json(StatusCode::OK, &wire::Empty {}))
+pub(super) async fn alive(State(app): State<App>) -> Reply {
+    Ok(json(StatusCode::OK, &wire::Alive { store: app.health.standing() }))
 }
 
 /// Whether the server can serve
@@ -143,19 +139,17 @@ pub(super) async fn alive() -> Reply {
 #[utoipa::path(
     get, path = paths::READYZ, tag = tag::SERVER, operation_id = "ready",
     responses(
-        (status = 200, body = wire::Empty, description = "It can."),
-        (status = 503, description = "Its store is away, or it is stopping."),
+        (status = 200, body = wire::Alive, description = "It can."),
+        (status = 503, description = "Its store is away, named with the reason, or it is stopping."),
     ),
 )]
 pub(super) async fn ready(State(app): State<App>) -> Reply {
-    let unready = |reason: &str| Error::Unavailable {
-        store: "this server".to_owned(),
-        reason: reason.to_owned(),
-    };
     if app.stopping.is_cancelled() {
-        return Err(unready("it is stopping").into());
+        let (store, reason) = ("this server".to_owned(), "it is stopping".to_owned());
+        return Err(Error::Unavailable { store, reason }.into());
     }
-    let health = tokio::time::timeout(READY_WITHIN, app.engine.health()).await;
-    health.map_err(|_| unready("its store does not answer"))??;
-    Ok(json(StatusCode::OK, &wire::Empty {}))
+    match app.health.ask(&*app.engine).await {
+        true => alive(State(app)).await,
+        false => Err(app.health.away().into()),
+    }
 }

@@ -5,9 +5,12 @@ mod dead;
 mod described;
 mod jobs;
 mod look;
+pub(crate) mod metrics;
 mod parts;
 mod queues;
+mod scale;
 mod schedules;
+mod series;
 mod work;
 
 use crate::app::App;
@@ -47,6 +50,8 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .routes(routes!(work::settle))
         .routes(routes!(work::update))
         .routes(routes!(look::stats))
+        .routes(routes!(series::show))
+        .routes(routes!(scale::show))
         .routes(routes!(look::workers))
         .routes(routes!(admin::settings, admin::configure))
         .routes(routes!(queues::queues))
@@ -60,6 +65,7 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .routes(routes!(look::health))
         .routes(routes!(look::alive))
         .routes(routes!(look::ready))
+        .routes(routes!(metrics::show))
         .routes(routes!(described::openapi))
 }
 
@@ -80,7 +86,7 @@ async fn count(path: Option<MatchedPath>, request: Request, next: Next) -> Respo
     let route = path.map_or_else(|| "none".to_owned(), |path| path.as_str().to_owned());
     let response = next.run(request).await;
     let status = response.status().as_str().to_owned();
-    metrics::counter!("windlass_server_requests_total", "route" => route, "status" => status)
+    ::metrics::counter!("windlass_server_requests_total", "route" => route, "status" => status)
         .increment(1);
     response
 }

@@ -1,4 +1,4 @@
-//! A memory engine that counts the claims it sees, and falls silent when it is told to.
+//! A memory engine that counts the claims and looks it sees, and falls silent when it is told to.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,6 +11,7 @@ use windlass_memory::MemoryEngine;
 pub(crate) struct Spy {
     inner: MemoryEngine,
     pub(crate) claims: Arc<AtomicUsize>,
+    pub(crate) looks: Arc<AtomicUsize>,
     pub(crate) silent: Arc<AtomicBool>,
 }
 
@@ -48,10 +49,17 @@ impl Hot for Spy {
 }
 
 impl Admin for Spy {
+    fn stats(&self, request: StatsRequest) -> Answer<'_, Vec<LaneStats>> {
+        self.looks.fetch_add(1, Ordering::SeqCst);
+        if self.silent.load(Ordering::SeqCst) {
+            return Box::pin(std::future::pending());
+        }
+        self.inner.stats(request)
+    }
+
     forward! {
         get(request: Get) -> Vec<Option<Job>>;
         list(request: List) -> Page<Job>;
-        stats(request: StatsRequest) -> Vec<LaneStats>;
         sessions() -> Vec<SessionInfo>;
         change(batch: Vec<ChangeItem>) -> Vec<Item<Changed>>;
         configure(batch: Vec<Configure>) -> Vec<Item<()>>;

@@ -1,5 +1,6 @@
 //! Summing up measurements. Pure; it must not know where they come from or go.
 
+use super::flow::Flow;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use windlass_core::Timestamp;
@@ -7,7 +8,7 @@ use windlass_core::engine::LaneStats;
 
 /// Queues in one sample; the others are summed up as [`OTHERS`]. An entry of a log holds this many
 /// whatever their names and numbers are.
-pub(super) const QUEUES_MAX: usize = 128;
+pub(super) const QUEUES_MAX: usize = 100;
 /// Stands for the queues beyond [`QUEUES_MAX`]; no queue can have this name.
 pub(super) const OTHERS: &str = "*";
 
@@ -45,7 +46,7 @@ impl Gauge {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct QueueSample {
-    /// Which; `*` stands for all beyond the first 128.
+    /// Which; `*` stands for all beyond the first 100.
     pub queue: String,
     /// How often it was measured.
     #[serde(rename = "n")]
@@ -61,6 +62,9 @@ pub struct QueueSample {
     /// How long the job at the head had been ready, in milliseconds.
     #[serde(rename = "oldest")]
     pub oldest_ms: Gauge,
+    /// What went in and out, as far as servers handed it on.
+    #[serde(flatten)]
+    pub flow: Flow,
 }
 
 impl QueueSample {
@@ -82,6 +86,7 @@ impl QueueSample {
         self.running.merge(other.running);
         self.dead.merge(other.dead);
         self.oldest_ms.merge(other.oldest_ms);
+        self.flow.merge(other.flow);
     }
 
     /// Adds a lane of the queue, measured at the same moment.
@@ -118,6 +123,11 @@ impl Aggregate {
         for sample in samples {
             self.slot(&sample.queue).merge(sample);
         }
+    }
+
+    /// Adds what went in and out.
+    pub(super) fn merge_flow(&mut self, queue: &str, flow: Flow) {
+        self.slot(queue).flow.merge(flow);
     }
 
     /// The queues, by name.
@@ -191,7 +201,9 @@ mod tests {
         let others = queues.iter().find(|queue| queue.queue == OTHERS).unwrap();
         assert_eq!((others.samples, others.available), (2, Gauge(20, 10)));
 
-        let widest = Gauge(u64::MAX, u64::MAX);
+        let most = u64::MAX;
+        let full = format!(r#"{{"in":{most},"out":{most},"ok":{most},"bad":{most},"ms":{most}}}"#);
+        let widest = Gauge(most, most);
         let widest = |queue: QueueSample| QueueSample {
             samples: u64::MAX,
             depth: widest,
@@ -199,6 +211,7 @@ mod tests {
             running: widest,
             dead: widest,
             oldest_ms: widest,
+            flow: serde_json::from_str(&full).unwrap(),
             ..queue
         };
         let widest: Vec<_> = queues.into_iter().map(widest).collect();

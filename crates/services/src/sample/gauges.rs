@@ -1,58 +1,103 @@
 //! The latest measurement as gauges of the `metrics` facade. It must not know how they are exported.
 
-use metrics::gauge;
-use std::collections::BTreeSet;
+use super::lanes::{LabelledLanes, LaneLabels};
+use metrics::{describe_gauge, gauge};
+use std::collections::{BTreeMap, BTreeSet};
 use windlass_core::Timestamp;
 use windlass_core::engine::LaneStats;
 
-/// Lanes with gauges of their own: exporters keep every label they ever saw.
-const LANES_MAX: usize = 1_000;
-
-/// The lanes that have gauges.
-#[derive(Debug, Default)]
-pub(super) struct Gauges {
-    shown: BTreeSet<(String, String)>,
+/// What lanes of the same labels add up to.
+#[derive(Clone, Copy, Debug, Default)]
+struct Numbers {
+    depth: u64,
+    available: u64,
+    running: u64,
+    dead: u64,
+    /// The longest wait among them.
+    oldest_ms: u64,
 }
 
-impl Gauges {
+impl Numbers {
+    fn add(&mut self, lane: &LaneStats, now: Timestamp) {
+        self.depth += lane.depth();
+        self.available += lane.available;
+        self.running += lane.running;
+        self.dead += lane.dead;
+        let oldest_ms = lane.head_ready_at.map_or(0, |since| now.since(since));
+        self.oldest_ms = self.oldest_ms.max(oldest_ms);
+    }
+
+    fn named(self) -> [(&'static str, f64); 5] {
+        [
+            ("windlass_queue_depth", self.depth as f64),
+            ("windlass_queue_available", self.available as f64),
+            ("windlass_queue_running", self.running as f64),
+            ("windlass_queue_dead", self.dead as f64),
+            ("windlass_queue_oldest_seconds", self.oldest_ms as f64 / 1_000.0),
+        ]
+    }
+}
+
+/// Shows the numbers of lanes as gauges: `windlass_queue_depth` and its kin.
+///
+/// Each process that measures a store shows the same numbers, so that whoever sees several of them takes
+/// the highest of each lane instead of adding them up.
+#[derive(Debug)]
+pub struct LaneGauges {
+    lanes: LabelledLanes,
+    /// Those that have gauges.
+    shown: BTreeSet<LaneLabels>,
+}
+
+impl LaneGauges {
+    /// Gauges by queue, and `by_kind` by kind too.
+    pub fn new(by_kind: bool) -> Self {
+        describe();
+        Self { lanes: LabelledLanes::new(by_kind), shown: BTreeSet::new() }
+    }
+
     /// Shows these lanes; those that are gone show zero.
-    pub(super) fn show(&mut self, lanes: &[LaneStats], now: Timestamp) {
-        let mut gone = self.shown.clone();
+    pub fn show(&mut self, lanes: &[LaneStats], now: Timestamp) {
+        let none = self.shown.iter().map(|lane| (lane.clone(), Numbers::default()));
+        let mut sums: BTreeMap<LaneLabels, Numbers> = none.collect();
         for lane in lanes {
-            let key = (lane.queue.to_string(), lane.kind.to_string());
-            gone.remove(&key);
-            if self.shown.contains(&key) || self.shown.len() < LANES_MAX {
-                let oldest_ms = lane.head_ready_at.map_or(0, |since| now.since(since));
-                set(&key, [lane.depth(), lane.available, lane.running, lane.dead], oldest_ms);
-                self.shown.insert(key);
-            }
+            let labels = self.lanes.of(&lane.queue, &lane.kind);
+            sums.entry(labels).or_default().add(lane, now);
         }
-        gone.iter().for_each(|key| set(key, [0; 4], 0));
-        // Once shown, a label costs nothing more; the set is bounded either way.
+        for (lane, numbers) in sums {
+            set(&lane, numbers.named());
+            self.shown.insert(lane);
+        }
         gauge!("windlass_lanes").set(lanes.len() as f64);
     }
 
-    /// Shows zero: another process measures from now on, and whoever adds up all processes must not
-    /// count a lane twice.
-    pub(super) fn clear(&mut self) {
+    /// Shows zero: another process measures from now on.
+    pub fn clear(&mut self) {
         self.show(&[], Timestamp::EPOCH);
-        self.shown.clear();
+    }
+
+    /// Shows that nothing is known: the store does not answer, and old numbers would be a lie.
+    pub fn unknown(&self) {
+        for lane in &self.shown {
+            set(lane, Numbers::default().named().map(|(name, _)| (name, f64::NAN)));
+        }
+        gauge!("windlass_lanes").set(f64::NAN);
     }
 }
 
-fn set((queue, kind): &(String, String), counts: [u64; 4], oldest_ms: u64) {
-    let names = [
-        "windlass_queue_depth",
-        "windlass_queue_available",
-        "windlass_queue_running",
-        "windlass_queue_dead",
-    ];
-    for (name, count) in names.into_iter().zip(counts) {
-        gauge!(name, "queue" => queue.clone(), "kind" => kind.clone()).set(count as f64);
+fn set(lane: &LaneLabels, numbers: [(&'static str, f64); 5]) {
+    for (name, number) in numbers {
+        gauge!(name, lane.labels()).set(number);
     }
-    let oldest_s = oldest_ms as f64 / 1_000.0;
-    gauge!("windlass_queue_oldest_seconds", "queue" => queue.clone(), "kind" => kind.clone())
-        .set(oldest_s);
+}
+
+fn describe() {
+    describe_gauge!("windlass_queue_depth", "jobs that wait for their start, whatever for");
+    describe_gauge!("windlass_queue_available", "jobs that are ready to start");
+    describe_gauge!("windlass_queue_running", "jobs that are leased to a worker");
+    describe_gauge!("windlass_queue_dead", "dead letters");
+    describe_gauge!("windlass_queue_oldest_seconds", "how long the first in line has been ready");
+    describe_gauge!("windlass_lanes", "pairs of queue and kind that have jobs");
 }
 
 #[cfg(test)]
@@ -112,7 +157,7 @@ mod tests {
             lane.head_ready_at = Some(now.minus(2_500));
             lane
         };
-        let (shown, mut gauges) = (Shown::default(), Gauges::default());
+        let (shown, mut gauges) = (Shown::default(), LaneGauges::new(true));
         metrics::with_local_recorder(&shown, || gauges.show(&[lane("a"), lane("b")], now));
         assert_eq!(shown.value("windlass_queue_depth mail a"), 3.0);
         assert_eq!(shown.value("windlass_queue_dead mail b"), 7.0);
@@ -120,7 +165,27 @@ mod tests {
         metrics::with_local_recorder(&shown, || gauges.show(&[lane("a")], now));
         assert_eq!(shown.value("windlass_queue_depth mail a"), 3.0);
         assert_eq!(shown.value("windlass_queue_depth mail b"), 0.0);
+        metrics::with_local_recorder(&shown, || gauges.unknown());
+        assert!(shown.value("windlass_queue_depth mail a").is_nan());
         metrics::with_local_recorder(&shown, || gauges.clear());
         assert_eq!(shown.value("windlass_queue_depth mail a"), 0.0);
+    }
+
+    #[test]
+    fn lanes_beyond_the_bound_add_up_under_one_name() {
+        use crate::sample::lanes::LANES_LABELLED_MAX;
+        let lanes: Vec<LaneStats> = (0..LANES_LABELLED_MAX + 50)
+            .map(|n| {
+                let mut lane = LaneStats::empty(format!("q{n}").into(), "k".into());
+                lane.available = 2;
+                lane
+            })
+            .collect();
+        let (shown, mut gauges) = (Shown::default(), LaneGauges::new(false));
+        metrics::with_local_recorder(&shown, || gauges.show(&lanes, Timestamp::EPOCH));
+        assert_eq!(shown.value("windlass_queue_depth other"), 100.0);
+        let named = |name: &String| name.starts_with("windlass_queue_depth ");
+        let count = shown.0.lock().unwrap().keys().filter(|name| named(name)).count();
+        assert_eq!(count, LANES_LABELLED_MAX + 1);
     }
 }

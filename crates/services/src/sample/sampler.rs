@@ -1,8 +1,8 @@
-//! Measures queues: each second into gauges, summed up per minute and per hour into logs. It must not
+//! Measures queues: each second, into gauges where nobody else shows them, summed up per minute and per hour into logs. It must not
 //! know who reads them.
 
 use super::aggregate::Aggregate;
-use super::gauges::Gauges;
+use super::gauges::LaneGauges;
 use super::series::{Resolution, Sample, SampleQuery, read};
 use crate::board::ServiceName;
 use crate::logs;
@@ -17,7 +17,7 @@ use windlass_core::{Result, Timestamp};
 const PENDING_MAX: usize = 60;
 
 /// The service that measures queues.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Sampler {
     /// The minute that is being measured.
     minute: Option<(Timestamp, Aggregate)>,
@@ -25,7 +25,8 @@ pub(crate) struct Sampler {
     pending: VecDeque<Sample>,
     /// The hour up to which hours are known to be summed up.
     summed: Option<Timestamp>,
-    gauges: Gauges,
+    /// `None` where something else of this process shows the same numbers.
+    gauges: Option<LaneGauges>,
 }
 
 impl Service for Sampler {
@@ -36,7 +37,9 @@ impl Service for Sampler {
     async fn step(&mut self, turn: Turn<'_>) -> Result<Step> {
         let stats = turn.engine.stats(StatsRequest::default()).await?;
         let now = stats.now;
-        self.gauges.show(&stats.value, now);
+        if let Some(gauges) = &mut self.gauges {
+            gauges.show(&stats.value, now);
+        }
         self.add(&Aggregate::of(&stats.value, now), now);
         self.store_minutes(turn.engine).await?;
         self.sum_up_hours(turn.engine, now).await?;
@@ -45,11 +48,18 @@ impl Service for Sampler {
 
     fn halt(&mut self) {
         // What was measured of this minute stays: it is stored with the next term, and adds up.
-        self.gauges.clear();
+        if let Some(gauges) = &mut self.gauges {
+            gauges.clear();
+        }
     }
 }
 
 impl Sampler {
+    pub(crate) fn new(gauges: bool) -> Self {
+        let gauges = gauges.then(|| LaneGauges::new(true));
+        Self { minute: None, pending: VecDeque::new(), summed: None, gauges }
+    }
+
     /// Adds a measurement to its minute, and closes the minute before.
     fn add(&mut self, measured: &Aggregate, now: Timestamp) {
         let start = Resolution::Minute.start(now);

@@ -1,6 +1,7 @@
 //! Reading measurements back. It must not know who took them.
 
 use super::aggregate::{Aggregate, QueueSample};
+use super::flow;
 use crate::logs;
 use crate::records::encode;
 use bytes::Bytes;
@@ -53,7 +54,7 @@ impl Resolution {
     }
 
     /// The beginning of the stretch that `at` lies in.
-    pub(super) fn start(self, at: Timestamp) -> Timestamp {
+    pub fn start(self, at: Timestamp) -> Timestamp {
         let length = self.length_ms().cast_signed();
         Timestamp::from_millis(at.as_millis().div_euclid(length).saturating_mul(length))
     }
@@ -171,6 +172,15 @@ pub(super) async fn read(engine: &dyn Engine, query: &SampleQuery) -> Result<Vec
         if over {
             break;
         }
+    }
+    if query.resolution == Resolution::Minute {
+        for row in flow::read(engine, query.from, query.to).await? {
+            let sum = found.entry(row.start).or_default();
+            let asked = |name: &String| query.queue.as_ref().is_none_or(|queue| queue == name);
+            let flows = row.queues.iter().filter(|(name, _)| asked(name));
+            flows.for_each(|(name, flow)| sum.merge_flow(name, *flow));
+        }
+        found.retain(|_, sum| sum.queues().next().is_some());
     }
     Ok(found.into_iter().map(|(start, sum)| Sample::new(start, sum.into_queues())).collect())
 }

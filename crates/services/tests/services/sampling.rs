@@ -6,10 +6,11 @@ use crate::support::*;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
 use windlass_core::engine::{Engine, Enqueue};
 use windlass_core::model::NewJob;
 use windlass_core::time::{DAY_MS, HOUR_MS, MINUTE_MS};
-use windlass_services::{Resolution, Sample, SampleQuery, Samples, ServiceOptions};
+use windlass_services::{Flows, Resolution, Sample, SampleQuery, Samples, ServiceOptions};
 
 fn sampler() -> ServiceOptions {
     only(|o| o.sample.enabled = true)
@@ -115,4 +116,32 @@ async fn minutes_that_cannot_be_stored_are_kept_until_they_can() {
     let counts: Vec<_> = minutes.iter().map(|m| m.queue("mail").unwrap().samples).collect();
     assert_eq!(minutes[0].start, START);
     assert!(counts[0] >= 55, "{counts:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_several_processes_saw_go_in_and_out_adds_up_also_by_the_hour() {
+    let engine = memory();
+    fill(&*engine, "mail", 3).await;
+    let services = start(&engine, sampler());
+    let stop = CancellationToken::new();
+    let servers = [Flows::default(), Flows::default()];
+    for server in &servers {
+        tokio::spawn(server.clone().write(engine.clone(), stop.clone()));
+        server.count(START, "mail", |flow| flow.enqueued += 40);
+        server.count(START.plus(1_000), "mail", |flow| flow.completed += 10);
+    }
+    servers[0].count(START.plus(MINUTE_MS), "mail", |flow| flow.enqueued += 1);
+    let open = servers[0].unwritten("mail", START.plus(MINUTE_MS));
+    assert_eq!(open.enqueued, 1, "the other minute is none of it");
+    sleep(Duration::from_millis(HOUR_MS + 2 * MINUTE_MS)).await;
+    stop.cancel();
+    services.stop().await;
+
+    let minutes = series(&engine, Resolution::Minute).await;
+    let flow = |sample: &Sample| sample.queue("mail").expect("it is there").flow;
+    assert_eq!((flow(&minutes[0]).enqueued, flow(&minutes[0]).completed), (80, 20));
+    assert_eq!(flow(&minutes[1]).enqueued, 1);
+    assert_eq!(minutes[0].queue("mail").unwrap().depth.max(), 3, "beside what was measured");
+    let hours = series(&engine, Resolution::Hour).await;
+    assert_eq!((flow(&hours[0]).enqueued, flow(&hours[0]).completed), (81, 20));
 }

@@ -36,6 +36,13 @@ pub(super) const SECTION: Section = Section {
             "Listen beyond this machine, although whoever reaches the server may do anything with it."
         ),
         field!(
+            "metrics_by_kind",
+            Kind::FLAG,
+            Restart,
+            server.options.metrics_by_kind,
+            "Whether metrics of queues are told apart by kind, too: more to see at /metrics, and more to keep."
+        ),
+        field!(
             "body_bytes_max",
             Kind::size(ranges::BODY_BYTES),
             Live,

@@ -1,0 +1,60 @@
+//! `windlass scale`: how many workers a queue needs.
+
+use crate::output::{print, print_json, span};
+use crate::store::{Common, block_on};
+use crate::values;
+use anyhow::Result;
+use serde_json::json;
+use std::process::ExitCode;
+use windlass_services::{Scale, ScaleQuery};
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    common: Common,
+    /// The queue
+    queue: String,
+    /// Within which time what is ready should be started
+    #[arg(long, value_name = "TIME", value_parser = values::duration_ms, default_value = "30s")]
+    target_latency: u64,
+    /// Jobs that one worker runs at a time
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    per_worker: u64,
+    /// Workers, at least
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    min: u64,
+    /// Workers, at most
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    max: u64,
+}
+
+impl Args {
+    pub(super) const fn common(&self) -> &Common {
+        &self.common
+    }
+
+    pub(super) fn run(self) -> Result<ExitCode> {
+        block_on(self.look())
+    }
+
+    async fn look(self) -> Result<ExitCode> {
+        let client = self.common.open().await?;
+        let mut query = ScaleQuery::new(self.queue);
+        query.target_latency_ms = self.target_latency;
+        (query.per_worker, query.min, query.max) = (self.per_worker, self.min, self.max);
+        let scale = Scale::look(client.engine().clone(), &query, None).await?;
+        if self.common.json {
+            print_json(&json!({
+                "desired": scale.desired, "available": scale.available, "running": scale.running,
+                "arrivals_per_second": scale.arrivals_per_second, "run_ms": scale.run_ms,
+            }))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let each = scale.run_ms.map_or_else(|| "an unknown time".to_owned(), span);
+        print(&format!(
+            "{} workers: {} ready, {} running, {:.1}/s coming in, {each} each\n",
+            scale.desired, scale.available, scale.running, scale.arrivals_per_second
+        ))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

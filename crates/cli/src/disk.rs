@@ -1,0 +1,94 @@
+//! How full the disk of a store is: the file system of a directory, or a limit that somebody gave. It must not
+//! know what is done about it.
+
+use crate::connect::Url;
+use anyhow::{Result, bail};
+use rustix::fs::statvfs;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use windlass_core::Error;
+use windlass_postgres::PostgresEngine;
+use windlass_server::{DiskProbe, DiskUse};
+
+/// Where a store keeps its bytes.
+#[derive(Clone, Debug)]
+pub(crate) struct Disk {
+    limit_bytes: Option<u64>,
+    /// The engine, once it is open.
+    postgres: Arc<OnceLock<PostgresEngine>>,
+}
+
+impl Disk {
+    pub(crate) fn new(limit_bytes: Option<u64>) -> Self {
+        Self { limit_bytes, postgres: Arc::default() }
+    }
+
+    /// The engine is open.
+    pub(crate) fn found(&self, engine: PostgresEngine) {
+        // Opened once; another would be the same store.
+        let _ = self.postgres.set(engine);
+    }
+
+    /// What looks at the disk of this store, if there is one to look at.
+    pub(crate) fn probe(&self, store: &Url) -> Result<Option<DiskProbe>> {
+        match (store, self.limit_bytes) {
+            (Url::File(dir), limit) => {
+                let dir = dir.clone();
+                Ok(Some(DiskProbe::new(move || of_directory(dir.clone(), limit))))
+            }
+            (Url::Postgres(_), Some(limit_bytes)) => {
+                let engine = self.postgres.clone();
+                Ok(Some(DiskProbe::new(move || of_database(engine.clone(), limit_bytes))))
+            }
+            (_, None) => Ok(None),
+            (other, Some(_)) => {
+                bail!("--disk-limit is for file: and postgres:// stores, and {other} has no disk")
+            }
+        }
+    }
+}
+
+/// With a limit, the files of the store; without, all of the file system they are on.
+async fn of_directory(dir: PathBuf, limit: Option<u64>) -> windlass_core::Result<DiskUse> {
+    let looked = tokio::task::spawn_blocking(move || match limit {
+        Some(limit_bytes) => Ok(DiskUse { used_bytes: size(&dir)?, limit_bytes }),
+        None => file_system(&dir),
+    });
+    let unread = |error: &dyn std::fmt::Display| Error::Unavailable {
+        store: "the directory of the store".to_owned(),
+        reason: error.to_string(),
+    };
+    looked.await.map_err(|error| unread(&error))?.map_err(|error| unread(&error))
+}
+
+/// The bytes of the files directly in a directory: a store has no others.
+fn size(dir: &Path) -> std::io::Result<u64> {
+    let mut sum = 0_u64;
+    for entry in fs::read_dir(dir)? {
+        // One that is gone by now has no size.
+        let metadata = entry?.metadata().ok().filter(fs::Metadata::is_file);
+        sum = sum.saturating_add(metadata.map_or(0, |it| it.len()));
+    }
+    Ok(sum)
+}
+
+/// What is kept for root is as good as used.
+fn file_system(dir: &Path) -> std::io::Result<DiskUse> {
+    let seen = statvfs(dir)?;
+    let bytes = |blocks: u64| blocks.saturating_mul(seen.f_frsize);
+    let used = seen.f_blocks.saturating_sub(seen.f_bfree);
+    Ok(DiskUse { used_bytes: bytes(used), limit_bytes: bytes(used.saturating_add(seen.f_bavail)) })
+}
+
+async fn of_database(
+    engine: Arc<OnceLock<PostgresEngine>>,
+    limit_bytes: u64,
+) -> windlass_core::Result<DiskUse> {
+    let away = || Error::Unavailable {
+        store: "postgres".to_owned(),
+        reason: "it is not open yet".to_owned(),
+    };
+    let used_bytes = engine.get().ok_or_else(away)?.database_bytes().await?;
+    Ok(DiskUse { used_bytes, limit_bytes })
+}

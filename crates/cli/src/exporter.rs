@@ -1,0 +1,32 @@
+//! The recorder of this process's metrics. It knows how they are written; what they mean is said where they
+//! are counted.
+
+use anyhow::{Context as _, Result};
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use std::time::Duration;
+use windlass_server::Exporter;
+
+/// The bounds of histograms in seconds, from a quick call to the longest timeout that is common.
+const SECONDS: [f64; 14] =
+    [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0, 300.0, 3_600.0];
+
+/// Measurements are summed up this often, or they would pile up where nobody collects them.
+const SUM_UP_EVERY: Duration = Duration::from_secs(5);
+
+/// Records the metrics of this process from now on. Call once, inside the runtime.
+pub(crate) fn install() -> Result<Exporter> {
+    let handle = PrometheusBuilder::new()
+        .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &SECONDS)
+        .and_then(|builder| builder.install_recorder())
+        .context("cannot record metrics")?;
+    tokio::spawn(sum_up(handle.clone()));
+    Ok(Exporter::new(move || handle.render()))
+}
+
+async fn sum_up(handle: PrometheusHandle) {
+    let mut ticks = tokio::time::interval(SUM_UP_EVERY);
+    loop {
+        ticks.tick().await;
+        handle.run_upkeep();
+    }
+}

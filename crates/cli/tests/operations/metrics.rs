@@ -1,0 +1,120 @@
+//! `/metrics` of a real server.
+
+use crate::names;
+use crate::serving::{Serving, serve};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+/// More queues than have labels of their own.
+const QUEUES: usize = 1_050;
+const LABELLED: usize = 1_000;
+
+struct Metrics(String);
+
+impl Metrics {
+    fn of(server: &Serving) -> Self {
+        let answer = server.request("GET", "/metrics", "");
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        Self(answer)
+    }
+
+    /// The value of a series, written as Prometheus writes it.
+    fn value(&self, series: &str) -> Option<f64> {
+        let mut lines = self.0.lines().filter_map(|line| line.rsplit_once(' '));
+        lines.find(|(name, _)| *name == series).map(|(_, value)| value.parse().unwrap())
+    }
+
+    fn count(&self, metric: &str) -> usize {
+        let begin = format!("{metric}{{");
+        self.0.lines().filter(|line| line.starts_with(&begin)).count()
+    }
+
+    fn names(&self) -> BTreeSet<String> {
+        let types = self.0.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+        types.filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()
+    }
+}
+
+fn post(server: &Serving, path: &str, body: &Value) -> Value {
+    let answer = server.request("POST", path, &body.to_string());
+    assert!(answer.starts_with("HTTP/1.1 2"), "{answer}");
+    serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
+}
+
+/// Claims one job of `mail` and reports on it.
+fn work(server: &Serving, outcome: &str) -> (Value, Value) {
+    let claimed = post(server, "/v1/claim", &json!({"queues": ["mail"]}));
+    let job = &claimed["jobs"][0];
+    let error = (outcome == "fail").then(|| json!({"code": "e", "message": "m"}));
+    let item = json!({"id": job["id"], "lease": job["lease"], "outcome": outcome, "error": error});
+    let settled = post(server, "/v1/settle", &json!({"items": [item]}));
+    (item, settled)
+}
+
+#[test]
+fn what_passes_through_a_server_and_what_its_store_holds_is_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Serving::by(serve(dir.path(), "127.0.0.1:0").arg("--metrics-by-kind"));
+    let job = json!({"kind": "welcome", "queue": "mail"});
+    post(&server, "/v1/jobs/batch", &json!({"jobs": [job, job, job, job]}));
+    let refused = server.request("POST", "/v1/jobs", r#"{"kind":"","queue":"mail"}"#);
+    assert!(refused.starts_with("HTTP/1.1 4"), "{refused}");
+    work(&server, "complete");
+    let (failed, _) = work(&server, "fail");
+    let mut stale = failed;
+    stale["lease"] = json!("no such lease");
+    post(&server, "/v1/settle", &json!({"items": [stale]}));
+    post(&server, "/v1/claim", &json!({"queues": ["mail"]}));
+
+    let metrics = Metrics::of(&server);
+    let lane = r#"{queue="mail",kind="welcome"}"#;
+    let expected = [
+        ("windlass_jobs_enqueued_total", lane, 4.0),
+        ("windlass_jobs_completed_total", lane, 1.0),
+        ("windlass_jobs_failed_total", lane, 1.0),
+        ("windlass_job_processing_seconds_count", lane, 2.0),
+        ("windlass_lease_losses_total", r#"{queue="other",kind="other"}"#, 1.0),
+        ("windlass_queue_depth", lane, 1.0),
+        ("windlass_queue_running", lane, 1.0),
+        ("windlass_queue_dead", lane, 1.0),
+        ("windlass_store_up", "", 1.0),
+    ];
+    for (name, labels, value) in expected {
+        assert_eq!(
+            metrics.value(&format!("{name}{labels}")),
+            Some(value),
+            "{name}:\n{}",
+            metrics.0
+        );
+    }
+    assert!(metrics.value("windlass_active_workers").unwrap() >= 1.0, "the claim's own session");
+    let oldest = metrics.value(&format!("windlass_queue_oldest_seconds{lane}")).unwrap();
+    assert!(oldest > 0.0, "{oldest}");
+    let unknown: Vec<_> = metrics.names().difference(&names::in_guide()).cloned().collect();
+    assert_eq!(unknown, [""; 0], "docs/guides/metrics.md does not list them");
+}
+
+#[test]
+fn queues_beyond_the_bound_share_one_label() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Serving::start(dir.path());
+    let jobs: Vec<_> =
+        (0..QUEUES).map(|n| json!({"kind": "k", "queue": format!("q{n}")})).collect();
+    post(&server, "/v1/jobs/batch", &json!({"jobs": jobs}));
+    let metrics = Metrics::of(&server);
+    for name in ["windlass_jobs_enqueued_total", "windlass_queue_depth"] {
+        assert_eq!(metrics.count(name), LABELLED + 1, "{name}");
+        let other = metrics.value(&format!(r#"{name}{{queue="other"}}"#));
+        assert_eq!(other, Some((QUEUES - LABELLED) as f64), "{name}");
+    }
+}
+
+#[test]
+fn every_metric_is_documented_and_every_documented_metric_exists() {
+    let (code, guide) = (names::in_code(), names::in_guide());
+    assert!(code.len() > 30, "{code:?}");
+    let missing: Vec<_> = code.difference(&guide).collect();
+    assert_eq!(missing, [""; 0], "docs/guides/metrics.md does not list them");
+    let gone: Vec<_> = guide.difference(&code).filter(|it| !crate::ops::is_promised(it)).collect();
+    assert_eq!(gone, [""; 0], "nothing emits them");
+}

@@ -1,0 +1,175 @@
+//! Whether the store answers, since when it does not, and why. It must not know who asks.
+
+use crate::disk::DiskUse;
+use metrics::{describe_gauge, gauge};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info, warn};
+use windlass_core::Error;
+use windlass_core::engine::Engine;
+use windlass_wire as wire;
+
+/// How often the store is asked.
+const ASK_EVERY: Duration = Duration::from_secs(1);
+/// How long it may take to prove that it is there.
+pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+/// An outage that lasts longer is no hiccup any more.
+const UNHEALTHY_AFTER: Duration = Duration::from_secs(30);
+
+/// What is known of the store. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct StoreHealth {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    /// What people call the store.
+    name: String,
+    outage: Mutex<Option<Outage>>,
+    disk: Mutex<Option<DiskUse>>,
+}
+
+#[derive(Clone, Debug)]
+struct Outage {
+    since: Instant,
+    reason: String,
+    /// Whether it was said that it lasts.
+    lasting: bool,
+}
+
+impl StoreHealth {
+    pub(crate) fn new(name: String) -> Self {
+        describe_gauge!("windlass_store_up", "whether the store answered when it was asked last");
+        describe_gauge!("windlass_store_down_seconds", "for how long the store has not answered");
+        Self { inner: Arc::new(Inner { name, outage: Mutex::default(), disk: Mutex::default() }) }
+    }
+
+    fn outage(&self) -> MutexGuard<'_, Option<Outage>> {
+        // Whole after every step, so that a panic elsewhere has not harmed it.
+        self.inner.outage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The store answered.
+    pub(crate) fn answered(&self) {
+        let outage = self.outage().take();
+        if let Some(outage) = outage {
+            let outage_ms = millis(outage.since.elapsed());
+            info!(store = self.inner.name, outage_ms, "the store answers again");
+        }
+        gauge!("windlass_store_up").set(1.0);
+        gauge!("windlass_store_down_seconds").set(0.0);
+    }
+
+    /// The store did not answer. Said once when it begins, and once when it lasts.
+    pub(crate) fn failed(&self, reason: String) {
+        let mut held = self.outage();
+        let store = &self.inner.name;
+        let outage = held.get_or_insert_with(|| {
+            warn!(store, reason, "the store does not answer; verbs are refused until it does");
+            Outage { since: Instant::now(), reason: String::new(), lasting: false }
+        });
+        let down = outage.since.elapsed();
+        if down >= UNHEALTHY_AFTER && !std::mem::replace(&mut outage.lasting, true) {
+            error!(store, reason, down_ms = millis(down), "the store stays away: unhealthy");
+        }
+        outage.reason = reason;
+        gauge!("windlass_store_up").set(0.0);
+        gauge!("windlass_store_down_seconds").set(down.as_secs_f64());
+    }
+
+    /// The store's disk was looked at.
+    pub(crate) fn disk(&self, seen: DiskUse) {
+        *self.inner.disk.lock().unwrap_or_else(PoisonError::into_inner) = Some(seen);
+    }
+
+    /// How things are.
+    pub(crate) fn standing(&self) -> wire::StoreHealth {
+        let outage = self.outage().clone();
+        let down = outage.as_ref().map(|outage| outage.since.elapsed());
+        let disk = *self.inner.disk.lock().unwrap_or_else(PoisonError::into_inner);
+        wire::StoreHealth {
+            name: self.inner.name.clone(),
+            up: outage.is_none(),
+            healthy: down.is_none_or(|down| down < UNHEALTHY_AFTER),
+            down_ms: down.map(millis),
+            reason: outage.map(|outage| outage.reason),
+            disk: disk.map(|disk| wire::Disk {
+                used_bytes: disk.used_bytes,
+                limit_bytes: disk.limit_bytes,
+                filling: disk.is_filling(),
+            }),
+        }
+    }
+
+    /// The error of a verb while the store is away.
+    pub(crate) fn away(&self) -> Error {
+        let reason = self.outage().as_ref().map(|outage| outage.reason.clone());
+        let reason = reason.unwrap_or_else(|| "it does not answer".to_owned());
+        Error::Unavailable { store: self.inner.name.clone(), reason }
+    }
+
+    /// Asks the store once.
+    pub(crate) async fn ask(&self, engine: &dyn Engine) -> bool {
+        match timeout(ANSWER_WITHIN, engine.health()).await {
+            Ok(Ok(_)) => {
+                self.answered();
+                true
+            }
+            Ok(Err(error)) => {
+                self.failed(told(error));
+                false
+            }
+            Err(_) => {
+                self.failed(format!("no answer within {} ms", millis(ANSWER_WITHIN)));
+                false
+            }
+        }
+    }
+
+    /// Asks the store again and again, until the server stops.
+    pub(crate) async fn watch(self, engine: Arc<dyn Engine>, stop: CancellationToken) {
+        let mut ticks = tokio::time::interval(ASK_EVERY);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        while stop.run_until_cancelled(ticks.tick()).await.is_some() {
+            self.ask(&*engine).await;
+        }
+    }
+}
+
+/// Why, without the name of the store, which stands beside it.
+pub(crate) fn told(error: Error) -> String {
+    match error {
+        Error::Unavailable { reason, .. } => reason,
+        other => other.to_string(),
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_outage_is_a_hiccup_for_thirty_seconds_and_over_with_the_first_answer() {
+        let health = StoreHealth::new("the store".into());
+        assert!(health.standing().up && health.standing().healthy);
+        health.failed("connection refused".into());
+        tokio::time::advance(UNHEALTHY_AFTER - Duration::from_millis(1)).await;
+        let standing = health.standing();
+        assert!(!standing.up && standing.healthy, "{standing:?}");
+        tokio::time::advance(Duration::from_millis(1)).await;
+        health.failed("still refused".into());
+        let standing = health.standing();
+        assert!(!standing.healthy, "{standing:?}");
+        assert_eq!(standing.reason.as_deref(), Some("still refused"));
+        assert_eq!(standing.down_ms, Some(30_000));
+        health.answered();
+        assert!(health.standing().up && health.standing().healthy);
+    }
+}
