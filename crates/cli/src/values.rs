@@ -81,6 +81,11 @@ pub(crate) fn count_limit<T: FromStr>(text: &str) -> Result<Limit<T>, String> {
     text.parse().map(|count| Limit(Some(count))).map_err(|_| wrong())
 }
 
+/// A size in bytes, or `none`.
+pub(crate) fn bytes_limit(text: &str) -> Result<Limit<u64>, String> {
+    if text == "none" { Ok(Limit(None)) } else { bytes(text).map(|bytes| Limit(Some(bytes))) }
+}
+
 /// A length of time in milliseconds, or `none`.
 pub(crate) fn time_limit(text: &str) -> Result<Limit<u64>, String> {
     match text {

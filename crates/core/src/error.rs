@@ -90,8 +90,23 @@ pub enum Error {
         queue: String,
         /// Jobs waiting.
         depth: u64,
-        /// Its `max_depth`.
+        /// Its `max_depth`, or what a server lets wait in a queue that has none.
         limit: u64,
+        /// When there may be room, where somebody knows how fast it drains.
+        retry_after_ms: Option<u64>,
+    },
+    /// Somebody hands over more jobs per second than it may.
+    #[error(
+        "{who} hands over more than {limit} jobs per second; slow down, and repeat this after \
+         {retry_after_ms} ms"
+    )]
+    TooFast {
+        /// Who.
+        who: String,
+        /// Jobs per second it may hand over.
+        limit: u64,
+        /// When the next may come.
+        retry_after_ms: u64,
     },
     /// A compare-and-set found another version.
     #[error("record {key:?} is at version {found}, not at {expected}; read it again and retry")]
@@ -168,6 +183,7 @@ impl Error {
             Self::Duplicate { .. } => "duplicate",
             Self::Refused { .. } => "refused",
             Self::QueueFull { .. } => "queue_full",
+            Self::TooFast { .. } => "too_fast",
             Self::VersionConflict { .. } => "version_conflict",
             Self::Aborted { .. } => "aborted",
             Self::Unsupported { .. } => "unsupported",
@@ -185,6 +201,15 @@ impl Error {
         expected: impl Into<Cow<'static, str>>,
     ) -> Self {
         Self::Invalid { field: field.into(), value: shown(value), expected: expected.into() }
+    }
+
+    /// When the same is worth another try, where whoever refused it said so.
+    pub const fn retry_after_ms(&self) -> Option<u64> {
+        match self {
+            Self::QueueFull { retry_after_ms, .. } => *retry_after_ms,
+            Self::TooFast { retry_after_ms, .. } => Some(*retry_after_ms),
+            _ => None,
+        }
     }
 
     /// The field this error names, where it names one.

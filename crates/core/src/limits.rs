@@ -149,6 +149,13 @@ pub const CRON_LINE_BYTES_MAX: usize = 256;
 /// Bytes in the name of a time zone.
 pub const ZONE_BYTES_MAX: usize = 64;
 
+/// Registered kinds of a store.
+pub const KINDS_MAX: usize = 1_000;
+/// Bytes of the JSON Schema of a kind: it must fit into a record.
+pub const SCHEMA_BYTES_MAX: usize = 48 * 1024;
+/// How deep the JSON of a schema may be nested.
+pub const SCHEMA_DEPTH_MAX: usize = 32;
+
 /// Counters a circuit breaker divides its window into.
 pub const BREAKER_BUCKETS_MAX: usize = 10;
 /// The window and the probe interval of a circuit breaker lie in here.

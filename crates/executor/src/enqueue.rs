@@ -126,7 +126,8 @@ impl<R: Rows> Executor<R> {
         let created = ahead.created.entry(queue.clone()).or_default();
         let depth = self.rows.depth(queue) + *created;
         if depth >= limit {
-            return Err(Error::QueueFull { queue: queue.to_string(), depth, limit });
+            let queue = queue.to_string();
+            return Err(Error::QueueFull { queue, depth, limit, retry_after_ms: None });
         }
         *created += 1;
         Ok(())

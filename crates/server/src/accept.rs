@@ -1,12 +1,17 @@
 //! Connections: accepted one by one within their bound, served until they or the server end. It knows
 //! nothing of what is said on them.
 
+use crate::admit::Peer;
 use crate::options::Limits;
 use axum::Router;
+use http::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::Service;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -47,20 +52,20 @@ pub(crate) async fn accept(acceptor: Acceptor) {
             let slot = slots.clone().acquire_owned().await;
             (slot, listener.accept().await)
         };
-        let (slot, stream) = tokio::select! {
+        let (slot, accepted) = tokio::select! {
             biased;
             () = stop.cancelled() => break,
             next = next => next,
         };
-        let stream = match stream {
-            Ok((stream, _)) => stream,
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
             Err(error) => {
                 warn!(%error, "cannot accept a connection; trying again");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             }
         };
-        let connection = graceful.watch(connection(stream, &router, *limits.borrow()));
+        let connection = graceful.watch(connection(stream, peer, &router, *limits.borrow()));
         let counted = Open::new(connections.clone());
         tasks.spawn(async move {
             let _held = (slot, counted);
@@ -79,16 +84,35 @@ pub(crate) async fn accept(acceptor: Acceptor) {
     tasks.shutdown().await;
 }
 
-type Connection = http1::Connection<TokioIo<TcpStream>, TowerToHyperService<Router>>;
+type Connection = http1::Connection<TokioIo<TcpStream>, From>;
 
-fn connection(stream: TcpStream, router: &Router, limits: Limits) -> Connection {
+/// The routes, told where requests come from.
+struct From {
+    peer: Peer,
+    router: TowerToHyperService<Router>,
+}
+
+impl Service<Request<Incoming>> for From {
+    type Response = <TowerToHyperService<Router> as Service<Request<Incoming>>>::Response;
+    type Error = <TowerToHyperService<Router> as Service<Request<Incoming>>>::Error;
+    type Future = <TowerToHyperService<Router> as Service<Request<Incoming>>>::Future;
+
+    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
+        request.extensions_mut().insert(self.peer);
+        self.router.call(request)
+    }
+}
+
+fn connection(stream: TcpStream, peer: SocketAddr, router: &Router, limits: Limits) -> Connection {
     // Replies are small and whole: waiting to fill a packet only delays them.
     let _ = stream.set_nodelay(true);
+    let router = TowerToHyperService::new(router.clone());
+    let service = From { peer: Peer(peer.ip()), router };
     http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(Duration::from_millis(limits.read_timeout_ms))
         .max_buf_size(HEAD_BYTES_MAX)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router.clone()))
+        .serve_connection(TokioIo::new(stream), service)
 }
 
 /// Counts a connection for as long as it is open.

@@ -1,5 +1,6 @@
 //! What every request shares: the engine, the bounds, and the news that the server stops.
 
+use crate::admit::{Paces, Registry};
 use crate::body::Room;
 use crate::health::StoreHealth;
 use crate::meter::Rates;
@@ -7,6 +8,7 @@ use crate::metrics::StoreGauges;
 use crate::options::{Limits, Options};
 use crate::series::LastHour;
 use crate::waits::Waits;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
@@ -24,6 +26,10 @@ pub(crate) struct App {
 
 pub(crate) struct Inner {
     pub(crate) engine: Arc<dyn Engine>,
+    /// What is known of registered kinds.
+    pub(crate) registry: Arc<Registry>,
+    /// How fast everybody hands over jobs.
+    pub(crate) paces: Paces,
     /// What went in and out of late, for people.
     pub(crate) rates: Rates,
     /// What went in and out of this server and is not stored yet.
@@ -59,6 +65,7 @@ impl std::ops::Deref for App {
 impl App {
     pub(crate) fn new(
         engine: Arc<dyn Engine>,
+        registry: Arc<Registry>,
         rates: Rates,
         flows: Flows,
         options: Options,
@@ -69,10 +76,13 @@ impl App {
     ) -> Self {
         let room = Room::new(options.bodies_bytes_max);
         let waits = Waits::default();
+        let paces = Paces::new(options.jobs_per_second.and_then(NonZeroU32::new));
         let gauges = StoreGauges::new(engine.clone(), options.metrics_by_kind);
         let inner = Inner {
             hour: LastHour::new(engine.clone()),
             engine,
+            registry,
+            paces,
             rates,
             flows,
             options,

@@ -28,6 +28,7 @@
 //! holds no lease while it does, and ends with its connection: nothing is leased to a caller who left.
 
 mod accept;
+mod admit;
 mod app;
 mod body;
 mod dashboard;
@@ -55,3 +56,8 @@ pub use metrics::Exporter;
 pub use openapi::openapi;
 pub use options::{Limits, Options};
 pub use server::Server;
+
+/// Whether a text is a JSON Schema that payloads can be checked against; the error says what is wrong.
+pub fn check_schema(text: &str) -> windlass_core::Result<()> {
+    admit::Schema::read(text).map(drop)
+}

@@ -19,6 +19,10 @@ const READ_TIMEOUT_DEFAULT_MS: u64 = 30_000;
 const CALL_TIMEOUT_DEFAULT_MS: u64 = 30_000;
 /// For a stop in good order, unless set otherwise.
 const GRACE_DEFAULT_MS: u64 = 10_000;
+/// Jobs that may wait in a queue that has no limit of its own, unless set otherwise.
+const SOFT_DEPTH_DEFAULT: u64 = 100_000;
+/// Jobs that may wait in any queue, unless set otherwise.
+const HARD_DEPTH_DEFAULT: u64 = 500_000;
 
 /// What a server is told. Only the address is needed.
 #[derive(Clone, Debug)]
@@ -54,6 +58,15 @@ pub struct Options {
     pub exporter: Option<Exporter>,
     /// Whether metrics of queues are told apart by kind, too: more to see, and more to keep.
     pub metrics_by_kind: bool,
+    /// Whether jobs of kinds that are not registered are refused.
+    pub strict_kinds: bool,
+    /// Jobs that may wait in a queue that has no `max_depth` of its own; more are refused with the time
+    /// to come again.
+    pub soft_depth: u64,
+    /// Jobs that may wait in any queue, even if its own `max_depth` is higher.
+    pub hard_depth: u64,
+    /// Jobs that one principal may hand over per second, and at once after a rest; `None`: any number.
+    pub jobs_per_second: Option<u32>,
 }
 
 /// The bounds that can change while a server runs ([`ServerHandle::set_limits`]). They hold for
@@ -100,6 +113,10 @@ impl Options {
             disk: None,
             exporter: None,
             metrics_by_kind: false,
+            strict_kinds: false,
+            soft_depth: SOFT_DEPTH_DEFAULT,
+            hard_depth: HARD_DEPTH_DEFAULT,
+            jobs_per_second: None,
         }
     }
 
@@ -128,6 +145,27 @@ impl Options {
     #[must_use]
     pub const fn metrics_by_kind(mut self, by_kind: bool) -> Self {
         self.metrics_by_kind = by_kind;
+        self
+    }
+
+    /// Refuses kinds that are not registered, or takes any.
+    #[must_use]
+    pub const fn strict_kinds(mut self, strict: bool) -> Self {
+        self.strict_kinds = strict;
+        self
+    }
+
+    /// Lets so many jobs wait in a queue without a limit of its own, and so many in any.
+    #[must_use]
+    pub const fn depths(mut self, soft: u64, hard: u64) -> Self {
+        (self.soft_depth, self.hard_depth) = (soft, hard);
+        self
+    }
+
+    /// Takes so many jobs per second from each principal, or any number.
+    #[must_use]
+    pub const fn jobs_per_second(mut self, per_second: Option<u32>) -> Self {
+        self.jobs_per_second = per_second;
         self
     }
 
@@ -165,6 +203,15 @@ impl Options {
             let expected = "it must have room for one request of body_bytes_max";
             return Err(Error::invalid("bodies_bytes_max", self.bodies_bytes_max, expected));
         }
+        within_range("soft_depth", self.soft_depth, ranges::DEPTH)?;
+        within_range("hard_depth", self.hard_depth, ranges::DEPTH)?;
+        if let Some(per_second) = self.jobs_per_second {
+            within_range("jobs_per_second", per_second.into(), ranges::JOBS_PER_SECOND)?;
+        }
+        if self.hard_depth < self.soft_depth {
+            let expected = "it must be at most hard_depth";
+            return Err(Error::invalid("soft_depth", self.soft_depth, expected));
+        }
         self.services
             .as_ref()
             .map_or(Ok(()), |services| services.check().map_err(|error| error.within("services")))
@@ -180,7 +227,9 @@ mod tests {
         let options = || Options::new(([127, 0, 0, 1], 0).into());
         options().check().unwrap();
         type Spoil = fn(&mut Options);
-        let bad: [(Spoil, &str); 4] = [
+        let bad: [(Spoil, &str); 6] = [
+            (|options| options.soft_depth = 0, "soft_depth"),
+            (|options| options.hard_depth = 1, "soft_depth"),
             (|options| options.body_bytes_max = 0, "body_bytes_max"),
             (|options| options.connections_max = 0, "connections_max"),
             (|options| options.bodies_bytes_max = 1, "bodies_bytes_max"),

@@ -16,3 +16,7 @@ pub const READ_TIMEOUT_MS: RangeInclusive<u64> = 10..=10 * MINUTE_MS;
 pub const CALL_TIMEOUT_MS: RangeInclusive<u64> = 10..=10 * MINUTE_MS;
 /// How long a stop may wait.
 pub const GRACE_MS: RangeInclusive<u64> = 0..=HOUR_MS;
+/// Jobs that may wait in a queue, as far as a file can write them.
+pub const DEPTH: RangeInclusive<u64> = 1..=i64::MAX as u64;
+/// Jobs per second from one principal.
+pub const JOBS_PER_SECOND: RangeInclusive<u64> = 1..=1_000_000;

@@ -9,7 +9,7 @@ use windlass_core::Error;
 use windlass_core::engine::Stamped;
 use windlass_wire::{EPOCH_HEADER, JSON, NOW_HEADER, PROBLEM_JSON, Problem};
 
-/// Seconds after which a full queue or an absent store is worth another try.
+/// Seconds after which an absent store is worth another try, and whoever gave no time of its own.
 const RETRY_AFTER_SECONDS: u64 = 1;
 
 /// What a route answers.
@@ -20,20 +20,23 @@ pub(crate) type Reply = Result<Response, Refusal>;
 pub(crate) struct Refusal {
     /// Boxed, because every function that can refuse returns one.
     problem: Box<Problem>,
+    /// When to try again, where the error says so.
+    retry_after_ms: Option<u64>,
 }
 
 impl Refusal {
     /// With a status that says more than the error's own.
     pub(crate) fn with(status: StatusCode, error: Error) -> Self {
-        let mut problem = Box::new(Problem::new(error));
-        problem.status = status.as_u16();
-        Self { problem }
+        let mut refusal = Self::from(error);
+        refusal.problem.status = status.as_u16();
+        refusal
     }
 }
 
 impl From<Error> for Refusal {
     fn from(error: Error) -> Self {
-        Self { problem: Box::new(Problem::new(error)) }
+        let retry_after_ms = error.retry_after_ms();
+        Self { problem: Box::new(Problem::new(error)), retry_after_ms }
     }
 }
 
@@ -46,7 +49,9 @@ impl IntoResponse for Refusal {
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
         if matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
-            headers.insert(RETRY_AFTER, HeaderValue::from(RETRY_AFTER_SECONDS));
+            // The header has whole seconds; earlier would be in vain.
+            let seconds = self.retry_after_ms.map_or(RETRY_AFTER_SECONDS, |ms| ms.div_ceil(1_000));
+            headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
         }
         response
     }

@@ -1,6 +1,7 @@
 //! From options to a running server: bind first, so that the engine can be told the address.
 
 use crate::accept::{Acceptor, accept};
+use crate::admit::{Admit, Depth, DepthLimits, Registry};
 use crate::app::App;
 use crate::handle::{Counts, Dials, ServerHandle};
 use crate::health::StoreHealth;
@@ -19,7 +20,7 @@ use tracing::{error, info};
 use windlass_core::engine::Engine;
 use windlass_core::{Error, Result};
 use windlass_layers::Coalesce;
-use windlass_services::Flows;
+use windlass_services::{Flows, Outcomes};
 
 /// A server that has its address and waits for its engine.
 #[derive(Debug)]
@@ -133,26 +134,34 @@ impl Base {
         Self { options, counts, stop, health, limits, set_limits }
     }
 
-    /// The engine as it is counted, and the routes over it.
+    /// The engine as services see it, and the routes over it.
     fn over(&self, engine: Arc<dyn Engine>) -> (Arc<dyn Engine>, Router) {
+        let options = &self.options;
         let (rates, flows) = (Rates::new(), Flows::default());
-        let passed = Passed::new(self.options.metrics_by_kind, flows.clone());
+        let passed = Passed::new(options.metrics_by_kind, flows.clone());
+        let engine: Arc<dyn Engine> = Arc::new(Outcomes::new(engine));
         let engine: Arc<dyn Engine> = Arc::new(Meter::new(engine, rates.clone(), passed));
         tokio::spawn(self.health.clone().watch(engine.clone(), self.stop.clone()));
-        if let Some(disk) = self.options.disk.clone() {
+        if let Some(disk) = options.disk.clone() {
             tokio::spawn(disk.watch(self.health.clone(), self.stop.clone()));
         }
         tokio::spawn(flows.clone().write(engine.clone(), self.stop.clone()));
+        let registry = Arc::new(Registry::new(engine.clone(), options.strict_kinds));
+        let limits = DepthLimits { soft: options.soft_depth, hard: options.hard_depth };
+        let depth = Some(Arc::new(Depth::new(engine.clone(), limits)));
+        let inside = Arc::new(Admit::new(engine.clone(), registry.clone(), None));
+        let engine: Arc<dyn Engine> = Arc::new(Coalesce::new(engine));
         let app = App::new(
-            Arc::new(Coalesce::new(engine.clone())),
+            Arc::new(Admit::new(engine, registry.clone(), depth)),
+            registry,
             rates,
             flows,
-            self.options.clone(),
+            options.clone(),
             self.limits.clone(),
             self.health.clone(),
             self.stop.clone(),
             self.counts.waiting.clone(),
         );
-        (engine, routes::router(app))
+        (inside, routes::router(app))
     }
 }

@@ -26,21 +26,27 @@ pub enum ServiceName {
     Retain,
     /// Gives space back.
     Compact,
+    /// Keeps dead letters within the bytes of their queue.
+    Trim,
     /// Fires recurring jobs.
     Schedule,
+    /// Holds kinds back that keep failing.
+    Breaker,
     /// Measures queues.
     Sample,
 }
 
 impl ServiceName {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::Promote,
         Self::Reclaim,
         Self::Expire,
         Self::Retain,
         Self::Compact,
+        Self::Trim,
         Self::Schedule,
+        Self::Breaker,
         Self::Sample,
     ];
 
@@ -52,7 +58,9 @@ impl ServiceName {
             Self::Expire => "expire",
             Self::Retain => "retain",
             Self::Compact => "compact",
+            Self::Trim => "trim",
             Self::Schedule => "schedule",
+            Self::Breaker => "breaker",
             Self::Sample => "sample",
         }
     }

@@ -10,11 +10,11 @@ use crate::records::encode;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
-use windlass_core::engine::{Engine, Tally};
+use windlass_core::engine::{Cursor, Engine, Tally};
 use windlass_core::limits::{BATCH_MAX, LOG_KEEP_MAX};
 use windlass_core::model::State;
 use windlass_core::random::{Random, SystemRandom};
-use windlass_core::{Result, Timestamp};
+use windlass_core::{Error, Result, Timestamp};
 
 /// The log.
 const LOG: &str = "history/retention";
@@ -23,6 +23,9 @@ const ROWS_KEPT: u32 = LOG_KEEP_MAX;
 /// Writers a reader remembers. A row is written again at once or not at all, so that only those of
 /// the moment matter.
 const WRITERS_MAX: usize = 32;
+
+/// Of these, how many go into a cursor.
+const CURSOR_WRITERS_MAX: usize = 8;
 
 /// A batch of jobs that were removed, or expired.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,6 +108,30 @@ pub struct HistoryPlace {
 }
 
 impl HistoryPlace {
+    /// The place as text, for somebody who goes on elsewhere. Only the latest writers are in it.
+    pub fn cursor(&self) -> Cursor {
+        let mut text = self.after.to_string();
+        let latest = self.read.iter().rev().take(CURSOR_WRITERS_MAX);
+        for (writer, number) in latest {
+            text.push_str(&format!(".{writer}.{number}"));
+        }
+        Cursor::new(text)
+    }
+
+    /// A place from its text.
+    pub fn at(cursor: &Cursor) -> Result<Self> {
+        let bad = || Error::invalid("after", cursor, "use the `next` of a page of this history");
+        let mut parts = cursor.as_str().split('.');
+        let number = |text: Option<&str>| text.and_then(|text| text.parse().ok()).ok_or_else(bad);
+        let after = number(parts.next())?;
+        let mut read = Vec::new();
+        while let Some(writer) = parts.next() {
+            read.push((writer.to_owned(), number(parts.next())?));
+        }
+        read.reverse();
+        Ok(Self { after, read })
+    }
+
     /// Whether a row is read for the first time here.
     fn is_new(&mut self, by: &(String, u64)) -> bool {
         if let Some((_, last)) = self.read.iter_mut().find(|read| read.0 == by.0) {
@@ -221,7 +248,8 @@ mod tests {
             while let Some(after) = place {
                 let page = history.read(after, limit).await.unwrap();
                 counts.extend(page.rows.iter().map(|row| row.count));
-                place = page.next;
+                // Whoever goes on elsewhere finds the same.
+                place = page.next.map(|place| HistoryPlace::at(&place.cursor()).unwrap());
             }
             assert_eq!(counts, [1, 2, 3, 4], "in pages of {limit}");
         }

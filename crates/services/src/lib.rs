@@ -12,7 +12,9 @@
 //! | expire | ends what waited longer than it may | 1 min | 1,000 jobs |
 //! | retain | removes what is past its retention | 5 min | 1,000 jobs |
 //! | compact | gives space back | 2 min | what the engine makes of 1,000 items |
+//! | trim | keeps dead letters within the bytes of their queue | 5 min | 1,000 dead letters |
 //! | schedule | fires recurring jobs ([`Schedules`]) | 1 s, or when the next is due | 100 schedules |
+//! | breaker | holds kinds back that keep failing ([`Breakers`]) | 1 s, or when a probe is due | 1,000 reports |
 //! | sample | measures queues ([`Samples`]) | 1 s | 1,000 lanes |
 //!
 //! ```
@@ -37,9 +39,11 @@
 //! ```
 
 mod board;
+mod breaker;
 mod handle;
 mod history;
 mod host;
+mod kinds;
 mod lead;
 mod logs;
 mod options;
@@ -50,12 +54,15 @@ mod scale;
 mod schedule;
 mod service;
 mod services;
+mod trim;
 mod upkeep;
 
 pub use board::{ServiceName, ServiceStatus, Status};
+pub use breaker::{Breakers, Outcomes};
 pub use handle::ServicesHandle;
 pub use history::{History, HistoryPage, HistoryPlace, HistoryRow};
 pub use host::{Guest, Host};
+pub use kinds::{Kinds, Registered, unconfirmed};
 pub use lead::Leader;
 pub use options::{
     INTERVAL_MS, LEAD_TTL_MS, PROMPT_INTERVAL_MS, Pace, SAMPLE_INTERVAL_MS, ServiceOptions, Upkeep,

@@ -78,9 +78,14 @@ pub struct ServiceOptions {
     pub retain: Upkeep,
     /// Gives space back.
     pub compact: Upkeep,
+    /// Keeps dead letters within the bytes of their queue.
+    pub trim: Pace,
     /// Fires recurring jobs. Wakes when the next one is due; the interval bounds how late a change
     /// of a schedule is noticed.
     pub schedule: Pace,
+    /// Holds kinds back that keep failing. Wakes when a probe is due; the interval bounds how late a
+    /// breaker opens or closes.
+    pub breaker: Pace,
     /// Measures queues.
     pub sample: Pace,
     /// Whether measuring also shows the numbers as gauges while this process leads. A server shows them
@@ -99,7 +104,9 @@ impl Default for ServiceOptions {
             expire: Upkeep::every(MINUTE_MS),
             retain: Upkeep::every(5 * MINUTE_MS),
             compact: Upkeep::every(2 * MINUTE_MS),
+            trim: Pace { enabled: true, interval_ms: 5 * MINUTE_MS },
             schedule: Pace { enabled: true, interval_ms: SECOND_MS },
+            breaker: Pace { enabled: true, interval_ms: SECOND_MS },
             sample: Pace { enabled: true, interval_ms: SECOND_MS },
             gauges: true,
         }
@@ -121,7 +128,9 @@ impl ServiceOptions {
             within_range(interval, upkeep.interval_ms, range)?;
             within_range(batch, upkeep.batch.into(), 1..=MAINTAIN_BUDGET_MAX.into())?;
         }
+        within_range("trim.interval_ms", self.trim.interval_ms, INTERVAL_MS)?;
         within_range("schedule.interval_ms", self.schedule.interval_ms, PROMPT_INTERVAL_MS)?;
+        within_range("breaker.interval_ms", self.breaker.interval_ms, PROMPT_INTERVAL_MS)?;
         within_range("sample.interval_ms", self.sample.interval_ms, SAMPLE_INTERVAL_MS)
     }
 }

@@ -1,6 +1,7 @@
 //! Putting services together: which run, under one leadership, and how they end.
 
 use crate::board::{Board, ServiceName};
+use crate::breaker::BreakerService;
 use crate::handle::ServicesHandle;
 use crate::lead::{Keeper, Lead, Leader, leader};
 use crate::options::{Pace, ServiceOptions, Upkeep};
@@ -8,6 +9,7 @@ use crate::runner::Runner;
 use crate::sample::Sampler;
 use crate::schedule::Scheduler;
 use crate::service::Service;
+use crate::trim::Trim;
 use crate::upkeep::UpkeepService;
 use std::fmt;
 use std::sync::Arc;
@@ -122,7 +124,9 @@ impl Crew {
         self.upkeep(options.expire, UpkeepService::expire);
         self.upkeep(options.retain, UpkeepService::retain);
         self.upkeep(options.compact, UpkeepService::compact);
+        self.paced(options.trim, Trim::new);
         self.paced(options.schedule, Scheduler::default);
+        self.paced(options.breaker, BreakerService::default);
         self.paced(options.sample, || Sampler::new(options.gauges));
     }
 

@@ -7,7 +7,7 @@ use crate::part::{PartEdits, absent, edit_in, edit_out};
 use crate::policy::Policy;
 use serde::{Deserialize, Serialize};
 use windlass_core::engine;
-use windlass_core::model::State;
+use windlass_core::model::{Name, State};
 use windlass_core::{Error, JobId, Result, Timestamp};
 
 /// What to do with a job.
@@ -58,6 +58,10 @@ pub struct Edits {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Timestamp>))]
     pub run_at: Option<Timestamp>,
+    /// Its kind once more, which the replay of a sensitive kind asks for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Name>))]
+    pub confirm: Option<Name>,
 }
 
 impl Edits {
@@ -72,6 +76,7 @@ impl Edits {
         edits.priority = self.priority;
         edits.policy = self.policy.map(Into::into);
         edits.due = due_in(self.delay_ms, self.run_at).map_err(|error| error.within("edits"))?;
+        edits.confirm = self.confirm;
         Ok(edits)
     }
 }
@@ -82,7 +87,8 @@ impl From<engine::Edits> for Edits {
         let (payload, state) = (edit_out(edits.payload), edit_out(edits.state));
         let parts = PartEdits { payload, state, ..PartEdits::default() };
         let policy = edits.policy.map(Into::into);
-        Self { parts, priority: edits.priority, policy, delay_ms, run_at }
+        let (priority, confirm) = (edits.priority, edits.confirm);
+        Self { parts, priority, policy, delay_ms, run_at, confirm }
     }
 }
 

@@ -32,6 +32,10 @@ pub struct QueuePatch {
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::SpanMs>))]
     pub max_wait_ms: Option<Option<u64>>,
+    /// Set or lift the limit of bytes that dead letters hold together; beyond it the oldest go.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Whole>))]
+    pub dead_bytes_max: Option<Option<u64>>,
 }
 
 /// Reads an order as strictly as everything else of a request; core's own, which is stored, is not.
@@ -108,6 +112,7 @@ impl From<QueuePatch> for model::QueuePatch {
         full.order = patch.order;
         full.retention = patch.retention.map(Into::into);
         full.max_wait_ms = patch.max_wait_ms;
+        full.dead_bytes_max = patch.dead_bytes_max;
         full
     }
 }
@@ -142,6 +147,7 @@ impl TryFrom<engine::Configure> for Configure {
                     order: patch.order,
                     retention: patch.retention.map(Into::into),
                     max_wait_ms: patch.max_wait_ms,
+                    dead_bytes_max: patch.dead_bytes_max,
                 };
                 Ok(Self::Queue { name, set })
             }

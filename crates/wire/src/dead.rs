@@ -36,6 +36,10 @@ pub struct DeadBatch {
     /// Of a replay: from the beginning, without the checkpoint they had reached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_over: Option<bool>,
+    /// Of a replay: a sensitive kind of which some are to be replayed. Others of such kinds stay.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Name>))]
+    pub confirm: Option<Name>,
 }
 
 /// Which dead letters pass; what is absent is any.
@@ -103,12 +107,14 @@ impl DeadBatch {
         if self.start_over == Some(true) {
             edits.state = PartEdit::Unset;
         }
+        edits.confirm.clone_from(&self.confirm);
         Ok((self.into_ones()?, Change::Replay(Box::new(edits))))
     }
 
     /// Which ones, and the change that discards them.
     pub fn into_discard(self) -> Result<(DeadOnes, Change)> {
         absent(&self.start_over, "start_over", "only a replay can start over")?;
+        absent(&self.confirm, "confirm", "only a replay asks for it")?;
         Ok((self.into_ones()?, Change::Discard))
     }
 

@@ -15,21 +15,78 @@ use windlass_core::{Error, JobId};
     reason = "they are those of `windlass_core::Error`, where they are described"
 )]
 pub enum Fault {
-    Invalid { field: String, value: String, expected: String },
-    TooLarge { field: String, size: u64, limit: u64, hint: String },
-    NotFound { id: JobId },
-    LeaseLost { id: JobId },
-    SessionLost { session: String },
-    Duplicate { key: String, holder: JobId },
-    Refused { id: JobId, state: State, event: String, hint: String },
-    QueueFull { queue: String, depth: u64, limit: u64 },
-    VersionConflict { key: String, expected: u64, found: u64 },
-    Aborted { culprit: usize },
-    Unsupported { engine: String, capability: String, hint: String },
-    Unavailable { store: String, reason: String },
-    Busy { store: String, reason: String },
-    InUse { store: String, pid: u32, address: Option<String> },
-    Corrupt { store: String, reason: String },
+    Invalid {
+        field: String,
+        value: String,
+        expected: String,
+    },
+    TooLarge {
+        field: String,
+        size: u64,
+        limit: u64,
+        hint: String,
+    },
+    NotFound {
+        id: JobId,
+    },
+    LeaseLost {
+        id: JobId,
+    },
+    SessionLost {
+        session: String,
+    },
+    Duplicate {
+        key: String,
+        holder: JobId,
+    },
+    Refused {
+        id: JobId,
+        state: State,
+        event: String,
+        hint: String,
+    },
+    QueueFull {
+        queue: String,
+        depth: u64,
+        limit: u64,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        retry_after_ms: Option<u64>,
+    },
+    TooFast {
+        who: String,
+        limit: u64,
+        retry_after_ms: u64,
+    },
+    VersionConflict {
+        key: String,
+        expected: u64,
+        found: u64,
+    },
+    Aborted {
+        culprit: usize,
+    },
+    Unsupported {
+        engine: String,
+        capability: String,
+        hint: String,
+    },
+    Unavailable {
+        store: String,
+        reason: String,
+    },
+    Busy {
+        store: String,
+        reason: String,
+    },
+    InUse {
+        store: String,
+        pid: u32,
+        address: Option<String>,
+    },
+    Corrupt {
+        store: String,
+        reason: String,
+    },
 }
 
 /// An error as the body of a reply: `application/problem+json`.
@@ -69,7 +126,7 @@ impl Fault {
             | Self::Refused { .. }
             | Self::VersionConflict { .. }
             | Self::Aborted { .. } => 409,
-            Self::QueueFull { .. } => 429,
+            Self::QueueFull { .. } | Self::TooFast { .. } => 429,
             Self::Unavailable { .. } | Self::Busy { .. } | Self::InUse { .. } => 503,
             Self::Corrupt { .. } => 500,
         }
@@ -92,7 +149,12 @@ impl Fault {
                 Some(event) => Error::Refused { id, state, event, hint: known(&hint) },
                 None => Error::invalid("event", event, "this client is older than the server"),
             },
-            Self::QueueFull { queue, depth, limit } => Error::QueueFull { queue, depth, limit },
+            Self::QueueFull { queue, depth, limit, retry_after_ms } => {
+                Error::QueueFull { queue, depth, limit, retry_after_ms }
+            }
+            Self::TooFast { who, limit, retry_after_ms } => {
+                Error::TooFast { who, limit, retry_after_ms }
+            }
             Self::VersionConflict { key, expected, found } => {
                 Error::VersionConflict { key, expected, found }
             }
@@ -128,7 +190,12 @@ impl From<Error> for Fault {
             Error::Refused { id, state, event, hint } => {
                 Self::Refused { id, state, event: event_name(event), hint: hint.into() }
             }
-            Error::QueueFull { queue, depth, limit } => Self::QueueFull { queue, depth, limit },
+            Error::QueueFull { queue, depth, limit, retry_after_ms } => {
+                Self::QueueFull { queue, depth, limit, retry_after_ms }
+            }
+            Error::TooFast { who, limit, retry_after_ms } => {
+                Self::TooFast { who, limit, retry_after_ms }
+            }
             Error::VersionConflict { key, expected, found } => {
                 Self::VersionConflict { key, expected, found }
             }
@@ -189,7 +256,9 @@ pub(crate) mod tests {
             Error::LeaseLost { id },
             Error::SessionLost { session: "ü".into() },
             Error::Duplicate { key: "k\"".into(), holder: id },
-            Error::QueueFull { queue: "mail".into(), depth: 9, limit: 8 },
+            Error::QueueFull { queue: "mail".into(), depth: 9, limit: 8, retry_after_ms: None },
+            Error::QueueFull { queue: "m".into(), depth: 9, limit: 8, retry_after_ms: Some(7) },
+            Error::TooFast { who: "billing".into(), limit: 8, retry_after_ms: 7 },
             Error::VersionConflict { key: "a".into(), expected: 0, found: u64::MAX },
             Error::Aborted { culprit: 4 },
             Error::Unavailable { store: "s".into(), reason: "r".into() },

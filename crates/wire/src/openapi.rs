@@ -153,6 +153,14 @@ numbers! {
         Depth: 1..=u64::MAX;
     "The interval of a schedule."
         EveryMs: limits::EVERY_MIN_MS..=limits::DELAY_MAX_MS;
+    "Bytes of payload."
+        PayloadBytes: 1..=limits::PAYLOAD_BYTES_MAX;
+    "The window or the probe interval of a circuit breaker."
+        BreakerMs: *limits::BREAKER_INTERVAL_MS.start()..=*limits::BREAKER_INTERVAL_MS.end();
+    "Outcomes without which a circuit breaker does not open."
+        BreakerSamples: 1..=limits::BREAKER_SAMPLES_MAX;
+    "A share; more than 100 % never fail, so 100 would be a breaker that does nothing."
+        Percent: 0..=99_u32;
     "How often a schedule fires in total."
         FireLimit: 1..=u64::MAX;
 }

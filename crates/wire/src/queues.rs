@@ -1,4 +1,5 @@
-//! Queues and kinds for people: how each is set, and what its lanes add up to.
+//! Queues, and what kinds have in common with them, for people: how each is set, and what its lanes add
+//! up to.
 
 #[cfg(feature = "openapi")]
 use crate::openapi;
@@ -7,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use windlass_core::Timestamp;
 use windlass_core::engine::LaneStats;
-use windlass_core::model::{KindSettings, Name, QueueSettings};
+use windlass_core::model::{Name, QueueSettings};
 
 /// All queues of which something is known.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -16,15 +17,6 @@ pub struct Queues {
     /// By name.
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<openapi::QueueOverview>))]
     pub queues: Vec<Overview<QueueSettings>>,
-}
-
-/// All kinds of which something is known.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Kinds {
-    /// By name.
-    #[cfg_attr(feature = "openapi", schema(value_type = Vec<openapi::KindOverview>))]
-    pub kinds: Vec<Overview<KindSettings>>,
 }
 
 /// A queue or a kind: how it is set and how it is doing.

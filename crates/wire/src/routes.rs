@@ -56,9 +56,11 @@ paths! {
     QUEUES = "/v1/queues";
     /// `GET` one queue, `PATCH` its settings.
     QUEUE = "/v1/queues/{queue}";
+    /// `GET` what was removed or expired, and when.
+    HISTORY = "/v1/history";
     /// `GET` all kinds.
     KINDS = "/v1/kinds";
-    /// `GET` one kind, `PATCH` its settings.
+    /// `GET` one kind, `PATCH` its settings, `PUT` its rules or `DELETE` them.
     KIND = "/v1/kinds/{kind}";
     /// `GET` a page of schedules.
     SCHEDULES = "/v1/schedules";

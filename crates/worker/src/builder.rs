@@ -18,7 +18,7 @@ use windlass_core::limits::{CLAIM_KINDS_MAX, CLAIM_QUEUES_MAX};
 use windlass_core::model::{DEFAULT_QUEUE, PartName, PartSet};
 use windlass_core::random::{Random, SystemRandom};
 use windlass_core::{check_name, check_text};
-use windlass_services::{Host, ServiceOptions};
+use windlass_services::{Host, Outcomes, ServiceOptions};
 
 /// Builds a [`Worker`]. Options that are not set have the defaults of [`crate::defaults`].
 #[must_use = "a builder does nothing until it is built"]
@@ -35,6 +35,8 @@ pub struct Builder {
     leftovers: Vec<Task>,
     host: Host,
     hosting: Hosting,
+    /// Whether breakers learn from this worker what became of its jobs.
+    counts_outcomes: bool,
     queue_limits: Vec<(String, u32)>,
     kind_limits: Vec<(String, u32)>,
     kind_timeouts: Vec<(String, Duration)>,
@@ -55,6 +57,7 @@ impl Builder {
         Self {
             host: Host::new(engine.clone()),
             hosting: Hosting::Off,
+            counts_outcomes: false,
             engine,
             options: Options::default(),
             queues: Vec::new(),
@@ -208,6 +211,13 @@ impl Builder {
     /// work at a time. `windlass::Client::worker` turns this on; without it, another process must.
     pub fn services(mut self, host: bool) -> Self {
         self.hosting = if host { Hosting::On(None) } else { Hosting::Off };
+        self.counts_outcomes(host)
+    }
+
+    /// Whether circuit breakers learn from this worker what became of its jobs, for kinds that have one.
+    /// So it is where it hosts services; a worker on a server leaves it to the server.
+    pub const fn counts_outcomes(mut self, counts: bool) -> Self {
+        self.counts_outcomes = counts;
         self
     }
 
@@ -215,7 +225,7 @@ impl Builder {
     /// options that differ from those of another one are refused by [`build`](Self::build).
     pub fn service_options(mut self, options: ServiceOptions) -> Self {
         self.hosting = Hosting::On(Some(options));
-        self
+        self.counts_outcomes(true)
     }
 
     /// Hosts the services together with all others on this host.
@@ -331,6 +341,9 @@ impl Builder {
         self = self.host_services()?;
         crate::panics::install_hook();
         let inbox = Inbox::new();
+        if self.counts_outcomes {
+            self.engine = Arc::new(Outcomes::new(self.engine));
+        }
         let shared = Shared {
             pool: Pool::new(self.options.blocking_threads, inbox.bell.clone()),
             engine: self.engine,

@@ -10,6 +10,8 @@ use tokio::process::{Child, Command};
 
 /// The hidden command under which this program serves for itself.
 pub(crate) const SERVE_COMMAND: &str = "bench-serve";
+/// Jobs that no workload comes near.
+const NO_DEPTH: &str = "1000000000";
 /// How long a server may take to be there.
 const START_MAX: Duration = Duration::from_secs(30);
 /// What it says before its URL.
@@ -33,6 +35,8 @@ impl Served {
         let mut process = Command::new(program)
             .args([SERVE_COMMAND, "--listen", "127.0.0.1:0", "--store"])
             .arg(Url::File(dir.to_owned()).to_string())
+            // What is measured is how deep queues behave, not how they are kept from getting there.
+            .args(["--soft-depth", NO_DEPTH, "--hard-depth", NO_DEPTH])
             .args(options)
             // Held open until the end: when it closes, the server knows that this process is gone.
             .stdin(Stdio::piped())

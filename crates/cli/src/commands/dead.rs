@@ -1,6 +1,6 @@
 //! `windlass dead`: dead letters, by id or all at once.
 
-use super::jobs::{ListArgs, change_all, filter, list, show};
+use super::jobs::{ListArgs, change_all, check_sensitive, filter, list, show};
 use crate::exit;
 use crate::output::{print, print_json};
 use crate::store::{Common, block_on};
@@ -43,6 +43,9 @@ enum Action {
         /// From the beginning, without the checkpoint they had reached
         #[arg(long)]
         start_over: bool,
+        /// The kind once more, if it is registered as sensitive
+        #[arg(long, value_name = "KIND")]
+        confirm: Option<String>,
     },
     /// Throw dead letters away
     Discard {
@@ -81,11 +84,11 @@ impl Args {
         match action {
             Action::List(args) => block_on(list(&common, Some(State::Dead), &args)),
             Action::Show { id } => block_on(show(&common, id)),
-            Action::Replay { which, payload, start_over } => {
+            Action::Replay { which, payload, start_over, confirm } => {
                 if payload.is_some() && which.ids.len() > 1 {
                     bail!("payload: it is for one job, and {} are named", which.ids.len());
                 }
-                let change = replay(payload.as_deref(), start_over)?;
+                let change = replay(payload.as_deref(), start_over, confirm)?;
                 block_on(which.change(&common, "replay", change))
             }
             Action::Discard { which } => {
@@ -95,8 +98,9 @@ impl Args {
     }
 }
 
-fn replay(payload: Option<&str>, start_over: bool) -> Result<Change> {
+fn replay(payload: Option<&str>, start_over: bool, confirm: Option<String>) -> Result<Change> {
     let mut edits = Edits::default();
+    edits.confirm = confirm.map(Into::into);
     if let Some(text) = payload {
         let bytes = crate::job_args::payload(text, false)?;
         edits.payload = PartEdit::Set(Part::new(bytes));
@@ -150,8 +154,10 @@ impl Which {
         loop {
             let request = List::new(filter.clone()).order(ListOrder::Oldest).limit(PAGE_MAX);
             let page = client.list(request.after(after)).await?;
+            let ids: Vec<_> = page.rows.iter().map(|job| job.header.id).collect();
+            check_sensitive(client, &ids, change).await?;
             let item = |id: JobId| ChangeItem::new(id, change.clone());
-            let items: Vec<_> = page.rows.iter().map(|job| item(job.header.id)).collect();
+            let items: Vec<_> = ids.into_iter().map(item).collect();
             if !items.is_empty() {
                 for answer in client.engine().change(items).await?.value {
                     match answer {

@@ -4,7 +4,7 @@ mod change;
 mod list;
 mod show;
 
-pub(super) use change::change_all;
+pub(super) use change::{change_all, check_sensitive};
 pub(super) use list::{ListArgs, filter, list};
 pub(super) use show::show;
 
@@ -13,7 +13,7 @@ use crate::values;
 use anyhow::Result;
 use clap::Subcommand;
 use std::process::ExitCode;
-use windlass_core::engine::Change;
+use windlass_core::engine::{Change, Edits};
 use windlass_core::model::{Due, State};
 use windlass_core::{JobId, Timestamp};
 
@@ -43,7 +43,13 @@ enum Action {
     /// Call jobs off; a running one is told
     Cancel(Ids),
     /// Give dead, cancelled or expired jobs another life
-    Retry(Ids),
+    Retry {
+        #[command(flatten)]
+        ids: Ids,
+        /// The kind once more, if it is registered as sensitive
+        #[arg(long, value_name = "KIND")]
+        confirm: Option<String>,
+    },
     /// Let waiting jobs run now
     Promote(Ids),
     /// Move the time of waiting jobs
@@ -94,7 +100,11 @@ impl Args {
             Action::List { state, list: args } => return block_on(list(&common, state, &args)),
             Action::Show { id } => return block_on(show(&common, id)),
             Action::Cancel(ids) => (ids, Change::Cancel),
-            Action::Retry(ids) => (ids, Change::replay()),
+            Action::Retry { ids, confirm } => {
+                let mut edits = Edits::default();
+                edits.confirm = confirm.map(Into::into);
+                (ids, Change::Replay(Box::new(edits)))
+            }
             Action::Promote(ids) => (ids, Change::Promote),
             Action::Reschedule { ids, delay, at } => {
                 let due = delay.map(Due::After).or(at.map(Due::At)).unwrap_or_default();

@@ -1,4 +1,6 @@
-//! `windlass kinds`: depth, age and settings by kind, on whatever queue; pause, resume, set.
+//! `windlass kinds`: depth, age and settings by kind, on whatever queue; pause, resume, set, register.
+
+mod register;
 
 use super::queues::{Sums, configure};
 use crate::output::{Cell, Colour, Table, print, print_json};
@@ -10,6 +12,8 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use windlass_core::engine::{Configure, StatsRequest};
 use windlass_core::model::{KindPatch, KindSettings};
+use windlass_core::policy::Breaker;
+use windlass_services::{Breakers, Kinds};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -27,6 +31,18 @@ enum Action {
     Pause(Names),
     /// Let their jobs start again
     Resume(Names),
+    /// Register a kind, or replace all its rules: its schema, limits and breaker
+    Register(register::Register),
+    /// Forget the rules of a kind; its jobs stay
+    Unregister {
+        /// The kind
+        kind: String,
+    },
+    /// Show the rules of a kind, and where its breaker stands
+    Show {
+        /// The kind
+        kind: String,
+    },
     /// Change the settings of a kind
     Set {
         /// The kind
@@ -57,6 +73,9 @@ impl Args {
         };
         let changes = match action {
             None | Some(Action::List) => return block_on(list(&common)),
+            Some(Action::Register(args)) => return block_on(args.run(&common)),
+            Some(Action::Unregister { kind }) => return block_on(register::forget(&common, &kind)),
+            Some(Action::Show { kind }) => return block_on(register::show(&common, &kind)),
             Some(Action::Pause(names)) => paused(names, true),
             Some(Action::Resume(names)) => paused(names, false),
             Some(Action::Set { kind, permits }) => {
@@ -70,22 +89,39 @@ impl Args {
     }
 }
 
+/// What is known of one kind.
+#[derive(Default)]
+struct Kind {
+    sums: Sums,
+    settings: KindSettings,
+    registered: bool,
+    breaker: Option<Breaker>,
+}
+
 async fn list(common: &Common) -> Result<ExitCode> {
     let client = common.open().await?;
     let stats = client.engine().stats(StatsRequest::default()).await?;
-    let mut kinds: BTreeMap<String, (Sums, KindSettings)> = BTreeMap::new();
+    let mut kinds: BTreeMap<String, Kind> = BTreeMap::new();
     for (name, settings) in client.settings().await?.kinds {
-        kinds.entry(name.to_string()).or_default().1 = settings;
+        kinds.entry(name.to_string()).or_default().settings = settings;
     }
     for lane in &stats.value {
-        kinds.entry(lane.kind.to_string()).or_default().0.add(lane);
+        kinds.entry(lane.kind.to_string()).or_default().sums.add(lane);
+    }
+    for it in Kinds::new(client.engine().clone()).all().await? {
+        kinds.entry(it.kind.to_string()).or_default().registered = true;
+    }
+    for (name, breaker) in Breakers::new(client.engine().clone()).all().await? {
+        kinds.entry(name.to_string()).or_default().breaker = Some(breaker);
     }
     if common.json {
-        let view = |(name, (sums, settings)): (&String, &(Sums, KindSettings))| {
-            let mut value = sums.value();
+        let view = |(name, kind): (&String, &Kind)| {
+            let mut value = kind.sums.value();
             value["kind"] = name.as_str().into();
-            value["paused"] = settings.paused.into();
-            value["permits"] = settings.permits.into();
+            value["paused"] = kind.settings.paused.into();
+            value["permits"] = kind.settings.permits.into();
+            value["registered"] = kind.registered.into();
+            value["breaker"] = serde_json::json!(kind.breaker.as_ref().map(wire_breaker));
             value
         };
         print_json(&kinds.iter().map(view).collect::<Vec<_>>())?;
@@ -104,10 +140,10 @@ async fn list(common: &Common) -> Result<ExitCode> {
             "SETTINGS",
         ];
         let mut table = Table::new(heads);
-        for (name, (sums, settings)) in &kinds {
+        for (name, kind) in &kinds {
             let mut cells = vec![Cell::text(name)];
-            cells.extend(sums.cells(stats.now));
-            cells.push(words(settings));
+            cells.extend(kind.sums.cells(stats.now));
+            cells.push(words(kind));
             table.row(cells);
         }
         print(&table.to_string())?;
@@ -115,9 +151,23 @@ async fn list(common: &Common) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn words(settings: &KindSettings) -> Cell {
-    let permits = settings.permits.map(|permits| format!("{permits} permits"));
-    let paused = settings.paused.then(|| "paused".to_owned());
-    let words: Vec<_> = [paused, permits].into_iter().flatten().collect();
-    Cell::text(words.join(", ")).colour(Colour::Notice)
+/// Where a breaker stands, as the API tells it.
+fn wire_breaker(breaker: &Breaker) -> windlass_wire::Breaker {
+    breaker.into()
+}
+
+fn words(kind: &Kind) -> Cell {
+    let open = kind.breaker.as_ref().and_then(Breaker::open_since);
+    // Its permits are the breaker's while it is open.
+    let permits = kind.settings.permits.filter(|_| open.is_none());
+    let words = [
+        kind.settings.paused.then(|| "paused".to_owned()),
+        open.map(|_| "breaker open".to_owned()),
+        permits.map(|permits| format!("{permits} permits")),
+        kind.registered.then(|| "registered".to_owned()),
+    ];
+    let words: Vec<_> = words.into_iter().flatten().collect();
+    let cell = Cell::text(words.join(", "));
+    let is_held = kind.settings.paused || open.is_some() || permits.is_some();
+    if is_held { cell.colour(Colour::Notice) } else { cell }
 }

@@ -6,6 +6,7 @@ mod completions;
 mod config;
 mod dead;
 mod enqueue;
+mod history;
 mod jobs;
 mod kinds;
 mod migrate;
@@ -45,6 +46,8 @@ enum Command {
     Queues(queues::Args),
     /// Kinds with their depth and settings; pause, resume, set
     Kinds(kinds::Args),
+    /// What was removed or expired, and when
+    History(history::Args),
     /// Recurring jobs
     Schedules(schedules::Args),
     /// The workers that are there
@@ -88,6 +91,7 @@ impl Cli {
             Command::Dead(args) => args.run(),
             Command::Queues(args) => args.run(),
             Command::Kinds(args) => args.run(),
+            Command::History(args) => args.run(),
             Command::Schedules(args) => args.run(),
             Command::Workers(args) => args.run(),
             Command::Scale(args) => args.run(),
@@ -125,6 +129,7 @@ impl Cli {
             Command::Dead(args) => args.common(),
             Command::Queues(args) => args.common(),
             Command::Kinds(args) => args.common(),
+            Command::History(args) => args.common(),
             Command::Schedules(args) => args.common(),
             Command::Workers(args) => args.common(),
             Command::Scale(args) => args.common(),

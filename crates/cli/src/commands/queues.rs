@@ -55,20 +55,43 @@ struct Set {
     /// Keep ended jobs so long
     #[arg(long, value_name = "TIME", value_parser = values::duration_ms)]
     retention: Option<u64>,
+    /// Keep completed and cancelled jobs so long
+    #[arg(long, value_name = "TIME", value_parser = values::duration_ms)]
+    keep_finished: Option<u64>,
+    /// Keep dead letters so long
+    #[arg(long, value_name = "TIME", value_parser = values::duration_ms)]
+    keep_dead: Option<u64>,
+    /// Keep expired jobs so long
+    #[arg(long, value_name = "TIME", value_parser = values::duration_ms)]
+    keep_expired: Option<u64>,
+    /// Let dead letters hold so many bytes together, as in 1G; beyond them the oldest go. `none` lifts
+    /// the limit
+    #[arg(long, value_name = "SIZE", value_parser = values::bytes_limit)]
+    dead_bytes_max: Option<Limit<u64>>,
     /// Let jobs expire that wait longer; `none` lifts the limit
     #[arg(long, value_name = "TIME", value_parser = values::time_limit)]
     max_wait: Option<Limit<u64>>,
 }
 
 impl Set {
-    fn patch(&self) -> Result<QueuePatch> {
+    /// What is to change, of settings that are so now.
+    fn patch(&self, now: Retention) -> Result<QueuePatch> {
         let mut patch = QueuePatch::default();
         patch.max_depth = self.max_depth.map(|limit| limit.0);
         patch.order = self.order;
-        patch.retention = self.retention.map(Retention::uniform);
+        let mut kept = self.retention.map_or(now, Retention::uniform);
+        kept.finished_ms = self.keep_finished.unwrap_or(kept.finished_ms);
+        kept.dead_ms = self.keep_dead.unwrap_or(kept.dead_ms);
+        kept.expired_ms = self.keep_expired.unwrap_or(kept.expired_ms);
+        let ages = [self.retention, self.keep_finished, self.keep_dead, self.keep_expired];
+        patch.retention = ages.iter().any(Option::is_some).then_some(kept);
+        patch.dead_bytes_max = self.dead_bytes_max.map(|limit| limit.0);
         patch.max_wait_ms = self.max_wait.map(|limit| limit.0);
         if patch == QueuePatch::default() {
-            bail!("nothing to set; give --max-depth, --order, --retention or --max-wait");
+            bail!(
+                "nothing to set; give --max-depth, --order, --retention, --keep-finished, --keep-dead, \
+                 --keep-expired, --dead-bytes-max or --max-wait"
+            );
         }
         Ok(patch)
     }
@@ -89,13 +112,26 @@ impl Args {
             None | Some(Action::List) => return block_on(list(&common)),
             Some(Action::Pause(names)) => paused(names, true),
             Some(Action::Resume(names)) => paused(names, false),
-            Some(Action::Set(set)) => vec![Configure::queue(set.queue.as_str(), set.patch()?)],
+            Some(Action::Set(args)) => return block_on(set(&common, &args)),
         };
         block_on(async {
             configure(&common, changes).await?;
             list(&common).await
         })
     }
+}
+
+/// Changes some settings of a queue. Ages that are not named stay as they are.
+async fn set(common: &Common, args: &Set) -> Result<ExitCode> {
+    // Before the store is made: a command that says nothing should leave nothing behind.
+    args.patch(Retention::default())?;
+    let client = common.open_or_create().await?;
+    let queues = client.settings().await?.queues;
+    let now = queues.iter().find(|(name, _)| **name == *args.queue).map(|(_, it)| it.retention);
+    let patch = args.patch(now.unwrap_or_default())?;
+    drop(client);
+    configure(common, vec![Configure::queue(args.queue.as_str(), patch)]).await?;
+    list(common).await
 }
 
 /// Changes settings, making the store if need be: settings may come before the first job.
@@ -233,7 +269,11 @@ fn words(settings: &QueueSettings) -> String {
         settings.paused.then(|| "paused".to_owned()),
         settings.max_depth.map(|limit| format!("max depth {limit}")),
         order,
-        (kept != default.retention).then(|| format!("kept {}", span(kept.finished_ms))),
+        (kept.finished_ms != default.retention.finished_ms)
+            .then(|| format!("kept {}", span(kept.finished_ms))),
+        (kept.dead_ms != default.retention.dead_ms)
+            .then(|| format!("dead kept {}", span(kept.dead_ms))),
+        settings.dead_bytes_max.map(|bytes| format!("dead up to {bytes} bytes")),
         settings.max_wait_ms.map(|ms| format!("max wait {}", span(ms))),
     ];
     words.into_iter().flatten().collect::<Vec<_>>().join(", ")

@@ -39,6 +39,18 @@ pub(super) struct Args {
     /// Listen beyond this machine, although whoever reaches the server may do anything with it
     #[arg(long)]
     insecure: bool,
+    /// Refuse jobs of kinds that are not registered
+    #[arg(long)]
+    strict_kinds: bool,
+    /// Let so many jobs wait in a queue that has no --max-depth of its own [default: 100000]
+    #[arg(long, value_name = "JOBS")]
+    soft_depth: Option<String>,
+    /// Let so many jobs wait in any queue, even if its own --max-depth is higher [default: 500000]
+    #[arg(long, value_name = "JOBS")]
+    hard_depth: Option<String>,
+    /// Take so many jobs per second from each client, and as many at once after a rest [default: any]
+    #[arg(long, value_name = "JOBS")]
+    jobs_per_second: Option<String>,
     /// Leave the tables of a PostgreSQL store as they are, and refuse to serve old ones
     #[arg(long)]
     no_migrate: bool,
@@ -93,6 +105,10 @@ impl Args {
             ("store.disk_limit", "--disk-limit", self.disk_limit.as_deref()),
             ("server.insecure", "--insecure", self.insecure.then_some("true")),
             ("server.metrics_by_kind", "--metrics-by-kind", self.metrics_by_kind.then_some("true")),
+            ("server.strict_kinds", "--strict-kinds", self.strict_kinds.then_some("true")),
+            ("server.soft_depth", "--soft-depth", self.soft_depth.as_deref()),
+            ("server.hard_depth", "--hard-depth", self.hard_depth.as_deref()),
+            ("server.jobs_per_second", "--jobs-per-second", self.jobs_per_second.as_deref()),
             ("services.lead_ttl", "--lead-ttl-ms", lead_ttl.as_deref()),
             ("log.level", "--log", self.log.as_deref()),
         ];

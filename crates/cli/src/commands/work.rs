@@ -18,6 +18,8 @@ use windlass_services::{Services, ServicesHandle};
 use windlass_worker::process::Process;
 use windlass_worker::{BuildError, Worker, WorkerHandle};
 
+/// The engine of a store that a server stands before; the server counts outcomes itself.
+const SERVED_ENGINE: &str = "remote";
 /// What is logged unless somebody says otherwise: what the worker does, and of the services what fails.
 const LOG_DEFAULT: &str = "info,windlass_services=warn";
 /// How often `--until-empty` looks.
@@ -143,6 +145,7 @@ impl Args {
         let name = self.name();
         let mut builder = Worker::builder(Arc::clone(client.engine()))
             .name(name)
+            .counts_outcomes(client.engine().capabilities().engine != SERVED_ENGINE)
             .concurrency(concurrency)
             .timeout(self.timeout)
             .grace(self.grace);

@@ -7,6 +7,7 @@ mod dead;
 mod enqueue;
 mod http;
 mod jobs;
+mod kinds;
 mod limits;
 mod looking;
 mod postgres;

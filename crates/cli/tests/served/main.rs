@@ -7,6 +7,7 @@ mod bench;
 mod documents;
 mod kills;
 mod load;
+mod overload;
 mod polls;
 #[path = "../serving/mod.rs"]
 mod serving;

@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::id::JobId;
 use crate::machine::EventKind;
-use crate::model::{Due, PartEdit, PartName, Policy, State};
+use crate::model::{Due, Name, PartEdit, PartName, Policy, State};
 use crate::time::Timestamp;
 
 /// What to change about a job that gets another life.
@@ -20,6 +20,9 @@ pub struct Edits {
     pub policy: Option<Policy>,
     /// When to run; at once by default.
     pub due: Due,
+    /// Its kind, said once more, where the kind is registered as sensitive. For whoever guards such
+    /// kinds in front of a store; a store itself knows of none.
+    pub confirm: Option<Name>,
 }
 
 /// What to do with a job.

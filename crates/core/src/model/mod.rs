@@ -5,6 +5,7 @@ mod job;
 mod new_job;
 mod part;
 mod policy;
+mod rules;
 mod settings;
 mod state;
 
@@ -13,6 +14,7 @@ pub use job::{Counters, Finish, Header, Job};
 pub use new_job::{DEFAULT_QUEUE, Due, NewJob};
 pub use part::{Codec, Envelope, Location, Part, PartEdit, PartEdits, PartName, PartSet, Parts};
 pub use policy::Policy;
+pub use rules::KindRules;
 pub use settings::{KindPatch, KindSettings, Order, QueuePatch, QueueSettings};
 pub use state::State;
 

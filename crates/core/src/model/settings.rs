@@ -39,6 +39,9 @@ pub struct QueueSettings {
     pub retention: Retention,
     /// When its waiting jobs expire, unless they say otherwise.
     pub max_wait_ms: Option<u64>,
+    /// Bytes that its dead letters may hold together. Beyond them the oldest go, whatever their
+    /// retention says.
+    pub dead_bytes_max: Option<u64>,
 }
 
 /// A change of some settings of a queue; what is `None` stays.
@@ -55,6 +58,8 @@ pub struct QueuePatch {
     pub retention: Option<Retention>,
     /// Set or lift the waiting limit.
     pub max_wait_ms: Option<Option<u64>>,
+    /// Set or lift the limit of bytes of dead letters.
+    pub dead_bytes_max: Option<Option<u64>>,
 }
 
 impl QueuePatch {
@@ -81,6 +86,11 @@ impl QueuePatch {
     /// Sets or lifts the waiting limit.
     pub fn max_wait_ms(limit: Option<u64>) -> Self {
         Self { max_wait_ms: Some(limit), ..Self::default() }
+    }
+
+    /// Sets or lifts the limit of bytes of dead letters.
+    pub fn dead_bytes_max(limit: Option<u64>) -> Self {
+        Self { dead_bytes_max: Some(limit), ..Self::default() }
     }
 
     /// Whether every value is within its limit.
@@ -113,6 +123,9 @@ impl QueuePatch {
         }
         if let Some(limit) = self.max_wait_ms {
             settings.max_wait_ms = limit;
+        }
+        if let Some(limit) = self.dead_bytes_max {
+            settings.dead_bytes_max = limit;
         }
     }
 }

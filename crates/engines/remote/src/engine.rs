@@ -50,6 +50,11 @@ impl RemoteEngine {
         &self.inner.transport
     }
 
+    /// How long an enqueue goes on trying.
+    pub(crate) fn patience_ms(&self) -> u64 {
+        self.transport().options().patience_ms
+    }
+
     /// Asks, and turns the answer.
     async fn post<T: DeserializeOwned, U>(
         &self,
@@ -72,7 +77,7 @@ impl RemoteEngine {
     }
 
     /// Asks with a batch of `asked` items, and turns the answer to each.
-    async fn batch<T: DeserializeOwned, U>(
+    pub(crate) async fn batch<T: DeserializeOwned, U>(
         &self,
         path: &str,
         asked: usize,
@@ -107,8 +112,7 @@ impl Hot for RemoteEngine {
     }
 
     fn enqueue(&self, request: Enqueue) -> Answer<'_, Vec<Item<Enqueued>>> {
-        let (asked, body) = (request.jobs.len(), wire::Enqueue::from(request));
-        Box::pin(self.batch(routes::JOBS_BATCH, asked, body, wire::Enqueued::into_core))
+        Box::pin(self.hand_over(request))
     }
 
     fn open_session(&self, request: OpenSession) -> Answer<'_, Session> {

@@ -22,6 +22,7 @@
 
 mod engine;
 mod options;
+mod patience;
 mod transport;
 
 pub use engine::RemoteEngine;

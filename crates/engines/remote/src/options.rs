@@ -7,6 +7,8 @@ use windlass_core::{Error, Result};
 const CONNECT_TIMEOUT_DEFAULT_MS: u64 = 5_000;
 /// For an answer, unless set otherwise: longer than the server gives its engine.
 const ANSWER_TIMEOUT_DEFAULT_MS: u64 = 40_000;
+/// For a queue to have room, or for our own turn, unless set otherwise.
+const PATIENCE_DEFAULT_MS: u64 = 10_000;
 /// Connections kept while nobody uses them, unless set otherwise.
 const IDLE_CONNECTIONS_DEFAULT: usize = 64;
 /// Bytes of one answer, unless set otherwise.
@@ -22,6 +24,9 @@ pub struct Options {
     pub connect_timeout_ms: u64,
     /// How long an answer may take, waiting on purpose not counted.
     pub answer_timeout_ms: u64,
+    /// How long an enqueue waits and tries again where the server says when to (`Retry-After`), because a
+    /// queue is full or jobs come too fast; 0: not at all.
+    pub patience_ms: u64,
     /// Connections kept while nobody uses them. More are opened under load, and closed after it.
     pub idle_connections_max: usize,
     /// Bytes of one answer.
@@ -35,9 +40,17 @@ impl Options {
             url: url.into(),
             connect_timeout_ms: CONNECT_TIMEOUT_DEFAULT_MS,
             answer_timeout_ms: ANSWER_TIMEOUT_DEFAULT_MS,
+            patience_ms: PATIENCE_DEFAULT_MS,
             idle_connections_max: IDLE_CONNECTIONS_DEFAULT,
             answer_bytes_max: ANSWER_BYTES_DEFAULT,
         }
+    }
+
+    /// Waits so long where the server says when to come again.
+    #[must_use]
+    pub const fn patience_ms(mut self, ms: u64) -> Self {
+        self.patience_ms = ms;
+        self
     }
 
     /// The URL before the paths of the API, checked.

@@ -44,6 +44,11 @@ impl Transport {
         Ok(Self { client, base, options, body_bytes_max: None })
     }
 
+    /// What it was told.
+    pub(crate) const fn options(&self) -> &Options {
+        &self.options
+    }
+
     /// Where the server is.
     pub(crate) fn base(&self) -> &str {
         &self.base

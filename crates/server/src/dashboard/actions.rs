@@ -7,7 +7,7 @@ use crate::app::App;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse as _, Redirect, Response};
 use http::StatusCode;
-use windlass_core::engine::{Change, ChangeItem, Configure};
+use windlass_core::engine::{Change, ChangeItem, Configure, Edits};
 use windlass_core::model::{KindPatch, QueuePatch};
 use windlass_core::{JobId, Result as CoreResult};
 
@@ -58,11 +58,16 @@ pub(super) async fn job(
 ) -> Result<Response, Failure> {
     let id: JobId = id.parse().map_err(Failure::from)?;
     let discards = change == "discard";
-    let change = of_job(&change)?;
-    let reply = app.call(app.engine.change(vec![ChangeItem::new(id, change)])).await?;
+    let item = ChangeItem::new(id, of_job(&change, &form)?);
+    let reply = app.call(app.engine.change(vec![item])).await?;
     let page = links::job(id);
     if let Some(error) = reply.value.into_iter().find_map(Result::err) {
-        return Err(Failure::from(error).back(form.back().unwrap_or(&page)));
+        let unconfirmed = error.field() == Some("confirm");
+        let failure = Failure::from(error).back(form.back().unwrap_or(&page));
+        return Err(match unconfirmed {
+            true => failure.confirm_at(format!("{page}/replay")),
+            false => failure,
+        });
     }
     // The page of a job that was thrown away is not there to go back to.
     let back = form.back().filter(|back| !(discards && back.starts_with(&page)));
@@ -73,7 +78,7 @@ pub(super) async fn job(
 /// `POST /jobs/change`: one change of all jobs that were selected.
 pub(super) async fn jobs(State(app): State<App>, form: Form) -> Result<Response, Failure> {
     let back = form.back().unwrap_or("/jobs").to_owned();
-    let change = of_job(form.all("change").next().unwrap_or_default())?;
+    let change = of_job(form.all("change").next().unwrap_or_default(), &form)?;
     let ids: Vec<JobId> = form.all("id").map(str::parse).collect::<Result<_, _>>()?;
     if ids.is_empty() {
         let detail = "Nothing was changed: no job was selected. Tick the jobs first.";
@@ -93,14 +98,18 @@ pub(super) async fn jobs(State(app): State<App>, form: Form) -> Result<Response,
     Err(failure.lines(refused.into_iter().take(REFUSALS_MAX).collect()).back(back))
 }
 
-fn of_job(change: &str) -> Result<Change, Failure> {
+fn of_job(change: &str, form: &Form) -> Result<Change, Failure> {
     Ok(match change {
         "cancel" => Change::Cancel,
         "promote" => Change::Promote,
         "pause" => Change::Pause,
         "resume" => Change::Resume,
         "signal" => Change::Signal,
-        "replay" => Change::replay(),
+        "replay" => {
+            let mut edits = Edits::default();
+            edits.confirm = form.all("confirm").next().map(Into::into);
+            Change::Replay(Box::new(edits))
+        }
         "discard" => Change::Discard,
         _ => return Err(unknown(change)),
     })

@@ -17,6 +17,8 @@ pub(super) struct Failure {
     lines: Vec<String>,
     /// Where to go on.
     back: String,
+    /// Where to send the name of a sensitive kind, if that is all that is missing.
+    confirm_at: Option<Box<str>>,
 }
 
 impl Failure {
@@ -26,7 +28,8 @@ impl Failure {
         detail: impl Into<String>,
     ) -> Self {
         let (title, detail) = (title.into(), detail.into());
-        Self { status, title, detail, lines: Vec::new(), back: "/".to_owned() }
+        let (lines, back) = (Vec::new(), "/".to_owned());
+        Self { status, title, detail, lines, back, confirm_at: None }
     }
 
     /// Nothing is at this address.
@@ -37,6 +40,13 @@ impl Failure {
     #[must_use]
     pub(super) fn lines(mut self, lines: Vec<String>) -> Self {
         self.lines = lines;
+        self
+    }
+
+    /// Asks for the name of the kind, to be sent there.
+    #[must_use]
+    pub(super) fn confirm_at(mut self, path: impl Into<Box<str>>) -> Self {
+        self.confirm_at = Some(path.into());
         self
     }
 

@@ -142,6 +142,8 @@ fn described(settings: &QueueSettings) -> Vec<(&'static str, String)> {
     };
     let limit = settings.max_depth.map_or_else(|| "none".to_owned(), |max| Count(max).to_string());
     let wait = settings.max_wait_ms.map_or_else(|| "none".to_owned(), span);
+    let bytes = settings.dead_bytes_max;
+    let bytes = bytes.map_or_else(|| "any".to_owned(), |max| format!("up to {}", Count(max)));
     let kept = settings.retention;
     vec![
         ("order", order),
@@ -149,6 +151,7 @@ fn described(settings: &QueueSettings) -> Vec<(&'static str, String)> {
         ("longest wait", wait),
         ("finished jobs kept", span(kept.finished_ms)),
         ("dead jobs kept", span(kept.dead_ms)),
+        ("bytes of dead jobs", bytes),
         ("expired jobs kept", span(kept.expired_ms)),
     ]
 }

@@ -1,6 +1,7 @@
 //! Handing jobs over, and changing them.
 
 use super::{job_id, merged, only};
+use crate::admit::Principal;
 use crate::app::App;
 use crate::body::{Json, Path};
 use crate::openapi::tag;
@@ -23,10 +24,15 @@ use windlass_wire::routes as paths;
         (status = 201, body = wire::Enqueued, description = "Stored."),
         (status = 200, body = wire::Enqueued, description = "It was there already, or was throttled."),
         (status = 409, description = "Its unique key is held, and it asked to be rejected."),
-        (status = 429, description = "Its queue is full."),
+        (status = 429, description = "Its queue is full, or you are too fast. Come again after `Retry-After`."),
     ),
 )]
-pub(super) async fn enqueue_one(State(app): State<App>, job: Json<wire::NewJob>) -> Reply {
+pub(super) async fn enqueue_one(
+    State(app): State<App>,
+    who: Principal,
+    job: Json<wire::NewJob>,
+) -> Reply {
+    app.paces.check(&who, 1)?;
     let request = engine::Enqueue::each([job.value.into_core()?]);
     let reply = app.call(app.engine.enqueue(request)).await?;
     let enqueued = wire::Enqueued::from(only(reply.value)?);
@@ -43,9 +49,15 @@ pub(super) async fn enqueue_one(State(app): State<App>, job: Json<wire::NewJob>)
     request_body = wire::Enqueue,
     responses(
         (status = 200, body = wire::openapi::EnqueuedItems, description = "What became of each."),
+        (status = 429, description = "You are too fast. Come again after `Retry-After`."),
     ),
 )]
-pub(super) async fn enqueue(State(app): State<App>, batch: Json<wire::Enqueue>) -> Reply {
+pub(super) async fn enqueue(
+    State(app): State<App>,
+    who: Principal,
+    batch: Json<wire::Enqueue>,
+) -> Reply {
+    app.paces.check(&who, batch.value.jobs.len())?;
     let pace = batch.value.pace.map(wire::Pace::into_core).transpose()?;
     let (mut request, bad) = batch.value.into_core();
     if let Some(pace) = pace {

@@ -3,7 +3,9 @@
 mod admin;
 mod dead;
 mod described;
+mod history;
 mod jobs;
+mod kinds;
 mod look;
 pub(crate) mod metrics;
 mod parts;
@@ -13,6 +15,7 @@ mod schedules;
 mod series;
 mod work;
 
+use crate::admit::merged;
 use crate::app::App;
 use crate::dashboard;
 use crate::names;
@@ -56,8 +59,9 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .routes(routes!(admin::settings, admin::configure))
         .routes(routes!(queues::queues))
         .routes(routes!(queues::queue, admin::configure_queue))
-        .routes(routes!(queues::kinds))
-        .routes(routes!(queues::kind, admin::configure_kind))
+        .routes(routes!(kinds::list))
+        .routes(routes!(kinds::get, admin::configure_kind, kinds::put, kinds::remove))
+        .routes(routes!(history::read))
         .routes(routes!(admin::records))
         .routes(routes!(admin::maintain))
         .routes(routes!(admin::check))
@@ -114,33 +118,4 @@ fn only<T>(answers: Vec<Result<T>>) -> Result<T> {
         reason: "it gave no answer to the item".to_owned(),
     };
     answers.into_iter().next().ok_or_else(none)?
-}
-
-/// The answers of the engine with those to items it never saw put in their places.
-fn merged<T>(answers: Vec<Result<T>>, bad: Vec<(usize, Error)>) -> Vec<Result<T>> {
-    if bad.is_empty() {
-        return answers;
-    }
-    let total = answers.len() + bad.len();
-    let (mut answers, mut bad) = (answers.into_iter(), bad.into_iter().peekable());
-    let mut all = Vec::with_capacity(total);
-    for place in 0..total {
-        match bad.next_if(|(index, _)| *index == place) {
-            Some((_, error)) => all.push(Err(error)),
-            None => all.extend(answers.next()),
-        }
-    }
-    all
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_item_is_answered_in_its_place() {
-        let error = |n: u32| Error::invalid("item", n, "better");
-        let all = merged(vec![Ok(1), Ok(3)], vec![(0, error(0)), (2, error(2)), (4, error(4))]);
-        assert_eq!(all, [Err(error(0)), Ok(1), Err(error(2)), Ok(3), Err(error(4))]);
-    }
 }

@@ -1,4 +1,4 @@
-//! Queues and kinds: how each is set and how it is doing.
+//! Queues: how each is set and how it is doing.
 
 use crate::app::App;
 use crate::body::{Path, Query};
@@ -50,49 +50,7 @@ pub(super) async fn queue(
     Ok(stamped(lanes.map(|lanes| Overview::of(queue, settings.queues, lanes, now))))
 }
 
-/// All kinds
-///
-/// Those that have jobs or settings.
-#[utoipa::path(
-    get, path = paths::KINDS, tag = tag::SETTINGS, operation_id = "list_kinds",
-    responses(
-        (status = 200, body = wire::Kinds, description = "The kinds, by name."),
-    ),
-)]
-pub(super) async fn kinds(State(app): State<App>, _: Query<wire::Nothing>) -> Reply {
-    let (settings, lanes) = look(&app, StatsRequest::default()).await?;
-    let now = lanes.now;
-    let all = |lanes: Vec<LaneStats>| Overview::all(settings.kinds, &lanes, |it| &it.kind, now);
-    Ok(stamped(lanes.map(|lanes| wire::Kinds { kinds: all(lanes) })))
-}
-
-/// One kind
-///
-/// Every kind there could be, on whatever queue.
-#[utoipa::path(
-    get, path = paths::KIND, tag = tag::SETTINGS, operation_id = "get_kind",
-    params(("kind" = wire::openapi::Name, Path, description = "The kind; a `/` is written `%2F`.")),
-    responses(
-        (status = 200, body = wire::openapi::KindOverview, description = "The kind."),
-    ),
-)]
-pub(super) async fn kind(
-    State(app): State<App>,
-    Path(kind): Path<String>,
-    _: Query<wire::Nothing>,
-) -> Reply {
-    check_name("kind", &kind)?;
-    let kind = Name::from(kind);
-    let (settings, lanes) = look(&app, StatsRequest::default()).await?;
-    let now = lanes.now;
-    let of = |mut lanes: Vec<LaneStats>| {
-        lanes.retain(|lane| lane.kind == kind);
-        Overview::of(kind, settings.kinds, lanes, now)
-    };
-    Ok(stamped(lanes.map(of)))
-}
-
-async fn look(
+pub(super) async fn look(
     app: &App,
     lanes: StatsRequest,
 ) -> windlass_core::Result<(Settings, Stamped<Vec<LaneStats>>)> {

@@ -70,6 +70,9 @@ pub(super) async fn put(
     request: Json<wire::PutSchedule>,
 ) -> Reply {
     let (schedule, job) = request.value.into_core()?;
+    // Fires are checked again, as rules may change; but who makes a schedule should know at once.
+    let table = app.in_time(app.registry.table(), 0).await?;
+    table.admit(&mut job.clone()).map_err(|error| error.within("job"))?;
     let reply = on(&app, async |schedules: &Schedules| schedules.put(&name, schedule, job).await);
     Ok(stamped(reply.await?.map(view)))
 }

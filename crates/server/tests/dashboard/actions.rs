@@ -1,7 +1,8 @@
 //! Buttons, by what they do to the jobs.
 
 use crate::support::Site;
-use windlass_core::model::{Due, NewJob, State};
+use windlass_core::model::{Due, KindRules, NewJob, State};
+use windlass_services::Kinds;
 
 #[tokio::test]
 async fn a_paused_queue_hands_out_nothing_until_it_is_resumed() {
@@ -96,4 +97,21 @@ async fn selected_dead_letters_are_replayed_and_the_others_stay() {
     partly.says("1 of 2 jobs were changed").says(&one.to_string());
     assert_eq!(site.state(two).await, None);
     assert_eq!(site.post("/jobs/change", "change=replay").await.status, 422);
+}
+
+#[tokio::test]
+async fn a_sensitive_kind_asks_for_its_name_before_it_is_replayed() {
+    let site = Site::start().await;
+    let mut rules = KindRules::default();
+    rules.sensitive = true;
+    let id = site.dead("q", "no money").await;
+    Kinds::new(site.engine.clone()).put("breaks", &rules).await.unwrap();
+    let replay = format!("/jobs/{id}/replay");
+    let asked = site.post(&replay, "").await;
+    assert_eq!(asked.status, 422);
+    asked.says("name=\"confirm\"").says(&format!("action=\"{replay}\""));
+    assert_eq!(site.post(&replay, "confirm=another").await.status, 422);
+    assert_eq!(site.state(id).await, Some(State::Dead));
+    assert_eq!(site.post(&replay, "confirm=breaks").await.status, 303);
+    assert_eq!(site.state(id).await, Some(State::Available));
 }

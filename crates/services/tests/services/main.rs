@@ -1,6 +1,7 @@
 //! The promises of the services, by their effects on real engines.
 
 mod clock;
+mod dead_bytes;
 mod durable;
 mod host;
 mod leadership;
@@ -10,4 +11,5 @@ mod schedules;
 mod scheduling;
 mod spy;
 mod support;
+mod trimming;
 mod upkeep;

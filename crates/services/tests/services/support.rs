@@ -27,7 +27,9 @@ pub(crate) fn nothing() -> ServiceOptions {
     options.expire.enabled = false;
     options.retain.enabled = false;
     options.compact.enabled = false;
+    options.trim.enabled = false;
     options.schedule.enabled = false;
+    options.breaker.enabled = false;
     options.sample.enabled = false;
     options
 }

@@ -128,6 +128,11 @@ impl Replay {
         self.set(|edits| edits.policy = Some(policy))
     }
 
+    /// Confirms the replay of a kind that is registered as sensitive, by its name. A server asks for it.
+    pub fn confirm(self, kind: &str) -> Self {
+        self.set(|edits| edits.confirm = Some(kind.into()))
+    }
+
     /// To run this long from now.
     pub fn delay(self, delay: Duration) -> Self {
         self.set(|edits| edits.due = Due::After(millis(delay)))

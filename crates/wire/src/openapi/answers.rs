@@ -12,7 +12,7 @@ use utoipa::openapi::schema::{
 use utoipa::{PartialSchema, ToSchema};
 
 /// Everything that can go wrong, by its stable name.
-const CODES: [&str; 15] = [
+const CODES: [&str; 16] = [
     "invalid",
     "too_large",
     "not_found",
@@ -21,6 +21,7 @@ const CODES: [&str; 15] = [
     "duplicate",
     "refused",
     "queue_full",
+    "too_fast",
     "version_conflict",
     "aborted",
     "unsupported",
@@ -105,6 +106,8 @@ fn with_fault(object: ObjectBuilder) -> ObjectBuilder {
         .property("size", count("How large it is."))
         .property("limit", count("How large it may be."))
         .property("depth", count("Jobs that wait."))
+        .property("retry_after_ms", count("When the same is worth another try."))
+        .property("who", text("Whose jobs come too fast."))
         .property("found", count("The version it has; 0 where there is none."))
         .property("culprit", count("The item because of which none was stored."))
         .property("pid", count("The process that owns the store."))

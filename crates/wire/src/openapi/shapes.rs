@@ -1,7 +1,7 @@
 //! Objects that the wire takes from core as they are, field by field.
 
-use super::{AttemptEnd, Depth, Lease, Name, QueueOrder, SpanMs, Timestamp, Whole32};
-use crate::{Counts, Lane, List, Reason, Retention};
+use super::{AttemptEnd, Depth, Lease, Name, QueueOrder, SpanMs, Timestamp, Whole, Whole32};
+use crate::{Breaker, Counts, KindRules, Lane, List, Reason, Retention};
 use utoipa::openapi::path::{Parameter, ParameterIn};
 use utoipa::{IntoParams, ToSchema};
 
@@ -47,6 +47,8 @@ pub struct QueueSettings {
     pub retention: Retention,
     /// When its waiting jobs expire, unless they say otherwise.
     pub max_wait_ms: Option<SpanMs>,
+    /// Bytes that its dead letters may hold together; beyond them the oldest go.
+    pub dead_bytes_max: Option<Whole>,
 }
 
 /// The settings of a kind.
@@ -78,7 +80,7 @@ pub struct NamedKind {
 
 /// What is known of queues and of kinds, by names without parameters.
 macro_rules! overviews {
-    ($($doc:literal $name:ident: $settings:ty;)+) => {$(
+    ($($doc:literal $name:ident: $settings:ty { $($more:tt)* })+) => {$(
         #[doc = $doc]
         #[derive(Debug, ToSchema)]
         pub struct $name {
@@ -95,13 +97,21 @@ macro_rules! overviews {
             /// Its lanes, where it is shown alone.
             #[schema(required = false)]
             pub lanes: Vec<Lane>,
+            $($more)*
         }
     )+};
 }
 
 overviews! {
-    "A queue: how it is set and how it is doing." QueueOverview: QueueSettings;
-    "A kind: how it is set and how it is doing." KindOverview: KindSettings;
+    "A queue: how it is set and how it is doing." QueueOverview: QueueSettings {}
+    "A kind: how it is set, how it is doing, and what is registered of it." KindOverview: KindSettings {
+        /// Whether it has rules.
+        pub registered: bool,
+        /// Its rules, where it is shown alone.
+        pub rules: Option<KindRules>,
+        /// Its breaker, if it has one.
+        pub breaker: Option<Breaker>,
+    }
 }
 
 /// The headers beside the raw bytes of a part.
@@ -160,6 +170,9 @@ mod tests {
         assert_told::<Counts>(&queue.counts);
         let kind: crate::Overview<model::KindSettings> =
             crate::Overview::of("n".into(), Vec::new(), vec![lane()], now);
+        let breaker = Some(Breaker::from(&windlass_core::policy::Breaker::default()));
+        let rules = Some(KindRules::default());
+        let kind = crate::KindOverview { overview: kind, registered: true, rules, breaker };
         assert_told::<KindOverview>(&kind);
     }
 

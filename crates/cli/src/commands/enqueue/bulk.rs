@@ -11,6 +11,7 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{BufRead, BufReader, IsTerminal as _, Read as _};
 use std::process::ExitCode;
+use std::time::Duration;
 use windlass::Client;
 use windlass_core::engine::{Enqueue, Enqueued};
 use windlass_core::model::NewJob;
@@ -22,6 +23,8 @@ const BATCH_LINES_MAX: usize = 1_000;
 const BATCH_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// A longer line is no job.
 const LINE_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// Lines that a server has no room for yet are tried again for so long without one getting in.
+const FULL_PATIENCE: Duration = Duration::from_secs(300);
 /// Refusals shown in words; the others are counted.
 const SHOWN_MAX: u64 = 20;
 
@@ -149,7 +152,7 @@ async fn store(client: &Client, batch: Vec<Entry>) -> Result<Vec<(u64, Result<En
     }
     let mut stored = Vec::new().into_iter();
     if !jobs.is_empty() {
-        stored = client.engine().enqueue(Enqueue::each(jobs)).await?.value.into_iter();
+        stored = hand_over(client, jobs, FULL_PATIENCE).await?.into_iter();
     }
     let mut answer = |error: Option<String>| match error {
         Some(error) => Err(error),
@@ -160,6 +163,37 @@ async fn store(client: &Client, batch: Vec<Entry>) -> Result<Vec<(u64, Result<En
             .and_then(|item| item.map_err(|error| error.to_string())),
     };
     Ok(places.into_iter().map(|(number, error)| (number, answer(error))).collect())
+}
+
+/// Hands jobs over, and those that find no room again and again, as long as it was said.
+async fn hand_over(
+    client: &Client,
+    jobs: Vec<NewJob>,
+    patience: Duration,
+) -> Result<Vec<windlass_core::Result<Enqueued>>> {
+    let mut answers = client.engine().enqueue(Enqueue::each(jobs.clone())).await?.value;
+    let mut waited = Duration::ZERO;
+    loop {
+        let advice = |at: usize| answers[at].as_ref().err()?.retry_after_ms();
+        let full: Vec<usize> = (0..answers.len()).filter(|at| advice(*at).is_some()).collect();
+        let soonest = full.iter().filter_map(|at| advice(*at)).min();
+        let pause = soonest.map(Duration::from_millis).filter(|pause| waited + *pause <= patience);
+        let Some(pause) = pause else { return Ok(answers) };
+        tokio::time::sleep(pause).await;
+        waited += pause;
+        let again = full.iter().map(|at| jobs[*at].clone());
+        let again = match client.engine().enqueue(Enqueue::each(again)).await {
+            Ok(reply) => reply.value,
+            // Of these lines it is not known whether they are stored; of the others it is.
+            Err(error) => vec![Err(error); full.len()],
+        };
+        for (at, answer) in full.into_iter().zip(again) {
+            if answer.is_ok() {
+                waited = Duration::ZERO;
+            }
+            answers[at] = answer;
+        }
+    }
 }
 
 /// What became of the lines so far.

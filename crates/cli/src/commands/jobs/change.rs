@@ -8,7 +8,9 @@ use serde_json::json;
 use std::process::ExitCode;
 use windlass::Client;
 use windlass_core::JobId;
-use windlass_core::engine::{Change, Changed};
+use windlass_core::engine::{Change, Changed, Get};
+use windlass_core::limits::BATCH_MAX;
+use windlass_services::Kinds;
 
 /// Changes jobs, and says what became of each.
 pub(in crate::commands) async fn change_all(
@@ -17,6 +19,7 @@ pub(in crate::commands) async fn change_all(
     ids: Vec<JobId>,
     change: &Change,
 ) -> Result<ExitCode> {
+    check_sensitive(client, &ids, change).await?;
     let answers = client.change_all(ids.iter().copied(), change.clone()).await;
     let (count, mut refused) = (ids.len(), Vec::new());
     for (id, answer) in ids.into_iter().zip(answers) {
@@ -40,6 +43,23 @@ pub(in crate::commands) async fn change_all(
         refused.iter().for_each(|error| eprintln!("error: {error}"));
     }
     Ok(if refused.is_empty() { ExitCode::SUCCESS } else { exit::partly() })
+}
+
+/// Whether jobs of sensitive kinds are among those to be replayed, and it was not said. A server finds
+/// that out by itself, a store does not.
+pub(in crate::commands) async fn check_sensitive(
+    client: &Client,
+    ids: &[JobId],
+    change: &Change,
+) -> Result<()> {
+    let Change::Replay(edits) = change else { return Ok(()) };
+    let mut kinds = Vec::new();
+    for ids in ids.chunks(BATCH_MAX) {
+        let found = client.engine().get(Get::new(ids.iter().copied())).await?.value;
+        kinds.extend(found.into_iter().flatten().map(|job| job.header.kind));
+    }
+    let registered = Kinds::new(client.engine().clone());
+    Ok(registered.check_replay(kinds, edits.confirm.as_deref()).await?)
 }
 
 fn done(common: &Common, changed: Changed) -> Result<()> {

@@ -43,6 +43,35 @@ pub(super) const SECTION: Section = Section {
             "Whether metrics of queues are told apart by kind, too: more to see at /metrics, and more to keep."
         ),
         field!(
+            "strict_kinds",
+            Kind::FLAG,
+            Restart,
+            server.options.strict_kinds,
+            "Whether jobs of kinds that are not registered are refused."
+        ),
+        field!(
+            "soft_depth",
+            Kind::count(ranges::DEPTH),
+            Restart,
+            server.options.soft_depth,
+            "Jobs that may wait in a queue that has no max_depth of its own; more are refused with the time to \
+             come again."
+        ),
+        field!(
+            "hard_depth",
+            Kind::count(ranges::DEPTH),
+            Restart,
+            server.options.hard_depth,
+            "Jobs that may wait in any queue, even if its own max_depth is higher."
+        ),
+        field!(
+            "jobs_per_second",
+            Kind::count(ranges::JOBS_PER_SECOND).or_none(),
+            Restart,
+            server.options.jobs_per_second,
+            "Jobs that one client may hand over per second, and at once after a rest."
+        ),
+        field!(
             "body_bytes_max",
             Kind::size(ranges::BODY_BYTES),
             Live,

@@ -11,5 +11,7 @@ pub(crate) async fn serve(engine: Arc<dyn Engine>) -> (RemoteEngine, ServerHandl
     let server = Server::bind(options).await.expect("bind");
     let url = format!("http://{}", server.address());
     let handle = server.serve(engine).expect("serve");
-    (RemoteEngine::connect(url).await.expect("connect"), handle)
+    // The kit fills queues on purpose, and wants to know at once.
+    let options = windlass_remote::Options::new(url).patience_ms(0);
+    (RemoteEngine::open(options).await.expect("connect"), handle)
 }

@@ -20,7 +20,10 @@ pub(super) fn why(job: &Job, lane: Option<&LaneStats>, sessions: &[SessionInfo])
         JobState::Available => match gate {
             Some(Gate::QueuePaused) => "It is ready, but its queue is paused.".to_owned(),
             Some(Gate::KindPaused) => "It is ready, but its kind is paused.".to_owned(),
-            Some(Gate::NoPermits) => "It is ready, but its kind has no permits left.".to_owned(),
+            Some(Gate::NoPermits) => {
+                "It is ready, but its kind has no permits left: its circuit breaker is open."
+                    .to_owned()
+            }
             Some(_) => "It is ready, but its lane is closed.".to_owned(),
             None if sessions.is_empty() => "It is ready, and no worker is online.".to_owned(),
             None => {

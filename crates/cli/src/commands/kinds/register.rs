@@ -1,0 +1,130 @@
+//! Rules of kinds from the command line: register, forget, show.
+
+use super::wire_breaker;
+use crate::job_args;
+use crate::output::{print, print_json};
+use crate::store::Common;
+use crate::values;
+use anyhow::{Context as _, Result, bail};
+use serde_json::{Value, json};
+use std::process::ExitCode;
+use windlass::Client;
+use windlass_core::model::KindRules;
+use windlass_core::policy::BreakerPolicy;
+use windlass_services::{Breakers, Kinds};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  windlass kinds register send_email --schema @send_email.schema.json --payload-max 4K
+  windlass kinds register charge_card --sensitive --breaker --breaker-errors 50")]
+pub(super) struct Register {
+    /// The kind
+    kind: String,
+    /// A JSON Schema that payloads must fit: JSON, `-` for stdin, `@FILE` for a file
+    #[arg(long, value_name = "JSON|-|@FILE")]
+    schema: Option<String>,
+    /// Bytes of payload, as in 4K
+    #[arg(long, value_name = "SIZE", value_parser = values::bytes)]
+    payload_max: Option<u64>,
+    /// Attempts of a job that has the usual number
+    #[arg(long, value_name = "N")]
+    max_attempts: Option<u32>,
+    /// How long a handler may run, for jobs that do not say
+    #[arg(long, value_name = "TIME", value_parser = values::duration_ms)]
+    timeout: Option<u64>,
+    /// When a waiting job expires, for jobs that do not say
+    #[arg(long, value_name = "TIME", value_parser = values::duration_ms)]
+    max_wait: Option<u64>,
+    /// Replay its jobs only for somebody who names the kind once more
+    #[arg(long)]
+    sensitive: bool,
+    /// Hold its jobs back while most of them fail
+    #[arg(long)]
+    breaker: bool,
+    /// Open the breaker above this share of errors, in percent
+    #[arg(long, value_name = "PERCENT", requires = "breaker", default_value_t = 80)]
+    breaker_errors: u8,
+    /// Count outcomes this far back
+    #[arg(long, value_name = "TIME", requires = "breaker", value_parser = values::duration_ms)]
+    breaker_window: Option<u64>,
+    /// Open on no fewer outcomes than this
+    #[arg(long, value_name = "N", requires = "breaker", default_value_t = 20)]
+    breaker_samples: u64,
+    /// Let one job through this often while it is open
+    #[arg(long, value_name = "TIME", requires = "breaker", value_parser = values::duration_ms)]
+    breaker_probe: Option<u64>,
+}
+
+impl Register {
+    pub(super) async fn run(self, common: &Common) -> Result<ExitCode> {
+        let rules = self.rules()?;
+        if let Some(schema) = &rules.schema {
+            windlass_server::check_schema(schema)?;
+        }
+        let client = common.open_or_create().await?;
+        Kinds::new(client.engine().clone()).put(&self.kind, &rules).await?;
+        tell(&client, common, &self.kind).await
+    }
+
+    fn rules(&self) -> Result<KindRules> {
+        let mut rules = KindRules::default();
+        if let Some(text) = &self.schema {
+            let bytes = job_args::payload(text, false).context("--schema")?;
+            rules.schema = Some(String::from_utf8(bytes)?);
+        }
+        rules.payload_bytes_max = self.payload_max;
+        rules.max_attempts = self.max_attempts;
+        (rules.timeout_ms, rules.max_wait_ms) = (self.timeout, self.max_wait);
+        rules.sensitive = self.sensitive;
+        if self.breaker {
+            let usual = BreakerPolicy::new();
+            let policy = usual
+                .error_rate_percent(self.breaker_errors)
+                .window_ms(self.breaker_window.unwrap_or(usual.window_ms))
+                .min_samples(self.breaker_samples)
+                .probe_every_ms(self.breaker_probe.unwrap_or(usual.probe_every_ms));
+            rules.breaker = Some(policy);
+        }
+        Ok(rules)
+    }
+}
+
+pub(super) async fn forget(common: &Common, kind: &str) -> Result<ExitCode> {
+    let client = common.open().await?;
+    if !Kinds::new(client.engine().clone()).remove(kind).await? {
+        bail!("kind {kind:?} is not registered; `windlass kinds` lists those that are");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) async fn show(common: &Common, kind: &str) -> Result<ExitCode> {
+    tell(&common.open().await?, common, kind).await
+}
+
+/// Prints what is registered of a kind, from a store that is open.
+async fn tell(client: &Client, common: &Common, kind: &str) -> Result<ExitCode> {
+    let Some(rules) = Kinds::new(client.engine().clone()).get(kind).await? else {
+        bail!("kind {kind:?} is not registered; `windlass kinds register {kind}` does it");
+    };
+    let breaker = Breakers::new(client.engine().clone()).get(kind).await?;
+    let rules = serde_json::to_value(windlass_wire::KindRules::from(rules))?;
+    let breaker = breaker.as_ref().map(wire_breaker);
+    if common.json {
+        print_json(&json!({ "kind": kind, "rules": rules, "breaker": breaker }))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut text = format!("{kind}\n");
+    for (name, value) in rules.as_object().into_iter().flatten() {
+        let value = match value {
+            Value::Object(_) if name == "schema" => serde_json::to_string_pretty(value)?,
+            value => value.to_string(),
+        };
+        text.push_str(&format!("  {name}: {}\n", value.replace('\n', "\n  ")));
+    }
+    if let Some(breaker) = breaker {
+        let state = serde_json::to_value(breaker.state)?;
+        text.push_str(&format!("  breaker state: {}\n", state.as_str().unwrap_or_default()));
+    }
+    print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}

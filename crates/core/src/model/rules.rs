@@ -1,0 +1,110 @@
+//! What a registered kind promises and asks for. It must not know who keeps or enforces it, nor how a
+//! schema is read.
+
+use super::{NewJob, Policy};
+use crate::error::{Result, within_limit, within_range};
+use crate::limits;
+use crate::policy::BreakerPolicy;
+use serde::{Deserialize, Serialize};
+
+/// The rules of a registered kind.
+///
+/// ```
+/// use windlass_core::model::{KindRules, NewJob};
+///
+/// let mut rules = KindRules::default();
+/// rules.max_attempts = Some(10);
+/// let mut job = NewJob::new("send_email");
+/// rules.apply(&mut job);
+/// assert_eq!(job.policy.max_attempts, 10);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct KindRules {
+    /// A JSON Schema, as text, that every payload must fit.
+    pub schema: Option<String>,
+    /// Bytes of payload, if fewer than the store takes.
+    pub payload_bytes_max: Option<u64>,
+    /// Attempts of a job that has the usual number.
+    pub max_attempts: Option<u32>,
+    /// How long a handler may run, for jobs that do not say.
+    pub timeout_ms: Option<u64>,
+    /// When a waiting job expires, for jobs that do not say.
+    pub max_wait_ms: Option<u64>,
+    /// Whether a replay must name the kind once more.
+    pub sensitive: bool,
+    /// Its circuit breaker; `None`: it has none.
+    pub breaker: Option<BreakerPolicy>,
+}
+
+impl KindRules {
+    /// Whether every value is within its limit.
+    pub fn check(&self) -> Result<()> {
+        let hint = "describe less in it, or split the kind";
+        let schema = self.schema.as_ref().map_or(0, String::len);
+        within_limit("schema", schema, limits::SCHEMA_BYTES_MAX, hint)?;
+        if let Some(bytes) = self.payload_bytes_max {
+            within_range("payload_bytes_max", bytes, 1..=limits::PAYLOAD_BYTES_MAX as u64)?;
+        }
+        if let Some(breaker) = &self.breaker {
+            breaker.check()?;
+        }
+        let mut policy = Policy::default();
+        self.fill(&mut policy);
+        policy.check()
+    }
+
+    /// Gives a job what its kind says, wherever it has the usual.
+    pub fn apply(&self, job: &mut NewJob) {
+        self.fill(&mut job.policy);
+    }
+
+    fn fill(&self, policy: &mut Policy) {
+        let usual = Policy::default();
+        if policy.max_attempts == usual.max_attempts {
+            policy.max_attempts = self.max_attempts.unwrap_or(usual.max_attempts);
+        }
+        policy.timeout_ms = policy.timeout_ms.or(self.timeout_ms);
+        policy.max_wait_ms = policy.max_wait_ms.or(self.max_wait_ms);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_keeps_what_it_says_itself() {
+        let mut rules = KindRules::default();
+        (rules.max_attempts, rules.timeout_ms, rules.max_wait_ms) = (Some(9), Some(7), Some(5));
+        let mut plain = NewJob::new("k");
+        rules.apply(&mut plain);
+        let said = |policy: &Policy| (policy.max_attempts, policy.timeout_ms, policy.max_wait_ms);
+        assert_eq!(said(&plain.policy), (9, Some(7), Some(5)));
+        let mut own = NewJob::new("k").max_attempts(2).max_wait_ms(1);
+        rules.apply(&mut own);
+        assert_eq!(said(&own.policy), (2, Some(7), Some(1)));
+    }
+
+    #[test]
+    fn a_rule_that_cannot_hold_is_refused_by_name() {
+        type Spoil = fn(&mut KindRules);
+        let bad: [(Spoil, &str); 5] = [
+            (|rules| rules.schema = Some(" ".repeat(limits::SCHEMA_BYTES_MAX + 1)), "schema"),
+            (|rules| rules.payload_bytes_max = Some(0), "payload_bytes_max"),
+            (|rules| rules.max_attempts = Some(0), "max_attempts"),
+            (|rules| rules.timeout_ms = Some(0), "timeout_ms"),
+            (
+                |rules| rules.breaker = Some(BreakerPolicy::new().min_samples(0)),
+                "breaker.min_samples",
+            ),
+        ];
+        for (spoil, field) in bad {
+            let mut rules = KindRules::default();
+            rules.check().unwrap();
+            spoil(&mut rules);
+            assert_eq!(rules.check().unwrap_err().field(), Some(field));
+        }
+    }
+}

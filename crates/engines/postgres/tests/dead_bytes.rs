@@ -1,0 +1,14 @@
+//! Dead letters by bytes, on this engine.
+
+mod common;
+#[path = "../../../services/tests/services/dead_bytes.rs"]
+mod dead_bytes;
+
+use common::{OwnSchema, open};
+use std::sync::Arc;
+
+#[tokio::test]
+async fn dead_letters_beyond_the_bytes_of_their_queue_go_the_oldest_first() {
+    let schema = OwnSchema::new();
+    dead_bytes::play(Arc::new(open(&schema).await)).await;
+}

@@ -1,0 +1,178 @@
+//! How many jobs wait in each queue, and whether there is room for more. Read from the store now and
+//! then and shared by all requests; in between, what this server lets in is counted. It must not know
+//! what a job is.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::time::Instant;
+use windlass_core::engine::{Engine, LaneStats, Settings, StatsRequest};
+use windlass_core::model::Name;
+use windlass_core::{Error, Result};
+
+/// The store is asked for depths at most this often, and only while somebody enqueues. What others let
+/// in meanwhile is how far a queue can go past its limit.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// The soonest that a refused producer is told to come again.
+const RETRY_MIN_MS: u64 = 1_000;
+/// The latest.
+const RETRY_MAX_MS: u64 = 60_000;
+
+/// How many jobs may wait in a queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DepthLimits {
+    /// In one that has no limit of its own.
+    pub(crate) soft: u64,
+    /// In any, whatever its own limit.
+    pub(crate) hard: u64,
+}
+
+/// Knows how deep queues are.
+pub(crate) struct Depth {
+    engine: Arc<dyn Engine>,
+    limits: DepthLimits,
+    seen: Mutex<Seen>,
+    /// Held by whoever looks; the others go by what was seen before.
+    looking: tokio::sync::Mutex<()>,
+}
+
+#[derive(Default)]
+struct Seen {
+    at: Option<Instant>,
+    queues: HashMap<Name, Queue>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Queue {
+    /// Jobs that waited when the store was asked.
+    depth: u64,
+    /// Jobs let in since.
+    taken: u64,
+    /// Whether it has a limit of its own, which the store keeps to the job.
+    limited: bool,
+    /// Jobs that left per second of late; `None` before there are two looks to compare.
+    drain_per_s: Option<f64>,
+}
+
+impl Depth {
+    pub(crate) fn new(engine: Arc<dyn Engine>, limits: DepthLimits) -> Self {
+        let looking = tokio::sync::Mutex::new(());
+        Self { engine, limits, seen: Mutex::default(), looking }
+    }
+
+    /// Asks the store if that is due, and whoever comes meanwhile goes by what is known.
+    pub(crate) async fn look(&self) -> Result<()> {
+        let Some(_looking) = self.turn().await else { return Ok(()) };
+        let before: HashMap<Name, u64> =
+            self.seen().queues.iter().map(|(name, queue)| (name.clone(), queue.taken)).collect();
+        let looked = async {
+            let lanes = self.engine.stats(StatsRequest::default()).await?.value;
+            Ok((lanes, self.engine.settings().await?.value))
+        };
+        match looked.await {
+            Ok((lanes, settings)) => self.note(&before, &lanes, &settings),
+            // The store will say itself that it does not answer; until then what is known counts.
+            Err(_) if self.seen().at.is_some() => self.seen().at = Some(Instant::now()),
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// The right to look, if somebody has to.
+    async fn turn(&self) -> Option<tokio::sync::MutexGuard<'_, ()>> {
+        let is_fresh = || self.seen().at.is_some_and(|at| at.elapsed() < LOOK_EVERY);
+        if is_fresh() {
+            return None;
+        }
+        let known = self.seen().at.is_some();
+        let turn = match self.looking.try_lock() {
+            Ok(turn) => turn,
+            Err(_) if known => return None,
+            Err(_) => self.looking.lock().await,
+        };
+        (!is_fresh()).then_some(turn)
+    }
+
+    /// Room for one more job, or none.
+    pub(crate) fn take(&self, name: &Name) -> Result<()> {
+        let mut seen = self.seen();
+        let queue = seen.queues.entry(name.clone()).or_default();
+        let DepthLimits { soft, hard } = self.limits;
+        let limit = if queue.limited { hard } else { soft.min(hard) };
+        let depth = queue.depth.saturating_add(queue.taken);
+        if depth < limit {
+            queue.taken += 1;
+            return Ok(());
+        }
+        let retry_after_ms = Some(queue.retry_after_ms(depth, limit));
+        metrics::counter!("windlass_server_refused_total", "why" => "depth").increment(1);
+        Err(Error::QueueFull { queue: name.to_string(), depth, limit, retry_after_ms })
+    }
+
+    /// A refusal of the store itself, with what is known here.
+    pub(crate) fn advise(&self, error: &mut Error) {
+        if let Error::QueueFull { queue, depth, limit, retry_after_ms: advice @ None } = error {
+            let known = self.seen().queues.get(&**queue).copied().unwrap_or_default();
+            *advice = Some(known.retry_after_ms(*depth, *limit));
+        }
+    }
+
+    fn note(&self, before: &HashMap<Name, u64>, lanes: &[LaneStats], settings: &Settings) {
+        let (mut seen, now) = (self.seen(), Instant::now());
+        let elapsed = seen.at.map(|at| now.duration_since(at).as_secs_f64());
+        let mut queues: HashMap<Name, Queue> = HashMap::new();
+        for lane in lanes {
+            queues.entry(lane.queue.clone()).or_default().depth += lane.depth();
+        }
+        for (name, settings) in &settings.queues {
+            queues.entry(name.clone()).or_default().limited = settings.max_depth.is_some();
+        }
+        for (name, queue) in &mut queues {
+            let old = seen.queues.get(name).copied().unwrap_or_default();
+            let counted = before.get(name).copied().unwrap_or(0);
+            // What came in while the store was asked may or may not be in its answer; it counts.
+            queue.taken = old.taken.saturating_sub(counted);
+            queue.drain_per_s = elapsed.filter(|seconds| *seconds > 0.0).map(|seconds| {
+                let left = old.depth.saturating_add(counted).saturating_sub(queue.depth);
+                let now = left as f64 / seconds;
+                old.drain_per_s.map_or(now, |before| before.midpoint(now))
+            });
+        }
+        *seen = Seen { at: Some(now), queues };
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Queue {
+    /// When there should be room, by how fast the queue drained of late.
+    fn retry_after_ms(&self, depth: u64, limit: u64) -> u64 {
+        let excess = depth.saturating_sub(limit) + 1;
+        match self.drain_per_s {
+            None => RETRY_MIN_MS,
+            Some(rate) if rate <= 0.0 => RETRY_MAX_MS,
+            Some(rate) => {
+                ((excess as f64 / rate * 1_000.0) as u64).clamp(RETRY_MIN_MS, RETRY_MAX_MS)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_producer_is_told_to_come_when_there_should_be_room() {
+        let advice = |drain_per_s, depth| {
+            Queue { drain_per_s, ..Queue::default() }.retry_after_ms(depth, 100)
+        };
+        assert_eq!(advice(None, 100), RETRY_MIN_MS);
+        assert_eq!(advice(Some(50.0), 100), RETRY_MIN_MS, "a moment");
+        assert_eq!(advice(Some(50.0), 349), 5_000, "250 too many at 50 per second");
+        assert_eq!(advice(Some(0.001), 200), RETRY_MAX_MS);
+        assert_eq!(advice(Some(0.0), 100), RETRY_MAX_MS);
+    }
+}

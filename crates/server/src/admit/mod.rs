@@ -1,0 +1,223 @@
+//! An engine around an engine that lets in only what may come in: jobs that fit the rules of their kind
+//! (`registry`, `schema`), as many as a queue has room for (`depth`); and replays of sensitive kinds only
+//! when they are confirmed. It must not know HTTP, nor who asks (`pace` does).
+
+mod depth;
+mod pace;
+mod registry;
+mod schema;
+
+pub(crate) use depth::{Depth, DepthLimits};
+pub(crate) use pace::{Paces, Peer, Principal};
+pub(crate) use registry::Registry;
+pub(crate) use schema::Schema;
+
+use registry::Table;
+use std::sync::Arc;
+use windlass_core::engine::*;
+use windlass_core::model::{Name, PartEdit};
+use windlass_core::{Error, Result};
+
+/// Stands above the layer that gathers single calls, so that each request is judged on its own task.
+pub(crate) struct Admit {
+    engine: Arc<dyn Engine>,
+    registry: Arc<Registry>,
+    /// Absent for the services: a fire that is due waits for no queue but one that says so itself.
+    depth: Option<Arc<Depth>>,
+}
+
+impl Admit {
+    pub(crate) fn new(
+        engine: Arc<dyn Engine>,
+        registry: Arc<Registry>,
+        depth: Option<Arc<Depth>>,
+    ) -> Self {
+        Self { engine, registry, depth }
+    }
+
+    /// Stores what may come in, and answers for the rest.
+    async fn let_in(&self, mut request: Enqueue) -> Result<Stamped<Vec<Item<Enqueued>>>> {
+        request.check()?;
+        let table = self.registry.table().await?;
+        if let Some(depth) = &self.depth {
+            depth.look().await?;
+        }
+        let (mut kept, mut refused) = (Vec::with_capacity(request.jobs.len()), Vec::new());
+        for (index, mut job) in request.jobs.drain(..).enumerate() {
+            let taken = table.admit(&mut job).and_then(|()| self.take_room(&job.queue));
+            match taken {
+                Ok(()) => kept.push(job),
+                Err(error) => refused.push((index, error)),
+            }
+        }
+        let Some((culprit, _)) = refused.first() else {
+            request.jobs = kept;
+            return self.store(request).await;
+        };
+        let answers = if request.mode == Mode::AllOrNothing {
+            let aborted: Item<Enqueued> = Err(Error::Aborted { culprit: *culprit });
+            self.unasked(vec![aborted; kept.len()]).await?
+        } else if kept.is_empty() {
+            self.unasked(Vec::new()).await?
+        } else {
+            request.jobs = kept;
+            self.store(request).await?
+        };
+        Ok(answers.map(|answers| merged(answers, refused)))
+    }
+
+    fn take_room(&self, queue: &Name) -> Result<()> {
+        self.depth.as_ref().map_or(Ok(()), |depth| depth.take(queue))
+    }
+
+    /// Stores jobs. Where a queue is full by a limit of its own, producers learn when to come again.
+    async fn store(&self, request: Enqueue) -> Result<Stamped<Vec<Item<Enqueued>>>> {
+        let mut reply = self.engine.enqueue(request).await?;
+        if let Some(depth) = &self.depth {
+            reply
+                .value
+                .iter_mut()
+                .filter_map(|it| it.as_mut().err())
+                .for_each(|it| depth.advise(it));
+        }
+        Ok(reply)
+    }
+
+    /// An answer that needs nothing of the store but its stamp.
+    async fn unasked<T>(&self, value: T) -> Result<Stamped<T>> {
+        Ok(self.engine.health().await?.map(|()| value))
+    }
+
+    /// Reports whose follow-ups may come in; the others keep their leases.
+    async fn report(&self, mut request: Settle) -> Result<Stamped<SettleReply>> {
+        request.check()?;
+        let table = self.registry.table().await?;
+        let (mut kept, mut refused) = (Vec::with_capacity(request.items.len()), Vec::new());
+        for (index, mut item) in request.items.drain(..).enumerate() {
+            match follow_ups(&table, &mut item) {
+                Ok(()) => kept.push(item),
+                Err(error) => refused.push((index, error)),
+            }
+        }
+        let asked = !kept.is_empty() || request.claim.is_some() || refused.is_empty();
+        request.items = kept;
+        let reply = match asked {
+            true => self.engine.settle(request).await?,
+            false => self.unasked(SettleReply::new(Vec::new(), None)).await?,
+        };
+        Ok(reply.map(|mut reply| {
+            reply.items = merged(std::mem::take(&mut reply.items), refused);
+            reply
+        }))
+    }
+
+    /// Changes jobs; replays as the rules of their kinds have it.
+    async fn alter(&self, batch: Vec<ChangeItem>) -> Result<Stamped<Vec<Item<Changed>>>> {
+        check_items(&batch)?;
+        let table = self.registry.table().await?;
+        let replays = batch.iter().filter(|item| matches!(item.change, Change::Replay(_)));
+        let ids: Vec<_> = replays.map(|item| item.id).collect();
+        if ids.is_empty() || table.is_idle() {
+            return self.engine.change(batch).await;
+        }
+        let found = self.engine.get(Get::new(ids)).await?.value;
+        let mut kinds = found.into_iter().map(|job| job.map(|job| job.header.kind));
+        let (mut kept, mut refused) = (Vec::with_capacity(batch.len()), Vec::new());
+        for (index, item) in batch.into_iter().enumerate() {
+            let checked = match &item.change {
+                // Of a job that is not there, the store says so.
+                Change::Replay(edits) => match kinds.next().flatten() {
+                    Some(kind) => replay(&table, &kind, edits),
+                    None => Ok(()),
+                },
+                _ => Ok(()),
+            };
+            match checked {
+                Ok(()) => kept.push(item),
+                Err(error) => refused.push((index, error)),
+            }
+        }
+        let answers = match kept.is_empty() {
+            true => self.unasked(Vec::new()).await?,
+            false => self.engine.change(kept).await?,
+        };
+        Ok(answers.map(|answers| merged(answers, refused)))
+    }
+}
+
+fn follow_ups(table: &Table, item: &mut SettleItem) -> Result<()> {
+    for (index, job) in item.follow_ups.iter_mut().enumerate() {
+        let place = format_args!("follow_ups[{index}]");
+        table.admit(job).map_err(|error| error.within(place))?;
+    }
+    Ok(())
+}
+
+fn replay(table: &Table, kind: &Name, edits: &Edits) -> Result<()> {
+    if table.is_sensitive(kind) && edits.confirm.as_ref() != Some(kind) {
+        return Err(windlass_services::unconfirmed(kind));
+    }
+    match &edits.payload {
+        PartEdit::Keep => Ok(()),
+        PartEdit::Set(part) => table.check_payload(kind, Some(part)),
+        PartEdit::Unset => table.check_payload(kind, None),
+    }
+}
+
+/// The answers of the engine with those to items it never saw put in their places.
+pub(crate) fn merged<T>(answers: Vec<Result<T>>, bad: Vec<(usize, Error)>) -> Vec<Result<T>> {
+    if bad.is_empty() {
+        return answers;
+    }
+    let total = answers.len() + bad.len();
+    let (mut answers, mut bad) = (answers.into_iter(), bad.into_iter().peekable());
+    let mut all = Vec::with_capacity(total);
+    for place in 0..total {
+        match bad.next_if(|(index, _)| *index == place) {
+            Some((_, error)) => all.push(Err(error)),
+            None => all.extend(answers.next()),
+        }
+    }
+    all
+}
+
+impl Hot for Admit {
+    windlass_core::pass_on!(
+        engine: capabilities, open_session, heartbeat, close_session, claim, wait, update
+    );
+
+    fn enqueue(&self, request: Enqueue) -> Answer<'_, Vec<Item<Enqueued>>> {
+        Box::pin(self.let_in(request))
+    }
+
+    fn settle(&self, request: Settle) -> Answer<'_, SettleReply> {
+        if request.items.iter().all(|item| item.follow_ups.is_empty()) {
+            return self.engine.settle(request);
+        }
+        Box::pin(self.report(request))
+    }
+}
+
+impl Admin for Admit {
+    windlass_core::pass_on!(engine: get, list, stats, sessions, configure, settings, records, health);
+
+    fn change(&self, batch: Vec<ChangeItem>) -> Answer<'_, Vec<Item<Changed>>> {
+        Box::pin(self.alter(batch))
+    }
+}
+
+impl Maintain for Admit {
+    windlass_core::pass_on!(engine: maintain, check);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_item_is_answered_in_its_place() {
+        let error = |n: u32| Error::invalid("item", n, "better");
+        let all = merged(vec![Ok(1), Ok(3)], vec![(0, error(0)), (2, error(2)), (4, error(4))]);
+        assert_eq!(all, [Err(error(0)), Ok(1), Err(error(2)), Ok(3), Err(error(4))]);
+    }
+}

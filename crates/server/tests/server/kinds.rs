@@ -1,0 +1,189 @@
+//! Registered kinds: what does not fit their rules does not come in, whichever way it comes.
+
+use crate::support::{
+    Answer, assert_problem, call, claimed, dead, get, options, post, start, start_over, start_with,
+};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use windlass_core::engine::{Admin as _, Expect, RecordOp};
+use windlass_memory::MemoryEngine;
+use windlass_server::ServerHandle;
+
+/// What an e-mail must look like.
+fn email() -> Value {
+    json!({
+        "type": "object",
+        "required": ["to"],
+        "properties": {"to": {"type": "string"}, "copies": {"type": "integer", "maximum": 3}},
+    })
+}
+
+async fn register(server: &ServerHandle, kind: &str, rules: Value) -> Answer {
+    let answer = call(server, "PUT", &format!("/v1/kinds/{kind}"), rules).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    answer
+}
+
+async fn enqueue(server: &ServerHandle, payload: Value) -> Answer {
+    post(server, "/v1/jobs", json!({"kind": "email", "payload": payload})).await
+}
+
+#[tokio::test]
+async fn a_payload_that_does_not_fit_is_refused_by_its_pointer() {
+    let server = start().await;
+    assert_eq!(enqueue(&server, json!(7)).await.status, 201, "no rules yet");
+    register(&server, "email", json!({"schema": email()})).await;
+    assert_eq!(enqueue(&server, json!({"to": "ada"})).await.status, 201);
+    assert_problem(&enqueue(&server, json!({"copies": 1})).await, 422, "payload/to");
+    let many = enqueue(&server, json!({"to": "a", "copies": 9})).await;
+    assert_problem(&many, 422, "payload/copies");
+    assert!(many.body["detail"].as_str().unwrap().contains("maximum of 3"), "{many:?}");
+    let bytes = json!({"kind": "email", "payload_base64": "AAH/"});
+    assert_problem(&post(&server, "/v1/jobs", bytes).await, 422, "payload");
+    assert_problem(&post(&server, "/v1/jobs", json!({"kind": "email"})).await, 422, "payload");
+    // And by its rules no more once it has none.
+    let gone = call(&server, "DELETE", "/v1/kinds/email", json!({})).await;
+    assert_eq!(gone.status, 200, "{gone:?}");
+    assert_eq!(enqueue(&server, json!(7)).await.status, 201);
+    assert_eq!(call(&server, "DELETE", "/v1/kinds/email", json!({})).await.status, 404);
+}
+
+#[tokio::test]
+async fn in_a_batch_a_job_that_does_not_fit_fails_alone_or_keeps_all_out() {
+    let server = start().await;
+    register(&server, "email", json!({"schema": email(), "payload_bytes_max": 40})).await;
+    let job = |payload: Value| json!({"kind": "email", "payload": payload});
+    let jobs = json!([job(json!({"to": "a"})), job(json!({})), job(json!({"to": "x".repeat(40)}))]);
+    let each = post(&server, "/v1/jobs/batch", json!({"jobs": jobs})).await;
+    let codes = |answer: &Answer| -> Vec<Value> {
+        answer.body["items"].as_array().unwrap().iter().map(|it| it["code"].clone()).collect()
+    };
+    assert_eq!(codes(&each), [Value::Null, json!("invalid"), json!("too_large")], "{each:?}");
+    assert_eq!(each.body["items"][1]["field"], "payload/to");
+    let all = post(&server, "/v1/jobs/batch", json!({"jobs": jobs, "atomic": true})).await;
+    assert_eq!(codes(&all), [json!("aborted"), json!("invalid"), json!("too_large")], "{all:?}");
+    let queue = get(&server, "/v1/queues/default").await;
+    assert_eq!(queue.body["counts"]["depth"], 1);
+}
+
+#[tokio::test]
+async fn follow_ups_schedules_and_edits_are_held_to_the_same_rules() {
+    let server = start_with(options().services(None)).await;
+    let doomed = dead(&server, json!({"kind": "email", "payload": {"to": "a"}})).await;
+    register(&server, "email", json!({"schema": email()})).await;
+    let (id, lease) = claimed(&server, json!({"kind": "parent"})).await;
+    let follow_up = |payload: Value| json!([{"kind": "email", "payload": payload}]);
+    let report = |payload: Value| {
+        let follow_ups = follow_up(payload);
+        json!({"items": [{"id": id, "lease": lease, "outcome": "complete", "follow_ups": follow_ups}]})
+    };
+    let refused = post(&server, "/v1/settle", report(json!({}))).await;
+    assert_eq!(refused.body["items"][0]["field"], "follow_ups[0].payload/to", "{refused:?}");
+    let settled = post(&server, "/v1/settle", report(json!({"to": "b"}))).await;
+    assert_eq!(settled.body["items"][0]["ok"], true, "the lease was kept: {settled:?}");
+
+    let schedule = json!({"schedule": {"cron": "@daily"}, "job": {"kind": "email", "payload": {}}});
+    let put = call(&server, "PUT", "/v1/schedules/daily", schedule).await;
+    assert_problem(&put, 422, "job.payload/to");
+
+    let edits = json!({"parts": {"payload": {"json": {"to": 7}}}});
+    let replay = json!({"change": "replay", "edits": edits});
+    let refused = post(&server, &format!("/v1/jobs/{doomed}/change"), replay).await;
+    assert_problem(&refused, 422, "payload/to");
+}
+
+#[tokio::test]
+async fn a_job_takes_from_its_kind_what_it_does_not_say_itself() {
+    let server = start().await;
+    register(&server, "email", json!({"max_attempts": 9, "timeout_ms": 7000})).await;
+    for (job, attempts) in
+        [(json!({"kind": "email"}), 9), (json!({"kind": "email", "max_attempts": 2}), 2)]
+    {
+        let id = post(&server, "/v1/jobs", job).await.body["id"].as_str().unwrap().to_owned();
+        let job = get(&server, &format!("/v1/jobs/{id}")).await;
+        assert_eq!(job.body["max_attempts"], attempts, "{job:?}");
+        assert_eq!(job.body["timeout_ms"], 7000);
+    }
+}
+
+#[tokio::test]
+async fn a_strict_server_takes_registered_kinds_only_and_names_those_that_are_near() {
+    let server = start_with(options().strict_kinds(true)).await;
+    register(&server, "send_email", json!({})).await;
+    let refused = post(&server, "/v1/jobs", json!({"kind": "send_emial"})).await;
+    assert_problem(&refused, 422, "kind");
+    assert!(refused.body["detail"].as_str().unwrap().contains("\"send_email\""), "{refused:?}");
+    assert_eq!(post(&server, "/v1/jobs", json!({"kind": "send_email"})).await.status, 201);
+    assert_eq!(post(&start().await, "/v1/jobs", json!({"kind": "any"})).await.status, 201);
+}
+
+#[tokio::test]
+async fn a_sensitive_kind_is_replayed_only_by_somebody_who_names_it() {
+    let server = start().await;
+    register(&server, "charge", json!({"sensitive": true})).await;
+    let one = dead(&server, json!({"kind": "charge"})).await;
+    let path = format!("/v1/jobs/{one}/change");
+    let plain = post(&server, &path, json!({"change": "replay"})).await;
+    assert_problem(&plain, 422, "confirm");
+    let wrong = json!({"change": "replay", "edits": {"confirm": "chrge"}});
+    assert_problem(&post(&server, &path, wrong).await, 422, "confirm");
+    let batch = json!({"filter": {}});
+    let refused = post(&server, "/v1/dead/replay", batch).await;
+    assert_eq!(refused.body["items"][0]["field"], "confirm", "{refused:?}");
+    let confirmed =
+        post(&server, "/v1/dead/replay", json!({"filter": {}, "confirm": "charge"})).await;
+    assert_eq!(confirmed.body["items"][0]["state"], "available", "{confirmed:?}");
+    // Others are replayed as before.
+    let other = dead(&server, json!({"kind": "email", "queue": "other"})).await;
+    let path = format!("/v1/jobs/{other}/change");
+    assert_eq!(post(&server, &path, json!({"change": "replay"})).await.status, 200);
+}
+
+#[tokio::test]
+async fn rules_that_were_put_on_one_server_hold_on_all_of_them_soon() {
+    let engine = Arc::new(MemoryEngine::new());
+    let (first, second) =
+        (start_over(engine.clone(), options()).await, start_over(engine.clone(), options()).await);
+    assert_eq!(enqueue(&second, json!(7)).await.status, 201, "it has looked, and seen none");
+    register(&first, "email", json!({"schema": email()})).await;
+    assert_eq!(enqueue(&first, json!(7)).await.status, 422, "at once where they were put");
+    let soon = async {
+        while enqueue(&second, json!(7)).await.status != 422 {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(crate::support::DEADLINE, soon).await.expect("soon elsewhere");
+    // Rules that nobody can read let nothing in, rather than anything.
+    let broken = |value: &'static str| RecordOp::Put {
+        key: "kind/email".into(),
+        value: value.into(),
+        expect: Expect::Any,
+    };
+    let changes =
+        RecordOp::Put { key: "kind-changes".into(), value: "{}".into(), expect: Expect::Any };
+    engine.records(vec![broken("nonsense"), changes]).await.unwrap();
+    let third = start_over(engine, options()).await;
+    assert_problem(&enqueue(&third, json!({"to": "a"})).await, 422, "kind");
+}
+
+#[tokio::test]
+async fn a_kind_tells_its_rules_and_bad_ones_are_refused_by_field() {
+    let server = start().await;
+    let rules = json!({"schema": email(), "sensitive": true, "breaker": {"min_samples": 3}});
+    register(&server, "email", rules).await;
+    let kind = get(&server, "/v1/kinds/email").await.body;
+    assert_eq!((&kind["registered"], &kind["rules"]["schema"]), (&json!(true), &email()));
+    assert_eq!(kind["rules"]["breaker"]["error_rate_percent"], 80);
+    let listed = get(&server, "/v1/kinds").await.body;
+    assert_eq!(listed["kinds"][0]["name"], "email");
+    assert_eq!(listed["kinds"][0]["registered"], true);
+    for (bad, field) in [
+        (json!({"schema": {"type": "strin"}}), "schema"),
+        (json!({"schema": {"$ref": "http://127.0.0.1:1/x"}}), "schema"),
+        (json!({"breaker": {"window_ms": 1}}), "breaker.window_ms"),
+        (json!({"max_attempts": 0}), "max_attempts"),
+        (json!({"colour": 1}), "colour"),
+    ] {
+        assert_problem(&call(&server, "PUT", "/v1/kinds/email", bad).await, 422, field);
+    }
+}

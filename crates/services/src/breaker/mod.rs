@@ -1,0 +1,126 @@
+//! Circuit breakers of kinds: outcomes are counted where they pass (`outcomes`), and the leader opens
+//! and closes gates by them (`service`). When a breaker opens is the business of core's policy.
+//!
+//! A breaker is a record; its gate is the kind's number of permits in the store, so that no worker, of
+//! whatever language, starts a job that it holds back. Jobs that wait are untouched: no attempt counts.
+
+mod outcomes;
+mod service;
+
+pub use outcomes::Outcomes;
+pub(crate) use service::BreakerService;
+
+use crate::records::{get, list};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::sync::Arc;
+use windlass_core::engine::{Engine, Record};
+use windlass_core::model::Name;
+use windlass_core::policy::{Breaker, BreakerCount};
+use windlass_core::{Error, Result, check_name};
+
+/// How the names of the records begin; shorter than those of rules, so that every kind with rules fits.
+const PREFIX: &str = "brk/";
+/// The log of outcomes, from all processes to the leader.
+const LOG: &str = "breaker-outcomes";
+/// Entries the log keeps: what a leader may be behind.
+const LOG_KEPT: u32 = 10_000;
+/// Records read at once.
+const PAGE: u32 = 100;
+
+/// The breaker of a kind in its record.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Stored {
+    #[serde(default)]
+    breaker: Breaker,
+    /// The entry of the log up to which outcomes are in it.
+    #[serde(default)]
+    upto: u64,
+    /// Whether the kind's permits are, or may be, set by the breaker.
+    #[serde(default)]
+    gated: bool,
+}
+
+/// Outcomes of one kind, as they stand in the log.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Report {
+    kind: Name,
+    #[serde(flatten)]
+    count: BreakerCount,
+}
+
+impl Stored {
+    fn read(record: &Record) -> Result<Self> {
+        serde_json::from_slice(&record.value).map_err(|error| Error::Corrupt {
+            store: format!("record {:?}", record.key),
+            reason: format!("it is no breaker: {error}; remove it, and it starts closed"),
+        })
+    }
+}
+
+fn key(kind: &str) -> String {
+    format!("{PREFIX}{kind}")
+}
+
+/// The breakers of a store, to look at.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use windlass_memory::MemoryEngine;
+/// use windlass_services::Breakers;
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// # let engine = Arc::new(MemoryEngine::new());
+/// assert!(Breakers::new(engine).all().await?.is_empty(), "no kind has one yet");
+/// # Ok::<(), windlass_core::Error>(())
+/// # }).unwrap();
+/// ```
+#[derive(Clone)]
+pub struct Breakers {
+    engine: Arc<dyn Engine>,
+}
+
+impl fmt::Debug for Breakers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Breakers")
+    }
+}
+
+impl Breakers {
+    /// The breakers of this store.
+    pub fn new(engine: Arc<dyn Engine>) -> Self {
+        Self { engine }
+    }
+
+    /// The breaker of a kind, once its service has seen that it has one.
+    pub async fn get(&self, kind: &str) -> Result<Option<Breaker>> {
+        check_name("kind", kind)?;
+        if key(kind).len() > windlass_core::limits::NAME_BYTES_MAX {
+            return Ok(None);
+        }
+        let record = get(&*self.engine, &key(kind)).await?.value;
+        record.map(|record| Ok(Stored::read(&record)?.breaker)).transpose()
+    }
+
+    /// All of them, by kind. One that cannot be read is left out; its service says so.
+    pub async fn all(&self) -> Result<Vec<(Name, Breaker)>> {
+        let records = records(&*self.engine).await?;
+        let read =
+            |(kind, record): (Name, Record)| Some((kind, Stored::read(&record).ok()?.breaker));
+        Ok(records.into_iter().filter_map(read).collect())
+    }
+}
+
+/// All records of breakers, by kind.
+async fn records(engine: &dyn Engine) -> Result<Vec<(Name, Record)>> {
+    let (mut found, mut after) = (Vec::new(), None);
+    loop {
+        let page = list(engine, PREFIX, after, PAGE).await?.value;
+        let kind = |record: &Record| record.key.strip_prefix(PREFIX).unwrap_or_default().into();
+        found.extend(page.rows.into_iter().map(|record| (kind(&record), record)));
+        after = page.next;
+        if after.is_none() {
+            return Ok(found);
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! An engine around an engine that counts how attempts end, for kinds that have a breaker, and tells the
+//! leader. It costs nothing while no kind has one. It must not change a request or an answer, nor know
+//! when a breaker opens.
+
+use super::{LOG, LOG_KEPT, Report};
+use crate::kinds;
+use crate::logs::append;
+use crate::records::encode;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::time::Instant;
+use tracing::debug;
+use windlass_core::engine::*;
+use windlass_core::model::{AttemptEnd, Name};
+use windlass_core::policy::BreakerCount;
+use windlass_core::{JobId, Result};
+
+/// Outcomes gather for this long before the leader is told.
+const TELL_AFTER: Duration = Duration::from_millis(250);
+/// Which kinds have a breaker is looked up this often, while jobs are claimed.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Jobs whose kind is remembered from their claim; of others it is looked up.
+const REMEMBERED_MAX: usize = 100_000;
+/// Jobs whose kind is looked up at a time; more are not counted.
+const UNKNOWN_MAX: usize = 1_000;
+
+/// Counts outcomes for breakers. A process that hosts services, or that others settle through, settles
+/// through this.
+///
+/// Attempts whose worker died are not counted: that a worker is gone says nothing about the kind.
+#[derive(Clone)]
+pub struct Outcomes {
+    engine: Arc<dyn Engine>,
+    notes: Arc<Mutex<Notes>>,
+}
+
+#[derive(Default)]
+struct Notes {
+    /// Kinds with a breaker, the revision of the rules they are from, and when that was looked up.
+    watched: HashSet<Name>,
+    revision: Option<u64>,
+    looked: Option<Instant>,
+    /// The kinds of jobs that were claimed through here.
+    kinds: HashMap<JobId, Name>,
+    counts: BTreeMap<Name, BreakerCount>,
+    /// Outcomes of jobs that were claimed elsewhere: whether they went well.
+    unknown: Vec<(JobId, bool)>,
+    /// Whether somebody is about to tell the leader.
+    telling: bool,
+}
+
+impl fmt::Debug for Outcomes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Outcomes({})", self.engine.capabilities().engine)
+    }
+}
+
+impl Outcomes {
+    /// Around this engine.
+    pub fn new(engine: Arc<dyn Engine>) -> Self {
+        Self { engine, notes: Arc::default() }
+    }
+
+    fn notes(&self) -> MutexGuard<'_, Notes> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks up which kinds have a breaker, if that is due. A store that does not answer says so to
+    /// others; what was known stays.
+    async fn look(&self) {
+        let known = {
+            let mut notes = self.notes();
+            if notes.looked.is_some_and(|at| at.elapsed() < LOOK_EVERY) {
+                return;
+            }
+            notes.looked = Some(Instant::now());
+            notes.revision
+        };
+        let looked = async {
+            let revision = kinds::revision(&*self.engine).await?.value;
+            if known == Some(revision) {
+                return Ok(None);
+            }
+            Ok::<_, windlass_core::Error>(Some((revision, kinds::all(&*self.engine).await?)))
+        };
+        if let Ok(Some((revision, found))) = looked.await {
+            let with_breaker = |it: &kinds::Registered| {
+                it.rules.as_ref().is_ok_and(|rules| rules.breaker.is_some())
+            };
+            let watched = found.into_iter().filter(with_breaker).map(|it| it.kind);
+            let mut notes = self.notes();
+            notes.watched = watched.collect();
+            notes.revision = Some(revision);
+            if notes.watched.is_empty() {
+                notes.kinds = HashMap::new();
+            }
+        }
+    }
+
+    fn remember(&self, claimed: &Claimed) {
+        let mut notes = self.notes();
+        if notes.watched.is_empty() {
+            return;
+        }
+        if notes.kinds.len() > REMEMBERED_MAX {
+            // Most are of jobs that were lost to others, and would never be settled here.
+            notes.kinds.clear();
+        }
+        let jobs = claimed.jobs.iter().map(|job| (job.header.id, job.header.kind.clone()));
+        notes.kinds.extend(jobs);
+    }
+
+    fn count(&self, items: &[Item<Settled>]) {
+        let mut notes = self.notes();
+        if notes.watched.is_empty() {
+            return;
+        }
+        for item in items.iter().flatten() {
+            let kind = notes.kinds.remove(&item.id);
+            let ok = match item.end {
+                _ if item.already => continue,
+                AttemptEnd::Complete => true,
+                AttemptEnd::Retry | AttemptEnd::Fail => false,
+                _ => continue,
+            };
+            match kind {
+                Some(kind) => notes.note(kind, ok),
+                None if notes.unknown.len() < UNKNOWN_MAX => notes.unknown.push((item.id, ok)),
+                None => {}
+            }
+        }
+        let has_news = !(notes.counts.is_empty() && notes.unknown.is_empty());
+        if has_news && !std::mem::replace(&mut notes.telling, true) {
+            let outcomes = self.clone();
+            tokio::spawn(async move {
+                tokio::time::sleep(TELL_AFTER).await;
+                outcomes.tell().await;
+            });
+        }
+    }
+
+    /// Tells the leader. Outcomes that cannot be told are gone: a breaker is about the present.
+    async fn tell(&self) {
+        let unknown = {
+            let mut notes = self.notes();
+            notes.telling = false;
+            std::mem::take(&mut notes.unknown)
+        };
+        self.find_out(unknown).await;
+        let counts = std::mem::take(&mut self.notes().counts);
+        let entries = counts.into_iter().map(|(kind, count)| encode(&Report { kind, count }));
+        let told = match entries.collect::<Result<Vec<_>>>() {
+            Ok(entries) if entries.is_empty() => Ok(()),
+            Ok(entries) => append(&*self.engine, LOG, entries, LOG_KEPT).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = told {
+            debug!(%error, "outcomes were not told to the breakers");
+        }
+    }
+
+    /// Looks up the kinds of jobs that were claimed elsewhere.
+    async fn find_out(&self, unknown: Vec<(JobId, bool)>) {
+        if unknown.is_empty() {
+            return;
+        }
+        let ids = Get::new(unknown.iter().map(|(id, _)| *id));
+        let Ok(found) = self.engine.get(ids).await else { return };
+        let mut notes = self.notes();
+        for ((_, ok), job) in unknown.into_iter().zip(found.value) {
+            if let Some(job) = job {
+                notes.note(job.header.kind, ok);
+            }
+        }
+    }
+}
+
+impl Notes {
+    fn note(&mut self, kind: Name, ok: bool) {
+        if self.watched.contains(&kind) {
+            let count = self.counts.entry(kind).or_default();
+            let counter = if ok { &mut count.ok } else { &mut count.errors };
+            *counter = counter.saturating_add(1);
+        }
+    }
+}
+
+impl Hot for Outcomes {
+    windlass_core::pass_on!(
+        engine: capabilities, enqueue, open_session, heartbeat, close_session, wait, update
+    );
+
+    fn claim(&self, request: Claim) -> Answer<'_, Claimed> {
+        Box::pin(async move {
+            self.look().await;
+            let reply = self.engine.claim(request).await?;
+            self.remember(&reply.value);
+            Ok(reply)
+        })
+    }
+
+    fn settle(&self, request: Settle) -> Answer<'_, SettleReply> {
+        Box::pin(async move {
+            self.look().await;
+            let reply = self.engine.settle(request).await?;
+            self.count(&reply.value.items);
+            if let Some(Ok(claimed)) = &reply.value.claimed {
+                self.remember(claimed);
+            }
+            Ok(reply)
+        })
+    }
+}
+
+impl Admin for Outcomes {
+    windlass_core::pass_on!(engine: get, list, stats, sessions, change, configure, settings, records, health);
+}
+
+impl Maintain for Outcomes {
+    windlass_core::pass_on!(engine: maintain, check);
+}

@@ -1,0 +1,194 @@
+//! Registered kinds: their rules, kept in records so that all servers share them. It must not know how
+//! rules are enforced, nor read a schema.
+
+use crate::records::{encode, get, list, one, unexpected};
+use bytes::Bytes;
+use std::fmt;
+use std::sync::Arc;
+use windlass_core::engine::{Engine, Expect, RecordOp, RecordReply, Stamped};
+use windlass_core::limits::{KINDS_MAX, NAME_BYTES_MAX};
+use windlass_core::model::{KindRules, Name};
+use windlass_core::{Error, Result, check_name};
+
+/// How the names of the records begin.
+const PREFIX: &str = "kind/";
+/// A record that is written with every change, so that others notice it without reading them all.
+const CHANGES_KEY: &str = "kind-changes";
+/// Records read at once: each may hold a whole schema.
+const PAGE: u32 = 50;
+
+/// The registered kinds of a store.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use windlass_memory::MemoryEngine;
+/// use windlass_core::model::KindRules;
+/// use windlass_services::Kinds;
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// # let engine = Arc::new(MemoryEngine::new());
+/// let kinds = Kinds::new(engine);
+/// let mut rules = KindRules::default();
+/// rules.sensitive = true;
+/// kinds.put("charge_card", &rules).await?;
+/// assert!(kinds.get("charge_card").await?.unwrap().sensitive);
+/// # Ok::<(), windlass_core::Error>(())
+/// # }).unwrap();
+/// ```
+#[derive(Clone)]
+pub struct Kinds {
+    engine: Arc<dyn Engine>,
+}
+
+/// A registered kind as it is stored.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Registered {
+    /// The kind.
+    pub kind: Name,
+    /// Its rules, or why they cannot be read.
+    pub rules: Result<KindRules>,
+    /// Never the same for other rules.
+    pub version: u64,
+}
+
+impl fmt::Debug for Kinds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Kinds")
+    }
+}
+
+impl Kinds {
+    /// The kinds of this store.
+    pub fn new(engine: Arc<dyn Engine>) -> Self {
+        Self { engine }
+    }
+
+    /// Registers a kind, or replaces its rules. Whether a schema can be read is for the caller to find
+    /// out first: one that cannot lets nothing in.
+    pub async fn put(&self, kind: &str, rules: &KindRules) -> Result<()> {
+        let key = key(kind)?;
+        rules.check()?;
+        if get(&*self.engine, &key).await?.value.is_none() {
+            self.check_room().await?;
+        }
+        let value = encode(rules)?;
+        self.write(RecordOp::Put { key, value, expect: Expect::Any }).await.map(drop)
+    }
+
+    /// The rules of a kind, if it is registered.
+    pub async fn get(&self, kind: &str) -> Result<Option<KindRules>> {
+        let record = get(&*self.engine, &key(kind)?).await?.value;
+        record.map(|record| read(&record.key, &record.value)).transpose()
+    }
+
+    /// Forgets a kind's rules; `false` if there are none. Its jobs stay.
+    pub async fn remove(&self, kind: &str) -> Result<bool> {
+        let delete = RecordOp::Delete { key: key(kind)?, expect: Expect::Any };
+        match self.write(delete).await? {
+            RecordReply::Deleted(was) => Ok(was),
+            _ => Err(unexpected(&*self.engine)),
+        }
+    }
+
+    /// All registered kinds, by name.
+    pub async fn all(&self) -> Result<Vec<Registered>> {
+        all(&*self.engine).await
+    }
+
+    /// A number that rises with every change.
+    pub async fn revision(&self) -> Result<u64> {
+        Ok(revision(&*self.engine).await?.value)
+    }
+
+    /// Whether jobs of these kinds may be replayed by somebody who said `confirm`: the first kind that
+    /// is sensitive and was not named is refused.
+    pub async fn check_replay(
+        &self,
+        kinds: impl IntoIterator<Item = Name>,
+        confirm: Option<&str>,
+    ) -> Result<()> {
+        let mut kinds: Vec<Name> = kinds.into_iter().collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        for kind in kinds.iter().filter(|kind| confirm != Some(&***kind)) {
+            if kind.len() <= name_bytes_max()
+                && self.get(kind).await?.is_some_and(|it| it.sensitive)
+            {
+                return Err(unconfirmed(kind));
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes, and tells others that something changed. In this order: who looks in between looks again.
+    async fn write(&self, op: RecordOp) -> Result<RecordReply> {
+        let written = one(&*self.engine, op).await?.value;
+        let (key, value) = (CHANGES_KEY.to_owned(), Bytes::from_static(b"{}"));
+        one(&*self.engine, RecordOp::Put { key, value, expect: Expect::Any }).await?;
+        Ok(written)
+    }
+
+    async fn check_room(&self) -> Result<()> {
+        let count = self.all().await?.len();
+        if count < KINDS_MAX {
+            return Ok(());
+        }
+        let hint = "remove some that are not used any more";
+        let (size, limit) = (count as u64 + 1, KINDS_MAX as u64);
+        Err(Error::TooLarge { field: "kinds".into(), size, limit, hint })
+    }
+}
+
+/// What the replay of a sensitive kind is answered that does not name it once more.
+pub fn unconfirmed(kind: &str) -> Error {
+    let expected = format!(
+        "jobs of kind {kind:?} are replayed only by somebody who says so; add `confirm` with the name \
+         of the kind"
+    );
+    Error::invalid("confirm", "missing", expected)
+}
+
+pub(crate) async fn revision(engine: &dyn Engine) -> Result<Stamped<u64>> {
+    let changes = get(engine, CHANGES_KEY).await?;
+    Ok(changes.map(|record| record.map_or(0, |record| record.version)))
+}
+
+pub(crate) async fn all(engine: &dyn Engine) -> Result<Vec<Registered>> {
+    let (mut found, mut after) = (Vec::new(), None);
+    loop {
+        let page = list(engine, PREFIX, after, PAGE).await?.value;
+        found.extend(page.rows.iter().map(|record| Registered {
+            kind: record.key.strip_prefix(PREFIX).unwrap_or(&record.key).into(),
+            rules: read(&record.key, &record.value),
+            version: record.version,
+        }));
+        after = page.next;
+        if after.is_none() {
+            return Ok(found);
+        }
+    }
+}
+
+fn read(key: &str, value: &[u8]) -> Result<KindRules> {
+    serde_json::from_slice(value).map_err(|error| Error::Corrupt {
+        store: format!("record {key:?}"),
+        reason: format!("these are no rules of a kind: {error}; register the kind again"),
+    })
+}
+
+/// Bytes in the name of a kind that can be registered.
+const fn name_bytes_max() -> usize {
+    NAME_BYTES_MAX - PREFIX.len()
+}
+
+/// The name of the record of a kind.
+fn key(kind: &str) -> Result<String> {
+    check_name("kind", kind)?;
+    let max = name_bytes_max();
+    if kind.len() > max {
+        let expected = format!("a kind that is registered has a name of at most {max} bytes");
+        return Err(Error::invalid("kind", kind, expected));
+    }
+    Ok(format!("{PREFIX}{kind}"))
+}

@@ -1,0 +1,147 @@
+//! Keeps the dead letters of a queue within its bytes: beyond them the oldest go. Built of the verbs
+//! that operators have; it must not know how an engine stores a job.
+
+use crate::board::ServiceName;
+use crate::history::Scribe;
+use crate::service::{Again, Service, Step, Turn};
+use std::collections::{HashMap, VecDeque};
+use windlass_core::engine::{
+    Change, ChangeItem, Cursor, Engine, Filter, Get, List, ListOrder, Stamped, Tally,
+};
+use windlass_core::model::{Job, Name, PartName, PartSet, State};
+use windlass_core::{JobId, Result};
+
+/// Dead letters looked at in one step.
+const ROWS_STEP: u32 = 1_000;
+/// Dead letters whose bytes are fetched at a time: each may hold dozens of MiB.
+const FETCHED_MAX: usize = 8;
+/// Sizes remembered between runs, so that a dead letter is fetched once.
+const SIZES_MAX: usize = 200_000;
+
+/// The service that trims dead letters.
+#[derive(Debug)]
+pub(crate) struct Trim {
+    /// Bytes of dead letters that were seen; what a dead letter holds does not change.
+    sizes: HashMap<JobId, u64>,
+    /// Queues that are still to be walked through in this run, with their limits.
+    queues: VecDeque<(Name, u64)>,
+    /// Where the first of them was left.
+    walk: Walk,
+    is_running: bool,
+    scribe: Scribe,
+}
+
+/// A walk through the dead letters of a queue, the newest first.
+#[derive(Debug, Default)]
+struct Walk {
+    after: Option<Cursor>,
+    bytes: u64,
+}
+
+impl Trim {
+    pub(crate) fn new() -> Self {
+        Self {
+            sizes: HashMap::new(),
+            queues: VecDeque::new(),
+            walk: Walk::default(),
+            is_running: false,
+            scribe: Scribe::new(),
+        }
+    }
+
+    /// Looks at the next dead letters of a queue; those beyond its bytes go.
+    async fn walk(&mut self, turn: Turn<'_>, queue: &Name, limit: u64) -> Result<u64> {
+        let mut filter = Filter::state(State::Dead);
+        filter.queue = Some(queue.clone());
+        let list = List::new(filter).order(ListOrder::Newest).limit(ROWS_STEP);
+        let page = turn.engine.list(list.after(self.walk.after.clone())).await?.value;
+        let ids: Vec<JobId> = page.rows.iter().map(|job| job.header.id).collect();
+        self.measure(turn.engine, &ids).await?;
+        let mut surplus = Vec::new();
+        for id in ids {
+            self.walk.bytes =
+                self.walk.bytes.saturating_add(self.sizes.get(&id).copied().unwrap_or(0));
+            if self.walk.bytes > limit {
+                surplus.push(id);
+            }
+        }
+        let gone = self.discard(turn.engine, &surplus).await?;
+        let tally = Tally { queue: queue.clone(), from: State::Dead, to: None, count: gone };
+        if gone > 0 {
+            self.scribe.note(&[tally], turn.term);
+            self.scribe.write(turn.engine).await?;
+        }
+        self.walk.after = page.next;
+        if self.walk.after.is_none() {
+            self.queues.pop_front();
+            self.walk = Walk::default();
+        }
+        Ok(gone)
+    }
+
+    /// Learns the sizes of dead letters that were not seen yet.
+    async fn measure(&mut self, engine: &dyn Engine, ids: &[JobId]) -> Result<()> {
+        if self.sizes.len() + ids.len() > SIZES_MAX {
+            self.sizes.clear();
+        }
+        let unknown: Vec<JobId> =
+            ids.iter().copied().filter(|id| !self.sizes.contains_key(id)).collect();
+        for ids in unknown.chunks(FETCHED_MAX) {
+            let get = Get::new(ids.iter().copied()).parts(PartSet::ALL);
+            for job in engine.get(get).await?.value.into_iter().flatten() {
+                self.sizes.insert(job.header.id, size(job));
+            }
+        }
+        Ok(())
+    }
+
+    /// Throws dead letters away. One that lives again, or is gone, is nobody's surplus any more.
+    async fn discard(&mut self, engine: &dyn Engine, ids: &[JobId]) -> Result<u64> {
+        if ids.is_empty() {
+            return Ok(0);
+        }
+        let jobs = engine.get(Get::new(ids.iter().copied())).await?.value;
+        let dead = jobs.into_iter().flatten().filter(|job| job.state == State::Dead);
+        let items = dead.map(|job| ChangeItem::new(job.header.id, Change::Discard)).collect();
+        let answers = engine.change(items).await?.value;
+        for id in ids {
+            self.sizes.remove(id);
+        }
+        Ok(answers.iter().flatten().count() as u64)
+    }
+}
+
+/// Bytes that a job holds.
+fn size(mut job: Job) -> u64 {
+    let parts = PartName::ALL.into_iter().filter_map(|name| job.parts.slot(name).take());
+    let parts: u64 = parts.map(|part| part.bytes.len() as u64).sum();
+    parts + job.result.map_or(0, |result| result.bytes.len() as u64)
+}
+
+impl Service for Trim {
+    fn name(&self) -> ServiceName {
+        ServiceName::Trim
+    }
+
+    async fn step(&mut self, turn: Turn<'_>) -> Result<Step> {
+        self.scribe.write(turn.engine).await?;
+        let Stamped { now, value: settings, .. } = turn.engine.settings().await?;
+        if !self.is_running {
+            let limited = settings.queues.into_iter();
+            self.queues =
+                limited.filter_map(|(name, it)| Some((name, it.dead_bytes_max?))).collect();
+            self.walk = Walk::default();
+            self.is_running = true;
+        }
+        let Some((queue, limit)) = self.queues.front().cloned() else {
+            self.is_running = false;
+            return Ok(Step { now, items: 0, again: Again::Idle });
+        };
+        let items = self.walk(turn, &queue, limit).await?;
+        Ok(Step { now, items, again: Again::Rested })
+    }
+
+    fn halt(&mut self) {
+        self.is_running = false;
+    }
+}

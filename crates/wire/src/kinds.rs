@@ -1,0 +1,215 @@
+//! Registered kinds: their rules, and the state of their breakers.
+
+#[cfg(feature = "openapi")]
+use crate::openapi;
+use crate::queues::Overview;
+use crate::{is_default, present};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use windlass_core::Timestamp;
+use windlass_core::model::{self, KindSettings};
+use windlass_core::policy;
+
+/// The rules of a kind; what is absent does not hold.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(
+    feature = "openapi",
+    derive(utoipa::ToSchema),
+    schema(examples(json!({
+        "schema": {"type": "object", "required": ["to"], "properties": {"to": {"type": "string"}}},
+        "payload_bytes_max": 4096,
+        "breaker": {}
+    })))
+)]
+#[serde(deny_unknown_fields)]
+pub struct KindRules {
+    /// A JSON Schema that every payload must fit. References stay within it.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::Json, required = false))]
+    pub schema: Option<Box<RawValue>>,
+    /// Bytes of payload, if fewer than the store takes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::PayloadBytes>))]
+    pub payload_bytes_max: Option<u64>,
+    /// Attempts of a job that has the usual number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::MaxAttempts>))]
+    pub max_attempts: Option<u32>,
+    /// How long a handler may run, for jobs that do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::TimeoutMs>))]
+    pub timeout_ms: Option<u64>,
+    /// When a waiting job expires, for jobs that do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::SpanMs>))]
+    pub max_wait_ms: Option<u64>,
+    /// Whether a replay must name the kind once more.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub sensitive: bool,
+    /// Its circuit breaker; absent: it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub breaker: Option<BreakerPolicy>,
+}
+
+/// When a breaker opens, and how often it then tries; `{}` is the usual.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct BreakerPolicy {
+    /// How far back outcomes count; 5 minutes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::BreakerMs>))]
+    pub window_ms: Option<u64>,
+    /// It opens when more than this share of the outcomes are errors; 80.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Percent>))]
+    pub error_rate_percent: Option<u8>,
+    /// It does not open on fewer outcomes; 20.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::BreakerSamples>))]
+    pub min_samples: Option<u64>,
+    /// How often an open breaker lets one job through; a minute.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::BreakerMs>))]
+    pub probe_every_ms: Option<u64>,
+}
+
+impl BreakerPolicy {
+    fn into_core(self) -> policy::BreakerPolicy {
+        let mut full = policy::BreakerPolicy::new();
+        full.window_ms = self.window_ms.unwrap_or(full.window_ms);
+        full.error_rate_percent = self.error_rate_percent.unwrap_or(full.error_rate_percent);
+        full.min_samples = self.min_samples.unwrap_or(full.min_samples);
+        full.probe_every_ms = self.probe_every_ms.unwrap_or(full.probe_every_ms);
+        full
+    }
+}
+
+impl From<policy::BreakerPolicy> for BreakerPolicy {
+    fn from(policy: policy::BreakerPolicy) -> Self {
+        Self {
+            window_ms: Some(policy.window_ms),
+            error_rate_percent: Some(policy.error_rate_percent),
+            min_samples: Some(policy.min_samples),
+            probe_every_ms: Some(policy.probe_every_ms),
+        }
+    }
+}
+
+impl KindRules {
+    /// The rules as core knows them.
+    pub fn into_core(self) -> model::KindRules {
+        let mut rules = model::KindRules::default();
+        rules.schema = self.schema.map(|schema| schema.get().to_owned());
+        rules.payload_bytes_max = self.payload_bytes_max;
+        rules.max_attempts = self.max_attempts;
+        (rules.timeout_ms, rules.max_wait_ms) = (self.timeout_ms, self.max_wait_ms);
+        rules.sensitive = self.sensitive;
+        rules.breaker = self.breaker.map(BreakerPolicy::into_core);
+        rules
+    }
+}
+
+impl From<model::KindRules> for KindRules {
+    fn from(rules: model::KindRules) -> Self {
+        Self {
+            // A schema that is no JSON was not put there by a server; it shows as none.
+            schema: rules.schema.and_then(|text| RawValue::from_string(text).ok()),
+            payload_bytes_max: rules.payload_bytes_max,
+            max_attempts: rules.max_attempts,
+            timeout_ms: rules.timeout_ms,
+            max_wait_ms: rules.max_wait_ms,
+            sensitive: rules.sensitive,
+            breaker: rules.breaker.map(Into::into),
+        }
+    }
+}
+
+/// Where a breaker stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum BreakerWord {
+    /// Jobs flow.
+    Closed,
+    /// Jobs wait.
+    Open,
+    /// Jobs wait; one is on its way, to see how it goes.
+    Probing,
+}
+
+/// Where the breaker of a kind stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Breaker {
+    /// In a word.
+    pub state: BreakerWord,
+    /// Since when jobs wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Timestamp>))]
+    pub since: Option<Timestamp>,
+    /// When the next probe may go.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Timestamp>))]
+    pub next_probe_at: Option<Timestamp>,
+}
+
+impl From<&policy::Breaker> for Breaker {
+    fn from(breaker: &policy::Breaker) -> Self {
+        let since = breaker.open_since();
+        let (state, next_probe_at) = match breaker {
+            policy::Breaker::Open { next_probe_at, .. } => {
+                (BreakerWord::Open, Some(*next_probe_at))
+            }
+            policy::Breaker::Probing { until, .. } => (BreakerWord::Probing, Some(*until)),
+            _ => (BreakerWord::Closed, None),
+        };
+        Self { state, since, next_probe_at }
+    }
+}
+
+/// All kinds of which something is known.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Kinds {
+    /// By name.
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<openapi::KindOverview>))]
+    pub kinds: Vec<KindOverview>,
+}
+
+/// A kind: how it is set, how it is doing, and what is registered of it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct KindOverview {
+    /// What every kind has.
+    #[serde(flatten)]
+    pub overview: Overview<KindSettings>,
+    /// Whether it has rules.
+    #[serde(default)]
+    pub registered: bool,
+    /// Its rules, where it is shown alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rules: Option<KindRules>,
+    /// Its breaker, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub breaker: Option<Breaker>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_arrive_as_they_were_sent_and_an_unknown_one_is_refused() {
+        let mut rules = model::KindRules::default();
+        rules.schema = Some(r#"{"type":  "object"}"#.to_owned());
+        (rules.payload_bytes_max, rules.max_attempts) = (Some(5), Some(6));
+        (rules.timeout_ms, rules.max_wait_ms, rules.sensitive) = (Some(7), Some(8), true);
+        rules.breaker = Some(policy::BreakerPolicy::new().min_samples(3));
+        let text = crate::write(&KindRules::from(rules.clone()));
+        assert_eq!(crate::read::<KindRules>(&text).unwrap().into_core(), rules);
+        let usual: KindRules = crate::read(br#"{"breaker": {}}"#).unwrap();
+        assert_eq!(usual.into_core().breaker, Some(policy::BreakerPolicy::new()));
+        let error = crate::read::<KindRules>(br#"{"breaker": {"windw_ms": 1}}"#).unwrap_err();
+        assert_eq!(error.field(), Some("breaker.windw_ms"));
+    }
+}
