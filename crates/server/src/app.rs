@@ -7,6 +7,7 @@ use crate::meter::Rates;
 use crate::metrics::StoreGauges;
 use crate::options::{Limits, Options};
 use crate::series::LastHour;
+use crate::server::Base;
 use crate::waits::Waits;
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -68,12 +69,9 @@ impl App {
         registry: Arc<Registry>,
         rates: Rates,
         flows: Flows,
-        options: Options,
-        limits: watch::Receiver<Limits>,
-        health: StoreHealth,
-        stopping: CancellationToken,
-        waiting: Arc<AtomicUsize>,
+        base: &Base,
     ) -> Self {
+        let options = base.options.clone();
         let room = Room::new(options.bodies_bytes_max);
         let waits = Waits::default();
         let paces = Paces::new(options.jobs_per_second.and_then(NonZeroU32::new));
@@ -86,12 +84,12 @@ impl App {
             rates,
             flows,
             options,
-            limits,
+            limits: base.limits.clone(),
             room,
-            stopping,
-            waiting,
+            stopping: base.stop.clone(),
+            waiting: base.counts.waiting.clone(),
             waits,
-            health,
+            health: base.health.clone(),
             gauges,
         };
         Self { inner: Arc::new(inner) }

@@ -118,12 +118,12 @@ impl Server {
 
 /// What a server has before it has a store.
 #[derive(Clone)]
-struct Base {
-    options: Options,
-    counts: Counts,
-    stop: CancellationToken,
-    health: StoreHealth,
-    limits: watch::Receiver<Limits>,
+pub(crate) struct Base {
+    pub(crate) options: Options,
+    pub(crate) counts: Counts,
+    pub(crate) stop: CancellationToken,
+    pub(crate) health: StoreHealth,
+    pub(crate) limits: watch::Receiver<Limits>,
     set_limits: watch::Sender<Limits>,
 }
 
@@ -151,17 +151,8 @@ impl Base {
         let depth = Some(Arc::new(Depth::new(engine.clone(), limits)));
         let inside = Arc::new(Admit::new(engine.clone(), registry.clone(), None));
         let engine: Arc<dyn Engine> = Arc::new(Coalesce::new(engine));
-        let app = App::new(
-            Arc::new(Admit::new(engine, registry.clone(), depth)),
-            registry,
-            rates,
-            flows,
-            options.clone(),
-            self.limits.clone(),
-            self.health.clone(),
-            self.stop.clone(),
-            self.counts.waiting.clone(),
-        );
+        let admitted = Arc::new(Admit::new(engine, registry.clone(), depth));
+        let app = App::new(admitted, registry, rates, flows, self);
         (inside, routes::router(app))
     }
 }

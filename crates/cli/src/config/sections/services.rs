@@ -93,6 +93,8 @@ pub(super) const SECTION: Section = Section {
             compact: INTERVAL_MS, "give space back";
         }
         paced {
+            trim: INTERVAL_MS, "keep dead letters within the bytes of their queue";
+            breaker: PROMPT_INTERVAL_MS, "hold kinds back that keep failing";
             schedule: PROMPT_INTERVAL_MS, "fire schedules";
             sample: SAMPLE_INTERVAL_MS, "measure queues";
         }
