@@ -11,7 +11,7 @@
 //! | reclaim | takes back what lost sessions held | 2 s, or when the next runs out | 1,000 jobs |
 //! | expire | ends what waited longer than it may | 1 min | 1,000 jobs |
 //! | retain | removes what is past its retention | 5 min | 1,000 jobs |
-//! | compact | gives space back | 2 min | what the engine makes of 1,000 items |
+//! | compact | gives space back | 2 min, or when the engine asks | what the engine makes of 1,000 items |
 //! | trim | keeps dead letters within the bytes of their queue | 5 min | 1,000 dead letters |
 //! | schedule | fires recurring jobs ([`Schedules`]) | 1 s, or when the next is due | 100 schedules |
 //! | breaker | holds kinds back that keep failing ([`Breakers`]) | 1 s, or when a probe is due | 1,000 reports |
