@@ -1,6 +1,7 @@
 //! Connections: a few of them, lent out one verb at a time, each with its prepared statements. Knows no
 //! verb.
 
+use crate::beats::Beats;
 use crate::error::{Trouble, Try, unavailable};
 use crate::hints::Hints;
 use crate::lanes::Lanes;
@@ -178,6 +179,7 @@ struct Inner {
     /// What is known of the store that was reached last.
     lanes: Mutex<Option<(Epoch, Arc<Lanes>)>>,
     hints: Arc<Hints>,
+    beats: Arc<Beats>,
 }
 
 impl Pool {
@@ -187,6 +189,7 @@ impl Pool {
         random: Arc<dyn Random>,
         connections: usize,
         hints: Arc<Hints>,
+        beats: Arc<Beats>,
     ) -> Self {
         let room = Arc::new(Semaphore::new(connections));
         let (idle, types, lanes) = (Mutex::default(), Arc::default(), Mutex::default());
@@ -201,6 +204,7 @@ impl Pool {
                 types,
                 lanes,
                 hints,
+                beats,
             }),
         }
     }
@@ -276,6 +280,7 @@ impl Inner {
             _ => {
                 // Entries, too, may be numbered anew.
                 self.hints.forget();
+                self.beats.forget_all();
                 Arc::clone(&known.insert((epoch.clone(), Arc::default())).1)
             }
         }

@@ -1,5 +1,6 @@
 //! The engine: the traits of core, each verb handed to where it is carried out.
 
+use crate::beats::Beats;
 use crate::conn::Pool;
 use crate::error::Trouble;
 use crate::estimate::Estimate;
@@ -37,6 +38,7 @@ pub(crate) struct Inner {
     pub(crate) estimate: Estimate,
     pub(crate) leaves: Leaves,
     pub(crate) hints: Arc<Hints>,
+    pub(crate) beats: Arc<Beats>,
     /// By table.
     pub(crate) patience: Mutex<HashMap<String, Patience>>,
     /// When to vacuum next; any time, if nothing is said.
@@ -66,13 +68,14 @@ impl PostgresEngine {
         let capabilities = Capabilities::new("postgres", Atomicity::Store, Durability::Host)
             .with(Capability::GlobalUnique);
         let random = options.random;
-        let hints = Arc::new(Hints::default());
+        let (hints, beats) = (Arc::new(Hints::default()), Arc::new(Beats::default()));
         let pool = Pool::new(
             server.clone(),
             schema.clone(),
             Arc::clone(&random),
             connections,
             Arc::clone(&hints),
+            Arc::clone(&beats),
         );
         // The first connection tells whether the rest will work.
         let first = pool.lend().await.map_err(Trouble::told)?;
@@ -87,6 +90,7 @@ impl PostgresEngine {
             estimate,
             leaves: Leaves::default(),
             hints,
+            beats,
             patience: Mutex::default(),
             vacuum_at: Mutex::default(),
             schema,
@@ -240,14 +244,22 @@ impl Hot for PostgresEngine {
     fn heartbeat(&self, request: Heartbeat) -> Answer<'_, HeartbeatReply> {
         Box::pin(async move {
             request.check()?;
-            let wants = Wants::of_heartbeat(&request);
+            let (beats, began) = (&self.inner.beats, Instant::now());
+            let known = beats.known(&request.session);
+            let wants = Wants::of_heartbeat(&request, known.clone());
             let beat = |run: &mut Run<'_>, now| run.heartbeat(request.clone(), now);
-            self.perform(Needs::Written, wants, Vec::new(), beat).await
+            let heard = self.perform(Needs::Written, wants, Vec::new(), beat).await;
+            match &heard {
+                Ok(_) => beats.heard(&request, known.as_deref(), began),
+                Err(_) => beats.forget(&request.session),
+            }
+            heard
         })
     }
 
     fn close_session(&self, session: SessionId) -> Answer<'_, ()> {
         let wants = Wants::of_session(&session);
+        self.inner.beats.forget(&session);
         Box::pin(self.perform(Needs::Written, wants, Vec::new(), move |run, now| {
             run.close_session(&session, now)
         }))
@@ -256,6 +268,7 @@ impl Hot for PostgresEngine {
     fn claim(&self, request: Claim) -> Answer<'_, Claimed> {
         Box::pin(async move {
             request.check()?;
+            self.inner.beats.claims(&request);
             if let Some(claimed) = self.claim_hot(&request).await? {
                 return Ok(claimed);
             }
@@ -275,6 +288,7 @@ impl Hot for PostgresEngine {
     fn settle(&self, request: Settle) -> Answer<'_, SettleReply> {
         Box::pin(async move {
             request.check()?;
+            request.claim.iter().for_each(|claim| self.inner.beats.claims(claim));
             match self.settle_hot(&request).await? {
                 Some(settled) => Ok(settled),
                 None => self.settle_with_care(request).await,

@@ -22,6 +22,7 @@
 //! # }
 //! ```
 
+mod beats;
 mod by_sql;
 mod check;
 mod codec;

@@ -1,6 +1,8 @@
 //! What a verb will look at, as far as its request tells, and what a run of it found missing.
 
+use crate::beats::Known;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use windlass_core::JobId;
 use windlass_core::engine::{
     ChangeItem, Claim, Claimant, Enqueue, Heartbeat, MaintainRequest, SessionId, Settle, Update,
@@ -25,6 +27,8 @@ pub(crate) enum Held {
 pub(crate) struct Wants {
     /// Sessions, to be locked.
     pub(crate) sessions: BTreeMap<SessionId, Held>,
+    /// What an earlier heartbeat established of the one session of which all is wanted.
+    pub(crate) known: Option<Arc<Known>>,
     /// Sessions of the leases of own jobs, too: those that may be extended.
     pub(crate) lease_sessions: bool,
     /// Jobs to look at.
@@ -132,8 +136,9 @@ impl Wants {
         wants
     }
 
-    pub(crate) fn of_heartbeat(beat: &Heartbeat) -> Self {
+    pub(crate) fn of_heartbeat(beat: &Heartbeat, known: Option<Arc<Known>>) -> Self {
         let mut wants = Self::of_session(&beat.session);
+        wants.known = known;
         wants.peek.extend(beat.held.iter().map(|held| held.id));
         wants
     }

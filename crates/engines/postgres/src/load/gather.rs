@@ -1,6 +1,7 @@
 //! Sessions, settings, and ready jobs to claim.
 
 use super::{Jobs, Loaded, Loader, NOW, some};
+use crate::beats::Known;
 use crate::codec;
 use crate::conn::Conn;
 use crate::entries::{at, job_id};
@@ -17,6 +18,11 @@ use windlass_executor::{Head, LaneKey, SessionEntry};
 const SESSIONS: &str = "SELECT id, worker, opened_at, ttl_ms, expires_at, alone, remote
     FROM {s}.session WHERE id = ANY($1) ORDER BY id FOR UPDATE";
 const HELD_ALL: &str = "SELECT session, id FROM {s}.lease WHERE session = ANY($1)";
+/// The same, where it is known which can be there.
+const HELD_KNOWN: &str =
+    "SELECT session, id FROM {s}.lease WHERE session = ANY($1) AND claim_no > $2
+    UNION SELECT session, id FROM {s}.lease WHERE session = ANY($1) AND claim_no = ANY($3)
+    UNION SELECT session, id FROM {s}.lease WHERE id = ANY($4) AND session = ANY($1)";
 const HELD_CLAIM: &str =
     "SELECT e.session, e.id FROM unnest($1::text[], $2::bigint[]) w (session, no)
     JOIN {s}.lease e ON e.session = w.session AND e.claim_no = w.no";
@@ -69,7 +75,8 @@ impl Loader<'_> {
             return Ok(());
         }
         let conn = self.conn;
-        conn.prepare(&[SESSIONS, HELD_ALL, HELD_CLAIM, CONFIGURE_LOCK, LOCK_KINDS]).await?;
+        conn.prepare(&[SESSIONS, HELD_ALL, HELD_KNOWN, HELD_CLAIM, CONFIGURE_LOCK, LOCK_KINDS])
+            .await?;
         conn.prepare(&[QUEUES, KINDS, LIMITED, DEPTHS, HEADS, NOW]).await?;
         let ids: Vec<&str> = wants.sessions.keys().map(SessionId::as_str).collect();
         let all = held_whole(&wants.sessions);
@@ -82,7 +89,7 @@ impl Loader<'_> {
         let ((sessions, whole, part, _, _), (settings, heads, now)) = try_join(
             try_join5(
                 some(!ids.is_empty(), conn.query(SESSIONS, &[&ids])),
-                some(!all.is_empty(), conn.query(HELD_ALL, &[&all])),
+                some(!all.is_empty(), self.held_whole(wants, &all)),
                 some(!of_claims.is_empty(), conn.query(HELD_CLAIM, &[&of_claims, &numbers])),
                 some(wants.settings, conn.query(CONFIGURE_LOCK, &[])),
                 some(claims || wants.settings, conn.query(LOCK_KINDS, &[&wants.settings])),
@@ -112,6 +119,16 @@ impl Loader<'_> {
             jobs.heads = loaded.add_heads(&heads, claim);
         }
         Ok(())
+    }
+
+    /// What sessions hold.
+    async fn held_whole(&self, wants: &Wants, sessions: &[&str]) -> Try<Vec<Row>> {
+        match wants.known.as_deref() {
+            Some(Known { upto, unanswered, declared }) => {
+                self.conn.query(HELD_KNOWN, &[&sessions, upto, unanswered, declared]).await
+            }
+            None => self.conn.query(HELD_ALL, &[&sessions]).await,
+        }
     }
 
     /// Ready jobs for a claim, after everything else.
