@@ -49,20 +49,31 @@ impl Common {
 
     /// A client of the store, which must be there: looking at nothing must not leave a directory behind.
     pub(crate) async fn open(&self) -> Result<Client> {
+        Ok(self.reach().await?.0)
+    }
+
+    /// The same, and whether it is reached through a server.
+    pub(crate) async fn reach(&self) -> Result<(Client, bool)> {
         let url = self.url()?;
         if let Url::File(dir) = &url
             && !dir.exists()
         {
             return Err(NoStore(url).into());
         }
-        self.open_or_create().await
+        self.reach_or_create().await
     }
 
     /// A client of the store, which is made if it is not there. A directory that another process owns
     /// is reached through that process, if it serves it.
     pub(crate) async fn open_or_create(&self) -> Result<Client> {
-        let error = match self.url()?.open().await {
-            Ok(engine) => return Ok(Client::new(engine)),
+        Ok(self.reach_or_create().await?.0)
+    }
+
+    /// The same, and whether it is reached through a server.
+    pub(crate) async fn reach_or_create(&self) -> Result<(Client, bool)> {
+        let url = self.url()?;
+        let error = match url.open().await {
+            Ok(engine) => return Ok((Client::new(engine), matches!(url, Url::Http(_)))),
             Err(error) => error,
         };
         let windlass::Error::Open {
@@ -72,7 +83,7 @@ impl Common {
             return Err(error.into());
         };
         let url: Url = address.parse().with_context(|| error.to_string())?;
-        Ok(Client::new(url.open().await.with_context(|| error.to_string())?))
+        Ok((Client::new(url.open().await.with_context(|| error.to_string())?), true))
     }
 }
 

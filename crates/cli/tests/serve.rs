@@ -44,6 +44,17 @@ fn an_address_that_others_can_reach_is_refused_without_keys() {
 }
 
 #[test]
+fn an_address_that_others_can_reach_is_refused_while_nobody_knows_whether_there_are_keys() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+    let store = "postgres://nobody@127.0.0.1:1/nothing";
+    let refused = command.args(["serve", "--store", store, "--listen", "0.0.0.0:0"]).output();
+    let refused = refused.unwrap();
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && said.contains("while it is away"), "{said}");
+    assert!(said.contains("--insecure") && said.contains("127.0.0.1"), "{said}");
+}
+
+#[test]
 fn the_other_commands_go_through_the_server_that_owns_the_directory() {
     let dir = tempfile::tempdir().unwrap();
     let server = Serving::start(dir.path());

@@ -161,6 +161,22 @@ pub enum Error {
         /// Where that process can be talked to, if it listens.
         address: Option<String>,
     },
+    /// Nobody said who asks, or nobody is let in with what was shown. Nothing was done.
+    #[error("not let in: {reason}")]
+    Unauthenticated {
+        /// What was missing or wrong, and the way out. Never what was shown.
+        reason: String,
+    },
+    /// Whoever asks may not do this. Nothing was done.
+    #[error(
+        "{who} may not do this: it needs {needs}; ask for a key that may (`windlass keys create --may …`)"
+    )]
+    Forbidden {
+        /// Who asks, by name.
+        who: String,
+        /// What it would take, as a key's permissions are written.
+        needs: String,
+    },
     /// The store holds something it should not.
     #[error("{store} holds bad data: {reason}; run `windlass check`")]
     Corrupt {
@@ -190,6 +206,8 @@ impl Error {
             Self::Unavailable { .. } => "unavailable",
             Self::Busy { .. } => "busy",
             Self::InUse { .. } => "in_use",
+            Self::Unauthenticated { .. } => "unauthenticated",
+            Self::Forbidden { .. } => "forbidden",
             Self::Corrupt { .. } => "corrupt",
         }
     }

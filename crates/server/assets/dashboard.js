@@ -112,7 +112,7 @@
       const headers = { "windlass-live": "1" };
       if (tag) headers["if-none-match"] = tag;
       const answer = await fetch(location.href, { headers, cache: "no-store", signal: AbortSignal.timeout(ANSWER_MS) });
-      if (answer.status === 404) return location.reload();
+      if (answer.status === 404 || answer.status === 401) return location.reload();
       if (!answer.ok && answer.status !== 304) throw new Error(`answered ${answer.status}`);
       ahead = Number(answer.headers.get("windlass-now")) - Date.now();
       if (answer.status !== 304) {

@@ -1,23 +1,27 @@
 //! Connections: accepted one by one within their bound, served until they or the server end. It knows
 //! nothing of what is said on them.
 
+use crate::access::PeerNames;
 use crate::admit::Peer;
 use crate::options::Limits;
+use crate::tls;
 use axum::Router;
 use http::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::Service;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
@@ -34,6 +38,8 @@ pub(crate) struct Acceptor {
     /// Connections at a time.
     pub(crate) connections_max: usize,
     pub(crate) limits: watch::Receiver<Limits>,
+    /// Encrypts, if told to.
+    pub(crate) tls: Option<TlsAcceptor>,
     pub(crate) stop: CancellationToken,
     /// How many are open.
     pub(crate) connections: Arc<AtomicUsize>,
@@ -41,7 +47,7 @@ pub(crate) struct Acceptor {
 
 /// Accepts connections until the server stops, then lets those under way end.
 pub(crate) async fn accept(acceptor: Acceptor) {
-    let Acceptor { listener, router, connections_max, limits, stop, connections } = acceptor;
+    let Acceptor { listener, router, connections_max, limits, tls, stop, connections } = acceptor;
     let slots = Arc::new(Semaphore::new(connections_max));
     let graceful = GracefulShutdown::new();
     let mut tasks = JoinSet::new();
@@ -65,12 +71,23 @@ pub(crate) async fn accept(acceptor: Acceptor) {
                 continue;
             }
         };
-        let connection = graceful.watch(connection(stream, peer, &router, *limits.borrow()));
-        let counted = Open::new(connections.clone());
+        // Replies are small and whole: waiting to fill a packet only delays them.
+        let _ = stream.set_nodelay(true);
+        let read_timeout = Duration::from_millis(limits.borrow().read_timeout_ms);
+        let served = Served { router: router.clone(), peer: Peer(peer.ip()), read_timeout };
+        let (watcher, counted) = (graceful.watcher(), Open::new(connections.clone()));
+        let (tls, stop) = (tls.clone(), stop.clone());
         tasks.spawn(async move {
             let _held = (slot, counted);
-            if let Err(error) = connection.await {
-                debug!(%error, "connection ended early");
+            match tls {
+                None => served.run(stream, None, watcher).await,
+                Some(tls) => {
+                    let Some(stream) = served.shake_hands(&tls, stream, &stop).await else {
+                        return;
+                    };
+                    let names = tls::peer_names(stream.get_ref().1);
+                    served.run(stream, names, watcher).await;
+                }
             }
         });
     }
@@ -84,11 +101,58 @@ pub(crate) async fn accept(acceptor: Acceptor) {
     tasks.shutdown().await;
 }
 
-type Connection = http1::Connection<TokioIo<TcpStream>, From>;
+/// What one connection needs.
+struct Served {
+    router: Router,
+    peer: Peer,
+    /// For the head of a request to arrive.
+    read_timeout: Duration,
+}
+
+impl Served {
+    /// Agrees on encryption, in the time that a request may take to arrive.
+    async fn shake_hands(
+        &self,
+        tls: &TlsAcceptor,
+        stream: TcpStream,
+        stop: &CancellationToken,
+    ) -> Option<TlsStream<TcpStream>> {
+        tokio::select! {
+            shaken = tokio::time::timeout(self.read_timeout, tls.accept(stream)) => match shaken {
+                Ok(Ok(stream)) => Some(stream),
+                Ok(Err(error)) => {
+                    debug!(%error, "a connection was not agreed on");
+                    None
+                }
+                Err(_) => None,
+            },
+            () = stop.cancelled() => None,
+        }
+    }
+
+    /// Answers what is asked on a connection until it ends.
+    async fn run<S>(self, stream: S, names: Option<PeerNames>, watcher: Watcher)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let service =
+            From { peer: self.peer, names, router: TowerToHyperService::new(self.router) };
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(self.read_timeout)
+            .max_buf_size(HEAD_BYTES_MAX)
+            .serve_connection(TokioIo::new(stream), service);
+        if let Err(error) = watcher.watch(connection).await {
+            debug!(%error, "connection ended early");
+        }
+    }
+}
 
 /// The routes, told where requests come from.
 struct From {
     peer: Peer,
+    /// Those in the certificate that the client showed.
+    names: Option<PeerNames>,
     router: TowerToHyperService<Router>,
 }
 
@@ -99,20 +163,11 @@ impl Service<Request<Incoming>> for From {
 
     fn call(&self, mut request: Request<Incoming>) -> Self::Future {
         request.extensions_mut().insert(self.peer);
+        if let Some(names) = &self.names {
+            request.extensions_mut().insert(names.clone());
+        }
         self.router.call(request)
     }
-}
-
-fn connection(stream: TcpStream, peer: SocketAddr, router: &Router, limits: Limits) -> Connection {
-    // Replies are small and whole: waiting to fill a packet only delays them.
-    let _ = stream.set_nodelay(true);
-    let router = TowerToHyperService::new(router.clone());
-    let service = From { peer: Peer(peer.ip()), router };
-    http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(Duration::from_millis(limits.read_timeout_ms))
-        .max_buf_size(HEAD_BYTES_MAX)
-        .serve_connection(TokioIo::new(stream), service)
 }
 
 /// Counts a connection for as long as it is open.

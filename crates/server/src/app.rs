@@ -1,5 +1,6 @@
 //! What every request shares: the engine, the bounds, and the news that the server stops.
 
+use crate::access::{Access, Who};
 use crate::admit::{Paces, Registry};
 use crate::body::Room;
 use crate::health::StoreHealth;
@@ -17,7 +18,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use windlass_core::engine::{Answer, Engine, Stamped};
 use windlass_core::{Error, Result};
-use windlass_services::Flows;
+use windlass_services::{Audit, Audited, Flows};
 
 /// Cheap to clone; one per server.
 #[derive(Clone)]
@@ -49,6 +50,10 @@ pub(crate) struct Inner {
     pub(crate) waiting: Arc<AtomicUsize>,
     /// What they wait for.
     pub(crate) waits: Waits,
+    /// Who may do what.
+    pub(crate) access: Access,
+    /// Who did what.
+    pub(crate) audit: Audit,
     /// Whether the store answers.
     pub(crate) health: StoreHealth,
     /// The numbers of the store, for metrics.
@@ -78,6 +83,8 @@ impl App {
         let gauges = StoreGauges::new(engine.clone(), options.metrics_by_kind);
         let inner = Inner {
             hour: LastHour::new(engine.clone()),
+            access: Access::new(engine.clone(), &options, base.limits.clone()),
+            audit: Audit::new(engine.clone()),
             engine,
             registry,
             paces,
@@ -93,6 +100,11 @@ impl App {
             gauges,
         };
         Self { inner: Arc::new(inner) }
+    }
+
+    /// The engine as somebody acts on it: what he changes is told to the audit log.
+    pub(crate) fn acting(&self, who: &Who) -> Audited {
+        Audited::new(self.engine.clone(), self.audit.clone(), who.0.clone())
     }
 
     /// The bounds of a request that comes now.

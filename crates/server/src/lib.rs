@@ -28,6 +28,7 @@
 //! holds no lease while it does, and ends with its connection: nothing is leased to a caller who left.
 
 mod accept;
+mod access;
 mod admit;
 mod app;
 mod body;
@@ -48,13 +49,15 @@ mod reply;
 mod routes;
 mod series;
 mod server;
+mod tls;
 mod waits;
 
 pub use disk::{DiskProbe, DiskUse};
 pub use handle::{ServerHandle, Status};
 pub use metrics::Exporter;
 pub use openapi::openapi;
-pub use options::{Limits, Options};
+pub use options::{Limits, Options, TlsFiles};
+pub use routes::served;
 pub use server::Server;
 
 /// Whether a text is a JSON Schema that payloads can be checked against; the error says what is wrong.

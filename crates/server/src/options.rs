@@ -4,6 +4,7 @@ use crate::disk::DiskProbe;
 use crate::metrics::Exporter;
 use crate::ranges;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use windlass_core::{Error, Result, within_range};
 use windlass_services::ServiceOptions;
 
@@ -24,6 +25,32 @@ const SOFT_DEPTH_DEFAULT: u64 = 100_000;
 /// Jobs that may wait in any queue, unless set otherwise.
 const HARD_DEPTH_DEFAULT: u64 = 500_000;
 
+/// The PEM files of a server that encrypts its connections.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TlsFiles {
+    /// Its certificate, and those between it and the authority.
+    pub cert: PathBuf,
+    /// The private key of that certificate.
+    pub key: PathBuf,
+    /// The authorities whose certificates clients may show instead of a key.
+    pub client_ca: Option<PathBuf>,
+}
+
+impl TlsFiles {
+    /// A certificate and its private key.
+    pub fn new(cert: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
+        Self { cert: cert.into(), key: key.into(), client_ca: None }
+    }
+
+    /// Clients may show certificates of these authorities.
+    #[must_use]
+    pub fn client_ca(mut self, path: impl Into<PathBuf>) -> Self {
+        self.client_ca = Some(path.into());
+        self
+    }
+}
+
 /// What a server is told. Only the address is needed.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -33,6 +60,11 @@ pub struct Options {
     /// Names it answers to beside its own address and `localhost`, if it listens on this machine only:
     /// those of a proxy in front of it.
     pub hosts: Vec<String>,
+    /// Whether everybody may do everything while the store has no keys, although other machines can reach
+    /// the address. Without it, such a server lets nobody in before the first key is made.
+    pub insecure: bool,
+    /// Encrypts connections, and knows clients by their certificates; `None`: plain HTTP.
+    pub tls: Option<TlsFiles>,
     /// Bytes of one request.
     pub body_bytes_max: usize,
     /// Bytes of all requests held at a time; more wait for room, and are refused when there is none in
@@ -102,6 +134,8 @@ impl Options {
         Self {
             listen,
             hosts: Vec::new(),
+            insecure: false,
+            tls: None,
             body_bytes_max: BODY_BYTES_DEFAULT,
             bodies_bytes_max: BODIES_BYTES_DEFAULT,
             connections_max: CONNECTIONS_DEFAULT,
@@ -174,6 +208,32 @@ impl Options {
     pub fn host(mut self, name: impl Into<String>) -> Self {
         self.hosts.push(name.into());
         self
+    }
+
+    /// Lets everybody in while the store has no keys, wherever it listens.
+    #[must_use]
+    pub const fn insecure(mut self, insecure: bool) -> Self {
+        self.insecure = insecure;
+        self
+    }
+
+    /// Encrypts connections with these files.
+    #[must_use]
+    pub fn tls(mut self, files: TlsFiles) -> Self {
+        self.tls = Some(files);
+        self
+    }
+
+    /// Whether everybody may do everything while the store has no keys. Whoever set up certificates for
+    /// clients does not mean that.
+    pub(crate) fn is_open(&self) -> bool {
+        let certificates = self.tls.as_ref().is_some_and(|files| files.client_ca.is_some());
+        (self.listen.ip().is_loopback() && !certificates) || self.insecure
+    }
+
+    /// Whether connections are encrypted.
+    pub(crate) const fn is_tls(&self) -> bool {
+        self.tls.is_some()
     }
 
     /// Hosts these services, or none.

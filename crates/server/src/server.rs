@@ -10,11 +10,14 @@ use crate::late::Late;
 use crate::meter::{Counts as Passed, Meter, Rates};
 use crate::options::{Limits, Options};
 use crate::routes;
+use crate::tls;
 use axum::Router;
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info};
 use windlass_core::engine::Engine;
@@ -23,24 +26,31 @@ use windlass_layers::Coalesce;
 use windlass_services::{Flows, Outcomes};
 
 /// A server that has its address and waits for its engine.
-#[derive(Debug)]
 pub struct Server {
     options: Options,
     listener: TcpListener,
     address: SocketAddr,
+    tls: Option<TlsAcceptor>,
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Server({})", self.address)
+    }
 }
 
 impl Server {
     /// Takes the address. Clients can connect from now on; they are answered once it serves.
     pub async fn bind(options: Options) -> Result<Self> {
         options.check()?;
+        let tls = options.tls.as_ref().map(tls::acceptor).transpose()?;
         let unbound = |error: std::io::Error| {
             let expected = format!("cannot listen there: {error}; choose another address");
             Error::invalid("listen", options.listen, expected)
         };
         let listener = TcpListener::bind(options.listen).await.map_err(unbound)?;
         let address = listener.local_addr().map_err(unbound)?;
-        Ok(Self { options, listener, address })
+        Ok(Self { options, listener, address, tls })
     }
 
     /// Where it listens.
@@ -90,13 +100,14 @@ impl Server {
 
     /// Answers by these routes until it is stopped, and then stops the services.
     fn run(self, base: Base, router: Router, services: Hosting) -> ServerHandle {
-        let Self { options, listener, address } = self;
+        let Self { options, listener, address, tls } = self;
         let Base { counts, stop, health, limits, set_limits, .. } = base;
         let acceptor = Acceptor {
             listener,
             router,
             connections_max: options.connections_max,
             limits,
+            tls,
             stop: stop.clone(),
             connections: counts.connections.clone(),
         };
@@ -153,6 +164,7 @@ impl Base {
         let engine: Arc<dyn Engine> = Arc::new(Coalesce::new(engine));
         let admitted = Arc::new(Admit::new(engine, registry.clone(), depth));
         let app = App::new(admitted, registry, rates, flows, self);
+        tokio::spawn(app.access.clone().prepare());
         (inside, routes::router(app))
     }
 }

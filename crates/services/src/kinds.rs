@@ -11,9 +11,9 @@ use windlass_core::model::{KindRules, Name};
 use windlass_core::{Error, Result, check_name};
 
 /// How the names of the records begin.
-const PREFIX: &str = "kind/";
+pub(crate) const PREFIX: &str = "kind/";
 /// A record that is written with every change, so that others notice it without reading them all.
-const CHANGES_KEY: &str = "kind-changes";
+pub(crate) const CHANGES_KEY: &str = "kind-changes";
 /// Records read at once: each may hold a whole schema.
 const PAGE: u32 = 50;
 
@@ -175,6 +175,19 @@ fn read(key: &str, value: &[u8]) -> Result<KindRules> {
         store: format!("record {key:?}"),
         reason: format!("these are no rules of a kind: {error}; register the kind again"),
     })
+}
+
+/// What is told of the content of a record that should be rules of a kind. A schema is the user's own, and
+/// may be long: only that there is one.
+pub(crate) fn shown(value: &[u8]) -> serde_json::Value {
+    let Ok(mut rules) = serde_json::from_slice::<serde_json::Value>(value) else {
+        return serde_json::json!("unreadable");
+    };
+    if let Some(schema) = rules.get_mut("schema").filter(|schema| !schema.is_null()) {
+        let bytes = schema.as_str().map_or(0, str::len);
+        *schema = serde_json::json!({ "bytes": bytes });
+    }
+    rules
 }
 
 /// Bytes in the name of a kind that can be registered.

@@ -38,11 +38,13 @@
 //! # }).unwrap();
 //! ```
 
+mod audit;
 mod board;
 mod breaker;
 mod handle;
 mod history;
 mod host;
+mod keys;
 mod kinds;
 mod lead;
 mod logs;
@@ -57,11 +59,13 @@ mod services;
 mod trim;
 mod upkeep;
 
+pub use audit::{Action, Audit, AuditPage, AuditQuery, AuditRow, Audited};
 pub use board::{ServiceName, ServiceStatus, Status};
 pub use breaker::{Breakers, Outcomes};
 pub use handle::ServicesHandle;
 pub use history::{History, HistoryPage, HistoryPlace, HistoryRow};
 pub use host::{Guest, Host};
+pub use keys::{Denied, Grant, Grants, Key, KeyRing, Keys, NewKey, Principal, Secret};
 pub use kinds::{Kinds, Registered, unconfirmed};
 pub use lead::Leader;
 pub use options::{

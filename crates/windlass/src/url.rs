@@ -9,9 +9,9 @@ use std::str::FromStr;
 
 /// The schemes, for people who used another one.
 const KNOWN: &str = "memory: (in this process, nothing kept), file:DIR (durable, in one directory), \
-    postgres://USER@HOST/DATABASE (shared by any number of processes), http://HOST:PORT (a server)";
+    postgres://USER@HOST/DATABASE (shared by any number of processes), http://HOST:PORT or https://HOST:PORT (a server)";
 /// Schemes that will mean something one day.
-const NOT_YET: &[&str] = &["redis", "rediss", "redis+cluster", "rediss+cluster", "https"];
+const NOT_YET: &[&str] = &["redis", "rediss", "redis+cluster", "rediss+cluster"];
 /// Stands for whatever may be a secret.
 const HIDDEN: &str = "***";
 
@@ -22,7 +22,7 @@ const HIDDEN: &str = "***";
 /// assert_eq!(url, windlass::Url::File("./jobs".into()));
 /// # Ok::<(), windlass::Error>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 #[non_exhaustive]
 pub enum Url {
@@ -32,7 +32,8 @@ pub enum Url {
     File(PathBuf),
     /// `postgres://USER@HOST/DATABASE`, PostgreSQL.
     Postgres(PostgresUrl),
-    /// `http://HOST:PORT`, a server of ours.
+    /// `http://HOST:PORT`, a server of ours, with a key of the store where it asks for one:
+    /// `http://wl_…@HOST:PORT`, unless that is in the environment variable `WINDLASS_KEY`.
     Http(String),
 }
 
@@ -56,11 +57,10 @@ fn parse(text: &str) -> Result<Url, String> {
         "file" if rest.is_empty() => Err("name a directory, as in file:./jobs".to_owned()),
         "file" => Ok(Url::File(rest.into())),
         "postgres" | "postgresql" => PostgresUrl::parse(rest).map(Url::Postgres),
-        "http" if rest.contains('@') => {
-            Err("a server is asked without user and password".to_owned())
+        "http" | "https" if rest.is_empty() => {
+            Err("name a server, as in http://127.0.0.1:7474".to_owned())
         }
-        "http" if rest.is_empty() => Err("name a server, as in http://127.0.0.1:7474".to_owned()),
-        "http" => Ok(Url::Http(format!("http://{rest}"))),
+        "http" | "https" => Ok(Url::Http(format!("{scheme}://{rest}"))),
         _ if NOT_YET.contains(&scheme) => {
             Err(format!("{scheme}: is not available in this version; use one of: {KNOWN}"))
         }
@@ -105,8 +105,15 @@ impl fmt::Display for Url {
             Self::Memory => f.write_str("memory:"),
             Self::File(dir) => write!(f, "file:{}", dir.display()),
             Self::Postgres(url) => f.write_str(&shown(&url.whole())),
-            Self::Http(url) => f.write_str(url),
+            Self::Http(url) => f.write_str(&shown(url)),
         }
+    }
+}
+
+/// As `Display` shows it: without secrets.
+impl fmt::Debug for Url {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Url({self})")
     }
 }
 
@@ -123,6 +130,7 @@ impl From<Url> for String {
     fn from(url: Url) -> Self {
         match url {
             Url::Postgres(url) => url.whole(),
+            Url::Http(url) => url,
             url => url.to_string(),
         }
     }
@@ -156,7 +164,7 @@ mod tests {
 
     #[test]
     fn what_will_come_later_says_so_by_its_url() {
-        for text in ["redis://db:6379", "https://jobs.example.org"] {
+        for text in ["redis://db:6379", "rediss://db:6379"] {
             let error = refusal(text);
             assert!(error.contains(text) && error.contains("not available in this version"));
         }
@@ -168,7 +176,6 @@ mod tests {
         for text in [
             "redis://:s3cr3t@db",
             "rediss://ada:pa/s3cr3t@x@db/0",
-            "https://s3cr3t@jobs.example.org",
             "redis://db/0?user=ada&password=s3cr3t",
             "host=db password=s3cr3t",
             "host=db password=s3cr3t:x",
@@ -177,6 +184,11 @@ mod tests {
             let error = refusal(text);
             assert!(!error.contains(secret), "{error}");
         }
+        let text = "http://wl_s3cr3t@jobs.example.org:7474";
+        let url: Url = text.parse().unwrap();
+        assert_eq!(url.to_string(), "http://***@jobs.example.org:7474");
+        assert!(!format!("{url:?}").contains(secret));
+        assert_eq!(String::from(url), text, "whoever connects needs it");
         for text in [
             "postgres://ada:s3cr3t@db:5432/jobs?sslmode=require",
             "postgres://ada:pa/s3cr3t@x@db:5432/jobs?password=s3cr3t",

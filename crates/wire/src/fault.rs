@@ -83,6 +83,13 @@ pub enum Fault {
         pid: u32,
         address: Option<String>,
     },
+    Unauthenticated {
+        reason: String,
+    },
+    Forbidden {
+        who: String,
+        needs: String,
+    },
     Corrupt {
         store: String,
         reason: String,
@@ -128,6 +135,8 @@ impl Fault {
             | Self::Aborted { .. } => 409,
             Self::QueueFull { .. } | Self::TooFast { .. } => 429,
             Self::Unavailable { .. } | Self::Busy { .. } | Self::InUse { .. } => 503,
+            Self::Unauthenticated { .. } => 401,
+            Self::Forbidden { .. } => 403,
             Self::Corrupt { .. } => 500,
         }
     }
@@ -169,6 +178,8 @@ impl Fault {
             Self::Unavailable { store, reason } => Error::Unavailable { store, reason },
             Self::Busy { store, reason } => Error::Busy { store, reason },
             Self::InUse { store, pid, address } => Error::InUse { store, pid, address },
+            Self::Unauthenticated { reason } => Error::Unauthenticated { reason },
+            Self::Forbidden { who, needs } => Error::Forbidden { who, needs },
             Self::Corrupt { store, reason } => Error::Corrupt { store, reason },
         }
     }
@@ -208,6 +219,8 @@ impl From<Error> for Fault {
             Error::Unavailable { store, reason } => Self::Unavailable { store, reason },
             Error::Busy { store, reason } => Self::Busy { store, reason },
             Error::InUse { store, pid, address } => Self::InUse { store, pid, address },
+            Error::Unauthenticated { reason } => Self::Unauthenticated { reason },
+            Error::Forbidden { who, needs } => Self::Forbidden { who, needs },
             Error::Corrupt { store, reason } => Self::Corrupt { store, reason },
             // Core's errors may grow; one that has no words here yet still says what it has to say.
             other => Self::Corrupt { store: "the store".to_owned(), reason: other.to_string() },
@@ -265,6 +278,8 @@ pub(crate) mod tests {
             Error::Busy { store: "s".into(), reason: "r".into() },
             Error::InUse { store: "s".into(), pid: 1, address: None },
             Error::InUse { store: "s".into(), pid: 1, address: Some("http://x".into()) },
+            Error::Unauthenticated { reason: "r".into() },
+            Error::Forbidden { who: "w".into(), needs: "view".into() },
             Error::Corrupt { store: "s".into(), reason: "r".into() },
         ];
         for event in EventKind::ALL {

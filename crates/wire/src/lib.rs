@@ -27,6 +27,7 @@
 //! # Ok::<(), windlass_core::Error>(())
 //! ```
 
+mod audit;
 mod capabilities;
 mod change;
 mod claim;
@@ -59,6 +60,7 @@ mod session;
 mod settle;
 mod update;
 
+pub use audit::{Action, AuditList, AuditPage};
 pub use capabilities::{Capabilities, PROTOCOL};
 pub use change::{Change, ChangeBatch, Changed, Edits, JobChange};
 pub use claim::{Claim, Claimed, Limited, Ready, Wait, Want};

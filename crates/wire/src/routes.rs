@@ -68,6 +68,8 @@ paths! {
     SCHEDULE = "/v1/schedules/{name}";
     /// `POST` enqueues the job of a schedule now.
     SCHEDULE_TRIGGER = "/v1/schedules/{name}/trigger";
+    /// `GET` a page of what was done, and by whom.
+    AUDIT = "/v1/audit";
     /// `POST` operations on records and logs.
     RECORDS = "/v1/records";
     /// `POST` one step of maintenance.

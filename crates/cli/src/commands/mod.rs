@@ -1,5 +1,6 @@
 //! What can be said on the command line: one module per command.
 
+mod audit;
 mod bench;
 mod check;
 mod completions;
@@ -8,6 +9,7 @@ mod dead;
 mod enqueue;
 mod history;
 mod jobs;
+mod keys;
 mod kinds;
 mod migrate;
 mod queues;
@@ -54,6 +56,10 @@ enum Command {
     Workers(workers::Args),
     /// How many workers a queue needs
     Scale(scale::Args),
+    /// Who may do what with a store that is served
+    Keys(keys::Args),
+    /// Who did what to the store
+    Audit(audit::Args),
     /// Verify the store, and mend it with --repair
     Check(check::Args),
     /// Make or update the tables of a PostgreSQL store, and grant rights to them
@@ -95,6 +101,8 @@ impl Cli {
             Command::Schedules(args) => args.run(),
             Command::Workers(args) => args.run(),
             Command::Scale(args) => args.run(),
+            Command::Keys(args) => args.run(),
+            Command::Audit(args) => args.run(),
             Command::Check(args) => args.run(),
             Command::Migrate(args) => args.run(),
             Command::Top(args) => args.run(),
@@ -133,6 +141,8 @@ impl Cli {
             Command::Schedules(args) => args.common(),
             Command::Workers(args) => args.common(),
             Command::Scale(args) => args.common(),
+            Command::Keys(args) => args.common(),
+            Command::Audit(args) => args.common(),
             Command::Check(args) => args.common(),
             Command::Top(args) => args.common(),
             _ => return None,

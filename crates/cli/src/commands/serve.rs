@@ -6,7 +6,7 @@ use crate::connect::Url;
 use crate::disk::Disk;
 use crate::exporter;
 use crate::open_files;
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -18,6 +18,7 @@ use windlass_core::engine::Engine;
 use windlass_local::LocalEngine;
 use windlass_postgres::PostgresEngine;
 use windlass_server::Server;
+use windlass_services::KeyRing;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -36,9 +37,19 @@ pub(super) struct Args {
     /// A name to answer to beside localhost, as that of a proxy in front of the server; can be repeated
     #[arg(long = "host", value_name = "NAME")]
     hosts: Vec<String>,
-    /// Listen beyond this machine, although whoever reaches the server may do anything with it
+    /// Listen beyond this machine although the store has no keys, so that whoever reaches the server may
+    /// do anything with it
     #[arg(long)]
     insecure: bool,
+    /// Encrypt connections with the certificate in this PEM file
+    #[arg(long, value_name = "FILE")]
+    tls_cert: Option<String>,
+    /// The private key of that certificate
+    #[arg(long, value_name = "FILE")]
+    tls_key: Option<String>,
+    /// Know clients by certificates of the authorities in this PEM file (`keys create --certificate`)
+    #[arg(long, value_name = "FILE")]
+    tls_client_ca: Option<String>,
     /// Refuse jobs of kinds that are not registered
     #[arg(long)]
     strict_kinds: bool,
@@ -104,6 +115,9 @@ impl Args {
             ("server.listen", "--listen", self.listen.as_deref()),
             ("store.disk_limit", "--disk-limit", self.disk_limit.as_deref()),
             ("server.insecure", "--insecure", self.insecure.then_some("true")),
+            ("server.tls_cert", "--tls-cert", self.tls_cert.as_deref()),
+            ("server.tls_key", "--tls-key", self.tls_key.as_deref()),
+            ("server.tls_client_ca", "--tls-client-ca", self.tls_client_ca.as_deref()),
             ("server.metrics_by_kind", "--metrics-by-kind", self.metrics_by_kind.then_some("true")),
             ("server.strict_kinds", "--strict-kinds", self.strict_kinds.then_some("true")),
             ("server.soft_depth", "--soft-depth", self.soft_depth.as_deref()),
@@ -133,29 +147,28 @@ impl Args {
 async fn serve(given: Given, config: Config, log: LogHandle) -> Result<ExitCode> {
     open_files::raise_limit();
     let fixed = &config.fixed;
-    let listen = fixed.server.options.listen;
-    ensure!(
-        listen.ip().is_loopback() || fixed.server.insecure,
-        "server.listen is {listen}, which can be reached from other machines, and the server asks nobody for \
-         a key yet; listen on 127.0.0.1, or say --insecure (server.insecure = true) if the network is yours alone"
-    );
     // First, so that no signal is missed once somebody was told that it runs.
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for ctrl-c")?;
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let hangup = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
-    let options = fixed.server.options.clone().services(fixed.services.hosted().cloned());
+    let mut options = fixed.server.options.clone().services(fixed.services.hosted().cloned());
+    options.tls = fixed.server.tls();
     let disk = Disk::new(fixed.store.disk_limit);
     let options = options.store(fixed.store.url.to_string()).disk(disk.probe(&fixed.store.url)?);
     let server = Server::bind(options.exporter(exporter::install()?)).await?;
-    let url = reachable(server.address());
+    let url = reachable(server.address(), fixed.server.tls_cert.is_some());
     let store = found_store(&config);
     let setup = Arc::new(Setup::new(config));
+    let mut asks = Asks::Unknown;
     let (handle, changed) = match open(store.clone(), url.clone(), &disk).await {
         Ok(engine) => {
+            asks = Asks::found(&*engine).await?;
+            ensure_locked(&setup.config(), asks)?;
             let changed = setup.opened(engine.clone()).await?;
             (server.serve(engine)?, changed)
         }
         Err(error) if is_away(&error) => {
+            ensure_locked(&setup.config(), asks).with_context(|| format!("{error:#}"))?;
             println!("{error:#}\nserving without it until it answers: verbs get status 503\n");
             let (at, setup) = (url.clone(), setup.clone());
             let open = move || reopen(store.clone(), at.clone(), disk.clone(), setup.clone());
@@ -163,7 +176,7 @@ async fn serve(given: Given, config: Config, log: LogHandle) -> Result<ExitCode>
         }
         Err(error) => return Err(error),
     };
-    println!("{}", greeting(&setup.config(), &changed, &url));
+    println!("{}", greeting(&setup.config(), &changed, &url, asks));
     let reloader = Reloader::new(given, setup, handle.clone(), log);
     let mut reloading = tokio::spawn(reloader.run(hangup));
     tokio::select! {
@@ -184,6 +197,48 @@ async fn serve(given: Given, config: Config, log: LogHandle) -> Result<ExitCode>
     }
     say("stopped");
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether clients are asked for keys.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asks {
+    /// The store has keys.
+    Keys,
+    /// The store has none.
+    Nothing,
+    /// The store is not there yet.
+    Unknown,
+}
+
+impl Asks {
+    async fn found(engine: &dyn Engine) -> Result<Self> {
+        let ring =
+            KeyRing::read(engine, None).await.context("cannot read the keys of the store")?;
+        Ok(if ring.is_empty() { Self::Nothing } else { Self::Keys })
+    }
+}
+
+/// Whether not just anybody could do anything: who can be reached from elsewhere asks for keys or
+/// certificates, or was told that it need not.
+fn ensure_locked(config: &Config, asks: Asks) -> Result<()> {
+    let (server, store) = (&config.fixed.server, &config.fixed.store.url);
+    let listen = server.options.listen;
+    let is_locked = asks == Asks::Keys || server.tls_client_ca.is_some();
+    if listen.ip().is_loopback() || server.options.insecure || is_locked {
+        return Ok(());
+    }
+    ensure!(
+        asks == Asks::Nothing,
+        "server.listen is {listen}, which can be reached from other machines, and whether {store} has keys \
+         cannot be seen while it is away; start again when it answers, listen on 127.0.0.1, or say \
+         --insecure (server.insecure = true) if the network is yours alone"
+    );
+    bail!(
+        "server.listen is {listen}, which can be reached from other machines, and {store} has no keys, so that \
+         anybody could do anything with it; make the first key (`windlass keys create --name admin --may \
+         admin --store {store}`), listen on 127.0.0.1, or say --insecure (server.insecure = true) if the \
+         network is yours alone"
+    )
 }
 
 /// Says something to whoever still listens.
@@ -252,23 +307,31 @@ async fn reopen(
 }
 
 /// A URL under which this machine reaches `address`.
-fn reachable(mut address: SocketAddr) -> String {
+fn reachable(mut address: SocketAddr, tls: bool) -> String {
     if address.ip().is_unspecified() {
         let loopback =
             if address.is_ipv4() { [127, 0, 0, 1].into() } else { [0, 0, 0, 0, 0, 0, 0, 1].into() };
         address.set_ip(loopback);
     }
-    format!("http://{address}")
+    let scheme = if tls { "https" } else { "http" };
+    format!("{scheme}://{address}")
 }
 
 /// What is served where, and how to try it.
-fn greeting(config: &Config, changed: &[String], url: &str) -> String {
+fn greeting(config: &Config, changed: &[String], url: &str, asks: Asks) -> String {
     let store = &config.fixed.store.url;
     let kept = match store {
         Url::Memory => "kept in memory only, gone when this stops",
         Url::File(_) => "durable; one process at a time owns it",
         Url::Postgres(_) => "durable; any number of processes share it",
         _ => "where it is",
+    };
+    let asks = match asks {
+        Asks::Keys => "asks for a key: Authorization: Bearer wl_…\n",
+        Asks::Nothing => {
+            "open: nobody is asked for a key; `windlass keys create` makes the first\n"
+        }
+        Asks::Unknown => "",
     };
     let file = config.file.as_ref().map(|path| format!("configured by {}\n", path.display()));
     let file = file.unwrap_or_default();
@@ -277,7 +340,8 @@ fn greeting(config: &Config, changed: &[String], url: &str) -> String {
     format!(
         "windlass serves {store} ({kept})\n\
          {file}{said}\
-         listening on {url}\n\n\
+         listening on {url}\n\
+         {asks}\n\
          dashboard:        {url}/\n\
          metrics:          {url}/metrics\n\
          hand over a job:  curl --json '{{\"kind\":\"hello\",\"payload\":{{\"name\":\"Ada\"}}}}' {url}/v1/jobs\n\
@@ -294,8 +358,8 @@ mod tests {
 
     #[test]
     fn an_address_that_means_all_of_them_is_told_as_one_that_can_be_reached() {
-        assert_eq!(reachable("0.0.0.0:7474".parse().unwrap()), "http://127.0.0.1:7474");
-        assert_eq!(reachable("[::]:7474".parse().unwrap()), "http://[::1]:7474");
-        assert_eq!(reachable("10.0.0.1:80".parse().unwrap()), "http://10.0.0.1:80");
+        assert_eq!(reachable("0.0.0.0:7474".parse().unwrap(), false), "http://127.0.0.1:7474");
+        assert_eq!(reachable("[::]:7474".parse().unwrap(), true), "https://[::1]:7474");
+        assert_eq!(reachable("10.0.0.1:80".parse().unwrap(), false), "http://10.0.0.1:80");
     }
 }

@@ -9,8 +9,10 @@ use std::time::Duration;
 use windlass_core::engine::{Configure, Engine};
 use windlass_core::limits::BATCH_MAX;
 use windlass_core::model::{QueuePatch, QueueSettings};
-use windlass_services::Schedules;
+use windlass_services::{Audit, Audited, Principal, Schedules};
 
+/// Who the audit log names.
+const WHO: &str = "configuration";
 /// How long the store may take for all of it.
 const TIME_MAX: Duration = Duration::from_secs(30);
 
@@ -33,6 +35,8 @@ impl Setup {
 
     /// The store is open: it is set up; what was changed, one line for each setting.
     pub(crate) async fn opened(&self, engine: Arc<dyn Engine>) -> Result<Vec<String>> {
+        let (audit, who) = (Audit::new(engine.clone()), Principal::unasked(WHO));
+        let engine: Arc<dyn Engine> = Arc::new(Audited::new(engine, audit, Arc::new(who)));
         let changed = apply(&self.config(), &engine).await?;
         // Opened once; another would be the same store.
         let _ = self.engine.set(engine);

@@ -3,6 +3,7 @@
 use super::value::{Value, Wrong, time};
 use crate::values;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use windlass::Url;
 use windlass_core::limits::AGE_MAX_MS;
 use windlass_core::model::Order;
@@ -63,6 +64,19 @@ impl Held for String {
 
     fn value(&self) -> Value {
         Value::Text(self.clone())
+    }
+}
+
+impl Held for PathBuf {
+    fn from_value(value: &Value) -> Result<Self, Wrong> {
+        match String::from_value(value)? {
+            empty if empty.is_empty() => Err("write the path of a file".into()),
+            path => Ok(path.into()),
+        }
+    }
+
+    fn value(&self) -> Value {
+        Value::Text(self.to_string_lossy().into_owned())
     }
 }
 

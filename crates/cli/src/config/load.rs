@@ -231,6 +231,25 @@ impl Loading {
                 "it is for postgres:// stores, and store.url names another; leave it out";
             wrong.push(("store.migrate", "false".to_owned(), expected));
         }
+        let shown = |path: &Option<PathBuf>| {
+            path.as_ref().map_or_else(String::new, |path| path.display().to_string())
+        };
+        match (&server.tls_cert, &server.tls_key) {
+            (Some(_), None) => {
+                let expected = "a certificate needs its private key: set server.tls_key";
+                wrong.push(("server.tls_cert", shown(&server.tls_cert), expected));
+            }
+            (None, Some(_)) => {
+                let expected = "a private key needs its certificate: set server.tls_cert";
+                wrong.push(("server.tls_key", shown(&server.tls_key), expected));
+            }
+            (None, None) if server.tls_client_ca.is_some() => {
+                let expected = "clients show certificates where connections are encrypted: set \
+                                server.tls_cert and server.tls_key";
+                wrong.push(("server.tls_client_ca", shown(&server.tls_client_ca), expected));
+            }
+            _ => {}
+        }
         for (key, given, expected) in wrong {
             let source = self.config.source(key).clone();
             self.mistakes.push(Mistake::value(source, key, given, expected.into()));

@@ -3,6 +3,7 @@
 //! server, which the server's capabilities and errors speak for.
 //!
 //! - **Connections** are kept and shared; a clone of the engine shares them too.
+//! - **Encrypted** where the URL says `https`, and proven by a key or a client certificate ([`Options`]).
 //! - **Times** are bounded ([`Options`]): connecting, and waiting for an answer beyond what was asked for.
 //! - **Failures** of the transport answer [`Error::Unavailable`](windlass_core::Error::Unavailable): the
 //!   outcome is unknown, and the contract says how each verb is repeated. The engine itself repeats only
@@ -20,6 +21,7 @@
 //! # }
 //! ```
 
+mod connector;
 mod engine;
 mod options;
 mod patience;

@@ -1,6 +1,8 @@
 //! How a server is talked to: where it is, and the bound of every wait and buffer.
 
 use http::Uri;
+use std::fmt;
+use std::path::PathBuf;
 use windlass_core::{Error, Result};
 
 /// For a connection to stand, unless set otherwise.
@@ -14,12 +16,32 @@ const IDLE_CONNECTIONS_DEFAULT: usize = 64;
 /// Bytes of one answer, unless set otherwise.
 const ANSWER_BYTES_DEFAULT: usize = 512 * 1024 * 1024;
 
-/// What a remote engine is told. Only the URL is needed.
-#[derive(Clone, Debug)]
+/// Where the key is looked for if neither the options nor the URL have one.
+const KEY_VARIABLE: &str = "WINDLASS_KEY";
+/// Where the files of encrypted connections are looked for if the options have none.
+const CA_VARIABLE: &str = "WINDLASS_TLS_CA";
+const CERT_VARIABLE: &str = "WINDLASS_TLS_CERT";
+const CERT_KEY_VARIABLE: &str = "WINDLASS_TLS_KEY";
+/// Stands for whatever is a secret.
+const HIDDEN: &str = "***";
+
+/// What a remote engine is told. Only the URL is needed. Its `Debug` hides the key.
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct Options {
-    /// Where the server is, as `http://host:port`, with a path before `/v1` where a proxy adds one.
+    /// Where the server is, as `http://host:port`, with a path before `/v1` where a proxy adds one, and
+    /// perhaps a key before the host: `http://wl_…@host:port`.
     pub url: String,
+    /// The key to show, if the server asks for one; unless told, the one in the URL, or the one in the
+    /// environment variable `WINDLASS_KEY`.
+    pub key: Option<String>,
+    /// The authorities that a server's certificate is trusted by, as a PEM file; unless told, that in the
+    /// environment variable `WINDLASS_TLS_CA`, or those of the system.
+    pub tls_ca: Option<PathBuf>,
+    /// The certificate to show to the server, as a PEM file; unless told, that in `WINDLASS_TLS_CERT`.
+    pub tls_cert: Option<PathBuf>,
+    /// The private key of that certificate; unless told, that in `WINDLASS_TLS_KEY`.
+    pub tls_key: Option<PathBuf>,
     /// How long a connection may take to stand.
     pub connect_timeout_ms: u64,
     /// How long an answer may take, waiting on purpose not counted.
@@ -38,6 +60,10 @@ impl Options {
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
+            key: None,
+            tls_ca: None,
+            tls_cert: None,
+            tls_key: None,
             connect_timeout_ms: CONNECT_TIMEOUT_DEFAULT_MS,
             answer_timeout_ms: ANSWER_TIMEOUT_DEFAULT_MS,
             patience_ms: PATIENCE_DEFAULT_MS,
@@ -53,23 +79,99 @@ impl Options {
         self
     }
 
-    /// The URL before the paths of the API, checked.
-    pub(crate) fn base(&self) -> Result<String> {
-        let bad = |expected: &'static str| Error::invalid("url", &self.url, expected);
-        let uri: Uri =
-            self.url.parse().map_err(|_| bad("it must be a URL, as in http://127.0.0.1:7474"))?;
-        match uri.scheme_str() {
-            Some("http") => {}
-            Some("https") => {
-                return Err(bad("TLS is not supported yet; use http, or a tunnel"));
+    /// Showing this key.
+    #[must_use]
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        self.key = Some(key.into());
+        self
+    }
+
+    /// The key to show: the options', the URL's, or the environment's.
+    pub(crate) fn shown_key(&self) -> Option<String> {
+        let in_url = self.parts().0.filter(|key| !key.is_empty()).map(str::to_owned);
+        let in_environment = || std::env::var(KEY_VARIABLE).ok().filter(|key| !key.is_empty());
+        self.key.clone().or(in_url).or_else(in_environment)
+    }
+
+    /// The file of trusted authorities.
+    pub(crate) fn tls_ca(&self) -> Option<PathBuf> {
+        self.tls_ca.clone().or_else(|| file(CA_VARIABLE))
+    }
+
+    /// The files of the certificate to show, and of its private key.
+    pub(crate) fn tls_identity(&self) -> Result<Option<(PathBuf, PathBuf)>> {
+        let cert = self.tls_cert.clone().or_else(|| file(CERT_VARIABLE));
+        let key = self.tls_key.clone().or_else(|| file(CERT_KEY_VARIABLE));
+        match (cert, key) {
+            (Some(cert), Some(key)) => Ok(Some((cert, key))),
+            (None, None) => Ok(None),
+            (Some(_), None) => {
+                let expected =
+                    format!("a certificate needs its private key: set {CERT_KEY_VARIABLE}");
+                Err(Error::invalid("tls_key", "missing", expected))
             }
-            _ => return Err(bad("it must begin with http://")),
+            (None, Some(_)) => {
+                let expected = format!("a private key needs its certificate: set {CERT_VARIABLE}");
+                Err(Error::invalid("tls_cert", "missing", expected))
+            }
         }
+    }
+
+    /// The key in the URL, and the URL without it. Other programs write it as a user or as a password.
+    fn parts(&self) -> (Option<&str>, String) {
+        let Some((scheme, rest)) = self.url.split_once("://") else {
+            return (None, self.url.clone());
+        };
+        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        match rest[..end].rsplit_once('@') {
+            Some((user, _)) => {
+                let key = user.rsplit(':').find(|part| !part.is_empty());
+                (key, format!("{scheme}://{}", &rest[user.len() + 1..]))
+            }
+            None => (None, self.url.clone()),
+        }
+    }
+
+    /// The URL before the paths of the API, checked and without a key.
+    pub(crate) fn base(&self) -> Result<String> {
+        let url = self.parts().1;
+        let bad = |expected: &'static str| Error::invalid("url", &url, expected);
+        let uri: Uri =
+            url.parse().map_err(|_| bad("it must be a URL, as in http://127.0.0.1:7474"))?;
+        match uri.scheme_str() {
+            Some("http" | "https") => {}
+            _ => return Err(bad("it must begin with http:// or https://")),
+        }
+        let scheme = uri.scheme_str().unwrap_or_default();
         let authority = uri.authority().ok_or_else(|| bad("it must name a host"))?;
         if uri.query().is_some() || authority.as_str().contains('@') {
-            return Err(bad("it must be a host, a port and perhaps a path, and nothing else"));
+            return Err(bad(
+                "it must be a key@, a host, a port and perhaps a path, and nothing else",
+            ));
         }
-        Ok(format!("http://{authority}{}", uri.path().trim_end_matches('/')))
+        Ok(format!("{scheme}://{authority}{}", uri.path().trim_end_matches('/')))
+    }
+}
+
+/// A file that the environment names.
+fn file(variable: &str) -> Option<PathBuf> {
+    std::env::var_os(variable).filter(|path| !path.is_empty()).map(PathBuf::from)
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("url", &self.parts().1)
+            .field("key", &self.key.as_ref().map(|_| HIDDEN))
+            .field("tls_ca", &self.tls_ca)
+            .field("tls_cert", &self.tls_cert)
+            .field("tls_key", &self.tls_key)
+            .field("connect_timeout_ms", &self.connect_timeout_ms)
+            .field("answer_timeout_ms", &self.answer_timeout_ms)
+            .field("patience_ms", &self.patience_ms)
+            .field("idle_connections_max", &self.idle_connections_max)
+            .field("answer_bytes_max", &self.answer_bytes_max)
+            .finish()
     }
 }
 
@@ -82,17 +184,27 @@ mod tests {
         let base = |url: &str| Options::new(url).base();
         assert_eq!(base("http://127.0.0.1:7474").unwrap(), "http://127.0.0.1:7474");
         assert_eq!(base("http://host/jobs/").unwrap(), "http://host/jobs");
-        let bad = [
-            "",
-            "host:1",
-            "https://host",
-            "http://",
-            "http://a:b@host",
-            "http://host?x=1",
-            "file:x",
-        ];
+        assert_eq!(base("https://wl_1@host").unwrap(), "https://host");
+        let bad = ["", "host:1", "http://", "http://host?x=1", "file:x"];
         for url in bad {
             assert_eq!(base(url).unwrap_err().field(), Some("url"), "{url}");
         }
+    }
+
+    #[test]
+    fn a_key_in_the_url_is_taken_out_and_never_shown() {
+        for url in
+            ["http://wl_s3cr3t@host:1", "http://:wl_s3cr3t@host:1", "http://key:wl_s3cr3t@host:1"]
+        {
+            let options = Options::new(url);
+            assert_eq!(options.shown_key().as_deref(), Some("wl_s3cr3t"), "{url}");
+            assert_eq!(options.base().unwrap(), "http://host:1");
+            assert!(!format!("{options:?}").contains("s3cr3t"), "{options:?}");
+        }
+        let error = Options::new("ftp://wl_s3cr3t@host").base().unwrap_err().to_string();
+        assert!(!error.contains("s3cr3t"), "{error}");
+        let told = Options::new("http://wl_1@host").key("wl_2");
+        assert_eq!(told.shown_key().as_deref(), Some("wl_2"));
+        assert!(!format!("{told:?}").contains("wl_2"));
     }
 }

@@ -1,14 +1,14 @@
 //! One request, one answer: JSON over kept connections. It knows HTTP and how answers are stamped, and
 //! nothing of verbs.
 
+use crate::connector::Connector;
 use crate::options::Options;
 use bytes::Bytes;
-use http::header::CONTENT_TYPE;
-use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -23,8 +23,10 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Talks to one server.
 pub(crate) struct Transport {
-    client: Client<HttpConnector, Full<Bytes>>,
+    client: Client<Connector, Full<Bytes>>,
     base: String,
+    /// The key to show, as a header that is not shown in logs.
+    key: Option<HeaderValue>,
     options: Options,
     /// Bytes of one request that the server takes, once it told us.
     body_bytes_max: Option<usize>,
@@ -33,15 +35,14 @@ pub(crate) struct Transport {
 impl Transport {
     pub(crate) fn new(options: Options) -> Result<Self> {
         let base = options.base()?;
-        let mut connector = HttpConnector::new();
-        connector.set_nodelay(true);
-        connector.set_connect_timeout(Some(Duration::from_millis(options.connect_timeout_ms)));
+        let key = options.shown_key().map(|key| bearer(&key)).transpose()?;
+        let connector = Connector::new(&options, base.starts_with("https:"))?;
         let client = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE_TIMEOUT)
             .pool_max_idle_per_host(options.idle_connections_max)
             .build(connector);
-        Ok(Self { client, base, options, body_bytes_max: None })
+        Ok(Self { client, base, key, options, body_bytes_max: None })
     }
 
     /// What it was told.
@@ -99,17 +100,21 @@ impl Transport {
             let hint = "split the batch, or keep large data elsewhere";
             return Err(Error::TooLarge { field: "body".into(), size, limit, hint });
         }
-        let request = Request::builder()
+        let mut request = Request::builder()
             .method(method)
             .uri(format!("{}{path}", self.base))
             .header(CONTENT_TYPE, JSON)
             .body(Full::new(body))
             .map_err(|error| Error::invalid("path", path, error.to_string()))?;
+        if let Some(key) = &self.key {
+            request.headers_mut().insert(AUTHORIZATION, key.clone());
+        }
         let limit_ms = self.options.answer_timeout_ms.saturating_add(wait_ms);
         let answer = async {
             let response = self.client.request(request).await.map_err(|error| {
-                let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
-                self.unavailable(format!("{error}{cause}"))
+                let causes = std::iter::successors(error.source(), |&cause| cause.source());
+                let causes: String = causes.map(|cause| format!(": {cause}")).collect();
+                self.unavailable(format!("{error}{causes}"))
             })?;
             self.whole(response).await
         };
@@ -162,4 +167,14 @@ impl Transport {
     pub(crate) fn unavailable(&self, reason: String) -> Error {
         Error::Unavailable { store: self.base.clone(), reason }
     }
+}
+
+/// A key as a header.
+fn bearer(key: &str) -> Result<HeaderValue> {
+    let value = HeaderValue::from_str(&format!("Bearer {key}"));
+    let unfit = |_| Error::invalid("key", "***", "it must be a key as it was shown: wl_…");
+    value.map_err(unfit).map(|mut value| {
+        value.set_sensitive(true);
+        value
+    })
 }

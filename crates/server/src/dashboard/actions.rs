@@ -3,11 +3,12 @@
 use super::failure::Failure;
 use super::form::Form;
 use super::links;
+use crate::access::Who;
 use crate::app::App;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse as _, Redirect, Response};
 use http::StatusCode;
-use windlass_core::engine::{Change, ChangeItem, Configure, Edits};
+use windlass_core::engine::{Admin as _, Change, ChangeItem, Configure, Edits};
 use windlass_core::model::{KindPatch, QueuePatch};
 use windlass_core::{JobId, Result as CoreResult};
 
@@ -17,23 +18,25 @@ const REFUSALS_MAX: usize = 20;
 /// `POST /queues/{queue}/{change}`
 pub(super) async fn queue(
     State(app): State<App>,
+    who: Who,
     Path((queue, change)): Path<(String, String)>,
     form: Form,
 ) -> Result<Response, Failure> {
     let back = form.back().map_or_else(|| links::queue(&queue), str::to_owned);
     let patch = QueuePatch::paused(paused(&change)?);
-    configure(&app, Configure::queue(queue, patch), &back).await
+    configure(&app, &who, Configure::queue(queue, patch), &back).await
 }
 
 /// `POST /kinds/{kind}/{change}`
 pub(super) async fn kind(
     State(app): State<App>,
+    who: Who,
     Path((kind, change)): Path<(String, String)>,
     form: Form,
 ) -> Result<Response, Failure> {
     let back = form.back().unwrap_or("/queues").to_owned();
     let patch = KindPatch::paused(paused(&change)?);
-    configure(&app, Configure::kind(kind, patch), &back).await
+    configure(&app, &who, Configure::kind(kind, patch), &back).await
 }
 
 fn paused(change: &str) -> Result<bool, Failure> {
@@ -44,8 +47,13 @@ fn paused(change: &str) -> Result<bool, Failure> {
     }
 }
 
-async fn configure(app: &App, change: Configure, back: &str) -> Result<Response, Failure> {
-    let reply = app.call(app.engine.configure(vec![change])).await?;
+async fn configure(
+    app: &App,
+    who: &Who,
+    change: Configure,
+    back: &str,
+) -> Result<Response, Failure> {
+    let reply = app.call(app.acting(who).configure(vec![change])).await?;
     reply.value.into_iter().collect::<CoreResult<()>>()?;
     Ok(Redirect::to(back).into_response())
 }
@@ -53,13 +61,14 @@ async fn configure(app: &App, change: Configure, back: &str) -> Result<Response,
 /// `POST /jobs/{id}/{change}`
 pub(super) async fn job(
     State(app): State<App>,
+    who: Who,
     Path((id, change)): Path<(String, String)>,
     form: Form,
 ) -> Result<Response, Failure> {
     let id: JobId = id.parse().map_err(Failure::from)?;
     let discards = change == "discard";
     let item = ChangeItem::new(id, of_job(&change, &form)?);
-    let reply = app.call(app.engine.change(vec![item])).await?;
+    let reply = app.call(app.acting(&who).change(vec![item])).await?;
     let page = links::job(id);
     if let Some(error) = reply.value.into_iter().find_map(Result::err) {
         let unconfirmed = error.field() == Some("confirm");
@@ -76,7 +85,11 @@ pub(super) async fn job(
 }
 
 /// `POST /jobs/change`: one change of all jobs that were selected.
-pub(super) async fn jobs(State(app): State<App>, form: Form) -> Result<Response, Failure> {
+pub(super) async fn jobs(
+    State(app): State<App>,
+    who: Who,
+    form: Form,
+) -> Result<Response, Failure> {
     let back = form.back().unwrap_or("/jobs").to_owned();
     let change = of_job(form.all("change").next().unwrap_or_default(), &form)?;
     let ids: Vec<JobId> = form.all("id").map(str::parse).collect::<Result<_, _>>()?;
@@ -86,7 +99,7 @@ pub(super) async fn jobs(State(app): State<App>, form: Form) -> Result<Response,
         return Err(failure.back(back));
     }
     let items = ids.iter().map(|id| ChangeItem::new(*id, change.clone())).collect();
-    let reply = app.call(app.engine.change(items)).await?;
+    let reply = app.call(app.acting(&who).change(items)).await?;
     let refused: Vec<String> =
         reply.value.into_iter().filter_map(|answer| Some(answer.err()?.to_string())).collect();
     if refused.is_empty() {

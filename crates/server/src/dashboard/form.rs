@@ -29,7 +29,7 @@ impl Form {
 }
 
 /// Whether it is a path on this server, and not another server in disguise.
-fn is_our_page(path: &str) -> bool {
+pub(super) fn is_our_page(path: &str) -> bool {
     path.starts_with('/')
         && !path.starts_with("//")
         && path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\')

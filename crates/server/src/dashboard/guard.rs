@@ -1,12 +1,15 @@
-//! Who may see the dashboard and press its buttons: no other site, by whatever name it calls us. It
-//! knows requests and their headers, and nothing of pages.
+//! Who may see the dashboard and press its buttons: whoever signed in and may, and no other site, by
+//! whatever name it calls us. It knows requests and their headers, and nothing of pages.
 //!
-//! There are no cookies and no keys yet, and a browser on this machine reaches the port on behalf of every
-//! page it shows. So the server must be called by a name of its own ([`crate::names`]), and **actions** must
+//! A store without keys asks nobody who he is, and a browser on this machine reaches the port on behalf of
+//! every page it shows. So the server must be called by a name of its own ([`crate::names`]), and **actions** must
 //! come from our own pages: browsers say where a request comes from, in `Sec-Fetch-Site` or at least in
 //! `Origin`, and no page can forge either.
 
 use super::failure::Failure;
+use super::login;
+use crate::access::table::Needs;
+use crate::access::{self, PeerNames};
 use crate::app::App;
 use crate::names::{self, WAY_OUT};
 use axum::extract::{Request, State};
@@ -17,6 +20,7 @@ use http::header::{
     X_FRAME_OPTIONS,
 };
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use windlass_core::Error;
 
 /// Only what we serve ourselves; nothing inline, nothing framed, no forms to elsewhere.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
@@ -35,18 +39,38 @@ const HEADERS: [(HeaderName, &str); 6] = [
 
 /// Lets a request through to the dashboard, or answers why not.
 pub(super) async fn check(State(app): State<App>, request: Request, next: Next) -> Response {
-    let headers = request.headers();
+    let (headers, needs) = (request.headers(), access::needs_of(&request));
     let mut response = if let Some(name) = names::stranger(headers, &app.options) {
         strange_name(&name).into_response()
     } else if is_action(request.method()) && !is_from_our_pages(headers) {
         from_elsewhere().into_response()
-    } else {
+    } else if needs == Needs::Nothing {
         next.run(request).await
+    } else {
+        let_in(&app, needs, request, next).await
     };
     for (name, value) in HEADERS {
         response.headers_mut().insert(name, HeaderValue::from_static(value));
     }
     response
+}
+
+/// Lets a request through if whoever signed in may make it.
+async fn let_in(app: &App, needs: Needs, mut request: Request, next: Next) -> Response {
+    // By the cookie too: the guard has seen to it that an action comes from our own pages.
+    let peer = request.extensions().get::<PeerNames>();
+    let who = match app.access.admit(request.headers(), peer, true).await {
+        Ok(who) => who,
+        Err(Error::Unauthenticated { .. }) => return login::unknown(request.uri()),
+        Err(error) => return Failure::from(error).into_response(),
+    };
+    if let Err(error) = access::meets(who.clone(), needs) {
+        let title =
+            if needs == Needs::Admin { "You may look, not act" } else { "Not with this key" };
+        return Failure::new(StatusCode::FORBIDDEN, title, error.to_string()).into_response();
+    }
+    access::let_through(&mut request, who);
+    next.run(request).await
 }
 
 fn header(headers: &HeaderMap, name: HeaderName) -> Option<&str> {

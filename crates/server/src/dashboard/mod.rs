@@ -7,6 +7,7 @@
 
 mod actions;
 mod assets;
+mod audit;
 mod dead;
 mod failure;
 mod form;
@@ -16,6 +17,7 @@ mod job;
 mod job_row;
 mod jobs;
 mod links;
+mod login;
 mod overview;
 mod page;
 mod part_view;
@@ -32,21 +34,39 @@ use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
 
+/// Routes, and the list of them for whoever must miss none.
+macro_rules! pages {
+    ($($method:ident $path:literal => $handler:path;)+) => {
+        /// By method and path, as they are routed.
+        pub(crate) const ROUTES: &[(&str, &str)] = &[$((stringify!($method), $path)),+];
+
+        fn routes() -> Router<App> {
+            Router::new()$(.route($path, $method($handler)))+
+        }
+    };
+}
+
+pages! {
+    get "/" => overview::show;
+    get "/queues" => queues::show;
+    get "/queues/{queue}" => queue::show;
+    post "/queues/{queue}/{change}" => actions::queue;
+    post "/kinds/{kind}/{change}" => actions::kind;
+    get "/jobs" => jobs::show;
+    post "/jobs/change" => actions::jobs;
+    get "/jobs/{id}" => job::show;
+    post "/jobs/{id}/{change}" => actions::job;
+    get "/dead" => dead::show;
+    get "/schedules" => schedules::show;
+    get "/workers" => workers::show;
+    get "/audit" => audit::show;
+    get "/login" => login::show;
+    post "/login" => login::sign_in;
+    post "/logout" => login::sign_out;
+    get "/assets/{file}" => assets::show;
+}
+
 /// All pages and actions, guarded.
 pub(crate) fn router(app: &App) -> Router<App> {
-    Router::new()
-        .route("/", get(overview::show))
-        .route("/queues", get(queues::show))
-        .route("/queues/{queue}", get(queue::show))
-        .route("/queues/{queue}/{change}", post(actions::queue))
-        .route("/kinds/{kind}/{change}", post(actions::kind))
-        .route("/jobs", get(jobs::show))
-        .route("/jobs/change", post(actions::jobs))
-        .route("/jobs/{id}", get(job::show))
-        .route("/jobs/{id}/{change}", post(actions::job))
-        .route("/dead", get(dead::show))
-        .route("/schedules", get(schedules::show))
-        .route("/workers", get(workers::show))
-        .route("/assets/{file}", get(assets::show))
-        .layer(from_fn_with_state(app.clone(), guard::check))
+    routes().layer(from_fn_with_state(app.clone(), guard::check))
 }

@@ -21,11 +21,19 @@ pub(super) enum Section {
     Dead,
     Schedules,
     Workers,
+    Audit,
 }
 
 impl Section {
-    const ALL: [Self; 6] =
-        [Self::Overview, Self::Queues, Self::Jobs, Self::Dead, Self::Schedules, Self::Workers];
+    const ALL: [Self; 7] = [
+        Self::Overview,
+        Self::Queues,
+        Self::Jobs,
+        Self::Dead,
+        Self::Schedules,
+        Self::Workers,
+        Self::Audit,
+    ];
 
     const fn name(self) -> &'static str {
         match self {
@@ -35,6 +43,7 @@ impl Section {
             Self::Dead => "Dead",
             Self::Schedules => "Schedules",
             Self::Workers => "Workers",
+            Self::Audit => "Audit",
         }
     }
 
@@ -46,6 +55,7 @@ impl Section {
             Self::Dead => "/dead",
             Self::Schedules => "/schedules",
             Self::Workers => "/workers",
+            Self::Audit => "/audit",
         }
     }
 
@@ -58,6 +68,7 @@ impl Section {
             Self::Dead => "d",
             Self::Schedules => "s",
             Self::Workers => "w",
+            Self::Audit => "a",
         }
     }
 }
@@ -68,7 +79,12 @@ impl Section {
 pub(super) struct Shell<'a> {
     title: &'a str,
     section: Option<Section>,
-    sections: [Section; 6],
+    /// None for somebody who has yet to sign in.
+    sections: Vec<Section>,
+    /// Who is signed in.
+    who: Option<String>,
+    /// Whether he only looks: then there are no buttons.
+    looks: bool,
     /// The store's time, so that the script can say how long ago something was; none: nothing changes.
     now: Option<i64>,
     content: String,
@@ -84,7 +100,9 @@ impl<'a> Shell<'a> {
         Self {
             title,
             section: None,
-            sections: Section::ALL,
+            sections: Section::ALL.to_vec(),
+            who: None,
+            looks: false,
             now: None,
             content: String::new(),
             still: String::new(),
@@ -97,6 +115,11 @@ impl<'a> Shell<'a> {
     /// Around something that never changes.
     pub(super) fn still(title: &'a str) -> Self {
         Self::new(title)
+    }
+
+    /// The same without ways to other pages.
+    pub(super) fn bare(title: &'a str) -> Self {
+        Self { sections: Vec::new(), ..Self::new(title) }
     }
 
     pub(super) fn respond(mut self, content: &impl Template) -> Response {
@@ -139,6 +162,8 @@ impl<'a> Page<'a> {
             let mut shell = Shell::new(self.title);
             (shell.section, shell.now) = (Some(self.section), Some(self.now.as_millis()));
             shell.still = self.still;
+            shell.looks = self.visit.who.as_ref().is_some_and(|who| !who.may().is_admin());
+            shell.who = self.visit.who.as_ref().map(|who| who.name().to_owned());
             shell.respond(content)
         };
         let headers = response.headers_mut();

@@ -6,7 +6,9 @@ use axum::extract::FromRequestParts;
 use http::header::{HOST, HeaderName, IF_NONE_MATCH};
 use http::request::Parts;
 use std::convert::Infallible;
+use std::sync::Arc;
 use windlass_core::Timestamp;
+use windlass_services::Principal;
 
 /// Our script sends it, to get only what changes.
 pub(super) const LIVE_HEADER: HeaderName = HeaderName::from_static("windlass-live");
@@ -22,6 +24,8 @@ pub(super) struct Visit {
     pub(super) here: String,
     /// The address of the server as the visitor sees it.
     pub(super) host: String,
+    /// Who looks, where people are asked.
+    pub(super) who: Option<Arc<Principal>>,
     params: Vec<(String, String)>,
 }
 
@@ -51,6 +55,7 @@ impl FromRequestParts<App> for Visit {
             has: header(IF_NONE_MATCH).map(str::to_owned),
             here: here.to_owned(),
             host: header(HOST).unwrap_or("127.0.0.1:7474").to_owned(),
+            who: parts.extensions.get::<Arc<Principal>>().filter(|it| it.id().is_some()).cloned(),
             params: serde_urlencoded::from_str(query).unwrap_or_default(),
         })
     }

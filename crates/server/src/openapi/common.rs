@@ -6,8 +6,14 @@ use std::collections::BTreeSet;
 use windlass_wire::{BYTES, EPOCH_HEADER, NOW_HEADER, PROBLEM_JSON, routes};
 
 /// Problems of any request, by status.
-const OF_ANY: [(&str, &str); 1] =
-    [("403", "The server listens on its own machine only, and was called by another name.")];
+const OF_ANY: [(&str, &str); 2] = [
+    ("401", "The store has keys, and the request shows none that is valid."),
+    (
+        "403",
+        "The key may not do this; or the server listens on its own machine only, and was called by \
+         another name.",
+    ),
+];
 /// Problems of a request with a body.
 const OF_A_BODY: [(&str, &str); 2] =
     [("400", "The body is no JSON, or broke off."), ("408", "The request did not arrive in time.")];
@@ -90,6 +96,12 @@ pub(super) fn complete(document: &mut Value) {
         },
     });
     document["components"]["headers"] = headers;
+    document["components"]["securitySchemes"]["key"] = json!({
+        "type": "http",
+        "scheme": "bearer",
+        "description": "A key of the store, `wl_…`. A store without keys asks for none.",
+    });
+    document["security"] = json!([{}, {"key": []}]);
     for (status, description) in
         OF_ANY.into_iter().chain(OF_A_BODY).chain(OF_JSON).chain(OF_A_VALUE).chain(OF_THE_STORE)
     {

@@ -1,12 +1,13 @@
 //! Settings, records, maintenance.
 
 use super::{merged, only};
+use crate::access::Who;
 use crate::app::App;
 use crate::body::{Json, Path};
 use crate::openapi::tag;
 use crate::reply::{Reply, stamped};
 use axum::extract::State;
-use windlass_core::engine::Configure;
+use windlass_core::engine::{Admin as _, Configure, Maintain as _};
 use windlass_wire as wire;
 use windlass_wire::routes as paths;
 
@@ -33,9 +34,13 @@ pub(super) async fn settings(State(app): State<App>) -> Reply {
         (status = 200, body = wire::openapi::EmptyItems, description = "What became of each."),
     ),
 )]
-pub(super) async fn configure(State(app): State<App>, batch: Json<wire::ConfigureBatch>) -> Reply {
+pub(super) async fn configure(
+    State(app): State<App>,
+    who: Who,
+    batch: Json<wire::ConfigureBatch>,
+) -> Reply {
     let items = batch.value.items.into_iter().map(Into::into).collect();
-    let reply = app.call(app.engine.configure(items)).await?;
+    let reply = app.call(app.acting(&who).configure(items)).await?;
     Ok(stamped(reply.map(|answers| wire::Items::new(answers, |()| wire::Empty {}))))
 }
 
@@ -52,10 +57,11 @@ pub(super) async fn configure(State(app): State<App>, batch: Json<wire::Configur
 )]
 pub(super) async fn configure_queue(
     State(app): State<App>,
+    who: Who,
     Path(queue): Path<String>,
     patch: Json<wire::QueuePatch>,
 ) -> Reply {
-    configure_one(&app, Configure::queue(queue, patch.value.into())).await
+    configure_one(&app, &who, Configure::queue(queue, patch.value.into())).await
 }
 
 /// Change the settings of a kind
@@ -71,14 +77,15 @@ pub(super) async fn configure_queue(
 )]
 pub(super) async fn configure_kind(
     State(app): State<App>,
+    who: Who,
     Path(kind): Path<String>,
     patch: Json<wire::KindPatch>,
 ) -> Reply {
-    configure_one(&app, Configure::kind(kind, patch.value.into())).await
+    configure_one(&app, &who, Configure::kind(kind, patch.value.into())).await
 }
 
-async fn configure_one(app: &App, change: Configure) -> Reply {
-    let mut reply = app.call(app.engine.configure(vec![change])).await?;
+async fn configure_one(app: &App, who: &Who, change: Configure) -> Reply {
+    let mut reply = app.call(app.acting(who).configure(vec![change])).await?;
     only(std::mem::take(&mut reply.value))?;
     Ok(stamped(reply.map(|_| wire::Empty {})))
 }
@@ -93,7 +100,11 @@ async fn configure_one(app: &App, change: Configure) -> Reply {
         (status = 200, body = wire::openapi::RecordAnswerItems, description = "The answer to each."),
     ),
 )]
-pub(super) async fn records(State(app): State<App>, batch: Json<wire::RecordBatch>) -> Reply {
+pub(super) async fn records(
+    State(app): State<App>,
+    who: Who,
+    batch: Json<wire::RecordBatch>,
+) -> Reply {
     let (mut items, mut bad) = (Vec::new(), Vec::new());
     for (index, item) in batch.value.items.into_iter().enumerate() {
         match item.into_core() {
@@ -101,7 +112,7 @@ pub(super) async fn records(State(app): State<App>, batch: Json<wire::RecordBatc
             Err(error) => bad.push((index, error)),
         }
     }
-    let reply = app.call(app.engine.records(items)).await?;
+    let reply = app.call(app.acting(&who).records(items)).await?;
     let reply = reply.map(|answers| {
         let answers = answers.into_iter().map(|answer| answer.and_then(TryInto::try_into));
         wire::Items::new(merged(answers.collect(), bad), |reply| wire::RecordAnswer { reply })
@@ -119,8 +130,12 @@ pub(super) async fn records(State(app): State<App>, batch: Json<wire::RecordBatc
         (status = 200, body = wire::MaintainReply, description = "What it did."),
     ),
 )]
-pub(super) async fn maintain(State(app): State<App>, step: Json<wire::Maintain>) -> Reply {
-    let reply = app.call(app.engine.maintain(step.value.into_core()?)).await?;
+pub(super) async fn maintain(
+    State(app): State<App>,
+    who: Who,
+    step: Json<wire::Maintain>,
+) -> Reply {
+    let reply = app.call(app.acting(&who).maintain(step.value.into_core()?)).await?;
     Ok(stamped(reply.map(wire::MaintainReply::from)))
 }
 
@@ -134,7 +149,7 @@ pub(super) async fn maintain(State(app): State<App>, step: Json<wire::Maintain>)
         (status = 200, body = wire::CheckReport, description = "What was found; nothing is good."),
     ),
 )]
-pub(super) async fn check(State(app): State<App>, check: Json<wire::Check>) -> Reply {
-    let reply = app.call_within(app.engine.check(check.value.repair), CHECK_MS_MAX).await?;
+pub(super) async fn check(State(app): State<App>, who: Who, check: Json<wire::Check>) -> Reply {
+    let reply = app.call_within(app.acting(&who).check(check.value.repair), CHECK_MS_MAX).await?;
     Ok(stamped(reply.map(wire::CheckReport::from)))
 }

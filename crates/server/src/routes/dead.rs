@@ -2,12 +2,13 @@
 //! before its replay is a change of that job.
 
 use super::merged;
+use crate::access::Who;
 use crate::app::App;
 use crate::body::{Json, Query};
 use crate::openapi::tag;
 use crate::reply::{Reply, stamped};
 use axum::extract::State;
-use windlass_core::engine::{Change, ChangeItem, Cursor, Get, List, Stamped};
+use windlass_core::engine::{Admin as _, Change, ChangeItem, Cursor, Get, List, Stamped};
 use windlass_core::model::State as JobState;
 use windlass_core::{Error, JobId, Result};
 use windlass_wire as wire;
@@ -44,9 +45,9 @@ pub(super) async fn list(State(app): State<App>, Query(mut list): Query<wire::Li
         (status = 200, body = DeadReply, description = "What became of each."),
     ),
 )]
-pub(super) async fn replay(State(app): State<App>, batch: Json<DeadBatch>) -> Reply {
+pub(super) async fn replay(State(app): State<App>, who: Who, batch: Json<DeadBatch>) -> Reply {
     let (ones, change) = batch.value.into_replay()?;
-    act(&app, ones, change).await
+    act(&app, &who, ones, change).await
 }
 
 /// Throw dead letters away
@@ -59,12 +60,12 @@ pub(super) async fn replay(State(app): State<App>, batch: Json<DeadBatch>) -> Re
         (status = 200, body = DeadReply, description = "What became of each."),
     ),
 )]
-pub(super) async fn discard(State(app): State<App>, batch: Json<DeadBatch>) -> Reply {
+pub(super) async fn discard(State(app): State<App>, who: Who, batch: Json<DeadBatch>) -> Reply {
     let (ones, change) = batch.value.into_discard()?;
-    act(&app, ones, change).await
+    act(&app, &who, ones, change).await
 }
 
-async fn act(app: &App, ones: DeadOnes, change: Change) -> Reply {
+async fn act(app: &App, who: &Who, ones: DeadOnes, change: Change) -> Reply {
     let found = match ones {
         DeadOnes::Ids(ids) => by_id(app, ids, &change).await?,
         DeadOnes::Page(list) => by_page(app, list).await?,
@@ -73,7 +74,7 @@ async fn act(app: &App, ones: DeadOnes, change: Change) -> Reply {
     let items: Vec<_> = dead.into_iter().map(|id| ChangeItem::new(id, change.clone())).collect();
     let changed = match items.is_empty() {
         true => Stamped { now, epoch, value: Vec::new() },
-        false => app.call(app.engine.change(items)).await?,
+        false => app.call(app.acting(who).change(items)).await?,
     };
     Ok(stamped(changed.map(|answers| {
         let answers = merged(answers, alive).into_iter();

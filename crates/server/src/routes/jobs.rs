@@ -1,6 +1,7 @@
 //! Handing jobs over, and changing them.
 
-use super::{job_id, merged, only};
+use super::{job_id, merged, only, take_out};
+use crate::access::Who;
 use crate::admit::Principal;
 use crate::app::App;
 use crate::body::{Json, Path};
@@ -8,7 +9,7 @@ use crate::openapi::tag;
 use crate::reply::{Reply, stamped, stamped_with};
 use axum::extract::State;
 use http::StatusCode;
-use windlass_core::engine::{self, Mode};
+use windlass_core::engine::{self, Admin as _, Mode};
 use windlass_core::policy::Pacer;
 use windlass_core::{Error, Result};
 use windlass_wire as wire;
@@ -29,11 +30,14 @@ use windlass_wire::routes as paths;
 )]
 pub(super) async fn enqueue_one(
     State(app): State<App>,
-    who: Principal,
+    who: Who,
+    principal: Principal,
     job: Json<wire::NewJob>,
 ) -> Reply {
-    app.paces.check(&who, 1)?;
-    let request = engine::Enqueue::each([job.value.into_core()?]);
+    app.paces.check(&principal, 1)?;
+    let job = job.value.into_core()?;
+    who.may_enqueue(&job.kind)?;
+    let request = engine::Enqueue::each([job]);
     let reply = app.call(app.engine.enqueue(request)).await?;
     let enqueued = wire::Enqueued::from(only(reply.value)?);
     let status = if enqueued.is_new() { StatusCode::CREATED } else { StatusCode::OK };
@@ -54,12 +58,14 @@ pub(super) async fn enqueue_one(
 )]
 pub(super) async fn enqueue(
     State(app): State<App>,
-    who: Principal,
+    who: Who,
+    principal: Principal,
     batch: Json<wire::Enqueue>,
 ) -> Reply {
-    app.paces.check(&who, batch.value.jobs.len())?;
+    app.paces.check(&principal, batch.value.jobs.len())?;
     let pace = batch.value.pace.map(wire::Pace::into_core).transpose()?;
-    let (mut request, bad) = batch.value.into_core();
+    let (mut request, mut bad) = batch.value.into_core();
+    request.jobs = take_out(request.jobs, &mut bad, |job| who.may_enqueue(&job.kind));
     if let Some(pace) = pace {
         let now = app.call(app.engine.health()).await?.now;
         let mut pacer = Pacer::new(pace, now);
@@ -87,7 +93,11 @@ pub(super) async fn enqueue(
         (status = 200, body = wire::openapi::ChangedItems, description = "What became of each."),
     ),
 )]
-pub(super) async fn change(State(app): State<App>, batch: Json<wire::ChangeBatch>) -> Reply {
+pub(super) async fn change(
+    State(app): State<App>,
+    who: Who,
+    batch: Json<wire::ChangeBatch>,
+) -> Reply {
     let (mut items, mut bad) = (Vec::new(), Vec::new());
     for (index, item) in batch.value.items.into_iter().enumerate() {
         match item.into_core() {
@@ -95,7 +105,7 @@ pub(super) async fn change(State(app): State<App>, batch: Json<wire::ChangeBatch
             Err(error) => bad.push((index, error)),
         }
     }
-    let reply = app.call(app.engine.change(items)).await?;
+    let reply = app.call(app.acting(&who).change(items)).await?;
     let turn = |answers| wire::Items::new(merged(answers, bad), wire::Changed::from);
     Ok(stamped(reply.map(turn)))
 }
@@ -115,11 +125,12 @@ pub(super) async fn change(State(app): State<App>, batch: Json<wire::ChangeBatch
 )]
 pub(super) async fn change_one(
     State(app): State<App>,
+    who: Who,
     Path(id): Path<String>,
     change: Json<wire::JobChange>,
 ) -> Reply {
     let item = change.value.into_core_of(job_id(&id)?)?;
-    let reply = app.call(app.engine.change(vec![item])).await?;
+    let reply = app.call(app.acting(&who).change(vec![item])).await?;
     let changed = wire::Changed::from(only(reply.value)?);
     Ok(stamped(engine::Stamped { now: reply.now, epoch: reply.epoch, value: changed }))
 }

@@ -1,6 +1,7 @@
 //! Kinds: how each is set and how it is doing, the rules of registered ones, and their breakers.
 
 use super::queues::look;
+use crate::access::Who;
 use crate::app::App;
 use crate::body::{Json, Path, Query};
 use crate::openapi::tag;
@@ -8,6 +9,7 @@ use crate::reply::{Refusal, Reply, stamped};
 use axum::extract::State;
 use http::StatusCode;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use windlass_core::engine::{LaneStats, Stamped, StatsRequest};
 use windlass_core::model::{KindSettings, Name};
 use windlass_core::{Error, Result, check_name};
@@ -103,6 +105,7 @@ pub(super) async fn get(
 )]
 pub(super) async fn put(
     State(app): State<App>,
+    who: Who,
     Path(kind): Path<String>,
     rules: Json<wire::KindRules>,
 ) -> Reply {
@@ -110,7 +113,7 @@ pub(super) async fn put(
     if let Some(schema) = &rules.schema {
         crate::check_schema(schema)?;
     }
-    app.in_time(Kinds::new(app.engine.clone()).put(&kind, &rules), 0).await?;
+    app.in_time(Kinds::new(Arc::new(app.acting(&who))).put(&kind, &rules), 0).await?;
     app.registry.forget();
     answer(&app, wire::KindRules::from(rules)).await
 }
@@ -128,10 +131,11 @@ pub(super) async fn put(
 )]
 pub(super) async fn remove(
     State(app): State<App>,
+    who: Who,
     Path(kind): Path<String>,
     _: Query<wire::Nothing>,
 ) -> Reply {
-    let was = app.in_time(Kinds::new(app.engine.clone()).remove(&kind), 0).await?;
+    let was = app.in_time(Kinds::new(Arc::new(app.acting(&who))).remove(&kind), 0).await?;
     app.registry.forget();
     if !was {
         let error = Error::invalid("kind", kind, "it is not registered; list /v1/kinds");

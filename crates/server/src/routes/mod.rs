@@ -1,6 +1,7 @@
 //! The routes: each turns a request of the wire into a verb of the engine and its answer into a reply.
 
 mod admin;
+mod audit;
 mod dead;
 mod described;
 mod history;
@@ -15,6 +16,7 @@ mod schedules;
 mod series;
 mod work;
 
+use crate::access;
 use crate::admit::merged;
 use crate::app::App;
 use crate::dashboard;
@@ -25,6 +27,7 @@ use axum::extract::{MatchedPath, Request};
 use axum::middleware::{self, Next};
 use axum::response::Response;
 use http::{Method, StatusCode, Uri};
+use std::collections::BTreeSet;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use windlass_core::{Error, JobId, Result};
@@ -62,6 +65,7 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .routes(routes!(kinds::list))
         .routes(routes!(kinds::get, admin::configure_kind, kinds::put, kinds::remove))
         .routes(routes!(history::read))
+        .routes(routes!(audit::list))
         .routes(routes!(admin::records))
         .routes(routes!(admin::maintain))
         .routes(routes!(admin::check))
@@ -73,10 +77,29 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .routes(routes!(described::openapi))
 }
 
+/// Every method and path that a server serves, the dashboard's included: for tests that must miss none.
+pub fn served() -> Vec<(String, String)> {
+    let described = serde_json::to_value(all().into_openapi().paths).unwrap_or_default();
+    let paths = described.as_object().into_iter().flatten();
+    let methods = ["get", "put", "post", "patch", "delete"];
+    let described = paths.flat_map(|(path, item)| {
+        methods
+            .into_iter()
+            .filter(|method| item.get(*method).is_some())
+            .map(move |it| (it, &**path))
+    });
+    let dashboard = dashboard::ROUTES.iter().copied();
+    described
+        .chain(dashboard)
+        .map(|(method, path)| (method.to_uppercase(), path.to_owned()))
+        .collect()
+}
+
 /// The routes as they are served.
 pub(crate) fn router(app: App) -> Router {
     let (router, _) = all().split_for_parts();
     router
+        .layer(middleware::from_fn_with_state(app.clone(), access::check))
         .layer(middleware::from_fn_with_state(app.clone(), names::check))
         .merge(dashboard::router(&app))
         .method_not_allowed_fallback(not_allowed)
@@ -118,4 +141,46 @@ fn only<T>(answers: Vec<Result<T>>) -> Result<T> {
         reason: "it gave no answer to the item".to_owned(),
     };
     answers.into_iter().next().ok_or_else(none)?
+}
+
+/// Takes out the items that are not fit to be done; each fails alone, in its place. `bad` are those that
+/// were taken out before, by their place among all.
+fn take_out<T>(
+    items: Vec<T>,
+    bad: &mut Vec<(usize, Error)>,
+    check: impl Fn(&T) -> Result<()>,
+) -> Vec<T> {
+    let taken: BTreeSet<usize> = bad.iter().map(|(place, _)| *place).collect();
+    let places = (0..).filter(|place| !taken.contains(place));
+    let mut kept = Vec::with_capacity(items.len());
+    for (place, item) in places.zip(items) {
+        match check(&item) {
+            Ok(()) => kept.push(item),
+            Err(error) => bad.push((place, error)),
+        }
+    }
+    bad.sort_by_key(|(place, _)| *place);
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_item_that_is_taken_out_keeps_its_place() {
+        let error = |n: u32| Error::invalid("item", n, "better");
+        let mut bad = vec![(1, error(1))];
+        let odd = |n: &u32| if n.is_multiple_of(2) { Ok(()) } else { Err(error(*n)) };
+        let kept = take_out(vec![0, 2, 3, 4, 5], &mut bad, odd);
+        assert_eq!(kept, [0, 2, 4]);
+        assert_eq!(bad, [(1, error(1)), (3, error(3)), (5, error(5))]);
+    }
+
+    #[test]
+    fn every_item_is_answered_in_its_place() {
+        let error = |n: u32| Error::invalid("item", n, "better");
+        let all = merged(vec![Ok(1), Ok(3)], vec![(0, error(0)), (2, error(2)), (4, error(4))]);
+        assert_eq!(all, [Err(error(0)), Ok(1), Err(error(2)), Ok(3), Err(error(4))]);
+    }
 }

@@ -1,11 +1,13 @@
 //! Schedules: recurring jobs by name. When they fire is the business of the services.
 
+use crate::access::Who;
 use crate::app::App;
 use crate::body::{Json, Path, Query};
 use crate::openapi::tag;
 use crate::reply::{Refusal, Reply, stamped, stamped_with};
 use axum::extract::State;
 use http::StatusCode;
+use std::sync::Arc;
 use windlass_core::engine::Stamped;
 use windlass_core::{Error, Result};
 use windlass_services::{ScheduleView, Schedules};
@@ -66,6 +68,7 @@ pub(super) async fn get(
 )]
 pub(super) async fn put(
     State(app): State<App>,
+    who: Who,
     Path(name): Path<String>,
     request: Json<wire::PutSchedule>,
 ) -> Reply {
@@ -73,7 +76,8 @@ pub(super) async fn put(
     // Fires are checked again, as rules may change; but who makes a schedule should know at once.
     let table = app.in_time(app.registry.table(), 0).await?;
     table.admit(&mut job.clone()).map_err(|error| error.within("job"))?;
-    let reply = on(&app, async |schedules: &Schedules| schedules.put(&name, schedule, job).await);
+    let reply =
+        by(&app, &who, async |schedules: &Schedules| schedules.put(&name, schedule, job).await);
     Ok(stamped(reply.await?.map(view)))
 }
 
@@ -92,10 +96,11 @@ pub(super) async fn put(
 )]
 pub(super) async fn patch(
     State(app): State<App>,
+    who: Who,
     Path(name): Path<String>,
     patch: Json<wire::SchedulePatch>,
 ) -> Reply {
-    let reply = on(&app, async |schedules: &Schedules| match patch.value.paused {
+    let reply = by(&app, &who, async |schedules: &Schedules| match patch.value.paused {
         true => schedules.pause(&name).await,
         false => schedules.resume(&name).await,
     });
@@ -116,10 +121,11 @@ pub(super) async fn patch(
 )]
 pub(super) async fn remove(
     State(app): State<App>,
+    who: Who,
     Path(name): Path<String>,
     _: Query<wire::Nothing>,
 ) -> Reply {
-    let reply = on(&app, async |schedules: &Schedules| schedules.remove(&name).await).await?;
+    let reply = by(&app, &who, async |schedules: &Schedules| schedules.remove(&name).await).await?;
     if !reply.value {
         return Err(not_there(&name));
     }
@@ -143,19 +149,37 @@ pub(super) async fn remove(
 )]
 pub(super) async fn trigger(
     State(app): State<App>,
+    who: Who,
     Path(name): Path<String>,
     _: Json<wire::Nothing>,
 ) -> Reply {
     let reply = on(&app, async |schedules: &Schedules| schedules.trigger(&name).await).await;
     let reply = there(&app, &name, reply).await?.map(wire::Enqueued::from);
+    app.acting(&who).tell("schedule.trigger", &name).await;
     let status = if reply.value.is_new() { StatusCode::CREATED } else { StatusCode::OK };
     Ok(stamped_with(status, reply))
 }
 
-/// Does something with the schedules, in time, and stamps the answer.
-async fn on<T>(app: &App, act: impl AsyncFnOnce(&Schedules) -> Result<T>) -> Result<Stamped<T>> {
+/// Looks at the schedules, in time, and stamps the answer.
+async fn on<T>(app: &App, look: impl AsyncFnOnce(&Schedules) -> Result<T>) -> Result<Stamped<T>> {
+    with(app, Schedules::new(app.engine.clone()), look).await
+}
+
+/// Does something to the schedules, which is told to the audit log.
+async fn by<T>(
+    app: &App,
+    who: &Who,
+    act: impl AsyncFnOnce(&Schedules) -> Result<T>,
+) -> Result<Stamped<T>> {
+    with(app, Schedules::new(Arc::new(app.acting(who))), act).await
+}
+
+async fn with<T>(
+    app: &App,
+    schedules: Schedules,
+    act: impl AsyncFnOnce(&Schedules) -> Result<T>,
+) -> Result<Stamped<T>> {
     let Stamped { now, epoch, value: () } = app.call(app.engine.health()).await?;
-    let schedules = Schedules::new(app.engine.clone());
     let value = app.in_time(act(&schedules), 0).await?;
     Ok(Stamped { now, epoch, value })
 }

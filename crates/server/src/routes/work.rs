@@ -1,6 +1,7 @@
 //! The verbs of workers: sessions, claims, reports.
 
-use super::merged;
+use super::{merged, take_out};
+use crate::access::{self, Who};
 use crate::app::App;
 use crate::body::{Json, Path};
 use crate::long_poll;
@@ -21,8 +22,13 @@ use windlass_wire::routes as paths;
         (status = 201, body = wire::Session, description = "The session."),
     ),
 )]
-pub(super) async fn open_session(State(app): State<App>, open: Json<wire::OpenSession>) -> Reply {
-    let reply = app.call(app.engine.open_session(open.value.into_core())).await?;
+pub(super) async fn open_session(
+    State(app): State<App>,
+    who: Who,
+    open: Json<wire::OpenSession>,
+) -> Reply {
+    let mut reply = app.call(app.engine.open_session(open.value.into_core())).await?;
+    reply.value.id = access::issue(&who, &reply.value.id);
     Ok(stamped_with(StatusCode::CREATED, reply.map(wire::Session::from)))
 }
 
@@ -36,9 +42,12 @@ pub(super) async fn open_session(State(app): State<App>, open: Json<wire::OpenSe
         (status = 200, body = wire::Empty, description = "It is closed."),
     ),
 )]
-pub(super) async fn close_session(State(app): State<App>, Path(session): Path<String>) -> Reply {
-    let session = SessionId::new(session);
-    session.check()?;
+pub(super) async fn close_session(
+    State(app): State<App>,
+    who: Who,
+    Path(session): Path<String>,
+) -> Reply {
+    let session = access::close(&who, &SessionId::new(session))?;
     let reply = app.call(app.engine.close_session(session)).await?;
     Ok(stamped(reply.map(|()| wire::Empty {})))
 }
@@ -54,7 +63,12 @@ pub(super) async fn close_session(State(app): State<App>, Path(session): Path<St
         (status = 409, description = "The session is gone."),
     ),
 )]
-pub(super) async fn heartbeat(State(app): State<App>, beat: Json<wire::Heartbeat>) -> Reply {
+pub(super) async fn heartbeat(
+    State(app): State<App>,
+    who: Who,
+    mut beat: Json<wire::Heartbeat>,
+) -> Reply {
+    beat.value.session = access::close(&who, &beat.value.session)?;
     let reply = app.call(app.engine.heartbeat(beat.value.into())).await?;
     Ok(stamped(reply.map(wire::HeartbeatReply::from)))
 }
@@ -71,9 +85,11 @@ pub(super) async fn heartbeat(State(app): State<App>, beat: Json<wire::Heartbeat
         (status = 409, description = "The session is gone."),
     ),
 )]
-pub(super) async fn claim(State(app): State<App>, claim: Json<wire::Claim>) -> Reply {
+pub(super) async fn claim(State(app): State<App>, who: Who, claim: Json<wire::Claim>) -> Reply {
     let wait_ms = claim.value.wait_ms;
     let claim = claim.value.into_core(&SystemRandom)?;
+    who.may_claim(&claim)?;
+    let claim = access::bind_claim(&who, claim)?;
     let reply = match wait_ms {
         Some(wait_ms) => long_poll::claim(&app, claim, wait_ms).await?,
         None => app.call(app.engine.claim(claim)).await?,
@@ -89,7 +105,8 @@ pub(super) async fn claim(State(app): State<App>, claim: Json<wire::Claim>) -> R
         (status = 200, body = wire::Ready, description = "Whether something may be claimable."),
     ),
 )]
-pub(super) async fn wait(State(app): State<App>, wait: Json<wire::Wait>) -> Reply {
+pub(super) async fn wait(State(app): State<App>, who: Who, wait: Json<wire::Wait>) -> Reply {
+    wait.value.queues.iter().try_for_each(|queue| who.may_work(queue))?;
     let reply = long_poll::wait(&app, wait.value.into()).await?;
     Ok(stamped(reply.map(|ready| wire::Ready { ready })))
 }
@@ -104,8 +121,15 @@ pub(super) async fn wait(State(app): State<App>, wait: Json<wire::Wait>) -> Repl
         (status = 200, body = wire::SettleReply, description = "What became of each report."),
     ),
 )]
-pub(super) async fn settle(State(app): State<App>, settle: Json<wire::Settle>) -> Reply {
-    let (request, bad) = settle.value.into_core(&SystemRandom)?;
+pub(super) async fn settle(State(app): State<App>, who: Who, settle: Json<wire::Settle>) -> Reply {
+    let (mut request, mut bad) = settle.value.into_core(&SystemRandom)?;
+    if let Some(claim) = request.claim.take() {
+        who.may_claim(&claim)?;
+        let bound = access::bind_claim(&who, claim).map_err(|error| error.within("claim"))?;
+        request.claim = Some(bound);
+    }
+    // A follow-up that its worker may not enqueue is refused like one that is invalid: the lease stays.
+    request.items = take_out(request.items, &mut bad, |item| who.may_enqueue_all(&item.follow_ups));
     let reply = app.call(app.engine.settle(request)).await?;
     let reply = reply.map(|mut reply| {
         reply.items = merged(reply.items, bad);

@@ -16,6 +16,8 @@ async fn however_many_ask_the_store_is_looked_at_once_a_second() {
     let server = start_over(Arc::new(spy.clone()), options).await;
     let jobs: Vec<_> = (0..50).map(|n| json!({"kind": "k", "queue": format!("q{n}")})).collect();
     post(&server, "/v1/jobs/batch", json!({"jobs": jobs})).await;
+    // Who hands over jobs has the room in queues looked at.
+    let before = spy.looks.load(Ordering::SeqCst);
     let begun = tokio::time::Instant::now();
     for _ in 0..4 {
         for answer in join_all((0..5).map(|_| get(&server, "/metrics"))).await {
@@ -26,7 +28,7 @@ async fn however_many_ask_the_store_is_looked_at_once_a_second() {
             assert_eq!(answer.bytes, b"windlass_store_up 1\n");
         }
     }
-    let looks = spy.looks.load(Ordering::SeqCst) as u64;
+    let looks = (spy.looks.load(Ordering::SeqCst) - before) as u64;
     assert!((1..=begun.elapsed().as_secs() + 1).contains(&looks), "{looks} looks for 20 answers");
 }
 

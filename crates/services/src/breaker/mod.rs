@@ -20,7 +20,7 @@ use windlass_core::policy::{Breaker, BreakerCount};
 use windlass_core::{Error, Result, check_name};
 
 /// How the names of the records begin; shorter than those of rules, so that every kind with rules fits.
-const PREFIX: &str = "brk/";
+pub(crate) const PREFIX: &str = "brk/";
 /// The log of outcomes, from all processes to the leader.
 const LOG: &str = "breaker-outcomes";
 /// Entries the log keeps: what a leader may be behind.

@@ -23,6 +23,8 @@ const DRIFT_PART: u32 = 10;
 const FOLLOW_MAX: Duration = Duration::from_secs(1);
 /// Those who look at the same moment spread over this time.
 const FOLLOW_JITTER_MS: u64 = 20;
+/// How often somebody asks again who may not keep the store in order.
+const FORBIDDEN_REST: Duration = Duration::from_secs(60);
 /// How long giving it back may take.
 const RESIGN_MAX: Duration = Duration::from_secs(2);
 
@@ -176,6 +178,14 @@ impl Keeper {
     /// The store did not answer. The term goes on for as long as it is sure, and if nobody else took
     /// it, the next renewal that is answered goes on with it.
     fn failed(&mut self, error: &Error) -> Duration {
+        if let Error::Forbidden { .. } = error {
+            // A worker whose key is for working only: the server it works for sees to its store itself.
+            if !std::mem::replace(&mut self.failing, true) {
+                info!(label = self.label, %error, "others keep the store in order");
+            }
+            self.gone("it may not");
+            return FORBIDDEN_REST;
+        }
         if !std::mem::replace(&mut self.failing, true) {
             warn!(label = self.label, %error, "the leadership cannot be seen to; trying again");
         }

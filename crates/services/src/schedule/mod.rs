@@ -8,4 +8,5 @@ mod template;
 
 pub(crate) use scheduler::Scheduler;
 pub use schedules::{SchedulePage, Schedules};
+pub(crate) use stored::{CHANGES_KEY, PREFIX, shown};
 pub use stored::{ScheduleError, ScheduleView};

@@ -11,13 +11,25 @@ use windlass_core::policy::{Schedule, ScheduleProgress};
 use windlass_core::{Error, Result, Timestamp, check_name};
 
 /// How the names of the records begin.
-pub(super) const PREFIX: &str = "schedule/";
+pub(crate) const PREFIX: &str = "schedule/";
 /// A record that is written with every change people make, so that schedulers notice it without
 /// reading them all.
-pub(super) const CHANGES_KEY: &str = "schedule-changes";
+pub(crate) const CHANGES_KEY: &str = "schedule-changes";
 
 /// Bytes of a record left for its progress and its latest error.
 const PROGRESS_BYTES_MAX: usize = 4 * 1024;
+
+/// What may be told of the content of a record that should be a schedule: all but the input of its jobs.
+pub(crate) fn shown(value: &[u8]) -> serde_json::Value {
+    let Ok(stored) = serde_json::from_slice::<Stored>(value) else {
+        return serde_json::json!("unreadable");
+    };
+    let job = stored.job.job();
+    serde_json::json!({
+        "schedule": stored.schedule, "paused": stored.paused,
+        "kind": &*job.kind, "queue": &*job.queue,
+    })
+}
 
 /// What went wrong with a schedule last.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

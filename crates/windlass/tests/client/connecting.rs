@@ -59,7 +59,7 @@ async fn a_directory_in_use_and_a_file_in_its_place_are_told_with_their_url() {
 
 #[tokio::test]
 async fn a_store_that_is_not_there_yet_says_so_without_the_password() {
-    for url in ["redis://:s3cr3t@db", "https://x:s3cr3t@db"] {
+    for url in ["redis://:s3cr3t@db", "rediss://x:s3cr3t@db"] {
         let error = connect(url).await.unwrap_err();
         let text = format!("{error} {error:?}");
         assert!(text.contains("not available in this version"), "{text}");
@@ -78,15 +78,15 @@ async fn a_database_that_is_away_is_told_without_the_password() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_away_or_asked_with_a_password_is_told_apart() {
+async fn a_server_that_is_away_is_told_by_its_url_without_the_key_in_it() {
     // Nobody listens there: the port was free a moment ago, and is given back.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let url = format!("http://127.0.0.1:{port}");
     let error = connect(&url).await.unwrap_err();
     assert_eq!(error.code(), "unavailable");
     assert!(error.to_string().contains(&url), "{error}");
-    let error = connect("http://ada:s3cr3t@db").await.unwrap_err();
-    assert_eq!(error.code(), "connect");
+    let error = connect(&format!("http://ada:s3cr3t@127.0.0.1:{port}")).await.unwrap_err();
+    assert_eq!(error.code(), "unavailable");
     assert!(!format!("{error} {error:?}").contains("s3cr3t"), "{error}");
 }
 

@@ -12,7 +12,7 @@ use utoipa::openapi::schema::{
 use utoipa::{PartialSchema, ToSchema};
 
 /// Everything that can go wrong, by its stable name.
-const CODES: [&str; 16] = [
+const CODES: [&str; 18] = [
     "invalid",
     "too_large",
     "not_found",
@@ -28,6 +28,8 @@ const CODES: [&str; 16] = [
     "unavailable",
     "busy",
     "in_use",
+    "unauthenticated",
+    "forbidden",
     "corrupt",
 ];
 
@@ -122,7 +124,9 @@ fn with_fault(object: ObjectBuilder) -> ObjectBuilder {
         .property("engine", text("The engine."))
         .property("capability", text("What it lacks."))
         .property("store", text("Which store."))
-        .property("reason", text("What it said."))
+        .property("reason", text("What it said, or why nobody is let in."))
+        .property("who", text("Who asks, by name."))
+        .property("needs", text("What a key must be allowed."))
         .property("address", address)
 }
 

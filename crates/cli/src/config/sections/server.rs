@@ -4,7 +4,8 @@ use super::Section;
 use crate::config::field::field;
 use crate::config::value::Kind;
 use std::net::{Ipv4Addr, SocketAddr};
-use windlass_server::{Options, ranges};
+use std::path::PathBuf;
+use windlass_server::{Options, TlsFiles, ranges};
 
 /// Where a server listens unless somebody says otherwise.
 const LISTEN_DEFAULT: SocketAddr =
@@ -32,8 +33,31 @@ pub(super) const SECTION: Section = Section {
             "insecure",
             Kind::FLAG,
             Restart,
-            server.insecure,
-            "Listen beyond this machine, although whoever reaches the server may do anything with it."
+            server.options.insecure,
+            "Listen beyond this machine although the store has no keys, so that whoever reaches the server may \
+             do anything with it."
+        ),
+        field!(
+            "tls_cert",
+            Kind::TEXT.or_none(),
+            Restart,
+            server.tls_cert,
+            "Encrypt connections with the certificate in this PEM file."
+        ),
+        field!(
+            "tls_key",
+            Kind::TEXT.or_none(),
+            Restart,
+            server.tls_key,
+            "The PEM file with the private key of that certificate."
+        ),
+        field!(
+            "tls_client_ca",
+            Kind::TEXT.or_none(),
+            Restart,
+            server.tls_client_ca,
+            "Know clients by certificates of the authorities in this PEM file (`windlass keys create \
+             --certificate`)."
         ),
         field!(
             "metrics_by_kind",
@@ -121,11 +145,28 @@ pub(super) const SECTION: Section = Section {
 pub(crate) struct Server {
     /// Without services: they have a section of their own.
     pub(crate) options: Options,
-    pub(crate) insecure: bool,
+    pub(crate) tls_cert: Option<PathBuf>,
+    pub(crate) tls_key: Option<PathBuf>,
+    pub(crate) tls_client_ca: Option<PathBuf>,
+}
+
+impl Server {
+    /// The files of encrypted connections; `None`: plain HTTP. The configuration was checked: a certificate
+    /// comes with its key.
+    pub(crate) fn tls(&self) -> Option<TlsFiles> {
+        let mut files = TlsFiles::new(self.tls_cert.as_ref()?, self.tls_key.as_ref()?);
+        files.client_ca.clone_from(&self.tls_client_ca);
+        Some(files)
+    }
 }
 
 impl Default for Server {
     fn default() -> Self {
-        Self { options: Options::new(LISTEN_DEFAULT).services(None), insecure: false }
+        Self {
+            options: Options::new(LISTEN_DEFAULT).services(None),
+            tls_cert: None,
+            tls_key: None,
+            tls_client_ca: None,
+        }
     }
 }

@@ -1,0 +1,106 @@
+//! `windlass audit`: who did what to the store, the latest first.
+
+use crate::output::{Cell, Table, ago, print, print_json};
+use crate::store::{Common, block_on};
+use crate::{values, views};
+use anyhow::Result;
+use serde_json::json;
+use std::process::ExitCode;
+use windlass_services::{Audit, AuditQuery, AuditRow};
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    common: Common,
+    /// Of whom: the name or the id of a key
+    #[arg(long, value_name = "KEY")]
+    who: Option<String>,
+    /// Which action: job.cancel, or job for all actions on jobs
+    #[arg(long)]
+    action: Option<String>,
+    /// To what: a job's id, a queue, a kind, a schedule, a key's id
+    #[arg(long)]
+    target: Option<String>,
+    /// Not longer ago than this
+    #[arg(long, value_name = "TIME", value_parser = values::duration_ms)]
+    since: Option<u64>,
+    /// At most so many
+    #[arg(long, default_value_t = 50)]
+    limit: u32,
+}
+
+impl Args {
+    pub(super) const fn common(&self) -> &Common {
+        &self.common
+    }
+
+    pub(super) fn run(self) -> Result<ExitCode> {
+        block_on(self.list())
+    }
+
+    async fn list(self) -> Result<ExitCode> {
+        let client = self.common.open().await?;
+        let now = client.engine().health().await?.now;
+        let audit = Audit::new(client.engine().clone());
+        let mut query = AuditQuery::default();
+        (query.who, query.action, query.target) = (self.who, self.action, self.target);
+        query.from = self.since.map(|ms| now.minus(ms));
+        let (mut rows, wanted) = (Vec::new(), self.limit.max(1) as usize);
+        loop {
+            query.limit = u32::try_from(wanted - rows.len()).unwrap_or(u32::MAX).min(1_000);
+            let page = audit.read(&query).await?.value;
+            rows.extend(page.rows);
+            query.before = page.next;
+            if page.next.is_none() || rows.len() >= wanted {
+                break;
+            }
+        }
+        if self.common.json {
+            print_json(&rows.iter().map(value).collect::<Vec<_>>())?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        if rows.is_empty() {
+            eprintln!("nothing of this sort was done");
+            return Ok(ExitCode::SUCCESS);
+        }
+        let mut table = Table::new(["WHEN", "WHO", "WHAT", "TO", "BEFORE", "AFTER"]);
+        for row in &rows {
+            let action = &row.action;
+            let text = |it: &Option<serde_json::Value>| {
+                Cell::text(it.as_ref().map(ToString::to_string).unwrap_or_default())
+            };
+            table.row([
+                Cell::text(ago(row.at, now)),
+                Cell::text(&action.who),
+                Cell::text(&action.action),
+                Cell::text(targets(row)),
+                text(&action.before),
+                text(&action.after),
+            ]);
+        }
+        print(&table.to_string())?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn targets(row: &AuditRow) -> String {
+    let action = &row.action;
+    let mut text = action.targets.join(", ");
+    let more = action.count.saturating_sub(action.targets.len() as u64);
+    if more > 0 {
+        text += &format!(" and {more} more");
+    }
+    if action.refused > 0 {
+        text += &format!(" ({} refused)", action.refused);
+    }
+    text
+}
+
+fn value(row: &AuditRow) -> serde_json::Value {
+    let action = &row.action;
+    json!({
+        "number": row.number, "at": views::instant(row.at), "who": action.who, "key": action.key,
+        "action": action.action, "targets": action.targets, "count": action.count,
+        "refused": action.refused, "before": action.before, "after": action.after,
+    })
+}

@@ -1,0 +1,175 @@
+//! `windlass keys`: who may do what with a store that is served.
+
+use crate::output::{Cell, Colour, Table, ago, print, print_json};
+use crate::store::{Common, block_on};
+use crate::{values, views};
+use anyhow::Result;
+use clap::Subcommand;
+use serde_json::json;
+use std::process::ExitCode;
+use std::sync::Arc;
+use windlass_core::Timestamp;
+use windlass_core::engine::Engine;
+use windlass_services::{Audit, Audited, Grants, Key, Keys, NewKey, Principal, Secret};
+
+/// Who the audit log names where no server is between the command and the store.
+const WHO: &str = "command-line";
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    common: Common,
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Make a key; its secret is shown once, on stdout
+    Create(Create),
+    /// List keys, without their secrets
+    List,
+    /// Take keys back, for good
+    Revoke {
+        /// The keys, by their ids
+        #[arg(required = true, value_name = "ID")]
+        ids: Vec<String>,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Permissions:
+  enqueue:KIND  hand over jobs of this kind; enqueue:* of every kind
+  work:QUEUE    claim from this queue and report; work:* from every queue
+  view          look at everything, payloads included
+  admin         everything
+
+Examples:
+  windlass keys create --name ops --may admin
+  windlass keys create --name billing --may enqueue:generate_invoice,work:billing --expires 90d
+  windlass keys create --name mailer --may work:mail --certificate CN=mailer")]
+struct Create {
+    /// What people call it: usually the service that will use it
+    #[arg(long)]
+    name: String,
+    /// What it may do, separated by commas
+    #[arg(long, value_name = "PERMISSIONS")]
+    may: Grants,
+    /// How long it is good for; until it is revoked unless told
+    #[arg(long, value_name = "TIME", value_parser = values::duration_ms)]
+    expires: Option<u64>,
+    /// Proven by a client certificate with this name (CN=…, DNS:…, URI:… or EMAIL:…), not by a secret
+    #[arg(long, value_name = "NAME")]
+    certificate: Option<String>,
+}
+
+impl Args {
+    pub(super) const fn common(&self) -> &Common {
+        &self.common
+    }
+
+    pub(super) fn run(self) -> Result<ExitCode> {
+        block_on(self.act())
+    }
+
+    async fn act(self) -> Result<ExitCode> {
+        let common = &self.common;
+        let (client, served) = match &self.action {
+            Action::Create(_) => common.reach_or_create().await?,
+            _ => common.reach().await?,
+        };
+        let mut engine: Arc<dyn Engine> = client.engine().clone();
+        if !served {
+            // A server tells its audit log by itself, with the name of the key it was asked with.
+            let (audit, who) = (Audit::new(engine.clone()), Principal::unasked(WHO));
+            engine = Arc::new(Audited::new(engine, audit, Arc::new(who)));
+        }
+        let keys = Keys::new(engine);
+        match self.action {
+            Action::Create(create) => create.run(common, &keys).await?,
+            Action::List => list(common, &keys).await?,
+            Action::Revoke { ids } => {
+                for id in ids {
+                    let key = keys.revoke(&id).await?;
+                    if !common.json {
+                        eprintln!(
+                            "key {id} ({}) is revoked; servers notice within seconds",
+                            key.name
+                        );
+                    }
+                }
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl Create {
+    async fn run(self, common: &Common, keys: &Keys) -> Result<()> {
+        let mut new = NewKey::new(self.name, self.may);
+        (new.expires_ms, new.certificate) = (self.expires, self.certificate);
+        let (key, secret) = keys.create(new).await?;
+        if common.json {
+            let mut shown = value(&key);
+            shown["key"] = secret.as_ref().map(Secret::expose).into();
+            return print_json(&shown);
+        }
+        match secret {
+            Some(secret) => {
+                eprintln!(
+                    "key {} ({}) may {}; it is shown now and never again:",
+                    key.id, key.name, key.may
+                );
+                print(&format!("{}\n", secret.expose()))
+            }
+            None => {
+                let name = key.certificate.as_deref().unwrap_or_default();
+                eprintln!("key {} ({}) may {}, proven by {name}", key.id, key.name, key.may);
+                Ok(())
+            }
+        }
+    }
+}
+
+async fn list(common: &Common, keys: &Keys) -> Result<()> {
+    let answer = keys.list().await?;
+    if common.json {
+        return print_json(&answer.value.iter().map(value).collect::<Vec<_>>());
+    }
+    if answer.value.is_empty() {
+        eprintln!("no keys: a server of this store asks nobody who he is");
+        return Ok(());
+    }
+    let mut table = Table::new(["ID", "NAME", "MAY", "PROOF", "MADE", "STATE"]);
+    for key in &answer.value {
+        table.row([
+            Cell::text(&key.id),
+            Cell::text(&key.name),
+            Cell::text(key.may.to_string()),
+            Cell::text(key.certificate.as_deref().unwrap_or("secret")),
+            Cell::text(ago(key.created_at, answer.now)),
+            state(key, answer.now),
+        ]);
+    }
+    print(&table.to_string())
+}
+
+fn state(key: &Key, now: Timestamp) -> Cell {
+    match (key.revoked_at, key.expires_at) {
+        (Some(at), _) => Cell::text(format!("revoked {}", ago(at, now))).colour(Colour::Bad),
+        (None, Some(at)) if at <= now => {
+            Cell::text(format!("expired {}", ago(at, now))).colour(Colour::Bad)
+        }
+        (None, Some(at)) => Cell::text(format!("expires {}", ago(at, now))),
+        (None, None) => Cell::text("valid"),
+    }
+}
+
+fn value(key: &Key) -> serde_json::Value {
+    json!({
+        "id": key.id, "name": key.name, "may": key.may, "certificate": key.certificate,
+        "created_at": views::instant(key.created_at),
+        "expires_at": key.expires_at.map(views::instant),
+        "revoked_at": key.revoked_at.map(views::instant),
+    })
+}

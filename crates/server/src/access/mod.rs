@@ -1,0 +1,75 @@
+//! Who may do what: from what a request shows to the principal behind it, and from there to the route it
+//! asks for. It knows keys and headers; it must not know what the routes do.
+//!
+//! What each route needs stands in one table ([`table`]). A producer's kinds and a worker's queues are in
+//! the body, so their routes ask [`Who`] once they have read it.
+
+mod cookie;
+mod keeper;
+mod session;
+pub(crate) mod table;
+mod who;
+
+pub(crate) use cookie::{Cookie, SESSION_SECONDS};
+pub(crate) use keeper::Access;
+pub(crate) use session::{bind_claim, close, issue};
+pub(crate) use who::Who;
+
+use crate::admit as pace;
+use crate::app::App;
+use crate::reply::Refusal;
+use axum::extract::{MatchedPath, Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+use http::Method;
+use std::sync::Arc;
+use table::Needs;
+use windlass_core::Error;
+use windlass_services::Principal;
+
+/// The names in the certificate that a client showed when it connected.
+#[derive(Clone, Debug)]
+pub(crate) struct PeerNames(pub(crate) Arc<[String]>);
+
+/// Lets a request of the JSON routes through to whoever may make it, or answers why not.
+pub(crate) async fn check(State(app): State<App>, mut request: Request, next: Next) -> Response {
+    let needs = needs_of(&request);
+    if needs == Needs::Nothing {
+        return next.run(request).await;
+    }
+    // Who only looks may do so by the dashboard's cookie: its pages link to JSON.
+    let looks = matches!(*request.method(), Method::GET | Method::HEAD);
+    let peer = request.extensions().get::<PeerNames>();
+    let who = match needs {
+        Needs::Watch => app.access.admit_watcher(request.headers(), peer).await,
+        _ => app.access.admit(request.headers(), peer, looks).await,
+    };
+    match who.and_then(|who| meets(who, needs)) {
+        Ok(who) => {
+            let_through(&mut request, who);
+            next.run(request).await
+        }
+        Err(error) => Refusal::from(error).into_response(),
+    }
+}
+
+/// Tells the routes who makes a request.
+pub(crate) fn let_through(request: &mut Request, who: Arc<Principal>) {
+    if who.id().is_some() {
+        request.extensions_mut().insert(pace::Principal(who.name().into()));
+    }
+    request.extensions_mut().insert(who);
+}
+
+/// What the route of a request needs. There is none for a path that nobody serves.
+pub(crate) fn needs_of(request: &Request) -> Needs {
+    match request.extensions().get::<MatchedPath>() {
+        Some(path) => table::needs(request.method(), path.as_str()),
+        None => Needs::Nothing,
+    }
+}
+
+/// The principal, if it may.
+pub(crate) fn meets(who: Arc<Principal>, needs: Needs) -> Result<Arc<Principal>, Error> {
+    if needs.met_by(who.may()) { Ok(who) } else { Err(Who(who).may_not(needs.as_str())) }
+}

@@ -1,0 +1,157 @@
+//! What each route needs, all of them in one place. A route that is not here needs `admin`; a test compares
+//! the table with the routes.
+
+use http::Method;
+use windlass_services::Grants;
+use windlass_wire::routes as paths;
+
+/// What it takes to be let through to a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Needs {
+    /// Nothing: for probes, and for whoever has yet to sign in.
+    Nothing,
+    /// Any valid key: clients ask these before anything else.
+    Key,
+    /// `enqueue:…`; the route checks the kinds.
+    Enqueue,
+    /// `work:…`; the route checks the queues. Reports are bound by their leases anyway.
+    Work,
+    /// `view`
+    View,
+    /// `view`, also while the store is away: for whoever watches over it.
+    Watch,
+    /// `admin`
+    Admin,
+}
+
+impl Needs {
+    pub(crate) fn met_by(self, may: &Grants) -> bool {
+        match self {
+            Self::Nothing | Self::Key => true,
+            Self::Enqueue => may.is_producer(),
+            Self::Work => may.is_worker(),
+            Self::View | Self::Watch => may.may_view(),
+            Self::Admin => may.is_admin(),
+        }
+    }
+
+    /// As permissions are written.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing",
+            Self::Key => "any key",
+            Self::Enqueue => "enqueue:KIND",
+            Self::Work => "work:QUEUE",
+            Self::View | Self::Watch => "view",
+            Self::Admin => "admin",
+        }
+    }
+}
+
+use Needs::{Admin, Enqueue, Key, Nothing, View, Watch, Work};
+
+/// By method and path.
+pub(crate) const TABLE: &[(&str, &str, Needs)] = &[
+    ("POST", paths::JOBS, Enqueue),
+    ("GET", paths::JOBS, View),
+    ("POST", paths::JOBS_BATCH, Enqueue),
+    ("POST", paths::JOBS_GET, View),
+    ("POST", paths::JOBS_CHANGE, Admin),
+    ("GET", paths::JOB, View),
+    ("POST", paths::JOB_CHANGE, Admin),
+    ("GET", paths::JOB_PART, View),
+    ("PUT", paths::JOB_PART, Work),
+    ("GET", paths::DEAD, View),
+    ("POST", paths::DEAD_REPLAY, Admin),
+    ("POST", paths::DEAD_DISCARD, Admin),
+    ("POST", paths::SESSIONS, Work),
+    ("DELETE", paths::SESSION, Work),
+    ("POST", paths::HEARTBEAT, Work),
+    ("POST", paths::CLAIM, Work),
+    ("POST", paths::WAIT, Work),
+    ("POST", paths::SETTLE, Work),
+    ("POST", paths::UPDATE, Work),
+    ("GET", paths::STATS, View),
+    ("GET", paths::SERIES, View),
+    ("GET", paths::SCALE, View),
+    ("GET", paths::HISTORY, View),
+    ("GET", paths::WORKERS, View),
+    ("GET", paths::SETTINGS, View),
+    ("POST", paths::SETTINGS, Admin),
+    ("GET", paths::QUEUES, View),
+    ("GET", paths::QUEUE, View),
+    ("PATCH", paths::QUEUE, Admin),
+    ("GET", paths::KINDS, View),
+    ("GET", paths::KIND, View),
+    ("PATCH", paths::KIND, Admin),
+    ("PUT", paths::KIND, Admin),
+    ("DELETE", paths::KIND, Admin),
+    ("GET", paths::SCHEDULES, View),
+    ("GET", paths::SCHEDULE, View),
+    // A schedule outlives the key of whoever made it, so that it is not a producer's to make.
+    ("PUT", paths::SCHEDULE, Admin),
+    ("PATCH", paths::SCHEDULE, Admin),
+    ("DELETE", paths::SCHEDULE, Admin),
+    ("POST", paths::SCHEDULE_TRIGGER, Admin),
+    ("GET", paths::AUDIT, View),
+    ("POST", paths::RECORDS, Admin),
+    ("POST", paths::MAINTAIN, Admin),
+    ("POST", paths::CHECK, Admin),
+    ("GET", paths::CAPABILITIES, Key),
+    ("GET", paths::HEALTH, Key),
+    ("GET", paths::HEALTHZ, Nothing),
+    ("GET", paths::READYZ, Nothing),
+    ("GET", paths::OPENAPI, Nothing),
+    ("GET", paths::METRICS, Watch),
+    // The dashboard.
+    ("GET", "/", View),
+    ("GET", "/queues", View),
+    ("GET", "/queues/{queue}", View),
+    ("POST", "/queues/{queue}/{change}", Admin),
+    ("POST", "/kinds/{kind}/{change}", Admin),
+    ("GET", "/jobs", View),
+    ("POST", "/jobs/change", Admin),
+    ("GET", "/jobs/{id}", View),
+    ("POST", "/jobs/{id}/{change}", Admin),
+    ("GET", "/dead", View),
+    ("GET", "/schedules", View),
+    ("GET", "/workers", View),
+    ("GET", "/audit", View),
+    ("GET", "/login", Nothing),
+    ("POST", "/login", Nothing),
+    ("POST", "/logout", Nothing),
+    ("GET", "/assets/{file}", Nothing),
+];
+
+/// What a route needs.
+pub(crate) fn needs(method: &Method, path: &str) -> Needs {
+    // Whoever may look may ask whether there is something to look at.
+    let method = if *method == Method::HEAD { &Method::GET } else { method };
+    let row = TABLE.iter().find(|(known, at, _)| *known == method.as_str() && *at == path);
+    row.map_or(Admin, |(_, _, needs)| *needs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_route_stands_in_the_table_once_and_nothing_else_does() {
+        let served: BTreeSet<_> = crate::routes::served().into_iter().collect();
+        let told: BTreeSet<_> = TABLE
+            .iter()
+            .map(|(method, path, _)| ((*method).to_owned(), (*path).to_owned()))
+            .collect();
+        assert_eq!(told, served);
+        let rows: BTreeSet<_> = TABLE.iter().map(|(method, path, _)| (method, path)).collect();
+        assert_eq!(rows.len(), TABLE.len(), "each once");
+    }
+
+    #[test]
+    fn what_nobody_thought_of_is_for_admins() {
+        assert_eq!(needs(&Method::DELETE, paths::JOBS), Admin);
+        assert_eq!(needs(&Method::GET, "/v1/new"), Admin);
+        assert_eq!(needs(&Method::HEAD, paths::JOBS), View);
+    }
+}

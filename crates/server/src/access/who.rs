@@ -1,0 +1,59 @@
+//! Who makes a request, as routes ask for it. It must not know how that was found out.
+
+use crate::app::App;
+use crate::reply::Refusal;
+use axum::extract::FromRequestParts;
+use http::request::Parts;
+use std::sync::Arc;
+use windlass_core::engine::Claim;
+use windlass_core::model::NewJob;
+use windlass_core::{Error, Result};
+use windlass_services::Principal;
+
+/// The principal behind a request that was let through.
+#[derive(Clone, Debug)]
+pub(crate) struct Who(pub(crate) Arc<Principal>);
+
+impl Who {
+    /// Whether jobs of this kind may be handed over.
+    pub(crate) fn may_enqueue(&self, kind: &str) -> Result<()> {
+        match self.0.may().may_enqueue(kind) {
+            true => Ok(()),
+            false => Err(self.may_not(&format!("enqueue:{kind}"))),
+        }
+    }
+
+    /// Whether all of these jobs may be handed over.
+    pub(crate) fn may_enqueue_all(&self, jobs: &[NewJob]) -> Result<()> {
+        jobs.iter().try_for_each(|job| self.may_enqueue(&job.kind))
+    }
+
+    /// Whether this queue may be worked on.
+    pub(crate) fn may_work(&self, queue: &str) -> Result<()> {
+        match self.0.may().may_work(queue) {
+            true => Ok(()),
+            false => Err(self.may_not(&format!("work:{queue}"))),
+        }
+    }
+
+    /// Whether this may be claimed.
+    pub(crate) fn may_claim(&self, claim: &Claim) -> Result<()> {
+        claim.queues.iter().try_for_each(|want| self.may_work(&want.queue))
+    }
+
+    /// That it may not.
+    pub(crate) fn may_not(&self, needs: &str) -> Error {
+        Error::Forbidden { who: format!("key {:?}", self.0.name()), needs: needs.to_owned() }
+    }
+}
+
+impl FromRequestParts<App> for Who {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Refusal> {
+        let who = parts.extensions.get::<Arc<Principal>>().cloned();
+        // Cannot happen to a route of the table; if it does, nothing is done for a stranger.
+        let stranger = || Error::Unauthenticated { reason: "this route asks nobody".to_owned() };
+        who.map(Self).ok_or_else(|| Refusal::from(stranger()))
+    }
+}

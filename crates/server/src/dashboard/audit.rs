@@ -1,0 +1,83 @@
+//! `/audit`: who did what.
+
+use super::failure::Failure;
+use super::format::{Clock, Time};
+use super::links;
+use super::page::{Page, Section};
+use super::visit::Visit;
+use crate::app::App;
+use askama::Template;
+use axum::extract::State;
+use axum::response::Response;
+use windlass_services::{AuditQuery, AuditRow};
+
+/// Actions on one page.
+const ROWS_MAX: u32 = 100;
+
+/// An action in a table.
+struct Row {
+    at: Time,
+    who: String,
+    key: Option<String>,
+    action: String,
+    targets: String,
+    more: u64,
+    refused: u64,
+    before: String,
+    after: String,
+}
+
+impl Row {
+    fn new(row: AuditRow, clock: Clock) -> Self {
+        let action = row.action;
+        let text = |value: Option<serde_json::Value>| value.map(|it| it.to_string());
+        Self {
+            at: clock.ago(row.at),
+            more: action.count.saturating_sub(action.targets.len() as u64),
+            who: action.who,
+            key: action.key,
+            action: action.action,
+            targets: action.targets.join(", "),
+            refused: action.refused,
+            before: text(action.before).unwrap_or_default(),
+            after: text(action.after).unwrap_or_default(),
+        }
+    }
+}
+
+#[derive(Template)]
+#[template(path = "audit.html")]
+struct Content {
+    rows: Vec<Row>,
+    next: Option<String>,
+    who: String,
+    action: String,
+    target: String,
+}
+
+/// `GET /audit`
+pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Response, Failure> {
+    let param = |name: &str| visit.param(name).map(str::to_owned);
+    let mut query = AuditQuery::default();
+    (query.who, query.action, query.target) = (param("who"), param("action"), param("target"));
+    query.before = visit.param("after").and_then(|after| after.parse().ok());
+    query.limit = ROWS_MAX;
+    let page = app.in_time(app.audit.read(&query), 0).await?;
+    let (now, page) = (page.now, page.value);
+    let clock = visit.clock(now);
+    let after = page.next.map(|next| next.to_string());
+    let filters = [
+        ("who", query.who.as_deref()),
+        ("action", query.action.as_deref()),
+        ("target", query.target.as_deref()),
+        ("after", after.as_deref()),
+    ];
+    let content = Content {
+        rows: page.rows.into_iter().map(|row| Row::new(row, clock)).collect(),
+        next: after.is_some().then(|| links::with("/audit", &filters)),
+        who: query.who.clone().unwrap_or_default(),
+        action: query.action.clone().unwrap_or_default(),
+        target: query.target.clone().unwrap_or_default(),
+    };
+    Ok(Page::new(&visit, Section::Audit, "Audit", now).respond(&content))
+}

@@ -1,0 +1,79 @@
+//! `/login` and `/logout`: a key for a cookie. It must not know what the key is good for.
+
+use super::failure::Failure;
+use super::form::{Form, is_our_page};
+use super::page::Shell;
+use super::visit::Visit;
+use crate::access::{Cookie, SESSION_SECONDS};
+use crate::app::App;
+use askama::Template;
+use axum::extract::State;
+use axum::response::{IntoResponse as _, Redirect, Response};
+use http::header::SET_COOKIE;
+use http::{HeaderValue, StatusCode, Uri};
+use windlass_core::Error;
+
+#[derive(Template)]
+#[template(path = "login.html")]
+struct Content<'a> {
+    /// The page to go on to.
+    back: &'a str,
+    /// Why the last try did not work.
+    problem: Option<&'a str>,
+    hours: u64,
+}
+
+/// `GET /login`
+pub(super) async fn show(visit: Visit) -> Response {
+    let back = visit.param("back").filter(|back| is_our_page(back)).unwrap_or("/");
+    page(StatusCode::OK, back, None)
+}
+
+/// The same for somebody who asked for a page and is not known.
+pub(super) fn unknown(asked: &Uri) -> Response {
+    let back = asked.path_and_query().map_or("/", |it| it.as_str());
+    page(StatusCode::UNAUTHORIZED, back, None)
+}
+
+/// `POST /login`
+pub(super) async fn sign_in(State(app): State<App>, form: Form) -> Result<Response, Failure> {
+    let back = form.back().unwrap_or("/");
+    if app.access.is_open().await? {
+        return Ok(Redirect::to(back).into_response());
+    }
+    let key = form.all("key").next().unwrap_or_default().trim();
+    let (who, now) = match app.access.by_token(key).await {
+        Ok(known) => known,
+        Err(Error::Unauthenticated { .. }) => {
+            let problem = "This key is not known here, or its time is over.";
+            return Ok(page(StatusCode::UNAUTHORIZED, back, Some(problem)));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let cookie = Cookie::sign_in(&who, now, app.options.is_tls()).filter(|_| who.may().may_view());
+    let Some(cookie) = cookie else {
+        let problem = "This key may not look: it needs view or admin.";
+        return Ok(page(StatusCode::FORBIDDEN, back, Some(problem)));
+    };
+    Ok(with_cookie(Redirect::to(back), &cookie))
+}
+
+/// `POST /logout`
+pub(super) async fn sign_out(State(app): State<App>) -> Response {
+    with_cookie(Redirect::to("/login"), &Cookie::sign_out(app.options.is_tls()))
+}
+
+fn with_cookie(to: Redirect, cookie: &str) -> Response {
+    let mut response = to.into_response();
+    if let Ok(cookie) = HeaderValue::from_str(cookie) {
+        response.headers_mut().insert(SET_COOKIE, cookie);
+    }
+    response
+}
+
+fn page(status: StatusCode, back: &str, problem: Option<&str>) -> Response {
+    let content = Content { back, problem, hours: SESSION_SECONDS / 3_600 };
+    let mut response = Shell::bare("Sign in").respond(&content);
+    *response.status_mut() = status;
+    response
+}

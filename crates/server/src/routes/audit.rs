@@ -1,0 +1,62 @@
+//! What was done, and by whom.
+
+use crate::app::App;
+use crate::body::Query;
+use crate::openapi::tag;
+use crate::reply::{Reply, stamped};
+use axum::extract::State;
+use windlass_core::engine::Cursor;
+use windlass_core::{Error, Result};
+use windlass_services::{AuditQuery, AuditRow};
+use windlass_wire as wire;
+use windlass_wire::routes as paths;
+
+/// Who did what, and when
+///
+/// The latest first. A page may be short, even empty; only an absent `next` is the end.
+#[utoipa::path(
+    get, path = paths::AUDIT, tag = tag::STORE, operation_id = "audit",
+    params(wire::AuditList),
+    responses(
+        (status = 200, body = wire::AuditPage, description = "A page."),
+    ),
+)]
+pub(super) async fn list(State(app): State<App>, Query(list): Query<wire::AuditList>) -> Reply {
+    let query = query(list)?;
+    let reply = app.in_time(app.audit.read(&query), 0).await?;
+    Ok(stamped(reply.map(|page| wire::AuditPage {
+        actions: page.rows.into_iter().map(action).collect(),
+        next: page.next.map(|number| Cursor::new(number.to_string())),
+    })))
+}
+
+fn query(list: wire::AuditList) -> Result<AuditQuery> {
+    let mut query = AuditQuery::default();
+    query.limit = list.limit();
+    query.before = list.after.as_ref().map(place).transpose()?;
+    (query.who, query.action, query.target) = (list.who, list.action, list.target);
+    query.from = list.from;
+    Ok(query)
+}
+
+/// The number behind a cursor.
+fn place(cursor: &Cursor) -> Result<u64> {
+    let bad = |_| Error::invalid("after", cursor.as_str(), "use the `next` of a page of this list");
+    cursor.as_str().parse().map_err(bad)
+}
+
+fn action(row: AuditRow) -> wire::Action {
+    let AuditRow { number, at, action, .. } = row;
+    wire::Action {
+        number,
+        at,
+        who: action.who,
+        key: action.key,
+        action: action.action,
+        targets: action.targets,
+        count: action.count,
+        refused: action.refused,
+        before: action.before,
+        after: action.after,
+    }
+}

@@ -1,0 +1,117 @@
+//! Keys of a store that is not there when the server starts, or goes away later.
+
+use crate::support::{DEADLINE, Site};
+use serde_json::json;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use windlass_core::Error;
+use windlass_core::engine::*;
+use windlass_memory::MemoryEngine;
+use windlass_server::{Exporter, Options, Server};
+use windlass_services::{Keys, NewKey};
+
+#[tokio::test]
+async fn a_store_that_comes_late_is_locked_from_its_first_answer_on() {
+    let engine = Arc::new(MemoryEngine::new());
+    let keys = Keys::new(engine.clone());
+    let (_, secret) = keys.create(NewKey::new("k", "admin".parse().unwrap())).await.unwrap();
+    let secret = secret.unwrap().expose().to_owned();
+    let (is_there, found) = (Arc::new(AtomicBool::new(false)), engine.clone());
+    let there = is_there.clone();
+    let open = move || {
+        let (there, engine) = (there.clone(), found.clone());
+        async move {
+            match there.load(Ordering::Relaxed) {
+                true => Ok::<Arc<dyn Engine>, Error>(engine),
+                false => {
+                    let (store, reason) = ("the store".to_owned(), "not yet".to_owned());
+                    Err(Error::Unavailable { store, reason })
+                }
+            }
+        }
+    };
+    let options = Options::new(([127, 0, 0, 1], 0).into()).services(None);
+    let server = Server::bind(options).await.unwrap().serve_once_open(open).unwrap();
+    let site = Site { server, keys };
+    let strange = async || site.send("GET", "/v1/jobs", &[], "").await.status;
+    assert_eq!(strange().await, 503);
+    assert_eq!(site.get(&secret, "/v1/jobs").await.status, 503);
+
+    is_there.store(true, Ordering::Relaxed);
+    let seen = tokio::time::timeout(DEADLINE, async {
+        loop {
+            match strange().await {
+                503 => tokio::task::yield_now().await,
+                status => return status,
+            }
+        }
+    });
+    assert_eq!(seen.await.expect("the store is noticed"), 401, "never open in between");
+    assert_eq!(site.post(&secret, "/v1/jobs", json!({"kind": "k"})).await.status, 201);
+    assert_eq!(site.send("GET", "/v1/audit", &[], "").await.status, 401);
+}
+
+/// A store that can go away.
+struct Leaving {
+    engine: MemoryEngine,
+    is_gone: Arc<AtomicBool>,
+}
+
+impl Leaving {
+    fn away(&self) -> Option<Error> {
+        let away = || Error::Unavailable { store: "the store".into(), reason: "gone".into() };
+        self.is_gone.load(Ordering::Relaxed).then(away)
+    }
+}
+
+impl Hot for Leaving {
+    windlass_core::pass_on!(
+        engine: capabilities, enqueue, open_session, heartbeat, close_session, claim, wait, settle, update
+    );
+}
+
+impl Admin for Leaving {
+    windlass_core::pass_on!(engine: get, list, change, stats, sessions, settings, configure);
+
+    fn health(&self) -> Answer<'_, ()> {
+        match self.away() {
+            Some(error) => Box::pin(async { Err(error) }),
+            None => self.engine.health(),
+        }
+    }
+
+    fn records(&self, batch: Vec<RecordOp>) -> Answer<'_, Vec<Item<RecordReply>>> {
+        match self.away() {
+            Some(error) => Box::pin(async { Err(error) }),
+            None => self.engine.records(batch),
+        }
+    }
+}
+
+impl Maintain for Leaving {
+    windlass_core::pass_on!(engine: maintain, check);
+}
+
+#[tokio::test]
+async fn metrics_are_shown_by_the_last_known_keys_while_the_store_is_away() {
+    let is_gone = Arc::new(AtomicBool::new(false));
+    let engine = Arc::new(Leaving { engine: MemoryEngine::new(), is_gone: is_gone.clone() });
+    let keys = Keys::new(engine.clone());
+    let (_, secret) = keys.create(NewKey::new("k", "view".parse().unwrap())).await.unwrap();
+    let secret = secret.unwrap().expose().to_owned();
+    let options = Options::new(([127, 0, 0, 1], 0).into()).services(None);
+    let options = options.exporter(Exporter::new(|| "some 1\n".to_owned()));
+    let server = Server::bind(options).await.unwrap().serve(engine).unwrap();
+    let site = Site { server, keys };
+    assert_eq!(site.get(&secret, "/v1/queues").await.status, 200);
+
+    is_gone.store(true, Ordering::Relaxed);
+    // Needs nothing of the store but its keys.
+    let unknown = tokio::time::timeout(DEADLINE, async {
+        while site.get(&secret, "/v1/capabilities").await.status != 503 {}
+    });
+    unknown.await.expect("the keys are out of date");
+    let metrics = site.get(&secret, "/metrics").await;
+    assert_eq!((metrics.status, &*metrics.text), (200, "some 1\n"), "{metrics:?}");
+    assert_eq!(site.send("GET", "/metrics", &[], "").await.status, 401);
+}

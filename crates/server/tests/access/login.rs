@@ -1,0 +1,94 @@
+//! The dashboard with keys: a key for a cookie, looking for viewers, acting for admins.
+
+use crate::support::{Answer, Site};
+use windlass_services::NewKey;
+
+const OURS: (&str, &str) = ("sec-fetch-site", "same-origin");
+
+async fn sign_in(site: &Site, key: &str) -> Answer {
+    site.send("POST", "/login", &[OURS], &format!("key={key}&back=%2Fqueues")).await
+}
+
+fn cookie(answer: &Answer) -> String {
+    let set = answer.header("set-cookie").expect("a cookie");
+    set.split(';').next().expect("a value").to_owned()
+}
+
+#[tokio::test]
+async fn somebody_who_is_not_signed_in_sees_the_form_and_comes_back_to_his_page() {
+    let (site, _) = Site::locked().await;
+    let asked = site.send("GET", "/jobs?state=dead", &[], "").await;
+    assert_eq!(asked.status, 401);
+    assert!(asked.text.contains(r#"action="/login""#), "{asked:?}");
+    assert!(asked.text.contains("/jobs?state=dead"), "{asked:?}");
+    let viewer = site.key("view").await;
+    let signed = sign_in(&site, &viewer).await;
+    assert_eq!((signed.status, signed.header("location")), (303, Some("/queues")), "{signed:?}");
+    let set = signed.header("set-cookie").unwrap();
+    assert!(set.contains("HttpOnly") && set.contains("SameSite=Strict"), "{set}");
+    assert!(!set.contains(&viewer) && !signed.text.contains(&viewer));
+    let form = format!("key={viewer}&back=%2F%2Fevil.example");
+    let elsewhere = site.send("POST", "/login", &[OURS], &form).await;
+    assert_eq!(elsewhere.header("location"), Some("/"));
+}
+
+#[tokio::test]
+async fn a_viewer_looks_and_an_admin_acts() {
+    let (site, admin) = Site::locked().await;
+    let viewer = cookie(&sign_in(&site, &site.key("view").await).await);
+    let admin = cookie(&sign_in(&site, &admin).await);
+    let page = site.send("GET", "/queues/mail", &[("cookie", &viewer)], "").await;
+    assert!(page.status == 200 && page.text.contains("Sign out"), "{page:?}");
+    let raw = site.send("GET", "/v1/stats", &[("cookie", &viewer)], "").await;
+    assert_eq!(raw.status, 200, "the JSON that pages link to");
+    let press = async |cookie: &str| {
+        site.send("POST", "/queues/mail/pause", &[OURS, ("cookie", cookie)], "").await
+    };
+    assert_eq!(press(&viewer).await.status, 403);
+    assert_eq!(press(&admin).await.status, 303);
+    let foreign = [("sec-fetch-site", "cross-site"), ("cookie", &*admin)];
+    assert_eq!(site.send("POST", "/queues/mail/resume", &foreign, "").await.status, 403);
+    // A cookie is for pages: it must not act on the JSON routes.
+    let change = [OURS, ("cookie", &*admin)];
+    let changed = site.send("POST", "/v1/settings", &change, r#"{"items": []}"#).await;
+    assert_eq!(changed.status, 401);
+}
+
+#[tokio::test]
+async fn a_key_that_may_not_look_or_is_wrong_gets_no_cookie() {
+    let (site, admin) = Site::locked().await;
+    for (key, status) in [
+        (site.key("enqueue:*").await, 403),
+        (site.key("work:*").await, 403),
+        (format!("{}{}", &admin[..admin.len() - 4], "0000"), 401),
+        (String::new(), 401),
+    ] {
+        let answer = sign_in(&site, &key).await;
+        assert_eq!((answer.status, answer.header("set-cookie")), (status, None), "{answer:?}");
+        assert!(answer.text.contains(r#"role="alert""#), "{answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_cookie_cannot_be_forged_and_ends_with_its_key() {
+    let (site, _) = Site::locked().await;
+    let (id, key) = site.key_of(NewKey::new("v", "view".parse().unwrap())).await;
+    let signed = cookie(&sign_in(&site, &key).await);
+    let look = async |cookie: &str| site.send("GET", "/", &[("cookie", cookie)], "").await.status;
+    assert_eq!(look(&signed).await, 200);
+    let (_, value) = signed.split_once('=').unwrap();
+    let parts: Vec<&str> = value.split('.').collect();
+    let later = (parts[1].parse::<u64>().unwrap() + 1).to_string();
+    let other = site.keys.list().await.unwrap().value[0].id.clone();
+    for forged in
+        [[parts[0], &*later, parts[2]], [&*other, parts[1], parts[2]], [parts[0], "1", parts[2]]]
+    {
+        assert_eq!(look(&format!("windlass_session={}", forged.join("."))).await, 401);
+    }
+    assert_eq!(look("windlass_session=").await, 401);
+    let out = site.send("POST", "/logout", &[OURS, ("cookie", &signed)], "").await;
+    assert!(out.header("set-cookie").unwrap().contains("Max-Age=0"), "{out:?}");
+    site.keys.revoke(&id).await.unwrap();
+    let gone = async { while look(&signed).await != 401 {} };
+    tokio::time::timeout(crate::support::DEADLINE, gone).await.expect("it ends with its key");
+}

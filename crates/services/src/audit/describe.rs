@@ -1,0 +1,212 @@
+//! Verbs in the words of the audit log: which are told, how, and what of their content may be. It must not
+//! call an engine.
+
+use super::action::Action;
+use crate::breaker;
+use crate::keys::{self, Principal};
+use crate::kinds;
+use crate::schedule::{self as schedules};
+use serde_json::{Value, json};
+use windlass_core::engine::*;
+use windlass_core::model::{Name, PartEdit, State};
+use windlass_core::{JobId, Result};
+
+/// Settings of one call told one by one; more are told as one action.
+const EACH_MAX: usize = 20;
+/// Records of services that write them all the time, for nobody.
+const SERVICES: [&str; 2] = ["leader/", breaker::PREFIX];
+
+/// A change in words: its name, and what of its content may be told.
+pub(super) fn change(change: &Change) -> (&'static str, Option<Value>) {
+    match change {
+        Change::Cancel => ("job.cancel", None),
+        Change::Promote => ("job.promote", None),
+        Change::Reschedule(due) => ("job.reschedule", Some(json!({ "due": format!("{due:?}") }))),
+        Change::Reprioritise(priority) => {
+            ("job.reprioritise", Some(json!({ "priority": priority })))
+        }
+        Change::Pause => ("job.pause", None),
+        Change::Resume => ("job.resume", None),
+        Change::Signal => ("job.signal", None),
+        Change::Discard => ("job.discard", None),
+        Change::Replay(edits) => ("job.replay", edited(edits)),
+        _ => ("job.change", None),
+    }
+}
+
+/// Which parts were edited, not how: payloads stay out.
+fn edited(edits: &Edits) -> Option<Value> {
+    let touched = [
+        ("payload", edits.payload != PartEdit::Keep),
+        ("state", edits.state != PartEdit::Keep),
+        ("priority", edits.priority.is_some()),
+        ("policy", edits.policy.is_some()),
+    ];
+    let names: Vec<_> = touched.iter().filter(|(_, is)| *is).map(|(name, _)| *name).collect();
+    (!names.is_empty()).then(|| json!({ "edited": names }))
+}
+
+/// The actions behind a batch of changes: one for each sort of change.
+pub(super) fn changes(
+    who: &Principal,
+    told: &[(JobId, (&'static str, Option<Value>))],
+    answers: &[Item<Changed>],
+    before: Option<State>,
+) -> Vec<Action> {
+    let mut actions: Vec<Action> = Vec::new();
+    for ((id, (name, _)), answer) in told.iter().zip(answers) {
+        let place = actions.iter().position(|action| action.action == *name);
+        let place = place.unwrap_or_else(|| {
+            actions.push(Action::new(who, *name));
+            actions.len() - 1
+        });
+        actions[place].target(id.to_string(), answer.is_ok());
+    }
+    if let ([(_, (_, content))], [Ok(changed)]) = (told, answers) {
+        let mut after = json!({ "state": changed.state });
+        if let (Some(Value::Object(content)), Some(after)) = (content, after.as_object_mut()) {
+            after.extend(content.clone());
+        }
+        let before = before.map(|state| json!({ "state": state }));
+        actions = actions
+            .into_iter()
+            .map(|action| action.before(before.clone()).after(Some(after.clone())))
+            .collect();
+    }
+    actions
+}
+
+/// Settings around a call.
+pub(super) struct Settled {
+    pub(super) before: Settings,
+    pub(super) after: Settings,
+}
+
+/// The actions behind a batch of settings.
+pub(super) fn settings(
+    who: &Principal,
+    told: &[Configure],
+    answers: &[Item<()>],
+    settled: &Settled,
+) -> Vec<Action> {
+    let named = |change: &Configure| match change {
+        Configure::Queue(name, _) => ("queue.configure", name.clone()),
+        Configure::Kind(name, _) => ("kind.configure", name.clone()),
+        _ => ("settings.configure", Name::from("settings")),
+    };
+    if told.len() > EACH_MAX {
+        let mut action = Action::new(who, "settings.configure");
+        for (change, answer) in told.iter().zip(answers) {
+            action.target(&*named(change).1, answer.is_ok());
+        }
+        return vec![action];
+    }
+    let one = |(change, answer): (&Configure, &Item<()>)| {
+        let (name, target) = named(change);
+        let mut action = Action::new(who, name);
+        action.target(&*target, answer.is_ok());
+        let [before, after] = [&settled.before, &settled.after].map(|all| of(all, change));
+        action.before(before).after(after)
+    };
+    told.iter().zip(answers).map(one).collect()
+}
+
+/// The settings that a change is about; none is the defaults.
+fn of(all: &Settings, change: &Configure) -> Option<Value> {
+    match change {
+        Configure::Queue(name, _) => {
+            let found = all.queues.iter().find(|(known, _)| known == name);
+            found.and_then(|(_, settings)| serde_json::to_value(settings).ok())
+        }
+        Configure::Kind(name, _) => {
+            let found = all.kinds.iter().find(|(known, _)| known == name);
+            found.and_then(|(_, settings)| serde_json::to_value(settings).ok())
+        }
+        _ => None,
+    }
+}
+
+/// A write to a record that is told.
+pub(super) struct Write {
+    pub(super) key: String,
+    /// Its place in the batch.
+    index: usize,
+    value: Option<bytes::Bytes>,
+    sort: Sort,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sort {
+    Key,
+    Kind,
+    Schedule,
+    Other,
+}
+
+/// The writes of a batch that are told: those of people, not those of services.
+pub(super) fn written(batch: &[RecordOp]) -> Vec<Write> {
+    let puts =
+        |name: &str| batch.iter().any(|op| matches!(op, RecordOp::Put { key, .. } if key == name));
+    // Whoever changes a schedule tells schedulers so; the scheduler itself, when it fires one, does not.
+    let by_people = puts(schedules::CHANGES_KEY);
+    let sort = |key: &str| match key {
+        schedules::CHANGES_KEY | keys::CHANGES_KEY | kinds::CHANGES_KEY => None,
+        _ if SERVICES.iter().any(|prefix| key.starts_with(prefix)) => None,
+        _ if key.starts_with(keys::PREFIX) => Some(Sort::Key),
+        _ if key.starts_with(kinds::PREFIX) => Some(Sort::Kind),
+        _ if key.starts_with(schedules::PREFIX) => by_people.then_some(Sort::Schedule),
+        _ => Some(Sort::Other),
+    };
+    let write = |(index, op): (usize, &RecordOp)| {
+        let (key, value) = match op {
+            RecordOp::Put { key, value, .. } => (key, Some(value.clone())),
+            RecordOp::Delete { key, .. } => (key, None),
+            _ => return None,
+        };
+        Some(Write { key: key.clone(), index, value, sort: sort(key)? })
+    };
+    batch.iter().enumerate().filter_map(write).collect()
+}
+
+/// The actions behind such writes.
+pub(super) fn writes(
+    who: &Principal,
+    told: Vec<Write>,
+    before: Vec<Item<RecordReply>>,
+    answers: &[Item<RecordReply>],
+) -> Vec<Action> {
+    let before = before.into_iter().map(|seen| match seen {
+        Ok(RecordReply::Record(record)) => record.map(|record| record.value),
+        _ => None,
+    });
+    let action = |(write, before): (Write, Option<bytes::Bytes>)| {
+        let (prefix, show): (&str, fn(&[u8]) -> Value) = match write.sort {
+            Sort::Key => (keys::PREFIX, keys::shown),
+            Sort::Kind => (kinds::PREFIX, kinds::shown),
+            Sort::Schedule => (schedules::PREFIX, schedules::shown),
+            // Whatever an application keeps there is its own.
+            Sort::Other => ("", |bytes| json!({ "bytes": bytes.len() })),
+        };
+        let done = answers.get(write.index).is_some_and(Result::is_ok);
+        let mut action = Action::new(who, name(&write, before.is_some()));
+        action.target(write.key.strip_prefix(prefix).unwrap_or(&write.key), done);
+        action.before(before.as_deref().map(show)).after(write.value.as_deref().map(show))
+    };
+    told.into_iter().zip(before).map(action).collect()
+}
+
+const fn name(write: &Write, existed: bool) -> &'static str {
+    match (write.sort, write.value.is_some(), existed) {
+        (Sort::Key, true, false) => "key.create",
+        // All that ever changes about a key is that it is revoked.
+        (Sort::Key, true, true) => "key.revoke",
+        (Sort::Key, false, _) => "key.remove",
+        (Sort::Kind, true, _) => "kind.register",
+        (Sort::Kind, false, _) => "kind.unregister",
+        (Sort::Schedule, true, false) => "schedule.create",
+        (Sort::Schedule, true, true) => "schedule.change",
+        (Sort::Schedule, false, _) => "schedule.remove",
+        (Sort::Other, true, _) => "record.put",
+        (Sort::Other, false, _) => "record.delete",
+    }
+}

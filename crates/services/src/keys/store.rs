@@ -1,0 +1,274 @@
+//! What people do with keys: create, list, revoke. It must not know who checks them.
+
+use super::grant::Grants;
+use super::ring::KeyRing;
+use super::secret::{ID_DIGITS, Secret, hash};
+use super::stored::{CHANGES_KEY, Key, PREFIX, Stored};
+use crate::records::{encode, get, unexpected};
+use bytes::Bytes;
+use std::fmt;
+use std::sync::Arc;
+use windlass_core::engine::{Engine, Expect, RecordOp, RecordReply, Stamped};
+use windlass_core::limits::{AGE_MAX_MS, KEY_BYTES_MAX};
+use windlass_core::random::{Random as _, SystemRandom};
+use windlass_core::time::DAY_MS;
+use windlass_core::{Error, Result, check_name, check_text, within_range};
+
+/// Keys of one store. Servers hold all of them in memory.
+pub(super) const KEYS_MAX: usize = 1_000;
+/// A key that is worth nothing any more is listed for so long, and then makes room.
+const KEPT_MS: u64 = 30 * DAY_MS;
+/// How certificates are named: by their common name, or by one of their alternative names.
+const CERTIFICATE_NAMES: [&str; 4] = ["CN=", "DNS:", "URI:", "EMAIL:"];
+
+/// A key to make.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct NewKey {
+    /// What people call it: usually the service that will use it.
+    pub name: String,
+    /// What it may do.
+    pub may: Grants,
+    /// From now on it is good for so long; `None`: until it is revoked.
+    pub expires_ms: Option<u64>,
+    /// Proven by a client certificate with this name (`CN=…`, `DNS:…`, `URI:…` or `EMAIL:…`), not by a
+    /// secret.
+    pub certificate: Option<String>,
+}
+
+impl NewKey {
+    /// A key with a secret, until it is revoked.
+    pub fn new(name: impl Into<String>, may: Grants) -> Self {
+        Self { name: name.into(), may, expires_ms: None, certificate: None }
+    }
+
+    /// Good for so long.
+    #[must_use]
+    pub const fn expires_ms(mut self, ms: u64) -> Self {
+        self.expires_ms = Some(ms);
+        self
+    }
+
+    /// Proven by a certificate with this name.
+    #[must_use]
+    pub fn certificate(mut self, name: impl Into<String>) -> Self {
+        self.certificate = Some(name.into());
+        self
+    }
+
+    fn check(&self) -> Result<()> {
+        check_name("name", &self.name)?;
+        if let Some(ms) = self.expires_ms {
+            within_range("expires_ms", ms, 1..=AGE_MAX_MS)?;
+        }
+        let Some(name) = &self.certificate else { return Ok(()) };
+        check_text("certificate", name, KEY_BYTES_MAX)?;
+        if CERTIFICATE_NAMES.iter().any(|kind| name.len() > kind.len() && name.starts_with(kind)) {
+            return Ok(());
+        }
+        let expected = "name it as CN=…, DNS:…, URI:… or EMAIL:…";
+        Err(Error::invalid("certificate", name, expected))
+    }
+}
+
+/// The keys of a store.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use windlass_memory::MemoryEngine;
+/// use windlass_services::{Keys, NewKey};
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// # let engine = Arc::new(MemoryEngine::new());
+/// let keys = Keys::new(engine);
+/// let (key, secret) = keys.create(NewKey::new("billing", "enqueue:invoice".parse()?)).await?;
+/// let secret = secret.expect("it has no certificate");
+/// assert!(secret.expose().starts_with("wl_"), "shown now, and never again");
+///
+/// keys.revoke(&key.id).await?;
+/// assert!(keys.list().await?.value[0].revoked_at.is_some());
+/// # Ok::<(), windlass_core::Error>(())
+/// # }).unwrap();
+/// ```
+#[derive(Clone)]
+pub struct Keys {
+    engine: Arc<dyn Engine>,
+}
+
+impl fmt::Debug for Keys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Keys")
+    }
+}
+
+impl Keys {
+    /// The keys of this store.
+    pub fn new(engine: Arc<dyn Engine>) -> Self {
+        Self { engine }
+    }
+
+    /// Makes a key. Its secret is told here and nowhere else; there is none if a certificate is its proof.
+    pub async fn create(&self, new: NewKey) -> Result<(Key, Option<Secret>)> {
+        new.check()?;
+        let ring = KeyRing::read(&*self.engine, None).await?;
+        let now = ring.now();
+        self.make_room(&ring).await?;
+        if let Some(name) = &new.certificate
+            && let Some(other) = ring.holder(name, now)
+        {
+            let expected = format!("key {other} is proven by it already; revoke that one first");
+            return Err(Error::invalid("certificate", name, expected));
+        }
+        let id = format!("{:0ID_DIGITS$x}", SystemRandom.next_u64());
+        let secret = new.certificate.is_none().then(|| Secret::random(&id, &SystemRandom));
+        let stored = Stored {
+            name: new.name,
+            may: new.may,
+            hash: secret.as_ref().map(|secret| hash(secret.expose())),
+            certificate: new.certificate,
+            seal: format!("{:032x}", SystemRandom.next_u128()),
+            created_at: now,
+            expires_at: new.expires_ms.map(|ms| now.plus(ms)),
+            revoked_at: None,
+            later: serde_json::Map::new(),
+        };
+        let key = format!("{PREFIX}{id}");
+        let put = RecordOp::Put { key, value: encode(&stored)?, expect: Expect::Absent };
+        self.write(vec![put]).await?;
+        Ok((stored.view(&id), secret))
+    }
+
+    /// All keys, those that are worth nothing any more included, by the time they were made.
+    pub async fn list(&self) -> Result<Stamped<Vec<Key>>> {
+        let ring = KeyRing::read(&*self.engine, None).await?;
+        Ok(ring.listed())
+    }
+
+    /// Takes a key back, for good; one that was taken back stays so. Servers stop letting it in within
+    /// seconds.
+    pub async fn revoke(&self, id: &str) -> Result<Key> {
+        let missing = || {
+            let expected = "there is no such key; list them, and name it by its id";
+            Error::invalid("id", id, expected)
+        };
+        let key = format!("{PREFIX}{id}");
+        check_name("id", &key).map_err(|_| missing())?;
+        let seen = get(&*self.engine, &key).await?;
+        let record = seen.value.ok_or_else(missing)?;
+        let mut stored = Stored::read(&record)?;
+        if stored.revoked_at.is_none() {
+            stored.revoked_at = Some(seen.now);
+            let expect = Expect::Version(record.version);
+            self.write(vec![RecordOp::Put { key, value: encode(&stored)?, expect }]).await?;
+        }
+        Ok(stored.view(id))
+    }
+
+    /// Forgets keys that are long worth nothing, and refuses more than there may be.
+    async fn make_room(&self, ring: &KeyRing) -> Result<()> {
+        let now = ring.now();
+        let over = |key: &Key| {
+            let ended = key.revoked_at.into_iter().chain(key.expires_at).min();
+            ended.is_some_and(|at| at.plus(KEPT_MS) < now)
+        };
+        let keys = ring.listed().value;
+        let (gone, kept): (Vec<_>, Vec<_>) = keys.into_iter().partition(over);
+        if kept.len() >= KEYS_MAX {
+            let (size, limit) = (kept.len() as u64 + 1, KEYS_MAX as u64);
+            let hint = "share keys between processes of one service, or revoke some";
+            return Err(Error::TooLarge { field: "keys".into(), size, limit, hint });
+        }
+        let delete =
+            |key: Key| RecordOp::Delete { key: format!("{PREFIX}{}", key.id), expect: Expect::Any };
+        match gone.is_empty() {
+            true => Ok(()),
+            false => self.write(gone.into_iter().map(delete).collect()).await,
+        }
+    }
+
+    /// Writes, and tells servers that something changed. In this order: a server that looks in between
+    /// looks again.
+    async fn write(&self, mut ops: Vec<RecordOp>) -> Result<()> {
+        let (key, value) = (CHANGES_KEY.to_owned(), Bytes::from_static(b"{}"));
+        ops.push(RecordOp::Put { key, value, expect: Expect::Any });
+        let asked = ops.len();
+        let answers = self.engine.records(ops).await?.value;
+        if answers.len() != asked {
+            return Err(unexpected(&*self.engine));
+        }
+        answers.into_iter().collect::<Result<Vec<RecordReply>>>().map(|_| ())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::Denied;
+    use windlass_core::Timestamp;
+    use windlass_core::random::Seeded;
+    use windlass_core::time::ManualClock;
+    use windlass_memory::MemoryEngine;
+
+    fn store() -> (Arc<ManualClock>, Arc<MemoryEngine>, Keys) {
+        let clock = Arc::new(ManualClock::at(Timestamp::from_millis(1_000)));
+        let engine = Arc::new(MemoryEngine::with(clock.clone(), Arc::new(Seeded::new(1))));
+        (clock, engine.clone(), Keys::new(engine))
+    }
+
+    fn viewer(name: &str) -> NewKey {
+        NewKey::new(name, "view".parse().unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_key_opens_until_it_is_revoked_or_expires_and_a_locked_store_stays_locked() {
+        let (clock, engine, keys) = store();
+        assert!(KeyRing::read(&*engine, None).await.unwrap().is_empty());
+        let (brief, secret) = keys.create(viewer("brief").expires_ms(100)).await.unwrap();
+        let token = secret.unwrap().expose().to_owned();
+        let ring = KeyRing::read(&*engine, None).await.unwrap();
+        let now = ring.now();
+        assert_eq!(ring.by_token(&token, now).unwrap().name(), "brief");
+        assert_eq!(ring.by_token(&token, now.plus(100)), Err(Denied::Expired));
+        let other = format!("{}{}", &token[..token.len() - 4], "wxyz");
+        assert_eq!(ring.by_token(&other, now), Err(Denied::Wrong));
+        clock.advance(50);
+        keys.revoke(&brief.id).await.unwrap();
+        let ring = KeyRing::read(&*engine, Some(&ring)).await.unwrap();
+        assert_eq!(ring.by_token(&token, now), Err(Denied::Revoked));
+        assert!(!ring.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_certificate_proves_one_key_at_a_time() {
+        let (_, engine, keys) = store();
+        let named = || viewer("v").certificate("CN=v");
+        let (first, secret) = keys.create(named()).await.unwrap();
+        assert!(secret.is_none());
+        assert_eq!(keys.create(named()).await.unwrap_err().field(), Some("certificate"));
+        keys.revoke(&first.id).await.unwrap();
+        let (second, _) = keys.create(named()).await.unwrap();
+        let ring = KeyRing::read(&*engine, None).await.unwrap();
+        let who = ring.by_certificate(&["DNS:x".into(), "CN=v".into()], ring.now()).unwrap();
+        assert_eq!(who.id(), Some(&*second.id));
+        for bad in ["v", "CN=", "OU=v"] {
+            let error = keys.create(viewer("v").certificate(bad)).await.unwrap_err();
+            assert_eq!(error.field(), Some("certificate"), "{bad}");
+        }
+    }
+
+    #[tokio::test]
+    async fn keys_that_are_long_over_make_room() {
+        let (clock, _, keys) = store();
+        let (old, _) = keys.create(viewer("old")).await.unwrap();
+        keys.create(viewer("brief").expires_ms(1)).await.unwrap();
+        keys.revoke(&old.id).await.unwrap();
+        clock.advance(KEPT_MS / 2);
+        keys.create(viewer("new")).await.unwrap();
+        assert_eq!(keys.list().await.unwrap().value.len(), 3, "listed for a while");
+        clock.advance(KEPT_MS);
+        keys.create(viewer("newer")).await.unwrap();
+        let names: Vec<_> =
+            keys.list().await.unwrap().value.into_iter().map(|it| it.name).collect();
+        assert_eq!(names, ["new", "newer"]);
+    }
+}
