@@ -6,7 +6,7 @@ use http::header::COOKIE;
 use windlass_core::Timestamp;
 use windlass_services::Principal;
 
-const NAME: &str = "windlass_session";
+const NAME: &str = "windlass-session";
 /// How long somebody stays signed in.
 pub(crate) const SESSION_SECONDS: u64 = 12 * 60 * 60;
 

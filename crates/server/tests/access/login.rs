@@ -83,9 +83,9 @@ async fn a_cookie_cannot_be_forged_and_ends_with_its_key() {
     for forged in
         [[parts[0], &*later, parts[2]], [&*other, parts[1], parts[2]], [parts[0], "1", parts[2]]]
     {
-        assert_eq!(look(&format!("windlass_session={}", forged.join("."))).await, 401);
+        assert_eq!(look(&format!("windlass-session={}", forged.join("."))).await, 401);
     }
-    assert_eq!(look("windlass_session=").await, 401);
+    assert_eq!(look("windlass-session=").await, 401);
     let out = site.send("POST", "/logout", &[OURS, ("cookie", &signed)], "").await;
     assert!(out.header("set-cookie").unwrap().contains("Max-Age=0"), "{out:?}");
     site.keys.revoke(&id).await.unwrap();

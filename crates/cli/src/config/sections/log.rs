@@ -76,7 +76,7 @@ mod tests {
         for fine in ["off", "warn,windlass_services=debug", "info, windlass_server::accept=trace"] {
             assert!(read(fine).is_ok(), "{fine}");
         }
-        for wrong in ["warm", "", "windlass_services", "warn,", "a-b=info", "x=loud"] {
+        for wrong in ["warm", "", "some_module", "warn,", "a-b=info", "x=loud"] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
     }
