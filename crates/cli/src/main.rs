@@ -10,6 +10,7 @@ mod exporter;
 mod job_args;
 mod open_files;
 mod output;
+mod postgres_places;
 mod store;
 mod torture;
 mod values;

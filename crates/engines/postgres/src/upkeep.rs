@@ -135,11 +135,11 @@ impl PostgresEngine {
             return;
         }
         patience.warned_at = Some(now);
-        tracing::warn!(
-            table, for_s = for_ms / 1_000, %reason,
-            "cannot be cleared and grows: another transaction holds it open; pg_locks and pg_stat_activity \
-             name it, and it is cleared within seconds of that one's end"
-        );
+        let way_out = match is_lock {
+            true => "another transaction holds it open, which pg_locks and pg_stat_activity name",
+            false => "mend the reason",
+        };
+        tracing::warn!(table, for_s = for_ms / 1_000, %reason, "cannot be cleared, and grows: {way_out}");
     }
 
     /// Such a lock came.

@@ -2,8 +2,9 @@
 //! so that its snapshot and locks stay although there is little to save; when one ends, the next begins.
 
 use super::super::clock;
+use crate::postgres_places::{DEBIAN, postgres_places};
 use anyhow::{Context as _, Result, ensure};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 use tokio::io::AsyncReadExt as _;
@@ -22,21 +23,14 @@ const READ_EVERY: Duration = Duration::from_millis(250);
 const FAILURES_MAX: u32 = 10;
 /// How much of a failed dump's words is told.
 const WORDS_MAX: u64 = 2_000;
-/// How long a program may take to tell its version or directory.
+/// How long a program may take to tell its version.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
-/// Where Debian has the programs of each version.
-const DEBIAN: &str = "/usr/lib/postgresql";
 
 /// A `pg_dump` that knows servers of this version; or where none was found.
 pub(super) async fn find(major: u32) -> Result<PathBuf, String> {
-    let mut candidates = vec![PathBuf::from("pg_dump")];
-    if let Some(directory) = answer("pg_config".as_ref(), "--bindir").await {
-        candidates.push(PathBuf::from(directory).join("pg_dump"));
-    }
-    let versions = std::fs::read_dir(DEBIAN).into_iter().flatten().flatten();
-    candidates.extend(versions.map(|version| version.path().join("bin/pg_dump")));
-    for program in candidates {
-        let version = answer(&program, "--version").await;
+    let programs = postgres_places().map(|place| place.join("pg_dump"));
+    for program in programs.filter(|program| program.exists()) {
+        let version = version(&program).await;
         // As in `pg_dump (PostgreSQL) 15.14 (Debian 15.14-0)`.
         let version = version.as_deref().and_then(|it| it.split_whitespace().nth(2));
         let version = version.and_then(|it| it.split(['.', 'b', 'd', 'r']).next());
@@ -50,9 +44,9 @@ pub(super) async fn find(major: u32) -> Result<PathBuf, String> {
     ))
 }
 
-/// What a program answers, if it is there.
-async fn answer(program: &std::path::Path, argument: &str) -> Option<String> {
-    let output = Command::new(program).arg(argument).kill_on_drop(true).output();
+/// What a program says of its version.
+async fn version(program: &Path) -> Option<String> {
+    let output = Command::new(program).arg("--version").kill_on_drop(true).output();
     let output = tokio::time::timeout(ANSWER_MAX, output).await.ok()?.ok()?;
     let answer = output.status.success().then(|| String::from_utf8(output.stdout).ok())??;
     Some(answer.trim().to_owned())

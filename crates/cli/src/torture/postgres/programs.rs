@@ -1,13 +1,11 @@
-//! Where PostgreSQL's own programs are, and the user they accept. Starts nothing by itself.
+//! PostgreSQL's own programs, and the user they accept. Starts nothing by itself.
 
+use crate::postgres_places::postgres_places;
 use anyhow::{Context as _, Result, bail};
-use std::fs;
 use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 use tokio::process::Command;
 
-/// Where Debian puts the programs of each version: beside the PATH.
-const DEBIAN: &str = "/usr/lib/postgresql";
 /// PostgreSQL refuses to run as root; its packages bring this user.
 const USER: &str = "postgres";
 
@@ -19,14 +17,11 @@ pub(super) struct Programs {
 }
 
 impl Programs {
-    /// On the PATH, where `pg_config` says, or where Debian puts them, the newest first.
+    /// Of the first place that has them.
     pub(super) fn find() -> Result<Self> {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let mut places = std::env::split_paths(&path)
-            .chain(told_by_pg_config())
-            .chain(debian())
-            .filter(|place| place.join("initdb").exists() && place.join("postgres").exists());
-        let Some(directory) = places.next() else {
+        let has_both =
+            |place: &PathBuf| ["initdb", "postgres"].iter().all(|it| place.join(it).exists());
+        let Some(directory) = postgres_places().find(has_both) else {
             bail!(
                 "no PostgreSQL to start: install it (Debian: postgresql), or put its initdb and postgres on \
                  the PATH"
@@ -62,24 +57,6 @@ impl Programs {
             None => "",
         }
     }
-}
-
-fn told_by_pg_config() -> Option<PathBuf> {
-    let output = std::process::Command::new("pg_config").arg("--bindir").output().ok()?;
-    let told = String::from_utf8(output.stdout).ok()?;
-    Some(PathBuf::from(told.trim()))
-}
-
-fn debian() -> impl Iterator<Item = PathBuf> {
-    let versions = fs::read_dir(DEBIAN).into_iter().flatten().flatten();
-    let mut versions: Vec<(u32, PathBuf)> = versions
-        .filter_map(|entry| {
-            let version = entry.file_name().to_str()?.parse().ok()?;
-            Some((version, entry.path().join("bin")))
-        })
-        .collect();
-    versions.sort();
-    versions.into_iter().rev().map(|(_, programs)| programs)
 }
 
 /// Whom to run as, for those who are root.
