@@ -88,8 +88,10 @@ async fn a_claim_that_knows_where_jobs_begin_passes_by_nothing_that_died_before(
     other.batch_execute(hold).await.expect("begins");
     let session = engine.open_session(OpenSession::new("w")).await.expect("opens").value.id;
     let one_kind = |jobs: usize| (0..jobs).map(|_| NewJob::new("kind0").json("{}"));
-    engine.enqueue(Enqueue::each(one_kind(10_000))).await.expect("enqueues");
-    for claim_no in 1..=10 {
+    for _ in 0..4 {
+        engine.enqueue(Enqueue::each(one_kind(10_000))).await.expect("enqueues");
+    }
+    for claim_no in 1..=40 {
         let by = Claimant::Session { session: session.clone(), claim_no };
         let claimed = engine.claim(Claim::new(by, "default", 1_000)).await.expect("claims");
         assert_eq!(claimed.value.jobs.len(), 1_000);
@@ -102,6 +104,6 @@ async fn a_claim_that_knows_where_jobs_begin_passes_by_nothing_that_died_before(
     let behind = format!("'{{{lane},{lane}}}', '{{{low},0}}', '{{{low},{seq}}}', '{{-1,{high}}}'");
     let knowing = pages(&client, &session, 101, &behind).await;
     let unknowing = pages(&client, &session, 102, EVERYWHERE).await;
-    // One looks at what it takes; the other at ten thousand that are gone, too.
+    // One looks at what it takes; the other at forty thousand that are gone, too.
     assert!(2 * knowing < unknowing, "{knowing} pages, {unknowing} without knowing");
 }
