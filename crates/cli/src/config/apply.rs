@@ -1,15 +1,15 @@
-//! What the file says of queues and schedules, carried to the store: only what differs is written, and what
+//! What the file says of queues, kinds and schedules, carried to the store: only what differs is written, and what
 //! the file does not name stays as it is. Safe to do again, and by ten servers at a time.
 
 use super::load::Config;
-use super::sections::{Entry, Recurring};
+use super::sections::{Entry, Recurring, Registered};
 use anyhow::{Context as _, Result, anyhow};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use windlass_core::engine::{Configure, Engine};
 use windlass_core::limits::BATCH_MAX;
 use windlass_core::model::{QueuePatch, QueueSettings};
-use windlass_services::{Audit, Audited, Principal, Schedules};
+use windlass_services::{Audit, Audited, Kinds, Principal, Schedules};
 
 /// Who the audit log names.
 const WHO: &str = "configuration";
@@ -47,7 +47,9 @@ impl Setup {
     pub(crate) async fn change(&self, config: Config) -> Result<Vec<String>> {
         let changed = match self.engine.get() {
             Some(engine) => apply(&config, engine).await?,
-            None => vec!["queues and schedules are set up when the store is there".to_owned()],
+            None => {
+                vec!["queues, kinds and schedules are set up when the store is there".to_owned()]
+            }
         };
         *self.config.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
         Ok(changed)
@@ -57,12 +59,18 @@ impl Setup {
 /// Carries it out; what was changed, one line for each setting.
 async fn apply(config: &Config, engine: &Arc<dyn Engine>) -> Result<Vec<String>> {
     let applied = tokio::time::timeout(TIME_MAX, in_time(config, engine)).await;
-    let late = || format!("cannot set up queues and schedules: no answer within {TIME_MAX:?}");
+    let late =
+        || format!("cannot set up queues, kinds and schedules: no answer within {TIME_MAX:?}");
     applied.with_context(late)?
 }
 
 async fn in_time(config: &Config, engine: &Arc<dyn Engine>) -> Result<Vec<String>> {
     let mut changed = queues(&config.queues, &**engine).await.context("cannot set up queues")?;
+    let kinds = Kinds::new(engine.clone());
+    for entry in &config.kinds {
+        let lines = kind(entry, &kinds).await;
+        changed.extend(lines.with_context(|| format!("cannot set up {}", entry.key()))?);
+    }
     let schedules_of = Schedules::new(engine.clone());
     for entry in &config.schedules {
         let lines = schedule(entry, &schedules_of).await;
@@ -102,6 +110,23 @@ fn patch(before: &QueueSettings, after: &QueueSettings) -> QueuePatch {
     patch.retention = (before.retention != after.retention).then_some(after.retention);
     patch.max_wait_ms = (before.max_wait_ms != after.max_wait_ms).then_some(after.max_wait_ms);
     patch
+}
+
+/// A kind belongs to the file as a whole: what it leaves out does not hold.
+async fn kind(entry: &Entry<Registered>, kinds: &Kinds) -> Result<Vec<String>> {
+    let wanted =
+        entry.over(Registered::default()).map_err(|wrong| anyhow!("{}", wrong.expected))?;
+    let rules = wanted.rules().map_err(|(key, given, wrong)| {
+        anyhow!("{}.{key} = {given:?}: {}", entry.key(), wrong.expected)
+    })?;
+    // One that cannot be read is put anew.
+    let what = match kinds.get(&entry.name).await.unwrap_or_default() {
+        Some(known) if known == rules => return Ok(Vec::new()),
+        Some(_) => "is changed",
+        None => "is new",
+    };
+    kinds.put(&entry.name, &rules).await?;
+    Ok(vec![format!("{} {what}", entry.key())])
 }
 
 /// A schedule belongs to the file as a whole: what it leaves out has its default.
@@ -160,6 +185,21 @@ mod tests {
         let kept = Retention { finished_ms: 1, dead_ms: 86_400_000, expired_ms: 3 };
         assert_eq!(mail.retention, kept);
         assert!(apply(&config, &engine).await.unwrap().is_empty(), "a second server finds it done");
+    }
+
+    #[tokio::test]
+    async fn kinds_are_registered_once_and_changed_when_the_file_is() {
+        let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
+        let text = "[kinds.charge]\nsensitive = true\nschema = { type = \"object\" }\nbreaker.enabled = true\n";
+        assert_eq!(apply(&config(text), &engine).await.unwrap(), ["kinds.charge is new"]);
+        let rules = Kinds::new(engine.clone()).get("charge").await.unwrap().unwrap();
+        assert!(rules.sensitive && rules.breaker.is_some());
+        assert_eq!(rules.schema.as_deref(), Some(r#"{"type":"object"}"#));
+        assert!(apply(&config(text), &engine).await.unwrap().is_empty());
+        let text = text.replace("sensitive = true", "max_attempts = 3");
+        assert_eq!(apply(&config(&text), &engine).await.unwrap(), ["kinds.charge is changed"]);
+        let rules = Kinds::new(engine.clone()).get("charge").await.unwrap().unwrap();
+        assert!(!rules.sensitive && rules.max_attempts == Some(3), "it belongs to the file");
     }
 
     #[tokio::test]

@@ -2,7 +2,7 @@
 //! `docs/windlass.example.toml` holds.
 
 use super::field::{Field, Reload};
-use super::sections::{Fixed, Named, Recurring, SECTIONS, variable};
+use super::sections::{Fixed, Named, Recurring, Registered, SECTIONS, variable};
 use super::value::Value;
 use std::fmt::Write as _;
 use windlass_core::model::QueueSettings;
@@ -42,6 +42,7 @@ pub(crate) fn example() -> String {
         }
     }
     named::<QueueSettings>(&mut text);
+    named::<Registered>(&mut text);
     named::<Recurring>(&mut text);
     text
 }
@@ -125,7 +126,7 @@ mod tests {
         for (key, field) in keys() {
             assert_eq!((field.get)(&config.fixed), (field.get)(&defaults), "{key}");
         }
-        assert!(config.queues.is_empty() && config.schedules.is_empty());
+        assert!(config.queues.is_empty() && config.kinds.is_empty() && config.schedules.is_empty());
     }
 
     #[test]
@@ -144,6 +145,8 @@ mod tests {
         assert_eq!(queue.name, QueueSettings::EXAMPLE_NAME);
         assert_eq!(queue.named.len(), QueueSettings::fields().len());
         assert_eq!(queue.over(QueueSettings::default()).unwrap(), QueueSettings::default());
+        let kind = &config.kinds[0];
+        assert_eq!(kind.over(Registered::default()).unwrap(), Registered::example());
         let schedule = &config.schedules[0];
         assert_eq!(schedule.over(Recurring::default()).unwrap(), Recurring::example());
     }

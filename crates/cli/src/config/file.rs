@@ -3,7 +3,7 @@
 
 use super::field::Field;
 use super::mistake::{Mistake, Source, nearest};
-use super::sections::{Entry, Named, Recurring, SECTIONS, keys};
+use super::sections::{Entry, Named, Recurring, Registered, SECTIONS, keys};
 use super::tree::{Raw, Table};
 use super::value::{Value, Wrong};
 use windlass_core::model::QueueSettings;
@@ -109,7 +109,7 @@ impl Reading<'_> {
 
     /// A key at the top that is no section, or a section that is no table.
     pub(super) fn stray(&mut self, key: &str, line: usize, raw: &Raw) {
-        let named = [QueueSettings::SECTION, Recurring::SECTION];
+        let named = [QueueSettings::SECTION, Registered::SECTION, Recurring::SECTION];
         let sections: Vec<&str> = SECTIONS.iter().map(|it| it.name).chain(named).collect();
         if sections.contains(&key) {
             let expected = format!("it is a section: write [{key}], and its settings below");

@@ -39,7 +39,7 @@ macro_rules! held_number {
     )+};
 }
 
-held_number!(u32, u64, usize);
+held_number!(u8, u32, u64, usize);
 
 impl Held for bool {
     fn from_value(value: &Value) -> Result<Self, Wrong> {

@@ -5,7 +5,9 @@ use super::field::Field;
 use super::file::Reading;
 use super::held::Held as _;
 use super::mistake::{Mistake, Mistakes, Source, nearest};
-use super::sections::{Entry, Fixed, Levels, Named, Recurring, SECTIONS, keys, variable};
+use super::sections::{
+    Entry, Fixed, Levels, Named, Recurring, Registered, SECTIONS, keys, variable,
+};
 use super::tree::{self, Raw};
 use super::value::Value;
 use std::collections::BTreeMap;
@@ -74,6 +76,7 @@ impl Given {
 pub(crate) struct Config {
     pub(crate) fixed: Fixed,
     pub(crate) queues: Vec<Entry<QueueSettings>>,
+    pub(crate) kinds: Vec<Entry<Registered>>,
     pub(crate) schedules: Vec<Entry<Recurring>>,
     /// The file it was read from.
     pub(crate) file: Option<PathBuf>,
@@ -129,11 +132,12 @@ impl Loading {
             Choice::IfThere(path) if !path.exists() => return None,
             Choice::IfThere(path) | Choice::Named(path) => path.clone(),
         };
-        match read(&path) {
+        let way_out = format!("name another with --config PATH or {FILE_VARIABLE}");
+        match read_text(&path, FILE_BYTES_MAX) {
             Ok(text) => Some((path, text)),
             Err(why) => {
                 let source = Source::File { path: path.display().to_string(), line: 1 };
-                self.mistakes.push(Mistake::new(source, why));
+                self.mistakes.push(Mistake::new(source, format!("{why}; {way_out}")));
                 None
             }
         }
@@ -169,6 +173,9 @@ impl Loading {
                 }
                 (None, Raw::Table(table)) if entry.key == QueueSettings::SECTION => {
                     config.queues = reading.named(table);
+                }
+                (None, Raw::Table(table)) if entry.key == Registered::SECTION => {
+                    config.kinds = reading.named(table);
                 }
                 (None, Raw::Table(table)) if entry.key == Recurring::SECTION => {
                     config.schedules = reading.named(table);
@@ -257,15 +264,14 @@ impl Loading {
     }
 }
 
-fn read(path: &Path) -> Result<String, String> {
-    let unread = |error: std::io::Error| {
-        format!("cannot read it: {error}; name another with --config PATH or {FILE_VARIABLE}")
-    };
+/// The text of a file of at most so many bytes, or why there is none.
+pub(crate) fn read_text(path: &Path, bytes_max: u64) -> Result<String, String> {
+    let unread = |error: std::io::Error| format!("cannot read it: {error}");
     let mut text = String::new();
     let file = File::open(path).map_err(unread)?;
-    file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(unread)?;
-    match text.len() as u64 > FILE_BYTES_MAX {
-        true => Err(format!("it has more than {FILE_BYTES_MAX} bytes; is it a configuration?")),
+    file.take(bytes_max + 1).read_to_string(&mut text).map_err(unread)?;
+    match text.len() as u64 > bytes_max {
+        true => Err(format!("it has more than {bytes_max} bytes; is it the right file?")),
         false => Ok(text),
     }
 }

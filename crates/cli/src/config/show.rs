@@ -13,6 +13,7 @@ pub(crate) fn show(config: &Config) -> String {
     }
     let file = config.file.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
     entries(&mut lines, &config.queues, &file);
+    entries(&mut lines, &config.kinds, &file);
     entries(&mut lines, &config.schedules, &file);
     let width = lines.iter().map(|(line, _)| line.chars().count()).max().unwrap_or_default();
     let mut text = String::new();
@@ -47,8 +48,9 @@ fn quoted(key: &str) -> String {
 pub(crate) fn summary(config: &Config) -> String {
     let set =
         keys().filter(|(key, _)| *config.source(key) != super::mistake::Source::Default).count();
-    let (queues, schedules) = (config.queues.len(), config.schedules.len());
+    let Config { queues, kinds, schedules, .. } = config;
+    let [queues, kinds, schedules] = [queues.len(), kinds.len(), schedules.len()];
     format!(
-        "{set} settings, {queues} queues and {schedules} schedules; everything else is as it is"
+        "{set} settings, {queues} queues, {kinds} kinds and {schedules} schedules; everything else is as it is"
     )
 }

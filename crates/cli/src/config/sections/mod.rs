@@ -1,6 +1,7 @@
 //! Every setting there is, one file per section. A new setting is one line in a table here; a new section is
 //! a file with its table, and its line in [`SECTIONS`] or beside the named ones.
 
+mod kinds;
 mod log;
 mod named;
 mod queues;
@@ -9,6 +10,7 @@ mod server;
 mod services;
 mod store;
 
+pub(crate) use kinds::Registered;
 pub(crate) use log::Levels;
 pub(crate) use named::{Entry, Named};
 pub(crate) use schedules::Recurring;

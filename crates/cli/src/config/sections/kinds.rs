@@ -1,0 +1,198 @@
+//! `[kinds.NAME]`: rules of registered kinds. Like a schedule, a kind belongs to the file as a whole: what it
+//! leaves out does not hold.
+
+use super::{Field, Named};
+use crate::config::field::field;
+use crate::config::held::Json;
+use crate::config::value::{Kind, Wrong};
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use windlass_core::limits::{
+    AGE_MAX_MS, BREAKER_INTERVAL_MS, BREAKER_SAMPLES_MAX, MAX_ATTEMPTS_MAX, PAYLOAD_BYTES_MAX,
+    SCHEMA_BYTES_MAX, TIMEOUT_MAX_MS,
+};
+use windlass_core::model::KindRules;
+use windlass_core::policy::BreakerPolicy;
+use windlass_core::{Error, check_name};
+
+const PAYLOAD_BYTES: RangeInclusive<u64> = 1..=PAYLOAD_BYTES_MAX as u64;
+const ATTEMPTS: RangeInclusive<u64> = 1..=MAX_ATTEMPTS_MAX as u64;
+const TIMEOUT_MS: RangeInclusive<u64> = 1..=TIMEOUT_MAX_MS;
+const MAX_WAIT_MS: RangeInclusive<u64> = 1..=AGE_MAX_MS;
+const SAMPLES: RangeInclusive<u64> = 1..=BREAKER_SAMPLES_MAX;
+/// More than all never fail.
+const PERCENT: RangeInclusive<u64> = 0..=99;
+
+/// A registered kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Registered {
+    schema: Option<Json>,
+    schema_file: Option<PathBuf>,
+    payload_bytes_max: Option<u64>,
+    max_attempts: Option<u32>,
+    timeout_ms: Option<u64>,
+    max_wait_ms: Option<u64>,
+    sensitive: bool,
+    has_breaker: bool,
+    breaker: BreakerPolicy,
+}
+
+static FIELDS: &[Field<Registered>] = &[
+    field!(
+        "schema",
+        Kind::JSON,
+        Live,
+        schema,
+        "A JSON Schema that every payload must fit, as a table. References stay within it."
+    ),
+    field!(
+        "schema_file",
+        Kind::TEXT,
+        Live,
+        schema_file,
+        "The file of such a schema, as JSON, in place of a table."
+    ),
+    field!(
+        "payload_bytes_max",
+        Kind::size(PAYLOAD_BYTES).or_none(),
+        Live,
+        payload_bytes_max,
+        "Bytes of payload, if fewer than the store takes."
+    ),
+    field!(
+        "max_attempts",
+        Kind::count(ATTEMPTS).or_none(),
+        Live,
+        max_attempts,
+        "Attempts of a job that has the usual number."
+    ),
+    field!(
+        "timeout",
+        Kind::time(TIMEOUT_MS).or_none(),
+        Live,
+        timeout_ms,
+        "How long a handler may run, for jobs that do not say."
+    ),
+    field!(
+        "max_wait",
+        Kind::time(MAX_WAIT_MS).or_none(),
+        Live,
+        max_wait_ms,
+        "When a waiting job expires, for jobs that do not say."
+    ),
+    field!(
+        "sensitive",
+        Kind::FLAG,
+        Live,
+        sensitive,
+        "Whether a replay must name the kind once more."
+    ),
+    field!(
+        "breaker.enabled",
+        Kind::FLAG,
+        Live,
+        has_breaker,
+        "Whether its jobs are held back while most of them fail."
+    ),
+    field!(
+        "breaker.error_rate_percent",
+        Kind::count(PERCENT),
+        Live,
+        breaker.error_rate_percent,
+        "The breaker opens when more than this share of the outcomes are errors."
+    ),
+    field!(
+        "breaker.min_samples",
+        Kind::count(SAMPLES),
+        Live,
+        breaker.min_samples,
+        "It does not open on fewer outcomes than this."
+    ),
+    field!(
+        "breaker.window",
+        Kind::time(BREAKER_INTERVAL_MS),
+        Live,
+        breaker.window_ms,
+        "How far back outcomes count."
+    ),
+    field!(
+        "breaker.probe_every",
+        Kind::time(BREAKER_INTERVAL_MS),
+        Live,
+        breaker.probe_every_ms,
+        "How often an open breaker lets one job through."
+    ),
+];
+
+impl Registered {
+    /// Its rules; the file of its schema is read.
+    pub(crate) fn rules(&self) -> Result<KindRules, (&'static str, String, Wrong)> {
+        let mut rules = KindRules::default();
+        rules.schema = self.schema.as_ref().map(|schema| schema.0.clone());
+        if let Some(path) = &self.schema_file {
+            let text = crate::config::load::read_text(path, SCHEMA_BYTES_MAX as u64);
+            let wrong = |why: String| ("schema_file", path.display().to_string(), why.into());
+            rules.schema = Some(text.map_err(wrong)?);
+        }
+        rules.payload_bytes_max = self.payload_bytes_max;
+        rules.max_attempts = self.max_attempts;
+        (rules.timeout_ms, rules.max_wait_ms) = (self.timeout_ms, self.max_wait_ms);
+        rules.sensitive = self.sensitive;
+        rules.breaker = self.has_breaker.then_some(self.breaker);
+        Ok(rules)
+    }
+
+    fn schema_key(&self) -> (&'static str, String) {
+        match &self.schema_file {
+            Some(path) => ("schema_file", path.display().to_string()),
+            None => ("schema", self.schema.as_ref().map_or_else(String::new, |it| it.0.clone())),
+        }
+    }
+}
+
+impl Named for Registered {
+    const SECTION: &'static str = "kinds";
+    const DOC: &'static str = "A registered kind. What is left out does not hold. A kind that is taken out of the \
+                               file stays in the store; `windlass kinds forget` removes it.";
+    const EXAMPLE_NAME: &'static str = "send_email";
+
+    fn fields() -> &'static [Field<Self>] {
+        FIELDS
+    }
+
+    fn example() -> Self {
+        let schema = r#"{"required":["to"],"type":"object"}"#;
+        Self { schema: Some(Json(schema.to_owned())), ..Self::default() }
+    }
+
+    fn check(&self, name: &str) -> Vec<(&'static str, String, Wrong)> {
+        if self.schema.is_some() && self.schema_file.is_some() {
+            let (key, given) = self.schema_key();
+            return vec![(key, given, "set beside schema; keep one of the two".into())];
+        }
+        if !self.has_breaker && self.breaker != BreakerPolicy::new() {
+            let expected = "set it to true, or leave out what else is said of the breaker";
+            return vec![("breaker.enabled", "false".to_owned(), expected.into())];
+        }
+        let rules = match self.rules() {
+            Ok(rules) => rules,
+            Err(wrong) => return vec![wrong],
+        };
+        let schema = rules.schema.as_deref().map_or(Ok(()), windlass_server::check_schema);
+        let mut wrong = Vec::new();
+        for error in
+            [check_name("kind", name), schema, rules.check()].into_iter().filter_map(Result::err)
+        {
+            let (key, given) = match error.field() {
+                Some(field) if field.starts_with("schema") => self.schema_key(),
+                _ => ("", name.to_owned()),
+            };
+            let expected = match error {
+                Error::Invalid { expected, .. } => expected.into_owned(),
+                error => error.to_string(),
+            };
+            wrong.push((key, given, expected.into()));
+        }
+        wrong
+    }
+}
