@@ -15,7 +15,7 @@ pub const SAMPLE_INTERVAL_MS: RangeInclusive<u64> = 5..=MINUTE_MS;
 /// How long a leadership may outlive its holder.
 pub const LEAD_TTL_MS: RangeInclusive<u64> = 100..=5 * MINUTE_MS;
 /// The same unless asked otherwise.
-const LEAD_TTL_DEFAULT_MS: u64 = 15 * SECOND_MS;
+const LEAD_TTL_DEFAULT_MS: u64 = 10 * SECOND_MS;
 
 /// The pace of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

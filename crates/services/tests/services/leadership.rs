@@ -137,7 +137,7 @@ async fn the_last_handle_to_go_stops_the_services_and_resigns() {
     until("leads", || async { first.leads().then_some(()) }).await;
     let leader = Services::leader(&*store).await.unwrap().expect("everybody can see who leads");
     assert_eq!(leader.label, "worker 1");
-    assert_eq!(leader.expires_at, leader.renewed_at.plus(15_000));
+    assert_eq!(leader.expires_at, leader.renewed_at.plus(10_000));
     let clone = first.clone();
     drop(first);
     sleep(Duration::from_secs(1)).await;
