@@ -172,7 +172,7 @@ impl Rogue {
     }
 
     fn claimed(&mut self, claim: Claim, answer: Result<Claimed>) {
-        if matches!(answer, Err(Error::Unavailable { .. })) {
+        if matches!(answer, Err(Error::Unavailable { .. } | Error::Busy { .. })) {
             self.claim = Some(claim);
         } else if let Some(claimed) = self.stage.expected("claim", answer, &["session_lost"]) {
             for job in claimed.jobs {

@@ -108,7 +108,8 @@ impl Stage {
     pub(super) fn expected<T>(&self, what: &str, answer: Result<T>, codes: &[&str]) -> Option<T> {
         match answer {
             Ok(value) => Some(value),
-            Err(Error::Unavailable { .. }) => None,
+            // Nobody answers, or somebody who was stopped in the middle of something holds what it needs.
+            Err(Error::Unavailable { .. } | Error::Busy { .. }) => None,
             Err(error) if codes.contains(&error.code()) => None,
             Err(error) => {
                 self.bad(what, error);
