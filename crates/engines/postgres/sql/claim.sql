@@ -75,7 +75,7 @@ WITH start AS MATERIALIZED (
     INSERT INTO {s}.lease (id, token, claim_no, started_at, seq, attempt, lane, flags, session)
     SELECT t.id, ($6::uuid[])[t.n], $2::bigint, s.now, s.seq + t.n, coalesce(f.attempt, 0) + 1, t.lane,
         t.flags & 2, $1::text
-    FROM start s CROSS JOIN taken t LEFT JOIN {s}.life f ON f.id = t.id
+    FROM start s CROSS JOIN taken t LEFT JOIN {s}.life f ON f.id = ANY(ARRAY[t.id])
 ), counted AS (
     INSERT INTO {s}.tally (lane, scheduled, blocked, available, running, paused, dead)
     SELECT lane, 0, 0, -count(*), count(*), 0, 0 FROM taken GROUP BY lane

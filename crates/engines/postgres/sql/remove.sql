@@ -3,18 +3,18 @@
 --
 -- $1 ids, $2 removed if ended then or before
 WITH free AS MATERIALIZED (
-    SELECT j.id, w.ended FROM unnest($1::uuid[], $2::bigint[]) w (id, ended) JOIN {s}.job j ON j.id = w.id
-    ORDER BY j.id FOR UPDATE OF j SKIP LOCKED
+    SELECT j.id, w.ended FROM unnest($1::uuid[], $2::bigint[]) w (id, ended)
+    JOIN {s}.job j ON j.id = ANY(ARRAY[w.id]) ORDER BY w.id FOR UPDATE OF j SKIP LOCKED
 ), gone AS (
     -- One that was replayed meanwhile has no such row any more, and stays.
-    DELETE FROM {s}.finished f USING free w WHERE f.id = w.id AND NOT f.own AND f.at <= w.ended
+    DELETE FROM {s}.finished f USING free w WHERE f.id = ANY(ARRAY[w.id]) AND NOT f.own AND f.at <= w.ended
     RETURNING f.id, f.lane, f.state
 ), life AS (
     DELETE FROM {s}.life WHERE id = ANY(ARRAY(SELECT id FROM gone))
 ), part AS (
     DELETE FROM {s}.part WHERE id = ANY(ARRAY(SELECT id FROM gone))
 ), job AS (
-    DELETE FROM {s}.job j USING gone g WHERE j.id = g.id
+    DELETE FROM {s}.job j USING gone g WHERE j.id = ANY(ARRAY[g.id])
 ), counted AS (
     INSERT INTO {s}.tally (lane, scheduled, blocked, available, running, paused, dead)
     SELECT lane, 0, 0, 0, 0, 0, -count(*) FROM gone WHERE state = 6 GROUP BY lane

@@ -6,7 +6,7 @@ WITH start AS MATERIALIZED (
     SELECT coalesce($4::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now
 ), done AS (
     DELETE FROM {s}.lease e USING unnest($1::uuid[], $2::uuid[], $3::bytea[]) w (id, token, result)
-    WHERE e.id = w.id AND e.token = w.token AND e.flags & 2 <> 0
+    WHERE e.id = ANY(ARRAY[w.id]) AND e.token = w.token AND e.flags & 2 <> 0
     RETURNING e.id, e.token, e.started_at, e.attempt, e.lane, e.session, w.result
 ), who AS MATERIALIZED (
     -- Most batches are of one session.

@@ -9,6 +9,7 @@ use crate::keyed::keyed_max;
 use crate::leaves::Leaves;
 use crate::migrate::bring_up;
 use crate::options::{CONNECTIONS_MAX, LOCK_TIMEOUT_MS, Options};
+use crate::passed::Passed;
 use crate::perform::{Needs, Run, Shared};
 use crate::schema::Schema;
 use crate::server::Server;
@@ -37,6 +38,7 @@ pub(crate) struct Inner {
     pub(crate) wakeups: Wakeups,
     pub(crate) estimate: Estimate,
     pub(crate) leaves: Leaves,
+    pub(crate) passed: Mutex<Passed>,
     pub(crate) hints: Arc<Hints>,
     pub(crate) beats: Arc<Beats>,
     /// By table.
@@ -89,6 +91,7 @@ impl PostgresEngine {
             wakeups,
             estimate,
             leaves: Leaves::default(),
+            passed: Mutex::default(),
             hints,
             beats,
             patience: Mutex::default(),

@@ -38,8 +38,10 @@ const QUIET_MS: u64 = OLD_ID_MS + 30_000;
 const WIDTH_PARTS: u64 = 8;
 /// but not narrower than this.
 const WIDTH_MIN_MS: u64 = 60_000;
-/// Leaves there are ahead of time.
+/// Leaves there are ahead of time,
 const AHEAD: u64 = 2;
+/// and for how long at least: none can be added while somebody reads `job`, and without them jobs go row by row.
+const AHEAD_MIN_MS: u64 = 600_000;
 /// Leaves at most: every statement that looks for jobs knows them all.
 const LEAVES_MAX: usize = 48;
 /// Ends in a smaller leaf than this are removed row by row, as soon as they are due.
@@ -143,7 +145,7 @@ impl PostgresEngine {
         let last = ground.leaves.last().map_or(ground.now, Leaf::ends_at);
         let mut from = last.max(ground.now);
         for _ in ground.leaves.len()..LEAVES_MAX {
-            if from > ground.now.plus(AHEAD * width_ms) {
+            if from > ground.now.plus((AHEAD * width_ms).max(AHEAD_MIN_MS)) {
                 break;
             }
             let upto = from.plus(width_ms);

@@ -41,6 +41,7 @@ mod load;
 mod look;
 mod migrate;
 mod options;
+mod passed;
 mod perform;
 mod pooled;
 mod records;

@@ -33,7 +33,7 @@ const LANES: &str =
 const HEADS: &str = "SELECT w.lane, coalesce(f.ready_at, j.created_at)
     FROM unnest($1::integer[]) w (lane) CROSS JOIN LATERAL
         (SELECT id FROM {s}.ready WHERE lane = w.lane ORDER BY rank, seq LIMIT 1) r
-    JOIN {s}.job j ON j.id = r.id LEFT JOIN {s}.life f ON f.id = r.id";
+    JOIN {s}.job j ON j.id = ANY(ARRAY[r.id]) LEFT JOIN {s}.life f ON f.id = ANY(ARRAY[r.id])";
 const SESSIONS: &str = "SELECT id, worker, opened_at, ttl_ms, expires_at, alone, remote,
         (SELECT count(*) FROM {s}.lease e WHERE e.session = s.id)
     FROM {s}.session s ORDER BY id";
@@ -69,22 +69,30 @@ macro_rules! page {
 const fn scan(state: Option<State>, order: ListOrder) -> &'static str {
     match (state, order) {
         (Some(State::Dead), ListOrder::Newest) => {
-            page!("{s}.finished d JOIN {s}.job j ON j.id = d.id AND d.state = 6", "d.id", newest)
+            page!(
+                "{s}.finished d JOIN {s}.job j ON j.id = ANY(ARRAY[d.id]) AND d.state = 6",
+                "d.id",
+                newest
+            )
         }
         (Some(State::Dead), ListOrder::Oldest) => {
-            page!("{s}.finished d JOIN {s}.job j ON j.id = d.id AND d.state = 6", "d.id", oldest)
+            page!(
+                "{s}.finished d JOIN {s}.job j ON j.id = ANY(ARRAY[d.id]) AND d.state = 6",
+                "d.id",
+                oldest
+            )
         }
         (Some(State::Running), ListOrder::Newest) => {
-            page!("{s}.lease d JOIN {s}.job j ON j.id = d.id", "d.id", newest)
+            page!("{s}.lease d JOIN {s}.job j ON j.id = ANY(ARRAY[d.id])", "d.id", newest)
         }
         (Some(State::Running), ListOrder::Oldest) => {
-            page!("{s}.lease d JOIN {s}.job j ON j.id = d.id", "d.id", oldest)
+            page!("{s}.lease d JOIN {s}.job j ON j.id = ANY(ARRAY[d.id])", "d.id", oldest)
         }
         (Some(State::Blocked | State::Paused), ListOrder::Newest) => {
-            page!("{s}.aside d JOIN {s}.job j ON j.id = d.id", "d.id", newest)
+            page!("{s}.aside d JOIN {s}.job j ON j.id = ANY(ARRAY[d.id])", "d.id", newest)
         }
         (Some(State::Blocked | State::Paused), ListOrder::Oldest) => {
-            page!("{s}.aside d JOIN {s}.job j ON j.id = d.id", "d.id", oldest)
+            page!("{s}.aside d JOIN {s}.job j ON j.id = ANY(ARRAY[d.id])", "d.id", oldest)
         }
         (_, ListOrder::Newest) => page!("{s}.job j", "j.id", newest),
         (_, ListOrder::Oldest) => page!("{s}.job j", "j.id", oldest),

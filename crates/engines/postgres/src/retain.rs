@@ -7,9 +7,12 @@ use crate::error::{Trouble, Try};
 use crate::leaves::{LEAVES, Leaf};
 use crate::load::Loaded;
 use crate::look::QUEUES;
+use crate::passed::Passed;
 use crate::perform::CLOCK;
 use futures_util::future::try_join4;
 use std::collections::HashMap;
+use std::sync::{MutexGuard, PoisonError};
+use tokio::time::Instant;
 use tokio_postgres::Row;
 use uuid::Uuid;
 use windlass_core::engine::{MaintainReply, Tally};
@@ -18,15 +21,15 @@ use windlass_core::{Result, Timestamp};
 
 const LANES: &str = "SELECT id, queue FROM {s}.lane";
 const REMOVE: &str = include_str!("../sql/remove.sql");
-/// Jobs that are past their retention, in one place.
+/// Jobs that are past their retention, in one place, and where they were found.
 macro_rules! due_in {
     ($place:literal) => {
         concat!(
-            "SELECT f.id, w.ended
-            FROM unnest($1::integer[], $2::smallint[], $3::bigint[]) w (lane, state, ended)
-            CROSS JOIN LATERAL (SELECT id FROM ",
+            "SELECT f.id, w.ended, w.lane, w.state, f.at
+            FROM unnest($1::integer[], $2::smallint[], $3::bigint[], $7::bigint[]) w (lane, state, ended, since)
+            CROSS JOIN LATERAL (SELECT id, at FROM ",
             $place,
-            " WHERE lane = w.lane AND state = w.state AND NOT own AND at <= w.ended
+            " WHERE lane = w.lane AND state = w.state AND NOT own AND at >= w.since AND at <= w.ended
                 AND id >= $4 AND id < $5 ORDER BY at LIMIT $6) f LIMIT $6"
         )
     };
@@ -159,17 +162,29 @@ impl PostgresEngine {
         let small = ground.leaves.iter().filter(|leaf| self.inner.leaves.goes_by_rows(leaf));
         let leaves = small.map(|leaf| (DUE_IN_LEAF, (leaf.from, leaf.upto)));
         let Cuts { lanes, states, ended } = &ground.cuts;
+        let begun = Instant::now();
+        let anew = self.passed().begin(begun);
         for (due, (from, upto)) in std::iter::once((DUE_IN_REST, EVERYWHERE)).chain(leaves) {
             let left = i64::from(budget.saturating_sub(reply.done));
             if left == 0 {
                 break;
             }
-            let due = conn.query(due, &[lanes, states, ended, &from, &upto, &left]).await?;
+            let since = self.passed().since(from, &ground.cuts);
+            let due = conn.query(due, &[lanes, states, ended, &from, &upto, &left, &since]).await?;
             let (ids, ended): (Vec<Uuid>, Vec<i64>) =
                 due.iter().map(|row| (row.get::<_, Uuid>(0), row.get::<_, i64>(1))).unzip();
             self.remove(conn, ground, &ids, &ended, reply).await?;
+            let found = due.iter().map(|row| (row.get(2), row.get(3), row.get(4)));
+            self.passed().note(from, found);
+        }
+        if anew {
+            self.passed().rest(begun);
         }
         Ok(())
+    }
+
+    fn passed(&self) -> MutexGuard<'_, Passed> {
+        self.inner.passed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Removes these jobs, as far as they ended then or before.

@@ -12,9 +12,12 @@ use crate::connect::Url;
 use anyhow::Result;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use windlass_core::engine::Work;
 
 /// W6: how long finished jobs are kept, so that removing them is part of what is sustained.
 const KEEP_FINISHED_MS: u64 = 2_000;
+/// For how long it works before it is measured.
+const BREAK_IN: Duration = Duration::from_secs(1);
 /// How often it is seen to that everybody is at work.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// W7: for how long hot tables may take to be small again once nobody is in the way any more.
@@ -28,6 +31,7 @@ pub(super) async fn sustained(
     workload: Workload,
 ) -> Result<Sample> {
     bench.subject.keep_finished(KEEP_FINISHED_MS).await?;
+    break_in(bench).await?;
     let hold = match Hold::take(url, workload).await? {
         Taken::Held(hold) => Some(hold),
         Taken::Nothing => None,
@@ -64,6 +68,16 @@ pub(super) async fn soak(bench: &Bench<EngineSubject>, url: &Url) -> Result<Samp
     }
     sample.timeline = Some(timeline);
     Ok(sample)
+}
+
+/// Works for a moment, unmeasured: whoever gets in the way finds a queue in operation, not one that was never used.
+async fn break_in(bench: &Bench<EngineSubject>) -> Result<()> {
+    let line = Line::new();
+    let load = Load::start(&bench.subject, &line, Pace::Full).await?;
+    tokio::time::sleep(BREAK_IN).await;
+    load.finish().await?;
+    bench.subject.maintain(Work::Compact).await?;
+    Ok(())
 }
 
 /// A load under way, and who watches it.

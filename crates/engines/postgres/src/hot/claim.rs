@@ -24,11 +24,13 @@ pub(super) const LEASED: &str = "SELECT j.id, j.lane, j.priority, j.run_at, j.cr
         l.flags, l.started_at, l.finished_at, l.tail,
         e.token, e.session, e.claim_no, e.started_at, e.attempt, e.seq, ''::text,
         NULL::smallint, NULL::bigint, NULL::uuid, NULL::text, NULL::bigint, NULL::bigint, NULL::bytea
-    FROM {s}.lease e JOIN {s}.job j ON j.id = e.id LEFT JOIN {s}.life l ON l.id = e.id
+    FROM {s}.lease e JOIN {s}.job j ON j.id = ANY(ARRAY[e.id])
+        LEFT JOIN {s}.life l ON l.id = ANY(ARRAY[e.id])
     WHERE e.session = $1 AND e.claim_no = $2 ORDER BY e.seq";
 pub(super) const LEASED_PARTS: &str = "SELECT p.id, p.name, p.bytes IS NOT NULL,
         CASE WHEN (1 << p.name) & $3 <> 0 THEN p.bytes END, p.envelope
-    FROM {s}.lease e JOIN {s}.part p ON p.id = e.id WHERE e.session = $1 AND e.claim_no = $2";
+    FROM {s}.lease e JOIN {s}.part p ON p.id = ANY(ARRAY[e.id])
+    WHERE e.session = $1 AND e.claim_no = $2";
 
 /// A claim that can be carried out by the shortcut.
 pub(crate) struct HotClaim<'a> {

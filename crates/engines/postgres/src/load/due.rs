@@ -39,7 +39,8 @@ const NEXT_TO_RUN_OUT: &str = "SELECT id, worker, opened_at, ttl_ms,
 const COUNT_RUN_OUT: &str = "SELECT count(*) FROM (SELECT FROM {s}.session
     WHERE expires_at <= $1 AND $2 + ttl_ms <= $1 LIMIT $3) s";
 const HELD_SOME: &str = "SELECT e.session, e.id
-    FROM unnest($1::text[]) WITH ORDINALITY w (session, n) JOIN {s}.lease e ON e.session = w.session
+    FROM unnest($1::text[]) WITH ORDINALITY w (session, n) JOIN {s}.lease e
+    ON e.session = ANY(ARRAY[w.session])
     ORDER BY w.n LIMIT $2";
 
 /// What `deadline.work` means.

@@ -22,10 +22,11 @@ const HELD_ALL: &str = "SELECT session, id FROM {s}.lease WHERE session = ANY($1
 const HELD_KNOWN: &str =
     "SELECT session, id FROM {s}.lease WHERE session = ANY($1) AND claim_no > $2
     UNION SELECT session, id FROM {s}.lease WHERE session = ANY($1) AND claim_no = ANY($3)
-    UNION SELECT session, id FROM {s}.lease WHERE id = ANY($4) AND session = ANY($1)";
+    UNION SELECT session, id FROM (SELECT session, id FROM {s}.lease WHERE id = ANY($4) OFFSET 0) e
+        WHERE session = ANY($1)";
 const HELD_CLAIM: &str =
     "SELECT e.session, e.id FROM unnest($1::text[], $2::bigint[]) w (session, no)
-    JOIN {s}.lease e ON e.session = w.session AND e.claim_no = w.no";
+    JOIN {s}.lease e ON e.session = ANY(ARRAY[w.session]) AND e.claim_no = w.no";
 pub(crate) const CONFIGURE_LOCK: &str =
     "SELECT pg_advisory_xact_lock(hashtextextended('{s} is configured', 0))";
 const LOCK_KINDS: &str =

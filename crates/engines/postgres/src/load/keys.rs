@@ -14,12 +14,12 @@ use windlass_executor::{Line, UniqueHold, UniqueSlot};
 
 const UNIQUES: &str = "SELECT u.queue, u.kind, u.key, u.id, u.until
     FROM unnest($1::text[], $2::text[], $3::text[]) w (queue, kind, key)
-    JOIN {s}.unique_key u ON u.queue = w.queue AND u.kind = w.kind AND u.key = w.key
-    ORDER BY u.queue, u.kind, u.key FOR UPDATE OF u";
+    JOIN {s}.unique_key u ON u.queue = ANY(ARRAY[w.queue]) AND u.kind = w.kind AND u.key = w.key
+    ORDER BY w.queue, w.kind, w.key FOR UPDATE OF u";
 const HOLDERS: &str =
     "SELECT h.queue, h.key, h.id FROM unnest($1::text[], $2::text[]) w (queue, key)
-    JOIN {s}.key_holder h ON h.queue = w.queue AND h.key = w.key
-    ORDER BY h.queue, h.key FOR UPDATE OF h";
+    JOIN {s}.key_holder h ON h.queue = ANY(ARRAY[w.queue]) AND h.key = w.key
+    ORDER BY w.queue, w.key FOR UPDATE OF h";
 const LINES: &str = "SELECT w.queue, w.key, l.seq, l.id
     FROM unnest($1::text[], $2::text[]) w (queue, key) CROSS JOIN LATERAL
         (SELECT seq, id FROM {s}.key_line WHERE queue = w.queue AND key = w.key

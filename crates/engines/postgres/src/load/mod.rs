@@ -30,17 +30,20 @@ use windlass_executor::{Due, Head, LaneKey, SessionEntry, UniqueHold, UniqueSlot
 pub(crate) const NOW: &str =
     "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint, nextval('{s}.entry')";
 const DEFINITIONS: &str = "SELECT j.id, l.queue, l.kind, j.spec, e.session, s.alone
-    FROM unnest($1::uuid[]) w (id) JOIN {s}.job j ON j.id = w.id JOIN {s}.lane l ON l.id = j.lane
-    LEFT JOIN {s}.lease e ON e.id = j.id LEFT JOIN {s}.session s ON s.id = e.session";
+    FROM unnest($1::uuid[]) w (id) JOIN {s}.job j ON j.id = ANY(ARRAY[w.id])
+    JOIN {s}.lane l ON l.id = ANY(ARRAY[j.lane]) LEFT JOIN {s}.lease e ON e.id = ANY(ARRAY[j.id])
+    LEFT JOIN {s}.session s ON s.id = ANY(ARRAY[e.session])";
 /// By a join, so that each job is looked for in its own leaf.
-const LOCK_JOBS: &str = "SELECT j.id FROM unnest($1::uuid[]) w (id) JOIN {s}.job j ON j.id = w.id
-    ORDER BY j.id FOR UPDATE OF j";
+const LOCK_JOBS: &str =
+    "SELECT j.id FROM unnest($1::uuid[]) w (id) JOIN {s}.job j ON j.id = ANY(ARRAY[w.id])
+    ORDER BY w.id FOR UPDATE OF j";
 const LOCK_FREE_JOBS: &str =
-    "SELECT j.id FROM unnest($1::uuid[]) w (id) JOIN {s}.job j ON j.id = w.id
-    ORDER BY j.id FOR UPDATE OF j SKIP LOCKED";
+    "SELECT j.id FROM unnest($1::uuid[]) w (id) JOIN {s}.job j ON j.id = ANY(ARRAY[w.id])
+    ORDER BY w.id FOR UPDATE OF j SKIP LOCKED";
 /// By a look for each job: a join could be turned around, into one that passes by all that is ready.
-const LOCK_READY: &str = "SELECT r.id FROM unnest($1::uuid[]) w (id) JOIN {s}.job j ON j.id = w.id
-    LEFT JOIN {s}.life l ON l.id = j.id CROSS JOIN LATERAL
+const LOCK_READY: &str = "SELECT r.id FROM unnest($1::uuid[]) w (id)
+    JOIN {s}.job j ON j.id = ANY(ARRAY[w.id]) LEFT JOIN {s}.life l ON l.id = ANY(ARRAY[j.id])
+    CROSS JOIN LATERAL
         (SELECT id FROM {s}.ready WHERE lane = j.lane AND rank = coalesce(l.rank, j.rank)
             AND seq = coalesce(l.seq, j.seq) FOR UPDATE) r";
 const LOCK_LEASES: &str = "SELECT id FROM {s}.lease WHERE id = ANY($1) ORDER BY id FOR UPDATE";

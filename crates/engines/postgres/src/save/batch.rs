@@ -56,35 +56,35 @@ impl Ready {
 row_sets! { Columns {
     not_ready: NotReady (lane: i32, rank: i64, seq: i64)
         "DELETE FROM {s}.ready r USING unnest($1::integer[], $2::bigint[], $3::bigint[]) d (lane, rank, seq)
-            WHERE r.lane = d.lane AND r.rank = d.rank AND r.seq = d.seq";
+            WHERE r.lane = ANY(ARRAY[d.lane]) AND r.rank = d.rank AND r.seq = d.seq";
     not_scheduled: NotScheduled (run_at: i64, seq: i64)
         "DELETE FROM {s}.scheduled t USING unnest($1::bigint[], $2::bigint[]) d (run_at, seq)
-            WHERE t.run_at = d.run_at AND t.seq = d.seq";
+            WHERE t.run_at = ANY(ARRAY[d.run_at]) AND t.seq = d.seq";
     not_aside: NotAside (id: Uuid) "DELETE FROM {s}.aside WHERE id = ANY($1)";
     not_leased: NotLeased (id: Uuid) "DELETE FROM {s}.lease WHERE id = ANY($1)";
     not_finished: NotFinished (id: Uuid)
-        "DELETE FROM {s}.finished f USING unnest($1::uuid[]) d (id) WHERE f.id = d.id";
+        "DELETE FROM {s}.finished f USING unnest($1::uuid[]) d (id) WHERE f.id = ANY(ARRAY[d.id])";
     not_in_line: NotInLine (queue: String, key: String, seq: i64)
         "DELETE FROM {s}.key_line t USING unnest($1::text[], $2::text[], $3::bigint[]) d (queue, key, seq)
-            WHERE t.queue = d.queue AND t.key = d.key AND t.seq = d.seq";
+            WHERE t.queue = ANY(ARRAY[d.queue]) AND t.key = d.key AND t.seq = d.seq";
     no_deadline: NoDeadline (work: i16, at: i64, id: Uuid)
         "DELETE FROM {s}.deadline t USING unnest($1::smallint[], $2::bigint[], $3::uuid[]) d (work, at, id)
-            WHERE t.work = d.work AND t.at = d.at AND t.id = d.id";
+            WHERE t.work = ANY(ARRAY[d.work]) AND t.at = d.at AND t.id = d.id";
     not_aging: NotAging (queue: String, run_at: i64, id: Uuid)
         "DELETE FROM {s}.aging t USING unnest($1::text[], $2::bigint[], $3::uuid[]) d (queue, run_at, id)
-            WHERE t.queue = d.queue AND t.run_at = d.run_at AND t.id = d.id";
+            WHERE t.queue = ANY(ARRAY[d.queue]) AND t.run_at = d.run_at AND t.id = d.id";
     no_part: NoPart (id: Uuid, name: i16)
         "DELETE FROM {s}.part t USING unnest($1::uuid[], $2::smallint[]) d (id, name)
-            WHERE t.id = d.id AND t.name = d.name";
+            WHERE t.id = ANY(ARRAY[d.id]) AND t.name = d.name";
     key_freed: KeyFreed (queue: String, key: String)
         "DELETE FROM {s}.key_holder t USING unnest($1::text[], $2::text[]) d (queue, key)
-            WHERE t.queue = d.queue AND t.key = d.key";
+            WHERE t.queue = ANY(ARRAY[d.queue]) AND t.key = d.key";
     unique_freed: UniqueFreed (queue: String, kind: String, key: String)
         "DELETE FROM {s}.unique_key t USING unnest($1::text[], $2::text[], $3::text[]) d (queue, kind, key)
-            WHERE t.queue = d.queue AND t.kind = d.kind AND t.key = d.key";
+            WHERE t.queue = ANY(ARRAY[d.queue]) AND t.kind = d.kind AND t.key = d.key";
     gone: Gone (id: Uuid)
         "WITH l AS (DELETE FROM {s}.life WHERE id = ANY($1)), p AS (DELETE FROM {s}.part WHERE id = ANY($1))
-            DELETE FROM {s}.job j USING unnest($1::uuid[]) d (id) WHERE j.id = d.id";
+            DELETE FROM {s}.job j USING unnest($1::uuid[]) d (id) WHERE j.id = ANY(ARRAY[d.id])";
     no_session: NoSession (id: String) "DELETE FROM {s}.session WHERE id = ANY($1)";
     no_queue: NoQueue (name: String) "DELETE FROM {s}.queue WHERE name = ANY($1)";
     no_kind: NoKind (name: String) "DELETE FROM {s}.kind WHERE name = ANY($1)";
@@ -143,7 +143,7 @@ row_sets! { Columns {
             SELECT * FROM unnest($1::text[], $2::text[], $3::uuid[]) ORDER BY 1, 2";
     key_moved: KeyMoved (queue: String, key: String, id: Uuid)
         "UPDATE {s}.key_holder t SET id = n.id FROM unnest($1::text[], $2::text[], $3::uuid[]) n (queue, key, id)
-            WHERE t.queue = n.queue AND t.key = n.key";
+            WHERE t.queue = ANY(ARRAY[n.queue]) AND t.key = n.key";
     unique_taken: UniqueTaken (queue: String, kind: String, key: String, id: Uuid, until: Option<i64>)
         "INSERT INTO {s}.unique_key (queue, kind, key, id, until)
             SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::uuid[], $5::bigint[]) ORDER BY 1, 2, 3";
@@ -151,7 +151,7 @@ row_sets! { Columns {
         "UPDATE {s}.unique_key t SET id = n.id, until = n.until
             FROM unnest($1::text[], $2::text[], $3::text[], $4::uuid[], $5::bigint[])
                 n (queue, kind, key, id, until)
-            WHERE t.queue = n.queue AND t.kind = n.kind AND t.key = n.key";
+            WHERE t.queue = ANY(ARRAY[n.queue]) AND t.kind = n.kind AND t.key = n.key";
     session: Sessions (id: String, worker: String, opened_at: i64, ttl_ms: i64, expires_at: i64, alone: bool,
             remote: bool)
         "INSERT INTO {s}.session (id, worker, opened_at, ttl_ms, expires_at, alone, remote)
@@ -175,7 +175,7 @@ row_sets! { Columns {
             FROM {s}.lane l CROSS JOIN LATERAL
                 (SELECT id FROM {s}.ready WHERE lane = l.id
                     UNION ALL SELECT id FROM {s}.aside WHERE lane = l.id) w
-            JOIN {s}.job j ON j.id = w.id LEFT JOIN {s}.life f ON f.id = j.id
+            JOIN {s}.job j ON j.id = ANY(ARRAY[w.id]) LEFT JOIN {s}.life f ON f.id = ANY(ARRAY[j.id])
             WHERE l.queue = ANY($1) ON CONFLICT DO NOTHING";
     // Whoever looked through an old leaf must look again.
     touched: Touched (id: Uuid)
