@@ -73,8 +73,8 @@ fn answer<Q: Queue>() -> Result<String> {
     let argument = std::env::args().nth(1).context("the order is missing: one argument of JSON")?;
     let order: Order = serde_json::from_str(&argument).context("cannot read the order")?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let answer: Answer = runtime.block_on(workload::run::<Q>(&order))?;
+    let answer: Result<Answer> = runtime.block_on(workload::run::<Q>(&order));
     // Workers have no end of their own, and some runtimes wait for theirs.
     runtime.shutdown_background();
-    Ok(serde_json::to_string(&answer)?)
+    Ok(serde_json::to_string(&answer?)?)
 }

@@ -96,9 +96,10 @@ fn answer(mut child: Child, time: Duration) -> Result<String> {
     }
 }
 
-/// The beginning of what was said, on one line.
+/// The beginning of what was said last, on one line: before it comes what libraries have to say.
 fn shortened(said: &str) -> String {
-    let line: Vec<&str> = said.split_whitespace().collect();
+    let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    let line: Vec<&str> = last.split_whitespace().collect();
     let line = line.join(" ");
     match line.char_indices().nth(SAID_MAX) {
         Some((end, _)) => format!("{}…", &line[..end]),

@@ -153,7 +153,7 @@ impl Registered {
 impl Named for Registered {
     const SECTION: &'static str = "kinds";
     const DOC: &'static str = "A registered kind. What is left out does not hold. A kind that is taken out of the \
-                               file stays in the store; `windlass kinds forget` removes it.";
+                               file stays in the store; `windlass kinds unregister` removes it.";
     const EXAMPLE_NAME: &'static str = "send_email";
 
     fn fields() -> &'static [Field<Self>] {
