@@ -8,7 +8,8 @@ mod serving;
 use serde_json::Value;
 use serving::Serving;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 use windlass_postgres::{Options, PostgresEngine};
 use windlass_services::Services;
 

@@ -22,7 +22,7 @@ pub(crate) const LEAVES: &str = "SELECT no, from_id, upto_id, emptied,
         coalesce(pg_relation_size(to_regclass('{s}.finished_' || no)), 0)
     FROM {s}.leaf ORDER BY from_id";
 const SURVEY: &str = include_str!("../sql/survey.sql");
-const ADD: &str = "SELECT {s}.add_leaf($1, $2)";
+const ADD: &str = "SELECT {s}.add_leaves($1, $2)";
 const TOUCHED: &str = "SELECT {s}.touched_leaf($1)";
 const EMPTY: &str = "SELECT {s}.empty_leaf($1, $2, $3)";
 const DROP: &str = "SELECT {s}.drop_leaf($1, $2)";
@@ -144,18 +144,22 @@ impl PostgresEngine {
         let width_ms = (most_ms / WIDTH_PARTS).max(WIDTH_MIN_MS);
         let last = ground.leaves.last().map_or(ground.now, Leaf::ends_at);
         let mut from = last.max(ground.now);
+        let (mut firsts, mut ends) = (Vec::new(), Vec::new());
         for _ in ground.leaves.len()..LEAVES_MAX {
             if from > ground.now.plus((AHEAD * width_ms).max(AHEAD_MIN_MS)) {
                 break;
             }
             let upto = from.plus(width_ms);
-            let range = [from, upto].map(|at| JobId::first_at(at).as_uuid());
-            let added = conn.query(ADD, &[&range[0], &range[1]]).await?;
-            if !added.first().is_some_and(|row| row.get(0)) {
-                tracing::debug!("no leaf can be added; ended jobs go row by row meanwhile");
-                break;
-            }
+            firsts.push(JobId::first_at(from).as_uuid());
+            ends.push(JobId::first_at(upto).as_uuid());
             from = upto;
+        }
+        if firsts.is_empty() {
+            return Ok(());
+        }
+        let added = conn.query(ADD, &[&firsts, &ends]).await?;
+        if !added.first().is_some_and(|row| row.get(0)) {
+            tracing::debug!("no leaf can be added; ended jobs go row by row meanwhile");
         }
         Ok(())
     }

@@ -20,6 +20,8 @@ const LANES: usize = 5;
 /// Jobs in a claim, and claims that are measured together.
 const BATCH: u32 = 50;
 const CLAIMS: u64 = 10;
+/// Thousands of jobs that come and go while somebody keeps what is left of them.
+const DYING: usize = 30;
 /// Dead letters among them.
 const DEAD: u32 = 20;
 /// How long servers keep their counts to themselves, and how long anything may take.
@@ -121,6 +123,24 @@ impl Bench {
         (self.pages().await - before) / CLAIMS as i64
     }
 
+    /// Enqueues, claims and reports jobs, by single statements and the other way.
+    async fn round(&mut self) {
+        self.fill(2 * BATCH as usize).await;
+        for outcome in [Outcome::DONE, Outcome::Fail { error: JobError::new("x", "by chance") }] {
+            let jobs = self.claim(BATCH).await;
+            assert_eq!(jobs.len(), BATCH as usize);
+            self.settle(jobs, &outcome).await;
+        }
+    }
+
+    async fn pages_per_round(&mut self) -> i64 {
+        let before = self.pages().await;
+        for _ in 0..CLAIMS {
+            self.round().await;
+        }
+        (self.pages().await - before) / CLAIMS as i64
+    }
+
     /// Pages for a question that somebody asks.
     async fn pages_of(&self, question: &str) -> i64 {
         let question = question.replace("{s}", &format!("\"{}\"", self.schema.name));
@@ -166,4 +186,30 @@ async fn work_and_questions_cost_the_same_with_many_waiting_as_with_few() {
     let newest = "SELECT id, state FROM {s}.jobs ORDER BY id DESC LIMIT 50";
     assert!(bench.pages_of(newest).await <= PAGES_PER_JOB_MAX * 50);
     assert!(bench.pages_of("SELECT * FROM {s}.queue_stats").await <= PAGES_OF_STATS_MAX);
+}
+
+#[tokio::test]
+async fn work_costs_the_same_beside_somebody_who_keeps_what_died() {
+    let mut bench = Bench::start().await;
+    // Statements are prepared while tables are known to be empty, and nobody looks at them again.
+    bench.each_table("VACUUM %s").await;
+    bench.round().await;
+    let fresh = bench.pages_per_round().await;
+    let (reader, connection) =
+        tokio_postgres::connect(&url(), tokio_postgres::NoTls).await.expect("connects");
+    tokio::spawn(connection);
+    let read = format!(
+        "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT * FROM \"{0}\".jobs LIMIT 1;
+            SELECT * FROM \"{0}\".queue_stats",
+        bench.schema.name
+    );
+    reader.batch_execute(&read).await.expect("reads");
+    for _ in 0..DYING {
+        bench.fill(1_000).await;
+        let jobs = bench.claim(1_000).await;
+        bench.settle(jobs, &Outcome::DONE).await;
+    }
+    let used = bench.pages_per_round().await;
+    println!("{fresh} pages per round in tables that are fresh, {used} among what died");
+    assert!(used < 2 * fresh, "{used} pages per round, {fresh} when nothing had died");
 }
