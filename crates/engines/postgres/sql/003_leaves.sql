@@ -13,48 +13,30 @@ CREATE TABLE {s}.leaf (
     emptied boolean NOT NULL DEFAULT false
 );
 
--- Adds leaves for ids from each first to before its end; false if others are in the way. All at once: whoever works
--- with these tables plans anew after it. Nobody has to wait while the tables are made.
-CREATE FUNCTION {s}.add_leaves(firsts uuid[], ends uuid[]) RETURNS boolean
+-- Adds a leaf for ids from the first to before the second; false if others are in the way.
+CREATE FUNCTION {s}.add_leaf(first uuid, upto uuid) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '100ms' AS $$
 DECLARE
-    numbers integer[] := '{}';
     number integer;
     name text;
 BEGIN
     LOCK TABLE {s}.leaf IN SHARE ROW EXCLUSIVE MODE;
-    IF EXISTS (SELECT FROM unnest(firsts, ends) w (first, upto)
-        WHERE first >= upto OR EXISTS (SELECT FROM {s}.leaf l WHERE l.from_id < upto AND l.upto_id > first))
-    THEN
+    IF first >= upto OR EXISTS (SELECT FROM {s}.leaf l WHERE l.from_id < upto AND l.upto_id > first) THEN
         RETURN false;
     END IF;
-    -- Both will be looked through under a lock.
+    LOCK TABLE {s}.job_rest, {s}.finished_rest IN ACCESS EXCLUSIVE MODE;
+    -- Both are looked through under this lock.
     IF pg_relation_size('{s}.job_rest') + pg_relation_size('{s}.finished_rest') > 268435456 THEN
         RETURN false;
     END IF;
-    -- Whoever is in the way is met before anything is made, and the lock let go of again.
-    BEGIN
-        LOCK TABLE {s}.job_rest, {s}.finished_rest IN ACCESS EXCLUSIVE MODE;
-        RAISE EXCEPTION USING ERRCODE = 'WL000';
-    EXCEPTION WHEN SQLSTATE 'WL000' THEN
-        NULL;
-    END;
-    FOR i IN 1 .. cardinality(firsts) LOOP
-        INSERT INTO {s}.leaf (from_id, upto_id) VALUES (firsts[i], ends[i]) RETURNING no INTO number;
-        numbers := numbers || number;
-        FOREACH name IN ARRAY ARRAY['job', 'finished'] LOOP
-            EXECUTE format('CREATE TABLE {s}.%s_%s (LIKE {s}.%s INCLUDING ALL)', name, number, name);
-        END LOOP;
-    END LOOP;
-    LOCK TABLE {s}.job_rest, {s}.finished_rest IN ACCESS EXCLUSIVE MODE;
-    FOR i IN 1 .. cardinality(firsts) LOOP
-        FOREACH name IN ARRAY ARRAY['job', 'finished'] LOOP
-            -- A clock that is ahead made ids before there was a leaf for them.
-            EXECUTE format('WITH moved AS (DELETE FROM {s}.%s_rest WHERE id >= $1 AND id < $2 RETURNING *)
-                INSERT INTO {s}.%s_%s SELECT * FROM moved', name, name, numbers[i]) USING firsts[i], ends[i];
-            EXECUTE format('ALTER TABLE {s}.%s ATTACH PARTITION {s}.%s_%s FOR VALUES FROM (%L) TO (%L)',
-                name, name, numbers[i], firsts[i], ends[i]);
-        END LOOP;
+    INSERT INTO {s}.leaf (from_id, upto_id) VALUES (first, upto) RETURNING no INTO number;
+    FOREACH name IN ARRAY ARRAY['job', 'finished'] LOOP
+        EXECUTE format('CREATE TABLE {s}.%s_%s (LIKE {s}.%s INCLUDING ALL)', name, number, name);
+        -- A clock that is ahead made ids before there was a leaf for them.
+        EXECUTE format('WITH moved AS (DELETE FROM {s}.%s_rest WHERE id >= $1 AND id < $2 RETURNING *)
+            INSERT INTO {s}.%s_%s SELECT * FROM moved', name, name, number) USING first, upto;
+        EXECUTE format('ALTER TABLE {s}.%s ATTACH PARTITION {s}.%s_%s FOR VALUES FROM (%L) TO (%L)',
+            name, name, number, first, upto);
     END LOOP;
     RETURN true;
 END
@@ -120,5 +102,5 @@ BEGIN
 END
 $$;
 
-REVOKE ALL ON FUNCTION {s}.add_leaves(uuid[], uuid[]), {s}.touched_leaf(integer),
+REVOKE ALL ON FUNCTION {s}.add_leaf(uuid, uuid), {s}.touched_leaf(integer),
     {s}.empty_leaf(integer, bigint, uuid[]), {s}.drop_leaf(integer, integer) FROM PUBLIC;

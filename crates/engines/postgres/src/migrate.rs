@@ -15,6 +15,7 @@ const STEPS: &[(&str, &str)] = &[
     ("views and functions", include_str!("../sql/002_api.sql")),
     ("leaves", include_str!("../sql/003_leaves.sql")),
     ("rewriting", include_str!("../sql/004_rewrite.sql")),
+    ("leaves together", include_str!("../sql/005_leaves_together.sql")),
 ];
 /// Remembers the version.
 const META: &str = "CREATE TABLE {s}.meta (name text PRIMARY KEY, value bigint NOT NULL)";
