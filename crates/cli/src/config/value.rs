@@ -44,6 +44,16 @@ impl From<String> for Wrong {
     }
 }
 
+impl From<windlass_core::Error> for Wrong {
+    /// The way out alone: the setting and its value are named by whoever says it.
+    fn from(error: windlass_core::Error) -> Self {
+        match error {
+            windlass_core::Error::Invalid { expected, .. } => expected.into_owned().into(),
+            error => error.to_string().into(),
+        }
+    }
+}
+
 impl From<&str> for Wrong {
     fn from(expected: &str) -> Self {
         expected.to_owned().into()

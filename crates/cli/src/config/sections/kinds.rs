@@ -7,13 +7,13 @@ use crate::config::held::Json;
 use crate::config::value::{Kind, Wrong};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use windlass_core::check_name;
 use windlass_core::limits::{
     AGE_MAX_MS, BREAKER_INTERVAL_MS, BREAKER_SAMPLES_MAX, MAX_ATTEMPTS_MAX, PAYLOAD_BYTES_MAX,
     SCHEMA_BYTES_MAX, TIMEOUT_MAX_MS,
 };
 use windlass_core::model::KindRules;
 use windlass_core::policy::BreakerPolicy;
-use windlass_core::{Error, check_name};
 
 const PAYLOAD_BYTES: RangeInclusive<u64> = 1..=PAYLOAD_BYTES_MAX as u64;
 const ATTEMPTS: RangeInclusive<u64> = 1..=MAX_ATTEMPTS_MAX as u64;
@@ -187,12 +187,36 @@ impl Named for Registered {
                 Some(field) if field.starts_with("schema") => self.schema_key(),
                 _ => ("", name.to_owned()),
             };
-            let expected = match error {
-                Error::Invalid { expected, .. } => expected.into_owned(),
-                error => error.to_string(),
-            };
-            wrong.push((key, given, expected.into()));
+            wrong.push((key, given, error.into()));
         }
         wrong
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wrong(spoil: impl Fn(&mut Registered)) -> Vec<(&'static str, String)> {
+        let mut kind = Registered::example();
+        assert_eq!(kind.check("send_email"), []);
+        spoil(&mut kind);
+        let wrong = kind.check("send_email");
+        wrong.into_iter().map(|(key, _, wrong)| (key, wrong.expected)).collect()
+    }
+
+    #[test]
+    fn what_cannot_hold_is_told_by_its_key_and_the_way_out() {
+        let told = wrong(|kind| kind.schema_file = Some("a.json".into()));
+        assert_eq!(told, [("schema_file", "set beside schema; keep one of the two".to_owned())]);
+        let told = wrong(|kind| kind.breaker.min_samples = 7);
+        assert_eq!(told[0].0, "breaker.enabled");
+        let told = wrong(|kind| {
+            (kind.schema, kind.schema_file) = (None, Some("no/such/file.json".into()));
+        });
+        assert!(told[0].0 == "schema_file" && told[0].1.contains("cannot read it"), "{told:?}");
+        let told = wrong(|kind| kind.schema = Some(Json(r#"{"type":7}"#.to_owned())));
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert_eq!(told[0].0, "schema");
     }
 }

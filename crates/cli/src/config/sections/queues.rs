@@ -71,12 +71,7 @@ impl Named for QueueSettings {
     }
 
     fn check(&self, name: &str) -> Vec<(&'static str, String, Wrong)> {
-        match check_name("queue", name) {
-            Ok(()) => Vec::new(),
-            Err(windlass_core::Error::Invalid { expected, .. }) => {
-                vec![("", name.to_owned(), expected.as_ref().into())]
-            }
-            Err(error) => vec![("", name.to_owned(), error.to_string().into())],
-        }
+        let wrong = check_name("queue", name).err();
+        wrong.into_iter().map(|error| ("", name.to_owned(), error.into())).collect()
     }
 }

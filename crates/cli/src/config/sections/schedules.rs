@@ -11,7 +11,7 @@ use windlass_core::limits::{
 };
 use windlass_core::model::{DEFAULT_QUEUE, NewJob};
 use windlass_core::policy::{Missed, Schedule, Unique};
-use windlass_core::{Error, Timestamp, check_name};
+use windlass_core::{Timestamp, check_name};
 
 const EVERY_MS: RangeInclusive<u64> = EVERY_MIN_MS..=DELAY_MAX_MS;
 const ATTEMPTS: RangeInclusive<u64> = 1..=MAX_ATTEMPTS_MAX as u64;
@@ -184,11 +184,7 @@ impl Named for Recurring {
                 Some("name") | None => ("", name.to_owned()),
                 Some(field) => self.blamed(field),
             };
-            let expected = match error {
-                Error::Invalid { expected, .. } => expected.into_owned(),
-                error => error.to_string(),
-            };
-            wrong.push((key, given, expected.into()));
+            wrong.push((key, given, error.into()));
         }
         wrong
     }
