@@ -71,6 +71,9 @@ impl Service for UpkeepService {
     }
 }
 
+/// How long retention rests while it got nothing out of the way, but said that there is more.
+const LOOKING_REST_MS: u64 = 100;
+
 /// When to come again. Jobs that become ready or are lost are waited for, so that those services wake
 /// when the next is due, and only an engine knows how soon it must tidy up; the others gather what is due
 /// and take it in batches.
@@ -81,6 +84,8 @@ fn again(work: Work, reply: &MaintainReply, now: Timestamp) -> Again {
     match reply.next_at {
         _ if more && prompt => Again::Now,
         _ if more => Again::Rested,
+        // An engine that removes many at once looks through them first.
+        _ if reply.more && work == Work::Retain => Again::After(LOOKING_REST_MS),
         Some(at) if timed && at > now => Again::After(at.since(now)),
         // Due, but nothing was done about it: the engine has its reasons, and asking at once would
         // spin.
@@ -105,6 +110,12 @@ mod tests {
         assert_eq!(again(Work::Reclaim, &reply, now), Again::Idle);
         reply.more = true;
         assert_eq!(again(Work::Reclaim, &reply, now), Again::Idle, "more, but it does not get on");
+        let soon = Again::After(LOOKING_REST_MS);
+        assert_eq!(
+            again(Work::Retain, &reply, now),
+            soon,
+            "it looks through what it removes later"
+        );
         reply.done = 1;
         assert_eq!(again(Work::Reclaim, &reply, now), Again::Now);
         assert_eq!(again(Work::Retain, &reply, now), Again::Rested);

@@ -34,6 +34,11 @@ pub(crate) const BUFFERED_PER_SLOT: u32 = 1;
 /// Calls that report or claim, on their way at a time. The second one lets results travel while the
 /// first one waits for a disk.
 pub(crate) const CALLS_MAX: usize = 2;
+/// Claims without an answer at a time, where a store has plenty: while one is carried out, the other
+/// travels. They share the slots, if half of them are a batch worth a call.
+pub(crate) const CLAIMS_MAX: usize = 2;
+/// The fewest jobs worth a claim of their own where slots are shared.
+pub(crate) const CLAIM_SHARE_MIN: u32 = 100;
 /// How long one wait for work lasts before it is asked again.
 pub(crate) const WAIT: Duration = Duration::from_secs(30);
 /// Progress and log lines gather for this long before they are sent together.

@@ -1,9 +1,10 @@
 //! How much a worker may still take on: in all, per queue, per kind, and of its threads. Pure
 //! bookkeeping; knows nothing of engines.
 
+use crate::options::{CLAIM_SHARE_MIN, CLAIMS_MAX};
 use crate::shared::Shared;
 use std::collections::HashMap;
-use windlass_core::engine::{KindWant, QueueWant};
+use windlass_core::engine::{Claim, KindWant, QueueWant};
 use windlass_core::limits::{CLAIM_BATCH_MAX, CLAIM_KINDS_MAX};
 use windlass_core::model::{Header, Name};
 
@@ -12,21 +13,33 @@ struct Count {
     name: Name,
     limit: u32,
     running: u32,
+    /// How many claims without an answer may bring.
+    promised: u32,
     /// Whether it occupies a thread; kinds only.
     blocking: bool,
 }
 
 impl Count {
+    const fn is_full(&self) -> bool {
+        self.running >= self.limit
+    }
+
+    /// How many more may be asked for.
     const fn free(&self) -> u32 {
-        self.limit.saturating_sub(self.running)
+        self.limit.saturating_sub(self.running).saturating_sub(self.promised)
     }
 }
 
 pub(crate) struct Room {
     slots: u32,
+    /// The most that one claim asks for.
+    share: u32,
     running: u32,
+    /// How many claims without an answer may bring.
+    promised: u32,
     threads: u32,
     threads_busy: u32,
+    threads_promised: u32,
     queues: Vec<Count>,
     kinds: Vec<Count>,
     queue_at: HashMap<Name, usize>,
@@ -56,6 +69,7 @@ impl Room {
             name: name.clone(),
             limit: limit.unwrap_or(u32::MAX),
             running: 0,
+            promised: 0,
             blocking,
         };
         let queues: Vec<Count> =
@@ -68,11 +82,16 @@ impl Room {
         let places = |counts: &[Count]| {
             counts.iter().enumerate().map(|(at, count)| (count.name.clone(), at)).collect()
         };
+        let slots = shared.options.concurrency;
+        let share = slots.div_ceil(CLAIMS_MAX as u32);
         Self {
-            slots: shared.options.concurrency,
+            slots,
+            share: if share < CLAIM_SHARE_MIN { slots } else { share },
             running: 0,
+            promised: 0,
             threads: shared.options.blocking_threads,
             threads_busy: 0,
+            threads_promised: 0,
             queue_at: places(&queues),
             kind_at: places(&kinds),
             queues,
@@ -104,6 +123,35 @@ impl Room {
         self.threads_busy -= u32::from(self.kinds[kind].blocking);
     }
 
+    /// Keeps room for what a claim asks for.
+    pub(crate) fn promise(&mut self, claim: &Claim) {
+        self.promised += claim.limit;
+        self.each_promise(claim, |promised, limit| *promised += limit);
+    }
+
+    /// Takes that back: the claim was answered, or never will be.
+    pub(crate) fn take_back(&mut self, claim: &Claim) {
+        self.promised -= claim.limit;
+        self.each_promise(claim, |promised, limit| *promised -= limit);
+    }
+
+    fn each_promise(&mut self, claim: &Claim, change: impl Fn(&mut u32, u32)) {
+        for want in &claim.queues {
+            if let Some(at) = self.queue_at.get(&want.queue) {
+                change(&mut self.queues[*at].promised, want.limit);
+            }
+        }
+        for want in claim.kinds.iter().flatten() {
+            if let Some(at) = self.kind_at.get(&want.kind) {
+                let kind = &mut self.kinds[*at];
+                change(&mut kind.promised, want.limit);
+                if kind.blocking {
+                    change(&mut self.threads_promised, want.limit);
+                }
+            }
+        }
+    }
+
     fn threads_free(&self, leaked: u32) -> u32 {
         self.threads.saturating_sub(self.threads_busy).saturating_sub(leaked)
     }
@@ -112,11 +160,11 @@ impl Room {
     pub(crate) fn open(&self, leaked: u32) -> Option<Open> {
         let mut open = Open::default();
         for (at, queue) in self.queues.iter().enumerate() {
-            open.queues |= u64::from(queue.free() > 0) << at;
+            open.queues |= u64::from(!queue.is_full()) << at;
         }
         let threads = self.threads_free(leaked);
         for (at, kind) in self.kinds.iter().enumerate() {
-            let has = kind.free() > 0 && (!kind.blocking || threads > 0);
+            let has = !kind.is_full() && (!kind.blocking || threads > 0);
             open.kinds[at / 64] |= u64::from(has) << (at % 64);
         }
         let none = self.running >= self.slots || open.queues == 0 || open.kinds == [0; 4];
@@ -136,14 +184,16 @@ impl Room {
 
     /// What to claim, queues in this order, at most `most`; `None` if there is no room.
     pub(crate) fn wants(&mut self, order: &[usize], leaked: u32, most: u32) -> Option<Wants> {
-        let limit = self.slots.saturating_sub(self.running).min(most).min(CLAIM_BATCH_MAX);
+        let free = self.slots.saturating_sub(self.running).min(most).saturating_sub(self.promised);
+        let limit = free.min(self.share).min(CLAIM_BATCH_MAX);
         let queues: Vec<QueueWant> = order
             .iter()
             .map(|at| &self.queues[*at])
             .filter(|queue| queue.free() > 0)
             .map(|queue| QueueWant { queue: queue.name.clone(), limit: queue.free().min(limit) })
             .collect();
-        let mut threads = self.shares(self.threads_free(leaked));
+        let mut threads =
+            self.shares(self.threads_free(leaked).saturating_sub(self.threads_promised));
         let kinds: Vec<KindWant> = self
             .kinds
             .iter()

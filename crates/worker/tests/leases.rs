@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use support::flaky::{Flaky, Mood};
 use support::{
-    enqueue, enqueue_all, get, local, maintain, memory, reaches, travelling, until, worker,
+    crashed, enqueue, enqueue_all, get, local, maintain, memory, reaches, travelling, until, worker,
 };
 use tokio::sync::Semaphore;
-use windlass_core::engine::{Change, Claim, Claimant, Engine, OpenSession, Work};
+use windlass_core::engine::{Change, Claim, Claimant, Engine, Work};
 use windlass_core::model::{AttemptEnd, NewJob, State as JobState};
 use windlass_core::time::ManualClock;
 use windlass_worker::{Ctx, Raw, State, Stop};
@@ -185,23 +185,6 @@ async fn lease_of(
         }
     }
     panic!("no claim of the worker got job {id}");
-}
-
-/// A job on which this many workers have died.
-async fn crashed(store: &Arc<dyn Engine>, clock: &ManualClock, job: NewJob, crashes: u32) {
-    let kind = job.kind.clone();
-    enqueue(store, job.max_crashes(10)).await;
-    for _ in 0..crashes {
-        let session = store.open_session(OpenSession::new("doomed")).await.unwrap().value.id;
-        let by = Claimant::Session { session, claim_no: 1 };
-        let claim = Claim::new(by, "default", 1).kind(kind.clone(), 1);
-        assert_eq!(store.claim(claim).await.unwrap().value.jobs.len(), 1);
-        for _ in 0..2 {
-            clock.advance(60_000);
-            maintain(store, Work::Reclaim).await;
-            maintain(store, Work::Promote).await;
-        }
-    }
 }
 
 #[tokio::test]

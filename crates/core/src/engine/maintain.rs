@@ -83,7 +83,7 @@ pub struct Tally {
 pub struct MaintainReply {
     /// Items touched, never more than the budget.
     pub done: u32,
-    /// Whether the budget ended the step and more is waiting.
+    /// Whether the budget ended the step and more is waiting, be it that this step only looked.
     pub more: bool,
     /// When the next item of this work falls due, as far as is known now.
     pub next_at: Option<Timestamp>,

@@ -38,6 +38,9 @@ const QUIET_MS: u64 = OLD_ID_MS + 30_000;
 const WIDTH_PARTS: u64 = 8;
 /// but not narrower than this.
 const WIDTH_MIN_MS: u64 = 60_000;
+/// A store that is new has leaves no wider than this, and then no wider than it is old: for how long jobs are
+/// kept is often said only after the first leaves are there.
+const WIDTH_FIRST_MS: u64 = 600_000;
 /// Leaves there are ahead of time,
 const AHEAD: u64 = 2;
 /// and for how long at least: none can be added while somebody reads `job`, and without them jobs go row by row.
@@ -69,8 +72,19 @@ impl Leaf {
         Self { no, from, upto, emptied: row.get(3), bytes: row.get(4) }
     }
 
+    fn begins_at(&self) -> Timestamp {
+        JobId::from_uuid(self.from).time()
+    }
+
     fn ends_at(&self) -> Timestamp {
         JobId::from_uuid(self.upto).time()
+    }
+
+    /// Whether a job kept for so long would be kept for more than that again, if it went with its leaf: this one
+    /// was made when jobs were kept for longer, or those of other queues are.
+    fn is_too_wide(&self, kept_ms: u64) -> bool {
+        let width = self.ends_at().since(self.begins_at());
+        width > kept_ms.max(WIDTH_MIN_MS)
     }
 
     fn is_small(&self) -> bool {
@@ -117,9 +131,9 @@ impl Leaves {
         self.unfit.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether ended jobs of a leaf are removed row by row.
-    pub(crate) fn goes_by_rows(&self, leaf: &Leaf) -> bool {
-        leaf.is_small() || self.unfit().contains_key(&leaf.no)
+    /// Whether ended jobs of a leaf, of which some are kept for so long only, are removed row by row.
+    pub(crate) fn goes_by_rows(&self, leaf: &Leaf, least_ms: u64) -> bool {
+        leaf.is_small() || leaf.is_too_wide(least_ms) || self.unfit().contains_key(&leaf.no)
     }
 
     /// The oldest leaf that has had its time, if it can be expected to go.
@@ -144,12 +158,13 @@ impl PostgresEngine {
         let width_ms = (most_ms / WIDTH_PARTS).max(WIDTH_MIN_MS);
         let last = ground.leaves.last().map_or(ground.now, Leaf::ends_at);
         let mut from = last.max(ground.now);
+        let first = ground.leaves.first().map_or(from, Leaf::begins_at);
         let (mut firsts, mut ends) = (Vec::new(), Vec::new());
         for _ in ground.leaves.len()..LEAVES_MAX {
             if from > ground.now.plus((AHEAD * width_ms).max(AHEAD_MIN_MS)) {
                 break;
             }
-            let upto = from.plus(width_ms);
+            let upto = from.plus(width_ms.min(from.since(first).max(WIDTH_FIRST_MS)));
             firsts.push(JobId::first_at(from).as_uuid());
             ends.push(JobId::first_at(upto).as_uuid());
             from = upto;

@@ -159,7 +159,9 @@ impl PostgresEngine {
         budget: u32,
         reply: &mut MaintainReply,
     ) -> Try<()> {
-        let small = ground.leaves.iter().filter(|leaf| self.inner.leaves.goes_by_rows(leaf));
+        let least_ms = ground.kept_ms.map_or(u64::MAX, |(least_ms, _)| least_ms);
+        let small =
+            ground.leaves.iter().filter(|leaf| self.inner.leaves.goes_by_rows(leaf, least_ms));
         let leaves = small.map(|leaf| (DUE_IN_LEAF, (leaf.from, leaf.upto)));
         let Cuts { lanes, states, ended } = &ground.cuts;
         let begun = Instant::now();

@@ -22,8 +22,8 @@ pub(super) type Calls = FuturesUnordered<Pin<Box<dyn Future<Output = Reply> + Se
 pub(super) enum Reply {
     Opened(Result<Session>),
     Beat { sent: Instant, held: Vec<Held>, answer: Result<HeartbeatReply> },
-    Claimed(Result<Claimed>),
-    Settled { reports: Vec<Report>, with_claim: bool, answer: Result<SettleReply> },
+    Claimed { no: u64, answer: Result<Claimed> },
+    Settled { reports: Vec<Report>, claim_no: Option<u64>, answer: Result<SettleReply> },
     Updated { sent: Vec<Sent>, answer: Result<Vec<Item<Updated>>> },
     Closed,
 }
@@ -58,9 +58,9 @@ impl Runtime {
         match reply {
             Reply::Opened(answer) => self.opened(answer),
             Reply::Beat { sent, held, answer } => self.beaten(sent, &held, answer),
-            Reply::Claimed(answer) => self.claim_answered(answer),
-            Reply::Settled { reports, with_claim, answer } => {
-                self.settle_answered(reports, with_claim, answer);
+            Reply::Claimed { no, answer } => self.claim_answered(no, answer),
+            Reply::Settled { reports, claim_no, answer } => {
+                self.settle_answered(reports, claim_no, answer);
             }
             Reply::Updated { sent, answer } => self.update_answered(sent, answer),
             Reply::Closed => self.closed(),

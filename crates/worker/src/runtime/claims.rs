@@ -2,8 +2,8 @@
 
 use super::calls::{Reply, ask};
 use super::{Phase, Runtime};
-use crate::options::{BUFFERED_PER_SLOT, VAIN_CLAIM_PAUSE, VAIN_CLAIMS_MAX, WAIT};
-use crate::room::Open;
+use crate::options::{BUFFERED_PER_SLOT, CLAIMS_MAX, VAIN_CLAIM_PAUSE, VAIN_CLAIMS_MAX, WAIT};
+use crate::room::{Open, Room};
 use std::pin::Pin;
 use tokio::time::Instant;
 use windlass_core::engine::{Claim, Claimant, Claimed, Wait};
@@ -13,19 +13,29 @@ use windlass_core::{Error, Result};
 pub(super) struct Claims {
     /// The number of the last claim that was made.
     last_no: u64,
-    /// The claim that has no answer yet: under way, or to be repeated as it is. Never more than one.
-    open: Option<Claim>,
-    under_way: bool,
+    /// Claims that have no answer yet, [`CLAIMS_MAX`] at most.
+    open: Vec<OpenClaim>,
     /// Whether the store may have something for us: then we claim, else we wait.
     likely: bool,
+    /// Whether the claim answered last got all it asked for: then two are made at a time.
+    plenty: bool,
     /// Claims in a row that got nothing although something was said to be there.
     vain: u32,
     put_off: Option<Instant>,
-    /// Whether the claim sent last came after every result of ours, so that it sees what they left.
-    is_last_word: bool,
-    /// Whether such a claim found nothing.
+    /// Whether a claim that came after every result of ours, and so saw what they left, found nothing.
     found_nothing: bool,
     wait: Option<Waiting>,
+}
+
+/// A claim without an answer: under way, or to be repeated as it is.
+struct OpenClaim {
+    no: u64,
+    claim: Claim,
+    under_way: bool,
+    /// Not to be repeated: the worker drains, or its session is gone.
+    given_up: bool,
+    /// Whether it was sent when nothing else of ours was.
+    is_last_word: bool,
 }
 
 /// A wait for work under way, and what it waits for.
@@ -39,15 +49,13 @@ impl Claims {
         self.last_no
     }
 
-    pub(super) fn unanswered_no(&self) -> Option<u64> {
-        self.open.as_ref().and_then(|claim| match claim.by {
-            Claimant::Session { claim_no, .. } => Some(claim_no),
-            Claimant::Alone { .. } => None,
-        })
+    pub(super) fn unanswered(&self) -> impl Iterator<Item = u64> {
+        self.open.iter().map(|open| open.no)
     }
 
-    pub(super) const fn is_under_way(&self) -> bool {
-        self.under_way
+    /// Whether a claim may still bring jobs.
+    pub(super) const fn any_open(&self) -> bool {
+        !self.open.is_empty()
     }
 
     pub(super) const fn found_nothing(&self) -> bool {
@@ -59,19 +67,18 @@ impl Claims {
         self.likely = true;
     }
 
-    /// Forgets the open claim: its session is gone, or about to be closed.
-    pub(super) fn forget(&mut self) {
-        self.open = None;
+    /// Claims nothing more, because the worker drains or its session is gone. A claim under way is
+    /// still answered; one that would have to be repeated is left to the end of the session, which gives
+    /// back what it may have leased.
+    pub(super) fn give_up(&mut self, room: &mut Room) {
         self.wait = None;
-    }
-
-    /// Claims nothing more. A claim under way is still answered; one that would have to be repeated
-    /// is left to the end of the session, which gives back what it may have leased.
-    pub(super) fn drain(&mut self) {
-        self.wait = None;
-        if !self.under_way {
-            self.open = None;
-        }
+        self.open.retain_mut(|open| {
+            open.given_up = true;
+            if !open.under_way {
+                room.take_back(&open.claim);
+            }
+            open.under_way
+        });
     }
 
     pub(super) fn alarm_at(&self) -> Option<Instant> {
@@ -93,25 +100,31 @@ impl Claims {
 }
 
 impl Runtime {
-    /// The claim to send now, if any. With `results` to ride with it costs no call of its own, so that
-    /// it is made even if the last one came back short.
-    pub(super) fn next_claim(&mut self, results: usize) -> Option<Claim> {
-        if self.claims.under_way || !matches!(self.phase, Phase::Working) {
+    /// The claim to send now, if any, and its number. With `results` to ride with it costs no call of its
+    /// own, so that it is made even if the last one came back short.
+    pub(super) fn next_claim(&mut self, results: usize) -> Option<(u64, Claim)> {
+        if !matches!(self.phase, Phase::Working) {
             return None;
         }
-        if self.claims.open.is_none() {
-            let wanted = (self.claims.likely || results > 0) && !self.claims.is_put_off();
-            if !wanted || self.is_occupied() {
-                return None;
-            }
-            self.claims.open = Some(self.make_claim()?);
-        }
-        self.claims.under_way = true;
-        self.claims.is_last_word = self.held.len() == results;
-        self.claims.open.clone()
+        let no_other = !self.claims.any_open();
+        let again = self.claims.open.iter().position(|open| !open.under_way);
+        let at = match again {
+            Some(at) => at,
+            None => self.make_claim(results)?,
+        };
+        let open = &mut self.claims.open[at];
+        open.under_way = true;
+        open.is_last_word = no_other && self.held.len() == results;
+        Some((open.no, open.claim.clone()))
     }
 
-    fn make_claim(&mut self) -> Option<Claim> {
+    /// Makes a claim, if one is wanted and there is room, and says where it is.
+    fn make_claim(&mut self, results: usize) -> Option<usize> {
+        let claims_max = if self.claims.plenty { CLAIMS_MAX } else { 1 };
+        let wanted = (self.claims.likely || results > 0) && !self.claims.is_put_off();
+        if self.claims.open.len() >= claims_max || !wanted || self.is_occupied() {
+            return None;
+        }
         let session = self.session.id()?;
         // Running jobs and results that wait for the store together: the bound of the buffer.
         let held_max = self.shared.options.concurrency * (1 + BUFFERED_PER_SLOT);
@@ -119,40 +132,48 @@ impl Runtime {
         let leaked = self.shared.pool.leaked();
         let wants = self.room.wants(self.turns.order(), leaked, most)?;
         self.claims.last_no += 1;
-        let by = Claimant::Session { session, claim_no: self.claims.last_no };
+        let no = self.claims.last_no;
+        let by = Claimant::Session { session, claim_no: no };
         let mut claim = Claim::new(by, "", wants.limit).parts(self.shared.options.parts);
         claim.queues = wants.queues;
         claim.kinds = Some(wants.kinds);
-        Some(claim)
+        self.room.promise(&claim);
+        let open = OpenClaim { no, claim, under_way: false, given_up: false, is_last_word: false };
+        self.claims.open.push(open);
+        Some(self.claims.open.len() - 1)
     }
 
     /// Sends a claim that has no results to ride with.
-    pub(super) fn send_claim(&mut self, claim: Claim) {
-        self.call("claim", move |engine| engine.claim(claim), Reply::Claimed);
+    pub(super) fn send_claim(&mut self, no: u64, claim: Claim) {
+        let reply = move |answer| Reply::Claimed { no, answer };
+        self.call("claim", move |engine| engine.claim(claim), reply);
     }
 
-    pub(super) fn claim_answered(&mut self, answer: Result<Claimed>) {
-        self.claims.under_way = false;
+    pub(super) fn claim_answered(&mut self, no: u64, answer: Result<Claimed>) {
+        let Some(at) = self.claims.open.iter().position(|open| open.no == no) else { return };
+        let open = &mut self.claims.open[at];
+        open.under_way = false;
+        match answer {
+            // The claim stays open: repeated under its number, it returns what it may have leased.
+            Err(error) if !open.given_up && !matches!(error, Error::SessionLost { .. }) => {
+                return self.unanswered(&error);
+            }
+            _ => {}
+        }
+        let open = self.claims.open.swap_remove(at);
+        self.room.take_back(&open.claim);
         match answer {
             Ok(claimed) => {
                 self.answered();
-                let asked = self.claims.open.take().map_or(0, |claim| claim.limit as usize);
-                self.judge_claim(claimed.jobs.len(), asked);
-                self.claims.found_nothing = claimed.jobs.is_empty() && self.claims.is_last_word;
+                self.judge_claim(claimed.jobs.len(), open.claim.limit as usize);
+                self.claims.found_nothing = claimed.jobs.is_empty() && open.is_last_word;
                 self.start(claimed.jobs);
             }
             Err(Error::SessionLost { .. }) => {
                 self.answered();
-                self.claims.open = None;
                 self.lose_session();
             }
-            // The claim stays open: repeated under its number, it returns what it may have leased.
-            Err(error) => {
-                self.unanswered(&error);
-                if !matches!(self.phase, Phase::Working) {
-                    self.claims.drain();
-                }
-            }
+            Err(error) => self.unanswered(&error),
         }
     }
 
@@ -167,7 +188,8 @@ impl Runtime {
         if claims.vain > VAIN_CLAIMS_MAX {
             claims.put_off = Some(Instant::now() + VAIN_CLAIM_PAUSE);
         }
-        claims.likely = got > 0 && got >= asked;
+        claims.plenty = got > 0 && got >= asked;
+        claims.likely = claims.plenty;
     }
 
     /// Waits for work where there is room, if there is nothing better to do.

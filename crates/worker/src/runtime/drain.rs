@@ -58,7 +58,7 @@ impl Runtime {
             (Order::Drain, Phase::Working) => {
                 let (running, grace) = (self.room.running(), self.shared.options.grace);
                 tracing::info!(worker = %self.shared.options.name, running, ?grace, "draining");
-                self.claims.drain();
+                self.claims.give_up(&mut self.room);
                 self.phase = Phase::Draining(Instant::now() + grace);
             }
             (Order::Abort, Phase::Over(_)) => {}
@@ -78,7 +78,7 @@ impl Runtime {
         let undecided = !self.until_idle
             || !self.session.is_open()
             || !self.held.is_empty()
-            || self.claims.is_under_way();
+            || self.claims.any_open();
         if undecided || !matches!(self.phase, Phase::Working) {
             return;
         }

@@ -99,7 +99,8 @@ impl Runtime {
             }
             Some(Cause::Operator) => Outcome::Cancel,
             _ if !matches!(self.phase, Phase::Working) => Outcome::Release,
-            _ if self.room.running() > 0 => return,
+            // What other claims bring is started as it comes.
+            _ if self.room.running() > 0 || self.claims.any_open() => return,
             _ => {
                 self.suspect = Some(Suspect { running: running.clone(), started: true });
                 let now = Instant::now();

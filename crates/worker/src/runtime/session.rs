@@ -92,7 +92,7 @@ impl Runtime {
         let sent = Instant::now();
         let held: Vec<Held> = self.held.values().map(|running| running.held()).collect();
         let beat = Heartbeat::new(session, self.claims.last_no(), held.clone())
-            .unanswered(self.claims.unanswered_no());
+            .unanswered(self.claims.unanswered());
         let reply = move |answer| Reply::Beat { sent, held, answer };
         self.call("heartbeat", move |engine| engine.heartbeat(beat), reply);
     }
@@ -166,6 +166,6 @@ impl Runtime {
         for running in self.held.values() {
             running.signal.tell(Cause::LeaseLost);
         }
-        self.claims.forget();
+        self.claims.give_up(&mut self.room);
     }
 }

@@ -79,15 +79,15 @@ impl Runtime {
             let claim = if carry { self.next_claim(reports.len()) } else { None };
             match (reports.is_empty(), claim) {
                 (true, None) => return,
-                (true, Some(claim)) => return self.send_claim(claim),
+                (true, Some((no, claim))) => self.send_claim(no, claim),
                 (false, claim) => {
                     let items = reports.iter().map(|report| report.item.clone());
                     let mut settle = Settle::new(items);
-                    settle.claim = claim;
-                    let with_claim = settle.claim.is_some();
+                    let claim_no = claim.as_ref().map(|(no, _)| *no);
+                    settle.claim = claim.map(|(_, claim)| claim);
                     self.settles.calls += 1;
                     self.settles.under_way += reports.len();
-                    let reply = move |answer| Reply::Settled { reports, with_claim, answer };
+                    let reply = move |answer| Reply::Settled { reports, claim_no, answer };
                     self.call("settle", move |engine| engine.settle(settle), reply);
                 }
             }
@@ -97,7 +97,7 @@ impl Runtime {
     pub(super) fn settle_answered(
         &mut self,
         reports: Vec<Report>,
-        with_claim: bool,
+        claim_no: Option<u64>,
         answer: Result<SettleReply>,
     ) {
         self.settles.calls -= 1;
@@ -112,28 +112,27 @@ impl Runtime {
                     let item = items.next().unwrap_or_else(|| Err(no_answer()));
                     self.judge_item(report, item);
                 }
-                if with_claim {
+                if let Some(no) = claim_no {
                     let none = || Ok(Claimed::default());
-                    self.claim_answered(reply.claimed.unwrap_or_else(none));
+                    self.claim_answered(no, reply.claimed.unwrap_or_else(none));
                 }
             }
-            Err(error) => self.settle_failed(reports, with_claim, &error),
+            Err(error) => self.settle_failed(reports, claim_no, &error),
         }
     }
 
     /// A whole call failed. Mostly the store is away, and the call is repeated as it is; a store
     /// that refuses the call gets smaller ones, down to the single report that is to blame.
-    fn settle_failed(&mut self, mut reports: Vec<Report>, with_claim: bool, error: &Error) {
+    fn settle_failed(&mut self, mut reports: Vec<Report>, claim_no: Option<u64>, error: &Error) {
         let refused = matches!(
             error,
             Error::Invalid { .. } | Error::TooLarge { .. } | Error::Unsupported { .. }
         );
-        if with_claim {
-            self.claim_answered(Err(error.clone()));
-        } else {
-            self.unanswered(error);
+        match claim_no {
+            Some(no) => self.claim_answered(no, Err(error.clone())),
+            None => self.unanswered(error),
         }
-        if refused && reports.len() == 1 && !with_claim {
+        if refused && reports.len() == 1 && claim_no.is_none() {
             return reports.drain(..).for_each(|report| self.refused(report, error));
         }
         if refused {
@@ -182,7 +181,7 @@ impl Runtime {
     /// Whether everything that ended is with the store.
     pub(super) fn is_flushed(&self) -> bool {
         debug_assert!(!matches!(self.phase, Phase::Working), "a working worker is never done");
-        self.settles.waiting() == 0 && self.news.deferred() == 0 && !self.claims.is_under_way()
+        self.settles.waiting() == 0 && self.news.deferred() == 0 && !self.claims.any_open()
     }
 }
 

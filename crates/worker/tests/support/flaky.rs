@@ -1,7 +1,8 @@
 //! A store that can go away, lose its replies, hang, or refuse: around any engine.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use windlass_core::Error;
 use windlass_core::engine::*;
 
@@ -13,13 +14,20 @@ pub(crate) enum Mood {
     Away,
     /// Does it, and the reply is lost.
     Deaf,
+    /// Does it, and answers when it is in another mood: one call after the other, in their order.
+    Slow,
     /// Does nothing and never answers.
     Hangs,
 }
 
+/// Between the answers of two slow calls.
+const SLOW_STEP: Duration = Duration::from_millis(10);
+
 pub(crate) struct Flaky {
     inner: Arc<dyn Engine>,
     mood: Mutex<Mood>,
+    /// How many calls were slow so far.
+    slow: AtomicU32,
     /// Only heartbeats fail: a worker that is stalled or cut off, while its jobs run.
     pub(crate) no_heartbeats: AtomicBool,
     /// Settles with more items than this are refused as a whole.
@@ -28,6 +36,8 @@ pub(crate) struct Flaky {
     pub(crate) calls: AtomicU64,
     pub(crate) settles: AtomicU64,
     pub(crate) updates: AtomicU64,
+    /// The claims that came, by their numbers; repeats again.
+    pub(crate) claims: Mutex<Vec<u64>>,
 }
 
 impl Flaky {
@@ -35,16 +45,24 @@ impl Flaky {
         Arc::new(Self {
             inner,
             mood: Mutex::new(Mood::Fine),
+            slow: AtomicU32::new(0),
             no_heartbeats: AtomicBool::new(false),
             settle_max: AtomicUsize::new(usize::MAX),
             calls: AtomicU64::new(0),
             settles: AtomicU64::new(0),
             updates: AtomicU64::new(0),
+            claims: Mutex::default(),
         })
     }
 
     pub(crate) fn be(&self, mood: Mood) {
         *self.mood.lock().unwrap() = mood;
+    }
+
+    fn note(&self, claim: &Claim) {
+        if let Claimant::Session { claim_no, .. } = claim.by {
+            self.claims.lock().unwrap().push(claim_no);
+        }
     }
 
     fn serve<'a, T: Send + 'a>(&'a self, answer: Answer<'a, T>) -> Answer<'a, T> {
@@ -55,6 +73,15 @@ impl Flaky {
                 Mood::Fine => answer.await,
                 Mood::Away => Err(away()),
                 Mood::Deaf => answer.await.and_then(|_| Err(away())),
+                Mood::Slow => {
+                    let answer = answer.await;
+                    let turn = self.slow.fetch_add(1, Ordering::SeqCst) + 1;
+                    while *self.mood.lock().unwrap() == Mood::Slow {
+                        tokio::time::sleep(Duration::from_millis(1)).await;
+                    }
+                    tokio::time::sleep(SLOW_STEP * turn).await;
+                    answer
+                }
                 Mood::Hangs => std::future::pending().await,
             }
         })
@@ -84,6 +111,7 @@ impl Hot for Flaky {
     }
 
     fn claim(&self, request: Claim) -> Answer<'_, Claimed> {
+        self.note(&request);
         self.serve(self.inner.claim(request))
     }
 
@@ -101,6 +129,7 @@ impl Hot for Flaky {
                 Error::TooLarge { field, size, limit: limit as u64, hint: "split the batch" };
             return Box::pin(async { Err(refusal) });
         }
+        request.claim.iter().for_each(|claim| self.note(claim));
         self.serve(self.inner.settle(request))
     }
 

@@ -6,7 +6,9 @@ pub(crate) mod flaky;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
-use windlass_core::engine::{Change, ChangeItem, Engine, Enqueue, Get, MaintainRequest, Work};
+use windlass_core::engine::{
+    Change, ChangeItem, Claim, Claimant, Engine, Enqueue, Get, MaintainRequest, OpenSession, Work,
+};
 use windlass_core::model::{Job, NewJob, PartSet, State};
 use windlass_core::random::Seeded;
 use windlass_core::time::{Clock, ManualClock, SystemClock};
@@ -103,4 +105,26 @@ pub(crate) async fn reaches(engine: &Arc<dyn Engine>, id: JobId, state: State) -
         (job.state == state).then_some(job)
     })
     .await
+}
+
+/// A job on which this many workers have died.
+pub(crate) async fn crashed(
+    store: &Arc<dyn Engine>,
+    clock: &ManualClock,
+    job: NewJob,
+    crashes: u32,
+) {
+    let kind = job.kind.clone();
+    enqueue(store, job.max_crashes(10)).await;
+    for _ in 0..crashes {
+        let session = store.open_session(OpenSession::new("doomed")).await.unwrap().value.id;
+        let by = Claimant::Session { session, claim_no: 1 };
+        let claim = Claim::new(by, "default", 1).kind(kind.clone(), 1);
+        assert_eq!(store.claim(claim).await.unwrap().value.jobs.len(), 1);
+        for _ in 0..2 {
+            clock.advance(60_000);
+            maintain(store, Work::Reclaim).await;
+            maintain(store, Work::Promote).await;
+        }
+    }
 }
