@@ -9,6 +9,7 @@ use crate::app::App;
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
+use serde_json::Value;
 use windlass_services::{AuditQuery, AuditRow};
 
 /// Actions on one page.
@@ -30,18 +31,33 @@ struct Row {
 impl Row {
     fn new(row: AuditRow, clock: Clock) -> Self {
         let action = row.action;
-        let text = |value: Option<serde_json::Value>| value.map(|it| it.to_string());
+        let (before, after) = (action.before.as_ref(), action.after.as_ref());
         Self {
             at: clock.ago(row.at),
             more: action.count.saturating_sub(action.targets.len() as u64),
             who: action.who,
             key: action.key,
             action: action.action,
-            targets: action.targets.join(", "),
+            before: changed(before, after),
+            after: changed(after, before),
+            targets: action.targets.join("\n"),
             refused: action.refused,
-            before: text(action.before).unwrap_or_default(),
-            after: text(action.after).unwrap_or_default(),
         }
+    }
+}
+
+/// What one side says that the other does not, a line for each field.
+fn changed(side: Option<&Value>, other: Option<&Value>) -> String {
+    let line = |(field, value): (&String, &Value)| {
+        let same = other.and_then(|other| other.get(field)).unwrap_or(&Value::Null) == value;
+        (!same).then(|| format!("{field}: {value}"))
+    };
+    match side {
+        None => String::new(),
+        Some(Value::Object(fields)) => {
+            fields.iter().filter_map(line).collect::<Vec<_>>().join("\n")
+        }
+        Some(value) => value.to_string(),
     }
 }
 
@@ -80,4 +96,22 @@ pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Respons
         target: query.target.clone().unwrap_or_default(),
     };
     Ok(Page::new(&visit, Section::Audit, "Audit", now).respond(&content))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn only_what_changed_is_shown() {
+        let before = json!({"paused": false, "retention": {"dead_ms": 1}, "max_depth": null});
+        let after = json!({"paused": true, "retention": {"dead_ms": 1}, "max_depth": null});
+        assert_eq!(changed(Some(&before), Some(&after)), "paused: false");
+        assert_eq!(changed(Some(&after), Some(&before)), "paused: true");
+        // Of something new, whatever is not null.
+        assert_eq!(changed(Some(&after), None), "paused: true\nretention: {\"dead_ms\":1}");
+        assert_eq!(changed(None, Some(&after)), "");
+        assert_eq!(changed(Some(&json!("idle")), None), "\"idle\"");
+    }
 }

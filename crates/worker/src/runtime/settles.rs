@@ -14,6 +14,8 @@ use std::sync::atomic::Ordering;
 use windlass_core::engine::{Claimed, Item, Outcome, Settle, SettleItem, SettleReply, Settled};
 use windlass_core::{Error, Result};
 
+/// While a call is under way, a second one is made for so many reports, or for the last ones: few are soon more.
+const SECOND_CALL_MIN: usize = 100;
 /// Reports in one call at most; halved where a store finds a whole call too large.
 const SETTLE_BATCH_MAX: usize = 1_000;
 
@@ -74,6 +76,9 @@ impl Runtime {
     pub(super) fn send_reports_and_claims(&mut self) {
         while self.settles.calls < CALLS_MAX {
             let count = self.settles.waiting.len().min(self.settles.batch_max);
+            if self.settles.calls > 0 && count < SECOND_CALL_MIN && self.room.running() > 0 {
+                return;
+            }
             let reports: Vec<Report> = self.settles.waiting.drain(..count).collect();
             let carry = reports.is_empty() || self.settles.carry_claims;
             let claim = if carry { self.next_claim(reports.len()) } else { None };
