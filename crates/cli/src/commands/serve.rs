@@ -326,12 +326,16 @@ fn greeting(config: &Config, changed: &[String], url: &str, asks: Asks) -> Strin
         Url::Postgres(_) => "durable; any number of processes share it",
         _ => "where it is",
     };
-    let asks = match asks {
-        Asks::Keys => "asks for a key: Authorization: Bearer wl_…\n",
-        Asks::Nothing => {
-            "open: nobody is asked for a key; `windlass keys create` makes the first\n"
-        }
-        Asks::Unknown => "",
+    let (asks, curl) = match asks {
+        Asks::Keys => (
+            "asks for a key: WINDLASS_KEY=wl_… in what follows\n",
+            "curl -H \"Authorization: Bearer $WINDLASS_KEY\"",
+        ),
+        Asks::Nothing => (
+            "open: nobody is asked for a key; `windlass keys create` makes the first\n",
+            "curl",
+        ),
+        Asks::Unknown => ("", "curl"),
     };
     let file = config.file.as_ref().map(|path| format!("configured by {}\n", path.display()));
     let file = file.unwrap_or_default();
@@ -344,10 +348,10 @@ fn greeting(config: &Config, changed: &[String], url: &str, asks: Asks) -> Strin
          {asks}\n\
          dashboard:        {url}/\n\
          metrics:          {url}/metrics\n\
-         hand over a job:  curl --json '{{\"kind\":\"hello\",\"payload\":{{\"name\":\"Ada\"}}}}' {url}/v1/jobs\n\
-         take one:         curl --json '{{\"queues\":[\"default\"],\"wait_ms\":10000}}' {url}/v1/claim\n\
-         report on it:     curl --json '{{\"items\":[{{\"id\":\"…\",\"lease\":\"…\",\"outcome\":\"complete\"}}]}}' {url}/v1/settle\n\
-         look at it:       curl {url}/v1/jobs\n\n\
+         hand over a job:  {curl} --json '{{\"kind\":\"hello\",\"payload\":{{\"name\":\"Ada\"}}}}' {url}/v1/jobs\n\
+         take one:         {curl} --json '{{\"queues\":[\"default\"],\"wait_ms\":10000}}' {url}/v1/claim\n\
+         report on it:     {curl} --json '{{\"items\":[{{\"id\":\"…\",\"lease\":\"…\",\"outcome\":\"complete\"}}]}}' {url}/v1/settle\n\
+         look at it:       {curl} {url}/v1/jobs\n\n\
          stop with ctrl-c"
     )
 }

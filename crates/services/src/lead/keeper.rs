@@ -205,7 +205,8 @@ impl Keeper {
         gauge!("windlass_service_leader").set(0.0);
         match answered(RESIGN_MAX, self.give_back()).await {
             Ok(true) => info!(label = self.label, "gave the leadership back"),
-            Ok(false) => {}
+            // Whoever may not lead has nothing to give back.
+            Ok(false) | Err(Error::Forbidden { .. }) => {}
             Err(error) => warn!(label = self.label, %error, "the leadership is left to run out"),
         }
     }
