@@ -13,6 +13,7 @@ mod output;
 mod postgres_places;
 mod store;
 mod torture;
+mod traces;
 mod values;
 mod views;
 mod work;

@@ -50,6 +50,7 @@ mod routes;
 mod series;
 mod server;
 mod tls;
+mod traces;
 mod waits;
 
 pub use disk::{DiskProbe, DiskUse};

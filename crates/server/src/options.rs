@@ -90,6 +90,8 @@ pub struct Options {
     pub exporter: Option<Exporter>,
     /// Whether metrics of queues are told apart by kind, too: more to see, and more to keep.
     pub metrics_by_kind: bool,
+    /// Whether requests that hand over jobs are spans of their own, for whoever makes traces of them.
+    pub traces: bool,
     /// Whether jobs of kinds that are not registered are refused.
     pub strict_kinds: bool,
     /// Jobs that may wait in a queue that has no `max_depth` of its own; more are refused with the time
@@ -147,6 +149,7 @@ impl Options {
             disk: None,
             exporter: None,
             metrics_by_kind: false,
+            traces: false,
             strict_kinds: false,
             soft_depth: SOFT_DEPTH_DEFAULT,
             hard_depth: HARD_DEPTH_DEFAULT,
@@ -179,6 +182,13 @@ impl Options {
     #[must_use]
     pub const fn metrics_by_kind(mut self, by_kind: bool) -> Self {
         self.metrics_by_kind = by_kind;
+        self
+    }
+
+    /// Makes spans of requests that hand over jobs, or none.
+    #[must_use]
+    pub const fn traces(mut self, traces: bool) -> Self {
+        self.traces = traces;
         self
     }
 

@@ -92,6 +92,7 @@
 //! | `local` | `file:DIR`, durable in one directory | yes |
 //! | `worker` | `Client::worker`; producers can do without | yes |
 //! | `process` | commands as handlers, on Unix | no |
+//! | `otel` | traces from the span that enqueues to the one around the handler, by OpenTelemetry | no |
 //! | `services` | schedules, history and samples of a store; part of `worker` | yes |
 
 pub mod backoff;

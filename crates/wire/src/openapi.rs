@@ -16,7 +16,7 @@ pub use answers::{
 };
 pub use shapes::{
     Attempt, DeadList, KindOverview, KindSettings, LogLine, NamedKind, NamedQueue, QueueOverview,
-    QueueSettings, RawHeaders,
+    QueueSettings, RawHeaders, TraceHeaders,
 };
 pub use words::{
     Atomicity, AttemptEnd, Codec, Durability, Finish, Gate, Location, Missed, OnConflict, PartName,

@@ -7,6 +7,7 @@ use crate::running::Running;
 use crate::shared::Finished;
 use crate::signal::{Cause, Causes};
 use crate::stop::{Ended, Stop, Why, code};
+use crate::trace;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -43,6 +44,7 @@ impl Report {
     fn send(&mut self, outcome: Option<Outcome>) {
         if let Some(running) = self.running.take() {
             let took = running.began().elapsed();
+            trace::end(&running.span, outcome.as_ref());
             let shared = running.shared.clone();
             shared.inbox.finish(Finished { running, outcome, took });
         }

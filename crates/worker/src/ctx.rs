@@ -5,6 +5,7 @@ use crate::draft::Draft;
 use crate::running::Running;
 use crate::shared::Shared;
 use crate::signal::{Cause, Causes};
+use crate::trace;
 use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -104,6 +105,12 @@ impl Ctx {
     /// The span of this attempt; handlers run inside it.
     pub fn span(&self) -> &Span {
         &self.0.span
+    }
+
+    /// The trace context (W3C `traceparent`) for whatever this attempt calls: that of the current span where
+    /// traces are made (feature `otel`), or else the one that the job came with.
+    pub fn trace(&self) -> Option<String> {
+        trace::here(self.span()).or_else(|| self.header().trace.clone())
     }
 
     /// The payload as it was stored.
@@ -302,7 +309,9 @@ impl Ctx {
     /// Has this job created when this one completes, in the same atomic step: both or neither. It
     /// names this job as its parent. An attempt that does not complete creates nothing.
     pub fn follow_up(&self, job: impl Into<NewJob>) -> Result<()> {
-        let job = job.into();
+        let mut job = job.into();
+        // Without this it has the trace of its parent; with it, it shows in that trace where it comes from.
+        job.trace = job.trace.or_else(|| trace::here(self.span()));
         let payload_bytes_max = self.shared().engine.capabilities().payload_bytes_max;
         // The store checks again with its own clock; here the handler learns which line was wrong.
         let ran_ms = u64::try_from(self.0.began().elapsed().as_millis()).unwrap_or(u64::MAX);

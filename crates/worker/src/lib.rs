@@ -40,6 +40,7 @@ mod signal;
 mod starter;
 mod stats;
 mod stop;
+mod trace;
 mod turns;
 mod worker;
 

@@ -3,10 +3,12 @@
 use crate::draft::Draft;
 use crate::shared::Shared;
 use crate::signal::{Cause, Signal};
+use crate::trace;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 use tracing::Span;
+use tracing::field::Empty;
 use windlass_core::Timestamp;
 use windlass_core::engine::{ClaimedJob, Held, Lease};
 use windlass_core::model::{Header, Parts};
@@ -38,9 +40,15 @@ impl Running {
             kind = %header.kind,
             queue = %header.queue,
             id = %header.id,
-            attempt = header.counters.attempt,
+            // OpenTelemetry knows numbers with a sign only, and would make others texts.
+            attempt = i64::from(header.counters.attempt),
             trace = header.trace.as_deref(),
+            // Said later, to whom it may concern.
+            outcome = Empty,
+            otel.kind = Empty,
+            otel.name = Empty,
         );
+        trace::begin(&span, &header);
         Self {
             header,
             lease,

@@ -6,6 +6,7 @@ use crate::connect::Url;
 use crate::disk::Disk;
 use crate::exporter;
 use crate::open_files;
+use crate::traces::Traces;
 use anyhow::{Context as _, Result, bail, ensure};
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -138,9 +139,14 @@ impl Args {
 
     fn start(&self, given: Given) -> Result<ExitCode> {
         let config = Config::load(&given)?;
-        let log = LogHandle::start(&config.fixed)?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-        runtime.context("cannot start the async runtime")?.block_on(serve(given, config, log))
+        runtime.context("cannot start the async runtime")?.block_on(async {
+            let traces = Traces::start(&config.fixed.traces);
+            let log = LogHandle::start(&config.fixed, traces.tracer())?;
+            let served = serve(given, config, log).await;
+            traces.stop().await;
+            served
+        })
     }
 }
 
@@ -153,6 +159,7 @@ async fn serve(given: Given, config: Config, log: LogHandle) -> Result<ExitCode>
     let hangup = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
     let mut options = fixed.server.options.clone().services(fixed.services.hosted().cloned());
     options.tls = fixed.server.tls();
+    options.traces = fixed.traces.endpoint.is_some();
     let disk = Disk::new(fixed.store.disk_limit);
     let options = options.store(fixed.store.url.to_string()).disk(disk.probe(&fixed.store.url)?);
     let server = Server::bind(options.exporter(exporter::install()?)).await?;

@@ -4,6 +4,7 @@
 use crate::config::{Config, LogHandle};
 use crate::output::{print, print_json};
 use crate::store::{Common, block_on};
+use crate::traces::Traces;
 use crate::values;
 use crate::work::{HELP, Http, Limits};
 use anyhow::{Context as _, Result, anyhow, bail};
@@ -91,8 +92,13 @@ impl Args {
         let commands = self.commands()?;
         let mut config = self.common.config()?;
         config.log_by_default(LOG_DEFAULT)?;
-        LogHandle::start(&config.fixed)?;
-        block_on(self.work(commands, config))
+        block_on(async {
+            let traces = Traces::start(&config.fixed.traces);
+            LogHandle::start(&config.fixed, traces.tracer())?;
+            let worked = self.work(commands, config).await;
+            traces.stop().await;
+            worked
+        })
     }
 
     /// The commands, which can run under their limits.

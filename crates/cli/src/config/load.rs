@@ -226,7 +226,7 @@ impl Loading {
 
     /// What no setting can tell alone.
     fn check(&mut self) {
-        let Fixed { server, store, .. } = &self.config.fixed;
+        let Fixed { server, store, traces, .. } = &self.config.fixed;
         let mut wrong = Vec::new();
         if server.options.bodies_bytes_max < server.options.body_bytes_max {
             let expected = "it must have room for one request of server.body_bytes_max";
@@ -237,6 +237,9 @@ impl Loading {
             let expected =
                 "it is for postgres:// stores, and store.url names another; leave it out";
             wrong.push(("store.migrate", "false".to_owned(), expected));
+        }
+        if traces.service.is_empty() {
+            wrong.push(("traces.service", String::new(), "write a name, as in \"windlass\""));
         }
         let shown = |path: &Option<PathBuf>| {
             path.as_ref().map_or_else(String::new, |path| path.display().to_string())

@@ -1,30 +1,72 @@
-//! The log of the process, whose level can change. It must not know what is logged.
+//! The log of the process, whose level can change, and the spans of its traces. It must not know what is logged,
+//! nor where spans go.
 
 use super::sections::Fixed;
 use anyhow::{Context as _, Result};
+use opentelemetry_sdk::trace::SdkTracer;
 use std::io::IsTerminal as _;
-use tracing_subscriber::EnvFilter;
+use tracing::{Level, Metadata};
+use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer as _, fmt, reload};
+
+/// How the names of our crates begin.
+const OURS: &str = "windlass";
 
 /// The way to another level.
 pub(crate) struct LogHandle(Box<dyn Fn(EnvFilter) -> Result<()> + Send + Sync>);
 
 impl LogHandle {
-    /// Starts to log to stderr.
-    pub(crate) fn start(fixed: &Fixed) -> Result<Self> {
+    /// Starts to log to stderr, and to make spans with a tracer if there is one.
+    pub(crate) fn start(fixed: &Fixed, tracer: Option<SdkTracer>) -> Result<Self> {
+        let filter = filter(fixed)?;
+        match tracer {
+            None => Ok(Self::lines(filter)),
+            Some(tracer) => Ok(Self::lines_and_spans(filter, tracer)),
+        }
+    }
+
+    /// One filter for everything, which is the fastest there is.
+    fn lines(filter: EnvFilter) -> Self {
         let builder = tracing_subscriber::fmt()
-            .with_env_filter(filter(fixed)?)
+            .with_env_filter(filter)
             .with_writer(std::io::stderr)
             .with_ansi(std::io::stderr().is_terminal())
             .with_filter_reloading();
         let handle = builder.reload_handle();
         builder.init();
-        Ok(Self(Box::new(move |filter| handle.reload(filter).context("cannot change the log"))))
+        Self(Box::new(move |filter| handle.reload(filter).context("cannot change the log")))
+    }
+
+    /// A filter each: what is traced does not depend on what is logged.
+    fn lines_and_spans(filter: EnvFilter, tracer: SdkTracer) -> Self {
+        let (filter, handle) = reload::Layer::new(filter);
+        let lines = fmt::layer()
+            .with_writer(std::io::stderr)
+            .with_ansi(std::io::stderr().is_terminal())
+            .with_filter(filter);
+        let spans = tracing_opentelemetry::layer()
+            .with_tracer(tracer)
+            .with_location(false)
+            .with_target(false)
+            .with_threads(false)
+            .with_tracked_inactivity(false)
+            .with_filter(filter_fn(is_ours).with_max_level_hint(Level::INFO));
+        tracing_subscriber::registry().with(spans).with(lines).init();
+        Self(Box::new(move |filter| handle.reload(filter).context("cannot change the log")))
     }
 
     /// Logs at another level.
     pub(crate) fn change(&self, fixed: &Fixed) -> Result<()> {
         (self.0)(filter(fixed)?)
     }
+}
+
+/// What a trace is made of. Not of others' spans, which are none of its business, nor of what is logged, which may
+/// say anything.
+fn is_ours(what: &Metadata<'_>) -> bool {
+    what.is_span() && *what.level() <= Level::INFO && what.target().starts_with(OURS)
 }
 
 fn filter(fixed: &Fixed) -> Result<EnvFilter> {

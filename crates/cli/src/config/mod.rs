@@ -21,4 +21,5 @@ pub(crate) use example::example;
 pub(crate) use load::{Config, FILE_DEFAULT, Flag, Given};
 pub(crate) use log::LogHandle;
 pub(crate) use reload::Reloader;
+pub(crate) use sections::Traces as TracesSection;
 pub(crate) use show::{show, summary};

@@ -76,7 +76,7 @@ impl Http {
             .header("windlass-job-kind", ctx.kind())
             .header("windlass-job-queue", ctx.queue())
             .header("windlass-job-attempt", ctx.attempt());
-        if let Some(trace) = &ctx.header().trace {
+        if let Some(trace) = ctx.trace() {
             request = request.header("traceparent", trace);
         }
         let request = request.body(Full::new(payload));

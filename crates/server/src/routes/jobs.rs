@@ -7,6 +7,7 @@ use crate::app::App;
 use crate::body::{Json, Path};
 use crate::openapi::tag;
 use crate::reply::{Reply, stamped, stamped_with};
+use crate::traces::Trace;
 use axum::extract::State;
 use http::StatusCode;
 use windlass_core::engine::{self, Admin as _, Mode};
@@ -20,6 +21,7 @@ use windlass_wire::routes as paths;
 /// Only `kind` is needed. It is durable when this is answered.
 #[utoipa::path(
     post, path = paths::JOBS, tag = tag::JOBS, operation_id = "enqueue_job",
+    params(wire::openapi::TraceHeaders),
     request_body = wire::NewJob,
     responses(
         (status = 201, body = wire::Enqueued, description = "Stored."),
@@ -32,13 +34,15 @@ pub(super) async fn enqueue_one(
     State(app): State<App>,
     who: Who,
     principal: Principal,
+    trace: Trace,
     job: Json<wire::NewJob>,
 ) -> Reply {
     app.paces.check(&principal, 1)?;
     let job = job.value.into_core()?;
     who.may_enqueue(&job.kind)?;
-    let request = engine::Enqueue::each([job]);
-    let reply = app.call(app.engine.enqueue(request)).await?;
+    let mut request = engine::Enqueue::each([job]);
+    let span = trace.hand_on(&mut request.jobs, app.options.traces, paths::JOBS);
+    let reply = span.around(app.call(app.engine.enqueue(request))).await?;
     let enqueued = wire::Enqueued::from(only(reply.value)?);
     let status = if enqueued.is_new() { StatusCode::CREATED } else { StatusCode::OK };
     let reply = engine::Stamped { now: reply.now, epoch: reply.epoch, value: enqueued };
@@ -50,6 +54,7 @@ pub(super) async fn enqueue_one(
 /// With `atomic` all are stored or none, otherwise each for itself.
 #[utoipa::path(
     post, path = paths::JOBS_BATCH, tag = tag::JOBS, operation_id = "enqueue_jobs",
+    params(wire::openapi::TraceHeaders),
     request_body = wire::Enqueue,
     responses(
         (status = 200, body = wire::openapi::EnqueuedItems, description = "What became of each."),
@@ -60,6 +65,7 @@ pub(super) async fn enqueue(
     State(app): State<App>,
     who: Who,
     principal: Principal,
+    trace: Trace,
     batch: Json<wire::Enqueue>,
 ) -> Reply {
     app.paces.check(&principal, batch.value.jobs.len())?;
@@ -79,7 +85,10 @@ pub(super) async fn enqueue(
             let answers = vec![aborted; total - bad.len()];
             app.call(app.engine.health()).await?.map(|()| answers)
         }
-        _ => app.call(app.engine.enqueue(request)).await?,
+        _ => {
+            let span = trace.hand_on(&mut request.jobs, app.options.traces, paths::JOBS_BATCH);
+            span.around(app.call(app.engine.enqueue(request))).await?
+        }
     };
     let turn = |answers| wire::Items::new(merged(answers, bad), wire::Enqueued::from);
     Ok(stamped(reply.map(turn)))

@@ -19,4 +19,5 @@ mod series;
 mod several;
 mod spy;
 mod support;
+mod traces;
 mod waiting;

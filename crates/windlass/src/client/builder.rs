@@ -101,7 +101,8 @@ impl JobBuilder {
         self.set(|job| job.tags.push(tag.into()))
     }
 
-    /// With this trace context (W3C `traceparent`), which the handler gets.
+    /// With this trace context (W3C `traceparent`), which the handler gets; with the feature `otel` it is that of
+    /// the current span if it is not set.
     pub fn trace(self, trace: impl Into<String>) -> Self {
         self.set(|job| job.trace = Some(trace.into()))
     }

@@ -1,6 +1,6 @@
 //! Many jobs in few calls.
 
-use super::{Client, IntoJob};
+use super::{Client, IntoJob, trace};
 use crate::error::{Error, Result};
 use windlass_core::JobId;
 use windlass_core::engine::Change;
@@ -122,6 +122,7 @@ impl Client {
         for (index, job) in jobs.into_iter().take(ENQUEUE_BATCH_MAX + 1).enumerate() {
             batch.push(job.into_new_job().map_err(|error| refused(index, error))?);
         }
+        trace::hand_on(&mut batch);
         let items = self.engine().enqueue(Enqueue::all_or_nothing(batch)).await?.value;
         let culprit = items.iter().position(|item| {
             matches!(item, Err(error) if !matches!(error, windlass_core::Error::Aborted { .. }))
@@ -152,10 +153,11 @@ impl Client {
         answers
     }
 
-    async fn store_all(&self, jobs: Vec<NewJob>) -> Vec<Result<Enqueued>> {
+    async fn store_all(&self, mut jobs: Vec<NewJob>) -> Vec<Result<Enqueued>> {
         if jobs.is_empty() {
             return Vec::new();
         }
+        trace::hand_on(&mut jobs);
         let count = jobs.len();
         let reply = self.engine().enqueue(Enqueue::each(jobs)).await;
         each(count, reply.map(|reply| reply.value))

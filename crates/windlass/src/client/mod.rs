@@ -6,6 +6,7 @@ mod change;
 mod queue;
 #[cfg(feature = "services")]
 mod services;
+mod trace;
 mod wait;
 #[cfg(feature = "worker")]
 mod work;
@@ -193,7 +194,8 @@ impl Client {
     }
 
     /// Stores one job.
-    pub(crate) async fn store(&self, job: NewJob) -> Result<Enqueued> {
+    pub(crate) async fn store(&self, mut job: NewJob) -> Result<Enqueued> {
+        trace::hand_on(std::slice::from_mut(&mut job));
         only(self.engine().enqueue(Enqueue::each([job])).await?.value)
     }
 }

@@ -127,6 +127,16 @@ pub struct RawHeaders {
     pub envelope: String,
 }
 
+/// The headers beside jobs that are handed over.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Header)]
+pub struct TraceHeaders {
+    /// The trace of jobs that have none of their own (W3C Trace Context). What is malformed is passed over.
+    #[param(value_type = String, required = false)]
+    #[param(example = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")]
+    pub traceparent: String,
+}
+
 /// The query of dead letters: that of jobs, less the state, which is known.
 #[derive(Debug)]
 pub enum DeadList {}

@@ -42,7 +42,8 @@ impl Run {
             ("WINDLASS_JOB_QUEUE", ctx.queue()),
             ("WINDLASS_JOB_ATTEMPT", &attempt),
         ];
-        let trace = ctx.header().trace.as_deref().map(|trace| ("TRACEPARENT", trace));
+        let trace = ctx.trace();
+        let trace = trace.as_deref().map(|trace| ("TRACEPARENT", trace));
         let supervisor = self.process.supervisor(job.into_iter().chain(trace));
         let started = supervisor.and_then(|it| Supervised::start(it, self.commands.clone()));
         let place = self.process.dir.as_ref().map(|dir| format!(" in {}", dir.display()));

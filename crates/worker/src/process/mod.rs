@@ -24,7 +24,8 @@
 //! # What a command gets
 //!
 //! The payload on stdin, and in its environment `WINDLASS_JOB_ID`, `WINDLASS_JOB_KIND`,
-//! `WINDLASS_JOB_QUEUE`, `WINDLASS_JOB_ATTEMPT` and, if the job has a trace, `TRACEPARENT`.
+//! `WINDLASS_JOB_QUEUE`, `WINDLASS_JOB_ATTEMPT` and, if there is a trace
+//! ([`Ctx::trace`](crate::Ctx::trace)), `TRACEPARENT`.
 //!
 //! # How its end is read
 //!

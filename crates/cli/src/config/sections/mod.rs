@@ -9,11 +9,13 @@ mod schedules;
 mod server;
 mod services;
 mod store;
+mod traces;
 
 pub(crate) use kinds::Registered;
 pub(crate) use log::Levels;
 pub(crate) use named::{Entry, Named};
 pub(crate) use schedules::Recurring;
+pub(crate) use traces::Traces;
 
 use super::field::Field;
 use log::Log;
@@ -28,6 +30,7 @@ pub(crate) struct Fixed {
     pub(crate) store: Store,
     pub(crate) server: Server,
     pub(crate) services: Services,
+    pub(crate) traces: Traces,
 }
 
 /// A section of settings that there is one of.
@@ -39,7 +42,7 @@ pub(crate) struct Section {
 
 /// In the order of the example.
 pub(crate) static SECTIONS: &[Section] =
-    &[store::SECTION, server::SECTION, services::SECTION, log::SECTION];
+    &[store::SECTION, server::SECTION, services::SECTION, log::SECTION, traces::SECTION];
 
 /// Every setting with its whole key.
 pub(crate) fn keys() -> impl Iterator<Item = (String, &'static Field<Fixed>)> {

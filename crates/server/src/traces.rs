@@ -1,0 +1,78 @@
+//! Traces through a server: the `traceparent` of a request that hands over jobs goes to those of them that have no
+//! trace, by way of a span of its own where spans are made. Only there: claims, heartbeats and settles would drown
+//! everything else. Knows nothing of exporters.
+
+use crate::app::App;
+use axum::extract::FromRequestParts;
+use http::request::Parts;
+use std::convert::Infallible;
+use tracing::{Instrument as _, Span};
+use windlass_core::model::NewJob;
+use windlass_core::{Error, Result};
+
+const TRACEPARENT: &str = "traceparent";
+
+/// The trace context that a request came with.
+pub(crate) struct Trace(Option<String>);
+
+impl FromRequestParts<App> for Trace {
+    type Rejection = Infallible;
+
+    /// What is malformed, or there more than once, is no reason to refuse work: it is passed over, as W3C has it.
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Infallible> {
+        let mut given = parts.headers.get_all(TRACEPARENT).iter();
+        let only = match (given.next(), given.next()) {
+            (Some(only), None) => only.to_str().ok(),
+            _ => None,
+        };
+        Ok(Self(only.filter(|text| windlass_traces::is_traceparent(text)).map(str::to_owned)))
+    }
+}
+
+impl Trace {
+    /// Gives the request's trace to those of its jobs that have none; where `spans` are made, by way of one for the
+    /// request. There is none for jobs that all have a trace from elsewhere: it would lead nowhere.
+    pub(crate) fn hand_on(self, jobs: &mut [NewJob], spans: bool, route: &str) -> Around {
+        let lacking = jobs.iter().any(|job| job.trace.is_none());
+        if !lacking || !spans && self.0.is_none() {
+            return Around(Span::none());
+        }
+        let span = if spans { self.span(jobs.len(), route) } else { Span::none() };
+        if let Some(trace) = windlass_traces::of(&span).or(self.0) {
+            for job in jobs {
+                job.trace.get_or_insert_with(|| trace.clone());
+            }
+        }
+        Around(span)
+    }
+
+    fn span(&self, jobs: usize, route: &str) -> Span {
+        let name = format!("POST {route}");
+        let (kind, name) = ("server", name.as_str());
+        // OpenTelemetry knows numbers with a sign only, and would make others texts.
+        let jobs = i64::try_from(jobs).ok();
+        let span = tracing::info_span!("enqueue", otel.kind = kind, otel.name = name, jobs);
+        if let Some(parent) = &self.0 {
+            windlass_traces::continue_from(&span, parent);
+        } else {
+            windlass_traces::begin(&span);
+        }
+        span
+    }
+}
+
+/// The span of a request, if there is one.
+pub(crate) struct Around(Span);
+
+impl Around {
+    /// The answer to a call that is made inside the span, which ends with it.
+    pub(crate) async fn around<T>(self, call: impl Future<Output = Result<T>>) -> Result<T> {
+        let Self(span) = self;
+        if span.is_disabled() {
+            return call.await;
+        }
+        let answer = call.instrument(span.clone()).await;
+        windlass_traces::end(&span, answer.as_ref().err().map(Error::code));
+        answer
+    }
+}

@@ -1,0 +1,18 @@
+//! The trace that jobs go on with (feature `otel`): that of the span they are enqueued in.
+
+use windlass_core::model::NewJob;
+
+/// Gives the current span's trace to those of the jobs that have none.
+#[cfg(feature = "otel")]
+pub(super) fn hand_on(jobs: &mut [NewJob]) {
+    if jobs.iter().all(|job| job.trace.is_some()) {
+        return;
+    }
+    let Some(current) = windlass_traces::current() else { return };
+    for job in jobs {
+        job.trace.get_or_insert_with(|| current.clone());
+    }
+}
+
+#[cfg(not(feature = "otel"))]
+pub(super) const fn hand_on(_: &mut [NewJob]) {}
