@@ -126,6 +126,10 @@ pub const RETENTION_EXPIRED_DEFAULT_MS: u64 = 30 * DAY_MS;
 pub const PAGE_MAX: u32 = 1_000;
 /// Rows in one page unless asked otherwise.
 pub const PAGE_DEFAULT: u32 = 50;
+/// Priorities of a lane that are told apart in numbers, the most urgent first.
+pub const PRIORITIES_MAX: usize = 16;
+/// Ready jobs that are counted one by one to tell them apart by priority, for all lanes of an answer.
+pub const READY_COUNTED_MAX: u64 = 20_000;
 /// Items one maintenance step may touch.
 pub const MAINTAIN_BUDGET_MAX: u32 = 10_000;
 

@@ -12,6 +12,7 @@ mod enqueue;
 mod entry;
 mod executor;
 mod maintain;
+pub mod priorities;
 mod query;
 mod rows;
 mod session;

@@ -18,6 +18,15 @@ impl<R: Rows> Executor<R> {
 
     /// Lanes in numbers.
     pub fn stats(&self, request: &StatsRequest) -> Result<Vec<LaneStats>> {
+        let mut lanes = self.lanes(request)?;
+        if request.by_priority {
+            self.tell_priorities(&mut lanes)?;
+        }
+        Ok(lanes)
+    }
+
+    /// Lanes in numbers, and why nothing of them is claimed; all priorities together.
+    pub fn lanes(&self, request: &StatsRequest) -> Result<Vec<LaneStats>> {
         let wanted = |lane: &LaneStats| request.queue.as_ref().is_none_or(|q| *q == lane.queue);
         let mut lanes: Vec<LaneStats> = self.rows.stats()?.into_iter().filter(wanted).collect();
         for lane in &mut lanes {

@@ -80,7 +80,8 @@ impl App {
         let room = Room::new(options.bodies_bytes_max);
         let waits = Waits::default();
         let paces = Paces::new(options.jobs_per_second.and_then(NonZeroU32::new));
-        let gauges = StoreGauges::new(engine.clone(), options.metrics_by_kind);
+        let gauges =
+            StoreGauges::new(engine.clone(), options.metrics_by_kind, options.metrics_by_priority);
         let inner = Inner {
             hour: LastHour::new(engine.clone()),
             access: Access::new(engine.clone(), &options, base.limits.clone()),

@@ -42,6 +42,8 @@ impl fmt::Debug for Exporter {
 /// The numbers of the store as gauges.
 pub(crate) struct StoreGauges {
     engine: Arc<dyn Engine>,
+    /// What it is asked for.
+    request: StatsRequest,
     seen: Mutex<Seen>,
 }
 
@@ -52,9 +54,12 @@ struct Seen {
 }
 
 impl StoreGauges {
-    pub(crate) fn new(engine: Arc<dyn Engine>, by_kind: bool) -> Self {
+    pub(crate) fn new(engine: Arc<dyn Engine>, by_kind: bool, by_priority: bool) -> Self {
         describe();
-        Self { engine, seen: Mutex::new(Seen { lanes: LaneGauges::new(by_kind), at: None }) }
+        let all = StatsRequest::default();
+        let request = if by_priority { all.by_priority() } else { all };
+        let lanes = LaneGauges::new(by_kind).by_priority(by_priority);
+        Self { engine, request, seen: Mutex::new(Seen { lanes, at: None }) }
     }
 
     /// Shows how things are, as of a second ago at most. Those who ask together share one look.
@@ -80,7 +85,7 @@ impl StoreGauges {
     }
 
     async fn look(&self) -> windlass_core::Result<(Timestamp, Vec<LaneStats>, usize)> {
-        let stats = self.engine.stats(StatsRequest::default()).await?;
+        let stats = self.engine.stats(self.request.clone()).await?;
         let sessions = self.engine.sessions().await?.value;
         // A claim without a session of its own has one for as long as its lease, and no name.
         Ok((stats.now, stats.value, sessions.len()))

@@ -92,6 +92,8 @@ pub struct Options {
     pub metrics_by_kind: bool,
     /// Whether requests that hand over jobs are spans of their own, for whoever makes traces of them.
     pub traces: bool,
+    /// Whether metrics tell the ready jobs of queues by priority, too.
+    pub metrics_by_priority: bool,
     /// Whether jobs of kinds that are not registered are refused.
     pub strict_kinds: bool,
     /// Jobs that may wait in a queue that has no `max_depth` of its own; more are refused with the time
@@ -150,6 +152,7 @@ impl Options {
             exporter: None,
             metrics_by_kind: false,
             traces: false,
+            metrics_by_priority: false,
             strict_kinds: false,
             soft_depth: SOFT_DEPTH_DEFAULT,
             hard_depth: HARD_DEPTH_DEFAULT,
@@ -189,6 +192,13 @@ impl Options {
     #[must_use]
     pub const fn traces(mut self, traces: bool) -> Self {
         self.traces = traces;
+        self
+    }
+
+    /// Tells ready jobs in metrics by priority, or not.
+    #[must_use]
+    pub const fn metrics_by_priority(mut self, by_priority: bool) -> Self {
+        self.metrics_by_priority = by_priority;
         self
     }
 

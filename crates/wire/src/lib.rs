@@ -77,7 +77,7 @@ pub use maintain::{Check, CheckReport, Finding, Maintain, MaintainReply, Tally};
 pub use new_job::NewJob;
 pub use part::{Envelope, Part, PartEdits, Parts};
 pub use policy::{Backoff, Policy, Retention, Unique};
-pub use query::{Get, GetOne, Lane, List, Order, Stats, StatsQuery, Worker, Workers};
+pub use query::{Get, GetOne, Lane, LanePriority, List, Order, Stats, StatsQuery, Worker, Workers};
 pub use queues::{Counts, Overview, Queues};
 pub use read::{read, read_query, read_reply, write, write_query};
 pub use records::{LogEntry, Record, RecordAnswer, RecordBatch, RecordOp, RecordReply, Value};

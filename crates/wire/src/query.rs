@@ -174,19 +174,24 @@ pub struct StatsQuery {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(value_type = openapi::Name, required = false))]
     pub queue: Option<Name>,
+    /// With their ready jobs by priority.
+    #[serde(default, skip_serializing_if = "crate::is_default")]
+    #[cfg_attr(feature = "openapi", param(required = false))]
+    pub by_priority: bool,
 }
 
 impl From<StatsQuery> for engine::StatsRequest {
     fn from(query: StatsQuery) -> Self {
         let mut request = Self::default();
         request.queue = query.queue;
+        request.by_priority = query.by_priority;
         request
     }
 }
 
 impl From<engine::StatsRequest> for StatsQuery {
     fn from(request: engine::StatsRequest) -> Self {
-        Self { queue: request.queue }
+        Self { queue: request.queue, by_priority: request.by_priority }
     }
 }
 
@@ -220,6 +225,39 @@ pub struct Lane {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Gate>))]
     pub gate: Option<String>,
+    /// Its ready jobs by priority, the most urgent first, where asked for. They may add up to less than
+    /// `available`: the rest was not told apart.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(max_items = 16))]
+    pub priorities: Vec<LanePriority>,
+}
+
+/// The ready jobs of a lane that have one priority.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct LanePriority {
+    /// Their priority.
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::Priority))]
+    pub priority: i32,
+    /// How many they are, or more.
+    pub available: u64,
+    /// Since when the first of them has been ready.
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::Timestamp))]
+    pub head_ready_at: Timestamp,
+}
+
+impl From<engine::PriorityStats> for LanePriority {
+    fn from(stats: engine::PriorityStats) -> Self {
+        let engine::PriorityStats { priority, available, head_ready_at } = stats;
+        Self { priority, available, head_ready_at }
+    }
+}
+
+impl From<LanePriority> for engine::PriorityStats {
+    fn from(priority: LanePriority) -> Self {
+        let LanePriority { priority, available, head_ready_at } = priority;
+        Self { priority, available, head_ready_at }
+    }
 }
 
 impl From<Vec<engine::LaneStats>> for Stats {
@@ -235,6 +273,7 @@ impl From<Vec<engine::LaneStats>> for Stats {
             dead: lane.dead,
             head_ready_at: lane.head_ready_at,
             gate: lane.gate.map(|gate| gate_name(gate).to_owned()),
+            priorities: lane.priorities.into_iter().map(Into::into).collect(),
         };
         Self { lanes: lanes.into_iter().map(lane).collect() }
     }
@@ -252,6 +291,7 @@ impl Stats {
             dead: lane.dead,
             head_ready_at: lane.head_ready_at,
             gate: lane.gate.as_deref().and_then(gate_named),
+            priorities: lane.priorities.into_iter().map(Into::into).collect(),
             ..engine::LaneStats::empty(lane.queue, lane.kind)
         };
         self.lanes.into_iter().map(lane).collect()

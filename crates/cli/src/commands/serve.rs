@@ -69,6 +69,9 @@ pub(super) struct Args {
     /// Tell metrics of queues apart by kind, too: more to see at /metrics, and more to keep
     #[arg(long)]
     metrics_by_kind: bool,
+    /// Tell the ready jobs of queues by priority at /metrics, too: how many, and how long the first has waited
+    #[arg(long)]
+    metrics_by_priority: bool,
     /// Warn when 80 % of so many bytes are used by the store: of a database, or of a directory, where it is
     /// else the whole file system
     #[arg(long, value_name = "SIZE")]
@@ -120,6 +123,11 @@ impl Args {
             ("server.tls_key", "--tls-key", self.tls_key.as_deref()),
             ("server.tls_client_ca", "--tls-client-ca", self.tls_client_ca.as_deref()),
             ("server.metrics_by_kind", "--metrics-by-kind", self.metrics_by_kind.then_some("true")),
+            (
+                "server.metrics_by_priority",
+                "--metrics-by-priority",
+                self.metrics_by_priority.then_some("true"),
+            ),
             ("server.strict_kinds", "--strict-kinds", self.strict_kinds.then_some("true")),
             ("server.soft_depth", "--soft-depth", self.soft_depth.as_deref()),
             ("server.hard_depth", "--hard-depth", self.hard_depth.as_deref()),

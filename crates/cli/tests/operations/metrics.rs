@@ -95,6 +95,38 @@ fn what_passes_through_a_server_and_what_its_store_holds_is_counted() {
 }
 
 #[test]
+fn ready_jobs_are_shown_by_priority_where_it_is_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Serving::by(serve(dir.path(), "127.0.0.1:0").arg("--metrics-by-priority"));
+    let job =
+        |kind: &str, priority: i32| json!({"kind": kind, "queue": "mail", "priority": priority});
+    let made_up = (0..20).map(|n| json!({"kind": "k", "queue": "flood", "priority": n}));
+    let jobs = [job("welcome", -5), job("invoice", 0), job("welcome", 0), job("welcome", 0)];
+    let jobs: Vec<_> = jobs.into_iter().chain(made_up).collect();
+    post(&server, "/v1/jobs/batch", &json!({"jobs": jobs}));
+    work(&server, "complete");
+
+    let metrics = Metrics::of(&server);
+    let available = |queue: &str, priority: &str| {
+        let labels = format!(r#"{{queue="{queue}",priority="{priority}"}}"#);
+        metrics.value(&format!("windlass_queue_priority_available{labels}"))
+    };
+    assert_eq!(available("mail", "-5"), None, "it was done before anybody looked");
+    assert_eq!(available("mail", "0"), Some(3.0), "{}", metrics.0);
+    assert_eq!(available("flood", "7"), Some(1.0), "{}", metrics.0);
+    assert_eq!(available("flood", "other"), Some(4.0), "the least urgent ones");
+    let oldest = r#"windlass_queue_priority_oldest_seconds{queue="mail",priority="0"}"#;
+    assert!(metrics.value(oldest).unwrap() > 0.0, "{}", metrics.0);
+    let unknown: Vec<_> = metrics.names().difference(&names::in_guide()).cloned().collect();
+    assert_eq!(unknown, [""; 0], "docs/guides/metrics.md does not list them");
+
+    let dir = tempfile::tempdir().unwrap();
+    let plain = Serving::start(dir.path());
+    post(&plain, "/v1/jobs", &job("welcome", 0));
+    assert_eq!(Metrics::of(&plain).count("windlass_queue_priority_available"), 0, "nobody asked");
+}
+
+#[test]
 fn queues_beyond_the_bound_share_one_label() {
     let dir = tempfile::tempdir().unwrap();
     let server = Serving::start(dir.path());

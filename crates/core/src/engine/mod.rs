@@ -43,7 +43,9 @@ pub use configure::{Configure, Settings};
 pub use enqueue::{Disposition, Enqueue, Enqueued, Mode};
 pub use filter::{Filter, IdTimes};
 pub use maintain::{CheckReport, Finding, MaintainReply, MaintainRequest, Tally, Work};
-pub use query::{Gate, Get, LaneStats, List, ListOrder, Page, SessionInfo, StatsRequest};
+pub use query::{
+    Gate, Get, LaneStats, List, ListOrder, Page, PriorityStats, SessionInfo, StatsRequest,
+};
 pub use records::{Expect, LogEntry, Record, RecordOp, RecordReply};
 pub use session::{Heartbeat, HeartbeatReply, Held, OpenSession, Session};
 pub use settle::{Outcome, Settle, SettleItem, SettleReply, Settled};

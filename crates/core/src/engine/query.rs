@@ -109,12 +109,21 @@ pub struct Page<T> {
 pub struct StatsRequest {
     /// Of this queue only.
     pub queue: Option<Name>,
+    /// Whether to tell ready jobs apart by priority, too.
+    pub by_priority: bool,
 }
 
 impl StatsRequest {
     /// The lanes of one queue.
     pub fn queue(queue: impl Into<Name>) -> Self {
-        Self { queue: Some(queue.into()) }
+        Self { queue: Some(queue.into()), ..Self::default() }
+    }
+
+    /// With their ready jobs by priority; see [`LaneStats::priorities`].
+    #[must_use]
+    pub const fn by_priority(mut self) -> Self {
+        self.by_priority = true;
+        self
     }
 }
 
@@ -153,6 +162,25 @@ pub struct LaneStats {
     pub head_ready_at: Option<Timestamp>,
     /// Why nothing of it is claimed, if so.
     pub gate: Option<Gate>,
+    /// Its ready jobs by priority, the most urgent first. Empty unless asked for, and where the order of
+    /// its queue is not by priority: such a queue keeps no jobs of one priority together.
+    ///
+    /// They are the first [`PRIORITIES_MAX`](limits::PRIORITIES_MAX). So that an answer costs the same at any
+    /// depth, it counts no more than [`READY_COUNTED_MAX`](limits::READY_COUNTED_MAX) jobs one by one; what
+    /// the lane has beyond those belongs to the one priority that has more. Where several have, their
+    /// numbers are the least there may be, and [`not_told_apart`](Self::not_told_apart) is what is missing.
+    pub priorities: Vec<PriorityStats>,
+}
+
+/// The ready jobs of a lane that have one priority.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PriorityStats {
+    /// Their priority.
+    pub priority: i32,
+    /// How many they are, or more; see [`LaneStats::priorities`].
+    pub available: u64,
+    /// Since when the first of them has been ready.
+    pub head_ready_at: Timestamp,
 }
 
 impl LaneStats {
@@ -169,12 +197,19 @@ impl LaneStats {
             dead: 0,
             head_ready_at: None,
             gate: None,
+            priorities: Vec::new(),
         }
     }
 
     /// Jobs that wait for their start.
     pub const fn depth(&self) -> u64 {
         self.scheduled + self.blocked + self.available + self.paused
+    }
+
+    /// Ready jobs that [`priorities`](Self::priorities) leaves out.
+    pub fn not_told_apart(&self) -> u64 {
+        let told: u64 = self.priorities.iter().map(|priority| priority.available).sum();
+        self.available.saturating_sub(told)
     }
 
     /// The counter of a state, where there is one.

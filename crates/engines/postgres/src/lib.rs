@@ -44,6 +44,7 @@ mod options;
 mod passed;
 mod perform;
 mod pooled;
+mod priorities;
 mod records;
 mod retain;
 mod save;

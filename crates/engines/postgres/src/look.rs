@@ -6,6 +6,7 @@ use crate::entries::{self, at, job_id, read_jobs};
 use crate::error::{Trouble, Try};
 use crate::load::{Loaded, session};
 use crate::perform::CLOCK;
+use crate::priorities;
 use crate::working::WorkingSet;
 use futures_util::future::try_join;
 use std::collections::HashMap;
@@ -231,7 +232,18 @@ impl PostgresEngine {
         let mut run = Executor::new(shared.capabilities.clone(), random, set, 0);
         let queues = loaded.queues.clone().unwrap_or_default();
         run.remember(Default::default(), queues, loaded.kinds.clone())?;
-        Ok(run.stats(request)?)
+        let mut told = run.lanes(request)?;
+        if request.by_priority {
+            let numbers = rows.iter().map(|row| ((row.get(1), row.get(2)), row.get(0)));
+            let numbers: HashMap<(&str, &str), i32> = numbers.collect();
+            let lanes = told.iter_mut().filter(|lane| run.is_by_priority(lane));
+            let lanes = lanes.filter_map(|lane| {
+                let number = numbers.get(&(&*lane.queue, &*lane.kind)).copied();
+                number.map(|number| (number, lane))
+            });
+            priorities::tell(conn, lanes.collect()).await?;
+        }
+        Ok(told)
     }
 
     async fn load_settings(&self, conn: &Lent) -> Try<Loaded> {

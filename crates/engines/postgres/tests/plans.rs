@@ -8,6 +8,7 @@ use common::{OwnSchema, url};
 use std::time::Duration;
 use tokio_postgres::Client;
 use windlass_core::engine::*;
+use windlass_core::limits::READY_COUNTED_MAX;
 use windlass_core::model::{JobError, NewJob};
 use windlass_postgres::{Options, PostgresEngine};
 
@@ -75,6 +76,27 @@ impl Bench {
         }
     }
 
+    /// Enqueues jobs of two priorities.
+    async fn fill_both(&self, kind: &str, of_each: usize) {
+        for priority in [0, 1] {
+            let jobs = vec![NewJob::new(kind).priority(priority).json("{}"); of_each];
+            for batch in jobs.chunks(10_000) {
+                self.engine.enqueue(Enqueue::each(batch.to_vec())).await.expect("enqueues");
+            }
+        }
+    }
+
+    /// Ready jobs that are looked at for the numbers of all lanes, by priority.
+    async fn seen_by_priority(&self) -> i64 {
+        self.engine.maintain(MaintainRequest::new(Work::Compact, 1_000)).await.expect("compacts");
+        let request = StatsRequest::default().by_priority();
+        let lanes = self.engine.stats(request.clone()).await.expect("counts").value;
+        assert!(lanes.iter().all(|lane| lane.priorities.len() == 2), "{lanes:?}");
+        let before = self.ready_jobs_seen().await;
+        self.engine.stats(request).await.expect("counts");
+        self.ready_jobs_seen().await - before
+    }
+
     async fn claim(&mut self, limit: u32) -> Vec<ClaimedJob> {
         self.claim_no += 1;
         let by = Claimant::Session { session: self.session.clone(), claim_no: self.claim_no };
@@ -89,21 +111,29 @@ impl Bench {
     }
 
     /// Pages of our tables and indexes that anybody looked at so far.
-    async fn pages_so_far(&self) -> i64 {
+    async fn pages(&self) -> i64 {
         let sql = "SELECT coalesce(sum(heap_blks_read + heap_blks_hit + coalesce(idx_blks_read, 0)
             + coalesce(idx_blks_hit, 0)), 0)::bigint FROM pg_statio_all_tables WHERE schemaname = $1";
-        self.client.query_one(sql, &[&self.schema.name]).await.expect("counts").get(0)
+        self.at_rest(sql).await
     }
 
-    /// The same, when the server has counted everything.
-    async fn pages(&self) -> i64 {
+    /// Ready jobs that anybody looked at so far.
+    async fn ready_jobs_seen(&self) -> i64 {
+        let sql = "SELECT coalesce(sum(idx_tup_read), 0)::bigint FROM pg_stat_all_indexes
+            WHERE schemaname = $1 AND relname = 'ready'";
+        self.at_rest(sql).await
+    }
+
+    /// What the server answers when it has counted everything.
+    async fn at_rest(&self, sql: &str) -> i64 {
         let deadline = tokio::time::Instant::now() + PATIENCE;
         let mut last = -1;
         loop {
             // Idle servers tell at the end of their next transaction.
             tokio::time::sleep(COUNTED_AFTER).await;
             self.engine.health().await.expect("answers");
-            let now = self.pages_so_far().await;
+            let counted = self.client.query_one(sql, &[&self.schema.name]).await;
+            let now = counted.expect("counts").get(0);
             if now == last {
                 return now;
             }
@@ -186,6 +216,23 @@ async fn work_and_questions_cost_the_same_with_many_waiting_as_with_few() {
     let newest = "SELECT id, state FROM {s}.jobs ORDER BY id DESC LIMIT 50";
     assert!(bench.pages_of(newest).await <= PAGES_PER_JOB_MAX * 50);
     assert!(bench.pages_of("SELECT * FROM {s}.queue_stats").await <= PAGES_OF_STATS_MAX);
+}
+
+#[tokio::test]
+async fn ready_jobs_by_priority_cost_the_same_with_many_waiting_as_with_few() {
+    let bench = Bench::start().await;
+    for number in 0..LANES {
+        bench.fill_both(&format!("kind{number}"), 1).await;
+    }
+    // More than are counted.
+    let counted = READY_COUNTED_MAX as usize / 4 + 1;
+    bench.fill_both("deep", counted).await;
+    let few = bench.seen_by_priority().await;
+    bench.fill_both("deep", MANY / 2).await;
+    let many = bench.seen_by_priority().await;
+    println!("{few} looked at with {counted} of each waiting in one lane, {many} with {MANY} more");
+    assert!((1..=READY_COUNTED_MAX as i64).contains(&few), "{few}");
+    assert_eq!(many, few, "with {MANY} more");
 }
 
 #[tokio::test]

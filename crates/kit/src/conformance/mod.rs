@@ -393,6 +393,14 @@ suite! { ($)
         pages_cover_every_job_once_while_others_come_and_go,
         a_listing_finds_the_one_job_among_many_others,
     }
+    priorities {
+        ready_jobs_are_counted_by_priority_where_it_is_asked_for,
+        counts_by_priority_follow_jobs_through_their_lives,
+        each_priority_tells_since_when_its_first_job_has_been_ready,
+        a_queue_that_is_not_ordered_by_priority_tells_none,
+        of_many_priorities_the_most_urgent_are_told,
+        counts_by_priority_are_bounded_and_never_too_high,
+    }
     search {
         jobs_are_found_by_their_tenant_their_key_and_any_of_their_tags,
         the_children_of_a_job_are_found_by_it,

@@ -5,8 +5,8 @@ use super::lockstep::{Lockstep, Same};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use windlass_core::Timestamp;
-use windlass_core::engine::{Get, LaneStats, SessionId, StatsRequest};
-use windlass_core::model::{Job, Name, PartSet};
+use windlass_core::engine::{Get, LaneStats, PriorityStats, SessionId, StatsRequest};
+use windlass_core::model::{Job, Name, PartSet, State};
 
 impl Lockstep {
     /// Every job, session and lane must look the same on both sides.
@@ -42,8 +42,11 @@ impl Lockstep {
             if let Some(counter) = lane.counter(job.state) {
                 *counter += 1;
             }
+            if job.state == State::Available {
+                count_priority(lane, job.new.priority);
+            }
         }
-        let got = self.rig.engine().stats(StatsRequest::default()).await;
+        let got = self.rig.engine().stats(StatsRequest::default().by_priority()).await;
         let got = got.map_err(|error| error.to_string())?.value;
         let counts = |stats: &LaneStats| stats.depth() + stats.running + stats.dead > 0;
         let expected: Vec<LaneStats> = lanes.into_values().filter(counts).collect();
@@ -52,6 +55,9 @@ impl Lockstep {
             let is_ready = lane.available > 0;
             agree("whether a lane has a head", &is_ready, &lane.head_ready_at.is_some())?;
             lane.head_ready_at = None;
+            for priority in &mut lane.priorities {
+                priority.head_ready_at = Timestamp::EPOCH;
+            }
         }
         got.sort_by(|a, b| (&a.queue, &a.kind).cmp(&(&b.queue, &b.kind)));
         agree("lanes", &expected, &got)
@@ -70,6 +76,17 @@ impl Lockstep {
         }
         agree("the number of sessions", &self.model.sessions.len(), &got.len())
     }
+}
+
+/// One more that is ready, since whenever.
+fn count_priority(lane: &mut LaneStats, priority: i32) {
+    let found = lane.priorities.binary_search_by_key(&priority, |told| told.priority);
+    let at = found.unwrap_or_else(|at| {
+        let head_ready_at = Timestamp::EPOCH;
+        lane.priorities.insert(at, PriorityStats { priority, available: 0, head_ready_at });
+        at
+    });
+    lane.priorities[at].available += 1;
 }
 
 /// A job on both sides; where the engine was free to choose, the model takes its choice.

@@ -44,11 +44,12 @@ pub(crate) enum Fault {
     OverfillsQueues,
     IgnoresTags,
     BelievesIds,
+    MixesPriorities,
 }
 
 impl Fault {
     /// How many there are.
-    pub(crate) const COUNT: usize = Self::BelievesIds as usize + 1;
+    pub(crate) const COUNT: usize = Self::MixesPriorities as usize + 1;
 }
 
 pub(crate) struct Faulty {
@@ -134,6 +135,10 @@ impl Admin for Faulty {
             for lane in &mut reply.value {
                 if self.is(Fault::CountsTheDead) {
                     lane.available += lane.dead;
+                }
+                if self.is(Fault::MixesPriorities) {
+                    let all = lane.available;
+                    lane.priorities.iter_mut().for_each(|told| told.available = all);
                 }
             }
             Ok(reply)

@@ -115,6 +115,8 @@ caught! {
         by search::jobs_are_found_by_their_tenant_their_key_and_any_of_their_tags,
     BelievesIds: jobs_searched_for_by_the_time_in_their_ids
         by search::a_job_is_found_by_when_it_came_whatever_time_its_id_carries,
+    MixesPriorities: every_priority_as_deep_as_its_lane
+        by priorities::ready_jobs_are_counted_by_priority_where_it_is_asked_for,
 }
 
 #[test]

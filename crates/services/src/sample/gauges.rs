@@ -1,6 +1,7 @@
 //! The latest measurement as gauges of the `metrics` facade. It must not know how they are exported.
 
 use super::lanes::{LabelledLanes, LaneLabels};
+use super::priorities::PriorityGauges;
 use metrics::{describe_gauge, gauge};
 use std::collections::{BTreeMap, BTreeSet};
 use windlass_core::Timestamp;
@@ -47,13 +48,23 @@ pub struct LaneGauges {
     lanes: LabelledLanes,
     /// Those that have gauges.
     shown: BTreeSet<LaneLabels>,
+    /// Where ready jobs are told apart by priority, too.
+    priorities: Option<PriorityGauges>,
 }
 
 impl LaneGauges {
     /// Gauges by queue, and `by_kind` by kind too.
     pub fn new(by_kind: bool) -> Self {
         describe();
-        Self { lanes: LabelledLanes::new(by_kind), shown: BTreeSet::new() }
+        Self { lanes: LabelledLanes::new(by_kind), shown: BTreeSet::new(), priorities: None }
+    }
+
+    /// Ready jobs by priority, too, or not: `windlass_queue_priority_available` and its kin. The lanes must come
+    /// with [them](LaneStats::priorities).
+    #[must_use]
+    pub fn by_priority(mut self, by_priority: bool) -> Self {
+        self.priorities = by_priority.then(PriorityGauges::new);
+        self
     }
 
     /// Shows these lanes; those that are gone show zero.
@@ -68,6 +79,11 @@ impl LaneGauges {
             set(&lane, numbers.named());
             self.shown.insert(lane);
         }
+        if let Some(priorities) = &mut self.priorities {
+            let labels = &self.lanes;
+            let lanes = lanes.iter().map(|lane| (labels.of(&lane.queue, &lane.kind), lane));
+            priorities.show(lanes, now);
+        }
         gauge!("windlass_lanes").set(lanes.len() as f64);
     }
 
@@ -81,6 +97,7 @@ impl LaneGauges {
         for lane in &self.shown {
             set(lane, Numbers::default().named().map(|(name, _)| (name, f64::NAN)));
         }
+        self.priorities.iter().for_each(PriorityGauges::unknown);
         gauge!("windlass_lanes").set(f64::NAN);
     }
 }
@@ -109,6 +126,7 @@ mod tests {
     use std::collections::BTreeMap;
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::sync::{Arc, Mutex};
+    use windlass_core::engine::PriorityStats;
 
     /// Remembers gauges by name and labels.
     #[derive(Default)]
@@ -169,6 +187,66 @@ mod tests {
         assert!(shown.value("windlass_queue_depth mail a").is_nan());
         metrics::with_local_recorder(&shown, || gauges.clear());
         assert_eq!(shown.value("windlass_queue_depth mail a"), 0.0);
+    }
+
+    /// A lane with these priorities, and some jobs that are not told apart.
+    fn by_priority(kind: &str, priorities: &[(i32, u64)], others: u64) -> LaneStats {
+        let mut lane = LaneStats::empty("mail".into(), kind.into());
+        lane.available = others + priorities.iter().map(|(_, available)| available).sum::<u64>();
+        let told = |&(priority, available): &(i32, u64)| PriorityStats {
+            priority,
+            available,
+            head_ready_at: Timestamp::from_millis(1_000 * available as i64),
+        };
+        lane.priorities = priorities.iter().map(told).collect();
+        lane
+    }
+
+    #[test]
+    fn priorities_show_their_ready_jobs_and_the_longest_wait_where_asked() {
+        let now = Timestamp::from_millis(10_000);
+        let lanes = [by_priority("a", &[(-5, 1), (0, 3)], 4), by_priority("b", &[(0, 2)], 0)];
+        let (shown, mut gauges) = (Shown::default(), LaneGauges::new(false).by_priority(true));
+        let (available, oldest) =
+            ("windlass_queue_priority_available", "windlass_queue_priority_oldest_seconds");
+        metrics::with_local_recorder(&shown, || gauges.show(&lanes, now));
+        let value = |name: &str, priority: &str| shown.value(&format!("{name} mail {priority}"));
+        assert_eq!((value(available, "-5"), value(oldest, "-5")), (1.0, 9.0));
+        assert_eq!((value(available, "0"), value(oldest, "0")), (5.0, 8.0), "of both kinds");
+        assert_eq!(value(available, "other"), 4.0, "they add up to all that are ready");
+        assert!(!shown.0.lock().unwrap().contains_key(&format!("{oldest} mail other")));
+        metrics::with_local_recorder(&shown, || gauges.show(&lanes[1..], now));
+        assert_eq!((value(available, "-5"), value(oldest, "-5")), (0.0, 0.0), "they are gone");
+        assert_eq!((value(available, "0"), value(available, "other")), (2.0, 0.0));
+        metrics::with_local_recorder(&shown, || gauges.unknown());
+        assert!(value(available, "0").is_nan() && value(oldest, "0").is_nan());
+        let (silent, mut gauges) = (Shown::default(), LaneGauges::new(false));
+        metrics::with_local_recorder(&silent, || gauges.show(&lanes, now));
+        assert!(!silent.0.lock().unwrap().keys().any(|name| name.contains("priority")));
+    }
+
+    #[test]
+    fn priorities_that_a_lane_makes_up_share_one_label() {
+        use windlass_core::limits::PRIORITIES_MAX;
+        let (shown, mut gauges) = (Shown::default(), LaneGauges::new(true).by_priority(true));
+        metrics::with_local_recorder(&shown, || {
+            for first in (0..1_000).step_by(PRIORITIES_MAX) {
+                let priorities: Vec<_> =
+                    (first..first + PRIORITIES_MAX as i32).map(|priority| (priority, 1)).collect();
+                let lane = |n: usize| by_priority(&format!("k{n}"), &priorities, 0);
+                gauges.show(&(0..100).map(lane).collect::<Vec<_>>(), Timestamp::EPOCH);
+            }
+        });
+        let name = "windlass_queue_priority_available mail";
+        let series = |kind: &str| {
+            let begin = format!("{name} {kind} ");
+            shown.0.lock().unwrap().keys().filter(|name| name.starts_with(&begin)).count()
+        };
+        assert_eq!(series("k0"), PRIORITIES_MAX + 1, "the first that were seen, and all others");
+        assert_eq!(series("k99"), 1, "there are labels for a thousand");
+        assert_eq!(shown.value(&format!("{name} k99 other")), PRIORITIES_MAX as f64);
+        let all = shown.0.lock().unwrap().keys().filter(|key| key.starts_with(name)).count();
+        assert_eq!(all, 1_000 + 100);
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod aggregate;
 mod flow;
 mod gauges;
 mod lanes;
+mod priorities;
 mod sampler;
 mod series;
 

@@ -67,6 +67,14 @@ pub(super) const SECTION: Section = Section {
             "Whether metrics of queues are told apart by kind, too: more to see at /metrics, and more to keep."
         ),
         field!(
+            "metrics_by_priority",
+            Kind::FLAG,
+            Restart,
+            server.options.metrics_by_priority,
+            "Whether metrics tell the ready jobs of queues by priority, too: how many, and how long the first has \
+             waited."
+        ),
+        field!(
             "strict_kinds",
             Kind::FLAG,
             Restart,
