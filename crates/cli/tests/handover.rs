@@ -3,8 +3,10 @@
 
 #![expect(clippy::unwrap_used, reason = "unwrapping is how the helpers say \"this must hold\" too")]
 
+mod database;
 mod serving;
 
+use database::Database;
 use serde_json::Value;
 use serving::Serving;
 use std::process::Command;
@@ -13,8 +15,6 @@ use tokio::time::Instant;
 use windlass_postgres::{Options, PostgresEngine};
 use windlass_services::Services;
 
-/// Where the server is; `cargo xtask test` starts one and sets it.
-const VARIABLE: &str = "WINDLASS_TEST_POSTGRES";
 /// What is promised of another server, with the defaults.
 const HANDED_OVER_WITHIN: Duration = Duration::from_secs(15);
 /// Between two looks.
@@ -60,13 +60,10 @@ async fn leader(engine: &PostgresEngine) -> Option<u32> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_other_server_takes_over_in_time_when_the_one_that_leads_is_killed() {
-    let url = std::env::var(VARIABLE).unwrap_or_else(|_| {
-        panic!("{VARIABLE} is not set: run `cargo xtask test`, or set it to a database's URL")
-    });
-    let schema = format!("handover_{}", std::process::id());
-    let store = format!("{url}?schema={schema}");
-    let servers = [serve(&store), serve(&store)];
-    let engine = PostgresEngine::connect(Options::new(&url).schema(&schema)).await.unwrap();
+    let database = Database::new();
+    let servers = [serve(&database.url()), serve(&database.url())];
+    let options = Options::new(&database.server).schema(&database.schema);
+    let engine = PostgresEngine::connect(options).await.unwrap();
     until("one leads", HANDED_OVER_WITHIN, async || leader(&engine).await.is_some()).await;
     let every_second = format!(
         r#"{{"schedule":{{"every_ms":1000,"missed":"all","limit":{FIRES}}},"job":{{"kind":"tick"}}}}"#
@@ -92,7 +89,4 @@ async fn the_other_server_takes_over_in_time_when_the_one_that_leads_is_killed()
     until("the schedule fires to its end", Duration::from_secs(2 * FIRES), fired).await;
     let ticks = ask(&left, "GET", "/v1/jobs?kind=tick&limit=100", "");
     assert_eq!(ticks["jobs"].as_array().unwrap().len() as u64, FIRES, "each fired once");
-    drop(left);
-    drop(engine);
-    windlass_postgres::remove(&url, &schema).await.unwrap();
 }

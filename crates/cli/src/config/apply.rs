@@ -2,14 +2,14 @@
 //! the file does not name stays as it is. Safe to do again, and by ten servers at a time.
 
 use super::load::Config;
-use super::sections::{Entry, Recurring, Registered};
+use super::sections::{Entry, Named, Recurring, Registered};
 use anyhow::{Context as _, Result, anyhow};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use windlass_core::engine::{Configure, Engine};
 use windlass_core::limits::BATCH_MAX;
 use windlass_core::model::{QueuePatch, QueueSettings};
-use windlass_services::{Audit, Audited, Kinds, Principal, Schedules};
+use windlass_services::{Audit, Audited, Kinds, Principal, ScheduleView, Schedules};
 
 /// Who the audit log names.
 const WHO: &str = "configuration";
@@ -88,7 +88,7 @@ async fn queues(entries: &[Entry<QueueSettings>], engine: &dyn Engine) -> Result
     for entry in entries {
         let own = settings.iter().find(|(name, _)| **name == *entry.name);
         let before = own.map(|(_, own)| own.clone()).unwrap_or_default();
-        let after = entry.over(before.clone()).map_err(|wrong| anyhow!("{}", wrong.expected))?;
+        let after = wanted(entry, before.clone())?;
         if before != after {
             changed.extend(entry.changes(&before, &after));
             patches.push(Configure::queue(entry.name.as_str(), patch(&before, &after)));
@@ -113,35 +113,47 @@ fn patch(before: &QueueSettings, after: &QueueSettings) -> QueuePatch {
 }
 
 /// A kind belongs to the file as a whole: what it leaves out does not hold.
-async fn kind(entry: &Entry<Registered>, kinds: &Kinds) -> Result<Vec<String>> {
-    let wanted =
-        entry.over(Registered::default()).map_err(|wrong| anyhow!("{}", wrong.expected))?;
-    let rules = wanted.rules().map_err(|(key, given, wrong)| {
+async fn kind(entry: &Entry<Registered>, kinds: &Kinds) -> Result<Option<String>> {
+    let rules = wanted(entry, Registered::default())?.rules();
+    let rules = rules.map_err(|(key, given, wrong)| {
         anyhow!("{}.{key} = {given:?}: {}", entry.key(), wrong.expected)
     })?;
-    // One that cannot be read is put anew.
-    let what = match kinds.get(&entry.name).await.unwrap_or_default() {
-        Some(known) if known == rules => return Ok(Vec::new()),
-        Some(_) => "is changed",
-        None => "is new",
-    };
-    kinds.put(&entry.name, &rules).await?;
-    Ok(vec![format!("{} {what}", entry.key())])
+    let news = news(entry, kinds.get(&entry.name).await, |known| *known == rules);
+    if news.is_some() {
+        kinds.put(&entry.name, &rules).await?;
+    }
+    Ok(news)
 }
 
 /// A schedule belongs to the file as a whole: what it leaves out has its default.
-async fn schedule(entry: &Entry<Recurring>, schedules: &Schedules) -> Result<Vec<String>> {
-    let wanted = entry.over(Recurring::default()).map_err(|wrong| anyhow!("{}", wrong.expected))?;
+async fn schedule(entry: &Entry<Recurring>, schedules: &Schedules) -> Result<Option<String>> {
+    let wanted = wanted(entry, Recurring::default())?;
     let (schedule, job) = (wanted.schedule(), wanted.job());
-    // One that cannot be read is put anew.
-    let known = schedules.get(&entry.name).await.unwrap_or_default();
-    let what = match &known {
-        Some(known) if known.schedule == schedule && known.job == job => return Ok(Vec::new()),
+    let is_same = |known: &ScheduleView| known.schedule == schedule && known.job == job;
+    let news = news(entry, schedules.get(&entry.name).await, is_same);
+    if news.is_some() {
+        schedules.put(&entry.name, schedule, job).await?;
+    }
+    Ok(news)
+}
+
+/// `base` with everything that the file names.
+fn wanted<T: Named>(entry: &Entry<T>, base: T) -> Result<T> {
+    entry.over(base).map_err(|wrong| anyhow!("{}", wrong.expected))
+}
+
+/// What putting it into the store changes there, in a line, unless it is there. One that cannot be read is put anew.
+fn news<T: Named, K, E>(
+    entry: &Entry<T>,
+    known: Result<Option<K>, E>,
+    is_same: impl FnOnce(&K) -> bool,
+) -> Option<String> {
+    let what = match known.unwrap_or_default() {
+        Some(known) if is_same(&known) => return None,
         Some(_) => "is changed",
         None => "is new",
     };
-    schedules.put(&entry.name, schedule, job).await?;
-    Ok(vec![format!("{} {what}", entry.key())])
+    Some(format!("{} {what}", entry.key()))
 }
 
 #[cfg(test)]

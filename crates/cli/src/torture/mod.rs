@@ -5,6 +5,8 @@
 //! clients and does it to them (with `proxy` as the network), `drain` waits until all is done, and `report`
 //! has what they wrote down judged. On the side of a client: `client`, `producer`, `worker`, `rogue`.
 
+#[cfg(test)]
+mod busy;
 mod cast;
 mod client;
 mod drain;

@@ -6,12 +6,14 @@ use super::stage::{Stage, left, payload};
 use super::{BACKOFF, KINDS, happens};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use windlass_core::JobId;
-use windlass_core::engine::{Admin as _, Change, ChangeItem, Enqueue, Enqueued, Hot as _, Item};
+use windlass_core::engine::{
+    Admin as _, Change, ChangeItem, Enqueue, Enqueued, Hot as _, Item, Mode,
+};
 use windlass_core::model::{Due, NewJob};
 use windlass_core::policy::{OnConflict, Unique};
 use windlass_core::random::{Random as _, Seeded};
 use windlass_core::time::{Clock as _, SystemClock};
+use windlass_core::{Error, JobId};
 use windlass_kit::history::Recorded;
 
 /// Jobs in one batch.
@@ -73,7 +75,7 @@ impl Producer {
         }
     }
 
-    /// Hands a batch over, asking again for as long as nobody answers.
+    /// Hands a batch over, asking again for as long as nobody answers, or somebody holds what it needs.
     async fn enqueue(&mut self) {
         let count = 1 + self.random.below(BATCH_MAX);
         let jobs: Vec<NewJob> = (0..count).map(|_| self.job()).collect();
@@ -83,7 +85,7 @@ impl Producer {
             }
             self.ids.push(id);
         }
-        let batch = match happens(&self.random, 200) {
+        let mut batch = match happens(&self.random, 200) {
             true => Enqueue::all_or_nothing(jobs),
             false => Enqueue::each(jobs),
         };
@@ -91,7 +93,11 @@ impl Producer {
         loop {
             let call = self.engine.enqueue(batch.clone());
             if let Some(items) = self.stage.ask("enqueue", call, &[]).await {
-                return self.enqueued(&items);
+                self.enqueued(&items);
+                keep_busy(&mut batch, &items);
+                if batch.jobs.is_empty() {
+                    return;
+                }
             }
             tries += u32::from(self.stage.order() != Order::Work);
             if tries > TRIES_MAX {
@@ -151,4 +157,12 @@ impl Producer {
             self.stage.expected("change", item, &["refused", "not_found", "duplicate"]);
         }
     }
+}
+
+/// Leaves of a batch what is to be asked for again.
+fn keep_busy(batch: &mut Enqueue, items: &[Item<Enqueued>]) {
+    let is_busy = |item: &Item<Enqueued>| matches!(item, Err(Error::Busy { .. }));
+    let whole = batch.mode == Mode::AllOrNothing && items.iter().any(is_busy);
+    let mut items = items.iter();
+    batch.jobs.retain(|_| items.next().is_some_and(is_busy) || whole);
 }

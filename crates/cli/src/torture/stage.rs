@@ -26,7 +26,7 @@ pub(super) struct Stage {
     clients: AtomicU32,
     pub(super) acknowledged: AtomicU64,
     pub(super) ended: AtomicU64,
-    bad: AtomicU32,
+    pub(super) bad: AtomicU32,
     orders: watch::Receiver<Order>,
 }
 

@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "unwrapping is how the helpers say \"this must hold\" too")]
 
+#[path = "../database/mod.rs"]
+mod database;
 mod dead;
 mod enqueue;
 mod http;

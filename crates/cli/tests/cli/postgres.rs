@@ -1,32 +1,9 @@
 //! The same commands on PostgreSQL, by its URL alone.
 
+use crate::database::Database;
 use std::process::Command;
-use std::sync::atomic::{AtomicU32, Ordering};
-
-/// Where the server is; `cargo xtask test` starts one and sets it.
-const VARIABLE: &str = "WINDLASS_TEST_POSTGRES";
-
-/// A schema of its own, removed at the end.
-struct Database {
-    server: String,
-    schema: String,
-}
 
 impl Database {
-    fn new() -> Self {
-        let server = std::env::var(VARIABLE).unwrap_or_else(|_| {
-            panic!("{VARIABLE} is not set: run `cargo xtask test`, or set it to a database's URL")
-        });
-        // One per test: with `cargo test` they share a process.
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let count = COUNT.fetch_add(1, Ordering::SeqCst);
-        Self { server, schema: format!("cli_{}_{count}", std::process::id()) }
-    }
-
-    fn url(&self) -> String {
-        format!("{}?schema={}", self.server, self.schema)
-    }
-
     fn run(&self, arguments: &[&str]) -> String {
         let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
         let output = command.args(arguments).env("WINDLASS_STORE", self.url()).output().unwrap();
@@ -40,13 +17,6 @@ impl Database {
         let output = command.args(arguments).env("WINDLASS_STORE", self.url()).output().unwrap();
         assert!(!output.status.success(), "{arguments:?}: {output:?}");
         String::from_utf8(output.stderr).unwrap()
-    }
-}
-
-impl Drop for Database {
-    fn drop(&mut self) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let _ = runtime.block_on(windlass_postgres::remove(&self.server, &self.schema));
     }
 }
 

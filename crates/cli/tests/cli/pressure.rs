@@ -1,20 +1,15 @@
 //! `windlass bench` on PostgreSQL under pressure: what is watched over time, what is held, what is deep. Small
 //! versions; their figures say nothing.
 
+use crate::database::server;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-/// Where the server is; `cargo xtask test` starts one and sets it.
-const VARIABLE: &str = "WINDLASS_TEST_POSTGRES";
-
 fn bench(arguments: &[&str]) -> Value {
-    let server = std::env::var(VARIABLE).unwrap_or_else(|_| {
-        panic!("{VARIABLE} is not set: run `cargo xtask test`, or set it to a database's URL")
-    });
     let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
-    let command = command.args(["bench", &server, "--profile", "tiny", "--json"]).args(arguments);
+    let command = command.args(["bench", &server(), "--profile", "tiny", "--json"]).args(arguments);
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()

@@ -2,12 +2,10 @@
 //!
 //! `WINDLASS_LONG=1` takes a minute each; `WINDLASS_SEED` makes other things go wrong.
 
+use crate::database::server;
 use crate::run::torture;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
-
-/// Where PostgreSQL is; `cargo xtask test` starts one and sets it.
-const POSTGRES: &str = "WINDLASS_TEST_POSTGRES";
 
 fn seconds() -> &'static str {
     let is_long = std::env::var_os("WINDLASS_LONG").is_some_and(|value| value == "1");
@@ -45,10 +43,7 @@ fn a_server_over_http_keeps_its_promises() {
 
 #[test]
 fn postgres_keeps_its_promises() {
-    let url = std::env::var(POSTGRES).unwrap_or_else(|_| {
-        panic!("{POSTGRES} is not set: run `cargo xtask test`, or set it to a database's URL")
-    });
-    torture(&[&url, "--seconds", seconds(), "--seed", &seed()]).assert_kept();
+    torture(&[&server(), "--seconds", seconds(), "--seed", &seed()]).assert_kept();
 }
 
 /// What a PostgreSQL says that finds out that it was killed.

@@ -4,6 +4,8 @@
 #![expect(clippy::unwrap_used, reason = "unwrapping is how the helpers say \"this must hold\" too")]
 
 mod broken;
+#[path = "../database/mod.rs"]
+mod database;
 mod ends;
 mod engines;
 // The very engines that the kit's own tests are about.

@@ -45,6 +45,9 @@ const WIDTH_FIRST_MS: u64 = 600_000;
 const AHEAD: u64 = 2;
 /// and for how long at least: none can be added while somebody reads `job`, and without them jobs go row by row.
 const AHEAD_MIN_MS: u64 = 600_000;
+/// The first of them begins so much later than now: whoever is on the way to where jobs without a leaf go gets there.
+/// The engine would try again, but an application that calls `enqueue` in SQL does not.
+const BEGIN_AFTER_MS: u64 = 2_000;
 /// Leaves at most: every statement that looks for jobs knows them all.
 const LEAVES_MAX: usize = 48;
 /// Ends in a smaller leaf than this are removed row by row, as soon as they are due.
@@ -157,11 +160,13 @@ impl PostgresEngine {
         let Some((_, most_ms)) = ground.kept_ms else { return Ok(()) };
         let width_ms = (most_ms / WIDTH_PARTS).max(WIDTH_MIN_MS);
         let last = ground.leaves.last().map_or(ground.now, Leaf::ends_at);
-        let mut from = last.max(ground.now);
+        let mut from = last.max(ground.now.plus(BEGIN_AFTER_MS));
         let first = ground.leaves.first().map_or(from, Leaf::begins_at);
+        let age_ms = ground.now.since(first);
+        let ahead_ms = (AHEAD * width_ms).min(age_ms).max(AHEAD_MIN_MS);
         let (mut firsts, mut ends) = (Vec::new(), Vec::new());
         for _ in ground.leaves.len()..LEAVES_MAX {
-            if from > ground.now.plus((AHEAD * width_ms).max(AHEAD_MIN_MS)) {
+            if from > ground.now.plus(ahead_ms) {
                 break;
             }
             let upto = from.plus(width_ms.min(from.since(first).max(WIDTH_FIRST_MS)));

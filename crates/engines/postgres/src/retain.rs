@@ -110,8 +110,8 @@ impl PostgresEngine {
     async fn retain_on(&self, conn: &Lent, budget: u32) -> Try<MaintainReply> {
         let ground = self.ground(conn).await?;
         let mut reply = MaintainReply::default();
-        self.retain_rows(conn, &ground, budget, &mut reply).await?;
-        if reply.done < budget {
+        reply.more = self.retain_rows(conn, &ground, budget, &mut reply).await?;
+        if !reply.more {
             reply.more = self.tend_leaves(conn, &ground, &mut reply).await?;
         }
         reply.more |= reply.done >= budget;
@@ -151,14 +151,14 @@ impl PostgresEngine {
         Ok(ground)
     }
 
-    /// Removes rows where there are few, in one place after the other.
+    /// Removes rows where there are few, in one place after the other; whether there may be more at once.
     async fn retain_rows(
         &self,
         conn: &Lent,
         ground: &Ground,
         budget: u32,
         reply: &mut MaintainReply,
-    ) -> Try<()> {
+    ) -> Try<bool> {
         let least_ms = ground.kept_ms.map_or(u64::MAX, |(least_ms, _)| least_ms);
         let small =
             ground.leaves.iter().filter(|leaf| self.inner.leaves.goes_by_rows(leaf, least_ms));
@@ -166,6 +166,7 @@ impl PostgresEngine {
         let Cuts { lanes, states, ended } = &ground.cuts;
         let begun = Instant::now();
         let anew = self.passed().begin(begun);
+        let mut is_full = false;
         for (due, (from, upto)) in std::iter::once((DUE_IN_REST, EVERYWHERE)).chain(leaves) {
             let left = i64::from(budget.saturating_sub(reply.done));
             if left == 0 {
@@ -176,13 +177,15 @@ impl PostgresEngine {
             let (ids, ended): (Vec<Uuid>, Vec<i64>) =
                 due.iter().map(|row| (row.get::<_, Uuid>(0), row.get::<_, i64>(1))).unzip();
             self.remove(conn, ground, &ids, &ended, reply).await?;
+            is_full |= due.len() as i64 >= left;
             let found = due.iter().map(|row| (row.get(2), row.get(3), row.get(4)));
             self.passed().note(from, found);
         }
         if anew {
             self.passed().rest(begun);
         }
-        Ok(())
+        // What others hold was found and not removed: if that is all, it is left to them for a while.
+        Ok(is_full && reply.done > 0)
     }
 
     fn passed(&self) -> MutexGuard<'_, Passed> {

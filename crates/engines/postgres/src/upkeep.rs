@@ -89,10 +89,11 @@ impl PostgresEngine {
         let now = self.inner.shared.now_in(&conn.query(CLOCK, &[]).await?);
         let folded = conn.query(FOLD, &[&FOLD_MAX]).await?;
         let is_busy = folded.first().is_some_and(|row| row.get::<_, i64>(0) >= BUSY);
-        if !self.is_resting(now, "job_rest")
-            && let Err(trouble) = self.add_leaves(conn).await
-        {
-            self.rest(now, "job_rest", &trouble.told());
+        if !self.is_resting(now, "job_rest") {
+            match self.add_leaves(conn).await {
+                Ok(()) => self.was_let("job_rest"),
+                Err(trouble) => self.rest(now, "job_rest", &trouble.told()),
+            }
         }
         conn.execute(FORGET_WINDOWS, &[&now.as_millis(), &i64::from(budget)]).await?;
         self.vacuum(conn).await?;

@@ -3,4 +3,6 @@
 
 mod claim;
 mod enqueue;
+#[cfg(test)]
+mod plans;
 mod settle;

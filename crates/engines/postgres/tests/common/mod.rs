@@ -41,7 +41,14 @@ impl OwnSchema {
 
 impl Drop for OwnSchema {
     fn drop(&mut self) {
-        // A test that failed may have left a transaction open, which cannot end while we wait here.
+        // A test may have left a transaction open, which cannot end by itself while we wait here.
+        let free = format!(
+            "SELECT pg_terminate_backend(pid) FROM (SELECT DISTINCT pid FROM pg_locks l
+            JOIN pg_class c ON c.oid = l.relation AND c.relnamespace = to_regnamespace('\"{}\"')
+            WHERE l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+                AND pid <> pg_backend_pid()) h",
+            self.name
+        );
         let sql =
             format!("SET lock_timeout = '5s'; DROP SCHEMA IF EXISTS \"{}\" CASCADE", self.name);
         // On a thread of its own: a test may end in the middle of a runtime.
@@ -52,6 +59,7 @@ impl Drop for OwnSchema {
                     tokio_postgres::connect(&url(), tokio_postgres::NoTls).await
                 {
                     tokio::spawn(connection);
+                    let _ = client.batch_execute(&free).await;
                     let _ = client.batch_execute(&sql).await;
                 }
             });

@@ -1,0 +1,169 @@
+//! What clients make of `busy`: they ask for the same again, as any client would, and nothing is wrong with that answer.
+
+use super::cast::Role;
+use super::client::{Order, Spec};
+use super::journal::Lines;
+use super::producer::Producer;
+use super::rogue::Rogue;
+use super::stage::{Stage, payload};
+use std::fmt::Debug;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio::sync::watch;
+use windlass_core::engine::*;
+use windlass_core::model::NewJob;
+use windlass_core::random::Seeded;
+use windlass_core::time::{Clock as _, SystemClock};
+use windlass_core::{Error, JobId};
+use windlass_memory::MemoryEngine;
+
+/// How often a verb is busy before it is not.
+const BUSY: usize = 3;
+const QUEUE: &str = "torture";
+/// How long anything may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// What was asked for: ids of jobs, or who claims.
+type Asked = Vec<String>;
+
+/// A store in which somebody was stopped in the middle of something, and goes on after a while.
+struct BusyAtFirst {
+    inner: MemoryEngine,
+    enqueues: Mutex<Vec<Asked>>,
+    /// The enqueue of which only the first job was stored.
+    split: OnceLock<usize>,
+    claims: Mutex<Vec<Asked>>,
+    settles: Mutex<Vec<Asked>>,
+}
+
+impl BusyAtFirst {
+    fn new() -> Arc<Self> {
+        let (enqueues, claims, settles) = Default::default();
+        let (inner, split) = (MemoryEngine::new(), OnceLock::new());
+        Arc::new(Self { inner, enqueues, split, claims, settles })
+    }
+
+    /// Notes it, and tells how often anything was asked before.
+    fn note<T: Debug>(asked: &Mutex<Vec<Asked>>, what: impl Iterator<Item = T>) -> usize {
+        let mut asked = asked.lock().unwrap();
+        asked.push(what.map(|it| format!("{it:?}")).collect());
+        asked.len() - 1
+    }
+}
+
+fn busy() -> Error {
+    Error::Busy { store: "memory".into(), reason: "somebody holds it".into() }
+}
+
+impl Hot for BusyAtFirst {
+    windlass_core::pass_on!(inner: capabilities, open_session, heartbeat, close_session, wait, update);
+
+    /// Busy as a whole, and then, once, for all jobs but the first.
+    fn enqueue(&self, mut request: Enqueue) -> Answer<'_, Vec<Item<Enqueued>>> {
+        let before = Self::note(&self.enqueues, request.jobs.iter().map(|job| job.id));
+        Box::pin(async move {
+            let several = request.mode == Mode::Each && request.jobs.len() > 1;
+            let held = match before {
+                0..BUSY => return Err(busy()),
+                _ if several && self.split.set(before).is_ok() => request.jobs.split_off(1).len(),
+                _ => 0,
+            };
+            let mut answer = self.inner.enqueue(request).await?;
+            answer.value.extend((0..held).map(|_| Err(busy())));
+            Ok(answer)
+        })
+    }
+
+    fn claim(&self, request: Claim) -> Answer<'_, Claimed> {
+        match Self::note(&self.claims, std::iter::once(&request.by)) {
+            0..BUSY => Box::pin(async { Err(busy()) }),
+            _ => self.inner.claim(request),
+        }
+    }
+
+    fn settle(&self, request: Settle) -> Answer<'_, SettleReply> {
+        match Self::note(&self.settles, request.items.iter().map(|item| item.id)) {
+            0..BUSY => Box::pin(async { Err(busy()) }),
+            _ => self.inner.settle(request),
+        }
+    }
+}
+
+impl Admin for BusyAtFirst {
+    windlass_core::pass_on!(inner: get, list, stats, sessions, change, configure, settings, records, health);
+}
+
+impl Maintain for BusyAtFirst {
+    windlass_core::pass_on!(inner: maintain, check);
+}
+
+/// Where a client plays on this store, and its orders.
+fn stage(engine: &Arc<BusyAtFirst>) -> (Arc<Stage>, watch::Sender<Order>, TempDir) {
+    let evidence = tempfile::tempdir().unwrap();
+    let spec = Spec {
+        url: "memory:".parse().unwrap(),
+        queue: QUEUE.to_owned(),
+        roles: Vec::<Role>::new(),
+        name: "one".to_owned(),
+        evidence: evidence.path().to_owned(),
+        client: 0,
+        seed: 1,
+    };
+    let journal = Lines::create(evidence.path(), "one").unwrap();
+    let (order, orders) = watch::channel(Order::Work);
+    (Arc::new(Stage::new(spec, engine.clone(), journal, orders)), order, evidence)
+}
+
+async fn until(mut is_so: impl FnMut() -> bool) {
+    let looking = async {
+        while !is_so() {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, looking).await.expect("in time");
+}
+
+/// Asserts that the first of these was asked for again and again until it was not busy.
+#[track_caller]
+fn assert_repeated(asked: &Mutex<Vec<Asked>>) {
+    let asked = asked.lock().unwrap();
+    assert!(asked.len() > BUSY && asked[..=BUSY].iter().all(|it| *it == asked[0]), "{asked:#?}");
+}
+
+#[tokio::test]
+async fn a_producer_asks_again_for_what_was_busy_and_for_no_more() {
+    let engine = BusyAtFirst::new();
+    let (stage, order, _evidence) = stage(&engine);
+    let running = tokio::spawn(Producer::new(stage.clone(), 0).run());
+    let answered = || engine.enqueues.lock().unwrap().len();
+    until(|| engine.split.get().is_some_and(|split| answered() > split + 1)).await;
+    order.send_replace(Order::Stop);
+    running.await.unwrap();
+    assert_repeated(&engine.enqueues);
+    let (asked, split) = (engine.enqueues.lock().unwrap(), *engine.split.get().unwrap());
+    assert_eq!(asked[split + 1], asked[split][1..], "what was stored is not asked for again");
+    assert!(stage.acknowledged.load(Ordering::SeqCst) >= asked[split].len() as u64);
+    assert_eq!(stage.bad.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn a_rogue_asks_again_for_claims_and_reports_that_were_busy() {
+    let engine = BusyAtFirst::new();
+    let (stage, order, _evidence) = stage(&engine);
+    let random = Seeded::new(1);
+    let job = |_| {
+        let id = JobId::new(SystemClock.now(), &random);
+        NewJob::new("one").queue(QUEUE).id(id).payload(payload(id, &random))
+    };
+    engine.inner.enqueue(Enqueue::each((0..100).map(job))).await.unwrap();
+    let running = tokio::spawn(Rogue::new(stage.clone(), 0).run());
+    until(|| stage.ended.load(Ordering::SeqCst) > 0).await;
+    order.send_replace(Order::Stop);
+    running.await.unwrap();
+    assert_repeated(&engine.claims);
+    assert_repeated(&engine.settles);
+    assert_eq!(stage.bad.load(Ordering::SeqCst), 0);
+}

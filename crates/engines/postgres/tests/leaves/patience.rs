@@ -1,0 +1,104 @@
+//! Locks that would hold everybody up: one that does not come is asked for now and then, and whoever keeps it from us
+//! for long is worth a warning.
+
+use crate::rig::{LONG_MS, Rig};
+use crate::said::Said;
+use tracing::Level;
+use windlass_core::engine::*;
+
+/// How long after a lock that did not come it is asked for again.
+const ASK_AGAIN_MS: u64 = 10_000;
+/// For how long it may not come before it is worth a warning, and how often that is repeated.
+const WARN_AFTER_MS: u64 = 60_000;
+const WARN_AGAIN_MS: u64 = 600_000;
+/// Makes `ready` much larger than what is alive in it: vacuum clears it, and gives nothing back.
+const GROW: &str = "INSERT INTO {s}.ready (lane, flags, rank, seq, id)
+        SELECT -1, 0, 0, n, gen_random_uuid() FROM generate_series(1, 20000) n;
+    DELETE FROM {s}.ready WHERE lane = -1";
+/// Bytes of it.
+const SIZE: &str = "SELECT pg_relation_size('{s}.ready')";
+
+/// A rig whose words are kept, and how often it was refused a lock and warned of that.
+struct Told {
+    rig: Rig,
+    said: Said,
+    table: String,
+    _listens: tracing::subscriber::DefaultGuard,
+}
+
+impl Told {
+    async fn about(table: &str) -> Self {
+        let said = Said::default();
+        let listens = tracing::subscriber::set_default(said.clone());
+        Self { rig: Rig::new().await, said, table: format!("table=\"{table}\""), _listens: listens }
+    }
+
+    /// Looks once, so much later.
+    async fn later(&self, ms: u64) -> (usize, usize) {
+        self.rig.pass(ms);
+        self.rig.upkeep(Work::Compact).await;
+        (self.refused(), self.warned().len())
+    }
+
+    /// How often a lock did not come, however loudly that was said.
+    fn refused(&self) -> usize {
+        self.said.lines(Level::DEBUG, &self.table).len() + self.warned().len()
+    }
+
+    fn warned(&self) -> Vec<String> {
+        self.said.lines(Level::WARN, &self.table)
+    }
+
+    /// Somebody who keeps us from it for long: from the first refusal until after the second warning.
+    async fn kept(&self, read: &str) {
+        let reader = self.rig.meanwhile(read).await;
+        assert_eq!(self.later(0).await, (1, 0), "that may pass");
+        assert_eq!(self.later(ASK_AGAIN_MS - 1).await, (1, 0), "it is not asked for again soon");
+        assert_eq!(self.later(1).await, (2, 0));
+        assert_eq!(self.later(WARN_AFTER_MS - ASK_AGAIN_MS).await, (3, 1), "{:?}", self.warned());
+        let parts = ["for_s=60", "is busy", "pg_locks and pg_stat_activity name"];
+        let warning = self.warned().remove(0);
+        assert!(parts.iter().all(|part| warning.contains(part)), "{warning}");
+        assert_eq!(self.later(ASK_AGAIN_MS).await, (4, 1), "it was said");
+        assert_eq!(self.later(WARN_AGAIN_MS).await, (5, 2), "and is said again");
+        reader.batch_execute("COMMIT").await.expect("ends");
+        assert_eq!(self.later(ASK_AGAIN_MS).await, (5, 2));
+    }
+
+    /// Somebody else, long after: that is another matter.
+    async fn kept_again(&self, read: &str) {
+        let reader = self.rig.meanwhile(read).await;
+        assert_eq!(self.later(LONG_MS).await, (6, 2), "{:?}", self.warned());
+        reader.batch_execute("COMMIT").await.expect("ends");
+        assert_eq!(self.later(ASK_AGAIN_MS).await, (6, 2));
+        self.rig.is_sound().await;
+    }
+}
+
+#[tokio::test]
+async fn who_keeps_a_hot_table_from_being_cleared_is_warned_of_after_a_minute() {
+    let told = Told::about("ready").await;
+    let read = "SELECT count(*) FROM {s}.ready";
+    let grow =
+        || async { told.rig.client.batch_execute(&told.rig.sql(GROW)).await.expect("grows") };
+    grow().await;
+    let grown = told.rig.count(SIZE).await;
+    told.kept(read).await;
+    assert!(told.rig.count(SIZE).await < grown / 2, "it is cleared as soon as it can be");
+    grow().await;
+    told.kept_again(read).await;
+    assert!(told.rig.count(SIZE).await < grown / 2);
+}
+
+#[tokio::test]
+async fn who_keeps_leaves_from_being_added_is_warned_of_after_a_minute() {
+    let told = Told::about("job_rest").await;
+    let read = "SELECT count(*) FROM {s}.jobs";
+    told.rig.pass(LONG_MS);
+    let before = told.rig.leaves().await;
+    told.kept(read).await;
+    let after = told.rig.leaves().await;
+    assert!(after > before, "they are added as soon as they can be");
+    told.kept_again(read).await;
+    assert!(told.rig.leaves().await > after);
+}
