@@ -346,10 +346,9 @@ fn greeting(config: &Config, changed: &[String], url: &str, asks: Asks) -> Strin
             "asks for a key: WINDLASS_KEY=wl_… in what follows\n",
             "curl -H \"Authorization: Bearer $WINDLASS_KEY\"",
         ),
-        Asks::Nothing => (
-            "open: nobody is asked for a key; `windlass keys create` makes the first\n",
-            "curl",
-        ),
+        Asks::Nothing => {
+            ("open: nobody is asked for a key; `windlass keys create` makes the first\n", "curl")
+        }
         Asks::Unknown => ("", "curl"),
     };
     let file = config.file.as_ref().map(|path| format!("configured by {}\n", path.display()));
