@@ -40,7 +40,7 @@ const WIDTH_PARTS: u64 = 8;
 const WIDTH_MIN_MS: u64 = 60_000;
 /// A store that is new has leaves no wider than this, and then no wider than it is old: for how long jobs are
 /// kept is often said only after the first leaves are there.
-const WIDTH_FIRST_MS: u64 = 600_000;
+const WIDTH_FIRST_MS: u64 = 300_000;
 /// Leaves there are ahead of time,
 const AHEAD: u64 = 2;
 /// and for how long at least: none can be added while somebody reads `job`, and without them jobs go row by row.
