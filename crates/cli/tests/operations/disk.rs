@@ -1,5 +1,6 @@
 //! A disk that fills up is noticed before it is full.
 
+use crate::database::Database;
 use crate::serving::{Serving, serve};
 use serde_json::Value;
 use std::io::Read as _;
@@ -29,13 +30,11 @@ fn disk(server: &Serving) -> Value {
     panic!("nobody looked at the disk");
 }
 
-#[test]
-fn a_store_that_uses_most_of_its_limit_is_warned_about_in_log_metrics_and_health() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut command = serve(dir.path(), "127.0.0.1:0");
+/// Has a server with a limit much too small for its store, and says that it was warned of.
+fn is_warned_of(command: &mut Command) {
     let log = tempfile::NamedTempFile::new().unwrap();
     command.args(["--disk-limit", "4096"]).stderr(Stdio::from(log.reopen().unwrap()));
-    let server = Serving::by(&mut command);
+    let server = Serving::by(command);
     let seen = disk(&server);
     assert_eq!((&seen["limit_bytes"], &seen["filling"]), (&4096.into(), &true.into()), "{seen}");
     let metrics = server.request("GET", "/metrics", "");
@@ -45,6 +44,19 @@ fn a_store_that_uses_most_of_its_limit_is_warned_about_in_log_metrics_and_health
     let mut said = String::new();
     log.reopen().unwrap().read_to_string(&mut said).unwrap();
     assert!(said.contains("filling up"), "{said}");
+}
+
+#[test]
+fn a_directory_that_uses_most_of_its_limit_is_warned_about_in_log_metrics_and_health() {
+    let dir = tempfile::tempdir().unwrap();
+    is_warned_of(&mut serve(dir.path(), "127.0.0.1:0"));
+}
+
+#[test]
+fn a_database_that_uses_most_of_its_limit_is_warned_about_in_log_metrics_and_health() {
+    let database = Database::new();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+    is_warned_of(command.args(["serve", "--listen", "127.0.0.1:0", "--store", &database.url()]));
 }
 
 #[test]

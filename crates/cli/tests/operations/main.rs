@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "unwrapping is how the helpers say \"this must hold\" too")]
 
+#[path = "../database/mod.rs"]
+mod database;
 mod disk;
 mod metrics;
 mod names;
