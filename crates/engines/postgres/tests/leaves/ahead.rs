@@ -118,3 +118,24 @@ async fn the_services_of_a_process_see_to_it() {
     }
     running.stop().await;
 }
+
+#[tokio::test]
+async fn leaves_of_a_new_store_are_narrow_and_widen_as_it_grows_older() {
+    let mut rig = Rig::keeping(30 * 24 * KEPT_MS).await;
+    let widest = async |rig: &Rig| {
+        let leaves = leaves(&rig.client, &rig.sql(LEAVES)).await;
+        let width = |(from, upto): &(Uuid, Uuid)| {
+            let [from, upto] = [from, upto].map(|id| JobId::from_uuid(*id).time());
+            upto.since(from)
+        };
+        leaves.iter().map(width).max()
+    };
+    // Whoever says now that jobs are kept for minutes has not got leaves of days already.
+    assert_eq!(widest(&rig).await, Some(AHEAD_MS / 2));
+    rig.pass(24 * KEPT_MS);
+    rig.upkeep(Work::Compact).await;
+    let ids = rig.enqueue(1).await;
+    rig.complete(&ids).await;
+    assert!(widest(&rig).await > Some(12 * KEPT_MS), "as wide as the store is old");
+    rig.is_sound().await;
+}
