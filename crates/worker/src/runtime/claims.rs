@@ -153,12 +153,12 @@ impl Runtime {
         let Some(at) = self.claims.open.iter().position(|open| open.no == no) else { return };
         let open = &mut self.claims.open[at];
         open.under_way = false;
-        match answer {
+        if let Err(error) = &answer
+            && !open.given_up
+            && !matches!(error, Error::SessionLost { .. })
+        {
             // The claim stays open: repeated under its number, it returns what it may have leased.
-            Err(error) if !open.given_up && !matches!(error, Error::SessionLost { .. }) => {
-                return self.unanswered(&error);
-            }
-            _ => {}
+            return self.unanswered(error);
         }
         let open = self.claims.open.swap_remove(at);
         self.room.take_back(&open.claim);
