@@ -63,7 +63,7 @@ impl Workload {
         let (jobs, others, seconds, fill_seconds) = match (self, ours_in) {
             (Self::W1seq | Self::W1c64, _) => (0, 0, 2.0, 0.0),
             (Self::W2, _) => (100_000, 0, 6.0, 0.0),
-            (Self::W3, Some(Family::Postgres)) => (300_000, 0, 10.0, 6.0),
+            (Self::W3, Some(Family::Postgres)) => (700_000, 0, 12.0, 5.0),
             (Self::W3, Some(Family::Own)) => (800_000, 0, 10.0, 6.0),
             (Self::W3, None) => (50_000, 0, 8.0, 6.0),
             (Self::W4, _) => (500, 0, 12.0, 0.0),

@@ -4,7 +4,7 @@
 -- Only what is taken is locked: whoever passes by what another has locked may conclude that it is gone.
 --
 -- $1 session, $2 claim number, $3 queue, $4 kinds or null, $5 how many, $6 tokens, $7 the time or null,
--- $8 how many reports of the same transaction must have been settled, or null
+-- $8 the receipt of reports that must have been settled, or null
 -- $9 to $12 where to look: lanes, from which ranks and numbers, up to which ranks; a lane that is not named as a
 -- whole
 WITH start AS MATERIALIZED (
@@ -15,7 +15,7 @@ WITH start AS MATERIALIZED (
         EXISTS (SELECT FROM {s}.kind k WHERE k.name = l.kind AND k.permits > 0) AS permits
     FROM {s}.lane l
     WHERE l.queue = $3::text AND ($4::text[] IS NULL OR l.kind = ANY($4))
-        AND ($8::bigint IS NULL OR current_setting('windlass.settled', true) = $8::bigint::text)
+        AND ($8::uuid IS NULL OR current_setting('windlass.settled', true) = $8::text)
         AND EXISTS (SELECT FROM {s}.session WHERE id = $1::text)
         AND NOT EXISTS (SELECT FROM {s}.lease WHERE session = $1::text AND claim_no = $2::bigint)
         AND NOT EXISTS (SELECT FROM {s}.queue q WHERE q.name = l.queue AND q.paused)

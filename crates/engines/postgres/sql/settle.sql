@@ -1,9 +1,9 @@
--- Completes plain jobs straight from their leases; says which, and notes for a claim in the same
--- transaction how many. Others are left to be looked at more closely.
+-- Completes plain jobs straight from their leases, and says which. Others are left to be looked at more closely.
+-- If there are none, the receipt is left for the claim behind it.
 --
--- $1 ids, $2 tokens, $3 results, $4 the time or null
+-- $1 ids, $2 tokens, $3 results, $4 receipt, $5 the time or null
 WITH start AS MATERIALIZED (
-    SELECT coalesce($4::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now
+    SELECT coalesce($5::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now
 ), done AS (
     DELETE FROM {s}.lease e USING unnest($1::uuid[], $2::uuid[], $3::bytea[]) w (id, token, result)
     WHERE e.id = ANY(ARRAY[w.id]) AND e.token = w.token AND e.flags & 2 <> 0
@@ -21,4 +21,6 @@ WITH start AS MATERIALIZED (
 ), settled AS (
     SELECT array_agg(id) AS ids, count(*) AS n FROM done
 )
-SELECT s.now, d.ids, set_config('windlass.settled', d.n::text, true) FROM start s CROSS JOIN settled d
+SELECT s.now, d.ids,
+    set_config('windlass.settled', CASE WHEN d.n = cardinality($1::uuid[]) THEN $4::uuid::text END, false)
+FROM start s CROSS JOIN settled d

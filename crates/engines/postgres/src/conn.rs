@@ -85,6 +85,11 @@ impl<'t> Conn<'t> {
         }
     }
 
+    /// Whether what a transaction leaves on the connection is there for the next one.
+    pub(crate) const fn has_session(&self) -> bool {
+        matches!(self.link, Link::Own(_))
+    }
+
     /// A statement of ours, prepared once for this connection.
     async fn statement(&self, client: &Client, sql: &'static str) -> Try<Statement> {
         let known = self.known().get(sql).cloned();

@@ -39,15 +39,15 @@ pub(crate) struct HotClaim<'a> {
     claim_no: i64,
     kinds: Option<Vec<&'a str>>,
     tokens: Vec<Uuid>,
-    /// How many reports of the same transaction must have been settled.
-    after: Option<i64>,
+    /// What reports that came before it leave on the connection, once all of them are settled.
+    after: Option<Uuid>,
     /// Where to look.
     ranges: Ranges,
     told: Option<Told>,
 }
 
 /// What a claim's statements said.
-pub(super) struct Answer {
+struct Answer {
     locked: Vec<Row>,
     told: Vec<Row>,
     jobs: Vec<Row>,
@@ -96,10 +96,9 @@ impl<'a> HotClaim<'a> {
         }
     }
 
-    /// The same, provided that so many reports were settled before it.
-    pub(super) const fn after(mut self, reports: i64) -> Self {
-        self.after = Some(reports);
-        self
+    /// Nothing is to be taken unless the reports of this receipt were settled.
+    pub(super) const fn after(&mut self, receipt: Uuid) {
+        self.after = Some(receipt);
     }
 
     pub(super) async fn prepare(conn: &Conn<'_>) -> Try<()> {
@@ -107,7 +106,7 @@ impl<'a> HotClaim<'a> {
     }
 
     /// Keeps others from claiming under this name, and from reclaiming the session.
-    pub(super) async fn lock(&self, conn: &Conn<'_>) -> Try<Vec<Row>> {
+    async fn lock(&self, conn: &Conn<'_>) -> Try<Vec<Row>> {
         let (_, locked) = try_join(
             conn.query(NAME_LOCK, &[&self.session, &self.claim_no]),
             conn.query(SESSION_LOCK, &[&self.session]),
@@ -117,7 +116,7 @@ impl<'a> HotClaim<'a> {
     }
 
     /// Claims, and reads what is leased.
-    pub(super) async fn claim(&self, conn: &Conn<'_>, now: Option<i64>) -> Try<[Vec<Row>; 3]> {
+    async fn claim(&self, conn: &Conn<'_>, now: Option<i64>) -> Try<[Vec<Row>; 3]> {
         let Self { claim, session, claim_no, kinds, tokens, after, ranges, .. } = self;
         let Ranges { lanes, from_ranks, from_seqs, upto_ranks } = ranges;
         let queue = &*claim.queues[0].queue;
@@ -141,7 +140,7 @@ impl<'a> HotClaim<'a> {
     }
 
     /// What the statements' answer means; nothing if the executor must look.
-    pub(super) async fn read(
+    async fn read(
         &self,
         engine: &PostgresEngine,
         conn: &Conn<'_>,
@@ -176,7 +175,7 @@ fn place(row: &Row) -> (i32, i64, i64) {
 }
 
 impl Answer {
-    pub(super) fn new(locked: Vec<Row>, [told, jobs, parts]: [Vec<Row>; 3]) -> Self {
+    fn new(locked: Vec<Row>, [told, jobs, parts]: [Vec<Row>; 3]) -> Self {
         Self { locked, told, jobs, parts }
     }
 }
@@ -198,7 +197,7 @@ impl PostgresEngine {
         }
     }
 
-    async fn claim_on(
+    pub(super) async fn claim_on(
         &self,
         conn: &Lent,
         hot: &HotClaim<'_>,

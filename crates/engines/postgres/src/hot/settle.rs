@@ -1,12 +1,12 @@
 //! Completing plain jobs straight from their leases, with the next claim in the same round trip.
 
-use super::claim::{Answer, HotClaim};
+use super::claim::HotClaim;
 use crate::codec;
 use crate::conn::Lent;
 use crate::engine::PostgresEngine;
 use crate::entries::{at, job_id};
 use crate::error::{Trouble, Try};
-use futures_util::future::try_join3;
+use futures_util::future::{join, try_join, try_join3};
 use std::collections::HashSet;
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -48,12 +48,14 @@ impl<'a> Completions<'a> {
     }
 }
 
-/// What came of the reports, and of the claim.
+/// What came of the reports.
 struct Told {
     now: Timestamp,
     settled: HashSet<JobId>,
-    claimed: Option<Result<Claimed>>,
 }
+
+/// What came of the claim behind them, as far as it was tried; nothing if the executor must look.
+type Next = Option<Result<Claimed>>;
 
 impl PostgresEngine {
     /// Carries reports out as far as they are plain; the rest, and the claim behind it, goes the other
@@ -66,21 +68,23 @@ impl PostgresEngine {
         if completions.ids.is_empty() {
             return Ok(None);
         }
-        let reports = completions.ids.len() as i64;
         let claim = request.claim.as_ref();
         let hot = claim.and_then(|claim| HotClaim::of(claim, self));
-        let mut hot = hot.map(|hot| hot.after(reports));
         let conn = self.inner.shared.pool.lend().await.map_err(Trouble::told)?;
-        if let Some(hot) = &mut hot {
-            hot.aim(self);
-        }
-        let told = match self.settle_on(&conn, &completions, hot.as_ref()).await {
+        let (Told { now, settled }, claimed) = match self.settle_on(&conn, &completions, hot).await
+        {
             Ok(told) => told,
             Err(trouble) => return self.after_trouble(conn, trouble).await,
         };
         let epoch = conn.epoch.clone();
-        conn.give_back();
-        let Told { now, settled, claimed } = told;
+        let claimed = match claimed {
+            Ok(claimed) => {
+                conn.give_back();
+                claimed
+            }
+            // The reports stand.
+            Err(trouble) => self.after_trouble(conn, trouble).await.transpose(),
+        };
         let done = |item: &SettleItem| settled.contains(&item.id);
         let plain = |item: &SettleItem| -> Item<Settled> {
             let (end, state) = (AttemptEnd::Complete, State::Completed);
@@ -103,51 +107,55 @@ impl PostgresEngine {
         })))
     }
 
+    /// Reports and the claim behind them travel together, each as a transaction of its own: what is claimed must not
+    /// be locked while the reports wait for the disk, as others would have to pass it by.
     async fn settle_on(
         &self,
         conn: &Lent,
         completions: &Completions<'_>,
-        claim: Option<&HotClaim<'_>>,
+        claim: Option<HotClaim<'_>>,
+    ) -> Try<(Told, Try<Next>)> {
+        // Ahead: only what is prepared goes out in order.
+        try_join(conn.prepare(&[SETTLE]), HotClaim::prepare(conn)).await?;
+        let receipt = Uuid::from_u128(self.inner.shared.random.next_u128());
+        let settle = self.complete_on(conn, completions, receipt);
+        let Some(mut claim) = claim else { return Ok((settle.await?, Ok(None))) };
+        claim.aim(self);
+        let all = |told: &Told| told.settled.len() == completions.ids.len();
+        let (told, claimed) = if conn.has_session() {
+            claim.after(receipt);
+            let (told, claimed) = join(settle, self.claim_on(conn, &claim)).await;
+            (told?, claimed)
+        } else {
+            // Through a pooler, the claim would not see the receipt.
+            let told = settle.await?;
+            let claimed = if all(&told) { self.claim_on(conn, &claim).await } else { Ok(None) };
+            (told, claimed)
+        };
+        let all = all(&told);
+        Ok((told, claimed.map(|read| read.filter(|_| all).map(|(_, claimed)| claimed))))
+    }
+
+    /// Completes what is plain. If that is everything, the connection keeps the receipt.
+    async fn complete_on(
+        &self,
+        conn: &Lent,
+        completions: &Completions<'_>,
+        receipt: Uuid,
     ) -> Try<Told> {
-        conn.prepare(&[SETTLE]).await?;
-        HotClaim::prepare(conn).await?;
         let now = self.inner.shared.test_now().map(Timestamp::as_millis);
         let Completions { ids, tokens, results } = completions;
-        let lock = async {
-            match claim {
-                Some(claim) => claim.lock(conn).await,
-                None => Ok(Vec::new()),
-            }
-        };
-        let and_then = async {
-            match claim {
-                Some(claim) => claim.claim(conn, now).await.map(Some),
-                None => conn.command("COMMIT").await.map(|()| None),
-            }
-        };
-        let begin = conn.command("BEGIN");
-        let ((), locked, (settled, claimed)) = try_join3(
-            begin,
-            lock,
-            futures_util::future::try_join(
-                conn.query(SETTLE, &[ids, tokens, results, &now]),
-                and_then,
-            ),
+        let ((), rows, ()) = try_join3(
+            conn.command("BEGIN"),
+            conn.query(SETTLE, &[ids, tokens, results, &receipt, &now]),
+            conn.command("COMMIT"),
         )
         .await?;
         let told = |row: &Row| -> (Timestamp, HashSet<JobId>) {
             let ids: Option<Vec<Uuid>> = row.get(1);
             (at(row.get(0)), ids.into_iter().flatten().map(job_id).collect())
         };
-        let (now, settled) = settled.first().map(told).unwrap_or_default();
-        let now = self.inner.shared.now(now);
-        let mut claimed_by_now = None;
-        if let Some((claim, rows)) = claim.zip(claimed)
-            && settled.len() == completions.ids.len()
-        {
-            let read = claim.read(self, conn, Answer::new(locked, rows)).await?;
-            claimed_by_now = read.map(|(_, claimed)| claimed);
-        }
-        Ok(Told { now, settled, claimed: claimed_by_now })
+        let (now, settled) = rows.first().map(told).unwrap_or_default();
+        Ok(Told { now: self.inner.shared.now(now), settled })
     }
 }
