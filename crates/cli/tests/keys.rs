@@ -107,9 +107,34 @@ fn commands_show_their_key_from_the_environment_or_the_url_and_are_told_what_is_
     // A worker whose key is for working only leaves the store's upkeep to the server.
     let worker = key(&server.url(), Some(&admin), "work:default,view");
     let work = ["work", "--exec", "greet=cat", "--until-empty"];
-    ok(&windlass(&server.url(), Some(&worker), &work));
+    let worked = windlass(&server.url(), Some(&worker), &work);
+    ok(&worked);
+    assert!(!text(&worked.stderr).contains("leadership"), "{}", text(&worked.stderr));
     let jobs = ok(&windlass(&server.url(), Some(&admin), &["jobs", "list", "--json"]));
     assert!(jobs.contains("completed"), "{jobs}");
+}
+
+#[test]
+fn the_lines_that_serve_prints_work_with_a_key() {
+    let dir = tempfile::tempdir().unwrap();
+    let admin = key(&directory(dir.path()), None, "admin");
+    let server = Serving::start(dir.path());
+    let mut looks = PATIENCE.as_millis() / LOOK_EVERY.as_millis();
+    while !server.said().contains("stop with ctrl-c") {
+        assert!(looks > 0, "{}", server.said());
+        looks -= 1;
+        std::thread::sleep(LOOK_EVERY);
+    }
+    let said = server.said();
+    let run = |title: &str, key: &str| {
+        let line = said.lines().find_map(|line| line.strip_prefix(title)).unwrap().trim();
+        let shown = Command::new("sh").args(["-c", line]).env("WINDLASS_KEY", key).output();
+        text(&shown.unwrap().stdout)
+    };
+    assert!(run("hand over a job:", &admin).contains("\"id\""), "{said}");
+    assert!(run("take one:", &admin).contains("Ada"), "{said}");
+    assert!(run("look at it:", &admin).contains("running"), "{said}");
+    assert!(run("look at it:", "").contains("unauthenticated"), "{said}");
 }
 
 #[test]
