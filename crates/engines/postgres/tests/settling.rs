@@ -1,5 +1,7 @@
 //! Reports with a claim behind them: one round trip, two transactions.
 
+#![expect(clippy::unwrap_used, reason = "unwrapping is how the helpers say \"this must hold\" too")]
+
 mod common;
 
 use common::{OwnSchema, application, open};
