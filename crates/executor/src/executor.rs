@@ -17,11 +17,12 @@ use windlass_core::{Error, JobId, Result, Timestamp};
 
 /// The tenants of a fair queue and their turns.
 #[derive(Debug, Default)]
-pub(crate) struct Turns {
-    pub(crate) clock: FairClock,
+pub struct Turns {
+    /// Which turn is being served.
+    pub clock: FairClock,
     /// Each tenant's latest turn. Tenants behind the turn being served are newcomers again and
     /// are forgotten by compaction.
-    pub(crate) latest: HashMap<Option<String>, i64>,
+    pub latest: HashMap<Option<String>, i64>,
 }
 
 /// What happens to a job, with the numbers the state machine does not know.
@@ -105,9 +106,9 @@ impl<R: Rows> Executor<R> {
         &mut self.rows
     }
 
-    /// The rows alone, for whoever saves what was done with them.
-    pub fn into_rows(self) -> R {
-        self.rows
+    /// The rows, and the turns of fair queues, for whoever saves what was done with them.
+    pub fn into_parts(self) -> (R, HashMap<Name, Turns>) {
+        (self.rows, self.turns)
     }
 
     /// Rises whenever something may have become claimable.
@@ -332,7 +333,14 @@ impl<R: Rows> Executor<R> {
 
     fn take_turn(&mut self, queue: &Name, tenant: &Option<String>) -> i64 {
         let turns = self.turns.entry(queue.clone()).or_default();
-        let turn = turns.clock.take_turn(turns.latest.get(tenant).copied());
+        let mut latest = turns.latest.get(tenant).copied();
+        if latest.is_none()
+            && let Some(standing) = self.rows.standing(queue, tenant)
+        {
+            turns.clock.serve(standing.served);
+            latest = standing.latest;
+        }
+        let turn = turns.clock.take_turn(latest);
         turns.latest.insert(tenant.clone(), turn);
         turn
     }

@@ -20,6 +20,6 @@ mod settle;
 mod unique;
 
 pub use entry::{Entry, Leased, UniqueSlot};
-pub use executor::Executor;
-pub use rows::{Due, Head, LaneKey, Line, Rows, UniqueHold};
+pub use executor::{Executor, Turns};
+pub use rows::{Due, Head, LaneKey, Line, Rows, Standing, UniqueHold};
 pub use session::SessionEntry;

@@ -40,6 +40,15 @@ pub struct UniqueHold {
     pub until: Option<Timestamp>,
 }
 
+/// Where a tenant of a fair queue stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// The turn being served.
+    pub served: i64,
+    /// The latest turn that it has taken; `None` for a newcomer.
+    pub latest: Option<i64>,
+}
+
 /// When something falls due, and for which job.
 pub type Due = (Timestamp, JobId);
 
@@ -73,6 +82,12 @@ pub trait Rows {
 
     /// The highest rank of a queue's ready jobs.
     fn last_rank(&self, queue: &Name) -> Result<Option<i64>>;
+
+    /// Where a tenant stands in a fair queue whose turns are taken by several executors; nothing if this one has
+    /// taken them all.
+    fn standing(&self, _queue: &Name, _tenant: &Option<String>) -> Option<Standing> {
+        None
+    }
 
     /// Jobs of a queue that wait for their start.
     fn depth(&self, queue: &Name) -> u64;

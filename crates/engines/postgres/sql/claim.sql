@@ -79,6 +79,11 @@ WITH start AS MATERIALIZED (
 ), counted AS (
     INSERT INTO {s}.tally (lane, scheduled, blocked, available, running, paused, dead)
     SELECT lane, 0, 0, -count(*), count(*), 0, 0 FROM taken GROUP BY lane
+), served AS (
+    -- Where tenants take turns: which one is being served.
+    INSERT INTO {s}.served (queue, turn)
+    SELECT $3::text, max(rank) FROM taken
+    WHERE EXISTS (SELECT FROM {s}.queue WHERE name = $3::text AND fair) HAVING max(rank) > 0
 )
 SELECT s.now, EXISTS (SELECT FROM open WHERE permits) OR EXISTS (SELECT FROM locked WHERE flags & 1 <> 0),
     -- Where what was locked and not taken begins: others passed it by meanwhile.

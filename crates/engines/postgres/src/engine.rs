@@ -68,7 +68,8 @@ impl PostgresEngine {
         within_range("lock_timeout_ms", options.lock_timeout_ms, LOCK_TIMEOUT_MS)?;
         bring_up(&server, &schema, options.migrate).await.map_err(Trouble::told)?;
         let capabilities = Capabilities::new("postgres", Atomicity::Store, Durability::Host)
-            .with(Capability::GlobalUnique);
+            .with(Capability::GlobalUnique)
+            .with(Capability::FairOrder);
         let random = options.random;
         let (hints, beats) = (Arc::new(Hints::default()), Arc::new(Beats::default()));
         let pool = Pool::new(

@@ -92,6 +92,7 @@ fn busy(error: &tokio_postgres::Error) -> Error {
     let held = [
         ("\"unique_key", "a unique key"),
         ("\"key_holder", "an ordering key"),
+        ("\"turn", "the turns of a tenant in a fair queue"),
         ("\"lane", "the first job of a queue and kind"),
         ("\"queue", "a queue with a depth limit, or its settings"),
     ];

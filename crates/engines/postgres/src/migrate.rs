@@ -16,6 +16,7 @@ const STEPS: &[(&str, &str)] = &[
     ("leaves", include_str!("../sql/003_leaves.sql")),
     ("rewriting", include_str!("../sql/004_rewrite.sql")),
     ("leaves together", include_str!("../sql/005_leaves_together.sql")),
+    ("turns", include_str!("../sql/006_turns.sql")),
 ];
 /// Remembers the version.
 const META: &str = "CREATE TABLE {s}.meta (name text PRIMARY KEY, value bigint NOT NULL)";

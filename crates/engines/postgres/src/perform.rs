@@ -260,11 +260,11 @@ impl Shared {
         run.remember(loaded.sessions.clone(), queues, loaded.kinds.clone())?;
         let value = act(&mut run, loaded.now);
         let readied = run.readied() > 0;
-        let set = run.into_rows();
+        let (set, turns) = run.into_parts();
         let missing = set.missing();
         // A verb that is refused as a whole has done nothing.
         let saves = missing.is_empty() && value.is_ok();
-        let saves = if saves { save::saves(&set, lanes)? } else { Saves::default() };
+        let saves = if saves { save::saves(&set, &turns, lanes)? } else { Saves::default() };
         Ok((value, missing, saves, readied))
     }
 

@@ -23,19 +23,28 @@ const FOLD: &str = "WITH gone AS (DELETE FROM {s}.tally WHERE ctid = ANY(ARRAY(
 const FORGET_WINDOWS: &str = "DELETE FROM {s}.unique_key WHERE (queue, kind, key) IN
     (SELECT queue, kind, key FROM {s}.unique_key WHERE until <= $1 ORDER BY until LIMIT $2
         FOR UPDATE SKIP LOCKED)";
+/// Of the turns that claims served, the last of each queue counts;
+const FOLD_SERVED: &str = "WITH gone AS (DELETE FROM {s}.served WHERE ctid = ANY(ARRAY(
+            SELECT ctid FROM {s}.served LIMIT $1 FOR UPDATE SKIP LOCKED)) RETURNING *)
+    INSERT INTO {s}.served SELECT queue, max(turn) FROM gone GROUP BY queue";
+/// and tenants behind it are as good as new.
+const FORGET_TENANTS: &str = "DELETE FROM {s}.turn WHERE ctid = ANY(ARRAY(
+    SELECT t.ctid FROM (SELECT queue, max(turn) AS turn FROM {s}.served GROUP BY queue) s
+    CROSS JOIN LATERAL (SELECT ctid FROM {s}.turn WHERE queue = s.queue AND turn < s.turn
+        LIMIT $1 FOR UPDATE SKIP LOCKED) t))";
 /// Autovacuum looks once a minute; these turn over within seconds.
-const VACUUM: &str =
-    "VACUUM (SKIP_LOCKED) {s}.ready, {s}.lease, {s}.scheduled, {s}.tally, {s}.session";
+const VACUUM: &str = "VACUUM (SKIP_LOCKED) {s}.ready, {s}.lease, {s}.scheduled, {s}.tally, {s}.session, {s}.turn, {s}.served";
 
 /// Which of these tables are larger by far than they should be: the more rows are alive, the larger they may be.
 const SIZES: &str = "SELECT w.name FROM unnest($1::text[]) WITH ORDINALITY w (name, n)
     WHERE pg_relation_size(to_regclass('{s}.' || w.name)) > $2::bigint + $3::bigint * coalesce(CASE w.name
         WHEN 'ready' THEN (SELECT sum(available)::bigint FROM {s}.tally)
         WHEN 'lease' THEN (SELECT sum(running)::bigint FROM {s}.tally)
-        WHEN 'scheduled' THEN (SELECT sum(scheduled)::bigint FROM {s}.tally) END, 0)
+        WHEN 'scheduled' THEN (SELECT sum(scheduled)::bigint FROM {s}.tally)
+        WHEN 'turn' THEN $4::bigint END, 0)
     ORDER BY w.n";
 const REWRITE: &str = "SELECT {s}.rewrite($1, $2)";
-const HOT: [&str; 5] = ["tally", "ready", "lease", "session", "scheduled"];
+const HOT: [&str; 7] = ["tally", "ready", "lease", "session", "scheduled", "turn", "served"];
 /// A hot table may be so large whatever is alive in it, and so much larger for each row that is.
 const SIZE_MAX: i64 = 1 << 20;
 const SIZE_PER_ROW_MAX: i64 = 400;
@@ -96,6 +105,8 @@ impl PostgresEngine {
             }
         }
         conn.execute(FORGET_WINDOWS, &[&now.as_millis(), &i64::from(budget)]).await?;
+        conn.execute(FOLD_SERVED, &[&FOLD_MAX]).await?;
+        conn.execute(FORGET_TENANTS, &[&i64::from(budget)]).await?;
         self.vacuum(conn).await?;
         self.rewrite_hot(conn, now).await?;
         Ok((now, if is_busy { AGAIN_BUSY_MS } else { AGAIN_MS }))
@@ -154,7 +165,7 @@ impl PostgresEngine {
 
     /// Rewrites hot tables that the vacuum left large, one after the other.
     async fn rewrite_hot(&self, conn: &Lent, now: Timestamp) -> Try<()> {
-        for row in conn.query(SIZES, &[&&HOT[..], &SIZE_MAX, &SIZE_PER_ROW_MAX]).await? {
+        for row in conn.query(SIZES, &[&&HOT[..], &SIZE_MAX, &SIZE_PER_ROW_MAX, &COPY_MAX]).await? {
             let table: &str = row.get(0);
             if self.is_resting(now, table) {
                 continue;

@@ -22,6 +22,9 @@ pub(crate) enum Held {
     All,
 }
 
+/// A tenant of a queue, or those jobs of it that are nobody's.
+pub(crate) type Tenant = (Name, Option<String>);
+
 /// What a verb looks at.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wants {
@@ -39,6 +42,8 @@ pub(crate) struct Wants {
     pub(crate) slots: BTreeSet<UniqueSlot>,
     /// Ordering keys.
     pub(crate) lines: BTreeSet<(Name, String)>,
+    /// Tenants of fair queues, to be locked.
+    pub(crate) turns: BTreeSet<Tenant>,
     /// Queues whose depth matters.
     pub(crate) depths: BTreeSet<Name>,
     /// Ready jobs to take.
@@ -173,6 +178,7 @@ impl Wants {
             && self.own.is_empty()
             && self.slots.is_empty()
             && self.lines.is_empty()
+            && self.turns.is_empty()
             && self.depths.is_empty()
             && self.heads.is_none()
             && self.due.is_none()

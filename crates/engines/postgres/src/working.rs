@@ -11,7 +11,7 @@ use windlass_core::engine::{CheckReport, LaneStats, RecordOp, RecordReply, Sessi
 use windlass_core::model::{KindSettings, Name, QueueSettings, State};
 use windlass_core::{Error, JobId, Result, Timestamp};
 use windlass_executor::{
-    Due, Entry, Head, LaneKey, Line, Rows, SessionEntry, UniqueHold, UniqueSlot,
+    Due, Entry, Head, LaneKey, Line, Rows, SessionEntry, Standing, UniqueHold, UniqueSlot,
 };
 
 /// A job that a run has touched.
@@ -299,8 +299,18 @@ impl Rows for WorkingSet<'_> {
     }
 
     fn last_rank(&self, _: &Name) -> Result<Option<i64>> {
-        // For fair queues only, which this engine does not have.
+        // Where the turns of fair queues are is told tenant by tenant.
         Ok(None)
+    }
+
+    fn standing(&self, queue: &Name, tenant: &Option<String>) -> Option<Standing> {
+        let standing = self.base.standing(queue, tenant);
+        if standing.is_none() {
+            self.miss(|wants| {
+                wants.turns.insert((queue.clone(), tenant.clone()));
+            });
+        }
+        standing
     }
 
     fn depth(&self, queue: &Name) -> u64 {

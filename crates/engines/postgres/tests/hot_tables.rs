@@ -6,8 +6,8 @@ mod common;
 use common::{OwnSchema, url};
 use windlass_postgres::{Options, PostgresEngine};
 
-/// Those through which every job goes, and the one that every transaction adds to.
-const HOT: [&str; 4] = ["ready", "lease", "scheduled", "tally"];
+/// Those through which every job goes, or every job of a fair queue, and those that every transaction adds to.
+const HOT: [&str; 6] = ["ready", "lease", "scheduled", "tally", "turn", "served"];
 /// The most indexes one of them may have.
 const INDEXES_MAX: i64 = 2;
 

@@ -14,7 +14,7 @@ use windlass_core::time::{Clock as _, SystemClock};
 use windlass_postgres::{Options, PostgresEngine, migrate, plan};
 
 /// The steps that have landed, each with the sum of its text.
-const LANDED: [(&str, &str, &str); 5] = [
+const LANDED: [(&str, &str, &str); 6] = [
     (
         "001_tables.sql",
         include_str!("../sql/001_tables.sql"),
@@ -36,6 +36,7 @@ const LANDED: [(&str, &str, &str); 5] = [
         include_str!("../sql/005_leaves_together.sql"),
         "da1d0977-0ef3-5b2d-854a-0daddb9c0bf7",
     ),
+    ("006_turns.sql", include_str!("../sql/006_turns.sql"), "1444c9cd-d8a1-5026-acd0-1967fe46164a"),
 ];
 /// The first version to which jobs can be handed over in SQL,
 const ENQUEUES: usize = 2;

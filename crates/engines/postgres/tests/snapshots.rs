@@ -7,7 +7,7 @@ use common::{OwnSchema, url};
 use std::sync::Arc;
 use windlass_core::Timestamp;
 use windlass_core::engine::*;
-use windlass_core::model::{Due, NewJob};
+use windlass_core::model::{Due, NewJob, Order, QueuePatch};
 use windlass_core::time::ManualClock;
 use windlass_postgres::{Options, PostgresEngine};
 
@@ -16,7 +16,7 @@ const JOBS: usize = 60_000;
 const BATCH: usize = 1_000;
 /// What a hot table may grow to.
 const BOUND: i64 = 4 << 20;
-const HOT: [&str; 5] = ["ready", "lease", "scheduled", "session", "tally"];
+const HOT: [&str; 7] = ["ready", "lease", "scheduled", "session", "tally", "turn", "served"];
 
 struct Rig {
     engine: PostgresEngine,
@@ -115,10 +115,15 @@ async fn every_hot_table_is_rewritten_with_what_is_alive_in_it() {
     let rig = Rig::new().await;
     let jobs = (0..30).map(|n| NewJob::new(format!("k-{}", n % 3)));
     let later = (0..5).map(|_| NewJob::new("later").due(Due::After(60_000)));
-    rig.engine.enqueue(Enqueue::each(jobs.chain(later))).await.expect("enqueues");
+    let fair = Configure::queue("fair", QueuePatch::order(Order::Fair));
+    rig.engine.configure(vec![fair]).await.expect("configures");
+    let turns = (0..9).map(|n| NewJob::new("k").queue("fair").tenant(format!("t-{}", n % 3)));
+    rig.engine.enqueue(Enqueue::each(jobs.chain(later).chain(turns))).await.expect("enqueues");
     let session = rig.engine.open_session(OpenSession::new("w")).await.expect("opens").value.id;
-    let by = Claimant::Session { session, claim_no: 1 };
-    rig.engine.claim(Claim::new(by, "default", 10)).await.expect("claims");
+    for (number, queue) in ["default", "fair"].into_iter().enumerate() {
+        let by = Claimant::Session { session: session.clone(), claim_no: number as u64 + 1 };
+        rig.engine.claim(Claim::new(by, queue, 8)).await.expect("claims");
+    }
     let stats =
         || async { rig.engine.stats(StatsRequest::default()).await.expect("answers").value };
     let before = stats().await;

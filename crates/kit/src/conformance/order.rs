@@ -118,6 +118,61 @@ pub(super) async fn in_a_fair_queue_compacting_forgets_nobody_who_waits(rig: Rig
     assert_eq!(rig.drain(10).await, expected, "a tenant's own jobs stay in order");
 }
 
+pub(super) async fn in_a_fair_queue_many_callers_of_a_tenant_gain_nothing(rig: Rig) {
+    if !rig.has(Capability::FairOrder) {
+        return;
+    }
+    order(&rig, Order::Fair).await;
+    let callers: Vec<_> = (0..8)
+        .map(|_| {
+            let rig = rig.clone();
+            tokio::spawn(async move { rig.enqueue_all(vec![Rig::job().tenant("loud"); 5]).await })
+        })
+        .collect();
+    for caller in callers {
+        caller.await.expect("a caller of the check panicked");
+    }
+    let quiet = rig.enqueue_all(vec![Rig::job().tenant("quiet"); 3]).await;
+    let started = rig.drain(6).await;
+    assert!(quiet.iter().all(|id| started.contains(id)), "every other turn is theirs");
+}
+
+pub(super) async fn in_a_fair_queue_who_comes_back_takes_another_turn(rig: Rig) {
+    if !rig.has(Capability::FairOrder) {
+        return;
+    }
+    order(&rig, Order::Fair).await;
+    let loud = rig.enqueue_all(vec![Rig::job().tenant("loud"); 4]).await;
+    let delayed = Rig::job().tenant("quiet").due(Due::After(MINUTE_MS));
+    let delayed = rig.enqueue_all(vec![delayed; 2]).await;
+    let session = rig.long_session().await;
+    rig.settle(&rig.take_one(&session).await, Outcome::Release).await;
+    rig.settle(&rig.take_one(&session).await, Outcome::Snooze { delay_ms: 0 }).await;
+    rig.pass(MINUTE_MS).await;
+    let started = rig.drain(100).await;
+    let among = |ids: &[JobId]| -> Vec<JobId> {
+        started.iter().copied().filter(|id| ids.contains(id)).collect()
+    };
+    assert_eq!(among(&loud), [2, 3, 0, 1].map(|index| loud[index]), "behind their tenant's others");
+    let last = started.iter().rposition(|id| delayed.contains(id)).expect("it started");
+    assert!(last < 4, "a delayed job does not wait for all of the others: {started:?}");
+}
+
+pub(super) async fn in_a_fair_queue_claims_from_several_queues_serve_turns_too(rig: Rig) {
+    if !rig.has(Capability::FairOrder) {
+        return;
+    }
+    order(&rig, Order::Fair).await;
+    rig.enqueue_all(vec![Rig::job().tenant("loud"); 20]).await;
+    let session = rig.session().await;
+    let claim = Claim::new(rig.claimant(&session), QUEUE, 10).queue("other", 10);
+    assert_eq!(rig.claim(claim).await.len(), 10);
+    let newcomer = rig.enqueue_all(vec![Rig::job().tenant("newcomer"); 10]).await;
+    let started = rig.drain(10).await;
+    let count = started.iter().filter(|id| newcomer.contains(id)).count();
+    assert!((4..=6).contains(&count), "{count} of 10 turns: its share from now on, no more");
+}
+
 pub(super) async fn a_change_of_order_concerns_only_jobs_that_become_ready_after_it(rig: Rig) {
     let mut before = Vec::new();
     for priority in [1, 5] {

@@ -1,20 +1,21 @@
 //! Reads and locks what a verb looks at, in as few round trips as can be. Decides nothing about jobs.
 //!
 //! Locks are taken in one order, so that verbs rarely meet in a deadlock: sessions, settings, unique
-//! keys, ordering keys, jobs, places. What a job's keys are is read from its definition first, which
+//! keys, ordering keys, jobs, places, tenants. What a job's keys are is read from its definition first, which
 //! never changes.
 
 mod due;
 mod gather;
 mod keys;
+mod turns;
 
 use crate::codec::Spec;
 use crate::conn::Conn;
 use crate::entries::{self, Found, at, job_id};
 use crate::error::Try;
-use crate::wants::{Held, Wants};
+use crate::wants::{Held, Tenant, Wants};
 pub(crate) use due::{EXPIRES, REMOVED};
-use futures_util::future::try_join3;
+use futures_util::future::{try_join3, try_join4};
 pub(crate) use gather::{CONFIGURE_LOCK, PLAIN, SUSPECT, session};
 pub(crate) use keys::LineRows;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -25,7 +26,7 @@ use windlass_core::engine::{LaneStats, SessionId};
 use windlass_core::model::{KindSettings, Name, PartName, QueueSettings};
 use windlass_core::time::Clock;
 use windlass_core::{JobId, Timestamp};
-use windlass_executor::{Due, Head, LaneKey, SessionEntry, UniqueHold, UniqueSlot};
+use windlass_executor::{Due, Head, LaneKey, SessionEntry, Standing, UniqueHold, UniqueSlot};
 
 pub(crate) const NOW: &str =
     "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint, nextval('{s}.entry')";
@@ -75,6 +76,7 @@ pub(crate) struct Loaded {
     pub(crate) jobs: HashMap<JobId, Known>,
     pub(crate) uniques: HashMap<UniqueSlot, Option<UniqueHold>>,
     pub(crate) lines: HashMap<(Name, String), LineRows>,
+    pub(crate) turns: HashMap<Tenant, Standing>,
     pub(crate) depths: HashMap<Name, u64>,
     /// Whether ready jobs were looked for.
     pub(crate) has_heads: bool,
@@ -222,27 +224,30 @@ impl Loader<'_> {
         let owns = !jobs.own.is_empty();
         let reads = !all.is_empty();
         // In this order: they are sent one after the other, and the last ones see what the locks left.
-        let ((session_rows, settings, keys), (locked, _, _), (found, parts, now)) = try_join3(
+        let ((session_rows, settings, keys), (locked, _, _, turns), (found, parts, now)) =
             try_join3(
-                self.late_sessions(wants, loaded),
-                self.settings(loaded.queues.is_none(), &wants.depths),
-                self.keys(wants, loaded),
-            ),
-            try_join3(
-                some(owns, conn.query(lock, &[&jobs.own])),
-                some(owns, conn.query(LOCK_READY, &[&jobs.own])),
-                some(owns, conn.query(LOCK_LEASES, &[&jobs.own])),
-            ),
-            try_join3(
-                some(reads, conn.query(entries::BY_ID, &[&all, &payload])),
-                some(reads, conn.query(entries::PARTS, &[&all, &bits])),
-                conn.query(NOW, &[]),
-            ),
-        )
-        .await?;
+                try_join3(
+                    self.late_sessions(wants, loaded),
+                    self.settings(loaded.queues.is_none(), &wants.depths),
+                    self.keys(wants, loaded),
+                ),
+                try_join4(
+                    some(owns, conn.query(lock, &[&jobs.own])),
+                    some(owns, conn.query(LOCK_READY, &[&jobs.own])),
+                    some(owns, conn.query(LOCK_LEASES, &[&jobs.own])),
+                    self.turns(wants),
+                ),
+                try_join3(
+                    some(reads, conn.query(entries::BY_ID, &[&all, &payload])),
+                    some(reads, conn.query(entries::PARTS, &[&all, &bits])),
+                    conn.query(NOW, &[]),
+                ),
+            )
+            .await?;
         loaded.add_sessions(session_rows);
         loaded.add_settings(settings)?;
         loaded.add_keys(wants, keys);
+        loaded.add_turns(wants, turns);
         let mut locked: HashSet<Uuid> = locked.iter().map(|row| row.get(0)).collect();
         locked.extend(&jobs.heads);
         let left: HashSet<&Uuid> = jobs.own.iter().filter(|id| !locked.contains(id)).collect();

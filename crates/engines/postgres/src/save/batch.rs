@@ -152,17 +152,26 @@ row_sets! { Columns {
             FROM unnest($1::text[], $2::text[], $3::text[], $4::uuid[], $5::bigint[])
                 n (queue, kind, key, id, until)
             WHERE t.queue = ANY(ARRAY[n.queue]) AND t.kind = n.kind AND t.key = n.key";
+    // As above: if such a tenant is there by now, this run is void.
+    turn_begun: TurnBegun (queue: String, tenant: String, turn: i64)
+        "INSERT INTO {s}.turn (queue, tenant, turn)
+            SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[]) ORDER BY 1, 2";
+    turn_taken: TurnTaken (queue: String, tenant: String, turn: i64)
+        "UPDATE {s}.turn t SET turn = n.turn FROM unnest($1::text[], $2::text[], $3::bigint[]) n (queue, tenant, turn)
+            WHERE t.queue = ANY(ARRAY[n.queue]) AND t.tenant = n.tenant";
+    served: Served (queue: String, turn: i64)
+        "INSERT INTO {s}.served (queue, turn) SELECT * FROM unnest($1::text[], $2::bigint[])";
     session: Sessions (id: String, worker: String, opened_at: i64, ttl_ms: i64, expires_at: i64, alone: bool,
             remote: bool)
         "INSERT INTO {s}.session (id, worker, opened_at, ttl_ms, expires_at, alone, remote)
             SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::boolean[],
                 $7::boolean[])
             ON CONFLICT (id) DO UPDATE SET expires_at = excluded.expires_at";
-    queue: Queues (name: String, settings: String, paused: bool, limited: bool, special: bool)
-        "INSERT INTO {s}.queue (name, settings, paused, limited, special)
-            SELECT * FROM unnest($1::text[], $2::text[], $3::boolean[], $4::boolean[], $5::boolean[])
+    queue: Queues (name: String, settings: String, paused: bool, limited: bool, special: bool, fair: bool)
+        "INSERT INTO {s}.queue (name, settings, paused, limited, special, fair)
+            SELECT * FROM unnest($1::text[], $2::text[], $3::boolean[], $4::boolean[], $5::boolean[], $6::boolean[])
             ON CONFLICT (name) DO UPDATE SET settings = excluded.settings, paused = excluded.paused,
-                limited = excluded.limited, special = excluded.special";
+                limited = excluded.limited, special = excluded.special, fair = excluded.fair";
     kind: Kinds (name: String, settings: String, paused: bool, permits: Option<i64>)
         "INSERT INTO {s}.kind (name, settings, paused, permits)
             SELECT * FROM unnest($1::text[], $2::text[], $3::boolean[], $4::bigint[])

@@ -14,11 +14,11 @@ use crate::working::{Changed, KeyMoved, WorkingSet};
 pub(crate) use batch::Batch;
 use batch::Columns;
 pub(crate) use place::{Place, is_plain};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use windlass_core::engine::LaneStats;
 use windlass_core::model::{Counters, Name, PartName, Parts, State};
 use windlass_core::{JobId, Result};
-use windlass_executor::{Entry, UniqueHold, UniqueSlot};
+use windlass_executor::{Entry, Turns, UniqueHold, UniqueSlot};
 
 /// What a run changed, gathered by table.
 struct Saver<'a> {
@@ -37,13 +37,18 @@ pub(crate) struct Saves {
     pub(crate) lowest: Option<i64>,
 }
 
-/// What writes what a run changed.
-pub(crate) fn saves(set: &WorkingSet<'_>, lanes: &Lanes) -> Try<Saves> {
+/// What writes what a run changed, and the turns it took.
+pub(crate) fn saves(
+    set: &WorkingSet<'_>,
+    turns: &HashMap<Name, Turns>,
+    lanes: &Lanes,
+) -> Try<Saves> {
     let mut saver = Saver { lanes, set, rows: Columns::default(), counts: BTreeMap::new() };
     for changed in set.changed() {
         saver.job(&changed)?;
     }
     saver.keys();
+    saver.turns(turns);
     saver.settings()?;
     for (queue, at, id) in &set.base().stale {
         match queue {
@@ -281,6 +286,24 @@ impl Saver<'_> {
                 self.rows.unique_moved.push(queue, kind, key, hold.holder.as_uuid(), until);
             }
             _ => {}
+        }
+    }
+
+    fn turns(&mut self, turns: &HashMap<Name, Turns>) {
+        for (queue, Turns { clock, latest }) in turns {
+            let mut served = 0;
+            for (tenant, turn) in latest {
+                let standing = self.set.base().standing(queue, tenant).unwrap_or_default();
+                served = served.max(standing.served);
+                let (queue, tenant) = (queue.to_string(), tenant.clone().unwrap_or_default());
+                match standing.latest {
+                    None => self.rows.turn_begun.push(queue, tenant, *turn),
+                    Some(_) => self.rows.turn_taken.push(queue, tenant, *turn),
+                }
+            }
+            if clock.served > served {
+                self.rows.served.push(queue.to_string(), clock.served);
+            }
         }
     }
 

@@ -59,8 +59,9 @@ impl Saver<'_> {
                 let limited = settings.max_depth.is_some();
                 let special =
                     limited || settings.max_wait_ms.is_some() || settings.order != Order::Strict;
-                let text = codec::json(settings)?;
-                self.rows.queue.push(queue.to_string(), text, settings.paused, limited, special);
+                let fair = settings.order == Order::Fair;
+                let (name, text) = (queue.to_string(), codec::json(settings)?);
+                self.rows.queue.push(name, text, settings.paused, limited, special, fair);
             }
         }
         Ok(())
