@@ -86,7 +86,7 @@ impl PostgresEngine {
         first.give_back();
         let (clock, lock_timeout_ms) = (options.clock, options.lock_timeout_ms);
         let shared = Shared { capabilities, pool, clock, random, lock_timeout_ms };
-        let wakeups = Wakeups::start(server, &schema, Arc::clone(&hints));
+        let wakeups = Wakeups::start(server, &schema, Arc::clone(&hints), &*shared.random);
         let inner = Inner {
             shared,
             wakeups,

@@ -7,19 +7,26 @@ use crate::pooled::HAS_SESSION;
 use crate::schema::Schema;
 use crate::server::Server;
 use crate::unnamed::ask;
-use futures_util::future::poll_fn;
+use futures_util::future::{join, poll_fn};
+use metrics::gauge;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio_postgres::{AsyncMessage, Client};
+use windlass_core::random::Random;
 
 /// Between two notifications, however much is enqueued.
 const NOTIFY_EVERY: Duration = Duration::from_millis(5);
+/// How long a word to ourselves may take to be heard.
+const PROBE_PATIENCE: Duration = Duration::from_secs(3);
 /// Before the first attempt to come back, and before later ones.
 const COME_BACK: Duration = Duration::from_millis(100);
 const COME_BACK_MAX: Duration = Duration::from_secs(10);
+
+/// How a word begins that is for whoever sent it alone.
+const PROBE: &str = "probe ";
 
 /// Tells, and is told, that something may have become claimable.
 pub(crate) struct Wakeups {
@@ -37,11 +44,21 @@ struct Line {
     lowest: AtomicI64,
     hints: Arc<Hints>,
     channel: String,
+    /// What we tell ourselves to find out whether anything is heard at all,
+    probe: String,
+    /// and that it was.
+    probed: Notify,
 }
 
 impl Line {
     /// Somebody elsewhere has told something: the lowest number of what is new, if anything is.
     fn heard(&self, payload: &str) {
+        if payload.starts_with(PROBE) {
+            if payload == self.probe {
+                self.probed.notify_one();
+            }
+            return;
+        }
         match payload.parse() {
             Ok(seq) => self.hints.news(seq),
             Err(_) if payload.is_empty() => {}
@@ -61,10 +78,21 @@ impl Line {
 
 impl Wakeups {
     /// Begins to listen; comes back by itself whenever the connection is lost.
-    pub(crate) fn start(server: Server, schema: &Schema, hints: Arc<Hints>) -> Self {
-        let (readied, told, lowest) =
-            (watch::Sender::new(0), Notify::new(), AtomicI64::new(i64::MAX));
-        let line = Arc::new(Line { readied, told, lowest, hints, channel: channel(schema) });
+    pub(crate) fn start(
+        server: Server,
+        schema: &Schema,
+        hints: Arc<Hints>,
+        random: &dyn Random,
+    ) -> Self {
+        let line = Arc::new(Line {
+            readied: watch::Sender::new(0),
+            told: Notify::new(),
+            lowest: AtomicI64::new(i64::MAX),
+            hints,
+            channel: channel(schema),
+            probe: format!("{PROBE}{:032x}", random.next_u128()),
+            probed: Notify::new(),
+        });
         let task = tokio::spawn(listen(server, Arc::clone(&line)));
         Self { line, task }
     }
@@ -134,11 +162,49 @@ async fn tell(client: Client, line: Arc<Line>) {
         ask(&client, HAS_SESSION, &[]).await.is_ok_and(|rows| rows.iter().any(|row| row.get(0)));
     if !hears {
         tracing::debug!("a pooler is in between: workers look by themselves for what is ready");
+        heard_gauge(false);
     } else if client.batch_execute(&format!("LISTEN {}", line.channel)).await.is_err() {
         return;
     }
     // Whatever was told before was told to nobody here.
     line.hints.forget();
+    let probing = async {
+        if hears {
+            probe(&client, &line).await;
+        }
+    };
+    join(probing, pass_on(&client, &line)).await;
+}
+
+/// Finds out whether anything is heard, by telling ourselves something.
+async fn probe(client: &Client, line: &Line) {
+    let heard = async {
+        client.batch_execute(&format!("NOTIFY {}, '{}'", line.channel, line.probe)).await?;
+        line.probed.notified().await;
+        Ok::<_, tokio_postgres::Error>(())
+    };
+    match tokio::time::timeout(PROBE_PATIENCE, heard).await {
+        Ok(Ok(())) => {
+            heard_gauge(true);
+            tracing::debug!("notifications of this server arrive");
+        }
+        // The connection is lost, and with it this attempt.
+        Ok(Err(_)) => {}
+        Err(_) => {
+            heard_gauge(false);
+            tracing::warn!(
+                "notifications of this server do not arrive: workers look by themselves, up to half a second \
+                 late; if something stands between us and the server, give the server's own address"
+            );
+        }
+    }
+}
+
+fn heard_gauge(heard: bool) {
+    gauge!("windlass_postgres_wakeups_heard").set(if heard { 1.0 } else { 0.0 });
+}
+
+async fn pass_on(client: &Client, line: &Line) {
     loop {
         line.told.notified().await;
         if client.batch_execute(&line.news()).await.is_err() {
