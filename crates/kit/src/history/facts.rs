@@ -309,15 +309,21 @@ impl<'a> Facts<'a> {
                 Some(Receipt::Applied { follow_ups, .. }) => follow_ups.get(at).copied(),
                 _ => None,
             };
-            // Settled before, by an earlier try of this very report: its follow-ups are there. (A
-            // release may have been the store's own; a unique one may have been stood in for.)
-            let before = matches!(outcome, Outcome::Already(end, _)
-                if end == report.end && end != AttemptEnd::Release)
-                && wanted.unique.is_none()
-                && !self.contested.contains(&report.lease);
+            // One step with the report: where that was carried out, its follow-ups are there. (A unique one may
+            // have been stood in for.)
+            let carried_out = match outcome {
+                Outcome::Applied(_) => true,
+                // By an earlier try of this very report. (A release may have been the store's own.)
+                Outcome::Already(end, _) => {
+                    end == report.end
+                        && end != AttemptEnd::Release
+                        && !self.contested.contains(&report.lease)
+                }
+                Outcome::Refused | Outcome::Unclear => false,
+            };
             match answer {
                 Some(answer) => self.enqueued(op, wanted, answer),
-                None if before => {
+                None if carried_out && wanted.unique.is_none() => {
                     self.put(op, wanted.id, Deed::Enqueue(wanted, Fate::Stored(None)));
                 }
                 None if outcome == Outcome::Refused => {

@@ -46,6 +46,8 @@ fn a_follow_up_of_an_applied_report_can_be_lost() {
             state: State::Completed,
             follow_ups: vec![Admission::Stored { state: State::Available, replaced: None }],
         },
+        // An answer that does not mention it does not excuse it.
+        Receipt::Applied { state: State::Completed, follow_ups: Vec::new() },
         Receipt::Already { end: DONE, state: State::Completed },
     ] {
         let mut script = started();
