@@ -28,6 +28,8 @@ pub(crate) enum Workload {
     C256,
     /// The same with 64 engines that have connections of their own, as 64 processes have.
     C64apart,
+    /// The same with 256 of them.
+    C256apart,
     /// From the call of enqueue to the start of the handler, on an idle queue.
     W4,
     /// From the commit of an application's transaction to the start of the handler, while another stays open.
@@ -68,7 +70,7 @@ pub(crate) enum Workload {
 
 impl Workload {
     /// All of them, in the order they are run.
-    pub(crate) const ALL: [Self; 27] = [
+    pub(crate) const ALL: [Self; 28] = [
         Self::W1seq,
         Self::W1c64,
         Self::W1c512,
@@ -78,6 +80,7 @@ impl Workload {
         Self::C64,
         Self::C256,
         Self::C64apart,
+        Self::C256apart,
         Self::W4,
         Self::W4commit,
         Self::W5same0,
@@ -110,6 +113,7 @@ impl Workload {
             Self::C64 => "C64",
             Self::C256 => "C256",
             Self::C64apart => "C64apart",
+            Self::C256apart => "C256apart",
             Self::W4 => "W4",
             Self::W4commit => "W4commit",
             Self::W5same0 => "W5same0",
@@ -143,6 +147,7 @@ impl Workload {
             Self::C64 => "drain, 64 claims at a time",
             Self::C256 => "drain, 256 claims at a time",
             Self::C64apart => "drain, 64 engines",
+            Self::C256apart => "drain, 256 engines",
             Self::W4 => "idle: enqueue to handler start",
             Self::W4commit => "idle: commit to handler start",
             Self::W5same0 => "drain, nothing else waiting",
@@ -177,7 +182,7 @@ impl Workload {
     /// The workload whose rate this one should come near.
     pub(crate) const fn reference(self) -> Option<Self> {
         match self {
-            Self::C64 | Self::C256 | Self::C64apart => Some(Self::W3),
+            Self::C64 | Self::C256 | Self::C64apart | Self::C256apart => Some(Self::W3),
             Self::W5same => Some(Self::W5same0),
             Self::W5lanes => Some(Self::W5lanes0),
             _ => self.beside(),
@@ -231,6 +236,7 @@ impl Workload {
             Self::W5deep | Self::W5deep0 | Self::Soak => !matches!(url, Url::Http(_)),
             Self::W1p64
             | Self::C64apart
+            | Self::C256apart
             | Self::W4commit
             | Self::W7snapshot
             | Self::W7reader

@@ -118,6 +118,7 @@ impl Bench<EngineSubject> {
                 enqueue::singles(self, callers, self.profile.callers_ms).await
             }
             Workload::C64apart => drain::rounds(self, &self.subject.apart(url, 64).await?).await,
+            Workload::C256apart => drain::rounds(self, &self.subject.apart(url, 256).await?).await,
             Workload::W4 => live::idle(self).await,
             Workload::W4commit => live::committed(self, url).await,
             Workload::W5deep0 => deep::among(self, 0, 0).await,

@@ -6,7 +6,7 @@ use crate::conn::Lent;
 use crate::engine::PostgresEngine;
 use crate::entries::{at, job_id};
 use crate::error::{Trouble, Try};
-use futures_util::future::{join, try_join, try_join3};
+use futures_util::future::{join, try_join};
 use std::collections::HashSet;
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -145,12 +145,7 @@ impl PostgresEngine {
     ) -> Try<Told> {
         let now = self.inner.shared.test_now().map(Timestamp::as_millis);
         let Completions { ids, tokens, results } = completions;
-        let ((), rows, ()) = try_join3(
-            conn.command("BEGIN"),
-            conn.query(SETTLE, &[ids, tokens, results, &receipt, &now]),
-            conn.command("COMMIT"),
-        )
-        .await?;
+        let rows = conn.query(SETTLE, &[ids, tokens, results, &receipt, &now]).await?;
         let told = |row: &Row| -> (Timestamp, HashSet<JobId>) {
             let ids: Option<Vec<Uuid>> = row.get(1);
             (at(row.get(0)), ids.into_iter().flatten().map(job_id).collect())
