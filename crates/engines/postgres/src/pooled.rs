@@ -14,9 +14,11 @@ use uuid::Uuid;
 /// What holds on each of our connections. Tables grow from nothing to millions under plans that were
 /// made once, so those plans must not depend on how many rows there were; a lock that does not come
 /// means that somebody outside holds it.
-const SETTINGS: [(&str, &str); 7] = [
+const SETTINGS: [(&str, &str); 8] = [
     ("plan_cache_mode", "force_generic_plan"),
     ("enable_seqscan", "off"),
+    // Where few seem to be there, gathering and sorting all of them would seem as good as going by an index.
+    ("enable_bitmapscan", "off"),
     ("enable_hashjoin", "off"),
     ("enable_mergejoin", "off"),
     ("jit", "off"),

@@ -18,6 +18,8 @@ const MANY: usize = 50_000;
 const MANY_LONG: usize = 1_000_000;
 /// Lanes they are spread over.
 const LANES: usize = 5;
+/// How many wait when a process makes its plans.
+const WHEN_PLANNED: [usize; 3] = [1_000, 3_000, 6_400];
 /// Jobs in a claim, and claims that are measured together.
 const BATCH: u32 = 50;
 const CLAIMS: u64 = 10;
@@ -216,6 +218,31 @@ async fn work_and_questions_cost_the_same_with_many_waiting_as_with_few() {
     let newest = "SELECT id, state FROM {s}.jobs ORDER BY id DESC LIMIT 50";
     assert!(bench.pages_of(newest).await <= PAGES_PER_JOB_MAX * 50);
     assert!(bench.pages_of("SELECT * FROM {s}.queue_stats").await <= PAGES_OF_STATS_MAX);
+}
+
+#[tokio::test]
+async fn a_claim_looks_at_no_more_than_it_takes_however_few_waited_when_it_was_planned() {
+    for waiting in WHEN_PLANNED {
+        let mut bench = Bench::start().await;
+        let job = || NewJob::new("kind0").json("{}");
+        for number in [waiting, MANY] {
+            for batch in vec![job(); number].chunks(10_000) {
+                bench.engine.enqueue(Enqueue::each(batch.to_vec())).await.expect("enqueues");
+            }
+            // The first time, plans are made.
+            let jobs = bench.claim(BATCH).await;
+            bench.settle(jobs, &Outcome::DONE).await;
+        }
+        let before = bench.ready_jobs_seen().await;
+        for _ in 0..CLAIMS {
+            let jobs = bench.claim(BATCH).await;
+            assert_eq!(jobs.len(), BATCH as usize);
+            bench.settle(jobs, &Outcome::DONE).await;
+        }
+        let seen = (bench.ready_jobs_seen().await - before) / CLAIMS as i64;
+        println!("planned with {waiting} waiting: {seen} looked at for a claim of {BATCH}");
+        assert!(seen <= 2 * i64::from(BATCH), "{seen} looked at, planned with {waiting} waiting");
+    }
 }
 
 #[tokio::test]
