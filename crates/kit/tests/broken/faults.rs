@@ -36,6 +36,7 @@ fn spoil(fault: Fault, job: &mut NewJob) {
         Fault::LosesRank => job.priority = 0,
         Fault::TakesIdsTwice => job.id = None,
         Fault::IgnoresKeys => job.key = None,
+        Fault::IgnoresTenants => job.tenant = None,
         Fault::RunsEarly => job.due = Due::Now,
         Fault::CrashesForever => job.policy.max_crashes = MAX_CRASHES_MAX,
         Fault::FreesKeysEarly => {

@@ -31,6 +31,7 @@ pub(crate) enum Fault {
     WritesBlindly,
     CountsTheDead,
     IgnoresKeys,
+    IgnoresTenants,
     IgnoresBudgets,
     MixesSuspects,
     LosesCheckpoints,

@@ -93,6 +93,8 @@ caught! {
         by dead_letters::the_dead_are_neither_claimed_nor_counted_as_depth,
     IgnoresKeys: ordering_keys_that_order_nothing
         by keys::of_the_jobs_of_a_key_only_the_first_is_ready,
+    IgnoresTenants: tenants_that_are_all_the_same
+        by order::in_a_fair_queue_many_callers_of_a_tenant_gain_nothing,
     IgnoresBudgets: maintenance_without_bounds
         by maintenance::a_step_keeps_to_its_budget_and_says_that_more_is_left,
     MixesSuspects: a_suspect_in_company by reclaim::a_suspect_comes_in_a_claim_of_its_own,
