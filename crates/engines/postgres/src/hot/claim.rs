@@ -123,7 +123,7 @@ impl<'a> HotClaim<'a> {
         let limit = i64::from(claim.limit);
         let payload = claim.parts.has(PartName::Payload);
         let bits = entries::part_bits(claim.parts);
-        let (told, (), jobs, parts) = try_join4(
+        let (told, jobs, parts, ()) = try_join4(
             conn.query(
                 CLAIM,
                 &[
@@ -131,10 +131,9 @@ impl<'a> HotClaim<'a> {
                     from_ranks, from_seqs, upto_ranks,
                 ],
             ),
-            // At once: until then, others pass by what was claimed.
-            conn.command("COMMIT"),
             conn.query(LEASED, &[session, claim_no, &payload]),
             conn.query(LEASED_PARTS, &[session, claim_no, &bits]),
+            conn.command("COMMIT"),
         )
         .await?;
         Ok([told, jobs, parts])
