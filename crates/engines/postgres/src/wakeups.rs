@@ -148,6 +148,7 @@ async fn listen(server: Server, line: Arc<Line>) {
                 }
             }
             telling.abort();
+            heard_gauge(false);
         }
         tracing::debug!("not listening for wake-ups; workers look by themselves meanwhile");
         tokio::time::sleep(pause).await;

@@ -94,6 +94,14 @@ pub(super) async fn in_a_fair_queue_tenants_take_turns_however_much_one_sends(ri
     assert!(quiet.iter().all(|id| started.contains(id)), "every other turn is theirs");
 }
 
+/// Of a fair queue in which one tenant waits already, and part of whose jobs were served.
+async fn assert_newcomer_gets_its_share(rig: &Rig) {
+    let newcomer = rig.enqueue_all(vec![Rig::job().tenant("newcomer"); 10]).await;
+    let started = rig.drain(10).await;
+    let count = started.iter().filter(|id| newcomer.contains(id)).count();
+    assert!((4..=6).contains(&count), "{count} of 10 turns: its share from now on, no more");
+}
+
 pub(super) async fn in_a_fair_queue_idling_saves_no_turns_up(rig: Rig) {
     if !rig.has(Capability::FairOrder) {
         return;
@@ -101,10 +109,7 @@ pub(super) async fn in_a_fair_queue_idling_saves_no_turns_up(rig: Rig) {
     order(&rig, Order::Fair).await;
     rig.enqueue_all(vec![Rig::job().tenant("loud"); 20]).await;
     rig.drain(10).await;
-    let newcomer = rig.enqueue_all(vec![Rig::job().tenant("newcomer"); 10]).await;
-    let started = rig.drain(10).await;
-    let count = started.iter().filter(|id| newcomer.contains(id)).count();
-    assert!((4..=6).contains(&count), "{count} of 10 turns: its share from now on, no more");
+    assert_newcomer_gets_its_share(&rig).await;
 }
 
 pub(super) async fn in_a_fair_queue_compacting_forgets_nobody_who_waits(rig: Rig) {
@@ -167,10 +172,7 @@ pub(super) async fn in_a_fair_queue_claims_from_several_queues_serve_turns_too(r
     let session = rig.session().await;
     let claim = Claim::new(rig.claimant(&session), QUEUE, 10).queue("other", 10);
     assert_eq!(rig.claim(claim).await.len(), 10);
-    let newcomer = rig.enqueue_all(vec![Rig::job().tenant("newcomer"); 10]).await;
-    let started = rig.drain(10).await;
-    let count = started.iter().filter(|id| newcomer.contains(id)).count();
-    assert!((4..=6).contains(&count), "{count} of 10 turns: its share from now on, no more");
+    assert_newcomer_gets_its_share(&rig).await;
 }
 
 pub(super) async fn a_change_of_order_concerns_only_jobs_that_become_ready_after_it(rig: Rig) {
