@@ -17,6 +17,7 @@ const STEPS: &[(&str, &str)] = &[
     ("rewriting", include_str!("../sql/004_rewrite.sql")),
     ("leaves together", include_str!("../sql/005_leaves_together.sql")),
     ("turns", include_str!("../sql/006_turns.sql")),
+    ("a partition for nothing", include_str!("../sql/007_never_alone.sql")),
 ];
 /// Remembers the version.
 const META: &str = "CREATE TABLE {s}.meta (name text PRIMARY KEY, value bigint NOT NULL)";

@@ -14,7 +14,7 @@ use windlass_core::time::{Clock as _, SystemClock};
 use windlass_postgres::{Options, PostgresEngine, migrate, plan};
 
 /// The steps that have landed, each with the sum of its text.
-const LANDED: [(&str, &str, &str); 6] = [
+const LANDED: [(&str, &str, &str); 7] = [
     (
         "001_tables.sql",
         include_str!("../sql/001_tables.sql"),
@@ -37,6 +37,11 @@ const LANDED: [(&str, &str, &str); 6] = [
         "da1d0977-0ef3-5b2d-854a-0daddb9c0bf7",
     ),
     ("006_turns.sql", include_str!("../sql/006_turns.sql"), "1444c9cd-d8a1-5026-acd0-1967fe46164a"),
+    (
+        "007_never_alone.sql",
+        include_str!("../sql/007_never_alone.sql"),
+        "c3303305-3895-5ecf-b383-ca8c67057a45",
+    ),
 ];
 /// The first version to which jobs can be handed over in SQL,
 const ENQUEUES: usize = 2;
