@@ -32,8 +32,11 @@ const FORGET_TENANTS: &str = "DELETE FROM {s}.turn WHERE ctid = ANY(ARRAY(
     SELECT t.ctid FROM (SELECT queue, max(turn) AS turn FROM {s}.served GROUP BY queue) s
     CROSS JOIN LATERAL (SELECT ctid FROM {s}.turn WHERE queue = s.queue AND turn < s.turn
         LIMIT $1 FOR UPDATE SKIP LOCKED) t))";
-/// Autovacuum looks once a minute; these turn over within seconds.
-const VACUUM: &str = "VACUUM (SKIP_LOCKED) {s}.ready, {s}.lease, {s}.scheduled, {s}.tally, {s}.session, {s}.turn, {s}.served";
+/// Which of these tables have so many dead rows that it is worth a vacuum, as `schema.table`; all where the server does
+/// not count.
+const WORTH_VACUUM: &str = "SELECT '{s}.' || w.name FROM unnest($1::text[]) w (name)
+    WHERE pg_stat_get_dead_tuples(to_regclass('{s}.' || w.name)) >= $2
+        OR NOT current_setting('track_counts')::boolean";
 
 /// Which of these tables are larger by far than they should be: the more rows are alive, the larger they may be.
 const SIZES: &str = "SELECT w.name FROM unnest($1::text[]) WITH ORDINALITY w (name, n)
@@ -64,6 +67,8 @@ const BUSY: i64 = 100;
 /// How soon to look again where much moves, and where little does.
 const AGAIN_BUSY_MS: u64 = 500;
 const AGAIN_MS: u64 = 10_000;
+/// A vacuum makes everybody plan anew, which an idle queue feels; fewer dead rows than these, nobody does.
+const DEAD_MIN: i64 = 1_000;
 /// Vacuuming takes one part in so many of the time at most: beside an old snapshot it is of no use, and goes
 /// through more and more.
 const VACUUM_SHARE: u32 = 20;
@@ -112,15 +117,21 @@ impl PostgresEngine {
         Ok((now, if is_busy { AGAIN_BUSY_MS } else { AGAIN_MS }))
     }
 
-    /// Vacuums what moves, unless that took long lately.
+    /// Vacuums what moves, unless that took long lately: autovacuum looks once a minute, and these tables turn over within
+    /// seconds.
     async fn vacuum(&self, conn: &Lent) -> Try<()> {
         let begun = Instant::now();
         let vacuum_at = || self.inner.vacuum_at.lock().unwrap_or_else(PoisonError::into_inner);
         if vacuum_at().is_some_and(|at| at > begun) {
             return Ok(());
         }
+        let worth = conn.query(WORTH_VACUUM, &[&&HOT[..], &DEAD_MIN]).await?;
+        if worth.is_empty() {
+            return Ok(());
+        }
+        let tables: Vec<&str> = worth.iter().map(|row| row.get(0)).collect();
         // Without the right to do it, it is left to autovacuum; the server warns by itself.
-        conn.plain(VACUUM).await?;
+        conn.command(&format!("VACUUM (SKIP_LOCKED) {}", tables.join(", "))).await?;
         *vacuum_at() = Some(Instant::now() + begun.elapsed() * VACUUM_SHARE);
         Ok(())
     }

@@ -1,15 +1,25 @@
-//! What the tables that turn over within seconds must not cost: every job pays for each of their indexes, and
-//! a vacuum that gives their ends back locks everybody out.
+//! What the tables that turn over within seconds must not cost: every job pays for each of their indexes, a vacuum
+//! that gives their ends back locks everybody out, and after any vacuum everybody plans anew.
 
 mod common;
 
-use common::{OwnSchema, url};
+use common::{OwnSchema, application, open, url};
+use std::time::Duration;
+use windlass_core::engine::*;
+use windlass_core::model::NewJob;
 use windlass_postgres::{Options, PostgresEngine};
 
 /// Those through which every job goes, or every job of a fair queue, and those that every transaction adds to.
 const HOT: [&str; 6] = ["ready", "lease", "scheduled", "tally", "turn", "served"];
 /// The most indexes one of them may have.
 const INDEXES_MAX: i64 = 2;
+/// Jobs that nobody would vacuum for, and jobs that are worth it.
+const FEW: usize = 50;
+const MANY: usize = 3_000;
+/// The server counts what died a second late, or two.
+const LATE: Duration = Duration::from_secs(2);
+const LONG: Duration = Duration::from_secs(30);
+const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 #[tokio::test]
 async fn hot_tables_have_two_indexes_at_most_and_no_vacuum_locks_them() {
@@ -30,4 +40,45 @@ async fn hot_tables_have_two_indexes_at_most_and_no_vacuum_locks_them() {
         assert!(indexes <= INDEXES_MAX, "{name} has {indexes}");
         assert!(options.contains("vacuum_truncate=off"), "{name}: {options}");
     }
+}
+
+/// Takes so many jobs out of `ready`.
+async fn take(engine: &PostgresEngine, session: &SessionId, jobs: usize) {
+    let batch = (0..jobs).map(|_| NewJob::new("hello"));
+    engine.enqueue(Enqueue::each(batch)).await.expect("enqueues");
+    for claim_no in 0.. {
+        let by = Claimant::Session { session: session.clone(), claim_no: jobs as u64 + claim_no };
+        let claimed = engine.claim(Claim::new(by, "default", 1_000)).await.expect("claims");
+        if claimed.value.jobs.is_empty() {
+            return;
+        }
+    }
+}
+
+/// Compacts for so long, or until `ready` has been vacuumed; whether it has.
+async fn vacuumed(engine: &PostgresEngine, schema: &OwnSchema, within: Duration) -> bool {
+    let client = application().await;
+    let sql = format!("SELECT pg_stat_get_vacuum_count('\"{}\".ready'::regclass)", schema.name);
+    let compacting = async {
+        loop {
+            let compact = MaintainRequest::new(Work::Compact, 1_000);
+            engine.maintain(compact).await.expect("compacts");
+            if client.query_one(&sql, &[]).await.expect("answers").get::<_, i64>(0) > 0 {
+                return;
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    };
+    tokio::time::timeout(within, compacting).await.is_ok()
+}
+
+#[tokio::test]
+async fn what_is_vacuumed_is_worth_it() {
+    let schema = OwnSchema::new();
+    let engine = open(&schema).await;
+    let session = engine.open_session(OpenSession::new("w")).await.expect("opens").value.id;
+    take(&engine, &session, FEW).await;
+    assert!(!vacuumed(&engine, &schema, LATE).await, "for {FEW} dead rows");
+    take(&engine, &session, MANY).await;
+    assert!(vacuumed(&engine, &schema, LONG).await, "not even for {MANY}");
 }
