@@ -114,7 +114,7 @@ impl PostgresEngine {
     ) -> Result<Stamped<T>> {
         let done = self.inner.shared.perform(needs, &wants, &lanes, &mut act).await?;
         if done.readied {
-            self.inner.wakeups.wake(done.lowest);
+            self.inner.wakeups.wake(done.lowest, None);
         }
         Ok(done.reply)
     }

@@ -44,7 +44,12 @@ impl PostgresEngine {
             let (mut pause, mut swept) = (LOOK_AGAIN, Instant::now());
             loop {
                 // Either way there is reason to look; the sender lives in `self`.
-                let _ = tokio::time::timeout(pause, readied.changed()).await;
+                let woken = tokio::time::timeout(pause, readied.changed()).await;
+                if woken.is_ok()
+                    && let Some(told) = readied.borrow_and_update().tell(&request)
+                {
+                    return Ok(told);
+                }
                 let mut found = self.is_ready(&request, &ranges()).await?;
                 if !found.value && swept.elapsed() >= SWEEP_EVERY {
                     swept = Instant::now();

@@ -10,12 +10,14 @@ use crate::unnamed::ask;
 use futures_util::future::{join, poll_fn};
 use metrics::gauge;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio_postgres::{AsyncMessage, Client};
+use windlass_core::engine::{Stamped, Wait};
 use windlass_core::random::Random;
+use windlass_executor::LaneKey;
 
 /// Between two notifications, however much is enqueued.
 const NOTIFY_EVERY: Duration = Duration::from_millis(5);
@@ -36,8 +38,8 @@ pub(crate) struct Wakeups {
 
 /// What those who tell and those who listen share.
 struct Line {
-    /// Rises with each wake-up, from here or elsewhere; waiters watch it.
-    readied: watch::Sender<u64>,
+    /// The latest wake-up, from here or elsewhere; waiters watch it.
+    readied: watch::Sender<Wake>,
     /// Somebody here has something to tell the others,
     told: Notify,
     /// and this is the lowest number of what is new since the last time; the highest if nothing is.
@@ -48,6 +50,30 @@ struct Line {
     probe: String,
     /// and that it was.
     probed: Notify,
+}
+
+/// Something may have become claimable.
+#[derive(Default)]
+pub(crate) struct Wake {
+    /// Where something has just become ready, if it is known.
+    ready: Option<Stamped<Vec<LaneKey>>>,
+    /// A waiter has gone for it without looking.
+    taken: AtomicBool,
+}
+
+impl Wake {
+    /// That there is something for this waiter, if it need not look. One is told so; others look before they claim,
+    /// as there may be nothing left for them.
+    pub(crate) fn tell(&self, wait: &Wait) -> Option<Stamped<bool>> {
+        let ready = self.ready.as_ref()?;
+        let wants = |(queue, kind): &LaneKey| {
+            wait.queues.contains(queue)
+                && wait.kinds.as_ref().is_none_or(|kinds| kinds.contains(kind))
+        };
+        let is_for = ready.value.iter().any(wants) && !self.taken.swap(true, Ordering::Relaxed);
+        let Stamped { now, epoch, .. } = ready;
+        is_for.then(|| Stamped { now: *now, epoch: epoch.clone(), value: true })
+    }
 }
 
 impl Line {
@@ -64,7 +90,7 @@ impl Line {
             Err(_) if payload.is_empty() => {}
             Err(_) => self.hints.forget(),
         }
-        self.readied.send_modify(|count| *count += 1);
+        self.readied.send_replace(Wake::default());
     }
 
     /// What there is to tell.
@@ -85,7 +111,7 @@ impl Wakeups {
         random: &dyn Random,
     ) -> Self {
         let line = Arc::new(Line {
-            readied: watch::Sender::new(0),
+            readied: watch::Sender::new(Wake::default()),
             told: Notify::new(),
             lowest: AtomicI64::new(i64::MAX),
             hints,
@@ -97,13 +123,14 @@ impl Wakeups {
         Self { line, task }
     }
 
-    /// Something may have become claimable; what is new of it is numbered from `seq` on.
-    pub(crate) fn wake(&self, seq: Option<i64>) {
+    /// Something may have become claimable; what is new of it is numbered from `seq` on. `ready`: where something
+    /// has, as far as it is known.
+    pub(crate) fn wake(&self, seq: Option<i64>, ready: Option<Stamped<Vec<LaneKey>>>) {
         if let Some(seq) = seq {
             self.line.hints.news(seq);
             self.line.lowest.fetch_min(seq, Ordering::SeqCst);
         }
-        self.line.readied.send_modify(|count| *count += 1);
+        self.line.readied.send_replace(Wake { ready, taken: AtomicBool::new(false) });
         self.line.told.notify_one();
     }
 
@@ -113,7 +140,7 @@ impl Wakeups {
     }
 
     /// Sees every wake-up from now on.
-    pub(crate) fn watch(&self) -> watch::Receiver<u64> {
+    pub(crate) fn watch(&self) -> watch::Receiver<Wake> {
         self.line.readied.subscribe()
     }
 }
@@ -212,5 +239,33 @@ async fn pass_on(client: &Client, line: &Line) {
             return;
         }
         tokio::time::sleep(NOTIFY_EVERY).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use windlass_core::Timestamp;
+    use windlass_core::engine::Epoch;
+
+    fn wake(lanes: &[(&str, &str)]) -> Wake {
+        let lanes = lanes.iter().map(|(queue, kind)| ((*queue).into(), (*kind).into()));
+        let ready =
+            Stamped { now: Timestamp::EPOCH, epoch: Epoch::new("e"), value: lanes.collect() };
+        Wake { ready: Some(ready), taken: AtomicBool::new(false) }
+    }
+
+    #[test]
+    fn one_waiter_goes_for_what_became_ready_here_without_looking() {
+        let wake = wake(&[("mail", "send"), ("images", "scale")]);
+        assert!(wake.tell(&Wait::new(["other"], 1)).is_none());
+        assert!(wake.tell(&Wait::new(["mail"], 1).kind("scale")).is_none());
+        assert!(wake.tell(&Wait::new(["other", "mail"], 1).kind("send")).is_some());
+        assert!(wake.tell(&Wait::new(["images"], 1)).is_none(), "another has gone for it");
+    }
+
+    #[test]
+    fn who_is_woken_from_elsewhere_looks() {
+        assert!(Wake::default().tell(&Wait::new(["mail"], 1)).is_none());
     }
 }

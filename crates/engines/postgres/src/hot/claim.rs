@@ -5,7 +5,7 @@ use crate::engine::PostgresEngine;
 use crate::entries::{self, at};
 use crate::error::{Trouble, Try};
 use crate::hints::{Ranges, Told};
-use futures_util::future::{try_join, try_join4};
+use futures_util::future::{try_join, try_join5};
 use tokio_postgres::Row;
 use uuid::Uuid;
 use windlass_core::engine::{Claim, Claimant, Claimed, Stamped};
@@ -14,9 +14,9 @@ use windlass_core::{Error, Result, Timestamp};
 
 pub(super) const CLAIM: &str = include_str!("../../sql/claim.sql");
 /// One claim at a time under one name; and no session is reclaimed while it claims.
-pub(super) const NAME_LOCK: &str =
-    "SELECT pg_advisory_xact_lock(hashtextextended($1::text || ' claims', $2::bigint))";
-pub(super) const SESSION_LOCK: &str = "SELECT id FROM {s}.session WHERE id = $1 FOR KEY SHARE";
+pub(super) const LOCK: &str =
+    "SELECT pg_advisory_xact_lock(hashtextextended(id || ' claims', $2::bigint))
+    FROM {s}.session WHERE id = $1 FOR KEY SHARE";
 /// What is leased under a claim: its own jobs, or those of the claim it repeats.
 pub(super) const LEASED: &str = "SELECT j.id, j.lane, j.priority, j.run_at, j.created_at, j.state, j.rank,
         j.seq, j.spec, j.payload IS NOT NULL, CASE WHEN $3 THEN j.payload END, j.envelope,
@@ -102,28 +102,19 @@ impl<'a> HotClaim<'a> {
     }
 
     pub(super) async fn prepare(conn: &Conn<'_>) -> Try<()> {
-        conn.prepare(&[NAME_LOCK, SESSION_LOCK, CLAIM, LEASED, LEASED_PARTS]).await
+        conn.prepare(&[LOCK, CLAIM, LEASED, LEASED_PARTS]).await
     }
 
-    /// Keeps others from claiming under this name, and from reclaiming the session.
-    async fn lock(&self, conn: &Conn<'_>) -> Try<Vec<Row>> {
-        let (_, locked) = try_join(
-            conn.query(NAME_LOCK, &[&self.session, &self.claim_no]),
-            conn.query(SESSION_LOCK, &[&self.session]),
-        )
-        .await?;
-        Ok(locked)
-    }
-
-    /// Claims, and reads what is leased.
-    async fn claim(&self, conn: &Conn<'_>, now: Option<i64>) -> Try<[Vec<Row>; 3]> {
+    /// Keeps others from claiming under this name and from reclaiming the session, claims, and reads what is leased.
+    async fn claim(&self, conn: &Conn<'_>, now: Option<i64>) -> Try<Answer> {
         let Self { claim, session, claim_no, kinds, tokens, after, ranges, .. } = self;
         let Ranges { lanes, from_ranks, from_seqs, upto_ranks } = ranges;
         let queue = &*claim.queues[0].queue;
         let limit = i64::from(claim.limit);
         let payload = claim.parts.has(PartName::Payload);
         let bits = entries::part_bits(claim.parts);
-        let (told, jobs, parts, ()) = try_join4(
+        let (locked, told, jobs, parts, ()) = try_join5(
+            conn.query(LOCK, &[session, claim_no]),
             conn.query(
                 CLAIM,
                 &[
@@ -136,7 +127,7 @@ impl<'a> HotClaim<'a> {
             conn.command("COMMIT"),
         )
         .await?;
-        Ok([told, jobs, parts])
+        Ok(Answer { locked, told, jobs, parts })
     }
 
     /// What the statements' answer means; nothing if the executor must look.
@@ -174,12 +165,6 @@ fn place(row: &Row) -> (i32, i64, i64) {
     (row.get(1), rank, seq)
 }
 
-impl Answer {
-    fn new(locked: Vec<Row>, [told, jobs, parts]: [Vec<Row>; 3]) -> Self {
-        Self { locked, told, jobs, parts }
-    }
-}
-
 impl PostgresEngine {
     /// Carries out a claim; nothing if the executor must look at it.
     pub(crate) async fn claim_hot(&self, claim: &Claim) -> Result<Option<Stamped<Claimed>>> {
@@ -205,9 +190,8 @@ impl PostgresEngine {
         HotClaim::prepare(conn).await?;
         let now = self.inner.shared.test_now().map(Timestamp::as_millis);
         let begin = conn.command("BEGIN; SET LOCAL synchronous_commit = off");
-        let ((), (locked, claimed)) =
-            try_join(begin, try_join(hot.lock(conn), hot.claim(conn, now))).await?;
-        hot.read(self, conn, Answer::new(locked, claimed)).await
+        let ((), answer) = try_join(begin, hot.claim(conn, now)).await?;
+        hot.read(self, conn, answer).await
     }
 
     /// Leaves a connection clean; what somebody was in the way of is left to the executor, which tries

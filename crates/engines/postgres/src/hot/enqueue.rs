@@ -121,7 +121,8 @@ impl PostgresEngine {
         }
         let some: Option<Vec<Uuid>> = told.get(2);
         // Also if only some of them were stored.
-        self.inner.wakeups.wake(Some(told.get(3)));
+        let ready = Stamped { now, epoch: epoch.clone(), value: lanes.to_vec() };
+        self.inner.wakeups.wake(Some(told.get(3)), Some(ready));
         let ids = request.jobs.iter().filter_map(|job| job.id);
         let Some(some) = some else {
             let value = ids.map(created).collect();
