@@ -4,7 +4,8 @@ mod common;
 #[path = "leaves/said.rs"]
 mod said;
 
-use common::{OwnSchema, open, url};
+use common::{OwnSchema, application, open, url};
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use said::Said;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -23,6 +24,14 @@ const ARRIVE: &str = "notifications of this server arrive";
 const DEAF: &str = "notifications of this server do not arrive";
 /// The server's message that carries a notification.
 const NOTIFICATION: u8 = b'A';
+
+/// Whether the gauge says that they arrive.
+fn is_heard(shown: &PrometheusHandle) -> Option<bool> {
+    let shown = shown.render();
+    let value =
+        shown.lines().find_map(|line| line.strip_prefix("windlass_postgres_wakeups_heard "));
+    value.map(|value| value == "1")
+}
 
 /// A way to the server on which notifications get lost; its URL.
 async fn mute() -> String {
@@ -74,9 +83,12 @@ async fn where_wake_ups_do_not_arrive_that_is_said_and_work_is_found_all_the_sam
     let (schema, said) = (OwnSchema::new(), Said::default());
     let url = format!("{}?sslmode=disable", mute().await);
     let _guard = tracing::subscriber::set_default(said.clone());
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let _recorder = metrics::set_default_local_recorder(&recorder);
     let options = Options::new(url).schema(&schema.name);
     let deaf = PostgresEngine::connect(options).await.expect("connects");
     until("it is warned of", || !said.lines(Level::WARN, DEAF).is_empty()).await;
+    assert_eq!(is_heard(&recorder.handle()), Some(false));
     let waiter = tokio::spawn(async move {
         let waited = deaf.wait(Wait::new(["default"], 10_000)).await;
         waited.expect("waits").value
@@ -91,7 +103,25 @@ async fn where_wake_ups_do_not_arrive_that_is_said_and_work_is_found_all_the_sam
 async fn where_they_do_that_is_found_out_and_nothing_warned_of() {
     let (schema, said) = (OwnSchema::new(), Said::default());
     let _guard = tracing::subscriber::set_default(said.clone());
-    let _engine = open(&schema).await;
-    until("it is found out", || !said.lines(Level::DEBUG, ARRIVE).is_empty()).await;
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let _recorder = metrics::set_default_local_recorder(&recorder);
+    let shown = recorder.handle();
+    let options = Options::new(format!("{}?application_name={}", url(), schema.name));
+    let _engine = PostgresEngine::connect(options.schema(&schema.name)).await.expect("connects");
+    let found_out = |times| {
+        let said = said.clone();
+        move || said.lines(Level::DEBUG, ARRIVE).len() == times
+    };
+    until("it is found out", found_out(1)).await;
+    assert_eq!(is_heard(&shown), Some(true));
+
+    // Whoever listens is lost, and comes back.
+    let sql = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+        WHERE application_name = $1 AND query LIKE 'NOTIFY %'";
+    let ended = application().await.query(sql, &[&schema.name]).await.expect("answers");
+    assert_eq!(ended.len(), 1);
+    until("it is shown", || is_heard(&shown) == Some(false)).await;
+    until("it is found out again", found_out(2)).await;
+    assert_eq!(is_heard(&shown), Some(true));
     assert_eq!(said.lines(Level::WARN, DEAF), Vec::<String>::new());
 }
