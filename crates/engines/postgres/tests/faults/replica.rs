@@ -63,9 +63,15 @@ fn own((one, other): (&str, &str)) -> (String, String) {
     (one.to_owned(), other.to_owned())
 }
 
+/// Does not wait within the call: its snapshot may be what the replica waits for, to clear away what it could see.
 async fn promote(replica: &Server) {
-    let done = replica.client().await.query_one("SELECT pg_promote()", &[]).await;
-    assert!(done.expect("promotes").get::<_, bool>(0));
+    let client = replica.client().await;
+    let asked = client.query_one("SELECT pg_promote(false)", &[]).await;
+    assert!(asked.expect("is asked to").get::<_, bool>(0));
+    until("it is promoted", async || {
+        client.query_one("SELECT NOT pg_is_in_recovery()", &[]).await.expect("a row").get(0)
+    })
+    .await;
 }
 
 async fn enqueue(engine: &PostgresEngine, kind: &str) -> JobId {
