@@ -3,11 +3,11 @@
 
 mod common;
 
-use common::{OwnSchema, application, open, url};
+use common::{OwnSchema, application, open};
 use std::time::Duration;
 use windlass_core::engine::*;
 use windlass_core::model::NewJob;
-use windlass_postgres::{Options, PostgresEngine};
+use windlass_postgres::PostgresEngine;
 
 /// Those through which every job goes, or every job of a fair queue, and those that every transaction adds to.
 const HOT: [&str; 6] = ["ready", "lease", "scheduled", "tally", "turn", "served"];
@@ -24,10 +24,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 #[tokio::test]
 async fn hot_tables_have_two_indexes_at_most_and_no_vacuum_locks_them() {
     let schema = OwnSchema::new();
-    PostgresEngine::connect(Options::new(url()).schema(&schema.name)).await.expect("connects");
-    let (client, connection) =
-        tokio_postgres::connect(&url(), tokio_postgres::NoTls).await.expect("connects");
-    tokio::spawn(connection);
+    open(&schema).await;
+    let client = application().await;
     let sql = "SELECT relname::text, (SELECT count(*) FROM pg_index WHERE indrelid = c.oid), \
                    coalesce(array_to_string(reloptions, ' '), '') \
                FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace \
