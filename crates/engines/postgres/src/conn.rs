@@ -151,7 +151,7 @@ impl<'t> Conn<'t> {
     }
 
     /// Runs a statement of ours that cannot be prepared.
-    pub(crate) async fn plain(&self, sql: &'static str) -> Try<()> {
+    pub(crate) async fn plain(&self, sql: &str) -> Try<()> {
         self.command(&self.schema.put_into(sql)).await
     }
 

@@ -2,6 +2,7 @@
 
 use crate::beats::Beats;
 use crate::conn::Pool;
+use crate::crowd::Crowd;
 use crate::error::Trouble;
 use crate::estimate::Estimate;
 use crate::hints::Hints;
@@ -40,6 +41,7 @@ pub(crate) struct Inner {
     pub(crate) leaves: Leaves,
     pub(crate) passed: Mutex<Passed>,
     pub(crate) hints: Arc<Hints>,
+    pub(crate) crowd: Crowd,
     pub(crate) beats: Arc<Beats>,
     /// By table.
     pub(crate) patience: Mutex<HashMap<String, Patience>>,
@@ -94,6 +96,7 @@ impl PostgresEngine {
             leaves: Leaves::default(),
             passed: Mutex::default(),
             hints,
+            crowd: Crowd::default(),
             beats,
             patience: Mutex::default(),
             vacuum_at: Mutex::default(),

@@ -15,8 +15,10 @@ const RANKS_MAX: usize = 16;
 const NEWS_MAX: usize = 1_024;
 /// How often a queue is looked at without hints, at least;
 const SWEEP_EVERY: Duration = Duration::from_secs(2);
-/// and so much less often as that took longer.
+/// and so much less often as that took longer,
 const SWEEP_SHARE: u32 = 20;
+/// even less often in a crowd, as the others do it, too.
+const SWEEP_SHARE_CROWD: u32 = 200;
 
 /// What this process knows of where ready jobs begin.
 #[derive(Default)]
@@ -26,8 +28,8 @@ pub(crate) struct Hints {
 
 #[derive(Default)]
 struct Inner {
-    /// By queue, lane and rank: nothing alive is numbered below that.
-    floors: HashMap<String, HashMap<i32, BTreeMap<i64, i64>>>,
+    /// By queue, lane and rank.
+    floors: HashMap<String, HashMap<i32, BTreeMap<i64, Floor>>>,
     /// How often news came, and the last of them: from which number on something may be alive.
     news: u64,
     latest: VecDeque<i64>,
@@ -35,11 +37,25 @@ struct Inner {
     sweeps: HashMap<String, Instant>,
 }
 
+/// Where ready jobs of a lane and a rank begin.
+#[derive(Clone, Copy)]
+struct Floor {
+    /// Nothing alive is numbered below that.
+    seq: i64,
+    /// Others who have come further are believed up to there: what is numbered from there on may have entered behind
+    /// them.
+    believed: i64,
+}
+
+/// How far others have come, by lane and rank.
+pub(crate) type Come = HashMap<(i32, i64), i64>;
+
 /// What a claim was told, to tell in turn what came of it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Told {
     news: u64,
     swept_from: Option<Instant>,
+    sweep_share: u32,
 }
 
 /// Ranges of ready jobs to look at, in order; a lane without any is looked at as a whole.
@@ -50,14 +66,17 @@ pub(crate) struct Ranges {
     pub(crate) from_seqs: Vec<i64>,
     /// Up to and with this rank. Not to a number within one: an index scan does not know to end there.
     pub(crate) upto_ranks: Vec<i64>,
+    /// Up to which number others are believed who have come further.
+    pub(crate) believed: Vec<i64>,
 }
 
 impl Ranges {
-    fn push(&mut self, lane: i32, from: (i64, i64), upto_rank: i64) {
+    fn push(&mut self, lane: i32, (from_rank, floor): (i64, Floor), upto_rank: i64) {
         self.lanes.push(lane);
-        self.from_ranks.push(from.0);
-        self.from_seqs.push(from.1);
+        self.from_ranks.push(from_rank);
+        self.from_seqs.push(floor.seq);
         self.upto_ranks.push(upto_rank);
+        self.believed.push(floor.believed);
     }
 }
 
@@ -76,7 +95,7 @@ impl Hints {
         }
         let lanes = inner.floors.values_mut().flat_map(HashMap::values_mut);
         for floor in lanes.flat_map(BTreeMap::values_mut) {
-            *floor = (*floor).min(seq);
+            *floor = floor.below(seq);
         }
     }
 
@@ -86,14 +105,15 @@ impl Hints {
     }
 
     /// Where a claim from this queue should look, which is everywhere now and then.
-    pub(crate) fn for_claim(&self, queue: &str) -> (Ranges, Told) {
-        self.for_claim_at(queue, Instant::now())
+    pub(crate) fn for_claim(&self, queue: &str, is_crowd: bool) -> (Ranges, Told) {
+        self.for_claim_at(queue, is_crowd, Instant::now())
     }
 
-    fn for_claim_at(&self, queue: &str, now: Instant) -> (Ranges, Told) {
+    fn for_claim_at(&self, queue: &str, is_crowd: bool, now: Instant) -> (Ranges, Told) {
         let mut inner = self.lock();
         let due = inner.sweeps.get(queue).is_none_or(|at| *at <= now);
-        let told = Told { news: inner.news, swept_from: due.then_some(now) };
+        let sweep_share = if is_crowd { SWEEP_SHARE_CROWD } else { SWEEP_SHARE };
+        let told = Told { news: inner.news, swept_from: due.then_some(now), sweep_share };
         if due {
             inner.sweeps.insert(queue.to_owned(), now + SWEEP_EVERY);
             return (Ranges::default(), told);
@@ -106,16 +126,17 @@ impl Hints {
         self.lock().ranges(queues)
     }
 
-    /// A claim took these, as lane, rank and number, and committed.
+    /// A claim took these, as lane, rank and number, and committed; others had come so far when it began.
     pub(crate) fn taken(
         &self,
         told: Told,
         queue: &str,
         jobs: impl Iterator<Item = (i32, i64, i64)>,
+        come: &Come,
     ) {
         let mut inner = self.lock();
         if let Some(from) = told.swept_from {
-            let rest = SWEEP_EVERY.max(from.elapsed() * SWEEP_SHARE);
+            let rest = SWEEP_EVERY.max(from.elapsed() * told.sweep_share);
             inner.sweeps.insert(queue.to_owned(), Instant::now() + rest);
         }
         let missed = usize::try_from(inner.news - told.news).unwrap_or(usize::MAX);
@@ -134,11 +155,23 @@ impl Hints {
         let lanes = inner.floors.entry(queue.to_owned()).or_default();
         for ((lane, rank), floor) in floors {
             let ranks = lanes.entry(lane).or_default();
-            ranks.insert(rank, floor.min(since));
+            // Who is not as far as the others has found something that they passed by, and there may be more.
+            let is_as_far = come.get(&(lane, rank)).is_some_and(|come| floor >= *come);
+            let believed = if is_as_far { i64::MAX } else { floor };
+            ranks.insert(rank, Floor { seq: floor, believed }.below(since));
             if ranks.len() > RANKS_MAX {
                 ranks.clear();
             }
         }
+    }
+}
+
+impl Floor {
+    const NONE: Self = Self { seq: i64::MIN, believed: i64::MIN };
+
+    /// The same, now that something may be alive from this number on.
+    fn below(self, seq: i64) -> Self {
+        Self { seq: self.seq.min(seq), believed: self.believed.min(seq) }
     }
 }
 
@@ -147,12 +180,12 @@ impl Inner {
         let mut ranges = Ranges::default();
         let lanes = queues.into_iter().filter_map(|queue| self.floors.get(queue)).flatten();
         for (lane, ranks) in lanes.filter(|(_, ranks)| !ranks.is_empty()) {
-            let mut from = (i64::MIN, i64::MIN);
-            for (rank, floor) in ranks {
+            let mut from = (i64::MIN, Floor::NONE);
+            for (&rank, &floor) in ranks {
                 if let Some(before) = rank.checked_sub(1) {
                     ranges.push(*lane, from, before);
                 }
-                from = (*rank, *floor);
+                from = (rank, floor);
             }
             ranges.push(*lane, from, i64::MAX);
         }
@@ -174,15 +207,15 @@ mod tests {
 
     fn learned() -> Hints {
         let hints = Hints::default();
-        let (all, told) = hints.for_claim("q");
+        let (all, told) = hints.for_claim("q", false);
         assert_eq!(all, Ranges::default(), "the first looks everywhere");
-        hints.taken(told, "q", [(1, 0, 7), (1, 0, 9), (1, 5, 3)].into_iter());
+        hints.taken(told, "q", [(1, 0, 7), (1, 0, 9), (1, 5, 3)].into_iter(), &Come::new());
         hints
     }
 
     #[test]
     fn a_claim_begins_behind_what_others_took() {
-        let (ranges, _) = learned().for_claim("q");
+        let (ranges, _) = learned().for_claim("q", false);
         let expected = [((MIN, MIN), -1), ((0, 10), 4), ((5, 4), MAX)];
         assert_eq!(bounds(&ranges), expected);
         assert_eq!(ranges.lanes, [1, 1, 1]);
@@ -191,14 +224,14 @@ mod tests {
     #[test]
     fn what_entered_below_a_hint_lowers_it_also_for_a_claim_under_way() {
         let hints = learned();
-        let (_, told) = hints.for_claim("q");
+        let (_, told) = hints.for_claim("q", false);
         hints.news(8);
-        hints.taken(told, "q", [(1, 0, 20)].into_iter());
+        hints.taken(told, "q", [(1, 0, 20)].into_iter(), &Come::new());
         let expected = [((MIN, MIN), -1), ((0, 8), 4), ((5, 4), MAX)];
         assert_eq!(bounds(&hints.ranges(["q"])), expected);
-        let (_, told) = hints.for_claim("q");
+        let (_, told) = hints.for_claim("q", false);
         (0..2 * NEWS_MAX).for_each(|_| hints.news(MAX));
-        hints.taken(told, "q", [(1, 0, 30)].into_iter());
+        hints.taken(told, "q", [(1, 0, 30)].into_iter(), &Come::new());
         assert_eq!(
             bounds(&hints.ranges(["q"])),
             expected,
@@ -211,16 +244,43 @@ mod tests {
         let hints = learned();
         let now = Instant::now();
         let later = now + 2 * SWEEP_EVERY;
-        assert_ne!(hints.for_claim_at("q", now).0, Ranges::default());
-        assert_eq!(hints.for_claim_at("q", later).0, Ranges::default());
-        assert_ne!(hints.for_claim_at("q", later).0, Ranges::default());
+        assert_ne!(hints.for_claim_at("q", false, now).0, Ranges::default());
+        assert_eq!(hints.for_claim_at("q", false, later).0, Ranges::default());
+        assert_ne!(hints.for_claim_at("q", false, later).0, Ranges::default());
     }
 
     #[test]
     fn ranks_that_are_times_are_not_remembered() {
         let hints = learned();
-        let (_, told) = hints.for_claim("q");
-        hints.taken(told, "q", (0..40).map(|rank| (2, rank, 1)));
+        let (_, told) = hints.for_claim("q", false);
+        hints.taken(told, "q", (0..40).map(|rank| (2, rank, 1)), &Come::new());
         assert!(hints.ranges(["q"]).lanes.iter().filter(|lane| **lane == 2).count() <= RANKS_MAX);
+    }
+
+    /// Up to where others are believed in the lane and rank of these tests.
+    fn believed(hints: &Hints) -> i64 {
+        hints.ranges(["q"]).believed[1]
+    }
+
+    #[test]
+    fn others_are_believed_by_who_has_come_as_far_and_heard_of_nothing_since() {
+        let hints = learned();
+        assert_eq!(believed(&hints), 10, "it does not know how far others have come");
+        let take = |last, come| {
+            let (_, told) = hints.for_claim("q", true);
+            hints.taken(told, "q", [(1, 0, last)].into_iter(), &Come::from([((1, 0), come)]));
+            believed(&hints)
+        };
+        assert_eq!(take(20, 40), 21, "what it took was behind them");
+        assert_eq!(take(50, 40), MAX);
+        hints.news(30);
+        assert_eq!(believed(&hints), 30);
+        assert_eq!(take(31, 80), 32);
+        assert_eq!(take(90, 80), MAX);
+        let (_, told) = hints.for_claim("q", true);
+        hints.news(60);
+        let come = Come::from([((1, 0), 91)]);
+        hints.taken(told, "q", [(1, 0, 95)].into_iter(), &come);
+        assert_eq!(believed(&hints), 60, "while it claimed");
     }
 }

@@ -27,6 +27,7 @@ mod by_sql;
 mod check;
 mod codec;
 mod conn;
+mod crowd;
 mod engine;
 mod entries;
 mod error;

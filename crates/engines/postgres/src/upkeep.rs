@@ -32,6 +32,11 @@ const FORGET_TENANTS: &str = "DELETE FROM {s}.turn WHERE ctid = ANY(ARRAY(
     SELECT t.ctid FROM (SELECT queue, max(turn) AS turn FROM {s}.served GROUP BY queue) s
     CROSS JOIN LATERAL (SELECT ctid FROM {s}.turn WHERE queue = s.queue AND turn < s.turn
         LIMIT $1 FOR UPDATE SKIP LOCKED) t))";
+/// Of how far claims have come in a lane, the furthest counts.
+const FOLD_REACHED: &str = "DELETE FROM {s}.reached WHERE ctid = ANY(ARRAY(
+    SELECT place FROM (SELECT place, row_number() OVER (PARTITION BY lane ORDER BY seq DESC) AS n
+        FROM (SELECT ctid AS place, lane, seq FROM {s}.reached LIMIT $1) f) r
+    WHERE n > 1))";
 /// Which of these tables have so many dead rows that it is worth a vacuum, as `schema.table`; all where the server does
 /// not count.
 const WORTH_VACUUM: &str = "SELECT '{s}.' || w.name FROM unnest($1::text[]) w (name)
@@ -48,6 +53,8 @@ const SIZES: &str = "SELECT w.name FROM unnest($1::text[]) WITH ORDINALITY w (na
     ORDER BY w.n";
 const REWRITE: &str = "SELECT {s}.rewrite($1, $2)";
 const HOT: [&str; 7] = ["tally", "ready", "lease", "session", "scheduled", "turn", "served"];
+/// A table that moves, too, but is never gone through, so that it does not matter how large it is.
+const REACHED: &str = "reached";
 /// A hot table may be so large whatever is alive in it, and so much larger for each row that is.
 const SIZE_MAX: i64 = 1 << 20;
 const SIZE_PER_ROW_MAX: i64 = 400;
@@ -112,6 +119,7 @@ impl PostgresEngine {
         conn.execute(FORGET_WINDOWS, &[&now.as_millis(), &i64::from(budget)]).await?;
         conn.execute(FOLD_SERVED, &[&FOLD_MAX]).await?;
         conn.execute(FORGET_TENANTS, &[&i64::from(budget)]).await?;
+        conn.execute(FOLD_REACHED, &[&FOLD_MAX]).await?;
         self.vacuum(conn).await?;
         self.rewrite_hot(conn, now).await?;
         Ok((now, if is_busy { AGAIN_BUSY_MS } else { AGAIN_MS }))
@@ -125,7 +133,8 @@ impl PostgresEngine {
         if vacuum_at().is_some_and(|at| at > begun) {
             return Ok(());
         }
-        let worth = conn.query(WORTH_VACUUM, &[&&HOT[..], &DEAD_MIN]).await?;
+        let moving: Vec<&str> = HOT.into_iter().chain([REACHED]).collect();
+        let worth = conn.query(WORTH_VACUUM, &[&moving, &DEAD_MIN]).await?;
         if worth.is_empty() {
             return Ok(());
         }

@@ -77,7 +77,7 @@ impl PostgresEngine {
         let kinds = request.kinds.as_ref();
         let kinds: Option<Vec<&str>> =
             kinds.map(|kinds| kinds.iter().map(|kind| &**kind).collect());
-        let Ranges { lanes, from_ranks, from_seqs, upto_ranks } = ranges;
+        let Ranges { lanes, from_ranks, from_seqs, upto_ranks, .. } = ranges;
         let params: crate::conn::Params<'_> =
             &[&queues, &kinds, lanes, from_ranks, from_seqs, upto_ranks];
         let rows = conn.query(IS_READY, params).await.map_err(Trouble::told)?;

@@ -32,13 +32,14 @@ async fn fill(engine: &dyn Engine, jobs: usize) {
 /// Pages that a claim looks at.
 async fn pages(
     client: &tokio_postgres::Client,
+    claim: &str,
     session: &SessionId,
     claim_no: u64,
     ranges: &str,
 ) -> i64 {
     let tokens = vec!["gen_random_uuid()"; BATCH as usize].join(", ");
     let sql = format!(
-        "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) EXECUTE claim('{session}', {claim_no},
+        "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) EXECUTE {claim}('{session}', {claim_no},
             'default', NULL, {BATCH}, ARRAY[{tokens}],
             NULL, NULL, {ranges})"
     );
@@ -63,9 +64,9 @@ async fn a_claim_looks_at_as_much_with_many_waiting_as_with_few() {
     client.batch_execute(&format!("{PLANS} PREPARE claim AS {claim}")).await.expect("prepares");
     let session = engine.open_session(OpenSession::new("w")).await.expect("opens").value.id;
     fill(&engine, FEW).await;
-    let few = pages(&client, &session, 1, EVERYWHERE).await;
+    let few = pages(&client, "claim", &session, 1, EVERYWHERE).await;
     fill(&engine, MANY).await;
-    let many = pages(&client, &session, 2, EVERYWHERE).await;
+    let many = pages(&client, "claim", &session, 2, EVERYWHERE).await;
     // A deeper tree has a level more; a scan would look at thousands.
     assert!(many < 2 * few, "{many} pages with {MANY} waiting, {few} with {FEW}");
     assert_eq!(engine.check(false).await.expect("checks").value.findings, []);
@@ -102,8 +103,18 @@ async fn a_claim_that_knows_where_jobs_begin_passes_by_nothing_that_died_before(
     let (lane, seq): (i32, i64) = (begin.get(0), begin.get(1));
     let (low, high) = (i64::MIN, i64::MAX);
     let behind = format!("'{{{lane},{lane}}}', '{{{low},0}}', '{{{low},{seq}}}', '{{-1,{high}}}'");
-    let knowing = pages(&client, &session, 101, &behind).await;
-    let unknowing = pages(&client, &session, 102, EVERYWHERE).await;
+    let knowing = pages(&client, "claim", &session, 101, &behind).await;
+    let unknowing = pages(&client, "claim", &session, 102, EVERYWHERE).await;
     // One looks at what it takes; the other at forty thousand that are gone, too.
     assert!(2 * knowing < unknowing, "{knowing} pages, {unknowing} without knowing");
+    // Who comes through a gate knows it from whoever came before, if it believes them.
+    let claim = claim.replace("--gate ", "");
+    client.batch_execute(&format!("PREPARE in_crowd AS {claim}")).await.expect("prepares");
+    let anywhere = |believed: i64| {
+        format!("'{{{lane}}}', '{{0}}', '{{{low}}}', '{{{high}}}', '{{{believed}}}'")
+    };
+    let first = pages(&client, "in_crowd", &session, 103, &anywhere(high)).await;
+    let believing = pages(&client, "in_crowd", &session, 104, &anywhere(high)).await;
+    let unbelieving = pages(&client, "in_crowd", &session, 105, &anywhere(low)).await;
+    assert!(2 * believing < first.min(unbelieving), "{believing}, {first} and {unbelieving} pages");
 }

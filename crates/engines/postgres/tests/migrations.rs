@@ -14,7 +14,7 @@ use windlass_core::time::{Clock as _, SystemClock};
 use windlass_postgres::{Options, PostgresEngine, migrate, plan};
 
 /// The steps that have landed, each with the sum of its text.
-const LANDED: [(&str, &str, &str); 7] = [
+const LANDED: [(&str, &str, &str); 8] = [
     (
         "001_tables.sql",
         include_str!("../sql/001_tables.sql"),
@@ -42,6 +42,7 @@ const LANDED: [(&str, &str, &str); 7] = [
         include_str!("../sql/007_never_alone.sql"),
         "c3303305-3895-5ecf-b383-ca8c67057a45",
     ),
+    ("008_gates.sql", include_str!("../sql/008_gates.sql"), "36b041c7-3d54-541e-b03f-1c3f2981c18d"),
 ];
 /// The first version to which jobs can be handed over in SQL,
 const ENQUEUES: usize = 2;

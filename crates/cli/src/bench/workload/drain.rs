@@ -14,12 +14,15 @@ use tokio::task::JoinSet;
 /// After so long without a job although some are missing, the store has lost them.
 const DRY: Duration = Duration::from_secs(10);
 
+/// Batches for each fetcher that are not measured: who has just connected plans its statements first, those for a crowd
+/// once it has met one.
+const WARMING: u64 = 4;
+
 /// W3: fills and drains until there was enough draining, with a fetcher for each of `subjects`.
 pub(super) async fn rounds<S: Subject>(bench: &Bench<S>, subjects: &[S]) -> Result<Sample> {
     let (round, enough) = (bench.profile.drain_jobs, Duration::from_millis(bench.profile.drain_ms));
     let mut crew = Crew::gather(subjects).await?;
-    // A batch for each, not measured: who has just connected plans its statements first.
-    let warming = u64::from(bench.calls.drain) * subjects.len() as u64;
+    let warming = WARMING * u64::from(bench.calls.drain) * subjects.len() as u64;
     bench.fill(warming, 1).await?;
     crew.drain(bench, warming, &mut bench.meter()).await?;
     let mut meter = bench.meter();

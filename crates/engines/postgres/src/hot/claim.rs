@@ -1,11 +1,13 @@
 //! Claiming from one queue for a session: heads of open lanes, straight into leases.
 
-use crate::conn::{Conn, Lent};
+use crate::conn::{Conn, Lent, Params};
+use crate::crowd::{Gate, Seen};
 use crate::engine::PostgresEngine;
 use crate::entries::{self, at};
 use crate::error::{Trouble, Try};
-use crate::hints::{Ranges, Told};
+use crate::hints::{Come, Ranges, Told};
 use futures_util::future::{try_join, try_join5};
+use std::sync::LazyLock;
 use tokio_postgres::Row;
 use uuid::Uuid;
 use windlass_core::engine::{Claim, Claimant, Claimed, Stamped};
@@ -13,10 +15,13 @@ use windlass_core::model::PartName;
 use windlass_core::{Error, Result, Timestamp};
 
 pub(super) const CLAIM: &str = include_str!("../../sql/claim.sql");
+/// The same through a gate. Apart, as what it does more takes time that others need not spend.
+static CLAIM_IN_CROWD: LazyLock<String> = LazyLock::new(|| CLAIM.replace("--gate ", ""));
 /// One claim at a time under one name; and no session is reclaimed while it claims.
 pub(super) const LOCK: &str =
     "SELECT pg_advisory_xact_lock(hashtextextended(id || ' claims', $2::bigint))
     FROM {s}.session WHERE id = $1 FOR KEY SHARE";
+const BEGIN: &str = "BEGIN; SET LOCAL synchronous_commit = off";
 /// What is leased under a claim: its own jobs, or those of the claim it repeats.
 pub(super) const LEASED: &str = "SELECT j.id, j.lane, j.priority, j.run_at, j.created_at, j.state, j.rank,
         j.seq, j.spec, j.payload IS NOT NULL, CASE WHEN $3 THEN j.payload END, j.envelope,
@@ -44,6 +49,8 @@ pub(crate) struct HotClaim<'a> {
     /// Where to look.
     ranges: Ranges,
     told: Option<Told>,
+    /// What to go through.
+    gate: Option<Gate>,
 }
 
 /// What a claim's statements said.
@@ -75,21 +82,28 @@ impl<'a> HotClaim<'a> {
             after: None,
             ranges: Ranges::default(),
             told: None,
+            gate: None,
         })
     }
 
-    /// The same, from where on ready jobs are known to be. On a connection by now: what is known holds for
-    /// one epoch of the store.
-    pub(super) fn aim(&mut self, engine: &PostgresEngine) {
-        let (ranges, told) = engine.inner.hints.for_claim(&self.claim.queues[0].queue);
-        (self.ranges, self.told) = (ranges, Some(told));
+    /// The same, from where on ready jobs are known to be, and through a gate where there is a crowd. On a connection
+    /// by now: what is known holds for one epoch of the store. A pooler lets few through at a time by itself.
+    pub(super) fn aim(&mut self, engine: &PostgresEngine, conn: &Conn<'_>) {
+        let inner = &engine.inner;
+        let gate = inner.crowd.gate(&*inner.shared.random).filter(|_| conn.has_session());
+        let (ranges, told) = inner.hints.for_claim(&self.claim.queues[0].queue, gate.is_some());
+        (self.ranges, self.told, self.gate) = (ranges, Some(told), gate);
     }
 
-    /// Remembers from where on ready jobs are.
+    /// Remembers from where on ready jobs are, and whether there is a crowd.
     fn learn(&self, engine: &PostgresEngine, told: &Row, jobs: &[Row]) {
+        let (others, waited_ms) = (told.get(3), told.get(4));
+        let seen = Seen { gate: self.gate, limit: self.claim.limit, others, waited_ms };
+        engine.inner.crowd.saw(seen);
         let hints = &engine.inner.hints;
         if let Some(aimed) = self.told {
-            hints.taken(aimed, &self.claim.queues[0].queue, jobs.iter().map(place));
+            let come = self.gate.map_or_else(Come::default, |_| come(told));
+            hints.taken(aimed, &self.claim.queues[0].queue, jobs.iter().map(place), &come);
         }
         if let Some(left) = told.get::<_, Option<i64>>(2) {
             hints.news(left);
@@ -105,28 +119,42 @@ impl<'a> HotClaim<'a> {
         conn.prepare(&[LOCK, CLAIM, LEASED, LEASED_PARTS]).await
     }
 
+    /// Prepares what only some claims need.
+    async fn prepare_more(&self, conn: &Conn<'_>) -> Try<()> {
+        if self.gate.is_some() { conn.prepare(&[&CLAIM_IN_CROWD]).await } else { Ok(()) }
+    }
+
     /// Keeps others from claiming under this name and from reclaiming the session, claims, and reads what is leased.
     async fn claim(&self, conn: &Conn<'_>, now: Option<i64>) -> Try<Answer> {
-        let Self { claim, session, claim_no, kinds, tokens, after, ranges, .. } = self;
-        let Ranges { lanes, from_ranks, from_seqs, upto_ranks } = ranges;
+        let Self { claim, session, claim_no, kinds, tokens, after, ranges, gate, .. } = self;
+        let Ranges { lanes, from_ranks, from_seqs, upto_ranks, believed } = ranges;
         let queue = &*claim.queues[0].queue;
         let limit = i64::from(claim.limit);
         let payload = claim.parts.has(PartName::Payload);
         let bits = entries::part_bits(claim.parts);
-        let (locked, told, jobs, parts, ()) = try_join5(
-            conn.query(LOCK, &[session, claim_no]),
-            conn.query(
-                CLAIM,
-                &[
-                    session, claim_no, &queue, kinds, &limit, tokens, &now, after, lanes,
-                    from_ranks, from_seqs, upto_ranks,
-                ],
-            ),
-            conn.query(LEASED, &[session, claim_no, &payload]),
-            conn.query(LEASED_PARTS, &[session, claim_no, &bits]),
-            conn.command("COMMIT"),
-        )
-        .await?;
+        let to_lock: Params<'_> = &[session, claim_no];
+        let to_claim: Params<'_> = &[
+            session, claim_no, &queue, kinds, &limit, tokens, &now, after, lanes, from_ranks,
+            from_seqs, upto_ranks,
+        ];
+        let believed: Params<'_> = &[believed];
+        let (of_jobs, of_parts): (Params<'_>, Params<'_>) =
+            (&[session, claim_no, &payload], &[session, claim_no, &bits]);
+        let (lock, commit) = (conn.query(LOCK, to_lock), conn.command("COMMIT"));
+        let (jobs, parts) = (conn.query(LEASED, of_jobs), conn.query(LEASED_PARTS, of_parts));
+        let (locked, told, jobs, parts) = if gate.is_none() {
+            let claim = conn.query(CLAIM, to_claim);
+            let (locked, told, jobs, parts, ()) =
+                try_join5(lock, claim, jobs, parts, commit).await?;
+            (locked, told, jobs, parts)
+        } else {
+            // Others wait at the gate: no longer than they must, and not for a slow reader.
+            let to_claim = [to_claim, believed].concat();
+            let claim = conn.query(&CLAIM_IN_CROWD, &to_claim);
+            let (locked, told, (), jobs, parts) =
+                try_join5(lock, claim, commit, jobs, parts).await?;
+            (locked, told, jobs, parts)
+        };
         Ok(Answer { locked, told, jobs, parts })
     }
 
@@ -158,6 +186,13 @@ impl<'a> HotClaim<'a> {
     }
 }
 
+/// How far others had come, as a claim through a gate tells.
+fn come(told: &Row) -> Come {
+    let (lanes, ranks, seqs): (Vec<i32>, Vec<i64>, Vec<i64>) =
+        (told.get(5), told.get(6), told.get(7));
+    lanes.into_iter().zip(ranks).zip(seqs).collect()
+}
+
 /// Where a job was when it was claimed: lane, rank, number.
 fn place(row: &Row) -> (i32, i64, i64) {
     let rank = row.get::<_, Option<i64>>(13).unwrap_or_else(|| row.get(6));
@@ -170,7 +205,7 @@ impl PostgresEngine {
     pub(crate) async fn claim_hot(&self, claim: &Claim) -> Result<Option<Stamped<Claimed>>> {
         let Some(mut hot) = HotClaim::of(claim, self) else { return Ok(None) };
         let conn = self.inner.shared.pool.lend().await.map_err(Trouble::told)?;
-        hot.aim(self);
+        hot.aim(self, &conn);
         match self.claim_on(&conn, &hot).await {
             Ok(answer) => {
                 let epoch = conn.epoch.clone();
@@ -188,9 +223,10 @@ impl PostgresEngine {
         hot: &HotClaim<'_>,
     ) -> Try<Option<(Timestamp, Result<Claimed>)>> {
         HotClaim::prepare(conn).await?;
+        hot.prepare_more(conn).await?;
         let now = self.inner.shared.test_now().map(Timestamp::as_millis);
-        let begin = conn.command("BEGIN; SET LOCAL synchronous_commit = off");
-        let ((), answer) = try_join(begin, hot.claim(conn, now)).await?;
+        let begin = hot.gate.map_or_else(|| BEGIN.to_owned(), Gate::begin);
+        let ((), answer) = try_join(conn.plain(&begin), hot.claim(conn, now)).await?;
         hot.read(self, conn, answer).await
     }
 

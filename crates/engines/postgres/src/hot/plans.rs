@@ -2,6 +2,7 @@
 //! of the tables.
 
 use crate::conn::Lent;
+use crate::crowd::Seen;
 use crate::{Options, PostgresEngine, remove};
 use tokio_postgres::Row;
 use windlass_core::engine::*;
@@ -124,6 +125,9 @@ async fn no_statement_of_work_goes_through_a_whole_table_however_empty_it_seems(
         .unwrap_or_else(|_| panic!("{VARIABLE} is not set: run `cargo xtask test`"));
     let schema = format!("test_{:016x}", SystemRandom.next_u64());
     let engine = engine(&url, &schema).await;
+    work(&engine).await;
+    // Through gates, too.
+    engine.inner.crowd.saw(Seen { gate: None, limit: 1_000, others: 1_000, waited_ms: 0 });
     work(&engine).await;
     let mut found = Vec::new();
     for waiting in [0, MANY] {

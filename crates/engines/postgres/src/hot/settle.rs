@@ -120,7 +120,7 @@ impl PostgresEngine {
         let receipt = Uuid::from_u128(self.inner.shared.random.next_u128());
         let settle = self.complete_on(conn, completions, receipt);
         let Some(mut claim) = claim else { return Ok((settle.await?, Ok(None))) };
-        claim.aim(self);
+        claim.aim(self, conn);
         let all = |told: &Told| told.settled.len() == completions.ids.len();
         let (told, claimed) = if conn.has_session() {
             claim.after(receipt);
