@@ -112,8 +112,19 @@ impl EngineSubject {
         Ok(apart)
     }
 
+    /// The same, each with a queue of its own.
+    pub(super) async fn with_own_queues(
+        &self,
+        url: &crate::connect::Url,
+        count: usize,
+    ) -> Result<Vec<Self>> {
+        let apart = self.apart(url, count).await?;
+        let on = |(number, subject): (usize, &Self)| subject.on(format!("{QUEUE}-{number}"));
+        Ok(apart.iter().enumerate().map(on).collect())
+    }
+
     /// The same engine, another queue.
-    pub(super) fn on(&self, queue: &'static str) -> Self {
+    pub(super) fn on(&self, queue: impl Into<Name>) -> Self {
         Self { queue: queue.into(), ..self.clone() }
     }
 

@@ -8,7 +8,7 @@
 -- $9 to $12 where to look: lanes, from which ranks and numbers, up to which ranks; a lane that is not named as a
 -- whole
 --
--- Lines that begin with `gate` are for claims that come through one, and comments to all others.
+-- Lines that begin with `door` are for claims that come through one, and comments to all others.
 -- $13 up to which numbers of each range others are believed
 WITH start AS MATERIALIZED (
     SELECT nextval('{s}.entry') << 20 AS seq,
@@ -24,19 +24,19 @@ WITH start AS MATERIALIZED (
         AND NOT EXISTS (SELECT FROM {s}.lease WHERE session = $1::text AND claim_no = $2::bigint)
         AND NOT EXISTS (SELECT FROM {s}.queue q WHERE q.name = l.queue AND q.paused)
         AND NOT EXISTS (SELECT FROM {s}.kind k WHERE k.name = l.kind AND (k.paused OR k.permits = 0))
---gate ), come AS MATERIALIZED (
+--door ), come AS MATERIALIZED (
     -- How far others have come in these ranges.
-    --gate SELECT w.n, w.lane, w.rank, r.seq, least(r.seq, w.believed) AS from_seq
-    --gate FROM unnest($9::integer[], $10::bigint[], $13::bigint[]) WITH ORDINALITY w (lane, rank, believed, n)
-    --gate CROSS JOIN LATERAL (
-        --gate SELECT seq FROM {s}.reached WHERE lane = w.lane AND rank = w.rank ORDER BY seq DESC LIMIT 1
-    --gate ) r
+    --door SELECT w.n, w.lane, w.rank, r.seq, least(r.seq, w.believed) AS from_seq
+    --door FROM unnest($9::integer[], $10::bigint[], $13::bigint[]) WITH ORDINALITY w (lane, rank, believed, n)
+    --door CROSS JOIN LATERAL (
+        --door SELECT seq FROM {s}.reached WHERE lane = w.lane AND rank = w.rank ORDER BY seq DESC LIMIT 1
+    --door ) r
 ), range AS MATERIALIZED (
     SELECT o.id AS lane, o.lanes, coalesce(w.from_rank, -9223372036854775808) AS from_rank,
         coalesce(
-            --gate greatest((SELECT c.from_seq FROM come c WHERE c.n = w.n),
+            --door greatest((SELECT c.from_seq FROM come c WHERE c.n = w.n),
             w.from_seq
-            --gate )
+            --door )
             , -9223372036854775808) AS from_seq,
         coalesce(w.upto_rank, 9223372036854775807) AS upto_rank
     FROM open o LEFT JOIN unnest($9::integer[], $10::bigint[], $11::bigint[], $12::bigint[])
@@ -94,10 +94,10 @@ WITH start AS MATERIALIZED (
 ), counted AS (
     INSERT INTO {s}.tally (lane, scheduled, blocked, available, running, paused, dead)
     SELECT lane, 0, 0, -count(*), count(*), 0, 0 FROM taken GROUP BY lane
---gate ), noted AS (
+--door ), noted AS (
     -- Of ranks that are times there is one for every job.
-    --gate INSERT INTO {s}.reached (lane, rank, seq)
-    --gate SELECT lane, rank, max(seq) + 1 FROM taken GROUP BY lane, rank ORDER BY count(*) DESC LIMIT 32
+    --door INSERT INTO {s}.reached (lane, rank, seq)
+    --door SELECT lane, rank, max(seq) + 1 FROM taken GROUP BY lane, rank ORDER BY count(*) DESC LIMIT 32
 ), served AS (
     -- Where tenants take turns: which one is being served.
     INSERT INTO {s}.served (queue, turn)
@@ -109,6 +109,6 @@ SELECT s.now, EXISTS (SELECT FROM open WHERE permits) OR EXISTS (SELECT FROM loc
     (SELECT min(seq) FROM locked WHERE NOT EXISTS (SELECT FROM taken)),
     -- How many others were under way, and how long this had waited.
     (SELECT cardinality(before) FROM under_way)::bigint, s.waited
-    --gate , ARRAY(SELECT lane FROM come ORDER BY n), ARRAY(SELECT rank FROM come ORDER BY n)
-    --gate , ARRAY(SELECT seq FROM come ORDER BY n)
+    --door , ARRAY(SELECT lane FROM come ORDER BY n), ARRAY(SELECT rank FROM come ORDER BY n)
+    --door , ARRAY(SELECT seq FROM come ORDER BY n)
 FROM start s

@@ -18,7 +18,7 @@ const STEPS: &[(&str, &str)] = &[
     ("leaves together", include_str!("../sql/005_leaves_together.sql")),
     ("turns", include_str!("../sql/006_turns.sql")),
     ("a partition for nothing", include_str!("../sql/007_never_alone.sql")),
-    ("gates", include_str!("../sql/008_gates.sql")),
+    ("doors", include_str!("../sql/008_doors.sql")),
 ];
 /// Remembers the version.
 const META: &str = "CREATE TABLE {s}.meta (name text PRIMARY KEY, value bigint NOT NULL)";

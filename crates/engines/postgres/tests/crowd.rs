@@ -1,5 +1,7 @@
-//! Where many claim at a time, claims go through gates: on a server of its own, as the crowd is whoever else has
+//! Where many claim at a time, claims go through doors: on a server of its own, as the crowd is whoever else has
 //! transactions under way there.
+
+#![expect(clippy::unwrap_used, reason = "unwrapping is how the helpers say \"this must hold\" too")]
 
 mod common;
 
@@ -20,8 +22,8 @@ const BATCH: u32 = 100;
 const SHORT: Duration = Duration::from_millis(500);
 const LONG: Duration = Duration::from_secs(20);
 
-const HOLD_GATES: &str = "BEGIN;
-    LOCK TABLE windlass.gate_0, windlass.gate_1, windlass.gate_2, windlass.gate_3 IN EXCLUSIVE MODE";
+const HOLD_DOORS: &str = "BEGIN;
+    LOCK TABLE windlass.door_0, windlass.door_1, windlass.door_2, windlass.door_3 IN EXCLUSIVE MODE";
 
 struct Place {
     url: String,
@@ -63,7 +65,7 @@ impl Place {
         Process { engine, session, claim_no: 0 }
     }
 
-    /// How often a claim through a gate has said how far it has come.
+    /// How often a claim through a door has said how far it has come.
     async fn reached(&self) -> i64 {
         let count = "SELECT count(*) FROM windlass.reached";
         self.client().await.query_one(count, &[]).await.unwrap().get(0)
@@ -100,30 +102,30 @@ impl Process {
 }
 
 #[tokio::test]
-async fn claims_wait_at_gates_while_there_is_a_crowd_and_no_longer() {
+async fn claims_wait_at_doors_while_there_is_a_crowd_and_no_longer() {
     let place = Place::new();
     let (mut one, mut another) = (place.worker().await, place.worker().await);
     let keeper = place.client().await;
     one.fill(10 * BATCH as usize).await;
     assert_eq!(one.claim(BATCH).await.len(), BATCH as usize);
-    keeper.batch_execute(HOLD_GATES).await.unwrap();
+    keeper.batch_execute(HOLD_DOORS).await.unwrap();
     assert_eq!(one.claim(BATCH).await.len(), BATCH as usize, "there is nobody else");
 
     let crowd = place.others().await;
     assert_eq!(one.claim(BATCH).await.len(), BATCH as usize, "it sees them by now");
     {
         let mut waits = Box::pin(one.claim(BATCH));
-        assert!(timeout(SHORT, &mut waits).await.is_err(), "the gates are held");
+        assert!(timeout(SHORT, &mut waits).await.is_err(), "the doors are held");
         assert_eq!(another.claim(1).await.len(), 1, "who has met no crowd does not wait");
         assert_eq!(another.claim(1).await.len(), 1, "nor who takes little");
         keeper.batch_execute("COMMIT").await.unwrap();
-        let taken = timeout(LONG, waits).await.expect("the gates are free");
+        let taken = timeout(LONG, waits).await.expect("the doors are free");
         assert_eq!(taken.len(), BATCH as usize);
     }
     assert_eq!(place.reached().await, 1);
 
     drop(crowd);
-    // Some more come through a gate without waiting, and so it is found that there is no crowd.
+    // Some more come through a door without waiting, and so it is found that there is no crowd.
     let deadline = tokio::time::Instant::now() + LONG;
     loop {
         let before = place.reached().await;
@@ -131,9 +133,9 @@ async fn claims_wait_at_gates_while_there_is_a_crowd_and_no_longer() {
         if place.reached().await == before {
             break;
         }
-        assert!(tokio::time::Instant::now() < deadline, "claims go through gates for ever");
+        assert!(tokio::time::Instant::now() < deadline, "claims go through doors for ever");
     }
-    keeper.batch_execute(HOLD_GATES).await.unwrap();
+    keeper.batch_execute(HOLD_DOORS).await.unwrap();
     assert_eq!(timeout(LONG, one.claim(1)).await.expect("does not wait").len(), 1);
 }
 
@@ -154,7 +156,7 @@ async fn what_commits_behind_a_crowd_is_found_by_all_of_it() {
             assert!(taken.iter().all(|job| !late.contains(&job.header.id)));
         }
     }
-    assert!(place.reached().await >= 6, "they went through gates");
+    assert!(place.reached().await >= 6, "they went through doors");
     transaction.commit().await.unwrap();
     // As soon as they have heard of it, they look there again, long before the rest is taken.
     let (mut found, mut others) = (HashSet::new(), 0);
@@ -172,7 +174,7 @@ async fn what_commits_behind_a_crowd_is_found_by_all_of_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn through_gates_each_job_is_taken_once_and_none_is_left() {
+async fn through_doors_each_job_is_taken_once_and_none_is_left() {
     let place = Place::new();
     let _crowd = place.others().await;
     let mut workers = Vec::new();
@@ -200,7 +202,7 @@ async fn through_gates_each_job_is_taken_once_and_none_is_left() {
     }
     let different: HashSet<JobId> = taken.iter().copied().collect();
     assert_eq!((taken.len(), different.len()), (jobs, jobs));
-    assert!(place.reached().await > 0, "they went through gates");
+    assert!(place.reached().await > 0, "they went through doors");
     let engine = place.worker().await.engine;
     assert_eq!(engine.check(false).await.unwrap().value.findings, []);
     // Compaction leaves one row a lane of how far they have come.

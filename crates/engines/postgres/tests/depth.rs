@@ -107,8 +107,8 @@ async fn a_claim_that_knows_where_jobs_begin_passes_by_nothing_that_died_before(
     let unknowing = pages(&client, "claim", &session, 102, EVERYWHERE).await;
     // One looks at what it takes; the other at forty thousand that are gone, too.
     assert!(2 * knowing < unknowing, "{knowing} pages, {unknowing} without knowing");
-    // Who comes through a gate knows it from whoever came before, if it believes them.
-    let claim = claim.replace("--gate ", "");
+    // Who comes through a door knows it from whoever came before, if it believes them.
+    let claim = claim.replace("--door ", "");
     client.batch_execute(&format!("PREPARE in_crowd AS {claim}")).await.expect("prepares");
     let anywhere = |believed: i64| {
         format!("'{{{lane}}}', '{{0}}', '{{{low}}}', '{{{high}}}', '{{{believed}}}'")

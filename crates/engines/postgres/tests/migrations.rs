@@ -42,7 +42,7 @@ const LANDED: [(&str, &str, &str); 8] = [
         include_str!("../sql/007_never_alone.sql"),
         "c3303305-3895-5ecf-b383-ca8c67057a45",
     ),
-    ("008_gates.sql", include_str!("../sql/008_gates.sql"), "36b041c7-3d54-541e-b03f-1c3f2981c18d"),
+    ("008_doors.sql", include_str!("../sql/008_doors.sql"), "ce7d18b1-0190-53de-a947-79167a092391"),
 ];
 /// The first version to which jobs can be handed over in SQL,
 const ENQUEUES: usize = 2;

@@ -3,7 +3,7 @@
 use super::super::clock;
 use super::super::meter::Sample;
 use super::super::subject::EngineSubject;
-use super::drain::Crew;
+use super::drain::{Crew, Queues};
 use super::{Bench, FILL};
 use anyhow::{Context as _, Result, ensure};
 use std::ops::Range;
@@ -100,7 +100,7 @@ async fn fill(bench: &Bench<EngineSubject>, numbers: Range<u64>, due: Due) -> Re
 async fn drain(bench: &Bench<EngineSubject>, jobs: u64) -> Result<Sample> {
     let mut meter = bench.meter();
     let mut crew = Crew::gather(&bench.callers(bench.calls.fetchers)).await?;
-    crew.drain(bench, jobs, &mut meter).await?;
+    crew.drain(bench, jobs, Queues::One, &mut meter).await?;
     Ok(meter.sample(jobs, Vec::new()))
 }
 

@@ -18,21 +18,53 @@ const DRY: Duration = Duration::from_secs(10);
 /// once it has met one.
 const WARMING: u64 = 4;
 
+/// Where the jobs wait.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Queues {
+    /// In one queue, for all fetchers.
+    One,
+    /// In the queue of each fetcher.
+    Each,
+}
+
 /// W3: fills and drains until there was enough draining, with a fetcher for each of `subjects`.
-pub(super) async fn rounds<S: Subject>(bench: &Bench<S>, subjects: &[S]) -> Result<Sample> {
-    let (round, enough) = (bench.profile.drain_jobs, Duration::from_millis(bench.profile.drain_ms));
+pub(super) async fn rounds<S: Subject>(
+    bench: &Bench<S>,
+    subjects: &[S],
+    queues: Queues,
+) -> Result<Sample> {
+    // As many for each.
+    let round = bench.profile.drain_jobs.next_multiple_of(subjects.len() as u64);
+    let enough = Duration::from_millis(bench.profile.drain_ms);
     let mut crew = Crew::gather(subjects).await?;
     let warming = WARMING * u64::from(bench.calls.drain) * subjects.len() as u64;
-    bench.fill(warming, 1).await?;
-    crew.drain(bench, warming, &mut bench.meter()).await?;
+    fill(bench, subjects, queues, warming).await?;
+    crew.drain(bench, warming, queues, &mut bench.meter()).await?;
     let mut meter = bench.meter();
     let mut jobs = 0;
     while meter.wall() < enough && jobs < bench.profile.jobs_max {
-        bench.fill(round, 1).await?;
-        crew.drain(bench, round, &mut meter).await?;
+        fill(bench, subjects, queues, round).await?;
+        crew.drain(bench, round, queues, &mut meter).await?;
         jobs += round;
     }
     Ok(meter.sample(jobs, Vec::new()))
+}
+
+/// Stores jobs where they wait.
+async fn fill<S: Subject>(
+    bench: &Bench<S>,
+    subjects: &[S],
+    queues: Queues,
+    jobs: u64,
+) -> Result<()> {
+    if queues == Queues::One {
+        return bench.fill(jobs, 1).await;
+    }
+    bench.progress.phase("filling", jobs);
+    for subject in subjects {
+        bench.fill_at(subject, jobs / subjects.len() as u64, 1).await?;
+    }
+    Ok(())
 }
 
 /// W5: drains jobs from the head of `lanes` lines in which `others` wait behind them.
@@ -46,7 +78,7 @@ pub(super) async fn ahead_of<S: Subject>(
     let mut meter = bench.meter();
     Crew::gather(&bench.callers(bench.calls.fetchers))
         .await?
-        .drain(bench, jobs, &mut meter)
+        .drain(bench, jobs, Queues::One, &mut meter)
         .await?;
     Ok(meter.sample(jobs, Vec::new()))
 }
@@ -70,14 +102,20 @@ impl<W: Worker> Crew<W> {
         &mut self,
         bench: &Bench<S>,
         jobs: u64,
+        queues: Queues,
         meter: &mut Meter,
     ) -> Result<()> {
         bench.progress.phase("draining", jobs);
-        let missing = Arc::new(AtomicU64::new(jobs));
+        let all = Arc::new(AtomicU64::new(jobs));
+        let each = jobs / self.workers.len().max(1) as u64;
         let mut tasks = JoinSet::new();
         meter.begin(bench.subject.counts().await);
         for worker in self.workers.drain(..) {
-            let (missing, progress) = (Arc::clone(&missing), bench.progress.clone());
+            let progress = bench.progress.clone();
+            let missing = match queues {
+                Queues::One => Arc::clone(&all),
+                Queues::Each => Arc::new(AtomicU64::new(each)),
+            };
             tasks.spawn(fetch(worker, bench.calls.drain, missing, progress));
         }
         let mut completed = 0;

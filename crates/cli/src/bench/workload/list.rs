@@ -30,6 +30,10 @@ pub(crate) enum Workload {
     C64apart,
     /// The same with 256 of them.
     C256apart,
+    /// 64 engines again, each with a queue of its own: nobody is in anybody's way.
+    C64own,
+    /// The same with 256 of them.
+    C256own,
     /// From the call of enqueue to the start of the handler, on an idle queue.
     W4,
     /// From the commit of an application's transaction to the start of the handler, while another stays open.
@@ -70,7 +74,7 @@ pub(crate) enum Workload {
 
 impl Workload {
     /// All of them, in the order they are run.
-    pub(crate) const ALL: [Self; 28] = [
+    pub(crate) const ALL: [Self; 30] = [
         Self::W1seq,
         Self::W1c64,
         Self::W1c512,
@@ -81,6 +85,8 @@ impl Workload {
         Self::C256,
         Self::C64apart,
         Self::C256apart,
+        Self::C64own,
+        Self::C256own,
         Self::W4,
         Self::W4commit,
         Self::W5same0,
@@ -114,6 +120,8 @@ impl Workload {
             Self::C256 => "C256",
             Self::C64apart => "C64apart",
             Self::C256apart => "C256apart",
+            Self::C64own => "C64own",
+            Self::C256own => "C256own",
             Self::W4 => "W4",
             Self::W4commit => "W4commit",
             Self::W5same0 => "W5same0",
@@ -148,6 +156,8 @@ impl Workload {
             Self::C256 => "drain, 256 claims at a time",
             Self::C64apart => "drain, 64 engines",
             Self::C256apart => "drain, 256 engines",
+            Self::C64own => "drain, 64 engines, a queue each",
+            Self::C256own => "drain, 256 engines, a queue each",
             Self::W4 => "idle: enqueue to handler start",
             Self::W4commit => "idle: commit to handler start",
             Self::W5same0 => "drain, nothing else waiting",
@@ -182,7 +192,12 @@ impl Workload {
     /// The workload whose rate this one should come near.
     pub(crate) const fn reference(self) -> Option<Self> {
         match self {
-            Self::C64 | Self::C256 | Self::C64apart | Self::C256apart => Some(Self::W3),
+            Self::C64
+            | Self::C256
+            | Self::C64apart
+            | Self::C256apart
+            | Self::C64own
+            | Self::C256own => Some(Self::W3),
             Self::W5same => Some(Self::W5same0),
             Self::W5lanes => Some(Self::W5lanes0),
             _ => self.beside(),
@@ -237,6 +252,8 @@ impl Workload {
             Self::W1p64
             | Self::C64apart
             | Self::C256apart
+            | Self::C64own
+            | Self::C256own
             | Self::W4commit
             | Self::W7snapshot
             | Self::W7reader

@@ -17,6 +17,7 @@ mod upkeep;
 pub(crate) use list::Workload;
 pub(super) use open::measure_open;
 
+use self::drain::Queues::{Each, One};
 use super::meter::{Meter, Sample};
 use super::process::Process;
 use super::profile::Profile;
@@ -78,9 +79,14 @@ impl<S: Subject> Bench<S> {
     /// Stores jobs by the fastest path, spread over so many lanes; not measured.
     async fn fill(&self, jobs: u64, lanes: usize) -> Result<()> {
         self.progress.phase("filling", jobs);
+        self.fill_at(&self.subject, jobs, lanes).await
+    }
+
+    /// The same, on one of several ways to the store.
+    async fn fill_at(&self, subject: &S, jobs: u64, lanes: usize) -> Result<()> {
         for from in (0..jobs).step_by(FILL as usize) {
             let upto = (from + FILL).min(jobs);
-            self.subject.enqueue(from..upto, lanes).await?;
+            subject.enqueue(from..upto, lanes).await?;
             self.progress.add(upto - from);
         }
         Ok(())
@@ -94,9 +100,9 @@ impl<S: Subject> Bench<S> {
             Workload::W1c64 => enqueue::singles(self, self.callers(64), profile.callers_ms).await,
             Workload::W1c512 => enqueue::singles(self, self.callers(512), profile.callers_ms).await,
             Workload::W2 => enqueue::bulk(self).await,
-            Workload::W3 => drain::rounds(self, &self.callers(self.calls.fetchers)).await,
-            Workload::C64 => drain::rounds(self, &self.callers(64)).await,
-            Workload::C256 => drain::rounds(self, &self.callers(256)).await,
+            Workload::W3 => drain::rounds(self, &self.callers(self.calls.fetchers), One).await,
+            Workload::C64 => drain::rounds(self, &self.callers(64), One).await,
+            Workload::C256 => drain::rounds(self, &self.callers(256), One).await,
             Workload::W5same0 => drain::ahead_of(self, 0, 1).await,
             Workload::W5same => drain::ahead_of(self, profile.deep_others, 1).await,
             Workload::W5lanes0 => drain::ahead_of(self, 0, LANES_MAX).await,
@@ -117,8 +123,18 @@ impl Bench<EngineSubject> {
                 let callers = self.subject.apart(url, 64).await?;
                 enqueue::singles(self, callers, self.profile.callers_ms).await
             }
-            Workload::C64apart => drain::rounds(self, &self.subject.apart(url, 64).await?).await,
-            Workload::C256apart => drain::rounds(self, &self.subject.apart(url, 256).await?).await,
+            Workload::C64apart => {
+                drain::rounds(self, &self.subject.apart(url, 64).await?, One).await
+            }
+            Workload::C256apart => {
+                drain::rounds(self, &self.subject.apart(url, 256).await?, One).await
+            }
+            Workload::C64own => {
+                drain::rounds(self, &self.subject.with_own_queues(url, 64).await?, Each).await
+            }
+            Workload::C256own => {
+                drain::rounds(self, &self.subject.with_own_queues(url, 256).await?, Each).await
+            }
             Workload::W4 => live::idle(self).await,
             Workload::W4commit => live::committed(self, url).await,
             Workload::W5deep0 => deep::among(self, 0, 0).await,

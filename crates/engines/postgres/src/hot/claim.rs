@@ -1,7 +1,7 @@
 //! Claiming from one queue for a session: heads of open lanes, straight into leases.
 
 use crate::conn::{Conn, Lent, Params};
-use crate::crowd::{Gate, Seen};
+use crate::crowd::{Door, Seen};
 use crate::engine::PostgresEngine;
 use crate::entries::{self, at};
 use crate::error::{Trouble, Try};
@@ -15,8 +15,8 @@ use windlass_core::model::PartName;
 use windlass_core::{Error, Result, Timestamp};
 
 pub(super) const CLAIM: &str = include_str!("../../sql/claim.sql");
-/// The same through a gate. Apart, as what it does more takes time that others need not spend.
-static CLAIM_IN_CROWD: LazyLock<String> = LazyLock::new(|| CLAIM.replace("--gate ", ""));
+/// The same through a door. Apart, as what it does more takes time that others need not spend.
+static CLAIM_IN_CROWD: LazyLock<String> = LazyLock::new(|| CLAIM.replace("--door ", ""));
 /// One claim at a time under one name; and no session is reclaimed while it claims.
 pub(super) const LOCK: &str =
     "SELECT pg_advisory_xact_lock(hashtextextended(id || ' claims', $2::bigint))
@@ -50,7 +50,7 @@ pub(crate) struct HotClaim<'a> {
     ranges: Ranges,
     told: Option<Told>,
     /// What to go through.
-    gate: Option<Gate>,
+    door: Option<Door>,
 }
 
 /// What a claim's statements said.
@@ -82,27 +82,27 @@ impl<'a> HotClaim<'a> {
             after: None,
             ranges: Ranges::default(),
             told: None,
-            gate: None,
+            door: None,
         })
     }
 
-    /// The same, from where on ready jobs are known to be, and through a gate where there is a crowd. On a connection
+    /// The same, from where on ready jobs are known to be, and through a door where there is a crowd. On a connection
     /// by now: what is known holds for one epoch of the store. A pooler lets few through at a time by itself.
     pub(super) fn aim(&mut self, engine: &PostgresEngine, conn: &Conn<'_>) {
         let inner = &engine.inner;
-        let gate = inner.crowd.gate(&*inner.shared.random).filter(|_| conn.has_session());
-        let (ranges, told) = inner.hints.for_claim(&self.claim.queues[0].queue, gate.is_some());
-        (self.ranges, self.told, self.gate) = (ranges, Some(told), gate);
+        let door = inner.crowd.door(&*inner.shared.random).filter(|_| conn.has_session());
+        let (ranges, told) = inner.hints.for_claim(&self.claim.queues[0].queue, door.is_some());
+        (self.ranges, self.told, self.door) = (ranges, Some(told), door);
     }
 
     /// Remembers from where on ready jobs are, and whether there is a crowd.
     fn learn(&self, engine: &PostgresEngine, told: &Row, jobs: &[Row]) {
         let (others, waited_ms) = (told.get(3), told.get(4));
-        let seen = Seen { gate: self.gate, limit: self.claim.limit, others, waited_ms };
+        let seen = Seen { door: self.door, limit: self.claim.limit, others, waited_ms };
         engine.inner.crowd.saw(seen);
         let hints = &engine.inner.hints;
         if let Some(aimed) = self.told {
-            let come = self.gate.map_or_else(Come::default, |_| come(told));
+            let come = self.door.map_or_else(Come::default, |_| come(told));
             hints.taken(aimed, &self.claim.queues[0].queue, jobs.iter().map(place), &come);
         }
         if let Some(left) = told.get::<_, Option<i64>>(2) {
@@ -121,12 +121,12 @@ impl<'a> HotClaim<'a> {
 
     /// Prepares what only some claims need.
     async fn prepare_more(&self, conn: &Conn<'_>) -> Try<()> {
-        if self.gate.is_some() { conn.prepare(&[&CLAIM_IN_CROWD]).await } else { Ok(()) }
+        if self.door.is_some() { conn.prepare(&[&CLAIM_IN_CROWD]).await } else { Ok(()) }
     }
 
     /// Keeps others from claiming under this name and from reclaiming the session, claims, and reads what is leased.
     async fn claim(&self, conn: &Conn<'_>, now: Option<i64>) -> Try<Answer> {
-        let Self { claim, session, claim_no, kinds, tokens, after, ranges, gate, .. } = self;
+        let Self { claim, session, claim_no, kinds, tokens, after, ranges, door, .. } = self;
         let Ranges { lanes, from_ranks, from_seqs, upto_ranks, believed } = ranges;
         let queue = &*claim.queues[0].queue;
         let limit = i64::from(claim.limit);
@@ -142,13 +142,13 @@ impl<'a> HotClaim<'a> {
             (&[session, claim_no, &payload], &[session, claim_no, &bits]);
         let (lock, commit) = (conn.query(LOCK, to_lock), conn.command("COMMIT"));
         let (jobs, parts) = (conn.query(LEASED, of_jobs), conn.query(LEASED_PARTS, of_parts));
-        let (locked, told, jobs, parts) = if gate.is_none() {
+        let (locked, told, jobs, parts) = if door.is_none() {
             let claim = conn.query(CLAIM, to_claim);
             let (locked, told, jobs, parts, ()) =
                 try_join5(lock, claim, jobs, parts, commit).await?;
             (locked, told, jobs, parts)
         } else {
-            // Others wait at the gate: no longer than they must, and not for a slow reader.
+            // Others wait at the door: no longer than they must, and not for a slow reader.
             let to_claim = [to_claim, believed].concat();
             let claim = conn.query(&CLAIM_IN_CROWD, &to_claim);
             let (locked, told, (), jobs, parts) =
@@ -186,7 +186,7 @@ impl<'a> HotClaim<'a> {
     }
 }
 
-/// How far others had come, as a claim through a gate tells.
+/// How far others had come, as a claim through a door tells.
 fn come(told: &Row) -> Come {
     let (lanes, ranks, seqs): (Vec<i32>, Vec<i64>, Vec<i64>) =
         (told.get(5), told.get(6), told.get(7));
@@ -225,7 +225,7 @@ impl PostgresEngine {
         HotClaim::prepare(conn).await?;
         hot.prepare_more(conn).await?;
         let now = self.inner.shared.test_now().map(Timestamp::as_millis);
-        let begin = hot.gate.map_or_else(|| BEGIN.to_owned(), Gate::begin);
+        let begin = hot.door.map_or_else(|| BEGIN.to_owned(), Door::begin);
         let ((), answer) = try_join(conn.plain(&begin), hot.claim(conn, now)).await?;
         hot.read(self, conn, answer).await
     }

@@ -126,8 +126,8 @@ async fn no_statement_of_work_goes_through_a_whole_table_however_empty_it_seems(
     let schema = format!("test_{:016x}", SystemRandom.next_u64());
     let engine = engine(&url, &schema).await;
     work(&engine).await;
-    // Through gates, too.
-    engine.inner.crowd.saw(Seen { gate: None, limit: 1_000, others: 1_000, waited_ms: 0 });
+    // Through doors, too.
+    engine.inner.crowd.saw(Seen { door: None, limit: 1_000, others: 1_000, waited_ms: 0 });
     work(&engine).await;
     let mut found = Vec::new();
     for waiting in [0, MANY] {
