@@ -14,8 +14,11 @@ use windlass_services::ServiceOptions;
 const SOON: &str = "4";
 const LATER: &str = "10";
 
+/// A fault that takes a coincidence to show may be missed by one run, not by so many with other faults around it.
+const RUNS: u32 = 3;
+
 /// Tortures an engine behind a server in this process.
-fn tortured(engine: Arc<dyn Engine>, seconds: &str) -> Run {
+fn tortured(engine: Arc<dyn Engine>, seconds: &str, seed: u32) -> Run {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let url = runtime.block_on(async {
         let mut services = ServiceOptions::default();
@@ -28,7 +31,7 @@ fn tortured(engine: Arc<dyn Engine>, seconds: &str) -> Run {
         std::mem::forget(server.serve(engine).unwrap());
         url
     });
-    let run = torture(&[&url, "--seconds", seconds, "--seed", "1"]);
+    let run = torture(&[&url, "--seconds", seconds, "--seed", &seed.to_string()]);
     runtime.shutdown_background();
     run
 }
@@ -39,17 +42,30 @@ fn sound() -> Arc<dyn Engine> {
 
 #[track_caller]
 fn found(fault: Fault, seconds: &str, names: &[&str]) {
-    tortured(Arc::new(Faulty::new(sound(), fault)), seconds).assert_broken(names);
+    let engine = || -> Arc<dyn Engine> { Arc::new(Faulty::new(sound(), fault)) };
+    first_not_clean(engine, seconds).assert_broken(names);
 }
 
 #[track_caller]
 fn found_in_history(fault: history::Fault, seconds: &str, names: &[&str]) {
-    tortured(Arc::new(history::Faulty::new(sound(), fault)), seconds).assert_broken(names);
+    let engine = || -> Arc<dyn Engine> { Arc::new(history::Faulty::new(sound(), fault)) };
+    first_not_clean(engine, seconds).assert_broken(names);
+}
+
+/// The first run in which anything was found, or the last one.
+fn first_not_clean(engine: impl Fn() -> Arc<dyn Engine>, seconds: &str) -> Run {
+    for seed in 1..RUNS {
+        let run = tortured(engine(), seconds, seed);
+        if !run.is_clean() {
+            return run;
+        }
+    }
+    tortured(engine(), seconds, RUNS)
 }
 
 #[test]
 fn a_sound_engine_behind_the_same_server_is_clean() {
-    tortured(sound(), SOON).assert_kept();
+    tortured(sound(), SOON, 1).assert_kept();
 }
 
 #[test]

@@ -51,6 +51,11 @@ impl Run {
         found.into_iter().flatten().sum()
     }
 
+    /// Whether nothing was found.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.output.status.success()
+    }
+
     /// Asserts that it is broken in one of these ways, that the exit code says so, and that the evidence is
     /// there; which is removed.
     #[track_caller]

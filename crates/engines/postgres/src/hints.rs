@@ -249,6 +249,20 @@ mod tests {
         assert_ne!(hints.for_claim_at("q", false, later).0, Ranges::default());
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn who_took_long_to_look_without_hints_rests_and_longer_in_a_crowd() {
+        for (is_crowd, rest) in [(false, SWEEP_SHARE), (true, SWEEP_SHARE_CROWD)] {
+            let (hints, took) = (Hints::default(), Duration::from_secs(1));
+            let (_, told) = hints.for_claim("q", is_crowd);
+            tokio::time::advance(took).await;
+            hints.taken(told, "q", [(1, 0, 7)].into_iter(), &Come::new());
+            tokio::time::advance(took * rest - Duration::from_millis(1)).await;
+            assert_ne!(hints.for_claim("q", is_crowd).0, Ranges::default());
+            tokio::time::advance(Duration::from_millis(1)).await;
+            assert_eq!(hints.for_claim("q", is_crowd).0, Ranges::default());
+        }
+    }
+
     #[test]
     fn ranks_that_are_times_are_not_remembered() {
         let hints = learned();
