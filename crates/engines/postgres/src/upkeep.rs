@@ -53,7 +53,7 @@ const SIZES: &str = "SELECT w.name FROM unnest($1::text[]) WITH ORDINALITY w (na
     ORDER BY w.n";
 const REWRITE: &str = "SELECT {s}.rewrite($1, $2)";
 const HOT: [&str; 7] = ["tally", "ready", "lease", "session", "scheduled", "turn", "served"];
-/// A table that moves, too, but is never gone through, so that it does not matter how large it is.
+/// A table that moves, too, but of which a claim looks at the highest row only, so that it does not matter how large it is.
 const REACHED: &str = "reached";
 /// A hot table may be so large whatever is alive in it, and so much larger for each row that is.
 const SIZE_MAX: i64 = 1 << 20;
