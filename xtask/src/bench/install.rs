@@ -59,7 +59,7 @@ impl Drivers {
     pub(super) fn command(&self, contender: &Contender) -> Result<Command> {
         let place = |name: &str| self.peers().join(name);
         let command = match contender.driver {
-            Driver::Ours => Command::new(self.target.join("release/bench-ours")),
+            Driver::Ours => Command::new(self.target.join("dist/bench-ours")),
             Driver::Rust(name) => Command::new(self.rust().join(format!("release/{name}-driver"))),
             Driver::Node(name) => {
                 let mut command = Command::new(place(name).join("node_modules/.bin/node"));
@@ -86,7 +86,7 @@ impl Drivers {
     fn install_one(&self, driver: Driver) -> Result<()> {
         match driver {
             Driver::Ours => {
-                let build = ["build", "--release", "--package", "bench-ours"];
+                let build = ["build", "--profile", "dist", "--package", "bench-ours"];
                 process::stream(&mut process::cargo_locked(&build)?)
             }
             Driver::Rust(name) => self.build_rust(name),

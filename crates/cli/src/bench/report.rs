@@ -216,7 +216,8 @@ impl Report {
         for entry in &self.entries {
             table.row(self.cells(entry, url));
         }
-        format!("windlass bench {url}\n\n{table}\n{}{NOTES}", self.details())
+        let build = env!("WINDLASS_BUILD_PROFILE");
+        format!("windlass bench {url} ({build} build)\n\n{table}\n{}{NOTES}", self.details())
     }
 
     /// What does not fit into the table: figures that only one workload has, and how runs went over time.
