@@ -50,8 +50,10 @@ pub const BATCH_MAX: usize = 10_000;
 pub const DECLARED_LEASES_MAX: usize = 100_000;
 /// Unanswered claims a heartbeat declares.
 pub const UNANSWERED_CLAIMS_MAX: usize = 64;
-/// Follow-up jobs of one settle.
+/// Follow-up jobs of one item of a settle.
 pub const FOLLOW_UPS_MAX: usize = 1_000;
+/// Follow-up jobs of all items of one settle together.
+pub const SETTLE_FOLLOW_UPS_MAX: usize = ENQUEUE_BATCH_MAX;
 
 /// Attempts before a job is dead, unless it says otherwise.
 pub const MAX_ATTEMPTS_DEFAULT: u32 = 5;

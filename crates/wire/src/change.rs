@@ -1,5 +1,6 @@
 //! Changing jobs from outside.
 
+use crate::bounded;
 use crate::new_job::{due_in, due_out};
 #[cfg(feature = "openapi")]
 use crate::openapi;
@@ -7,6 +8,7 @@ use crate::part::{PartEdits, absent, edit_in, edit_out};
 use crate::policy::Policy;
 use serde::{Deserialize, Serialize};
 use windlass_core::engine;
+use windlass_core::limits::BATCH_MAX;
 use windlass_core::model::{Name, State};
 use windlass_core::{Error, JobId, Result, Timestamp};
 
@@ -212,6 +214,7 @@ impl TryFrom<engine::ChangeItem> for JobChange {
 #[serde(deny_unknown_fields)]
 pub struct ChangeBatch {
     /// The changes.
+    #[serde(deserialize_with = "bounded::vec::<BATCH_MAX, _, _>")]
     #[cfg_attr(feature = "openapi", schema(max_items = 10000))]
     pub items: Vec<JobChange>,
 }

@@ -1,5 +1,6 @@
 //! Taking ready jobs.
 
+use crate::bounded;
 use crate::job::Job;
 #[cfg(feature = "openapi")]
 use crate::openapi;
@@ -9,7 +10,7 @@ use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
 use windlass_core::engine::{self, ClaimId, Claimant, KindWant, QueueWant, SessionId};
-use windlass_core::limits::LEASE_DEFAULT_MS;
+use windlass_core::limits::{CLAIM_KINDS_MAX, CLAIM_QUEUES_MAX, LEASE_DEFAULT_MS};
 use windlass_core::model::{Name, PartName, PartSet};
 use windlass_core::random::Random;
 use windlass_core::{Error, Result};
@@ -53,10 +54,15 @@ pub struct Claim {
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::LeaseMs>))]
     pub lease_ms: Option<u64>,
     /// Queues in order of preference, by name or with a limit of their own.
+    #[serde(deserialize_with = "bounded::vec::<CLAIM_QUEUES_MAX, _, _>")]
     #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 64))]
     pub queues: Vec<Want>,
     /// The kinds it can handle; all unless named.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "bounded::option::<CLAIM_KINDS_MAX, _, _>",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 256))]
     pub kinds: Option<Vec<Want>>,
     /// At most so many jobs.
@@ -64,7 +70,11 @@ pub struct Claim {
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::ClaimLimit))]
     pub limit: u32,
     /// Which parts to bring along; the payload unless named.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "bounded::distinct_option",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<openapi::PartName>>))]
     pub parts: Option<Vec<PartName>>,
     /// Waits so long for something to claim, if there is nothing.
@@ -254,10 +264,15 @@ impl Claimed {
 #[serde(deny_unknown_fields)]
 pub struct Wait {
     /// In any of these queues.
+    #[serde(deserialize_with = "bounded::vec::<CLAIM_QUEUES_MAX, _, _>")]
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<openapi::Name>, max_items = 64))]
     pub queues: Vec<Name>,
     /// Of these kinds; any unless named.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "bounded::option::<CLAIM_KINDS_MAX, _, _>",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<openapi::Name>>, max_items = 256))]
     pub kinds: Option<Vec<Name>>,
     /// For how long.

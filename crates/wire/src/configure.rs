@@ -1,11 +1,13 @@
 //! Settings of queues and kinds.
 
+use crate::bounded;
 #[cfg(feature = "openapi")]
 use crate::openapi;
 use crate::policy::Retention;
 use crate::present;
 use serde::{Deserialize, Serialize};
 use windlass_core::engine;
+use windlass_core::limits::BATCH_MAX;
 use windlass_core::model::{self, KindSettings, Name, Order, QueueSettings};
 use windlass_core::{Error, Result};
 
@@ -100,6 +102,7 @@ pub enum Configure {
 #[serde(deny_unknown_fields)]
 pub struct ConfigureBatch {
     /// The changes.
+    #[serde(deserialize_with = "bounded::vec::<BATCH_MAX, _, _>")]
     #[cfg_attr(feature = "openapi", schema(max_items = 10000))]
     pub items: Vec<Configure>,
 }

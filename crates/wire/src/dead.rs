@@ -1,5 +1,6 @@
 //! Dead letters: which ones to replay or discard, and what became of each.
 
+use crate::bounded;
 use crate::item::Failed;
 #[cfg(feature = "openapi")]
 use crate::openapi;
@@ -9,7 +10,7 @@ use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 use windlass_core::engine::{self, Change, Cursor, Filter, ListOrder};
-use windlass_core::limits::PAGE_MAX;
+use windlass_core::limits::{BATCH_MAX, PAGE_MAX};
 use windlass_core::model::{Name, PartEdit, State};
 use windlass_core::{Error, JobId, Result, Timestamp};
 
@@ -19,7 +20,11 @@ use windlass_core::{Error, JobId, Result, Timestamp};
 #[serde(deny_unknown_fields)]
 pub struct DeadBatch {
     /// These.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "bounded::option::<BATCH_MAX, _, _>",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<openapi::JobId>>, max_items = 10000))]
     pub ids: Option<Vec<JobId>>,
     /// All that pass; an empty one passes all.

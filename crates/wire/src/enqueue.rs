@@ -1,10 +1,12 @@
 //! Handing jobs over.
 
+use crate::bounded;
 use crate::new_job::NewJob;
 #[cfg(feature = "openapi")]
 use crate::openapi;
 use serde::{Deserialize, Serialize};
 use windlass_core::engine::{self, Disposition, Mode};
+use windlass_core::limits::ENQUEUE_BATCH_MAX;
 use windlass_core::model::State;
 use windlass_core::policy;
 use windlass_core::{Error, JobId, Result};
@@ -15,6 +17,7 @@ use windlass_core::{Error, JobId, Result};
 #[serde(deny_unknown_fields)]
 pub struct Enqueue {
     /// The jobs.
+    #[serde(deserialize_with = "bounded::vec::<ENQUEUE_BATCH_MAX, _, _>")]
     #[cfg_attr(feature = "openapi", schema(max_items = 10000))]
     pub jobs: Vec<NewJob>,
     /// All or none; otherwise each for itself.

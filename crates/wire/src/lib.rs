@@ -28,6 +28,7 @@
 //! ```
 
 mod audit;
+mod bounded;
 mod capabilities;
 mod change;
 mod claim;

@@ -4,9 +4,10 @@
 use crate::openapi;
 use crate::part::Parts;
 use crate::policy::{Backoff, Policy, Retention, Unique};
-use crate::{is_default, present};
+use crate::{bounded, is_default, present};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use windlass_core::limits::TAGS_MAX;
 use windlass_core::model::{self, DEFAULT_QUEUE, Due, Name};
 use windlass_core::{Error, JobId, Result, Timestamp};
 
@@ -64,7 +65,11 @@ pub struct NewJob {
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::JobId>))]
     pub parent: Option<JobId>,
     /// Labels for people.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "bounded::vec::<TAGS_MAX, _, _>",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<openapi::Tag>, max_items = 16))]
     pub tags: Vec<String>,
     /// Trace context.

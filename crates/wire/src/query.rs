@@ -1,11 +1,12 @@
 //! Looking at jobs, lanes and workers.
 
+use crate::bounded;
 use crate::claim::{part_names, part_set};
 #[cfg(feature = "openapi")]
 use crate::openapi;
 use serde::{Deserialize, Serialize};
 use windlass_core::engine::{self, Cursor, Filter, Gate, ListOrder, SessionId};
-use windlass_core::limits::PAGE_DEFAULT;
+use windlass_core::limits::{BATCH_MAX, PAGE_DEFAULT};
 use windlass_core::model::{Name, PartName, State};
 use windlass_core::{Error, JobId, Result, Timestamp};
 
@@ -15,10 +16,15 @@ use windlass_core::{Error, JobId, Result, Timestamp};
 #[serde(deny_unknown_fields)]
 pub struct Get {
     /// Which.
+    #[serde(deserialize_with = "bounded::vec::<BATCH_MAX, _, _>")]
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<openapi::JobId>, max_items = 10000))]
     pub ids: Vec<JobId>,
     /// With which parts; none unless named.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "bounded::distinct",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<openapi::PartName>))]
     pub parts: Vec<PartName>,
 }

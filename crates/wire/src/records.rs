@@ -1,13 +1,14 @@
 //! Records and logs, for what services and operators share.
 
+use crate::bounded;
 #[cfg(feature = "openapi")]
 use crate::openapi;
 use crate::part::{bytes_in, bytes_out};
 use crate::present;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use windlass_core::engine::{self, Cursor, Expect};
-use windlass_core::limits::PAGE_DEFAULT;
+use windlass_core::limits::{BATCH_MAX, PAGE_DEFAULT};
 use windlass_core::{Error, Result, Timestamp};
 
 /// A small document or a log entry: JSON, or bytes in base64.
@@ -79,6 +80,7 @@ pub enum RecordOp {
         #[cfg_attr(feature = "openapi", schema(value_type = openapi::Name))]
         log: String,
         #[cfg_attr(feature = "openapi", schema(value_type = Vec<openapi::RecordValue>, max_items = 10000))]
+        #[serde(deserialize_with = "bounded::vec::<BATCH_MAX, _, _>")]
         entries: Vec<Value>,
         #[cfg_attr(feature = "openapi", schema(value_type = openapi::LogKeep))]
         keep: u32,
@@ -114,8 +116,26 @@ const fn page() -> u32 {
 #[serde(deny_unknown_fields)]
 pub struct RecordBatch {
     /// The operations.
+    #[serde(deserialize_with = "operations")]
     #[cfg_attr(feature = "openapi", schema(max_items = 10000))]
     pub items: Vec<RecordOp>,
+}
+
+/// Reads operations, with a bound for the entries of all of them.
+fn operations<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<RecordOp>, D::Error> {
+    bounded::nested(deserializer, BATCH_MAX, RecordOp::entries, BATCH_MAX)
+}
+
+impl RecordBatch {
+    /// Whether the log entries of all operations together are within their limit.
+    pub fn check(&self) -> Result<()> {
+        let size = self.items.iter().map(RecordOp::entries).sum::<usize>();
+        if size <= BATCH_MAX {
+            return Ok(());
+        }
+        let (limit, hint) = (BATCH_MAX as u64, "split the batch");
+        Err(Error::TooLarge { field: "entries".into(), size: size as u64, limit, hint })
+    }
 }
 
 const fn expect_in(expect: Option<u64>) -> Expect {
@@ -135,6 +155,14 @@ const fn expect_out(expect: Expect) -> Option<u64> {
 }
 
 impl RecordOp {
+    /// The number of log entries it brings.
+    const fn entries(&self) -> usize {
+        match self {
+            Self::Append { entries, .. } => entries.len(),
+            _ => 0,
+        }
+    }
+
     /// The operation as core knows it.
     pub fn into_core(self) -> Result<engine::RecordOp> {
         Ok(match self {

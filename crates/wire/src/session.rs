@@ -1,10 +1,11 @@
 //! Sessions and heartbeats.
 
+use crate::bounded;
 #[cfg(feature = "openapi")]
 use crate::openapi;
 use serde::{Deserialize, Serialize};
 use windlass_core::engine::{self, Lease, SessionId};
-use windlass_core::limits::SESSION_TTL_DEFAULT_MS;
+use windlass_core::limits::{DECLARED_LEASES_MAX, SESSION_TTL_DEFAULT_MS, UNANSWERED_CLAIMS_MAX};
 use windlass_core::{JobId, Timestamp};
 
 /// Opens a session.
@@ -81,13 +82,18 @@ pub struct Heartbeat {
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::SessionId))]
     pub session: SessionId,
     /// The leases it holds.
+    #[serde(deserialize_with = "bounded::vec::<DECLARED_LEASES_MAX, _, _>")]
     #[cfg_attr(feature = "openapi", schema(max_items = 100000))]
     pub held: Vec<Held>,
     /// The highest claim number this session has sent.
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::Whole))]
     pub upto: u64,
     /// Claims up to that number not yet answered.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "bounded::vec::<UNANSWERED_CLAIMS_MAX, _, _>",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<openapi::Whole>, max_items = 64))]
     pub unanswered: Vec<u64>,
 }

@@ -1,5 +1,6 @@
 //! Reporting what became of claimed jobs.
 
+use crate::bounded;
 use crate::claim::{Claim, Claimed};
 use crate::enqueue::Enqueued;
 use crate::fault::Problem;
@@ -10,9 +11,10 @@ use crate::new_job::NewJob;
 use crate::openapi;
 use crate::part::{PartEdits, absent, gather, spread};
 use crate::present;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use windlass_core::engine::{self, Lease};
+use windlass_core::limits::{BATCH_MAX, FOLLOW_UPS_MAX, SETTLE_FOLLOW_UPS_MAX};
 use windlass_core::model::{AttemptEnd, JobError, State};
 use windlass_core::random::Random;
 use windlass_core::{Error, JobId, Result};
@@ -86,7 +88,11 @@ pub struct SettleItem {
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Priority>))]
     pub priority: Option<i32>,
     /// Jobs to create in the same step.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "bounded::vec::<FOLLOW_UPS_MAX, _, _>",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     #[cfg_attr(feature = "openapi", schema(max_items = 1000))]
     pub follow_ups: Vec<NewJob>,
 }
@@ -185,11 +191,18 @@ impl From<engine::SettleItem> for SettleItem {
 #[serde(deny_unknown_fields)]
 pub struct Settle {
     /// The reports.
+    #[serde(deserialize_with = "reports")]
     #[cfg_attr(feature = "openapi", schema(max_items = 10000))]
     pub items: Vec<SettleItem>,
     /// What to claim in the same round trip.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim: Option<Claim>,
+}
+
+/// Reads reports, with a bound for the follow-ups of all of them.
+fn reports<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<SettleItem>, D::Error> {
+    let follow_ups = |item: &SettleItem| item.follow_ups.len();
+    bounded::nested(deserializer, BATCH_MAX, follow_ups, SETTLE_FOLLOW_UPS_MAX)
 }
 
 impl Settle {

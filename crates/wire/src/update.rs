@@ -1,5 +1,6 @@
 //! Reporting from a running job.
 
+use crate::bounded;
 use crate::claim::{part_names, part_set};
 use crate::is_default;
 #[cfg(feature = "openapi")]
@@ -8,6 +9,7 @@ use crate::part::{PartEdits, Parts};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use windlass_core::engine::{self, Lease};
+use windlass_core::limits::{BATCH_MAX, LOG_LINES_MAX};
 use windlass_core::model::{self, PartName};
 use windlass_core::{Error, JobId, Result};
 
@@ -46,11 +48,19 @@ pub struct UpdateItem {
     #[serde(default, skip_serializing_if = "PartEdits::is_empty")]
     pub parts: PartEdits,
     /// Lines for the job's log.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "bounded::vec::<LOG_LINES_MAX, _, _>",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     #[cfg_attr(feature = "openapi", schema(max_items = 100))]
     pub log: Vec<String>,
     /// Parts to return.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "bounded::distinct",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<openapi::PartName>))]
     pub fetch: Vec<PartName>,
     /// Lets the claim's own session last this long from now.
@@ -100,6 +110,7 @@ impl From<engine::UpdateItem> for UpdateItem {
 #[serde(deny_unknown_fields)]
 pub struct Update {
     /// The updates.
+    #[serde(deserialize_with = "bounded::vec::<BATCH_MAX, _, _>")]
     #[cfg_attr(feature = "openapi", schema(max_items = 10000))]
     pub items: Vec<UpdateItem>,
 }

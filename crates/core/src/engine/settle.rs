@@ -196,6 +196,8 @@ impl Settle {
     /// Whether the batch as a whole is acceptable.
     pub fn check(&self) -> Result<()> {
         check_batch("items", self.items.len(), limits::BATCH_MAX)?;
+        let follow_ups = self.items.iter().map(|item| item.follow_ups.len()).sum();
+        check_batch("follow_ups", follow_ups, limits::SETTLE_FOLLOW_UPS_MAX)?;
         let Some(claim) = &self.claim else { return Ok(()) };
         claim.check().map_err(|error| error.within("claim"))
     }

@@ -285,7 +285,10 @@ pub(super) async fn batches_over_their_limit_are_refused_whole(rig: Rig) {
     let jobs = Enqueue::each(vec![Rig::job(); ENQUEUE_BATCH_MAX + 1]);
     refused_whole(engine.enqueue(jobs).await, "jobs");
     let item = SettleItem::new(id, claimed.lease.clone(), Outcome::DONE);
-    refused_whole(engine.settle(Settle::new(vec![item; over])).await, "items");
+    refused_whole(engine.settle(Settle::new(vec![item.clone(); over])).await, "items");
+    let follow_ups = (0..FOLLOW_UPS_MAX).fold(item, |item, _| item.follow_up(Rig::job()));
+    let many = vec![follow_ups; SETTLE_FOLLOW_UPS_MAX / FOLLOW_UPS_MAX + 1];
+    refused_whole(engine.settle(Settle::new(many)).await, "follow_ups");
     let item = UpdateItem::new(id, claimed.lease.clone()).log("line");
     refused_whole(engine.update(Update::new(vec![item; over])).await, "items");
     refused_whole(engine.change(vec![ChangeItem::new(id, Change::Cancel); over]).await, "items");

@@ -105,6 +105,7 @@ pub(super) async fn records(
     who: Who,
     batch: Json<wire::RecordBatch>,
 ) -> Reply {
+    batch.value.check()?;
     let (mut items, mut bad) = (Vec::new(), Vec::new());
     for (index, item) in batch.value.items.into_iter().enumerate() {
         match item.into_core() {
