@@ -3,6 +3,7 @@
 
 use crate::access::PeerNames;
 use crate::admit::Peer;
+use crate::connections::{Busy, Connection, Connections};
 use crate::options::Limits;
 use crate::tls;
 use axum::Router;
@@ -11,22 +12,24 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::Service;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 /// The pause after a connection could not be accepted: usually there are too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Connections that cannot be accepted are logged once in this time, with their number.
+const LOG_EVERY: Duration = Duration::from_secs(10);
 
 /// The bytes of a request's head. The head of a real one is far below this; a page of cookies fits.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
@@ -48,105 +51,149 @@ pub(crate) struct Acceptor {
 /// Accepts connections until the server stops, then lets those under way end.
 pub(crate) async fn accept(acceptor: Acceptor) {
     let Acceptor { listener, router, connections_max, limits, tls, stop, connections } = acceptor;
-    let slots = Arc::new(Semaphore::new(connections_max));
-    let graceful = GracefulShutdown::new();
+    let all = Connections::new(connections_max, connections.clone());
     let mut tasks = JoinSet::new();
+    let mut failures = Failures::default();
     loop {
         // Those that ended are let go, or the set would grow for as long as the server runs.
         while tasks.try_join_next().is_some() {}
-        let next = async {
-            let slot = slots.clone().acquire_owned().await;
-            (slot, listener.accept().await)
-        };
-        let (slot, accepted) = tokio::select! {
+        let next = async { Ok::<_, io::Error>((listener.accept().await?, all.place().await)) };
+        let accepted = tokio::select! {
             biased;
             () = stop.cancelled() => break,
             next = next => next,
         };
-        let (stream, peer) = match accepted {
+        let ((stream, peer), connection) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
-                warn!(%error, "cannot accept a connection; trying again");
+                failures.log(&error);
+                // An idle connection that ends gives back a file.
+                all.end_one();
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             }
         };
         // Replies are small and whole: waiting to fill a packet only delays them.
         let _ = stream.set_nodelay(true);
-        let read_timeout = Duration::from_millis(limits.borrow().read_timeout_ms);
-        let served = Served { router: router.clone(), peer: Peer(peer.ip()), read_timeout };
-        let (watcher, counted) = (graceful.watcher(), Open::new(connections.clone()));
-        let (tls, stop) = (tls.clone(), stop.clone());
-        tasks.spawn(async move {
-            let _held = (slot, counted);
-            match tls {
-                None => served.run(stream, None, watcher).await,
-                Some(tls) => {
-                    let Some(stream) = served.shake_hands(&tls, stream, &stop).await else {
-                        return;
-                    };
-                    let names = tls::peer_names(stream.get_ref().1);
-                    served.run(stream, names, watcher).await;
-                }
-            }
-        });
+        let served = Served {
+            router: router.clone(),
+            peer: Peer(peer.ip()),
+            limits: limits.clone(),
+            stop: stop.clone(),
+            connection: Arc::new(connection),
+        };
+        tasks.spawn(served.run(stream, tls.clone()));
     }
     drop(listener);
     let grace_ms = limits.borrow().grace_ms;
-    let grace = Duration::from_millis(grace_ms);
-    if tokio::time::timeout(grace, graceful.shutdown()).await.is_err() {
+    let ended = async { while tasks.join_next().await.is_some() {} };
+    if tokio::time::timeout(Duration::from_millis(grace_ms), ended).await.is_err() {
         let left = connections.load(Ordering::Relaxed);
         warn!(left, grace_ms, "connections outlast the grace time; closing them");
     }
     tasks.shutdown().await;
 }
 
+/// Connections that could not be accepted, logged now and then.
+#[derive(Default)]
+struct Failures {
+    logged: Option<Instant>,
+    since: u64,
+}
+
+impl Failures {
+    /// How many there were since the last line of the log, this one included, if it is time for another.
+    fn count(&mut self) -> Option<u64> {
+        self.since += 1;
+        if self.logged.is_some_and(|logged| logged.elapsed() < LOG_EVERY) {
+            return None;
+        }
+        self.logged = Some(Instant::now());
+        Some(std::mem::take(&mut self.since))
+    }
+
+    fn log(&mut self, error: &io::Error) {
+        if let Some(failures) = self.count() {
+            warn!(%error, failures, "cannot accept connections; closing idle ones and trying again");
+        }
+    }
+}
+
 /// What one connection needs.
 struct Served {
     router: Router,
     peer: Peer,
-    /// For the head of a request to arrive.
-    read_timeout: Duration,
+    limits: watch::Receiver<Limits>,
+    stop: CancellationToken,
+    connection: Arc<Connection>,
 }
 
 impl Served {
-    /// Agrees on encryption, in the time that a request may take to arrive.
-    async fn shake_hands(
-        &self,
-        tls: &TlsAcceptor,
-        stream: TcpStream,
-        stop: &CancellationToken,
-    ) -> Option<TlsStream<TcpStream>> {
+    /// Answers what is asked on a connection until it ends, or is told to.
+    async fn run(self, stream: TcpStream, tls: Option<TlsAcceptor>) {
+        let connection = self.connection.clone();
         tokio::select! {
-            shaken = tokio::time::timeout(self.read_timeout, tls.accept(stream)) => match shaken {
-                Ok(Ok(stream)) => Some(stream),
-                Ok(Err(error)) => {
-                    debug!(%error, "a connection was not agreed on");
-                    None
-                }
-                Err(_) => None,
-            },
-            () = stop.cancelled() => None,
+            () = self.answer(stream, tls) => {}
+            () = connection.told_to_end() => debug!("an idle connection ends for another"),
         }
     }
 
-    /// Answers what is asked on a connection until it ends.
-    async fn run<S>(self, stream: S, names: Option<PeerNames>, watcher: Watcher)
+    async fn answer(self, stream: TcpStream, tls: Option<TlsAcceptor>) {
+        let stream = self.connection.patient(stream, &self.limits);
+        let Some(tls) = tls else { return self.answer_on(stream, None).await };
+        // Encryption is agreed on in the time that a request may take to arrive.
+        let shaken = tokio::select! {
+            shaken = tokio::time::timeout(self.read_timeout(), tls.accept(stream)) => shaken,
+            () = self.stop.cancelled() => return,
+        };
+        match shaken {
+            Ok(Ok(stream)) => {
+                let names = tls::peer_names(stream.get_ref().1);
+                self.answer_on(stream, names).await;
+            }
+            Ok(Err(error)) => debug!(%error, "a connection was not agreed on"),
+            Err(_) => {}
+        }
+    }
+
+    async fn answer_on<S>(self, stream: S, names: Option<PeerNames>)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let service =
-            From { peer: self.peer, names, router: TowerToHyperService::new(self.router) };
-        let connection = http1::Builder::new()
+        let read_timeout = self.read_timeout();
+        let Self { router, peer, stop, connection, .. } = self;
+        let router = TowerToHyperService::new(router);
+        let service = From { peer, names, router, connection: connection.clone() };
+        let answering = http1::Builder::new()
             .timer(TokioTimer::new())
-            .header_read_timeout(self.read_timeout)
+            .header_read_timeout(read_timeout)
             .max_buf_size(HEAD_BYTES_MAX)
             .serve_connection(TokioIo::new(stream), service);
-        if let Err(error) = watcher.watch(connection).await {
+        tokio::pin!(answering);
+        let ended = tokio::select! {
+            ended = answering.as_mut() => ended,
+            () = stop.cancelled() => {
+                if connection.is_idle() {
+                    return;
+                }
+                answering.as_mut().graceful_shutdown();
+                answering.await
+            }
+        };
+        if let Err(error) = ended {
             debug!(%error, "connection ended early");
         }
     }
+
+    /// For the head of a request to arrive.
+    fn read_timeout(&self) -> Duration {
+        Duration::from_millis(self.limits.borrow().read_timeout_ms)
+    }
 }
+
+/// That a request came on a connection of the reserve: only probes and reports are answered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Restricted;
 
 /// The routes, told where requests come from.
 struct From {
@@ -154,36 +201,59 @@ struct From {
     /// Those in the certificate that the client showed.
     names: Option<PeerNames>,
     router: TowerToHyperService<Router>,
+    connection: Arc<Connection>,
 }
 
+type Routes = TowerToHyperService<Router>;
+
 impl Service<Request<Incoming>> for From {
-    type Response = <TowerToHyperService<Router> as Service<Request<Incoming>>>::Response;
-    type Error = <TowerToHyperService<Router> as Service<Request<Incoming>>>::Error;
-    type Future = <TowerToHyperService<Router> as Service<Request<Incoming>>>::Future;
+    type Response = <Routes as Service<Request<Incoming>>>::Response;
+    type Error = <Routes as Service<Request<Incoming>>>::Error;
+    type Future = Answering<<Routes as Service<Request<Incoming>>>::Future>;
 
     fn call(&self, mut request: Request<Incoming>) -> Self::Future {
         request.extensions_mut().insert(self.peer);
         if let Some(names) = &self.names {
             request.extensions_mut().insert(names.clone());
         }
-        self.router.call(request)
+        if self.connection.is_restricted() {
+            request.extensions_mut().insert(Restricted);
+        }
+        let busy = self.connection.request();
+        Answering { answer: Box::pin(self.router.call(request)), _busy: busy }
     }
 }
 
-/// Counts a connection for as long as it is open.
-struct Open(Arc<AtomicUsize>);
+/// An answer in the making, which keeps its connection from being idle.
+struct Answering<F> {
+    answer: std::pin::Pin<Box<F>>,
+    _busy: Busy,
+}
 
-impl Open {
-    fn new(count: Arc<AtomicUsize>) -> Self {
-        let open = count.fetch_add(1, Ordering::Relaxed) + 1;
-        metrics::gauge!("windlass_server_connections").set(open as f64);
-        Self(count)
+impl<F: Future> Future for Answering<F> {
+    type Output = F::Output;
+
+    fn poll(
+        mut self: std::pin::Pin<&mut Self>,
+        cx: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<F::Output> {
+        self.answer.as_mut().poll(cx)
     }
 }
 
-impl Drop for Open {
-    fn drop(&mut self) {
-        let open = self.0.fetch_sub(1, Ordering::Relaxed) - 1;
-        metrics::gauge!("windlass_server_connections").set(open as f64);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn failures_to_accept_are_logged_once_in_ten_seconds_with_their_number() {
+        let mut failures = Failures::default();
+        assert_eq!(failures.count(), Some(1));
+        for _ in 0..99 {
+            assert_eq!(failures.count(), None);
+            tokio::time::advance(ACCEPT_PAUSE).await;
+        }
+        tokio::time::advance(ACCEPT_PAUSE).await;
+        assert_eq!(failures.count(), Some(100));
     }
 }

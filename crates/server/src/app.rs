@@ -2,8 +2,8 @@
 
 use crate::access::{Access, Who};
 use crate::admit::{Paces, Registry};
-use crate::body::Room;
 use crate::health::StoreHealth;
+use crate::lanes::Lanes;
 use crate::meter::Rates;
 use crate::metrics::StoreGauges;
 use crate::options::{Limits, Options};
@@ -14,7 +14,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use windlass_core::engine::{Answer, Engine, Stamped};
 use windlass_core::{Error, Result};
@@ -42,8 +42,10 @@ pub(crate) struct Inner {
     pub(crate) options: Options,
     /// The bounds that may have changed since.
     pub(crate) limits: watch::Receiver<Limits>,
-    /// Room for the bodies of all requests.
-    pub(crate) room: Room,
+    /// Memory for requests and replies.
+    pub(crate) lanes: Lanes,
+    /// Long requests that are read at a time: they must not take all processors.
+    pub(crate) readers: Semaphore,
     /// Cancelled when the server stops: whoever waits answers with what there is.
     pub(crate) stopping: CancellationToken,
     /// Requests that wait for something to claim.
@@ -77,7 +79,8 @@ impl App {
         base: &Base,
     ) -> Self {
         let options = base.options.clone();
-        let room = Room::new(options.bodies_bytes_max);
+        let lanes = Lanes::new(options.bodies_bytes_max);
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let waits = Waits::default();
         let paces = Paces::new(options.jobs_per_second.and_then(NonZeroU32::new));
         let gauges =
@@ -93,7 +96,8 @@ impl App {
             flows,
             options,
             limits: base.limits.clone(),
-            room,
+            lanes,
+            readers: Semaphore::new((processors / 2).max(1)),
             stopping: base.stop.clone(),
             waiting: base.counts.waiting.clone(),
             waits,

@@ -1,76 +1,134 @@
 //! Reading requests: their bytes, within all bounds, into the types of the wire.
 
 use crate::app::App;
+use crate::lanes::{Held, busy};
 use crate::reply::Refusal;
+use crate::room::Taken;
 use axum::body::Body;
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use bytes::Bytes;
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use http_body_util::BodyExt as _;
 use hyper::body::Body as _;
 use serde::de::DeserializeOwned;
-use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use windlass_core::{Error, Result};
 
-/// Room is counted in pieces of this many bytes.
-const PIECE_BYTES: usize = 1024;
-
-/// The bytes of bodies that may be held at a time.
-pub(crate) struct Room(Arc<Semaphore>);
-
-impl Room {
-    pub(crate) fn new(bytes_max: usize) -> Self {
-        Self(Arc::new(Semaphore::new(bytes_max.div_ceil(PIECE_BYTES))))
-    }
-
-    async fn take(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
-        let pieces = u32::try_from(bytes.div_ceil(PIECE_BYTES)).unwrap_or(u32::MAX);
-        self.0.clone().acquire_many_owned(pieces).await.ok()
-    }
-}
+/// Memory for a body is taken in steps of at least this size, as its bytes arrive.
+const STEP_BYTES: usize = 8 * 1024;
+/// A body of which nothing arrives for this long is given up, even if it has more time in all.
+const STALL_MAX: Duration = Duration::from_secs(10);
+/// Bodies above this size are read beside the requests of others, which would have to wait for it.
+const BESIDE_BYTES_MIN: usize = 64 * 1024;
 
 /// A request with a JSON body.
 pub(crate) struct Json<T> {
     pub(crate) value: T,
-    /// Given back when the request is answered.
-    _room: Option<OwnedSemaphorePermit>,
 }
 
-impl<T: DeserializeOwned> FromRequest<App> for Json<T> {
+impl<T: DeserializeOwned + Send + 'static> FromRequest<App> for Json<T> {
     type Rejection = Refusal;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Refusal> {
         let (parts, body) = request.into_parts();
         check_media_type(&parts)?;
-        let raw = Raw::receive(body, app, app.limits().body_bytes_max).await?;
-        let value = windlass_wire::read(&raw.bytes).map_err(|error| match error.field() {
+        let held = Held::by(app, &parts.extensions);
+        let raw = Raw::receive(body, app, &held, app.limits().body_bytes_max).await?;
+        let value = if raw.bytes.len() < BESIDE_BYTES_MIN {
+            held.take_for(&raw.bytes).await?;
+            windlass_wire::read(&raw.bytes)
+        } else {
+            read_beside(raw, app, &held).await?
+        };
+        let value = value.map_err(|error| match error.field() {
             Some("body") => Refusal::with(StatusCode::BAD_REQUEST, error),
             _ => Refusal::from(error),
         })?;
-        Ok(Self { value, _room: raw._room })
+        Ok(Self { value })
     }
+}
+
+/// Reads a long text on a thread for such work, a few at a time.
+async fn read_beside<T: DeserializeOwned + Send + 'static>(
+    raw: Raw,
+    app: &App,
+    held: &Held,
+) -> Result<Result<T>, Refusal> {
+    // Never closed, so that there is always a turn.
+    let _turn = app.readers.acquire().await;
+    held.take_for(&raw.bytes).await?;
+    let read = tokio::task::spawn_blocking(move || windlass_wire::read(&raw.bytes)).await;
+    read.map_err(|error| {
+        let reason = format!("the request could not be read: {error}");
+        Refusal::from(Error::Unavailable { store: "this server".to_owned(), reason })
+    })
 }
 
 /// A body as it came.
 pub(crate) struct Raw {
     pub(crate) bytes: Bytes,
-    /// Given back when the request is answered.
-    _room: Option<OwnedSemaphorePermit>,
+    /// Given back with the bytes.
+    _taken: Taken,
 }
 
 impl Raw {
     /// All of a body of at most `limit` bytes, in time.
-    pub(crate) async fn receive(body: Body, app: &App, limit: usize) -> Result<Self, Refusal> {
+    pub(crate) async fn receive(
+        body: Body,
+        app: &App,
+        held: &Held,
+        limit: usize,
+    ) -> Result<Self, Refusal> {
+        let announced = body.size_hint().lower();
+        if announced > limit as u64 {
+            return Err(too_big(announced, limit));
+        }
         let read_timeout_ms = app.limits().read_timeout_ms;
         let time = Duration::from_millis(read_timeout_ms);
-        let received = tokio::time::timeout(time, collect(body, app, limit)).await;
-        let (bytes, room) = received.map_err(|_| too_slow(read_timeout_ms))??;
-        Ok(Self { bytes, _room: room })
+        let received = tokio::time::timeout(time, collect(body, held, limit, time)).await;
+        received.map_err(|_| too_slow(read_timeout_ms))?
     }
+}
+
+/// Gathers a body. Memory is taken for what has arrived and never for what was announced: who announces
+/// much and sends nothing holds nothing.
+async fn collect(
+    mut body: Body,
+    held: &Held,
+    limit: usize,
+    time: Duration,
+) -> Result<Raw, Refusal> {
+    let stall = time.min(STALL_MAX);
+    let most = body.size_hint().upper().map_or(limit, |size| limit.min(size as usize));
+    let mut taken = held.lane.bodies.empty(held.client.clone());
+    let mut bytes = Vec::new();
+    loop {
+        let frame = tokio::time::timeout(stall, body.frame()).await;
+        let frame = frame.map_err(|_| too_slow(stall.as_millis() as u64))?;
+        let data = match frame {
+            None => return Ok(Raw { bytes: bytes.into(), _taken: taken }),
+            Some(Err(error)) => return Err(broken_off(&error)),
+            Some(Ok(frame)) => frame.into_data().unwrap_or_default(),
+        };
+        let size = bytes.len() + data.len();
+        if size > limit {
+            return Err(too_big(size as u64, limit));
+        }
+        if size > bytes.capacity() {
+            let capacity = size.max(STEP_BYTES).max(2 * bytes.capacity()).min(most.max(size));
+            let more = taken.grow(capacity - bytes.capacity()).await;
+            more.map_err(|full| busy(full, "requests"))?;
+            bytes.reserve_exact(capacity - bytes.len());
+        }
+        bytes.extend_from_slice(&data);
+    }
+}
+
+fn broken_off(error: &axum::Error) -> Refusal {
+    let error = Error::invalid("body", "broken off", format!("send all of it: {error}"));
+    Refusal::with(StatusCode::BAD_REQUEST, error)
 }
 
 /// Only JSON that says it is: no page in somebody's browser can send that here unasked.
@@ -83,28 +141,6 @@ fn check_media_type(parts: &Parts) -> Result<(), Refusal> {
     let expected = "send JSON and say so: Content-Type: application/json (curl --json does)";
     let error = Error::invalid("content-type", essence, expected);
     Err(Refusal::with(StatusCode::UNSUPPORTED_MEDIA_TYPE, error))
-}
-
-async fn collect(
-    body: Body,
-    app: &App,
-    limit: usize,
-) -> Result<(Bytes, Option<OwnedSemaphorePermit>), Refusal> {
-    let announced = body.size_hint().exact();
-    if let Some(size) = announced.filter(|size| *size > limit as u64) {
-        return Err(too_big(size, limit));
-    }
-    // Who does not say how much is coming gets room for the most it can be.
-    let size = announced.map_or(limit, |size| usize::try_from(size).unwrap_or(limit));
-    let room = app.room.take(size).await;
-    match Limited::new(body, limit).collect().await {
-        Ok(bytes) => Ok((bytes.to_bytes(), room)),
-        Err(error) if error.is::<LengthLimitError>() => Err(too_big(limit as u64 + 1, limit)),
-        Err(error) => {
-            let error = Error::invalid("body", "broken off", format!("send all of it: {error}"));
-            Err(Refusal::with(StatusCode::BAD_REQUEST, error))
-        }
-    }
 }
 
 fn too_big(size: u64, limit: usize) -> Refusal {

@@ -10,8 +10,8 @@ use windlass_services::ServiceOptions;
 
 /// Bytes of one request, unless set otherwise: the biggest job (a state and a blob of 16 MiB) in base64.
 const BODY_BYTES_DEFAULT: usize = 64 * 1024 * 1024;
-/// Bytes of all requests held at a time, unless set otherwise.
-const BODIES_BYTES_DEFAULT: usize = 256 * 1024 * 1024;
+/// Bytes of requests held at a time for one purpose, unless set otherwise.
+const BODIES_BYTES_DEFAULT: usize = 128 * 1024 * 1024;
 /// Connections at a time, unless set otherwise.
 const CONNECTIONS_DEFAULT: usize = 10_000;
 /// For a request to arrive, unless set otherwise.
@@ -67,13 +67,16 @@ pub struct Options {
     pub tls: Option<TlsFiles>,
     /// Bytes of one request.
     pub body_bytes_max: usize,
-    /// Bytes of all requests held at a time; more wait for room, and are refused when there is none in
-    /// time.
+    /// Bytes of requests held at a time, counted as they arrive: so many for producers and operators, as
+    /// many for the reports of workers, and as many for their sessions, heartbeats and claims, so that
+    /// none of these can be kept out by others. One client has half of them. A request that finds no room
+    /// waits for two seconds and is refused then.
     pub bodies_bytes_max: usize,
-    /// Connections at a time; more wait to be accepted.
+    /// Connections at a time. For one more an idle one is closed; while none is idle, 64 more connections
+    /// are served health probes and workers' reports only.
     pub connections_max: usize,
-    /// How long the head of a request, and then its body, may take to arrive. Idle connections are
-    /// closed after it too.
+    /// How long the head of a request, and then its body, may take to arrive, and how long a client may
+    /// take to read the next 256 KiB of a reply. Idle connections are closed after it too.
     pub read_timeout_ms: u64,
     /// How long the engine may take to answer, waiting on purpose not counted.
     pub call_timeout_ms: u64,

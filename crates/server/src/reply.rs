@@ -31,6 +31,17 @@ impl Refusal {
         refusal.problem.status = status.as_u16();
         refusal
     }
+
+    /// Its HTTP status.
+    pub(crate) fn status(&self) -> StatusCode {
+        let status = StatusCode::from_u16(self.problem.status);
+        status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+
+    /// What happened and the way out, for a person.
+    pub(crate) fn detail(&self) -> &str {
+        &self.problem.detail
+    }
 }
 
 impl From<Error> for Refusal {
@@ -42,8 +53,7 @@ impl From<Error> for Refusal {
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        let status = StatusCode::from_u16(self.problem.status);
-        let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let status = self.status();
         let mut response = Response::new(Body::from(windlass_wire::write(&*self.problem)));
         *response.status_mut() = status;
         let headers = response.headers_mut();

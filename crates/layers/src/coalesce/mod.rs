@@ -6,7 +6,8 @@
 //! `settle` without a claim, `update` and `get`. Everything else passes through, all-or-nothing batches
 //! included: merged with others they would not stay what they are.
 //!
-//! - **Bounded.** Items and bytes held are limited ([`Options`]); beyond that, callers wait for room.
+//! - **Bounded.** Items and bytes held are limited ([`Options`]); beyond that, callers wait for room. Settles
+//!   and updates have as much of their own, so that workers do not wait for producers.
 //! - **Each its own.** Every caller gets the answers to its own items. If a merged call is refused as a
 //!   whole, nothing of it was done, and each request is tried alone, so that a bad one fails alone. If
 //!   the outcome is unknown (`Unavailable`, a panic), all callers of that call are told so.
@@ -76,12 +77,14 @@ impl Coalesce {
 
     fn assemble(engine: Arc<dyn Engine>, options: Options) -> Self {
         let Options { in_flight_max, held_items_max, held_bytes_max } = options;
-        let room = Arc::new(Room::new(held_items_max, held_bytes_max));
+        let room = || Arc::new(Room::new(held_items_max, held_bytes_max));
+        // What workers report waits for no producer.
+        let (room, reports) = (room(), room());
         Self {
             enqueues: Batcher::new(engine.clone(), room.clone(), in_flight_max),
             keyed: Batcher::new(engine.clone(), room.clone(), in_flight_max),
-            settles: Batcher::new(engine.clone(), room.clone(), in_flight_max),
-            updates: Batcher::new(engine.clone(), room.clone(), in_flight_max),
+            settles: Batcher::new(engine.clone(), reports.clone(), in_flight_max),
+            updates: Batcher::new(engine.clone(), reports, in_flight_max),
             gets: Batcher::new(engine.clone(), room, in_flight_max),
             engine,
         }

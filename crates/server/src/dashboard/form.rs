@@ -2,10 +2,10 @@
 
 use super::failure::Failure;
 use crate::app::App;
+use crate::body::Raw;
+use crate::lanes::Held;
 use axum::extract::{FromRequest, Request};
 use http::StatusCode;
-use http_body_util::{BodyExt as _, Limited};
-use std::time::Duration;
 
 /// Bytes of a form: the ids of some hundred selected jobs.
 const FORM_BYTES_MAX: usize = 64 * 1024;
@@ -39,14 +39,11 @@ impl FromRequest<App> for Form {
     type Rejection = Failure;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Failure> {
-        let body = Limited::new(request.into_body(), FORM_BYTES_MAX).collect();
-        let limit = Duration::from_millis(app.limits().read_timeout_ms);
-        let bytes = match tokio::time::timeout(limit, body).await {
-            Ok(Ok(bytes)) => bytes.to_bytes(),
-            Ok(Err(error)) => return Err(unreadable(StatusCode::BAD_REQUEST, &error.to_string())),
-            Err(_) => return Err(unreadable(StatusCode::REQUEST_TIMEOUT, "it took too long")),
-        };
-        let fields = serde_urlencoded::from_bytes(&bytes)
+        let (parts, body) = request.into_parts();
+        let held = Held::by(app, &parts.extensions);
+        let raw = Raw::receive(body, app, &held, FORM_BYTES_MAX).await;
+        let raw = raw.map_err(|refusal| unreadable(refusal.status(), refusal.detail()))?;
+        let fields = serde_urlencoded::from_bytes(&raw.bytes)
             .map_err(|error| unreadable(StatusCode::BAD_REQUEST, &error.to_string()))?;
         Ok(Self { fields })
     }

@@ -30,6 +30,7 @@ mod visit;
 mod workers;
 
 use crate::app::App;
+use crate::lanes;
 use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
@@ -68,5 +69,7 @@ pages! {
 
 /// All pages and actions, guarded.
 pub(crate) fn router(app: &App) -> Router<App> {
-    routes().layer(from_fn_with_state(app.clone(), guard::check))
+    routes()
+        .layer(from_fn_with_state(app.clone(), lanes::account))
+        .layer(from_fn_with_state(app.clone(), guard::check))
 }

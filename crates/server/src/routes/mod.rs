@@ -16,21 +16,36 @@ mod schedules;
 mod series;
 mod work;
 
+use crate::accept::Restricted;
 use crate::access;
 use crate::admit::merged;
 use crate::app::App;
 use crate::dashboard;
+use crate::lanes;
 use crate::names;
 use crate::reply::{Refusal, Reply};
 use axum::Router;
 use axum::extract::{MatchedPath, Request};
 use axum::middleware::{self, Next};
-use axum::response::Response;
-use http::{Method, StatusCode, Uri};
+use axum::response::{IntoResponse as _, Response};
+use http::header::CONNECTION;
+use http::{HeaderValue, Method, StatusCode, Uri};
 use std::collections::BTreeSet;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use windlass_core::{Error, JobId, Result};
+use windlass_wire::routes as paths;
+
+/// What is answered on connections of the reserve: probes, and reports that keep leases or give them back.
+const RESERVED: [&str; 7] = [
+    paths::HEALTHZ,
+    paths::READYZ,
+    paths::SESSIONS,
+    paths::SESSION,
+    paths::HEARTBEAT,
+    paths::SETTLE,
+    paths::UPDATE,
+];
 
 /// All routes, with what describes them: a route that is not described cannot be registered here.
 pub(crate) fn all() -> OpenApiRouter<App> {
@@ -99,13 +114,29 @@ pub fn served() -> Vec<(String, String)> {
 pub(crate) fn router(app: App) -> Router {
     let (router, _) = all().split_for_parts();
     router
+        .layer(middleware::from_fn_with_state(app.clone(), lanes::account))
         .layer(middleware::from_fn_with_state(app.clone(), access::check))
         .layer(middleware::from_fn_with_state(app.clone(), names::check))
         .merge(dashboard::router(&app))
         .method_not_allowed_fallback(not_allowed)
         .fallback(not_here)
+        .layer(middleware::from_fn(restrict))
         .layer(middleware::from_fn(count))
         .with_state(app)
+}
+
+/// Answers probes and workers that report while there are too many connections, and refuses the rest.
+async fn restrict(path: Option<MatchedPath>, request: Request, next: Next) -> Response {
+    let path = path.as_ref().map_or("", MatchedPath::as_str);
+    let is_restricted = request.extensions().get::<Restricted>().is_some();
+    if !is_restricted || RESERVED.contains(&path) {
+        return next.run(request).await;
+    }
+    let reason = "it has as many connections as it may; close idle ones, or raise connections_max";
+    let error = Error::Unavailable { store: "this server".to_owned(), reason: reason.to_owned() };
+    let mut response = Refusal::from(error).into_response();
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    response
 }
 
 /// Counts requests by route and status.

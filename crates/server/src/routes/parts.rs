@@ -3,6 +3,7 @@
 use super::{job_id, only};
 use crate::app::App;
 use crate::body::{Path, Query, Raw};
+use crate::lanes::Held;
 use crate::openapi::tag;
 use crate::reply::{Refusal, Reply, stamp, stamped};
 use axum::body::Body;
@@ -137,7 +138,8 @@ pub(super) async fn put(
         }
     };
     let limit = part.bytes_max(0).min(app.limits().body_bytes_max);
-    let raw = Raw::receive(body, &app, limit).await?;
+    let held = Held::by(&app, &head.extensions);
+    let raw = Raw::receive(body, &app, &held, limit).await?;
     let item = set(item, PartEdit::Set(Part::sealed(envelope, raw.bytes.clone())));
     let reply = app.call(app.engine.update(Update::new([item]))).await?;
     let updated = wire::Updated::from(only(reply.value)?);

@@ -58,5 +58,5 @@ async fn a_large_payload_is_cut_and_a_binary_one_is_named() {
 async fn a_form_too_large_to_be_ours_is_refused() {
     let site = Site::start().await;
     let form = "x".repeat(70_000);
-    assert_eq!(site.post("/queues/q/pause", &form).await.status, 400);
+    assert_eq!(site.post("/queues/q/pause", &form).await.status, 413);
 }

@@ -37,22 +37,6 @@ async fn a_head_that_does_not_arrive_in_time_ends_the_connection() {
 }
 
 #[tokio::test]
-async fn connections_beyond_the_limit_wait_for_their_turn() {
-    let mut options = options();
-    options.connections_max = 2;
-    let server = start_with(options).await;
-    let first = TcpStream::connect(server.address()).await.unwrap();
-    let second = TcpStream::connect(server.address()).await.unwrap();
-    until("both are open", || server.status().connections == 2).await;
-    let third = get(&server, "/healthz");
-    tokio::pin!(third);
-    let early = tokio::time::timeout(Duration::from_millis(50), &mut third).await;
-    assert!(early.is_err(), "no room yet");
-    drop((first, second));
-    assert_eq!(third.await.status, 200);
-}
-
-#[tokio::test]
 async fn bodies_beyond_the_room_for_all_of_them_wait_or_are_given_up() {
     let mut options = options();
     (options.body_bytes_max, options.bodies_bytes_max) = (4_096, 4_096);
@@ -113,31 +97,6 @@ async fn who_sends_a_byte_now_and_then_has_no_more_time_than_others() {
     assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 408"), "{answer}");
     until("both are closed", || server.status().connections == 0).await;
     assert_eq!(post(&server, "/v1/jobs", json!({"kind": "k"})).await.status, 201);
-}
-
-#[tokio::test]
-async fn a_crowd_that_says_nothing_keeps_nobody_out_for_long() {
-    let mut options = options();
-    (options.connections_max, options.read_timeout_ms) = (20, 200);
-    let server = start_with(options).await;
-    let mut silent = Vec::new();
-    for _ in 0..100 {
-        silent.push(TcpStream::connect(server.address()).await.unwrap());
-    }
-    until("it is full", || server.status().connections == 20).await;
-    // The newcomer waits behind all of them, and gets its turn as they are given up.
-    let newcomer = post(&server, "/v1/jobs", json!({"kind": "k"}));
-    let most = async {
-        loop {
-            assert!(server.status().connections <= 20);
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    let answer = tokio::select! {
-        answer = newcomer => answer,
-        () = most => unreachable!("it looks on for ever"),
-    };
-    assert_eq!(answer.status, 201);
 }
 
 #[tokio::test]

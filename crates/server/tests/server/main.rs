@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod bounds;
+mod crowded;
 mod dead;
 mod described;
 mod dials;
@@ -17,6 +18,7 @@ mod schedules;
 mod search;
 mod series;
 mod several;
+mod slow;
 mod spy;
 mod support;
 mod traces;

@@ -115,22 +115,24 @@ pub(super) const SECTION: Section = Section {
             Kind::size(ranges::BODIES_BYTES),
             Restart,
             server.options.bodies_bytes_max,
-            "The size of all requests held at a time; more wait for room."
+            "The size of requests held at a time: for producers and operators, as much for the reports of workers, \
+             and as much for their sessions, heartbeats and claims. One client has half of it."
         ),
         field!(
             "connections_max",
             Kind::count(ranges::CONNECTIONS),
             Restart,
             server.options.connections_max,
-            "Connections at a time; more wait to be accepted."
+            "Connections at a time. For one more an idle one is closed; while none is idle, health probes and \
+             workers' reports are still answered."
         ),
         field!(
             "read_timeout",
             Kind::time(ranges::READ_TIMEOUT_MS),
             Live,
             server.options.read_timeout_ms,
-            "How long the head of a request, and then its body, may take to arrive; idle connections are \
-             closed after it too."
+            "How long the head of a request, and then its body, may take to arrive, and how long a client may \
+             take to read the next 256 KiB of a reply; idle connections are closed after it too."
         ),
         field!(
             "call_timeout",

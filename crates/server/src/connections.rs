@@ -1,0 +1,369 @@
+//! The open connections of a server: how many there may be, which of them is closed when one too many
+//! comes, and how long a client may take to read. It knows nothing of what is said on them.
+
+use crate::options::Limits;
+use std::collections::BTreeMap;
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, Sleep, sleep};
+
+/// Connections beyond the limit, for health probes and for workers that report.
+pub(crate) const RESERVE: usize = 64;
+/// Connections that are looked at to find an idle one.
+const LOOKED_AT_MAX: usize = 256;
+/// A client that reads slowly must take this many bytes in the time that a request may take to arrive.
+const TAKEN_BYTES_MIN: usize = 256 * 1024;
+
+/// All open connections. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Connections {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    /// Connections at a time, without the reserve.
+    max: usize,
+    open: Mutex<Open>,
+    /// How many are open, for whoever asks.
+    count: Arc<AtomicUsize>,
+    /// Since when the times of connections are counted.
+    begin: Instant,
+    ended: Notify,
+}
+
+#[derive(Default)]
+struct Open {
+    next: u64,
+    by_number: BTreeMap<u64, Arc<State>>,
+    /// Those that were told to end and have not yet.
+    leaving: usize,
+    /// Where the last search for an idle one ended.
+    searched: u64,
+}
+
+/// What is known of a connection by whoever may close it.
+#[derive(Default)]
+struct State {
+    /// Whether a request is being answered.
+    is_busy: AtomicBool,
+    /// Whether some of a reply is not yet with the kernel.
+    is_writing: AtomicBool,
+    /// When its last reply was sent, in milliseconds since the beginning.
+    idle_since: AtomicU64,
+    /// Whether it was told to end.
+    is_leaving: AtomicBool,
+    leave: Notify,
+}
+
+impl State {
+    fn is_idle(&self) -> bool {
+        !self.is_busy.load(Ordering::Acquire) && !self.is_writing.load(Ordering::Acquire)
+    }
+}
+
+/// A connection that has its place, until this is dropped.
+pub(crate) struct Connection {
+    connections: Connections,
+    number: u64,
+    state: Arc<State>,
+    /// Whether it took a place of the reserve.
+    is_extra: bool,
+}
+
+impl Connections {
+    pub(crate) fn new(max: usize, count: Arc<AtomicUsize>) -> Self {
+        let (open, begin, ended) = (Mutex::default(), Instant::now(), Notify::new());
+        Self { shared: Arc::new(Shared { max, open, count, begin, ended }) }
+    }
+
+    fn open(&self) -> MutexGuard<'_, Open> {
+        // Whole after every step, so that a panic elsewhere has not harmed it.
+        self.shared.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A place for a new connection. If all are taken, one that is idle ends for it; if none is, it gets a
+    /// place of the reserve, and waits where that is full as well.
+    pub(crate) async fn place(&self) -> Connection {
+        loop {
+            let ended = self.shared.ended.notified();
+            tokio::pin!(ended);
+            ended.as_mut().enable();
+            if let Some(connection) = self.try_place() {
+                return connection;
+            }
+            ended.await;
+        }
+    }
+
+    fn try_place(&self) -> Option<Connection> {
+        let mut open = self.open();
+        let is_full = open.by_number.len() - open.leaving >= self.shared.max;
+        let is_extra = is_full && !open.end_idle();
+        if is_extra && open.by_number.len() - open.leaving >= self.shared.max + RESERVE {
+            return None;
+        }
+        let (number, state) = (open.next, Arc::new(State::default()));
+        state.idle_since.store(self.now(), Ordering::Relaxed);
+        open.next += 1;
+        open.by_number.insert(number, state.clone());
+        let count = self.shared.count.fetch_add(1, Ordering::Relaxed) + 1;
+        metrics::gauge!("windlass_server_connections").set(count as f64);
+        Some(Connection { connections: self.clone(), number, state, is_extra })
+    }
+
+    /// Ends an idle connection, where there is one: the process has no more files.
+    pub(crate) fn end_one(&self) -> bool {
+        self.open().end_idle()
+    }
+
+    fn is_full(&self) -> bool {
+        let open = self.open();
+        open.by_number.len() - open.leaving > self.shared.max
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.shared.begin.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+impl Open {
+    /// Tells a connection to end that has been idle for long, of some that are looked at.
+    fn end_idle(&mut self) -> bool {
+        let later = self.by_number.range(self.searched..);
+        let looked_at = later.chain(self.by_number.range(..self.searched)).take(LOOKED_AT_MAX);
+        let (mut found, mut last): (Option<&Arc<State>>, _) = (None, self.searched);
+        let since = |state: &State| state.idle_since.load(Ordering::Relaxed);
+        for (number, state) in looked_at {
+            last = number + 1;
+            let is_leaving = state.is_leaving.load(Ordering::Relaxed);
+            if !is_leaving && state.is_idle() && found.is_none_or(|it| since(state) < since(it)) {
+                found = Some(state);
+            }
+        }
+        let found = found.cloned();
+        self.searched = last;
+        let Some(state) = found else { return false };
+        state.is_leaving.store(true, Ordering::Relaxed);
+        state.leave.notify_one();
+        self.leaving += 1;
+        metrics::counter!("windlass_server_connections_ended_total").increment(1);
+        true
+    }
+}
+
+impl Connection {
+    /// Waits until it is told to end and is idle.
+    pub(crate) async fn told_to_end(&self) {
+        loop {
+            self.state.leave.notified().await;
+            if self.state.is_idle() {
+                return;
+            }
+            // A request came first: another connection ends instead.
+            let mut open = self.connections.open();
+            open.leaving -= 1;
+            self.state.is_leaving.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether no request is being answered on it.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.state.is_idle()
+    }
+
+    /// A request begins; it ends with its reply.
+    pub(crate) fn request(&self) -> Busy {
+        self.state.is_busy.store(true, Ordering::Release);
+        Busy { connections: self.connections.clone(), state: self.state.clone() }
+    }
+
+    /// Whether only probes and reports are answered on it: it has a place of the reserve, and there is
+    /// still no other.
+    pub(crate) fn is_restricted(&self) -> bool {
+        self.is_extra && self.connections.is_full()
+    }
+
+    /// The stream with a limit to how long its client may take to read.
+    pub(crate) fn patient<S>(&self, stream: S, limits: &watch::Receiver<Limits>) -> Patient<S> {
+        let patience = Duration::from_millis(limits.borrow().read_timeout_ms);
+        let (connections, state) = (self.connections.clone(), self.state.clone());
+        Patient { stream, connections, state, patience, blocked: None, taken: 0 }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        let mut open = self.connections.open();
+        open.by_number.remove(&self.number);
+        if self.state.is_leaving.load(Ordering::Relaxed) {
+            open.leaving -= 1;
+        }
+        drop(open);
+        let count = self.connections.shared.count.fetch_sub(1, Ordering::Relaxed) - 1;
+        metrics::gauge!("windlass_server_connections").set(count as f64);
+        self.connections.shared.ended.notify_waiters();
+    }
+}
+
+/// A request that is being answered.
+pub(crate) struct Busy {
+    connections: Connections,
+    state: Arc<State>,
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.state.idle_since.store(self.connections.now(), Ordering::Relaxed);
+        self.state.is_busy.store(false, Ordering::Release);
+    }
+}
+
+/// A stream whose client must read what is written to it.
+pub(crate) struct Patient<S> {
+    stream: S,
+    connections: Connections,
+    state: Arc<State>,
+    /// How long the client may take for [`TAKEN_BYTES_MIN`], or for all that is left.
+    patience: Duration,
+    /// Runs while the client takes nothing.
+    blocked: Option<Pin<Box<Sleep>>>,
+    /// Bytes taken since that began.
+    taken: usize,
+}
+
+impl<S> Patient<S> {
+    /// What became of a write, unless the client's time is up.
+    fn in_time(
+        &mut self,
+        cx: &mut Context<'_>,
+        written: Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        self.state.is_writing.store(true, Ordering::Release);
+        match written {
+            Poll::Ready(Ok(bytes)) => {
+                self.taken += bytes;
+                if self.taken >= TAKEN_BYTES_MIN {
+                    (self.blocked, self.taken) = (None, 0);
+                }
+                Poll::Ready(Ok(bytes))
+            }
+            Poll::Pending => {
+                let patience = self.patience;
+                let blocked = self.blocked.get_or_insert_with(|| Box::pin(sleep(patience)));
+                ready!(blocked.as_mut().poll(cx));
+                Poll::Ready(Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "the client does not read its replies",
+                )))
+            }
+            failed => failed,
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.in_time(cx, written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
+        self.in_time(cx, written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
+        if self.state.is_writing.swap(false, Ordering::AcqRel) {
+            self.state.idle_since.store(self.connections.now(), Ordering::Relaxed);
+            (self.blocked, self.taken) = (None, 0);
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn connections(max: usize) -> Connections {
+        Connections::new(max, Arc::default())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_longest_idle_connection_ends_for_a_new_one() {
+        let all = connections(2);
+        let first = all.place().await;
+        tokio::time::advance(Duration::from_millis(5)).await;
+        let second = all.place().await;
+        drop(first.request());
+        let third = all.place().await;
+        second.told_to_end().await;
+        assert!(!first.state.is_leaving.load(Ordering::Relaxed) || first.is_idle());
+        drop(second);
+        assert!(!third.is_restricted() && !first.is_restricted());
+        assert_eq!(all.shared.count.load(Ordering::Relaxed), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn while_all_are_busy_new_ones_get_the_reserve_and_then_wait() {
+        let all = connections(1);
+        let first = all.place().await;
+        let busy = first.request();
+        let extra: Vec<_> = futures_util::future::join_all((0..RESERVE).map(|_| all.place())).await;
+        assert!(extra.iter().all(Connection::is_restricted));
+        let requests: Vec<_> = extra.iter().map(Connection::request).collect();
+        let mut next = Box::pin(all.place());
+        assert!(futures_util::poll!(&mut next).is_pending(), "no place at all");
+        drop((requests, busy));
+        drop(first);
+        let next = next.await;
+        assert!(!next.is_restricted() || next.is_extra);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_is_busy_again_stays() {
+        let all = connections(1);
+        let first = all.place().await;
+        let _second = all.place().await;
+        let busy = first.request();
+        let told = first.told_to_end();
+        tokio::pin!(told);
+        assert!(futures_util::poll!(&mut told).is_pending(), "a request came first");
+        assert_eq!(all.open().leaving, 0);
+        drop(busy);
+        assert!(futures_util::poll!(&mut told).is_pending(), "nobody asked again");
+    }
+}

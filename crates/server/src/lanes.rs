@@ -1,0 +1,249 @@
+//! What a request may hold, by what it is for. Workers have memory of their own, apart from that of
+//! producers and operators: whatever those send, reports and heartbeats get through, and no worker loses
+//! its leases to them.
+
+use crate::access;
+use crate::access::table::Needs;
+use crate::app::App;
+use crate::reply::Refusal;
+use crate::room::{Client, Full, Room, Taken};
+use axum::body::Body;
+use axum::extract::{MatchedPath, Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+use bytes::Bytes;
+use http::{Extensions, Method};
+use http_body_util::BodyExt as _;
+use hyper::body::Body as _;
+use std::sync::{Arc, Mutex, PoisonError};
+use windlass_core::Error;
+use windlass_core::model;
+use windlass_wire as wire;
+use windlass_wire::routes as paths;
+
+/// Replies up to this size are not counted: as many as there are connections fit anyway.
+const SMALL_BYTES: u64 = 16 * 1024;
+/// What an item of a batch costs in memory beyond its own text: once as it is read, once as engines take it.
+const ITEM_BYTES: usize = size_of::<wire::NewJob>() + size_of::<model::NewJob>();
+/// The same for a lease that a heartbeat declares, or a queue or kind that a claim names.
+const NAME_BYTES: usize = 128;
+/// The most items that are kept of one request: a full batch and the follow-ups of a full settle.
+const ITEMS_MAX: usize = 21_000;
+
+/// What requests are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Workers stay alive and ask for jobs: small requests.
+    Work,
+    /// Workers report on jobs.
+    Report,
+    /// Everything else.
+    Other,
+}
+
+impl Purpose {
+    pub(crate) fn of(method: &Method, path: &str) -> Self {
+        match path {
+            paths::SESSIONS | paths::SESSION | paths::HEARTBEAT | paths::CLAIM | paths::WAIT => {
+                Self::Work
+            }
+            paths::SETTLE | paths::UPDATE => Self::Report,
+            paths::JOB_PART if *method == Method::PUT => Self::Report,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// The memory for one purpose.
+#[derive(Clone, Debug)]
+pub(crate) struct Lane {
+    purpose: Purpose,
+    /// For bodies while they arrive.
+    pub(crate) bodies: Room,
+    /// For requests that were read, until they are answered.
+    read: Room,
+    /// For replies until their clients have taken them.
+    replies: Room,
+}
+
+impl Lane {
+    fn new(purpose: Purpose, bytes_max: usize) -> Self {
+        // Workers often share one key; what they send to stay alive is small.
+        let share = if purpose == Purpose::Work { 1 } else { 2 };
+        let room = |bytes: usize| Room::new(bytes, bytes / share);
+        let [bodies, read, replies] = [bytes_max, bytes_max / 2, bytes_max / 2].map(room);
+        Self { purpose, bodies, read, replies }
+    }
+
+    /// The memory that this text takes once it is read.
+    fn cost(&self, text: &[u8]) -> usize {
+        let items = items(text, self.purpose);
+        text.len()
+            + match self.purpose {
+                Purpose::Work => NAME_BYTES * items,
+                Purpose::Report | Purpose::Other => ITEM_BYTES * items.min(ITEMS_MAX),
+            }
+    }
+}
+
+/// The memory for all purposes.
+#[derive(Debug)]
+pub(crate) struct Lanes {
+    work: Lane,
+    report: Lane,
+    other: Lane,
+}
+
+impl Lanes {
+    /// So many bytes of bodies for each purpose.
+    pub(crate) fn new(bytes_max: usize) -> Self {
+        let lane = |purpose| Lane::new(purpose, bytes_max);
+        Self {
+            work: lane(Purpose::Work),
+            report: lane(Purpose::Report),
+            other: lane(Purpose::Other),
+        }
+    }
+
+    fn of(&self, purpose: Purpose) -> &Lane {
+        match purpose {
+            Purpose::Work => &self.work,
+            Purpose::Report => &self.report,
+            Purpose::Other => &self.other,
+        }
+    }
+}
+
+/// What one request holds, until its reply is made. Travels with the request.
+#[derive(Clone, Debug)]
+pub(crate) struct Held {
+    pub(crate) lane: Lane,
+    pub(crate) client: Client,
+    read: Arc<Mutex<Option<Taken>>>,
+}
+
+impl Held {
+    fn new(app: &App, request: &Request) -> Self {
+        let path = request.extensions().get::<MatchedPath>();
+        let path = path.map_or("", MatchedPath::as_str);
+        let lane = app.lanes.of(Purpose::of(request.method(), path)).clone();
+        Self { lane, client: Client::of(request.extensions()), read: Arc::default() }
+    }
+
+    /// That of a request. One that has none yet is anybody's.
+    pub(crate) fn by(app: &App, extensions: &Extensions) -> Self {
+        extensions.get::<Self>().cloned().unwrap_or_else(|| Self {
+            lane: app.lanes.of(Purpose::Other).clone(),
+            client: Client::of(extensions),
+            read: Arc::default(),
+        })
+    }
+
+    /// Takes the memory that it costs to read this text.
+    pub(crate) async fn take_for(&self, text: &[u8]) -> Result<(), Refusal> {
+        let taken = self.lane.read.take(self.client.clone(), self.lane.cost(text)).await;
+        let taken = taken.map_err(|full| busy(full, "requests"))?;
+        *self.read.lock().unwrap_or_else(PoisonError::into_inner) = Some(taken);
+        Ok(())
+    }
+
+    /// The reply with memory of its own, which is given back when the client has taken all of it.
+    async fn account(&self, response: Response) -> Response {
+        let size = response.body().size_hint().exact().unwrap_or_default();
+        if size <= SMALL_BYTES {
+            return response;
+        }
+        let taken = self.lane.replies.take(self.client.clone(), size as usize).await;
+        let taken = match taken {
+            Ok(taken) => taken,
+            Err(full) => return busy(full, "replies").into_response(),
+        };
+        let (head, body) = response.into_parts();
+        // Replies are made whole, so that this neither waits nor copies.
+        let bytes = match body.collect().await {
+            Ok(body) => body.to_bytes(),
+            Err(_) => return busy(Full, "replies").into_response(),
+        };
+        let bytes = Bytes::from_owner(Owned { bytes, _taken: taken });
+        Response::from_parts(head, Body::from(bytes))
+    }
+}
+
+/// Bytes of a reply, and the memory that they take.
+struct Owned {
+    bytes: Bytes,
+    _taken: Taken,
+}
+
+impl AsRef<[u8]> for Owned {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// Counts what a request and its reply hold.
+///
+/// Routes that need nothing have small requests, and replies that are made once for everybody.
+pub(crate) async fn account(State(app): State<App>, mut request: Request, next: Next) -> Response {
+    if access::needs_of(&request) == Needs::Nothing {
+        return next.run(request).await;
+    }
+    let held = Held::new(&app, &request);
+    request.extensions_mut().insert(held.clone());
+    let response = next.run(request).await;
+    held.account(response).await
+}
+
+/// That there is no memory for it at present.
+pub(crate) fn busy(_: Full, what: &str) -> Refusal {
+    ::metrics::counter!("windlass_server_refused_total", "why" => "memory").increment(1);
+    let reason =
+        format!("it holds as many bytes of {what} as it may; try again, with smaller batches");
+    Refusal::from(Error::Unavailable { store: "this server".to_owned(), reason })
+}
+
+/// How many items a text may hold: objects in a list in an object and, in reports, their follow-ups.
+fn items(text: &[u8], purpose: Purpose) -> usize {
+    let inner = if purpose == Purpose::Report { 5 } else { 3 };
+    let (mut depth, mut count, mut in_string, mut is_escaped) = (0_usize, 0, false, false);
+    for byte in text {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = in_string,
+            b'"' => in_string = !in_string,
+            _ if in_string => {}
+            b'{' | b'[' => {
+                depth += 1;
+                count += usize::from(*byte == b'{' && (depth == 3 || depth == inner));
+            }
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn items_are_counted_and_what_is_inside_their_payloads_is_not() {
+        let count = |text: &str, purpose| items(text.as_bytes(), purpose);
+        let jobs = r#"{"jobs": [{"kind": "a", "payload": {"b": {"c": "\"{[{"}}}, {"kind": "{"}]}"#;
+        assert_eq!(count(jobs, Purpose::Other), 2);
+        let settle = r#"{"items": [{"id": "", "follow_ups": [{"kind": "x"}, {"kind": "y"}]}]}"#;
+        assert_eq!(count(settle, Purpose::Report), 3);
+        assert_eq!(count("]}{", Purpose::Other), 0);
+    }
+
+    #[test]
+    fn reports_and_signs_of_life_have_memory_of_their_own() {
+        let purpose = |path| Purpose::of(&Method::POST, path);
+        assert_eq!(purpose(paths::HEARTBEAT), Purpose::Work);
+        assert_eq!(purpose(paths::SETTLE), Purpose::Report);
+        assert_eq!(purpose(paths::JOBS_BATCH), Purpose::Other);
+        assert_eq!(Purpose::of(&Method::GET, paths::JOB_PART), Purpose::Other);
+        assert_eq!(Purpose::of(&Method::PUT, paths::JOB_PART), Purpose::Report);
+    }
+}
