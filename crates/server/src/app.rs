@@ -1,6 +1,6 @@
 //! What every request shares: the engine, the bounds, and the news that the server stops.
 
-use crate::access::{Access, Who};
+use crate::access::{Access, KeyNews, Who};
 use crate::admit::{Paces, Registry};
 use crate::health::StoreHealth;
 use crate::lanes::Lanes;
@@ -76,6 +76,7 @@ impl App {
         registry: Arc<Registry>,
         rates: Rates,
         flows: Flows,
+        news: Arc<KeyNews>,
         base: &Base,
     ) -> Self {
         let options = base.options.clone();
@@ -87,7 +88,7 @@ impl App {
             StoreGauges::new(engine.clone(), options.metrics_by_kind, options.metrics_by_priority);
         let inner = Inner {
             hour: LastHour::new(engine.clone()),
-            access: Access::new(engine.clone(), &options, base.limits.clone()),
+            access: Access::new(engine.clone(), &options, base.limits.clone(), news),
             audit: Audit::new(engine.clone()),
             engine,
             registry,

@@ -18,6 +18,10 @@ pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 /// An outage that lasts longer is no hiccup any more.
 const UNHEALTHY_AFTER: Duration = Duration::from_secs(30);
 
+/// What strangers learn about a store that is away.
+const UNTOLD: &str = "it does not answer; the log of the server says why, and so does /healthz to a key \
+     that may view";
+
 /// What is known of the store. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct StoreHealth {
@@ -102,6 +106,19 @@ impl StoreHealth {
                 filling: disk.is_filling(),
             }),
         }
+    }
+
+    /// How things are, for whoever may not know more than that: neither the name of the store nor its own
+    /// words, which tell where it is.
+    pub(crate) fn outline(&self) -> wire::StoreHealth {
+        let standing = self.standing();
+        let reason = standing.reason.map(|_| UNTOLD.to_owned());
+        wire::StoreHealth { name: "the store".to_owned(), reason, disk: None, ..standing }
+    }
+
+    /// The error of a verb while the store is away, for whoever may not know why.
+    pub(crate) fn away_untold() -> Error {
+        Error::Unavailable { store: "the store".to_owned(), reason: UNTOLD.to_owned() }
     }
 
     /// The error of a verb while the store is away.

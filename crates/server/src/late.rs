@@ -57,10 +57,11 @@ impl Late {
         }
         match (request.uri().path(), &self.exporter) {
             (wire::routes::HEALTHZ, _) => {
-                json(StatusCode::OK, &wire::Alive { store: self.health.standing() })
+                json(StatusCode::OK, &wire::Alive { store: self.health.outline() })
             }
             (wire::routes::METRICS, Some(exporter)) => routes::metrics::text(exporter),
-            _ => Refusal::from(self.health.away()).into_response(),
+            // Without the store there are no keys, and nobody is known.
+            _ => Refusal::from(StoreHealth::away_untold()).into_response(),
         }
     }
 

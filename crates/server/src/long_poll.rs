@@ -1,6 +1,7 @@
 //! A claim that waits: looks, waits for a sign, looks again. While it waits it holds no lease, and it
 //! ends when its connection does, because the server drops it then.
 
+use crate::access::Who;
 use crate::app::App;
 use crate::waits::{Sign, join};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,22 +11,32 @@ use windlass_core::Result;
 use windlass_core::engine::{Claim, Claimed, Stamped, Wait};
 
 /// Claims, waiting up to `wait_ms` for something to claim.
-pub(crate) async fn claim(app: &App, claim: Claim, wait_ms: u64) -> Result<Stamped<Claimed>> {
+pub(crate) async fn claim(
+    app: &App,
+    who: &Who,
+    claim: Claim,
+    wait_ms: u64,
+) -> Result<Stamped<Claimed>> {
     let mut wait = Wait::new(claim.queues.iter().map(|want| want.queue.clone()), wait_ms);
     wait.kinds = claim.kinds.as_ref().map(|kinds| kinds.iter().map(|it| it.kind.clone()).collect());
     wait.check()?;
     let look = || app.call(app.engine.claim(claim.clone()));
     let deadline = Instant::now() + Duration::from_millis(wait_ms);
-    let _counted = Counted::new(&app.waiting);
+    let (_counted, mut keys) = (Counted::new(&app.waiting), app.access.watch());
     let mut reply = look().await?;
     if !reply.value.jobs.is_empty() || wait_ms == 0 {
         return Ok(reply);
     }
     let group = join(app, &wait);
     loop {
-        let sign = group.sign(app, deadline).await;
+        let sign = group.sign(app, &mut keys, deadline).await;
         if sign == Sign::Stop {
             return Ok(reply);
+        }
+        // Nothing is leased to a key that was revoked while it waited.
+        app.access.still(&who.0).await?;
+        if sign == Sign::Keys {
+            continue;
         }
         reply = look().await?;
         if !reply.value.jobs.is_empty() {
@@ -39,20 +50,26 @@ pub(crate) async fn claim(app: &App, claim: Claim, wait_ms: u64) -> Result<Stamp
 }
 
 /// Waits for something to claim, and answers early if the server stops.
-pub(crate) async fn wait(app: &App, mut wait: Wait) -> Result<Stamped<bool>> {
+pub(crate) async fn wait(app: &App, who: &Who, mut wait: Wait) -> Result<Stamped<bool>> {
     wait.check()?;
     let deadline = Instant::now() + Duration::from_millis(wait.wait_ms);
     let waits = wait.wait_ms > 0;
     wait.wait_ms = 0;
     let look = || app.call(app.engine.wait(wait.clone()));
-    let _counted = Counted::new(&app.waiting);
+    let (_counted, mut keys) = (Counted::new(&app.waiting), app.access.watch());
     let ready = look().await?;
     if ready.value || !waits {
         return Ok(ready);
     }
     let group = join(app, &wait);
     loop {
-        let sign = group.sign(app, deadline).await;
+        let sign = group.sign(app, &mut keys, deadline).await;
+        if sign != Sign::Stop {
+            app.access.still(&who.0).await?;
+        }
+        if sign == Sign::Keys {
+            continue;
+        }
         let ready = look().await?;
         if ready.value || sign != Sign::Look {
             return Ok(ready);

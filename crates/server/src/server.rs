@@ -1,6 +1,7 @@
 //! From options to a running server: bind first, so that the engine can be told the address.
 
 use crate::accept::{Acceptor, accept};
+use crate::access::KeyNews;
 use crate::admit::{Admit, Depth, DepthLimits, Registry};
 use crate::app::App;
 use crate::handle::{Counts, Dials, ServerHandle};
@@ -160,11 +161,13 @@ impl Base {
         let registry = Arc::new(Registry::new(engine.clone(), options.strict_kinds));
         let limits = DepthLimits { soft: options.soft_depth, hard: options.hard_depth };
         let depth = Some(Arc::new(Depth::new(engine.clone(), limits)));
-        let inside = Arc::new(Admit::new(engine.clone(), registry.clone(), None));
+        let news = Arc::new(KeyNews::default());
+        let inside = Admit::new(engine.clone(), registry.clone(), None, news.clone());
         let engine: Arc<dyn Engine> = Arc::new(Coalesce::new(engine));
-        let admitted = Arc::new(Admit::new(engine, registry.clone(), depth));
-        let app = App::new(admitted, registry, rates, flows, self);
-        tokio::spawn(app.access.clone().prepare());
-        (inside, routes::router(app))
+        let admitted = Arc::new(Admit::new(engine, registry.clone(), depth, news.clone()));
+        let app = App::new(admitted, registry, rates, flows, news, self);
+        let attend = app.access.clone().attend(app.waiting.clone(), self.stop.clone());
+        tokio::spawn(attend);
+        (Arc::new(inside), routes::router(app))
     }
 }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use windlass_core::engine::Wait;
@@ -47,6 +47,8 @@ pub(crate) enum Sign {
     Look,
     /// Its time is up.
     TimeUp,
+    /// Keys have changed.
+    Keys,
     /// The server stops.
     Stop,
 }
@@ -59,10 +61,16 @@ impl Group {
     }
 
     /// Waits for a sign.
-    pub(crate) async fn sign(&self, app: &App, deadline: Instant) -> Sign {
+    pub(crate) async fn sign(
+        &self,
+        app: &App,
+        keys: &mut watch::Receiver<()>,
+        deadline: Instant,
+    ) -> Sign {
         tokio::select! {
             biased;
             () = app.stopping.cancelled() => Sign::Stop,
+            _ = keys.changed() => Sign::Keys,
             () = self.signs.notified() => Sign::Look,
             () = tokio::time::sleep_until(deadline) => Sign::TimeUp,
         }

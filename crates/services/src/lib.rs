@@ -65,7 +65,9 @@ pub use breaker::{Breakers, Outcomes};
 pub use handle::ServicesHandle;
 pub use history::{History, HistoryPage, HistoryPlace, HistoryRow};
 pub use host::{Guest, Host};
-pub use keys::{Denied, Grant, Grants, Key, KeyRing, Keys, NewKey, Principal, Secret};
+pub use keys::{
+    Denied, Grant, Grants, Key, KeyRing, Keys, NewKey, Principal, Secret, is_key_record,
+};
 pub use kinds::{Kinds, Registered, unconfirmed};
 pub use lead::Leader;
 pub use options::{

@@ -3,14 +3,17 @@
 
 use super::PeerNames;
 use super::cookie::Cookie;
-use crate::health::ANSWER_WITHIN;
+use super::news::KeyNews;
+use crate::health::{ANSWER_WITHIN, StoreHealth};
 use crate::options::{Limits, Options};
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 use windlass_core::engine::Engine;
 use windlass_core::{Error, Result, Timestamp};
 use windlass_services::{Denied, KeyRing, Principal};
@@ -22,6 +25,9 @@ const STALE: Duration = Duration::from_secs(3);
 
 /// Between two reads for keys that are not known: how long whoever shows one waits for his answer, too.
 const STRANGERS_EVERY: Duration = Duration::from_millis(100);
+
+/// How long a probe waits for keys that were read lately; then the last ones decide.
+const VIEWER_WITHIN: Duration = Duration::from_millis(50);
 
 /// How to show a key.
 const HOW: &str = "send it as `Authorization: Bearer wl_…`; our own clients take it from the URL \
@@ -43,12 +49,15 @@ struct Inner {
     known: Mutex<Option<Known>>,
     /// Held by whoever reads.
     reading: tokio::sync::Mutex<()>,
+    news: Arc<KeyNews>,
 }
 
 #[derive(Clone)]
 struct Known {
     ring: Arc<KeyRing>,
     read_at: Instant,
+    /// The changes through this server that were made before.
+    changes: u64,
 }
 
 impl Known {
@@ -64,10 +73,11 @@ impl Access {
         engine: Arc<dyn Engine>,
         options: &Options,
         limits: watch::Receiver<Limits>,
+        news: Arc<KeyNews>,
     ) -> Self {
         let (known, reading) = (Mutex::new(None), tokio::sync::Mutex::new(()));
         let open = options.is_open();
-        Self { inner: Arc::new(Inner { engine, open, limits, known, reading }) }
+        Self { inner: Arc::new(Inner { engine, open, limits, known, reading, news }) }
     }
 
     /// Who shows this: a key, a certificate or, where it is enough, the dashboard's cookie.
@@ -78,10 +88,16 @@ impl Access {
         by_cookie: bool,
     ) -> Result<Arc<Principal>> {
         let asked = Instant::now();
-        match self.decide(&self.known().await?, headers, peer, by_cookie) {
+        match self.decide(
+            &self.known().await.map_err(|error| self.untold(error))?,
+            headers,
+            peer,
+            by_cookie,
+        ) {
             // A fresh key is good at once.
             Err(refused) if refused.may_be_new => {
-                Ok(self.decide(&self.read_since(asked).await?, headers, peer, by_cookie)?)
+                let known = self.read_since(asked).await.map_err(|error| self.untold(error))?;
+                Ok(self.decide(&known, headers, peer, by_cookie)?)
             }
             decided => Ok(decided?),
         }
@@ -96,16 +112,53 @@ impl Access {
     ) -> Result<Arc<Principal>> {
         let known = match tokio::time::timeout(ANSWER_WITHIN, self.known()).await {
             Ok(Ok(known)) => known,
-            Ok(Err(error)) => self.peek().ok_or(error)?,
+            Ok(Err(error)) => self.peek().ok_or_else(|| self.untold(error))?,
             Err(_) => self.peek().ok_or_else(|| late(ANSWER_WITHIN))?,
         };
         Ok(self.decide(&known, headers, peer, true)?)
     }
 
-    /// Reads the keys before somebody asks, so that watchers are let in if the store goes away at once.
-    pub(crate) async fn prepare(self) {
-        // Whoever asks next learns what is wrong.
-        let _ = self.read(STALE).await;
+    /// Whether whoever shows this may view, as far as it is known at once: probes do not wait for the store.
+    pub(crate) async fn may_view(&self, headers: &HeaderMap, peer: Option<&PeerNames>) -> bool {
+        let known = tokio::time::timeout(VIEWER_WITHIN, self.known()).await;
+        let known = known.ok().and_then(Result::ok).or_else(|| self.peek());
+        let who = known.and_then(|known| self.decide(&known, headers, peer, true).ok());
+        who.is_some_and(|who| who.may().may_view())
+    }
+
+    /// Reads the keys before somebody asks, so that watchers are let in if the store goes away at once; and
+    /// then while requests wait, which ask only once.
+    pub(crate) async fn attend(self, waiting: Arc<AtomicUsize>, stop: CancellationToken) {
+        let mut ticks = tokio::time::interval(FRESH);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut is_first = true;
+        while stop.run_until_cancelled(ticks.tick()).await.is_some() {
+            if std::mem::take(&mut is_first) || waiting.load(Ordering::Relaxed) > 0 {
+                // Whoever asks next learns what is wrong.
+                let _ = stop.run_until_cancelled(self.read(FRESH / 2)).await;
+            }
+        }
+    }
+
+    /// Wakes a request that waits whenever keys have changed.
+    pub(crate) fn watch(&self) -> watch::Receiver<()> {
+        self.inner.news.watch()
+    }
+
+    /// Whether somebody who was let in would be let in again: a key that was revoked, or the first key of
+    /// the store, ends what waits.
+    pub(crate) async fn still(&self, who: &Principal) -> Result<()> {
+        let known = self.known().await?;
+        let refused = match who.id() {
+            None if self.inner.open && known.ring.is_empty() => return Ok(()),
+            None => Refused::from("a key is needed"),
+            Some(id) => match known.ring.by_id(id, known.now()) {
+                Ok(found) if *found == *who => return Ok(()),
+                Ok(_) => Refused::from("the key has changed"),
+                Err(why) => Refused::new("the key", why),
+            },
+        };
+        Err(refused.into())
     }
 
     fn decide(
@@ -144,10 +197,10 @@ impl Access {
     /// Who has this key, and the store's time.
     pub(crate) async fn by_token(&self, token: &str) -> Result<(Arc<Principal>, Timestamp)> {
         let asked = Instant::now();
-        let mut known = self.known().await?;
+        let mut known = self.known().await.map_err(|error| self.untold(error))?;
         let mut who = known.ring.by_token(token, known.now());
         if who == Err(Denied::Unknown) {
-            known = self.read_since(asked).await?;
+            known = self.read_since(asked).await.map_err(|error| self.untold(error))?;
             who = known.ring.by_token(token, known.now());
         }
         let who = who.map_err(|why| Refused::new("the key", why))?;
@@ -156,12 +209,14 @@ impl Access {
 
     /// Whether nobody is asked for a key.
     pub(crate) async fn is_open(&self) -> Result<bool> {
-        Ok(self.inner.open && self.known().await?.ring.is_empty())
+        Ok(self.inner.open
+            && self.known().await.map_err(|error| self.untold(error))?.ring.is_empty())
     }
 
     /// The keys, read lately.
     async fn known(&self) -> Result<Known> {
         match self.peek() {
+            Some(known) if known.changes != self.inner.news.changes() => self.read_changed().await,
             Some(known) if known.read_at.elapsed() < FRESH => Ok(known),
             Some(known) if known.read_at.elapsed() < STALE => {
                 // One reads beside the others, who need not wait for it.
@@ -172,6 +227,28 @@ impl Access {
                 Ok(known)
             }
             _ => self.read(STALE).await,
+        }
+    }
+
+    /// What somebody learns if the keys cannot be read, who may be a stranger: not where the store is, nor
+    /// what it says. Nobody was one when the keys were read last, if the store had none.
+    fn untold(&self, error: Error) -> Error {
+        let is_open = self.inner.open && self.peek().is_some_and(|known| known.ring.is_empty());
+        match error {
+            Error::Unavailable { .. } | Error::Busy { .. } | Error::InUse { .. } if !is_open => {
+                tracing::debug!(%error, "the keys cannot be read");
+                StoreHealth::away_untold()
+            }
+            other => other,
+        }
+    }
+
+    /// The keys as they are after the last change through this server.
+    async fn read_changed(&self) -> Result<Known> {
+        let reading = self.inner.reading.lock().await;
+        match self.peek() {
+            Some(known) if known.changes == self.inner.news.changes() => Ok(known),
+            known => self.read_anew(known, reading).await,
         }
     }
 
@@ -208,7 +285,7 @@ impl Access {
         _reading: tokio::sync::MutexGuard<'_, ()>,
     ) -> Result<Known> {
         // Before it is asked: what changes while it answers counts as not seen.
-        let read_at = Instant::now();
+        let (read_at, changes) = (Instant::now(), self.inner.news.changes());
         let read = KeyRing::read(&*self.inner.engine, known.as_ref().map(|known| &*known.ring));
         let read_max = Duration::from_millis(self.inner.limits.borrow().call_timeout_ms);
         let ring = tokio::time::timeout(read_max, read).await.map_err(|_| late(read_max))??;
@@ -216,8 +293,12 @@ impl Access {
         if is_first && ring.is_empty() && self.inner.open {
             tracing::info!("the store has no keys: whoever reaches this server may do anything");
         }
-        let known = Known { ring: Arc::new(ring), read_at };
+        let is_new = known.is_none_or(|known| !known.ring.is_same(&ring));
+        let known = Known { ring: Arc::new(ring), read_at, changes };
         *self.inner.known.lock().unwrap_or_else(PoisonError::into_inner) = Some(known.clone());
+        if is_new {
+            self.inner.news.wake();
+        }
         Ok(known)
     }
 }

@@ -6,14 +6,16 @@
 
 mod cookie;
 mod keeper;
+mod news;
 mod session;
 pub(crate) mod table;
 mod who;
 
 pub(crate) use cookie::{Cookie, SESSION_SECONDS};
 pub(crate) use keeper::Access;
+pub(crate) use news::KeyNews;
 pub(crate) use session::{bind_claim, close, issue};
-pub(crate) use who::Who;
+pub(crate) use who::{Viewer, Who};
 
 use crate::admit as pace;
 use crate::app::App;

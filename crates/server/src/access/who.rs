@@ -1,9 +1,11 @@
 //! Who makes a request, as routes ask for it. It must not know how that was found out.
 
+use super::PeerNames;
 use crate::app::App;
 use crate::reply::Refusal;
 use axum::extract::FromRequestParts;
 use http::request::Parts;
+use std::convert::Infallible;
 use std::sync::Arc;
 use windlass_core::engine::Claim;
 use windlass_core::model::NewJob;
@@ -44,6 +46,19 @@ impl Who {
     /// That it may not.
     pub(crate) fn may_not(&self, needs: &str) -> Error {
         Error::Forbidden { who: format!("key {:?}", self.0.name()), needs: needs.to_owned() }
+    }
+}
+
+/// Whether whoever makes a request may view. Of routes that need nothing, which tell some more than others.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Viewer(pub(crate) bool);
+
+impl FromRequestParts<App> for Viewer {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Infallible> {
+        let peer = parts.extensions.get::<PeerNames>();
+        Ok(Self(app.access.may_view(&parts.headers, peer).await))
     }
 }
 

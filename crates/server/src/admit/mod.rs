@@ -12,6 +12,7 @@ pub(crate) use pace::{Paces, Peer, Principal};
 pub(crate) use registry::Registry;
 pub(crate) use schema::Schema;
 
+use crate::access::KeyNews;
 use registry::Table;
 use std::sync::Arc;
 use windlass_core::engine::*;
@@ -24,6 +25,8 @@ pub(crate) struct Admit {
     registry: Arc<Registry>,
     /// Absent for the services: a fire that is due waits for no queue but one that says so itself.
     depth: Option<Arc<Depth>>,
+    /// Told about changes of keys.
+    news: Arc<KeyNews>,
 }
 
 impl Admit {
@@ -31,8 +34,9 @@ impl Admit {
         engine: Arc<dyn Engine>,
         registry: Arc<Registry>,
         depth: Option<Arc<Depth>>,
+        news: Arc<KeyNews>,
     ) -> Self {
-        Self { engine, registry, depth }
+        Self { engine, registry, depth, news }
     }
 
     /// Stores what may come in, and answers for the rest.
@@ -199,7 +203,17 @@ impl Hot for Admit {
 }
 
 impl Admin for Admit {
-    windlass_core::pass_on!(engine: get, list, stats, sessions, configure, settings, records, health);
+    windlass_core::pass_on!(engine: get, list, stats, sessions, configure, settings, health);
+
+    fn records(&self, batch: Vec<RecordOp>) -> Answer<'_, Vec<Item<RecordReply>>> {
+        if !KeyNews::is_among(&batch) {
+            return self.engine.records(batch);
+        }
+        Box::pin(async move {
+            let _announced = self.news.announce_at_end();
+            self.engine.records(batch).await
+        })
+    }
 
     fn change(&self, batch: Vec<ChangeItem>) -> Answer<'_, Vec<Item<Changed>>> {
         Box::pin(self.alter(batch))

@@ -1,8 +1,10 @@
 //! Looking at jobs, lanes, workers and the server itself.
 
 use super::job_id;
+use crate::access::Viewer;
 use crate::app::App;
 use crate::body::{Json, Path, Query};
+use crate::health::StoreHealth;
 use crate::openapi::tag;
 use crate::reply::{Reply, json, stamped};
 use axum::extract::State;
@@ -122,15 +124,17 @@ pub(super) async fn health(State(app): State<App>) -> Reply {
 
 /// Whether the process lives
 ///
-/// Whatever the store does; what is known of the store is told.
+/// Whatever the store does. What is known of the store is told to keys that may view; others learn whether
+/// it answers.
 #[utoipa::path(
     get, path = paths::HEALTHZ, tag = tag::SERVER, operation_id = "alive",
     responses(
         (status = 200, body = wire::Alive, description = "It does."),
     ),
 )]
-pub(super) async fn alive(State(app): State<App>) -> Reply {
-    Ok(json(StatusCode::OK, &wire::Alive { store: app.health.standing() }))
+pub(super) async fn alive(State(app): State<App>, viewer: Viewer) -> Reply {
+    let store = if viewer.0 { app.health.standing() } else { app.health.outline() };
+    Ok(json(StatusCode::OK, &wire::Alive { store }))
 }
 
 /// Whether the server can serve
@@ -140,16 +144,17 @@ pub(super) async fn alive(State(app): State<App>) -> Reply {
     get, path = paths::READYZ, tag = tag::SERVER, operation_id = "ready",
     responses(
         (status = 200, body = wire::Alive, description = "It can."),
-        (status = 503, description = "Its store is away, named with the reason, or it is stopping."),
+        (status = 503, description = "Its store is away, or it is stopping."),
     ),
 )]
-pub(super) async fn ready(State(app): State<App>) -> Reply {
+pub(super) async fn ready(State(app): State<App>, viewer: Viewer) -> Reply {
     if app.stopping.is_cancelled() {
         let (store, reason) = ("this server".to_owned(), "it is stopping".to_owned());
         return Err(Error::Unavailable { store, reason }.into());
     }
     match app.health.ask(&*app.engine).await {
-        true => alive(State(app)).await,
-        false => Err(app.health.away().into()),
+        true => alive(State(app), viewer).await,
+        false if viewer.0 => Err(app.health.away().into()),
+        false => Err(StoreHealth::away_untold().into()),
     }
 }

@@ -91,7 +91,7 @@ pub(super) async fn claim(State(app): State<App>, who: Who, claim: Json<wire::Cl
     who.may_claim(&claim)?;
     let claim = access::bind_claim(&who, claim)?;
     let reply = match wait_ms {
-        Some(wait_ms) => long_poll::claim(&app, claim, wait_ms).await?,
+        Some(wait_ms) => long_poll::claim(&app, &who, claim, wait_ms).await?,
         None => app.call(app.engine.claim(claim)).await?,
     };
     Ok(stamped(reply.map(wire::Claimed::from)))
@@ -107,7 +107,7 @@ pub(super) async fn claim(State(app): State<App>, who: Who, claim: Json<wire::Cl
 )]
 pub(super) async fn wait(State(app): State<App>, who: Who, wait: Json<wire::Wait>) -> Reply {
     wait.value.queues.iter().try_for_each(|queue| who.may_work(queue))?;
-    let reply = long_poll::wait(&app, wait.value.into()).await?;
+    let reply = long_poll::wait(&app, &who, wait.value.into()).await?;
     Ok(stamped(reply.map(|ready| wire::Ready { ready })))
 }
 

@@ -115,3 +115,41 @@ async fn metrics_are_shown_by_the_last_known_keys_while_the_store_is_away() {
     assert_eq!((metrics.status, &*metrics.text), (200, "some 1\n"), "{metrics:?}");
     assert_eq!(site.send("GET", "/metrics", &[], "").await.status, 401);
 }
+
+#[tokio::test]
+async fn strangers_learn_that_the_store_is_away_and_not_where_it_is_or_what_it_says() {
+    let is_gone = Arc::new(AtomicBool::new(false));
+    let engine = Arc::new(Leaving { engine: MemoryEngine::new(), is_gone: is_gone.clone() });
+    let keys = Keys::new(engine.clone());
+    let options =
+        Options::new(([127, 0, 0, 1], 0).into()).services(None).store("postgres://db.internal");
+    let server = Server::bind(options).await.unwrap().serve(engine).unwrap();
+    let site = Site { server, keys };
+    // Without keys everybody is an admin.
+    assert!(site.send("GET", "/healthz", &[], "").await.text.contains("db.internal"));
+    let [viewer, producer] = [site.key("view").await, site.key("enqueue:*").await];
+    let locked = async { while site.send("GET", "/v1/jobs", &[], "").await.status != 401 {} };
+    tokio::time::timeout(DEADLINE, locked).await.expect("locked");
+    let told = async |key: &str, path: &str| site.get(key, path).await.text;
+    for path in ["/healthz", "/readyz"] {
+        assert!(told(&viewer, path).await.contains("db.internal"), "{path}");
+        for stranger in ["wl_wrong", &producer] {
+            let text = told(stranger, path).await;
+            assert!(text.contains(r#""up":true"#) && !text.contains("db.internal"), "{text}");
+        }
+    }
+
+    is_gone.store(true, Ordering::Relaxed);
+    let noticed = async { while !told("wl_wrong", "/healthz").await.contains(r#""up":false"#) {} };
+    tokio::time::timeout(DEADLINE, noticed).await.expect("it is noticed");
+    let [alive, ready] = [told(&viewer, "/healthz").await, told(&viewer, "/readyz").await];
+    assert!([alive, ready].iter().all(|it| it.contains("db.internal") && it.contains("gone")));
+    let away = async { while site.get(&producer, "/v1/capabilities").await.status != 503 {} };
+    tokio::time::timeout(DEADLINE, away).await.expect("the keys are out of date");
+    for path in ["/healthz", "/readyz", "/v1/jobs", "/v1/capabilities", "/metrics", "/"] {
+        for stranger in ["wl_wrong", &producer] {
+            let text = told(stranger, path).await;
+            assert!(!text.contains("db.internal") && !text.contains("gone"), "{path}: {text}");
+        }
+    }
+}

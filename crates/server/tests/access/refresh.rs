@@ -1,10 +1,11 @@
 //! Keys that change while servers run: made, revoked, noticed everywhere, and never read per request.
 
-use crate::support::{DEADLINE, Site};
+use crate::support::{Answer, DEADLINE, Site};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_memory::MemoryEngine;
+use windlass_remote::RemoteEngine;
 use windlass_server::{Options, Server};
 use windlass_services::{Keys, NewKey};
 
@@ -67,4 +68,81 @@ async fn a_server_for_other_machines_lets_nobody_in_before_there_is_a_key() {
     let server = Server::bind(options.insecure(true)).await.unwrap().serve(engine).unwrap();
     let site = Site { server, keys: site.keys };
     assert_eq!(site.send("GET", "/v1/jobs", &[], "").await.status, 200);
+}
+
+/// The keys of a store as whoever has this key sees them, through the server.
+async fn keys_through(site: &Site, key: Option<&str>) -> Keys {
+    let key = key.map_or_else(String::new, |key| format!("{key}@"));
+    let url = format!("http://{key}{}", site.server.address());
+    Keys::new(Arc::new(RemoteEngine::connect(url).await.unwrap()))
+}
+
+#[tokio::test]
+async fn the_first_key_locks_the_server_it_was_made_through_at_once() {
+    let site = Site::start().await;
+    let keys = keys_through(&site, None).await;
+    assert_eq!(site.post("wl_wrong", "/v1/jobs", json!({"kind": "k"})).await.status, 201);
+    keys.create(NewKey::new("admin", "admin".parse().unwrap())).await.unwrap();
+    assert_eq!(site.post("wl_wrong", "/v1/jobs", json!({"kind": "k"})).await.status, 401);
+    assert_eq!(site.send("POST", "/v1/jobs", &[], r#"{"kind": "k"}"#).await.status, 401);
+}
+
+/// A claim that waits for a minute.
+async fn waiting_claim(site: &Site, key: &str) -> Answer {
+    site.post(key, "/v1/claim", json!({"queues": ["default"], "wait_ms": 60_000})).await
+}
+
+async fn until_it_waits(site: &Site) {
+    let waits = async {
+        while site.server.status().waiting == 0 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, waits).await.expect("it waits");
+}
+
+#[tokio::test]
+async fn a_key_that_is_revoked_gets_no_job_for_a_claim_that_waits() {
+    let (site, admin) = Site::locked().await;
+    let (id, worker) = site.key_of(NewKey::new("w", "work:*".parse().unwrap())).await;
+    let keys = keys_through(&site, Some(&admin)).await;
+    let revoke_and_enqueue = async {
+        until_it_waits(&site).await;
+        keys.revoke(&id).await.unwrap();
+        assert_eq!(site.post(&worker, "/v1/claim", json!({"queues": ["q"]})).await.status, 401);
+        assert_eq!(site.post(&admin, "/v1/jobs", json!({"kind": "k"})).await.status, 201);
+    };
+    let (claimed, ()) = tokio::join!(waiting_claim(&site, &worker), revoke_and_enqueue);
+    assert_eq!(claimed.status, 401, "{claimed:?}");
+    assert!(claimed.body["detail"].as_str().unwrap().contains("was revoked"), "{claimed:?}");
+    let stats = site.get(&admin, "/v1/stats").await;
+    assert_eq!(stats.body["lanes"][0]["available"], 1, "nobody has it: {stats:?}");
+}
+
+#[tokio::test]
+async fn a_claim_that_waits_ends_soon_after_its_key_was_revoked_elsewhere() {
+    let (site, _) = Site::locked().await;
+    let (id, worker) = site.key_of(NewKey::new("w", "work:*".parse().unwrap())).await;
+    let revoke = async {
+        until_it_waits(&site).await;
+        // Not through the server.
+        site.keys.revoke(&id).await.unwrap();
+    };
+    let both = async { tokio::join!(waiting_claim(&site, &worker), revoke) };
+    let (claimed, ()) = tokio::time::timeout(SOON, both).await.expect("it ends soon");
+    assert_eq!(claimed.status, 401, "{claimed:?}");
+}
+
+#[tokio::test]
+async fn the_first_key_ends_claims_that_wait_without_one() {
+    let site = Site::start().await;
+    let keys = keys_through(&site, None).await;
+    let lock = async {
+        until_it_waits(&site).await;
+        keys.create(NewKey::new("admin", "admin".parse().unwrap())).await.unwrap();
+    };
+    let wait = json!({"queues": ["default"], "wait_ms": 60_000});
+    let both = async { tokio::join!(site.post("wl_wrong", "/v1/wait", wait), lock) };
+    let (waited, ()) = tokio::time::timeout(SOON, both).await.expect("it ends soon");
+    assert_eq!(waited.status, 401, "{waited:?}");
 }

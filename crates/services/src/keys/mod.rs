@@ -17,3 +17,8 @@ pub use store::{Keys, NewKey};
 pub use stored::Key;
 
 pub(crate) use stored::{CHANGES_KEY, PREFIX, shown};
+
+/// Whether a change of the record with this name changes who is let in.
+pub fn is_key_record(name: &str) -> bool {
+    name == CHANGES_KEY || name.starts_with(PREFIX)
+}

@@ -122,6 +122,11 @@ impl KeyRing {
         Ok(Self { version, now: seen.now, epoch: seen.epoch, keys })
     }
 
+    /// Whether these are still the same keys, read later.
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.keys, &other.keys)
+    }
+
     /// The store's time when it was read.
     pub const fn now(&self) -> Timestamp {
         self.now
