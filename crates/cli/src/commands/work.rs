@@ -6,7 +6,7 @@ use crate::output::{print, print_json};
 use crate::store::{Common, block_on};
 use crate::traces::Traces;
 use crate::values;
-use crate::work::{HELP, Http, Limits};
+use crate::work::{Environment, HELP, Http, Limits};
 use anyhow::{Context as _, Result, anyhow, bail};
 use serde_json::json;
 use std::process::ExitCode;
@@ -54,6 +54,8 @@ pub(super) struct Args {
     snooze: Duration,
     #[command(flatten)]
     limits: Limits,
+    #[command(flatten)]
+    environment: Environment,
     /// What people call this worker [default: windlass-work-PID]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
@@ -89,7 +91,11 @@ impl Args {
         if self.limits.any() && self.exec.is_empty() {
             bail!("--memory-max, --processes-max and --cpu-max are for --exec, and there is none");
         }
+        if self.environment.any() && self.exec.is_empty() {
+            bail!("--env and --pass-env are for --exec, and there is none");
+        }
         let commands = self.commands()?;
+        hide_environment().context("cannot hide the environment of this worker")?;
         let mut config = self.common.config()?;
         config.log_by_default(LOG_DEFAULT)?;
         block_on(async {
@@ -105,6 +111,7 @@ impl Args {
     fn commands(&self) -> Result<Vec<Process>> {
         let commands = self.exec.iter().map(|Pair { what, .. }| {
             let process = self.limits.on(Process::shell(what).snooze(self.snooze));
+            let process = self.environment.on(process);
             process.check().map_err(in_flags)?;
             Ok(process)
         });
@@ -214,6 +221,14 @@ impl Args {
             stats.completed, stats.retried, stats.failed, stats.released
         ))
     }
+}
+
+/// Keeps commands that run as the same user from reading the environment of this process, which may hold keys
+/// and passwords, from `/proc`. It also means: no core dumps, and no debugger without root.
+fn hide_environment() -> std::io::Result<()> {
+    #[cfg(target_os = "linux")]
+    rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)?;
+    Ok(())
 }
 
 /// Names a limit as the user does.

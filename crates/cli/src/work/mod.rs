@@ -1,17 +1,20 @@
 //! Handlers in any language: a shell command or an HTTP call per job. How commands are run is the
 //! worker's; knows jobs only through its context.
 
+mod environment;
 mod http;
 mod limits;
 
+pub(crate) use environment::Environment;
 pub(crate) use http::Http;
 pub(crate) use limits::Limits;
 
 /// How exit codes are read, for `--help`.
 pub(crate) const HELP: &str = "Handlers:
   --exec   The command gets the payload on stdin and WINDLASS_JOB_ID, WINDLASS_JOB_KIND,
-           WINDLASS_JOB_QUEUE, WINDLASS_JOB_ATTEMPT in its environment. What it writes to stdout
-           becomes the result (up to 64 KiB), the end of stderr the error.
+           WINDLASS_JOB_QUEUE, WINDLASS_JOB_ATTEMPT in its environment. Of this worker's environment
+           it gets PATH, HOME, USER, LOGNAME, TMPDIR, TZ, LANG, LANGUAGE, LC_*, LD_LIBRARY_PATH and what
+           --pass-env names. Its stdout becomes the result (up to 64 KiB), the end of stderr the error.
              exit 0    the job is complete
              exit 65   it can never succeed: dead at once
              exit 75   not now: again after --snooze, no failure counted

@@ -192,3 +192,93 @@ fn what_cannot_be_done_is_refused_before_any_work() {
     );
     refused(&["--exec", "x=true", "--memory-max", "1M"], 1, &["--memory-max", "8M"]);
 }
+
+/// Variables of the worker that must not reach commands.
+const SECRETS: [(&str, &str); 6] = [
+    ("WINDLASS_KEY", "wl_s3cr3t"),
+    ("WINDLASS_TLS_KEY", "/s3cr3t/worker.key"),
+    ("WINDLASS_TLS_CERT", "/s3cr3t/worker.pem"),
+    ("DATABASE_URL", "postgres://ada:s3cr3t@db/jobs"),
+    ("PGPASSWORD", "s3cr3t"),
+    ("AWS_SECRET_ACCESS_KEY", "s3cr3t"),
+];
+
+/// What a command prints that a worker runs which has secrets in its environment.
+#[track_caller]
+fn printed(store: &Store, line: &str, arguments: &[&str]) -> String {
+    let id = store.enqueue(&["x", "--max-attempts", "1"]);
+    let exec = format!("x={line}");
+    let all = [&["work", "--until-empty", "--exec", &exec], arguments].concat();
+    let mut work = store.command(&all);
+    work.envs(SECRETS);
+    let output = work.stdin(std::process::Stdio::null()).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let job = store.job(&id);
+    job["result_text"].as_str().unwrap_or_else(|| panic!("{job}")).to_owned()
+}
+
+#[test]
+fn no_secret_of_the_worker_reaches_a_command() {
+    let store = Store::new();
+    let names = |text: &str| {
+        let names = text.lines().filter_map(|line| line.split_once('=')).map(|(name, _)| name);
+        names.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let env = printed(&store, "env", &[]);
+    assert!(!env.contains("s3cr3t") && !env.contains("WINDLASS_STORE"), "{env}");
+    let names = names(&env);
+    for expected in ["PATH", "WINDLASS_JOB_ID", "WINDLASS_JOB_KIND", "WINDLASS_JOB_ATTEMPT"] {
+        assert!(names.iter().any(|name| name == expected), "{expected} in {env}");
+    }
+    // Neither do the processes between the worker and the command have them, nor their command lines.
+    let line = r#"for process in $$ $PPID; do tr '\0' '\n' < /proc/$process/environ; \
+        tr '\0' ' ' < /proc/$process/cmdline; done"#;
+    let above = printed(&store, line, &["--env", "GIVEN=s3nt"]);
+    assert!(above.contains("windlass-process") && above.contains("WINDLASS_JOB_ID="), "{above}");
+    assert!(!above.contains("s3cr3t") && !above.contains("WINDLASS_STORE"), "{above}");
+}
+
+#[test]
+fn a_command_cannot_read_the_environment_of_its_worker() {
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::process::CommandExt as _;
+    let store = Store::new();
+    std::fs::set_permissions(store.dir.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    // Root may read everything, so that it takes another user to see this.
+    let run = |arguments: &[&str]| {
+        let mut command = store.command(arguments);
+        command.envs(SECRETS).stdin(std::process::Stdio::null());
+        if rustix::process::geteuid().is_root() {
+            command.uid(65_534).gid(65_534);
+        }
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let id = run(&["enqueue", "x", "--max-attempts", "1"]).trim().to_owned();
+    let exec = "x=cat /proc/$(cut -d' ' -f4 /proc/$PPID/stat)/environ";
+    run(&["work", "--until-empty", "--exec", exec]);
+    let job = run(&["jobs", "show", &id, "--json"]);
+    assert!(!job.contains("s3cr3t") && job.contains("Permission denied"), "{job}");
+}
+
+#[test]
+fn a_command_gets_the_variables_that_are_named() {
+    let store = Store::new();
+    let named = ["--env", "GIVEN=a=b", "--pass-env", "PGPASSWORD", "--pass-env", "NOT_SET_HERE"];
+    let env = printed(&store, "env", &named);
+    assert!(env.contains("\nGIVEN=a=b\n") && env.contains("\nPGPASSWORD=s3cr3t\n"), "{env}");
+    assert!(!env.contains("wl_s3cr3t") && !env.contains("NOT_SET_HERE"), "{env}");
+    for (flag, value, says) in [
+        ("--env", "GIVEN", "NAME=VALUE"),
+        ("--env", "=x", "NAME=VALUE"),
+        ("--env", "WINDLASS_JOB_ID=1", "set for each job"),
+        ("--pass-env", "WINDLASS_PROCESS_ROLE", "set for each job"),
+        ("--pass-env", "A=B", "name of a variable"),
+    ] {
+        let ran = store.run(&["work", "--exec", "x=cat", flag, value]);
+        assert!(ran.code != 0 && ran.stderr.contains(says), "{flag} {value}: {ran:?}");
+    }
+    let ran = store.run(&["work", "--http", "x=http://127.0.0.1:1", "--env", "A=b"]);
+    ran.refused(1, &["--env", "--exec"]);
+}

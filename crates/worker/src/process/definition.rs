@@ -1,6 +1,7 @@
 //! What a command is, as its user says it. Knows nothing of how it is run.
 
 use super::enter::{NAME, has_entered, this_program};
+use super::environment::Environment;
 use super::limits::{Limits, whole_seconds};
 use super::role::{ROLE_VARIABLE, Role};
 use super::{SHELL, SNOOZE_DEFAULT};
@@ -22,7 +23,7 @@ use tokio::process::Command;
 ///     .memory_max(256 << 20)
 ///     .cpu_max(Duration::from_secs(30))
 ///     .processes_max(16);
-/// let scan = Process::new("clamscan").args(["--no-summary", "-"]).env_clear();
+/// let scan = Process::new("clamscan").args(["--no-summary", "-"]).pass_env("CLAMD_HOST");
 /// # resize.check().unwrap();
 /// # scan.check().unwrap();
 /// ```
@@ -31,8 +32,7 @@ use tokio::process::Command;
 pub struct Process {
     /// The program and its arguments.
     words: Vec<OsString>,
-    env: Vec<(OsString, OsString)>,
-    env_clear: bool,
+    environment: Environment,
     pub(super) dir: Option<PathBuf>,
     limits: Limits,
     pub(super) snooze: Duration,
@@ -44,8 +44,7 @@ impl Process {
     pub fn new(program: impl Into<OsString>) -> Self {
         Self {
             words: vec![program.into()],
-            env: Vec::new(),
-            env_clear: false,
+            environment: Environment::default(),
             dir: None,
             limits: Limits::default(),
             snooze: SNOOZE_DEFAULT,
@@ -69,16 +68,17 @@ impl Process {
         self
     }
 
-    /// With this in its environment.
+    /// Sets a variable in its environment. Otherwise it has `PATH`, `HOME`, `USER`, `LOGNAME`, `TMPDIR`,
+    /// `TZ`, `LANG`, `LANGUAGE`, `LC_*` and `LD_LIBRARY_PATH` of the host, and the variables of the job:
+    /// what a command prints becomes the result of its job, so the host's secrets stay with the host.
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
-        self.env.push((name.into(), value.into()));
+        self.environment.set(name.into(), value.into());
         self
     }
 
-    /// With nothing in its environment but what [`env`](Self::env) and the job put there. Otherwise
-    /// it has that of the host, secrets included.
-    pub const fn env_clear(mut self) -> Self {
-        self.env_clear = true;
+    /// Passes a variable of the host on to it, if it is set there when the command starts.
+    pub fn pass_env(mut self, name: impl Into<OsString>) -> Self {
+        self.environment.pass(name.into());
         self
     }
 
@@ -128,8 +128,9 @@ impl Process {
         self
     }
 
-    /// Whether it can run under its limits. [`Builder::build`](crate::Builder::build) asks, too.
+    /// Whether it can run under its limits and with its environment. [`Builder::build`](crate::Builder::build) asks, too.
     pub fn check(&self) -> Result<(), BuildError> {
+        self.environment.check()?;
         self.limits.check()
     }
 
@@ -148,10 +149,8 @@ impl Process {
     ) -> io::Result<Command> {
         let mut command = Command::new(this_program()?);
         command.arg0(NAME).args(&self.words);
-        if self.env_clear {
-            command.env_clear();
-        }
-        command.envs(self.env.iter().map(|(name, value)| (name, value))).envs(job);
+        // The command inherits what its supervisor has, so that nothing of the host is in either.
+        command.env_clear().envs(self.environment.variables()).envs(job);
         command.env(ROLE_VARIABLE, Role::Supervisor(self.limits).to_string());
         if let Some(dir) = &self.dir {
             command.current_dir(dir);

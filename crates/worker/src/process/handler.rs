@@ -1,6 +1,7 @@
 //! A command as a handler: the payload on stdin, the job in the environment, the outcome in the exit code.
 //! Knows nothing of processes.
 
+use super::environment::TRACE_VARIABLE;
 use super::line::Report;
 use super::pipes::Tail;
 use super::supervised::{Commands, Output, Supervised};
@@ -43,7 +44,7 @@ impl Run {
             ("WINDLASS_JOB_ATTEMPT", &attempt),
         ];
         let trace = ctx.trace();
-        let trace = trace.as_deref().map(|trace| ("TRACEPARENT", trace));
+        let trace = trace.as_deref().map(|trace| (TRACE_VARIABLE, trace));
         let supervisor = self.process.supervisor(job.into_iter().chain(trace));
         let started = supervisor.and_then(|it| Supervised::start(it, self.commands.clone()));
         let place = self.process.dir.as_ref().map(|dir| format!(" in {}", dir.display()));

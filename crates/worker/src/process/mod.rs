@@ -25,7 +25,9 @@
 //!
 //! The payload on stdin, and in its environment `WINDLASS_JOB_ID`, `WINDLASS_JOB_KIND`,
 //! `WINDLASS_JOB_QUEUE`, `WINDLASS_JOB_ATTEMPT` and, if there is a trace
-//! ([`Ctx::trace`](crate::Ctx::trace)), `TRACEPARENT`.
+//! ([`Ctx::trace`](crate::Ctx::trace)), `TRACEPARENT`. Of the host's own environment it gets paths, user,
+//! locale and time zone, and nothing else unless [`Process::env`] or [`Process::pass_env`] names it: what a
+//! command prints becomes the result of its job.
 //!
 //! # How its end is read
 //!
@@ -58,6 +60,7 @@ mod command;
 mod definition;
 mod descendants;
 mod enter;
+mod environment;
 mod handler;
 mod limits;
 mod line;

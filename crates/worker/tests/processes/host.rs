@@ -31,7 +31,10 @@ pub(crate) fn be_one_if_asked() {
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let process = host.map_or_else(|| Process::new("true"), |it| stubborn(&PathBuf::from(it)));
+        let process = host.map_or_else(
+            || Process::new("true").pass_env(STRICT),
+            |it| stubborn(&PathBuf::from(it)),
+        );
         let engine = support::memory();
         let id = enqueue(&engine, once("x")).await;
         let running = worker(&engine).handle_process("x", process).build().unwrap().start();
