@@ -1,11 +1,11 @@
-//! `cargo xtask lint`: formatting, clippy and the documentation build, with warnings as errors.
+//! `cargo xtask lint`: formatting, clippy and the documentation build, with warnings as errors; dependencies.
 
 use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
-use crate::process;
 use crate::steps::Steps;
+use crate::{deny, process};
 
 pub(crate) fn run() -> Result<()> {
     let mut steps = Steps::default();
@@ -22,6 +22,7 @@ pub(crate) fn add_steps(steps: &mut Steps) {
         clippy,
     );
     steps.run("docs", "RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps", docs);
+    deny::add_steps(steps);
 }
 
 fn fmt() -> Result<()> {

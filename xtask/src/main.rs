@@ -3,6 +3,7 @@
 mod apt;
 mod bench;
 mod chromium;
+mod deny;
 mod lint;
 mod mutants;
 mod openapi;
@@ -26,8 +27,10 @@ use clap::Parser;
 enum Cli {
     /// Everything: lint, tidy and all tests, with what they need started and stopped around them.
     Test(test::Options),
-    /// Formatting, clippy and the documentation build, with warnings as errors.
+    /// Formatting, clippy and the documentation build, with warnings as errors; dependencies.
     Lint,
+    /// Dependencies: licences, duplicates, sources and, where cargo-deny is installed, advisories.
+    Deny,
     /// Style as a test: file lengths, leftovers, crate directions, lint exceptions, links.
     Tidy,
     /// Changes the code in a seeded sample of ways and counts how many changes the tests catch.
@@ -46,6 +49,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse() {
         Cli::Test(options) => test::run(&options),
         Cli::Lint => lint::run(),
+        Cli::Deny => deny::run(),
         Cli::Tidy => tidy::run(),
         Cli::Mutants(options) => mutants::run(&options),
         Cli::Bench(options) => bench::run(&options),

@@ -16,6 +16,16 @@ struct Done {
     alone: String,
     took: Duration,
     failure: Option<String>,
+    /// Why nothing was checked.
+    unchecked: Option<String>,
+}
+
+/// What became of a step that cannot run everywhere.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Checked,
+    /// Nothing was checked, for this reason.
+    NotChecked(String),
 }
 
 impl Steps {
@@ -26,13 +36,31 @@ impl Steps {
         alone: impl Into<String>,
         work: impl FnOnce() -> Result<()>,
     ) {
+        self.run_if_possible(name, alone, || work().map(|()| Outcome::Checked));
+    }
+
+    /// Runs one step that cannot run everywhere. Where it cannot, the summary says that it was not checked.
+    pub(crate) fn run_if_possible(
+        &mut self,
+        name: &'static str,
+        alone: impl Into<String>,
+        work: impl FnOnce() -> Result<Outcome>,
+    ) {
         eprintln!("\n==> {name}");
         let start = now();
-        let failure = work().err().map(|error| format!("{error:#}"));
+        let (failure, unchecked) = match work() {
+            Ok(Outcome::Checked) => (None, None),
+            Ok(Outcome::NotChecked(why)) => (None, Some(why)),
+            Err(error) => (Some(format!("{error:#}")), None),
+        };
         if let Some(failure) = &failure {
             eprintln!("{name} FAILED: {failure}");
         }
-        self.done.push(Done { name, alone: alone.into(), took: start.elapsed(), failure });
+        if let Some(why) = &unchecked {
+            eprintln!("{name} NOT CHECKED: {why}");
+        }
+        let (alone, took) = (alone.into(), start.elapsed());
+        self.done.push(Done { name, alone, took, failure, unchecked });
     }
 
     /// Prints the summary; an error names the steps that failed.
@@ -49,13 +77,20 @@ impl Steps {
     fn summary(&self) -> String {
         let mut text = String::from("\n==> summary\n");
         for step in &self.done {
-            let result = if step.failure.is_some() { "FAILED" } else { "ok" };
+            let result = match (&step.failure, &step.unchecked) {
+                (Some(_), _) => "FAILED",
+                (None, Some(_)) => "NOT RUN",
+                (None, None) => "ok",
+            };
             let seconds = step.took.as_secs_f64();
             text.push_str(&format!("  {:<10} {result:<7} {seconds:>8.1} s\n", step.name));
         }
         let total = self.done.iter().map(|step| step.took).sum::<Duration>().as_secs_f64();
         text.push_str(&format!("  {:<10} {:<7} {total:>8.1} s\n", "total", ""));
         for step in &self.done {
+            if let Some(why) = &step.unchecked {
+                text.push_str(&format!("\n{} NOT CHECKED: {why}\n", step.name));
+            }
             if let Some(failure) = &step.failure {
                 text.push_str(&format!("\n{} FAILED: {failure}\n", step.name));
                 text.push_str(&format!("  run it alone: {}\n", step.alone));
@@ -85,6 +120,17 @@ mod tests {
         assert!(summary.contains("bad FAILED: it broke\n  run it alone: cargo bad"), "{summary}");
         assert!(!summary.contains("cargo good"), "{summary}");
         assert_eq!(steps.finish().unwrap_err().to_string(), "1 of 2 steps failed: bad");
+    }
+
+    #[test]
+    fn a_step_that_could_not_run_is_not_called_ok() {
+        let mut steps = Steps::default();
+        let why = || Ok(Outcome::NotChecked("no database".to_owned()));
+        steps.run_if_possible("advisories", "cargo deny", why);
+        let summary = steps.summary();
+        assert!(summary.contains("advisories NOT CHECKED: no database"), "{summary}");
+        assert!(summary.contains("NOT RUN") && !summary.contains(" ok "), "{summary}");
+        steps.finish().unwrap();
     }
 
     #[test]
