@@ -37,7 +37,7 @@ impl Common {
     pub(crate) fn url(&self) -> Result<Url> {
         match &self.store {
             Some(store) => store.parse().context("--store"),
-            None => Ok(self.config()?.fixed.store.url),
+            None => Ok(self.config()?.store()?.clone()),
         }
     }
 

@@ -6,8 +6,11 @@ mod serving;
 
 use serving::{Serving, serve};
 use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// How long anything may take on a busy machine.
@@ -205,4 +208,73 @@ fn no_payload_and_no_key_is_ever_in_the_most_talkative_log() {
             assert!(!text.contains(&part[..24]), "a key");
         }
     }
+}
+
+/// A server that refuses everybody, and keeps what it was sent.
+struct Listener {
+    address: String,
+    heard: Arc<Mutex<String>>,
+}
+
+impl Listener {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let heard = Arc::new(Mutex::new(String::new()));
+        let keep = heard.clone();
+        std::thread::spawn(move || {
+            for mut stream in listener.incoming().map_while(Result::ok) {
+                let mut bytes = [0; 4096];
+                let read = stream.read(&mut bytes).unwrap_or(0);
+                keep.lock().unwrap().push_str(&String::from_utf8_lossy(&bytes[..read]));
+                let refuse =
+                    "HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+                let _ = stream.write_all(refuse.as_bytes());
+            }
+        });
+        Self { address, heard }
+    }
+
+    /// What it was sent since it was last asked.
+    fn heard(&self) -> String {
+        std::mem::take(&mut *self.heard.lock().unwrap())
+    }
+}
+
+#[test]
+fn a_key_is_not_sent_to_a_server_that_only_a_file_in_the_working_directory_names() {
+    let dir = tempfile::tempdir().unwrap();
+    let listener = Listener::start();
+    let url = format!("http://{}", listener.address);
+    let file = format!("[store]\nurl = \"{url}\"\n");
+    std::fs::write(dir.path().join("windlass.toml"), &file).unwrap();
+    std::fs::write(dir.path().join("named.toml"), &file).unwrap();
+    let run = |args: &[&str], variables: &[(&str, &str)]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+        command.args(args).current_dir(dir.path()).stdin(Stdio::null());
+        command.env("WINDLASS_KEY", "wl_s3cr3t").envs(variables.iter().copied());
+        let output = command.output().unwrap();
+        assert!(!output.status.success(), "{output:?}");
+        text(&output.stderr)
+    };
+    for args in [&["jobs", "list"][..], &["work", "--exec", "x=cat"], &["serve"]] {
+        let said = run(args, &[]);
+        let heard = listener.heard();
+        assert!(!heard.contains("s3cr3t"), "{args:?}: {heard}");
+        for part in ["WINDLASS_KEY_HOST", "windlass.toml:2", &*listener.address, "--store"] {
+            assert!(said.contains(part), "{args:?}: {part} in {said}");
+        }
+    }
+    // Whoever names the server, or the file, or the host of the key means it.
+    let list = ["jobs", "list"];
+    run(&["jobs", "list", "--store", &url], &[]);
+    assert!(listener.heard().contains("Bearer wl_s3cr3t"));
+    run(&["jobs", "list", "--config", "named.toml"], &[]);
+    assert!(listener.heard().contains("Bearer wl_s3cr3t"));
+    run(&list, &[("WINDLASS_KEY_HOST", &listener.address)]);
+    assert!(listener.heard().contains("Bearer wl_s3cr3t"));
+    // And a key that is for one host goes to no other, whoever names it.
+    let said = run(&["jobs", "list", "--store", &url], &[("WINDLASS_KEY_HOST", "jobs.internal")]);
+    assert!(said.contains("jobs.internal") && said.contains(&listener.address), "{said}");
+    assert!(!listener.heard().contains("s3cr3t"));
 }

@@ -147,6 +147,7 @@ impl Args {
 
     fn start(&self, given: Given) -> Result<ExitCode> {
         let config = Config::load(&given)?;
+        config.store()?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
         runtime.context("cannot start the async runtime")?.block_on(async {
             let traces = Traces::start(&config.fixed.traces);

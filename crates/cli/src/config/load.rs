@@ -80,6 +80,8 @@ pub(crate) struct Config {
     pub(crate) schedules: Vec<Entry<Recurring>>,
     /// The file it was read from.
     pub(crate) file: Option<PathBuf>,
+    /// Whether that file was found in the working directory, and nobody named it.
+    pub(super) found: bool,
     /// Variables that look like settings and are none.
     pub(crate) notes: Vec<String>,
     /// By key; what is not there is the default.
@@ -93,6 +95,7 @@ impl Config {
         if let Some((path, text)) = loading.open(&given.file) {
             loading.file(&path, &text);
             loading.config.file = Some(path);
+            loading.config.found = matches!(given.file, Choice::IfThere(_));
         }
         loading.variables(&given.variables);
         for flag in &given.flags {
@@ -110,6 +113,11 @@ impl Config {
             self.fixed.log.level = levels.map_err(|wrong| anyhow::anyhow!(wrong.expected))?;
         }
         Ok(())
+    }
+
+    /// Whether a setting came from the file.
+    pub(super) fn is_in_file(&self, key: &str) -> bool {
+        matches!(self.source(key), Source::File { .. })
     }
 
     /// Where a setting came from.

@@ -7,6 +7,7 @@ mod example;
 mod field;
 mod file;
 mod held;
+mod key_host;
 mod load;
 mod log;
 mod mistake;

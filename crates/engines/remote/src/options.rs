@@ -1,6 +1,7 @@
 //! How a server is talked to: where it is, and the bound of every wait and buffer.
 
 use http::Uri;
+use http::uri::Authority;
 use std::fmt;
 use std::path::PathBuf;
 use windlass_core::{Error, Result};
@@ -18,6 +19,8 @@ const ANSWER_BYTES_DEFAULT: usize = 512 * 1024 * 1024;
 
 /// Where the key is looked for if neither the options nor the URL have one.
 const KEY_VARIABLE: &str = "WINDLASS_KEY";
+/// The servers that the key of the environment is for: `host` or `host:port`, separated by commas.
+const KEY_HOST_VARIABLE: &str = "WINDLASS_KEY_HOST";
 /// Where the files of encrypted connections are looked for if the options have none.
 const CA_VARIABLE: &str = "WINDLASS_TLS_CA";
 const CERT_VARIABLE: &str = "WINDLASS_TLS_CERT";
@@ -33,7 +36,8 @@ pub struct Options {
     /// perhaps a key before the host: `http://wl_…@host:port`.
     pub url: String,
     /// The key to show, if the server asks for one; unless told, the one in the URL, or the one in the
-    /// environment variable `WINDLASS_KEY`.
+    /// environment variable `WINDLASS_KEY`. If `WINDLASS_KEY_HOST` is set, the latter is shown to the
+    /// servers that are named there (`host` or `host:port`, separated by commas) and to no other.
     pub key: Option<String>,
     /// The authorities that a server's certificate is trusted by, as a PEM file; unless told, that in the
     /// environment variable `WINDLASS_TLS_CA`, or those of the system.
@@ -86,11 +90,36 @@ impl Options {
         self
     }
 
-    /// The key to show: the options', the URL's, or the environment's.
-    pub(crate) fn shown_key(&self) -> Option<String> {
+    /// The key to show: the options', the URL's, or the environment's if it is for this server.
+    pub(crate) fn shown_key(&self) -> Result<Option<String>> {
         let in_url = self.parts().0.filter(|key| !key.is_empty()).map(str::to_owned);
-        let in_environment = || std::env::var(KEY_VARIABLE).ok().filter(|key| !key.is_empty());
-        self.key.clone().or(in_url).or_else(in_environment)
+        if let Some(key) = self.key.clone().or(in_url) {
+            return Ok(Some(key));
+        }
+        let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+        match set(KEY_VARIABLE) {
+            Some(key) => self.key_for(key, set(KEY_HOST_VARIABLE)).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The key of the environment, if it is for this server: those in `hosts`, or all if there are none.
+    fn key_for(&self, key: String, hosts: Option<String>) -> Result<String> {
+        let url: Uri = self.base()?.parse().unwrap_or_default();
+        let (server, host) = (url.authority().map_or("", Authority::as_str), url.host());
+        let is_this = |it: &str| {
+            it.eq_ignore_ascii_case(server)
+                || host.is_some_and(|host| it.eq_ignore_ascii_case(host))
+        };
+        match hosts {
+            Some(hosts) if !hosts.split(',').map(str::trim).any(is_this) => {
+                let expected = format!(
+                    "{KEY_VARIABLE} is not for {server:?}: add that server here, or unset both variables"
+                );
+                Err(Error::invalid(KEY_HOST_VARIABLE, hosts, expected))
+            }
+            _ => Ok(key),
+        }
     }
 
     /// The file of trusted authorities.
@@ -197,14 +226,31 @@ mod tests {
             ["http://wl_s3cr3t@host:1", "http://:wl_s3cr3t@host:1", "http://key:wl_s3cr3t@host:1"]
         {
             let options = Options::new(url);
-            assert_eq!(options.shown_key().as_deref(), Some("wl_s3cr3t"), "{url}");
+            assert_eq!(options.shown_key().unwrap().as_deref(), Some("wl_s3cr3t"), "{url}");
             assert_eq!(options.base().unwrap(), "http://host:1");
             assert!(!format!("{options:?}").contains("s3cr3t"), "{options:?}");
         }
         let error = Options::new("ftp://wl_s3cr3t@host").base().unwrap_err().to_string();
         assert!(!error.contains("s3cr3t"), "{error}");
         let told = Options::new("http://wl_1@host").key("wl_2");
-        assert_eq!(told.shown_key().as_deref(), Some("wl_2"));
+        assert_eq!(told.shown_key().unwrap().as_deref(), Some("wl_2"));
         assert!(!format!("{told:?}").contains("wl_2"));
+    }
+
+    #[test]
+    fn a_key_of_the_environment_is_for_the_servers_it_was_given_for() {
+        let key_for = |url: &str, hosts: Option<&str>| {
+            Options::new(url).key_for("wl_s3cr3t".into(), hosts.map(str::to_owned))
+        };
+        let jobs = "https://jobs.example.org:7474/v";
+        for hosts in [None, Some("jobs.example.org"), Some("a, JOBS.example.org:7474")] {
+            assert_eq!(key_for(jobs, hosts).unwrap(), "wl_s3cr3t", "{hosts:?}");
+        }
+        assert!(key_for("http://[::1]:7474", Some("[::1]:7474")).is_ok());
+        for hosts in ["example.org", "jobs.example.org:7475", ",", "jobs.example.org.evil"] {
+            let error = key_for(jobs, Some(hosts)).unwrap_err().to_string();
+            assert!(error.contains("jobs.example.org:7474") && error.contains(hosts), "{error}");
+            assert!(!error.contains("s3cr3t"), "{error}");
+        }
     }
 }

@@ -35,7 +35,7 @@ pub(crate) struct Transport {
 impl Transport {
     pub(crate) fn new(options: Options) -> Result<Self> {
         let base = options.base()?;
-        let key = options.shown_key().map(|key| bearer(&key)).transpose()?;
+        let key = options.shown_key()?.map(|key| bearer(&key)).transpose()?;
         let connector = Connector::new(&options, base.starts_with("https:"))?;
         let client = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
