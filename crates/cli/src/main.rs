@@ -9,6 +9,7 @@ mod exit;
 mod exporter;
 mod job_args;
 mod open_files;
+mod operator;
 mod output;
 mod postgres_places;
 mod store;

@@ -2,11 +2,15 @@
 
 use crate::config::{Config, Given};
 use crate::exit::NoStore;
+use crate::operator;
 use anyhow::{Context as _, Result};
 use std::future::Future;
 use std::path::PathBuf;
+use std::sync::Arc;
 use windlass::{Client, Url};
 use windlass_core::Error as EngineError;
+use windlass_core::engine::Engine;
+use windlass_services::{Audit, Audited};
 
 /// Where the store is, and how to answer.
 #[derive(Clone, Debug, clap::Args)]
@@ -49,11 +53,11 @@ impl Common {
 
     /// A client of the store, which must be there: looking at nothing must not leave a directory behind.
     pub(crate) async fn open(&self) -> Result<Client> {
-        Ok(self.reach().await?.0)
+        Ok(self.reach().await?.client)
     }
 
-    /// The same, and whether it is reached through a server.
-    pub(crate) async fn reach(&self) -> Result<(Client, bool)> {
+    /// Like [`open`](Self::open), for commands that add to the audit log themselves.
+    pub(crate) async fn reach(&self) -> Result<Reached> {
         let url = self.url()?;
         if let Url::File(dir) = &url
             && !dir.exists()
@@ -66,14 +70,31 @@ impl Common {
     /// A client of the store, which is made if it is not there. A directory that another process owns
     /// is reached through that process, if it serves it.
     pub(crate) async fn open_or_create(&self) -> Result<Client> {
-        Ok(self.reach_or_create().await?.0)
+        Ok(self.reach_or_create().await?.client)
     }
 
-    /// The same, and whether it is reached through a server.
-    pub(crate) async fn reach_or_create(&self) -> Result<(Client, bool)> {
+    /// Like [`open_or_create`](Self::open_or_create), for commands that add to the audit log themselves.
+    pub(crate) async fn reach_or_create(&self) -> Result<Reached> {
+        let (engine, served) = self.engine().await?;
+        if served {
+            // The server keeps the audit log, with the name of the key that it is asked with.
+            return Ok(Reached { client: Client::new(engine), audited: None });
+        }
+        let audit = Audit::new(engine.clone());
+        let audited = Audited::new(engine, audit, Arc::new(operator::principal()));
+        Ok(Reached { client: Client::new(Arc::new(audited.clone())), audited: Some(audited) })
+    }
+
+    /// A client for a worker, whose services change the store all the time: they are not audited.
+    pub(crate) async fn open_for_work(&self) -> Result<Client> {
+        Ok(Client::new(self.engine().await?.0))
+    }
+
+    /// The store's engine, and whether it is reached through a server.
+    async fn engine(&self) -> Result<(Arc<dyn Engine>, bool)> {
         let url = self.url()?;
         let error = match url.open().await {
-            Ok(engine) => return Ok((Client::new(engine), matches!(url, Url::Http(_)))),
+            Ok(engine) => return Ok((engine, matches!(url, Url::Http(_)))),
             Err(error) => error,
         };
         let windlass::Error::Open {
@@ -83,8 +104,16 @@ impl Common {
             return Err(error.into());
         };
         let url: Url = address.parse().with_context(|| error.to_string())?;
-        Ok((Client::new(url.open().await.with_context(|| error.to_string())?), true))
+        Ok((url.open().await.with_context(|| error.to_string())?, true))
     }
+}
+
+/// A store that was opened.
+pub(crate) struct Reached {
+    /// A client of it. Without a server in between, its changes go to the audit log.
+    pub(crate) client: Client,
+    /// The same, for what the engine cannot see; none if a server keeps the log.
+    pub(crate) audited: Option<Audited>,
 }
 
 /// Runs a command's async part to its end.

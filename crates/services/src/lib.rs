@@ -50,6 +50,7 @@ mod lead;
 mod logs;
 mod options;
 mod records;
+mod reserved;
 mod runner;
 mod sample;
 mod scale;

@@ -62,8 +62,8 @@ pub struct AuditPage {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Action {
-    /// Its number in the log.
-    pub number: u64,
+    /// Its id in the log.
+    pub id: String,
     /// When, by the store's clock.
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::Timestamp))]
     pub at: Timestamp,

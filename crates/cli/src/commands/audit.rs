@@ -50,8 +50,8 @@ impl Args {
             query.limit = u32::try_from(wanted - rows.len()).unwrap_or(u32::MAX).min(1_000);
             let page = audit.read(&query).await?.value;
             rows.extend(page.rows);
-            query.before = page.next;
-            if page.next.is_none() || rows.len() >= wanted {
+            query.after = page.next;
+            if query.after.is_none() || rows.len() >= wanted {
                 break;
             }
         }
@@ -60,7 +60,7 @@ impl Args {
             return Ok(ExitCode::SUCCESS);
         }
         if rows.is_empty() {
-            eprintln!("nothing of this sort was done");
+            eprintln!("no matching audit entries");
             return Ok(ExitCode::SUCCESS);
         }
         let mut table = Table::new(["WHEN", "WHO", "WHAT", "TO", "BEFORE", "AFTER"]);
@@ -99,7 +99,7 @@ fn targets(row: &AuditRow) -> String {
 fn value(row: &AuditRow) -> serde_json::Value {
     let action = &row.action;
     json!({
-        "number": row.number, "at": views::instant(row.at), "who": action.who, "key": action.key,
+        "id": row.id, "at": views::instant(row.at), "who": action.who, "key": action.key,
         "action": action.action, "targets": action.targets, "count": action.count,
         "refused": action.refused, "before": action.before, "after": action.after,
     })

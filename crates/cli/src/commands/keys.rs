@@ -7,13 +7,8 @@ use anyhow::Result;
 use clap::Subcommand;
 use serde_json::json;
 use std::process::ExitCode;
-use std::sync::Arc;
 use windlass_core::Timestamp;
-use windlass_core::engine::Engine;
-use windlass_services::{Audit, Audited, Grants, Key, Keys, NewKey, Principal, Secret};
-
-/// Who the audit log names where no server is between the command and the store.
-const WHO: &str = "command-line";
+use windlass_services::{Grants, Key, Keys, NewKey, Secret};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -74,17 +69,11 @@ impl Args {
 
     async fn act(self) -> Result<ExitCode> {
         let common = &self.common;
-        let (client, served) = match &self.action {
-            Action::Create(_) => common.reach_or_create().await?,
-            _ => common.reach().await?,
+        let client = match &self.action {
+            Action::Create(_) => common.open_or_create().await?,
+            _ => common.open().await?,
         };
-        let mut engine: Arc<dyn Engine> = client.engine().clone();
-        if !served {
-            // A server tells its audit log by itself, with the name of the key it was asked with.
-            let (audit, who) = (Audit::new(engine.clone()), Principal::unasked(WHO));
-            engine = Arc::new(Audited::new(engine, audit, Arc::new(who)));
-        }
-        let keys = Keys::new(engine);
+        let keys = Keys::new(client.engine().clone());
         match self.action {
             Action::Create(create) => create.run(common, &keys).await?,
             Action::List => list(common, &keys).await?,

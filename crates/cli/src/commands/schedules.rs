@@ -2,7 +2,7 @@
 
 use crate::job_args::{self, JobArgs};
 use crate::output::{Cell, Colour, Table, ago, print, print_json, span};
-use crate::store::{Common, block_on};
+use crate::store::{Common, Reached, block_on};
 use crate::values;
 use crate::views::{self, EnqueuedView};
 use anyhow::{Result, bail};
@@ -124,9 +124,9 @@ impl Args {
 
     async fn act(self) -> Result<ExitCode> {
         let common = &self.common;
-        let client = match &self.action {
-            Action::Add(_) => common.open_or_create().await?,
-            _ => common.open().await?,
+        let Reached { client, audited } = match &self.action {
+            Action::Add(_) => common.reach_or_create().await?,
+            _ => common.reach().await?,
         };
         let schedules = Schedules::new(Arc::clone(client.engine()));
         match self.action {
@@ -157,6 +157,9 @@ impl Args {
             }
             Action::Trigger { name } => {
                 let enqueued = schedules.trigger(&name).await?;
+                if let Some(audited) = audited {
+                    audited.tell("schedule.trigger", &name).await;
+                }
                 match common.json {
                     true => print_json(&EnqueuedView::of(&enqueued))?,
                     false => print(&format!("{}\n", enqueued.id))?,

@@ -120,7 +120,7 @@ impl Args {
 
     async fn work(self, commands: Vec<Process>, config: Config) -> Result<ExitCode> {
         let mut signals = Signals::listen()?;
-        let client = self.common.open_or_create().await?;
+        let client = self.common.open_for_work().await?;
         let worker = self.worker(&client, commands)?;
         let services = self.services(&client, &config)?;
         let handle = worker.start();

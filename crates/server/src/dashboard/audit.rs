@@ -76,12 +76,12 @@ pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Respons
     let param = |name: &str| visit.param(name).map(str::to_owned);
     let mut query = AuditQuery::default();
     (query.who, query.action, query.target) = (param("who"), param("action"), param("target"));
-    query.before = visit.param("after").and_then(|after| after.parse().ok());
+    query.after = param("after");
     query.limit = ROWS_MAX;
     let page = app.in_time(app.audit.read(&query), 0).await?;
     let (now, page) = (page.now, page.value);
     let clock = visit.clock(now);
-    let after = page.next.map(|next| next.to_string());
+    let after = page.next;
     let filters = [
         ("who", query.who.as_deref()),
         ("action", query.action.as_deref()),

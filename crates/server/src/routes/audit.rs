@@ -6,7 +6,6 @@ use crate::openapi::tag;
 use crate::reply::{Reply, stamped};
 use axum::extract::State;
 use windlass_core::engine::Cursor;
-use windlass_core::{Error, Result};
 use windlass_services::{AuditQuery, AuditRow};
 use windlass_wire as wire;
 use windlass_wire::routes as paths;
@@ -22,33 +21,27 @@ use windlass_wire::routes as paths;
     ),
 )]
 pub(super) async fn list(State(app): State<App>, Query(list): Query<wire::AuditList>) -> Reply {
-    let query = query(list)?;
+    let query = query(list);
     let reply = app.in_time(app.audit.read(&query), 0).await?;
     Ok(stamped(reply.map(|page| wire::AuditPage {
         actions: page.rows.into_iter().map(action).collect(),
-        next: page.next.map(|number| Cursor::new(number.to_string())),
+        next: page.next.map(Cursor::new),
     })))
 }
 
-fn query(list: wire::AuditList) -> Result<AuditQuery> {
+fn query(list: wire::AuditList) -> AuditQuery {
     let mut query = AuditQuery::default();
     query.limit = list.limit();
-    query.before = list.after.as_ref().map(place).transpose()?;
+    query.after = list.after.map(|after| after.as_str().to_owned());
     (query.who, query.action, query.target) = (list.who, list.action, list.target);
     query.from = list.from;
-    Ok(query)
-}
-
-/// The number behind a cursor.
-fn place(cursor: &Cursor) -> Result<u64> {
-    let bad = |_| Error::invalid("after", cursor.as_str(), "use the `next` of a page of this list");
-    cursor.as_str().parse().map_err(bad)
+    query
 }
 
 fn action(row: AuditRow) -> wire::Action {
-    let AuditRow { number, at, action, .. } = row;
+    let AuditRow { id, at, action, .. } = row;
     wire::Action {
-        number,
+        id,
         at,
         who: action.who,
         key: action.key,

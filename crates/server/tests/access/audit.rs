@@ -128,9 +128,17 @@ async fn the_rules_of_a_kind_are_told_when_it_is_registered_and_forgotten() {
 #[tokio::test]
 async fn nobody_writes_to_the_audit_log_by_hand() {
     let (site, admin) = Site::locked().await;
-    let append = json!({"items": [{"append": {"log": "audit", "entries": [], "keep": 1}}]});
-    let answer = site.post(&admin, "/v1/records", append).await;
-    assert_eq!((answer.status, answer.body["field"].as_str()), (422, Some("log")), "{answer:?}");
+    site.call(&admin, "PATCH", "/v1/queues/mail", json!({"paused": true})).await;
+    let id = log(&site, &admin, "").await[0]["id"].as_str().unwrap().to_owned();
+    for key in [&*format!("audit/{id}"), "audit/0", "audit-swept"] {
+        let put = json!({"put": {"key": key, "value": {"json": {}}}});
+        for op in [put, json!({"delete": {"key": key}})] {
+            let answer = site.post(&admin, "/v1/records", json!({"items": [op]})).await;
+            let refused = (answer.status, answer.body["field"].as_str());
+            assert_eq!(refused, (422, Some("key")), "{answer:?}");
+        }
+    }
+    assert_eq!(log(&site, &admin, "").await.len(), 1);
 }
 
 #[tokio::test]

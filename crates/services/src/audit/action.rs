@@ -57,6 +57,18 @@ impl Action {
         }
     }
 
+    /// A note about what somebody did before.
+    pub(super) fn note(who: String, key: Option<String>, action: &str, count: u64) -> Self {
+        let (action, targets) = (action.to_owned(), Vec::new());
+        let (refused, before, after) = (0, None, None);
+        Self { who, key, action, targets, count, refused, before, after }
+    }
+
+    /// Whose it is: the id of the key, or the name of somebody who has none.
+    pub(super) fn identity(&self) -> &str {
+        self.key.as_deref().unwrap_or(&self.who)
+    }
+
     /// To this, too; `done` is false if it was refused.
     pub fn target(&mut self, name: impl Into<String>, done: bool) {
         self.count += 1;

@@ -1,13 +1,15 @@
 //! An engine around an engine that tells the audit log what somebody does to the store from outside. It
-//! must not change a request or an answer; only the log itself is kept from being written by hand.
+//! must not change a request or an answer, except for the records that belong to servers
+//! ([`reserved`](crate::reserved)).
 
 use super::action::Action;
 use super::describe::{self, Settled};
-use super::log::{Audit, LOG};
+use super::log::Audit;
 use crate::keys::Principal;
+use crate::reserved;
 use std::sync::Arc;
+use windlass_core::Result;
 use windlass_core::engine::*;
-use windlass_core::{Error, Result};
 
 /// One principal at work on a store. Made for a request and dropped after it.
 #[derive(Clone)]
@@ -72,10 +74,7 @@ impl Audited {
     }
 
     async fn recorded(&self, batch: Vec<RecordOp>) -> Result<Stamped<Vec<Item<RecordReply>>>> {
-        if batch.iter().any(|op| matches!(op, RecordOp::Append { log, .. } if log == LOG)) {
-            let expected = "what is done is written there, and nothing else; name another log";
-            return Err(Error::invalid("log", LOG, expected));
-        }
+        batch.iter().try_for_each(reserved::check)?;
         let told = describe::written(&batch);
         let mut before = Vec::new();
         if !told.is_empty() {

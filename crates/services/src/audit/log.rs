@@ -1,33 +1,29 @@
-//! Where actions are kept and how they are found: a log of the store, bounded by count and by age, read
-//! from its end. It must not know what the actions mean.
+//! Where actions are kept and how they are found: one record each, bounded by age and for each principal,
+//! read from the latest on. It must not know what the actions mean.
 
 use super::action::Action;
-use crate::logs;
-use crate::records::encode;
+use super::entry::{PREFIX, SWEPT_KEY, at, id, id_of};
+use super::sweep::{Bounds, sweep};
+use crate::records::{encode, get, list, put, unexpected};
+use bytes::Bytes;
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
-use windlass_core::engine::{Engine, Stamped};
+use windlass_core::engine::{Cursor, Engine, Expect, Record, RecordOp, RecordReply, Stamped};
 use windlass_core::limits::{PAGE_DEFAULT, PAGE_MAX};
-use windlass_core::time::DAY_MS;
-use windlass_core::{Result, Timestamp, within_range};
+use windlass_core::{Error, Result, Timestamp, within_range};
 
-/// The log's name.
-pub(super) const LOG: &str = "audit";
-/// Actions that are kept.
-const KEEP: u32 = 20_000;
-/// For how long they are kept.
-const KEEP_MS: u64 = 365 * DAY_MS;
-/// How often the old ones are looked for.
-const TRIM_EVERY: Duration = Duration::from_secs(60 * 60);
-/// How often something is told that programs repeat all the time.
+/// How often an action is kept that programs repeat all the time.
 const RARELY: Duration = Duration::from_secs(60 * 60);
-/// How many such things are remembered.
+/// How many such actions are remembered.
 const TOLD_MAX: usize = 1_000;
-/// Entries that one page looks at: a rare filter gives short pages, not slow ones.
-const LOOKED_AT_MAX: u64 = 5 * PAGE_MAX as u64;
+/// Pages of records that one page of actions looks at: a rare filter gives short pages, not slow ones.
+const PAGES_MAX: usize = 5;
+/// Between the two parts of a place in the log.
+const SEAM: char = '~';
 
 /// The audit log of a store. Cheap to clone.
 ///
@@ -51,9 +47,10 @@ const LOOKED_AT_MAX: u64 = 5 * PAGE_MAX as u64;
 #[derive(Clone)]
 pub struct Audit {
     engine: Arc<dyn Engine>,
-    /// When the old ones were looked for last.
-    trimmed: Arc<Mutex<Option<Instant>>>,
-    /// What is done all the time, and when it was told last.
+    bounds: Bounds,
+    /// Entries that this process added since it swept last.
+    added: Arc<AtomicUsize>,
+    /// Actions that programs repeat all the time, and when each was kept last.
     told: Arc<Mutex<HashMap<(String, String), Instant>>>,
 }
 
@@ -75,16 +72,16 @@ pub struct AuditQuery {
     pub target: Option<String>,
     /// Not older than this.
     pub from: Option<Timestamp>,
-    /// Older than the action with this number: the `next` of the page before.
-    pub before: Option<u64>,
-    /// At most so many.
+    /// The place after which to go on: the `next` of the page before.
+    pub after: Option<String>,
+    /// The maximum number of actions.
     pub limit: u32,
 }
 
 impl Default for AuditQuery {
     fn default() -> Self {
-        let (who, action, target, from, before) = (None, None, None, None, None);
-        Self { who, action, target, from, before, limit: PAGE_DEFAULT }
+        let (who, action, target, from, after) = (None, None, None, None, None);
+        Self { who, action, target, from, after, limit: PAGE_DEFAULT }
     }
 }
 
@@ -100,14 +97,22 @@ impl AuditQuery {
             })
             && is(&self.target, &|target| action.targets.iter().any(|it| it == target))
     }
+
+    /// Records to read at a time: with a filter, most of them may not fit.
+    const fn page(&self) -> u32 {
+        match (&self.who, &self.action, &self.target) {
+            (None, None, None) => self.limit,
+            _ => PAGE_MAX,
+        }
+    }
 }
 
 /// An action in the log.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct AuditRow {
-    /// Its number; they rise without gaps.
-    pub number: u64,
+    /// Its id in the log.
+    pub id: String,
     /// When it was done, by the store's clock.
     pub at: Timestamp,
     /// What was done.
@@ -120,14 +125,40 @@ pub struct AuditRow {
 pub struct AuditPage {
     /// The actions; a page may be short, even empty.
     pub rows: Vec<AuditRow>,
-    /// Where to go on ([`AuditQuery::before`]); `None` is the end.
-    pub next: Option<u64>,
+    /// Where to go on ([`AuditQuery::after`]); `None` is the end.
+    pub next: Option<String>,
+}
+
+/// A place in the log: a page of records, and the last entry of it that was seen.
+#[derive(Clone, Debug, Default)]
+struct Place {
+    page: Option<Cursor>,
+    seen: Option<String>,
+}
+
+impl Place {
+    fn parse(text: &str) -> Result<Self> {
+        let bad = || Error::invalid("after", text, "use the `next` of a page of this list");
+        let (seen, page) = text.split_once(SEAM).ok_or_else(bad)?;
+        let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        if some(seen).is_some_and(|seen| at(&seen).is_none()) {
+            return Err(bad());
+        }
+        Ok(Self { page: some(page).map(Cursor::new), seen: some(seen) })
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let page = self.page.as_ref().map_or("", Cursor::as_str);
+        write!(f, "{}{SEAM}{page}", self.seen.as_deref().unwrap_or_default())
+    }
 }
 
 impl Audit {
     /// The audit log of this store.
     pub fn new(engine: Arc<dyn Engine>) -> Self {
-        Self { engine, trimmed: Arc::default(), told: Arc::default() }
+        Self { engine, bounds: Bounds::DEFAULT, added: Arc::default(), told: Arc::default() }
     }
 
     /// Keeps these actions.
@@ -135,11 +166,15 @@ impl Audit {
         if actions.is_empty() {
             return Ok(());
         }
-        let entries = actions.iter().map(encode).collect::<Result<Vec<_>>>()?;
-        let keep = if self.trim_is_due() { self.young().await? } else { KEEP };
-        let added = u32::try_from(entries.len()).unwrap_or(KEEP);
-        let keep = keep.saturating_add(added).clamp(1, KEEP);
-        logs::append(&*self.engine, LOG, entries, keep).await
+        let swept = get(&*self.engine, SWEPT_KEY).await?;
+        self.write(&actions, swept.now).await?;
+        let added = self.added.fetch_add(actions.len(), Ordering::Relaxed) + actions.len();
+        let late = |record: &Record| swept.now.since(record.updated_at) >= self.bounds.every_ms;
+        if added >= self.bounds.added || swept.value.as_ref().is_none_or(late) {
+            self.added.store(0, Ordering::Relaxed);
+            self.sweep(swept).await?;
+        }
+        Ok(())
     }
 
     /// Keeps an action that programs repeat all the time: once an hour for each who does it.
@@ -158,60 +193,70 @@ impl Audit {
         self.append(vec![action]).await
     }
 
-    fn trim_is_due(&self) -> bool {
-        let mut trimmed = self.trimmed.lock().unwrap_or_else(PoisonError::into_inner);
-        let due = trimmed.is_none_or(|at| at.elapsed() >= TRIM_EVERY);
-        if due {
-            *trimmed = Some(Instant::now());
+    async fn write(&self, actions: &[Action], now: Timestamp) -> Result<()> {
+        let put = |action: &Action| {
+            let key = format!("{PREFIX}{}", id(now));
+            Ok(RecordOp::Put { key, value: encode(action)?, expect: Expect::Absent })
+        };
+        let puts = actions.iter().map(put).collect::<Result<Vec<_>>>()?;
+        let answers = self.engine.records(puts).await?.value;
+        if answers.len() != actions.len() {
+            return Err(unexpected(&*self.engine));
         }
-        due
+        answers.into_iter().collect::<Result<Vec<RecordReply>>>().map(|_| ())
     }
 
-    /// How many actions are young enough to be kept.
-    async fn young(&self) -> Result<u32> {
-        let now = self.engine.health().await?.now;
-        let old = logs::seek(&*self.engine, LOG, KEEP, now.minus(KEEP_MS)).await?;
-        let last = logs::last(&*self.engine, LOG, KEEP).await?.map_or(0, |entry| entry.number);
-        Ok(u32::try_from(last.saturating_sub(old)).unwrap_or(KEEP))
+    /// Deletes what is too old or too much, unless another process began to since `swept` was read.
+    async fn sweep(&self, swept: Stamped<Option<Record>>) -> Result<()> {
+        let expect = swept.value.map_or(Expect::Absent, |it| Expect::Version(it.version));
+        match put(&*self.engine, SWEPT_KEY, Bytes::from_static(b"{}"), expect).await {
+            Ok(_) => {}
+            Err(Error::VersionConflict { .. }) => return Ok(()),
+            Err(error) => return Err(error),
+        }
+        let notes = sweep(&*self.engine, self.bounds, swept.now).await?;
+        match notes.is_empty() {
+            true => Ok(()),
+            false => self.write(&notes, swept.now).await,
+        }
     }
 
     /// A page of actions.
     pub async fn read(&self, query: &AuditQuery) -> Result<Stamped<AuditPage>> {
         within_range("limit", query.limit.into(), 1..=PAGE_MAX.into())?;
         let stamp = self.engine.health().await?;
-        let oldest = stamp.now.minus(KEEP_MS);
+        let oldest = stamp.now.minus(self.bounds.age_ms);
         let from = query.from.map_or(oldest, |from| from.max(oldest));
-        let mut before = match query.before {
-            Some(before) => before,
-            None => {
-                let last = logs::last(&*self.engine, LOG, KEEP).await?;
-                last.map_or(0, |entry| entry.number).saturating_add(1)
-            }
-        };
-        let stop = before.saturating_sub(LOOKED_AT_MAX);
+        let mut place = query.after.as_deref().map(Place::parse).transpose()?.unwrap_or_default();
         let mut rows = Vec::new();
-        while before > stop.max(1) {
-            let after = before.saturating_sub(1 + u64::from(PAGE_MAX)).max(stop.saturating_sub(1));
-            let limit = u32::try_from(before - 1 - after).unwrap_or(PAGE_MAX).clamp(1, PAGE_MAX);
-            let entries = logs::read(&*self.engine, LOG, after, limit).await?;
-            for entry in entries.into_iter().rev().filter(|entry| entry.number < before) {
-                if entry.at < from {
+        for _ in 0..PAGES_MAX {
+            let page = list(&*self.engine, PREFIX, place.page.clone(), query.page()).await?.value;
+            for record in page.rows {
+                let id = id_of(&record.key);
+                if place.seen.as_deref().is_some_and(|seen| id <= seen) {
+                    continue;
+                }
+                let Some(at) = at(id) else { continue };
+                if at < from {
                     return Ok(stamp.map(|()| AuditPage { rows, next: None }));
                 }
+                if rows.len() == query.limit as usize {
+                    let next = Some(place.to_string());
+                    return Ok(stamp.map(|()| AuditPage { rows, next }));
+                }
+                place.seen = Some(id.to_owned());
                 // One that a later version wrote and this one cannot read is passed over.
-                let Ok(action) = serde_json::from_slice::<Action>(&entry.value) else { continue };
+                let Ok(action) = serde_json::from_slice::<Action>(&record.value) else { continue };
                 if query.fits(&action) {
-                    let (number, at) = (entry.number, entry.at);
-                    rows.push(AuditRow { number, at, action });
-                    if rows.len() == query.limit as usize {
-                        let next = (number > 1).then_some(number);
-                        return Ok(stamp.map(|()| AuditPage { rows, next }));
-                    }
+                    rows.push(AuditRow { id: id.to_owned(), at, action });
                 }
             }
-            before = after + 1;
+            place.page = page.next;
+            if place.page.is_none() {
+                return Ok(stamp.map(|()| AuditPage { rows, next: None }));
+            }
         }
-        let next = (before > 1).then_some(before);
+        let next = Some(place.to_string());
         Ok(stamp.map(|()| AuditPage { rows, next }))
     }
 }
@@ -220,27 +265,31 @@ impl Audit {
 mod tests {
     use super::*;
     use crate::keys::Principal;
-    use windlass_core::engine::{Admin as _, RecordOp, RecordReply};
     use windlass_core::random::Seeded;
     use windlass_core::time::ManualClock;
     use windlass_memory::MemoryEngine;
 
-    fn action(name: &str, target: &str) -> Action {
-        let mut action = Action::new(&Principal::anybody(), name);
+    fn action(who: &str, name: &str, target: &str) -> Action {
+        let mut action = Action::new(&Principal::unasked(who), name);
         action.target(target, true);
         action
     }
 
-    async fn all(audit: &Audit, mut query: AuditQuery) -> Vec<String> {
+    async fn all(audit: &Audit, mut query: AuditQuery) -> Vec<Action> {
         let mut found = Vec::new();
         loop {
             let page = audit.read(&query).await.unwrap().value;
-            found.extend(page.rows.into_iter().map(|row| row.action.targets[0].clone()));
-            query.before = page.next;
-            if page.next.is_none() {
+            assert!(page.rows.len() <= query.limit as usize);
+            found.extend(page.rows.into_iter().map(|row| row.action));
+            query.after = page.next;
+            if query.after.is_none() {
                 return found;
             }
         }
+    }
+
+    async fn targets(audit: &Audit, query: AuditQuery) -> Vec<String> {
+        all(audit, query).await.into_iter().map(|action| action.targets[0].clone()).collect()
     }
 
     #[tokio::test]
@@ -249,34 +298,66 @@ mod tests {
         assert!(all(&audit, AuditQuery::default()).await.is_empty());
         for n in 0..25 {
             let name = if n % 5 == 0 { "job.cancel" } else { "job.cancelled" };
-            audit.append(vec![action(name, &n.to_string())]).await.unwrap();
+            audit.append(vec![action("ada", name, &n.to_string())]).await.unwrap();
         }
         let query = AuditQuery { limit: 7, ..AuditQuery::default() };
         let expected: Vec<String> = (0..25).rev().map(|n| n.to_string()).collect();
-        assert_eq!(all(&audit, query.clone()).await, expected);
-        let cancels = AuditQuery { action: Some("job.cancel".into()), ..query.clone() };
-        assert_eq!(all(&audit, cancels).await, ["20", "15", "10", "5", "0"]);
+        assert_eq!(targets(&audit, query.clone()).await, expected);
+        let cancels =
+            AuditQuery { action: Some("job.cancel".into()), limit: 2, ..AuditQuery::default() };
+        assert_eq!(targets(&audit, cancels).await, ["20", "15", "10", "5", "0"]);
         let target = AuditQuery { target: Some("3".into()), ..query.clone() };
-        assert_eq!(all(&audit, target).await, ["3"]);
-        let nobody = AuditQuery { who: Some("eve".into()), ..query };
+        assert_eq!(targets(&audit, target).await, ["3"]);
+        let nobody = AuditQuery { who: Some("eve".into()), ..query.clone() };
         assert!(all(&audit, nobody).await.is_empty());
+        for bad in ["", "7", "x~", "~~"] {
+            let query = AuditQuery { after: Some(bad.into()), ..query.clone() };
+            assert!(audit.read(&query).await.is_err(), "{bad:?}");
+        }
     }
 
     #[tokio::test]
-    async fn what_is_older_than_a_year_goes_with_the_next_action() {
+    async fn entries_are_kept_for_a_year_and_go_with_the_next_action() {
         let clock = Arc::new(ManualClock::at(Timestamp::from_millis(0)));
         let engine = Arc::new(MemoryEngine::with(clock.clone(), Arc::new(Seeded::new(1))));
-        Audit::new(engine.clone())
-            .append(vec![action("a", "old"), action("a", "older")])
-            .await
-            .unwrap();
-        clock.advance(KEEP_MS / 2);
-        Audit::new(engine.clone()).append(vec![action("a", "young")]).await.unwrap();
-        clock.advance(KEEP_MS / 2 + 1);
-        Audit::new(engine.clone()).append(vec![action("a", "new")]).await.unwrap();
-        let read = RecordOp::Read { log: LOG.to_owned(), after: 0, limit: 10 };
-        let kept = engine.records(vec![read]).await.unwrap().value.remove(0).unwrap();
-        let RecordReply::Entries(kept) = kept else { panic!("{kept:?}") };
-        assert_eq!(kept.iter().map(|entry| entry.number).collect::<Vec<_>>(), [3, 4]);
+        let audit = Audit::new(engine.clone());
+        let year = Bounds::DEFAULT.age_ms;
+        let old = vec![action("ada", "a", "old"), action("ada", "a", "older")];
+        audit.append(old).await.unwrap();
+        clock.advance(year / 2);
+        audit.append(vec![action("ada", "a", "young")]).await.unwrap();
+        clock.advance(year / 2 + 1);
+        audit.append(vec![action("ada", "a", "new")]).await.unwrap();
+        let kept = list(&*engine, PREFIX, None, PAGE_MAX).await.unwrap().value.rows;
+        assert_eq!(kept.len(), 2, "{kept:?}");
+        assert_eq!(targets(&audit, AuditQuery::default()).await, ["new", "young"]);
+    }
+
+    #[tokio::test]
+    async fn no_principal_can_flush_what_others_did_and_what_was_dropped_is_counted() {
+        let engine = Arc::new(MemoryEngine::new());
+        let mut audit = Audit::new(engine.clone());
+        audit.bounds = Bounds { each: 50, all: 70, added: 10, ..Bounds::DEFAULT };
+        let by = |who: &str| AuditQuery { who: Some(who.into()), ..AuditQuery::default() };
+        audit.append((0..3).map(|n| action("ada", "a", &n.to_string())).collect()).await.unwrap();
+        for n in 0..1_000 {
+            audit.append(vec![action("mallory", "a", &n.to_string())]).await.unwrap();
+        }
+        assert_eq!(targets(&audit, by("ada")).await, ["2", "1", "0"]);
+        let left = all(&audit, by("mallory")).await;
+        assert!(left.len() <= 50 + 10, "{}", left.len());
+        let (notes, left): (Vec<_>, Vec<_>) =
+            left.into_iter().partition(|it| it.action == "audit.dropped");
+        assert_eq!(left[0].targets, ["999"], "the oldest go first");
+        let dropped: u64 = notes.iter().map(|note| note.count).sum();
+        assert_eq!(dropped + left.len() as u64, 1_000, "{notes:?}");
+        // Many principals cannot do together what one cannot: whoever has most gives way first.
+        for n in 0..20 {
+            let flood = (0..10).map(|_| action(&format!("m{n}"), "a", "x")).collect();
+            audit.append(flood).await.unwrap();
+        }
+        assert_eq!(targets(&audit, by("ada")).await, ["2", "1", "0"]);
+        let kept = list(&*engine, PREFIX, None, PAGE_MAX).await.unwrap().value.rows.len();
+        assert!(kept <= 70 + 10 + 21, "{kept}");
     }
 }

@@ -4,8 +4,11 @@
 mod action;
 mod audited;
 mod describe;
+mod entry;
 mod log;
+mod sweep;
 
 pub use action::Action;
 pub use audited::Audited;
+pub(crate) use entry::is_entry;
 pub use log::{Audit, AuditPage, AuditQuery, AuditRow};

@@ -1,0 +1,43 @@
+//! Who works on a store that no server stands before, as its audit log names them: the user of this process and
+//! its host.
+
+use windlass_services::Principal;
+
+/// Where the host's name is, by system.
+const HOST_FILES: [&str; 2] = ["/proc/sys/kernel/hostname", "/etc/hostname"];
+/// Users by name.
+const USERS_FILE: &str = "/etc/passwd";
+
+/// The user of this process, as `cli:USER@HOST`. Not by `$USER`, which anybody sets as he likes.
+pub(crate) fn principal() -> Principal {
+    let uid = rustix::process::geteuid().as_raw();
+    let users = std::fs::read_to_string(USERS_FILE).unwrap_or_default();
+    let user = name(&users, uid).unwrap_or_else(|| format!("uid-{uid}"));
+    let mut hosts = HOST_FILES.iter().filter_map(|path| std::fs::read_to_string(path).ok());
+    let host = hosts.next().map(|host| host.trim().to_owned()).filter(|host| !host.is_empty());
+    Principal::unasked(format!("cli:{user}@{}", host.as_deref().unwrap_or("localhost")))
+}
+
+/// The name of a user in a file of users. Users of other directories (LDAP) are not there.
+fn name(users: &str, uid: u32) -> Option<String> {
+    users.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let (name, number) = (fields.next()?, fields.nth(1)?);
+        (number.parse() == Ok(uid)).then(|| name.to_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_is_named_if_the_system_knows_the_name() {
+        let users = "root:x:0:0:root:/root:/bin/sh\nbroken\nada:x:1000:1000::/home/ada:/bin/sh\n";
+        assert_eq!(name(users, 1000).as_deref(), Some("ada"));
+        assert_eq!(name(users, 7), None);
+        let who = principal();
+        let who = who.name().strip_prefix("cli:").and_then(|who| who.split_once('@'));
+        assert!(who.is_some_and(|(user, host)| !user.is_empty() && !host.is_empty()), "{who:?}");
+    }
+}
