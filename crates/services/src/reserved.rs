@@ -1,16 +1,39 @@
-//! Records that belong to the servers of a store: the audit log. Requests from outside pass through here. It
-//! must not know who asks, nor call an engine.
+//! Records that belong to the servers of a store: the secret they sign with, and the audit log. Requests from
+//! outside pass through here. It must not know who asks, nor call an engine.
 
-use crate::audit;
-use windlass_core::engine::RecordOp;
+use crate::{audit, keys};
+use windlass_core::engine::{Item, RecordOp, RecordReply};
 use windlass_core::{Error, Result};
+
+/// The prefix of records that nobody but a server may read or write.
+const SECRETS: &str = "secret/";
 
 /// Whether an operation from outside may be carried out.
 pub(crate) fn check(op: &RecordOp) -> Result<()> {
-    let (RecordOp::Put { key, .. } | RecordOp::Delete { key, .. }) = op else { return Ok(()) };
-    if audit::is_entry(key) {
+    let (key, writes) = match op {
+        RecordOp::Get { key } => (key, false),
+        RecordOp::Put { key, .. } | RecordOp::Delete { key, .. } => (key, true),
+        _ => return Ok(()),
+    };
+    if is_secret(key) {
+        let expected = "only servers read and write this record; use another name";
+        return Err(Error::invalid("key", key, expected));
+    }
+    if writes && audit::is_entry(key) {
         let expected = "only actions write the audit log; use another name";
         return Err(Error::invalid("key", key, expected));
     }
     Ok(())
+}
+
+/// Removes from an answer what nobody outside may read.
+pub(crate) fn hide(answer: &mut Item<RecordReply>) {
+    if let Ok(RecordReply::Records(page)) = answer {
+        page.rows.retain(|record| !is_secret(&record.key));
+    }
+}
+
+fn is_secret(key: &str) -> bool {
+    debug_assert!(keys::SECRET_KEY.starts_with(SECRETS));
+    key.starts_with(SECRETS)
 }

@@ -1,14 +1,20 @@
 //! The cookie of somebody who signed in to the dashboard: the id of a key, until when, and a signature that
-//! only servers of the store can make. Nothing is kept, so nothing can pile up; it ends with its key.
+//! only servers of the store can make. Nothing is kept, so nothing can pile up; it ends with its key, and
+//! after [`SESSION_MAX`] whatever it says.
 
 use http::HeaderMap;
 use http::header::COOKIE;
+use std::time::Duration;
 use windlass_core::Timestamp;
 use windlass_services::Principal;
 
 const NAME: &str = "windlass-session";
+/// How far ahead a cookie may end.
+const SESSION_MAX: Duration = Duration::from_secs(12 * 60 * 60);
+/// How far apart two servers may be that read the store's clock at the same time.
+const CLOCKS_APART: Duration = Duration::from_secs(60);
 /// How long somebody stays signed in.
-pub(crate) const SESSION_SECONDS: u64 = 12 * 60 * 60;
+pub(crate) const SESSION_SECONDS: u64 = SESSION_MAX.as_secs() - CLOCKS_APART.as_secs();
 
 /// A cookie as it came: nothing of it is proven yet.
 #[derive(Debug)]
@@ -28,10 +34,13 @@ impl<'a> Cookie<'a> {
         Some(Self { id: parts.next()?, until: parts.next()?, signature: parts.next()? })
     }
 
-    /// Whether it was made for this principal, and its time is not over.
+    /// Whether it was made for this principal, its time is not over, and that is no longer than it may be.
     pub(crate) fn is_of(&self, who: &Principal, now: Timestamp) -> bool {
         let until = self.until.parse().map(Timestamp::from_millis);
-        until.is_ok_and(|until| now < until) && who.signed(&text(self.until), self.signature)
+        let in_time = |until: Timestamp| {
+            now < until && u128::from(until.since(now)) <= SESSION_MAX.as_millis()
+        };
+        until.is_ok_and(in_time) && who.signed(&text(self.until), self.signature)
     }
 
     /// The header that signs somebody in.

@@ -320,6 +320,9 @@ impl Refused {
         let refused = Self::from(&*match why {
             Denied::Revoked => format!("{what} was revoked"),
             Denied::Expired => format!("{what} has expired"),
+            Denied::Ambiguous => format!(
+                "{what} has the names of several keys; revoke all but one (`windlass keys list`)"
+            ),
             _ => format!("{what} is not known here"),
         });
         Self { may_be_new: why == Denied::Unknown, ..refused }

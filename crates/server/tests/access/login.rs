@@ -1,7 +1,14 @@
 //! The dashboard with keys: a key for a cookie, looking for viewers, acting for admins.
 
 use crate::support::{Answer, Site};
-use windlass_services::NewKey;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+use std::sync::Arc;
+use std::time::Duration;
+use windlass_memory::MemoryEngine;
+use windlass_server::{Options, Server};
+use windlass_services::{Grants, KeyRing, Keys, NewKey};
 
 const OURS: (&str, &str) = ("sec-fetch-site", "same-origin");
 
@@ -91,4 +98,76 @@ async fn a_cookie_cannot_be_forged_and_ends_with_its_key() {
     site.keys.revoke(&id).await.unwrap();
     let gone = async { while look(&signed).await != 401 {} };
     tokio::time::timeout(crate::support::DEADLINE, gone).await.expect("it ends with its key");
+}
+
+#[tokio::test]
+async fn a_cookie_made_of_all_that_an_admin_can_read_is_refused() {
+    let (site, admin) = Site::locked().await;
+    let list = json!({"items": [{"list": {"prefix": "", "limit": 1000}}]});
+    let listed = site.post(&admin, "/v1/records", list).await;
+    assert_eq!(listed.status, 200, "{listed:?}");
+    let rows = listed.body["items"][0]["reply"]["records"]["rows"].as_array().expect("records");
+    assert!(!rows.is_empty() && !listed.text.contains("secret/"), "{listed:?}");
+    let until = until_in(&site, Duration::from_secs(60)).await;
+    for row in rows {
+        let (name, content) = (row["key"].as_str().unwrap(), &row["value"]["json"]);
+        let Some(id) = name.strip_prefix("key/") else { continue };
+        let texts = content.as_object().into_iter().flatten().filter_map(|(_, it)| it.as_str());
+        for secret in texts.chain([name, ""]) {
+            for text in [format!("dashboard {until}"), format!("{id}\0dashboard {until}")] {
+                for signature in [sha256(&format!("{secret}\0{text}")), hmac(secret, &text)] {
+                    let cookie = format!("windlass-session={id}.{until}.{signature}");
+                    let page = site.send("GET", "/", &[("cookie", &cookie)], "").await;
+                    assert_eq!(page.status, 401, "forged from {name}");
+                }
+            }
+        }
+    }
+    for op in ["get", "put", "delete"] {
+        let mut name = json!({"key": "secret/signing"});
+        if op == "put" {
+            name["value"] = json!({"json": {"secret": "0".repeat(64)}});
+        }
+        let answer = site.post(&admin, "/v1/records", json!({"items": [{op: name}]})).await;
+        assert!(answer.text.contains("only servers"), "{op}: {answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_cookie_for_longer_than_twelve_hours_is_refused_even_if_the_store_signed_it() {
+    let engine = Arc::new(MemoryEngine::new());
+    let keys = Keys::new(engine.clone());
+    let (key, _) = keys.create(NewKey::new("ops", Grants::admin())).await.unwrap();
+    let options = Options::new(([127, 0, 0, 1], 0).into()).services(None);
+    let server = Server::bind(options).await.unwrap().serve(engine.clone()).unwrap();
+    let (site, id) = (Site { server, keys }, key.id);
+    let ring = KeyRing::read(&*engine, None).await.unwrap();
+    let who = ring.by_id(&id, ring.now()).unwrap();
+    for (hours, status) in [(11, 200), (13, 401), (24 * 365, 401)] {
+        let until = until_in(&site, Duration::from_secs(hours * 3_600)).await;
+        let signature = who.sign(&format!("dashboard {until}")).unwrap();
+        let cookie = format!("windlass-session={id}.{until}.{signature}");
+        let page = site.send("GET", "/", &[("cookie", &cookie)], "").await;
+        assert_eq!(page.status, status, "{hours} hours");
+    }
+}
+
+/// An instant as cookies have it.
+async fn until_in(site: &Site, time: Duration) -> i64 {
+    let now = site.keys.list().await.unwrap().now;
+    now.plus(time.as_millis() as u64).as_millis()
+}
+
+fn sha256(text: &str) -> String {
+    hex(&Sha256::digest(text))
+}
+
+fn hmac(secret: &str, text: &str) -> String {
+    let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).unwrap();
+    mac.update(text.as_bytes());
+    hex(&mac.finalize().into_bytes())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -81,7 +81,8 @@ impl Audited {
             let look = told.iter().map(|write| RecordOp::Get { key: write.key.clone() });
             before = self.engine.records(look.collect()).await?.value;
         }
-        let reply = self.engine.records(batch).await?;
+        let mut reply = self.engine.records(batch).await?;
+        reply.value.iter_mut().for_each(reserved::hide);
         let actions = describe::writes(&self.who, told, before, &reply.value);
         self.keep(self.audit.append(actions).await);
         Ok(reply)

@@ -7,6 +7,7 @@
 mod grant;
 mod ring;
 mod secret;
+mod sign;
 mod store;
 mod stored;
 
@@ -16,6 +17,7 @@ pub use secret::Secret;
 pub use store::{Keys, NewKey};
 pub use stored::Key;
 
+pub(crate) use sign::SECRET_KEY;
 pub(crate) use stored::{CHANGES_KEY, PREFIX, shown};
 
 /// Whether a change of the record with this name changes who is let in.

@@ -2,14 +2,15 @@
 //! was shown.
 
 use super::grant::Grants;
-use super::secret::{parts, same, sealed};
+use super::secret::{parts, same};
+use super::sign::Signer;
 use super::store::KEYS_MAX;
 use super::stored::{CHANGES_KEY, Key, PREFIX, Stored, id};
 use crate::records::{get, list};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
-use windlass_core::engine::{Engine, Epoch, Stamped};
+use windlass_core::engine::{Engine, Epoch, Record, Stamped};
 use windlass_core::limits::PAGE_MAX;
 use windlass_core::{Error, Result, Timestamp};
 
@@ -19,7 +20,8 @@ pub struct Principal {
     id: Option<String>,
     name: String,
     may: Grants,
-    seal: String,
+    /// What servers sign with; none where nobody is asked for a key, and outside servers.
+    signer: Option<Signer>,
 }
 
 impl Principal {
@@ -30,7 +32,7 @@ impl Principal {
 
     /// Somebody who reached the store without a server that asks for keys: may do everything.
     pub fn unasked(name: impl Into<String>) -> Self {
-        Self { id: None, name: name.into(), may: Grants::admin(), seal: String::new() }
+        Self { id: None, name: name.into(), may: Grants::admin(), signer: None }
     }
 
     /// The id of its key; none where nobody is asked for one.
@@ -51,7 +53,7 @@ impl Principal {
     /// A signature of `text` for this principal, which nobody but the servers of the store can make; none
     /// where nobody is asked who he is.
     pub fn sign(&self, text: &str) -> Option<String> {
-        self.id.as_ref().map(|_| sealed(&self.seal, text))
+        Some(self.signer.as_ref()?.sign(self.id.as_ref()?, text))
     }
 
     /// Whether a server of the store signed `text` for this principal.
@@ -78,6 +80,8 @@ pub enum Denied {
     Revoked,
     /// It was one, and its time is over.
     Expired,
+    /// A certificate with the names of several valid keys.
+    Ambiguous,
 }
 
 struct Held {
@@ -108,8 +112,18 @@ impl fmt::Debug for KeyRing {
 }
 
 impl KeyRing {
-    /// Reads the keys; one small record if they are still those that are known.
+    /// Reads the keys for a server, which signs for them; one small record if they are still those that are
+    /// known. Fails for a store that is reached through another server, which keeps its secret.
     pub async fn read(engine: &dyn Engine, known: Option<&Self>) -> Result<Self> {
+        Self::read_for(engine, known, true).await
+    }
+
+    /// Reads the keys for anybody else. Their principals sign nothing.
+    pub(super) async fn look(engine: &dyn Engine) -> Result<Self> {
+        Self::read_for(engine, None, false).await
+    }
+
+    async fn read_for(engine: &dyn Engine, known: Option<&Self>, signs: bool) -> Result<Self> {
         let seen = get(engine, CHANGES_KEY).await?;
         // First the version, then the keys: what changes in between is noticed the next time.
         let version = seen.value.map_or(0, |record| record.version);
@@ -117,7 +131,7 @@ impl KeyRing {
             Some(known) if known.version == version && known.epoch == seen.epoch => {
                 known.keys.clone()
             }
-            _ => Arc::new(read_all(engine).await?),
+            _ => Arc::new(read_all(engine, signs).await?),
         };
         Ok(Self { version, now: seen.now, epoch: seen.epoch, keys })
     }
@@ -133,9 +147,9 @@ impl KeyRing {
     }
 
     /// Whether no key was ever made. Keys that are worth nothing any more count: a store that was locked
-    /// once must not open by itself when its last key runs out.
+    /// once must not open by itself when its last key runs out, or when records of keys are deleted.
     pub fn is_empty(&self) -> bool {
-        self.keys.records == 0
+        self.keys.records == 0 && self.version == 0
     }
 
     /// Who stands behind a token at `now`.
@@ -148,7 +162,8 @@ impl KeyRing {
         if proven { held.valid(now) } else { Err(Denied::Wrong) }
     }
 
-    /// Who stands behind a certificate with these names at `now`. Of several, one that is valid.
+    /// Who stands behind a certificate with these names at `now`. If several valid keys name it, nobody
+    /// does: which of them was meant cannot be known.
     pub fn by_certificate(
         &self,
         names: &[String],
@@ -157,14 +172,15 @@ impl KeyRing {
         let held = self.keys.by_id.values().filter(|held| {
             held.stored.certificate.as_ref().is_some_and(|name| names.contains(name))
         });
-        let mut denied = Denied::Unknown;
+        let mut found = Err(Denied::Unknown);
         for held in held {
-            match held.valid(now) {
-                Ok(principal) => return Ok(principal),
-                Err(why) => denied = why,
+            match (held.valid(now), found.is_ok()) {
+                (Ok(_), true) => return Err(Denied::Ambiguous),
+                (valid, false) => found = valid,
+                (Err(_), true) => {}
             }
         }
-        Err(denied)
+        found
     }
 
     /// The key that a principal was let in with, as it is now: a session that began with it ends with it.
@@ -201,24 +217,16 @@ impl Held {
     }
 }
 
-async fn read_all(engine: &dyn Engine) -> Result<All> {
-    let (mut all, mut after) = (All::default(), None);
+async fn read_all(engine: &dyn Engine, signs: bool) -> Result<All> {
+    let (mut all, mut after, mut signer) = (All::default(), None, None);
     loop {
         let page = list(engine, PREFIX, after, PAGE_MAX).await?.value;
         all.records += page.rows.len();
+        if signs && signer.is_none() && !page.rows.is_empty() {
+            signer = Some(Signer::of(engine).await?);
+        }
         for record in &page.rows {
-            let id = id(&record.key).to_owned();
-            // One that cannot be read opens nothing, and does not keep the others out.
-            let stored = match Stored::read(record) {
-                Ok(stored) => stored,
-                Err(error) => {
-                    tracing::warn!(%error, "a key cannot be read; it opens nothing");
-                    continue;
-                }
-            };
-            let (name, may, seal) = (stored.name.clone(), stored.may.clone(), stored.seal.clone());
-            let principal = Arc::new(Principal { id: Some(id.clone()), name, may, seal });
-            all.by_id.insert(id, Held { stored, principal });
+            all.add(record, signer.as_ref());
         }
         if all.records > 2 * KEYS_MAX {
             let reason = format!("more than {} keys; remove some of {PREFIX}…", 2 * KEYS_MAX);
@@ -228,5 +236,26 @@ async fn read_all(engine: &dyn Engine) -> Result<All> {
         if after.is_none() {
             return Ok(all);
         }
+    }
+}
+
+impl All {
+    /// Adds a key. One that cannot be read opens nothing, and does not keep the others out.
+    fn add(&mut self, record: &Record, signer: Option<&Signer>) {
+        let id = id(&record.key).to_owned();
+        let stored = match Stored::read(record) {
+            Ok(stored) => stored,
+            Err(error) => {
+                tracing::warn!(%error, "a key cannot be read; it opens nothing");
+                return;
+            }
+        };
+        let principal = Principal {
+            id: Some(id.clone()),
+            name: stored.name.clone(),
+            may: stored.may.clone(),
+            signer: signer.cloned(),
+        };
+        self.by_id.insert(id, Held { stored, principal: Arc::new(principal) });
     }
 }

@@ -110,9 +110,9 @@ impl Keys {
     /// Makes a key. Its secret is told here and nowhere else; there is none if a certificate is its proof.
     pub async fn create(&self, new: NewKey) -> Result<(Key, Option<Secret>)> {
         new.check()?;
-        let ring = KeyRing::read(&*self.engine, None).await?;
+        let ring = KeyRing::look(&*self.engine).await?;
         let now = ring.now();
-        self.make_room(&ring).await?;
+        let gone = over(&ring)?;
         if let Some(name) = &new.certificate
             && let Some(other) = ring.holder(name, now)
         {
@@ -126,7 +126,6 @@ impl Keys {
             may: new.may,
             hash: secret.as_ref().map(|secret| hash(secret.expose())),
             certificate: new.certificate,
-            seal: format!("{:032x}", SystemRandom.next_u128()),
             created_at: now,
             expires_at: new.expires_ms.map(|ms| now.plus(ms)),
             revoked_at: None,
@@ -135,12 +134,18 @@ impl Keys {
         let key = format!("{PREFIX}{id}");
         let put = RecordOp::Put { key, value: encode(&stored)?, expect: Expect::Absent };
         self.write(vec![put]).await?;
+        // Not before the new one is stored: a store with keys must never look like one without.
+        if !gone.is_empty()
+            && let Err(error) = self.write(gone).await
+        {
+            tracing::warn!(%error, "old keys could not be removed; the next new key removes them");
+        }
         Ok((stored.view(&id), secret))
     }
 
     /// All keys, those that are worth nothing any more included, by the time they were made.
     pub async fn list(&self) -> Result<Stamped<Vec<Key>>> {
-        let ring = KeyRing::read(&*self.engine, None).await?;
+        let ring = KeyRing::look(&*self.engine).await?;
         Ok(ring.listed())
     }
 
@@ -164,28 +169,6 @@ impl Keys {
         Ok(stored.view(id))
     }
 
-    /// Forgets keys that are long worth nothing, and refuses more than there may be.
-    async fn make_room(&self, ring: &KeyRing) -> Result<()> {
-        let now = ring.now();
-        let over = |key: &Key| {
-            let ended = key.revoked_at.into_iter().chain(key.expires_at).min();
-            ended.is_some_and(|at| at.plus(KEPT_MS) < now)
-        };
-        let keys = ring.listed().value;
-        let (gone, kept): (Vec<_>, Vec<_>) = keys.into_iter().partition(over);
-        if kept.len() >= KEYS_MAX {
-            let (size, limit) = (kept.len() as u64 + 1, KEYS_MAX as u64);
-            let hint = "share keys between processes of one service, or revoke some";
-            return Err(Error::TooLarge { field: "keys".into(), size, limit, hint });
-        }
-        let delete =
-            |key: Key| RecordOp::Delete { key: format!("{PREFIX}{}", key.id), expect: Expect::Any };
-        match gone.is_empty() {
-            true => Ok(()),
-            false => self.write(gone.into_iter().map(delete).collect()).await,
-        }
-    }
-
     /// Writes, and tells servers that something changed. In this order: a server that looks in between
     /// looks again.
     async fn write(&self, mut ops: Vec<RecordOp>) -> Result<()> {
@@ -198,6 +181,24 @@ impl Keys {
         }
         answers.into_iter().collect::<Result<Vec<RecordReply>>>().map(|_| ())
     }
+}
+
+/// Removes the keys that ended long ago; an error if the others leave no room for a new one.
+fn over(ring: &KeyRing) -> Result<Vec<RecordOp>> {
+    let now = ring.now();
+    let over = |key: &Key| {
+        let ended = key.revoked_at.into_iter().chain(key.expires_at).min();
+        ended.is_some_and(|at| at.plus(KEPT_MS) < now)
+    };
+    let (gone, kept): (Vec<_>, Vec<_>) = ring.listed().value.into_iter().partition(over);
+    if kept.len() >= KEYS_MAX {
+        let (size, limit) = (kept.len() as u64 + 1, KEYS_MAX as u64);
+        let hint = "share keys between processes of one service, or revoke some";
+        return Err(Error::TooLarge { field: "keys".into(), size, limit, hint });
+    }
+    let delete =
+        |key: Key| RecordOp::Delete { key: format!("{PREFIX}{}", key.id), expect: Expect::Any };
+    Ok(gone.into_iter().map(delete).collect())
 }
 
 #[cfg(test)]

@@ -21,8 +21,6 @@ pub(super) struct Stored {
     pub(super) hash: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) certificate: Option<String>,
-    /// Known to the servers of the store only: what they sign for this key with.
-    pub(super) seal: String,
     pub(super) created_at: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) expires_at: Option<Timestamp>,

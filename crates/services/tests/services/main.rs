@@ -4,6 +4,7 @@ mod clock;
 mod dead_bytes;
 mod durable;
 mod host;
+mod keys;
 mod leadership;
 mod outage;
 mod sampling;
