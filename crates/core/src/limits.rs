@@ -25,6 +25,8 @@ pub const METADATA_BYTES_MAX: usize = 64 * 1024;
 pub const RESULT_BYTES_MAX: usize = 64 * 1024;
 /// Bytes of one field of a part's envelope (location, key id, codec name).
 pub const ENVELOPE_FIELD_BYTES_MAX: usize = 1024;
+/// Levels of nesting in a part or a result that is JSON. Many parsers stop at 128; the rest is for the response around it.
+pub const JSON_DEPTH_MAX: usize = 100;
 /// Tags on a job.
 pub const TAGS_MAX: usize = 16;
 /// Bytes in a tag.

@@ -231,9 +231,11 @@ pub(crate) fn gather(parts: Spread, field: &'static str) -> Result<Option<model:
     }
 }
 
-/// Bytes as JSON if that is what they are, to the byte, and as base64 otherwise.
+/// Bytes as JSON if that is what they are, to the byte, and as base64 otherwise: also JSON that is nested deeper than a
+/// job may be, as it would make the whole response unreadable.
 pub(crate) fn bytes_out(bytes: &Bytes) -> (Option<Box<RawValue>>, Option<String>) {
-    let json = std::str::from_utf8(bytes).ok().and_then(|text| {
+    let text = std::str::from_utf8(bytes).ok().filter(|_| model::too_deep(bytes).is_none());
+    let json = text.and_then(|text| {
         let json: &RawValue = serde_json::from_str(text).ok()?;
         // White space around it would not arrive.
         (json.get().len() == text.len()).then(|| json.to_owned())
@@ -287,6 +289,8 @@ mod tests {
             assert_eq!(there_and_back(text.as_bytes()), (false, Bytes::from(text)), "{text:?}");
         }
         assert!(!there_and_back(b"\"\xff\"").0);
+        let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
+        assert_eq!(there_and_back(deep.as_bytes()), (false, Bytes::from(deep.clone())));
     }
 
     #[test]

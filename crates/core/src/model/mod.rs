@@ -2,6 +2,7 @@
 
 mod history;
 mod job;
+mod nesting;
 mod new_job;
 mod part;
 mod policy;
@@ -11,6 +12,7 @@ mod state;
 
 pub use history::{Attempt, AttemptEnd, JobError, LogLine, Progress};
 pub use job::{Counters, Finish, Header, Job};
+pub use nesting::too_deep;
 pub use new_job::{DEFAULT_QUEUE, Due, NewJob};
 pub use part::{Codec, Envelope, Location, Part, PartEdit, PartEdits, PartName, PartSet, Parts};
 pub use policy::Policy;

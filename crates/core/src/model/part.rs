@@ -2,6 +2,7 @@
 
 use crate::error::{Result, within_limit};
 use crate::limits;
+use crate::model::nesting::check_depth;
 use crate::name::check_text;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -141,9 +142,10 @@ impl Part {
         self.envelope.as_deref()
     }
 
-    /// Checks the size and the envelope.
+    /// Checks the size, the nesting and the envelope.
     pub(crate) fn check(&self, field: &'static str, bytes_max: usize) -> Result<()> {
         within_limit(field, self.bytes.len(), bytes_max, "keep large data in `blob` or elsewhere")?;
+        check_depth(field, &self.bytes)?;
         let Some(envelope) = self.envelope() else { return Ok(()) };
         let texts = [
             match &envelope.codec {

@@ -3,9 +3,13 @@
 
 use crate::rig::{QUEUE, Rig, assert_refused};
 use windlass_core::JobId;
-use windlass_core::engine::{Claim, Enqueue, Filter, List, Outcome, UpdateItem};
+use windlass_core::engine::{
+    Change, Claim, Edits, Enqueue, Filter, List, Outcome, SettleItem, UpdateItem,
+};
 use windlass_core::limits::*;
-use windlass_core::model::{Due, Envelope, Job, Location, NewJob, Part, PartName, State};
+use windlass_core::model::{
+    Due, Envelope, Job, Location, NewJob, Part, PartEdit, PartName, State,
+};
 use windlass_core::policy::{Backoff, Retention, Unique, Until};
 use windlass_core::random::SystemRandom;
 use windlass_core::time::Timestamp;
@@ -169,6 +173,38 @@ pub(super) async fn parts_over_their_limit_are_refused(rig: Rig) {
         refuse(&rig, job, "too_large", name.as_str()).await;
     }
     nothing_is_stored(&rig).await;
+}
+
+/// A part nested deeper would break the parsers of other clients, for all jobs of the same claim.
+pub(super) async fn json_nested_too_deep_is_refused_in_every_part(rig: Rig) {
+    let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+    for deep in [nested(JSON_DEPTH_MAX + 1), nested(10_000)] {
+        for name in PartName::ALL {
+            let mut job = Rig::job();
+            *job.parts.slot(name) = Some(Part::new(deep.clone()));
+            refuse(&rig, job, "invalid", name.as_str()).await;
+        }
+    }
+    nothing_is_stored(&rig).await;
+    let id = rig.enqueue(Rig::job().json(nested(JSON_DEPTH_MAX))).await;
+    let session = rig.session().await;
+    let claimed = rig.take_one(&session).await;
+    let deep = Part::new(nested(JSON_DEPTH_MAX + 1));
+    let update = UpdateItem::new(id, claimed.lease.clone()).state(PartEdit::Set(deep.clone()));
+    assert_refused(rig.update(update).await, "invalid", "state");
+    let report = |outcome| SettleItem::new(id, claimed.lease.clone(), outcome);
+    let done = report(Outcome::Complete { result: Some(deep.clone()) });
+    assert_refused(rig.try_settle(done).await, "invalid", "result");
+    let more = report(Outcome::DONE).follow_up(Rig::job().json(nested(JSON_DEPTH_MAX + 1)));
+    assert_refused(rig.try_settle(more).await, "invalid", "follow_ups[0].payload");
+    rig.settle(&claimed, Outcome::fail("code", "message")).await;
+    let mut edits = Edits::default();
+    edits.payload = PartEdit::Set(deep);
+    let replay = Change::Replay(Box::new(edits));
+    assert_refused(rig.try_change(id, replay).await, "invalid", "payload");
+    // Bytes that are not JSON may contain any number of brackets.
+    rig.enqueue(Rig::job().payload(vec![b'['; 1_000])).await;
+    rig.assert_sound().await;
 }
 
 pub(super) async fn bad_envelopes_are_refused(rig: Rig) {

@@ -440,6 +440,7 @@ suite! { ($)
         priorities_have_no_limit_but_their_type,
         ids_without_their_time_are_refused,
         parts_over_their_limit_are_refused,
+        json_nested_too_deep_is_refused_in_every_part,
         bad_envelopes_are_refused,
         bad_jobs_harm_none_of_their_neighbours,
         a_huge_error_report_is_cut_not_refused,

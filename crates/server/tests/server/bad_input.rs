@@ -13,6 +13,30 @@ async fn a_body_that_is_no_json_is_refused() {
 }
 
 #[tokio::test]
+async fn json_nested_too_deep_for_other_clients_is_refused() {
+    let server = start().await;
+    for depth in [101, 10_000] {
+        let deep = format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        let one = format!(r#"{{"kind": "k", "payload": {deep}}}"#);
+        let answer = send(server.address(), &json_request("POST", "/v1/jobs", &one)).await;
+        assert_problem(&answer, 422, "payload");
+        assert!(
+            answer.body["detail"].as_str().is_some_and(|text| text.contains("at most 100 levels"))
+        );
+        let sealed = format!(r#"{{"kind": "k", "parts": {{"metadata": {{"json": {deep}}}}}}}"#);
+        let answer = send(server.address(), &json_request("POST", "/v1/jobs", &sealed)).await;
+        assert_problem(&answer, 422, "metadata");
+    }
+    let most = format!("{}{}", "[".repeat(100), "]".repeat(100));
+    let fine = format!(r#"{{"kind": "k", "payload": {most}}}"#);
+    let answer = send(server.address(), &json_request("POST", "/v1/jobs", &fine)).await;
+    assert_eq!(answer.status, 201);
+    // Read by a parser that stops at 128 levels.
+    let claimed = post(&server, "/v1/claim", json!({"queues": ["default"], "limit": 10})).await;
+    assert_eq!(claimed.body["jobs"].as_array().map(Vec::len), Some(1), "{:?}", claimed.body);
+}
+
+#[tokio::test]
 async fn fields_that_are_unknown_missing_or_of_another_type_are_named() {
     let server = start().await;
     let cases = [
