@@ -3,10 +3,13 @@
 
 mod cron;
 mod due;
+mod progress;
 
-pub use due::{ScheduleDue, ScheduleProgress};
+pub use due::ScheduleDue;
+pub use progress::ScheduleProgress;
 
 use self::cron::CronLine;
+use self::progress::Spans;
 use crate::error::{Error, Result, within_range};
 use crate::id::{JobId, derived};
 use crate::limits::{DELAY_MAX_MS, EVERY_MIN_MS};
@@ -189,7 +192,7 @@ impl Schedule {
                 Rhythm::Every { every_ms: *every_ms, anchor }
             }
         };
-        Ok(Fires { rhythm, start: self.start, end: self.end })
+        Ok(Fires { rhythm, start: self.start, end: self.end, given: Spans::NONE })
     }
 }
 
@@ -204,6 +207,8 @@ struct Fires {
     rhythm: Rhythm,
     start: Option<Timestamp>,
     end: Option<Timestamp>,
+    /// Left out: they were given out already.
+    given: Spans,
 }
 
 enum Rhythm {
@@ -212,8 +217,17 @@ enum Rhythm {
 }
 
 impl Fires {
-    /// The first fire later than `after`, from the start to the end.
+    /// The first fire later than `after` that was not given out yet.
     fn after(&self, after: Timestamp) -> Option<Timestamp> {
+        let mut at = self.listed_after(after)?;
+        while let Some(until) = self.given.until(at) {
+            at = self.listed_after(until)?;
+        }
+        Some(at)
+    }
+
+    /// The first fire later than `after`, from the start to the end.
+    fn listed_after(&self, after: Timestamp) -> Option<Timestamp> {
         let after = self.start.map_or(after, |start| after.max(start.minus(1)));
         let at = match &self.rhythm {
             Rhythm::Cron(line) => line.after(after),

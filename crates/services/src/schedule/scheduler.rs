@@ -10,7 +10,7 @@ use metrics::counter;
 use std::collections::BTreeMap;
 use tracing::warn;
 use windlass_core::engine::{Engine, Enqueue, Enqueued, Expect, Item, Record};
-use windlass_core::policy::fire_id;
+use windlass_core::policy::ScheduleDue;
 use windlass_core::time::MINUTE_MS;
 use windlass_core::{Error, Result, Timestamp};
 
@@ -34,6 +34,8 @@ pub(crate) struct Scheduler {
     table: BTreeMap<String, Look>,
     /// The version of the record of changes when the table was read, and when that was.
     loaded: Option<(u64, Timestamp)>,
+    /// The store's time at the latest step.
+    seen: Option<Timestamp>,
 }
 
 /// When a schedule is to be looked at.
@@ -75,6 +77,10 @@ impl Service for Scheduler {
     async fn step(&mut self, turn: Turn<'_>) -> Result<Step> {
         let changes = get(turn.engine, CHANGES_KEY).await?;
         let (version, now) = (changes.value.map_or(0, |record| record.version), changes.now);
+        if self.seen.replace(now).is_some_and(|seen| now < seen) {
+            // The store's clock went back: each schedule decides anew when it fires next.
+            (self.table, self.loaded) = (BTreeMap::new(), None);
+        }
         if self.is_stale(version, now) {
             self.reload(turn.engine, now).await?;
             self.loaded = Some((version, now));
@@ -110,10 +116,9 @@ impl Schedules {
 }
 
 impl Scheduler {
-    /// Whether the table must be read again. A clock that went back is a reason, too.
+    /// Whether the table must be read again.
     fn is_stale(&self, version: u64, now: Timestamp) -> bool {
-        self.loaded
-            .is_none_or(|(seen, at)| seen != version || now < at || now.since(at) > RELOAD_MS)
+        self.loaded.is_none_or(|(seen, at)| seen != version || now.since(at) > RELOAD_MS)
     }
 
     /// The schedules to look at now, those that wait longest first.
@@ -168,7 +173,15 @@ async fn fire(engine: &dyn Engine, record: &Record, now: Timestamp) -> Result<Lo
         }
     };
     let due = match stored.schedule.due(stored.progress, now) {
-        Ok(due) if due.fires.is_empty() => return Ok(Looked::in_vain(record.version, due.next)),
+        Ok(due) if due.fires.is_empty() && due.progress == stored.progress => {
+            return Ok(Looked::in_vain(record.version, due.next));
+        }
+        Ok(due) if due.fires.is_empty() => {
+            // It started over because the store's clock went back: from when on must be remembered.
+            stored.progress = due.progress;
+            let version = save(engine, record, &stored).await?;
+            return Ok(Looked::in_vain(version, due.next));
+        }
         Ok(due) => due,
         Err(error) => {
             note(&mut stored, record, &error, now);
@@ -177,9 +190,9 @@ async fn fire(engine: &dyn Engine, record: &Record, now: Timestamp) -> Result<Lo
         }
     };
     let fires = &due.fires[..due.fires.len().min(FIRES_STEP_MAX)];
-    let fired = enqueue(engine, &stored, record, fires).await?;
+    let fired = enqueue(engine, &stored, record, &due, fires).await?;
     let decided = &fires[..fired.decided];
-    stored.advance(decided, fired.refused);
+    stored.advance(stored.schedule.advanced(due.from, decided)?, decided, fired.refused);
     match &fired.error {
         Some(error) => note(&mut stored, record, error, now),
         None => stored.last_error = None,
@@ -199,11 +212,12 @@ async fn enqueue(
     engine: &dyn Engine,
     stored: &Stored,
     record: &Record,
+    due: &ScheduleDue,
     fires: &[Timestamp],
 ) -> Result<Fired> {
     let name = name(&record.key);
     let template = stored.job.job();
-    let jobs = fires.iter().map(|at| template.clone().id(fire_id(name, *at)));
+    let jobs = fires.iter().map(|at| template.clone().id(due.from.fire_id(name, *at)));
     match engine.enqueue(Enqueue::each(jobs)).await {
         Ok(answer) => Ok(judge(answer.value)),
         Err(error @ (Error::Unavailable { .. } | Error::Busy { .. })) => Err(error),

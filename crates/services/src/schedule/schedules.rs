@@ -12,7 +12,6 @@ use windlass_core::engine::{
 use windlass_core::limits::PAGE_MAX;
 use windlass_core::model::NewJob;
 use windlass_core::policy::Schedule;
-use windlass_core::policy::ScheduleProgress;
 use windlass_core::random::SystemRandom;
 use windlass_core::{Error, JobId, Result, Timestamp};
 
@@ -44,7 +43,8 @@ const TRIES_MAX: usize = 16;
 /// ```
 ///
 /// The job of a fire has the id [`fire_id`](windlass_core::policy::fire_id), whose time is the time of
-/// the fire: that is how a handler knows for when it runs.
+/// the fire: that is how a handler knows for when it runs. Producers cannot choose such an id (it is a reserved UUID
+/// version 8), so none can take the place of a fire.
 #[derive(Clone)]
 pub struct Schedules {
     pub(super) engine: Arc<dyn Engine>,
@@ -88,6 +88,7 @@ impl Schedules {
             let mut new = Stored::new(schedule.clone(), template.clone(), now);
             if let Some(old) = old {
                 new.paused = old.paused;
+                new.progress = old.progress.restarted(now);
                 if old.schedule == schedule {
                     (new.progress, new.last_fire) = (old.progress, old.last_fire);
                 }
@@ -145,9 +146,7 @@ impl Schedules {
         let resumed = self.change(name, false, |old, now| {
             Ok(old.map(|mut old| {
                 if std::mem::take(&mut old.paused) {
-                    let fired = old.progress.fired;
-                    old.progress = ScheduleProgress::new(now);
-                    old.progress.fired = fired;
+                    old.progress = old.progress.resumed(now);
                 }
                 old
             }))

@@ -93,21 +93,24 @@ impl Stored {
         Err(Error::TooLarge { field: "job.payload".into(), size, limit, hint })
     }
 
-    /// Counts fires that are decided, oldest first, so many of them refused.
-    pub(super) fn advance(&mut self, decided: &[Timestamp], refused: u64) {
-        self.progress.last = decided.last().copied().or(self.progress.last);
-        self.progress.fired = self.progress.fired.saturating_add(decided.len() as u64);
+    /// Counts fires that are decided, oldest first, `refused` of them refused.
+    pub(super) fn advance(
+        &mut self,
+        progress: ScheduleProgress,
+        decided: &[Timestamp],
+        refused: u64,
+    ) {
+        self.progress = progress;
         self.last_fire = decided.last().copied().or(self.last_fire);
         self.refused = self.refused.saturating_add(refused);
     }
 
     /// As people see it at `now`.
     pub(super) fn view(self, name: &str, now: Timestamp) -> ScheduleView {
-        let over = self.schedule.limit.is_some_and(|limit| self.progress.fired >= limit);
-        let next = match self.paused || over {
+        let next = match self.paused {
             true => None,
             // An unreadable rhythm shows in `last_error`, once the scheduler has seen it.
-            false => self.schedule.next_after(now).unwrap_or(None),
+            false => self.schedule.next_fire(self.progress, now).unwrap_or(None),
         };
         ScheduleView {
             name: name.to_owned(),
@@ -174,7 +177,9 @@ mod tests {
         let record =
             Record { key: "schedule/s".into(), version: 1, value: text.into(), updated_at };
         let mut stored = Stored::read(&record).unwrap();
-        stored.advance(&[Timestamp::from_millis(1_800_000_500_000)], 0);
+        let fires = [Timestamp::from_millis(1_800_057_600_000)];
+        let progress = stored.schedule.advanced(stored.progress, &fires).unwrap();
+        stored.advance(progress, &fires, 0);
         let saved = String::from_utf8(stored.encode().unwrap().to_vec()).unwrap();
         assert!(saved.contains(r#""overlap":{"allow":false}"#), "{saved}");
         assert!(saved.contains(r#""fired":1"#), "{saved}");

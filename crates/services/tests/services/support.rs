@@ -16,7 +16,12 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// An engine on the runtime's time.
 pub(crate) fn memory() -> Arc<MemoryEngine> {
-    Arc::new(MemoryEngine::with(Arc::new(RuntimeClock::new()), Arc::new(Seeded::new(7))))
+    memory_on(Arc::new(RuntimeClock::new()))
+}
+
+/// An engine on this clock.
+pub(crate) fn memory_on(clock: Arc<RuntimeClock>) -> Arc<MemoryEngine> {
+    Arc::new(MemoryEngine::with(clock, Arc::new(Seeded::new(7))))
 }
 
 /// Options with every service off.

@@ -1,26 +1,11 @@
 //! What a schedule owes at a given moment. It must not know how fires are computed, only that the
 //! next one can be asked for.
 
+use super::progress::ScheduleProgress;
 use super::{Fires, Missed, Schedule};
 use crate::error::Result;
 use crate::limits::{FIRES_MAX, MISSED_FIRE_MAX_MS, ON_TIME_MS};
 use crate::time::Timestamp;
-use serde::{Deserialize, Serialize};
-
-/// How far a schedule got, stored beside it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct ScheduleProgress {
-    /// When it was first seen; it owes nothing up to then, except at its `start`.
-    pub since: Timestamp,
-    /// The last fire given out. Everything up to it is decided, so a clock that goes back repeats
-    /// nothing.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub last: Option<Timestamp>,
-    /// Fires given out so far, compared with the limit.
-    #[serde(default)]
-    pub fired: u64,
-}
 
 /// What a look at a schedule found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,48 +13,64 @@ pub struct ScheduleProgress {
 pub struct ScheduleDue {
     /// The fires to enqueue now, oldest first, at most [`FIRES_MAX`].
     pub fires: Vec<Timestamp>,
-    /// How far it got with them; to be stored once they are enqueued.
+    /// How far it had got before: as it was given, or started over because the store's clock went back. The ids of the
+    /// fires come from it.
+    pub from: ScheduleProgress,
+    /// How far it got with them; to be stored once they are enqueued, and also if there are none and it changed.
     pub progress: ScheduleProgress,
     /// When to look again; not later than now if [`FIRES_MAX`] left some over, `None` if it is
     /// over for good.
     pub next: Option<Timestamp>,
 }
 
-impl ScheduleProgress {
-    /// The progress of a schedule first seen at `since`.
-    pub const fn new(since: Timestamp) -> Self {
-        Self { since, last: None, fired: 0 }
-    }
-
-    /// Everything up to this instant is decided.
-    fn decided(self, start: Option<Timestamp>) -> Timestamp {
-        let start = start.filter(|start| *start >= self.since);
-        let fresh = start.map_or(self.since, |start| start.minus(1));
-        self.last.unwrap_or(fresh)
-    }
-
-    fn with(self, fires: &[Timestamp]) -> Self {
-        let fired = self.fired.saturating_add(fires.len() as u64);
-        Self { last: fires.last().copied().or(self.last), fired, ..self }
-    }
-}
-
 impl Schedule {
     /// What to fire at `now`, given how far it got. Pure: enqueue the fires, then store the
-    /// progress; if that happens twice, [`fire_id`](super::fire_id) makes it once.
+    /// progress; if that happens twice, [`ScheduleProgress::fire_id`] makes it once.
     pub fn due(&self, progress: ScheduleProgress, now: Timestamp) -> Result<ScheduleDue> {
-        let all = self.fires()?;
-        let decided = progress.decided(self.start);
-        let room = self.room(progress);
+        let (all, from) = self.fires_at(progress, now)?;
+        let decided = from.decided(self.start);
+        let room = self.room(from);
         let fires = self.choose(&all, decided, now, room);
-        let progress = progress.with(&fires);
+        let progress = from.with(&all, &fires);
         let looked = match fires.last() {
             // Full: there may be more before now.
             Some(last) if fires.len() == room => *last,
             _ => decided.max(now),
         };
         let next = if self.room(progress) == 0 { None } else { all.after(looked) };
-        Ok(ScheduleDue { fires, progress, next })
+        Ok(ScheduleDue { fires, from, progress, next })
+    }
+
+    /// How far it got once these fires, the first of those that were due, are given out.
+    pub fn advanced(
+        &self,
+        from: ScheduleProgress,
+        fires: &[Timestamp],
+    ) -> Result<ScheduleProgress> {
+        Ok(from.with(&self.fires()?, fires))
+    }
+
+    /// The next fire later than `now` that will be given out, given how far it got; `None` if there is none.
+    pub fn next_fire(
+        &self,
+        progress: ScheduleProgress,
+        now: Timestamp,
+    ) -> Result<Option<Timestamp>> {
+        let (all, from) = self.fires_at(progress, now)?;
+        let over = self.room(from) == 0;
+        Ok(if over { None } else { all.after(from.decided(self.start).max(now)) })
+    }
+
+    /// The fires without those that were given out already, and how far it got, by a clock that says `now`.
+    fn fires_at(
+        &self,
+        progress: ScheduleProgress,
+        now: Timestamp,
+    ) -> Result<(Fires, ScheduleProgress)> {
+        let mut all = self.fires()?;
+        let from = progress.at(&all.rhythm, now);
+        all.given = from.given;
+        Ok((all, from))
     }
 
     /// How many fires may be given out now.
@@ -252,14 +253,91 @@ mod tests {
         assert_eq!(progress.fired, now.since(NOW) / (7 * SECOND_MS));
     }
 
-    #[test]
-    fn a_clock_that_goes_back_repeats_nothing() {
-        for missed in [Missed::Skip, Missed::Once, Missed::All] {
-            let due = hourly(missed).due(ScheduleProgress::new(NOW), hours(3)).unwrap();
-            let back = hourly(missed).due(due.progress, hours(1)).unwrap();
-            assert_eq!((back.fires.len(), back.progress), (0, due.progress));
-            assert_eq!(back.next, Some(hours(4)));
+    /// Looks every `step_ms`, `looks` times from `now` on.
+    fn follow(
+        schedule: &Schedule,
+        progress: &mut ScheduleProgress,
+        now: Timestamp,
+        step_ms: u64,
+        looks: u64,
+    ) -> Vec<Timestamp> {
+        let mut fired = Vec::new();
+        for look in 0..looks {
+            let now = now.plus(look * step_ms);
+            let expected = schedule.next_fire(*progress, now).unwrap();
+            let due = schedule.due(*progress, now).unwrap();
+            fired.extend(due.fires);
+            *progress = due.progress;
+            assert_eq!(due.next, expected, "what is shown is what happens");
         }
+        fired
+    }
+
+    #[test]
+    fn a_cron_line_gives_no_instant_twice_when_the_clock_goes_back_and_goes_on_after_it() {
+        for missed in [Missed::Skip, Missed::Once, Missed::All] {
+            let (schedule, mut progress) = (hourly(missed), ScheduleProgress::new(NOW));
+            assert_eq!(
+                follow(&schedule, &mut progress, hours(1), HOUR_MS, 4),
+                [1, 2, 3, 4].map(hours)
+            );
+            let again = follow(&schedule, &mut progress, hours(2).plus(1), HOUR_MS / 2, 10);
+            assert_eq!(again, [5, 6].map(hours), "{missed:?}");
+            assert_eq!(progress.fired, 6);
+        }
+    }
+
+    #[test]
+    fn a_clock_that_was_far_ahead_does_not_stop_a_cron_line() {
+        for missed in [Missed::Skip, Missed::Once, Missed::All] {
+            let (schedule, mut progress) = (hourly(missed), ScheduleProgress::new(NOW));
+            follow(&schedule, &mut progress, hours(1), HOUR_MS, 3);
+            let ahead = NOW.plus(3_653 * DAY_MS);
+            assert!(!follow(&schedule, &mut progress, ahead, HOUR_MS, 2).is_empty());
+            let back = follow(&schedule, &mut progress, hours(3).plus(1), HOUR_MS, 4);
+            assert_eq!(back, [4, 5, 6].map(hours), "{missed:?}");
+        }
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_an_hour_does_not_stop_an_interval() {
+        for missed in [Missed::Skip, Missed::Once, Missed::All] {
+            let schedule = Schedule::every(SECOND_MS).missed(missed);
+            let mut progress = ScheduleProgress::new(hours(2));
+            let before = follow(&schedule, &mut progress, hours(2), SECOND_MS, 10);
+            let first = progress;
+            let back = hours(1).plus(1);
+            let after = follow(&schedule, &mut progress, back, SECOND_MS, 10);
+            assert_eq!(after, (1..10).map(|n| hours(1).plus(n * SECOND_MS)).collect::<Vec<_>>());
+            assert_eq!((progress.rewinds, first.rewinds), (1, 0));
+            // Forward again: the same instants are fires of their own.
+            let last = before[before.len() - 1];
+            assert_ne!(first.fire_id("s", last), progress.fire_id("s", last));
+        }
+    }
+
+    #[test]
+    fn a_small_step_back_repeats_no_fire_of_an_interval() {
+        let schedule = Schedule::every(10 * SECOND_MS);
+        let due = schedule.due(ScheduleProgress::new(NOW), NOW.plus(10 * SECOND_MS)).unwrap();
+        let back = schedule.due(due.progress, NOW.plus(10 * SECOND_MS - 3)).unwrap();
+        assert_eq!((back.fires.len(), back.progress), (0, due.progress));
+        assert_eq!(back.next, Some(NOW.plus(20 * SECOND_MS)));
+    }
+
+    #[test]
+    fn a_schedule_made_while_the_clock_was_ahead_starts_when_it_is_right_again() {
+        for schedule in [hourly(Missed::Skip), Schedule::every(HOUR_MS)] {
+            let mut progress = ScheduleProgress::new(hours(9_000));
+            assert_eq!(
+                follow(&schedule, &mut progress, NOW.plus(1), HOUR_MS / 2, 5),
+                [1, 2].map(hours)
+            );
+        }
+        // A start ahead is waited for, whatever the clock does.
+        let later = hourly(Missed::Skip).start(hours(5));
+        let mut progress = ScheduleProgress::new(NOW);
+        assert_eq!(follow(&later, &mut progress, NOW, HOUR_MS, 7), [5, 6].map(hours));
     }
 
     fn schedules() -> impl Strategy<Value = Schedule> {
