@@ -1,5 +1,6 @@
 //! Job ids: time-prefixed UUIDs. Fresh ones are version 7; derived ones (follow-ups, cron fires) are
-//! version 8, so that doing the same thing twice names the same job.
+//! version 8, so that doing the same thing twice names the same job. Anyone can compute a derived id, so version 8 is
+//! reserved: a producer that chooses one is refused, or it could take the place of a job that is yet to come.
 
 use crate::error::{Error, Result};
 use crate::limits::ID_SKEW_MAX_MS;
@@ -81,15 +82,39 @@ impl JobId {
         Timestamp::from_millis(i64::from_be_bytes(ms))
     }
 
-    /// Whether a producer may use this id now: version 7 or 8, made within a day of `now`.
+    /// Whether this is an id that Windlass derives for follow-ups and fires of schedules (version 8).
+    pub fn is_derived(self) -> bool {
+        self.0.get_version_num() == 8
+    }
+
+    /// Whether a producer may use this id now: version 7, made within a day of `now`.
     pub fn check(self, now: Timestamp) -> Result<()> {
-        if !matches!(self.0.get_version_num(), 7 | 8) {
-            return Err(Error::invalid(
+        match self.0.get_version_num() {
+            7 => self.check_time(now),
+            8 => Err(Error::invalid(
                 "id",
                 self,
-                "use a time-prefixed UUID (version 7 or 8); other keys belong in `unique`",
-            ));
+                "version 8 is reserved for schedules and follow-ups: use a time-prefixed UUID of version 7, or leave \
+                 it out",
+            )),
+            _ => Err(Error::invalid(
+                "id",
+                self,
+                "use a time-prefixed UUID of version 7; other keys belong in `unique`",
+            )),
         }
+    }
+
+    /// Whether a job may have this id as a derived one now: version 8, made within a day of `now`.
+    pub(crate) fn check_derived(self, now: Timestamp) -> Result<()> {
+        if !self.is_derived() {
+            let expected = "a derived id is a time-prefixed UUID of version 8";
+            return Err(Error::invalid("id", self, expected));
+        }
+        self.check_time(now)
+    }
+
+    fn check_time(self, now: Timestamp) -> Result<()> {
         let time = self.time();
         if time.since(now).max(now.since(time)) > ID_SKEW_MAX_MS {
             return Err(Error::invalid(
@@ -235,7 +260,15 @@ mod tests {
         let parent = JobId::new(NOW, &Seeded::new(2));
         let ids = [(1, 0), (1, 1), (2, 0)].map(|(n, i)| JobId::follow_up(parent, n, i, NOW));
         assert!(ids[0] != ids[1] && ids[0] != ids[2] && ids[1] != ids[2]);
-        ids[0].check(NOW).unwrap();
+        assert!(ids.iter().all(|id| id.is_derived()) && !parent.is_derived());
+        ids[0].check_derived(NOW).unwrap();
+        assert!(ids[0].check_derived(NOW.plus(DAY_MS + 1)).is_err());
+        assert!(parent.check_derived(NOW).is_err());
+        let refused = ids[0].check(NOW).unwrap_err().to_string();
+        assert!(
+            refused.contains("version 8 is reserved") && refused.contains("version 7"),
+            "{refused}"
+        );
     }
 
     #[test]

@@ -85,6 +85,7 @@ impl<R: Rows> Executor<R> {
         if let Some(id) = job.id {
             let state = self.state(id)?;
             if state.is_some() || !ahead.ids.insert(id) {
+                self.check_same(job, id)?;
                 return Ok(Some(Enqueued { id, disposition: Disposition::Existing, state }));
             }
         }
@@ -96,6 +97,22 @@ impl<R: Rows> Executor<R> {
             self.foresee_depth(&job.queue, ahead)?;
         }
         Ok(None)
+    }
+
+    /// Refuses a job whose derived id another job has: what the id stands for would never happen.
+    fn check_same(&self, job: &NewJob, id: JobId) -> Result<()> {
+        if !job.derived {
+            return Ok(());
+        }
+        let foreign = self.rows.with_job(id, |entry| {
+            let Header { queue, kind, parent, .. } = &entry.job.header;
+            let same = (queue, kind, parent) == (&job.queue, &job.kind, &job.parent);
+            (!same).then(|| format!("a job of kind {kind} in queue {queue}"))
+        })?;
+        let Some(other) = foreign.flatten() else { return Ok(()) };
+        let expected =
+            format!("{other} has this derived id, and is not the same job: discard that one");
+        Err(Error::invalid("id", id, expected))
     }
 
     /// Whether a unique job would add to its queue's depth; an error if it would be rejected.

@@ -30,6 +30,9 @@ pub struct NewJob {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::JobId>))]
     pub id: Option<JobId>,
+    /// The id was derived (a UUID of version 8), as those of schedules' fires are. Takes the permission `admin`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub derived: bool,
     /// What sort of work it is.
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::Name))]
     pub kind: Name,
@@ -144,7 +147,7 @@ impl NewJob {
             retention: self.retention,
         };
         let mut job = model::NewJob::new(self.kind);
-        job.id = self.id;
+        (job.id, job.derived) = (self.id, self.derived);
         job.queue = self.queue.unwrap_or_else(|| DEFAULT_QUEUE.into());
         job.priority = self.priority;
         job.due = due_in(self.delay_ms, self.run_at)?;
@@ -167,6 +170,7 @@ impl From<model::NewJob> for NewJob {
         let policy = Policy::unusual(job.policy);
         Self {
             id: job.id,
+            derived: job.derived,
             kind: job.kind,
             queue: (*job.queue != *DEFAULT_QUEUE).then_some(job.queue),
             priority: job.priority,

@@ -171,7 +171,7 @@ pub enum JobId {}
 
 impl PartialSchema for JobId {
     fn schema() -> RefOr<Schema> {
-        let what = "A job: a UUID of version 7 or 8. Your own must be made within a day of now.";
+        let what = "A job: a UUID of version 7, or of version 8 if it was derived. Your own is a version 7 made within a day of now.";
         ObjectBuilder::new()
             .schema_type(Type::String)
             .format(Some(SchemaFormat::Custom("uuid".to_owned())))

@@ -163,7 +163,13 @@ impl SettleItem {
         let hint = "enqueue some of them from the follow-ups themselves";
         within_limit("follow_ups", self.follow_ups.len(), limits::FOLLOW_UPS_MAX, hint)?;
         for (index, job) in self.follow_ups.iter().enumerate() {
-            job.check(now, payload_bytes_max)
+            let own_id = match job.id {
+                // A worker chooses no derived id; the engine derives those of follow-ups without one.
+                Some(id) if job.derived => id.check(now),
+                _ => Ok(()),
+            };
+            own_id
+                .and_then(|()| job.check(now, payload_bytes_max))
                 .map_err(|error| error.within(format_args!("follow_ups[{index}]")))?;
         }
         Ok(())

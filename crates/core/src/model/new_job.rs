@@ -65,6 +65,8 @@ impl Due {
 pub struct NewJob {
     /// The producer's own id; without one the store makes it. The same id again is the same job.
     pub id: Option<JobId>,
+    /// Whether the id is one that Windlass derived, which producers may not choose: see [`NewJob::derived_id`].
+    pub derived: bool,
     /// The queue, unit of settings and of atomicity.
     pub queue: Name,
     /// What sort of work it is: chooses the handler.
@@ -96,6 +98,7 @@ impl NewJob {
     pub fn new(kind: impl Into<Name>) -> Self {
         Self {
             id: None,
+            derived: false,
             queue: DEFAULT_QUEUE.into(),
             kind: kind.into(),
             priority: 0,
@@ -111,10 +114,20 @@ impl NewJob {
         }
     }
 
-    /// With this id.
+    /// With this id, a version 7.
     #[must_use]
     pub const fn id(mut self, id: JobId) -> Self {
         self.id = Some(id);
+        self
+    }
+
+    /// With an id that was derived (version 8), as those of schedules' fires are. For code that acts for the store, not
+    /// for producers: over HTTP it takes the permission `admin`.
+    ///
+    /// If a job of another queue, kind or parent has this id already, the enqueue is refused: it is not the same job.
+    #[must_use]
+    pub const fn derived_id(mut self, id: JobId) -> Self {
+        (self.id, self.derived) = (Some(id), true);
         self
     }
 
@@ -223,7 +236,9 @@ impl NewJob {
     ) -> Self {
         let attempt = parent.counters.attempt;
         let made_at = started_at.max(now.minus(limits::ID_SKEW_MAX_MS));
-        self.id.get_or_insert_with(|| JobId::follow_up(parent.id, attempt, index, made_at));
+        if self.id.is_none() {
+            self = self.derived_id(JobId::follow_up(parent.id, attempt, index, made_at));
+        }
         self.parent.get_or_insert(parent.id);
         self.trace = self.trace.or_else(|| parent.trace.clone());
         self
@@ -231,8 +246,13 @@ impl NewJob {
 
     /// Whether it may be stored at `now` by an engine that takes payloads up to `payload_bytes_max`.
     pub fn check(&self, now: Timestamp, payload_bytes_max: usize) -> Result<()> {
-        if let Some(id) = self.id {
-            id.check(now)?;
+        match self.id {
+            Some(id) if self.derived => id.check_derived(now)?,
+            Some(id) => id.check(now)?,
+            None if self.derived => {
+                return Err(Error::invalid("derived", true, "give the derived `id`, too"));
+            }
+            None => {}
         }
         check_name("queue", &self.queue)?;
         check_name("kind", &self.kind)?;

@@ -75,6 +75,18 @@ pub(super) async fn a_follow_up_may_bring_its_own_id_and_trace(rig: Rig) {
     assert_eq!((child.trace.as_deref(), child.parent), (Some("child"), Some(parent.header.id)));
 }
 
+/// Everyone can compute derived ids: a worker could keep fires of schedules and follow-ups of others from happening.
+pub(super) async fn a_follow_up_may_not_bring_a_derived_id(rig: Rig) {
+    let parent = running(&rig, Rig::job()).await;
+    let id = derived(&parent, 5);
+    for child in [Rig::job().id(id), Rig::job().derived_id(id)] {
+        let answer = rig.try_settle(done(&parent).follow_up(child)).await;
+        assert_refused(answer, "invalid", "follow_ups[0].id");
+    }
+    assert!(rig.find(id).await.is_none());
+    rig.try_settle(done(&parent)).await.expect("the lease stays");
+}
+
 pub(super) async fn a_follow_up_can_go_to_another_queue(rig: Rig) {
     let parent = running(&rig, Rig::job()).await;
     let child = NewJob::new("other").queue("elsewhere");

@@ -302,6 +302,7 @@ suite! { ($)
         an_attempt_that_took_days_can_have_follow_ups,
         a_follow_up_may_bring_its_own_id_and_trace,
         a_follow_up_can_go_to_another_queue,
+        a_follow_up_may_not_bring_a_derived_id,
         every_outcome_can_have_follow_ups,
         each_attempt_has_follow_ups_of_its_own,
         follow_ups_are_let_in_where_the_queue_is_full,
@@ -477,6 +478,9 @@ suite! { ($)
     schedules {
         ten_schedulers_fire_once,
         a_fire_that_has_run_does_not_run_again,
+        a_producer_cannot_take_the_place_of_a_fire,
+        a_foreign_job_under_the_id_of_a_fire_is_an_error,
+        a_derived_id_must_be_one,
         two_schedules_with_the_same_time_do_not_collide,
         a_fire_enqueued_ahead_waits_for_its_time,
         missed_fires_can_still_be_enqueued_after_half_a_day,

@@ -1,10 +1,10 @@
 //! Recurring jobs: however many schedulers look, and however often, a fire is enqueued once.
 
-use crate::rig::{Rig, assert_refused};
+use crate::rig::{QUEUE, Rig, assert_refused};
 use bytes::Bytes;
 use std::collections::HashSet;
-use windlass_core::engine::{Disposition, Enqueued, Expect, RecordOp, RecordReply};
-use windlass_core::limits::MISSED_FIRE_MAX_MS;
+use windlass_core::engine::{Disposition, Enqueue, Enqueued, Expect, RecordOp, RecordReply};
+use windlass_core::limits::{ID_SKEW_MAX_MS, MISSED_FIRE_MAX_MS};
 use windlass_core::model::{Due, NewJob, State};
 use windlass_core::policy::{Missed, Schedule, ScheduleProgress, fire_id};
 use windlass_core::time::{HOUR_MS, MINUTE_MS};
@@ -44,6 +44,48 @@ pub(super) async fn a_fire_that_has_run_does_not_run_again(rig: Rig) {
     let expected = (id, Disposition::Existing, Some(State::Completed));
     assert_eq!((answer.id, answer.disposition, answer.state), expected);
     rig.assert_nothing_to_claim().await;
+}
+
+/// Everyone can compute the id of a fire: whoever could enqueue a job under it would keep the fire from happening.
+pub(super) async fn a_producer_cannot_take_the_place_of_a_fire(rig: Rig) {
+    let at = rig.now().await.plus(MINUTE_MS);
+    let id = fire_id("nightly", at);
+    assert_refused(rig.try_enqueue(Rig::job().id(id)).await, "invalid", "id");
+    let batch = Enqueue::all_or_nothing([Rig::job(), Rig::job().id(id)]);
+    let answers = rig.engine().enqueue(batch).await.expect("enqueue").value;
+    assert_refused(answers[1].clone(), "invalid", "id");
+    assert!(rig.find(id).await.is_none());
+    let answer = rig.try_enqueue(fire("nightly", at)).await.expect("enqueue");
+    assert_eq!((answer.id, answer.disposition), (id, Disposition::Created));
+}
+
+pub(super) async fn a_foreign_job_under_the_id_of_a_fire_is_an_error(rig: Rig) {
+    let at = rig.now().await.plus(MINUTE_MS);
+    let id = rig.enqueue(fire("nightly", at)).await;
+    let again = rig.try_enqueue(fire("nightly", at)).await.expect("enqueue");
+    assert_eq!((again.id, again.disposition), (id, Disposition::Existing));
+    let mut child = fire("nightly", at);
+    child.parent = Some(rig.enqueue_one().await);
+    let kind = NewJob::new("another").queue(QUEUE).derived_id(id);
+    for foreign in [kind, fire("nightly", at).queue("another"), child] {
+        let refused = rig.try_enqueue(foreign.clone()).await;
+        let told = refused.as_ref().expect_err("not the same job").to_string();
+        assert!(told.contains("kind k") && told.contains("queue q"), "{told}");
+        assert_refused(refused, "invalid", "id");
+        let beside = rig.engine().enqueue(Enqueue::each([Rig::job(), foreign])).await;
+        let answers = beside.expect("enqueue").value;
+        assert_eq!([answers[0].is_ok(), answers[1].is_ok()], [true, false]);
+    }
+}
+
+pub(super) async fn a_derived_id_must_be_one(rig: Rig) {
+    let fresh = Rig::job().derived_id(Rig::fresh_id());
+    assert_refused(rig.try_enqueue(fresh).await, "invalid", "id");
+    let mut none = Rig::job();
+    none.derived = true;
+    assert_refused(rig.try_enqueue(none).await, "invalid", "derived");
+    let old = fire("nightly", rig.now().await.minus(2 * ID_SKEW_MAX_MS)).due(Due::Now);
+    assert_refused(rig.try_enqueue(old).await, "invalid", "id");
 }
 
 pub(super) async fn two_schedules_with_the_same_time_do_not_collide(rig: Rig) {
@@ -141,7 +183,7 @@ pub(super) async fn a_schedule_that_cannot_fire_is_refused_by_field(rig: Rig) {
 
 /// The job that the schedule `name` fires at `at`.
 fn fire(name: &str, at: Timestamp) -> NewJob {
-    Rig::job().id(fire_id(name, at)).due(Due::At(at))
+    Rig::job().derived_id(fire_id(name, at)).due(Due::At(at))
 }
 
 /// What a schedule first seen at `since` owes at `now`.

@@ -17,9 +17,13 @@ use windlass_services::Principal;
 pub(crate) struct Who(pub(crate) Arc<Principal>);
 
 impl Who {
-    /// Whether jobs of this kind may be handed over.
-    pub(crate) fn may_enqueue(&self, kind: &str) -> Result<()> {
-        match self.0.may().may_enqueue(kind) {
+    /// Whether this job may be handed over. Derived ids are for schedulers: a producer could take the place of a fire.
+    pub(crate) fn may_enqueue(&self, job: &NewJob) -> Result<()> {
+        let (may, kind) = (self.0.may(), &job.kind);
+        if job.derived && !may.is_admin() {
+            return Err(self.may_not("admin"));
+        }
+        match may.may_enqueue(kind) {
             true => Ok(()),
             false => Err(self.may_not(&format!("enqueue:{kind}"))),
         }
@@ -27,7 +31,7 @@ impl Who {
 
     /// Whether all of these jobs may be handed over.
     pub(crate) fn may_enqueue_all(&self, jobs: &[NewJob]) -> Result<()> {
-        jobs.iter().try_for_each(|job| self.may_enqueue(&job.kind))
+        jobs.iter().try_for_each(|job| self.may_enqueue(job))
     }
 
     /// Whether this queue may be worked on.

@@ -39,7 +39,7 @@ pub(super) async fn enqueue_one(
 ) -> Reply {
     app.paces.check(&principal, 1)?;
     let job = job.value.into_core()?;
-    who.may_enqueue(&job.kind)?;
+    who.may_enqueue(&job)?;
     let mut request = engine::Enqueue::each([job]);
     let span = trace.hand_on(&mut request.jobs, app.options.traces, paths::JOBS);
     let reply = span.around(app.call(app.engine.enqueue(request))).await?;
@@ -71,7 +71,7 @@ pub(super) async fn enqueue(
     app.paces.check(&principal, batch.value.jobs.len())?;
     let pace = batch.value.pace.map(wire::Pace::into_core).transpose()?;
     let (mut request, mut bad) = batch.value.into_core();
-    request.jobs = take_out(request.jobs, &mut bad, |job| who.may_enqueue(&job.kind));
+    request.jobs = take_out(request.jobs, &mut bad, |job| who.may_enqueue(job));
     if let Some(pace) = pace {
         let now = app.call(app.engine.health()).await?.now;
         let mut pacer = Pacer::new(pace, now);

@@ -2,6 +2,8 @@
 
 use crate::support::Site;
 use serde_json::json;
+use windlass_core::Timestamp;
+use windlass_core::policy::fire_id;
 
 #[tokio::test]
 async fn a_producer_hands_over_its_kinds_and_no_others() {
@@ -29,6 +31,25 @@ async fn a_producer_hands_over_its_kinds_and_no_others() {
         kinds.body["jobs"].as_array().unwrap().iter().map(|job| job["kind"].clone()).collect();
     assert!(!kinds.contains(&json!("mail")), "{kinds:?}");
     assert_eq!(kinds.len(), 4, "{kinds:?}");
+}
+
+#[tokio::test]
+async fn a_producer_cannot_take_the_id_of_a_fire() {
+    let (site, admin) = Site::locked().await;
+    let key = site.key("enqueue:*").await;
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let now = Timestamp::from_millis(now.as_millis().try_into().unwrap());
+    let job =
+        |derived: bool| json!({"kind": "k", "id": fire_id("nightly", now), "derived": derived});
+    for key in [&key, &admin] {
+        let plain = site.post(key, "/v1/jobs", job(false)).await;
+        assert_eq!((plain.status, &plain.body["field"]), (422, &json!("id")), "{plain:?}");
+    }
+    site.post(&key, "/v1/jobs", job(true)).await.needs("admin");
+    let batch = site.post(&key, "/v1/jobs/batch", json!({"jobs": [job(true)]})).await;
+    assert_eq!(batch.body["items"][0]["needs"], "admin", "{batch:?}");
+    // As a scheduler does that runs in another process.
+    assert_eq!(site.post(&admin, "/v1/jobs", job(true)).await.status, 201);
 }
 
 #[tokio::test]

@@ -217,7 +217,7 @@ async fn enqueue(
 ) -> Result<Fired> {
     let name = name(&record.key);
     let template = stored.job.job();
-    let jobs = fires.iter().map(|at| template.clone().id(due.from.fire_id(name, *at)));
+    let jobs = fires.iter().map(|at| template.clone().derived_id(due.from.fire_id(name, *at)));
     match engine.enqueue(Enqueue::each(jobs)).await {
         Ok(answer) => Ok(judge(answer.value)),
         Err(error @ (Error::Unavailable { .. } | Error::Busy { .. })) => Err(error),

@@ -1,13 +1,13 @@
 //! When schedules fire, and how often: once.
 
-use crate::clock::START;
+use crate::clock::{RuntimeClock, START};
 use crate::spy::{Sightings, Spy};
 use crate::support::*;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::sleep;
 use windlass_core::Timestamp;
-use windlass_core::engine::{Admin, Configure, Engine, Expect, RecordOp};
+use windlass_core::engine::{Admin, Configure, Engine, Enqueue, Expect, Hot, RecordOp};
 use windlass_core::model::{NewJob, QueuePatch, State};
 use windlass_core::policy::{Missed, OnConflict, Schedule, Unique, fire_id};
 use windlass_core::time::{HOUR_MS, MINUTE_MS};
@@ -46,6 +46,84 @@ async fn a_schedule_fires_to_the_moment_with_an_id_that_says_when() {
     assert_eq!(first.state, State::Available);
     let view = view(&schedules, "s").await;
     assert_eq!((view.fired, view.last_fire), (3, Some(seconds(30))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_whose_clock_goes_back_an_hour_keeps_its_schedules_going() {
+    let clock = Arc::new(RuntimeClock::new());
+    let engine = memory_on(clock.clone());
+    sleep(Duration::from_millis(2 * HOUR_MS + 500)).await;
+    let schedules = Schedules::new(engine.clone());
+    schedules.put("often", Schedule::every(1_000), NewJob::new("often")).await.unwrap();
+    let line = Schedule::cron("*/30 * * * * *", "UTC");
+    schedules.put("cron", line, NewJob::new("cron")).await.unwrap();
+    let services = start(&engine, scheduler());
+    sleep(Duration::from_secs(120)).await;
+    assert_eq!(
+        (view(&schedules, "often").await.fired, view(&schedules, "cron").await.fired),
+        (120, 4)
+    );
+
+    clock.set_back(HOUR_MS);
+    let now = START.plus(HOUR_MS + 120_500);
+    let next = view(&schedules, "often").await.next.expect("it goes on");
+    assert!(next.since(now) <= 1_000 && next > now, "{next}");
+    sleep(Duration::from_secs(60)).await;
+    let often = view(&schedules, "often").await.fired;
+    assert!((178..=180).contains(&often), "one each second, as before: {often}");
+    assert_eq!(view(&schedules, "cron").await.fired, 6, "and these instants are new to it");
+    clock.set_back(30_000);
+    sleep(Duration::from_secs(60)).await;
+    let often = view(&schedules, "often").await.fired;
+    assert!((236..=240).contains(&often), "{often}");
+    let cron = view(&schedules, "cron").await;
+    assert_eq!(cron.fired, 7, "of the two instants since, one had been fired");
+    services.stop().await;
+    let ids: std::collections::HashSet<_> =
+        jobs(&*engine).await.iter().map(|job| job.header.id).collect();
+    assert_eq!(ids.len() as u64, often + cron.fired, "each fire is a job");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_producer_that_knows_the_ids_of_fires_cannot_suppress_them() {
+    let engine = memory();
+    let schedules = Schedules::new(engine.clone());
+    schedules.put("s", Schedule::every(10_000), NewJob::new("x")).await.unwrap();
+    for n in 1..=3 {
+        let taken = NewJob::new("nothing").id(fire_id("s", seconds(10 * n)));
+        let answer = engine.enqueue(Enqueue::each([taken])).await.unwrap().value;
+        let error = answer[0].as_ref().expect_err("the id is reserved").to_string();
+        assert!(error.contains("reserved"), "{error}");
+    }
+    let services = start(&engine, scheduler());
+    sleep(Duration::from_millis(30_500)).await;
+    services.stop().await;
+    let fired = fires(&*engine).await;
+    assert_eq!(fired.iter().map(|fire| fire.0).collect::<Vec<_>>(), [10, 20, 30].map(seconds));
+    let view = view(&schedules, "s").await;
+    assert_eq!((view.fired, view.refused, view.last_error), (3, 0, None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_foreign_job_under_the_id_of_a_fire_is_reported() {
+    let engine = memory();
+    let schedules = Schedules::new(engine.clone());
+    schedules.put("s", Schedule::every(10_000), NewJob::new("x")).await.unwrap();
+    enqueue(&*engine, NewJob::new("foreign").derived_id(fire_id("s", seconds(10)))).await;
+    let services = start(&engine, scheduler());
+    sleep(Duration::from_millis(10_500)).await;
+    let failed = view(&schedules, "s").await;
+    assert_eq!((failed.fired, failed.refused), (1, 1), "not counted as a fire that went through");
+    let error = failed.last_error.expect("says why").message;
+    assert!(error.contains("kind foreign") && error.contains("derived id"), "{error}");
+    sleep(Duration::from_secs(10)).await;
+    services.stop().await;
+    let view = view(&schedules, "s").await;
+    assert_eq!(
+        (view.fired, view.refused, view.last_error),
+        (2, 1, None),
+        "the next one is its own"
+    );
 }
 
 #[tokio::test(start_paused = true)]
