@@ -5,9 +5,10 @@ use crate::beats::Beats;
 use crate::error::{Trouble, Try, unavailable};
 use crate::hints::Hints;
 use crate::lanes::Lanes;
-use crate::pooled::{HAS_SESSION, Pooled};
+use crate::pooled::Pooled;
 use crate::schema::Schema;
 use crate::server::Server;
+use crate::session::{Begin, Session};
 use crate::unnamed::{Types, ask};
 use futures_util::future::try_join_all;
 use std::collections::HashMap;
@@ -155,10 +156,13 @@ impl<'t> Conn<'t> {
         self.command(&self.schema.put_into(sql)).await
     }
 
-    /// Runs words that need no parameters, such as `BEGIN`.
+    /// Runs words that need no parameters, such as `BEGIN`, which means READ COMMITTED unless it says otherwise.
     pub(crate) async fn command(&self, sql: &str) -> Try<()> {
         match &self.link {
-            Link::Own(client) => client.batch_execute(sql).await?,
+            Link::Own(client) => match Begin::of(sql) {
+                Some(begin) => client.batch_execute(&begin.sql()).await?,
+                None => client.batch_execute(sql).await?,
+            },
             Link::Pooled(client, pooled) => pooled.command(client, sql).await?,
             Link::Theirs(transaction) => transaction.batch_execute(sql).await?,
         }
@@ -255,14 +259,17 @@ impl Pool {
 impl Inner {
     async fn connect(&self) -> Try<Conn<'static>> {
         let client = self.server.connect().await?;
+        let session = Session::establish(&client).await?;
+        client.batch_execute(&session.begin(&Begin::default())).await?;
         let identity = ask_one(&client, IDENTITY, &[]).await?;
         let connected_at = identity.get(3);
         let fresh = Marker::new(connected_at, &*self.random).0;
         ask(&client, &self.schema.put_into(MARK), &[&fresh]).await?;
         let marker = Marker(ask_one(&client, &self.schema.put_into(MARKER), &[]).await?.get(0));
-        let link = match ask_one(&client, HAS_SESSION, &[]).await?.get(0) {
+        client.batch_execute("COMMIT").await?;
+        let link = match session.is_kept {
             true => Link::Own(client),
-            false => Link::Pooled(client, Pooled::new(&self.schema, marker.0)),
+            false => Link::Pooled(client, Pooled::new(session, &self.schema, marker.0)),
         };
         let (system, timeline): (String, i32) = (identity.get(0), identity.get(1));
         let epoch = Epoch::new(format!("{system}.{timeline}.{}", marker.0.simple()));

@@ -79,7 +79,12 @@ fn reason(error: &tokio_postgres::Error) -> String {
         }
         SqlState::INSUFFICIENT_PRIVILEGE => "; give this role the rights named in the guide",
         SqlState::DISK_FULL => "; make room on the server's disk",
-        SqlState::QUERY_CANCELED => "; retry later, or raise statement_timeout for this role",
+        SqlState::QUERY_CANCELED => {
+            "; retry later, or raise statement_timeout in the options of the URL"
+        }
+        SqlState::READ_ONLY_SQL_TRANSACTION => {
+            "; use the server that takes writes, or set default_transaction_read_only = off for this role"
+        }
         SqlState::TOO_MANY_CONNECTIONS => "; use fewer, or raise max_connections of the server",
         _ => "",
     };

@@ -51,6 +51,7 @@ mod retain;
 mod save;
 mod schema;
 mod server;
+mod session;
 mod spent;
 mod tls;
 mod transactional;

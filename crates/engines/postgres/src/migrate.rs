@@ -19,6 +19,7 @@ const STEPS: &[(&str, &str)] = &[
     ("turns", include_str!("../sql/006_turns.sql")),
     ("a partition for nothing", include_str!("../sql/007_never_alone.sql")),
     ("doors", include_str!("../sql/008_doors.sql")),
+    ("isolation of maintenance", include_str!("../sql/009_isolation.sql")),
 ];
 /// Remembers the version.
 const META: &str = "CREATE TABLE {s}.meta (name text PRIMARY KEY, value bigint NOT NULL)";
@@ -27,6 +28,13 @@ const NOTE: &str = "INSERT INTO {s}.meta (name, value) VALUES ('version', {versi
 /// Others who would migrate the same schema wait for this.
 const LOCK: &str =
     "SELECT pg_advisory_xact_lock(hashtextextended('windlass migrates ' || {name}, 0))";
+
+/// How a migration begins. In any other isolation level it would not see what others did while it waited for the lock.
+const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
+/// However long others take, and whatever timeouts the role has.
+const PATIENTLY: &str =
+    "SELECT set_config(name, '0', true) FROM pg_settings WHERE name IN ('lock_timeout',
+    'statement_timeout', 'transaction_timeout', 'idle_in_transaction_session_timeout')";
 
 /// The server's code for what a role may not do.
 const DENIED: &str = "(42501)";
@@ -53,7 +61,7 @@ impl Migration {
         let from = there.version;
         let steps = STEPS.iter().skip(from).map(|(what, _)| *what).collect();
         let sql = match from < STEPS.len() {
-            true => format!("BEGIN;\n{}COMMIT;\n", body(schema, there)),
+            true => format!("{BEGIN};\n{}COMMIT;\n", body(schema, there)),
             false => String::new(),
         };
         Self { schema: schema.name().to_owned(), from, to: STEPS.len(), steps, sql }
@@ -131,7 +139,7 @@ pub(crate) async fn bring_up(server: &Server, schema: &Schema, may: bool) -> Try
 
 /// All missing steps in one transaction, under a lock that others who start now wait for.
 async fn step_by_step(client: &Client, schema: &Schema) -> Try<Migration> {
-    client.batch_execute("BEGIN; SET LOCAL lock_timeout = 0").await?;
+    client.batch_execute(&format!("{BEGIN}; {PATIENTLY}")).await?;
     client.batch_execute(&lock(schema)).await?;
     // Somebody else may have done it while we waited.
     let there = find(client, schema).await?;

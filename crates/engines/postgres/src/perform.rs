@@ -229,7 +229,7 @@ impl Shared {
         let mut loaded = Loaded::default();
         let was = conn.query(WAIT_LESS, &[&(self.lock_timeout_ms as i64)]).await?;
         if let Some(isolation) = was.first().map(|row| row.get::<_, &str>(1))
-            && isolation != "read committed"
+            && !["read committed", "read uncommitted"].contains(&isolation)
             && wants.has_keys()
         {
             // Its snapshot may be older than a table that was rewritten since, and would find it empty.

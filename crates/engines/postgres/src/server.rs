@@ -1,7 +1,7 @@
 //! Where the server is and how to speak to it, as a URL says. Knows no statement; shows no secret.
 
 use crate::error::{Try, unavailable};
-use crate::pooled::{refuses_options, startup_options};
+use crate::session::{refuses_options, startup_options};
 use crate::tls::{SslFiles, SslMode, Stream, Tls};
 use percent_encoding::percent_decode_str;
 use std::time::Duration;

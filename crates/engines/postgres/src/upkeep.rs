@@ -140,9 +140,16 @@ impl PostgresEngine {
         }
         let tables: Vec<&str> = worth.iter().map(|row| row.get(0)).collect();
         // Without the right to do it, it is left to autovacuum; the server warns by itself.
-        conn.command(&format!("VACUUM (SKIP_LOCKED) {}", tables.join(", "))).await?;
+        let vacuumed = conn.command(&format!("VACUUM (SKIP_LOCKED) {}", tables.join(", "))).await;
         *vacuum_at() = Some(Instant::now() + begun.elapsed() * VACUUM_SHARE);
-        Ok(())
+        match vacuumed.map_err(Trouble::told) {
+            // Not in a transaction, and so with the timeouts of the role: left to autovacuum, too.
+            Err(reason) if !conn.has_session() => {
+                tracing::debug!(%reason, "no vacuum through this pooler; autovacuum does it");
+                Ok(())
+            }
+            vacuumed => Ok(vacuumed?),
+        }
     }
 
     /// Whether a lock on this that would hold everybody up is not asked for: it did not come a short while ago.

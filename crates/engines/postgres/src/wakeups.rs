@@ -3,10 +3,9 @@
 //! waits looks by himself now and then, and is only slower while this is down.
 
 use crate::hints::Hints;
-use crate::pooled::HAS_SESSION;
 use crate::schema::Schema;
 use crate::server::Server;
-use crate::unnamed::ask;
+use crate::session::Session;
 use futures_util::future::{join, poll_fn};
 use metrics::gauge;
 use std::sync::Arc;
@@ -186,8 +185,7 @@ async fn listen(server: Server, line: Arc<Line>) {
 /// Listens, and passes on what there is to tell, at most so often.
 async fn tell(client: Client, line: Arc<Line>) {
     // Through a pooler nobody hears anything, and it would be the pooler's connection that listens.
-    let hears =
-        ask(&client, HAS_SESSION, &[]).await.is_ok_and(|rows| rows.iter().any(|row| row.get(0)));
+    let hears = Session::establish(&client).await.is_ok_and(|session| session.is_kept);
     if !hears {
         tracing::debug!("a pooler is in between: workers look by themselves for what is ready");
         heard_gauge(false);

@@ -14,7 +14,7 @@ use windlass_core::time::{Clock as _, SystemClock};
 use windlass_postgres::{Options, PostgresEngine, migrate, plan};
 
 /// The steps that have landed, each with the sum of its text.
-const LANDED: [(&str, &str, &str); 8] = [
+const LANDED: [(&str, &str, &str); 9] = [
     (
         "001_tables.sql",
         include_str!("../sql/001_tables.sql"),
@@ -43,6 +43,11 @@ const LANDED: [(&str, &str, &str); 8] = [
         "c3303305-3895-5ecf-b383-ca8c67057a45",
     ),
     ("008_doors.sql", include_str!("../sql/008_doors.sql"), "ce7d18b1-0190-53de-a947-79167a092391"),
+    (
+        "009_isolation.sql",
+        include_str!("../sql/009_isolation.sql"),
+        "391380fe-5b53-50e1-b578-e156d89e700f",
+    ),
 ];
 /// The first version to which jobs can be handed over in SQL,
 const ENQUEUES: usize = 2;

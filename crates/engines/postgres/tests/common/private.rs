@@ -8,6 +8,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
 
+/// Names the directory of the programs.
+const PROGRAMS: &str = "WINDLASS_TEST_POSTGRES_PROGRAMS";
 /// Where Debian puts the programs of each version.
 const DEBIAN: &str = "/usr/lib/postgresql";
 /// PostgreSQL refuses to run as root; Debian's package brings this user.
@@ -127,8 +129,11 @@ fn is_root() -> bool {
     id.stdout.starts_with(b"0\n")
 }
 
-/// Where the server's programs are, the newest version first.
-fn programs() -> PathBuf {
+/// Where the server's programs are: where the variable says, or the newest version there is.
+pub(crate) fn programs() -> PathBuf {
+    if let Some(named) = std::env::var_os(PROGRAMS) {
+        return named.into();
+    }
     let versions = fs::read_dir(DEBIAN).into_iter().flatten().flatten();
     let version = |name: &std::ffi::OsStr| name.to_str().and_then(|name| name.parse::<u32>().ok());
     let mut versions: Vec<(u32, PathBuf)> = versions
