@@ -15,7 +15,7 @@ use crate::perform::{Needs, Run, Shared};
 use crate::schema::Schema;
 use crate::server::Server;
 use crate::upkeep::Patience;
-use crate::wakeups::Wakeups;
+use crate::wakeups::{Wakeups, channel};
 use crate::wants::Wants;
 use std::collections::HashMap;
 use std::fmt;
@@ -85,10 +85,11 @@ impl PostgresEngine {
         // The first connection tells whether the rest will work.
         let first = pool.lend().await.map_err(Trouble::told)?;
         let estimate = Estimate::new(Timestamp::from_millis(first.connected_at));
+        let channel = channel(&first).await.map_err(Trouble::told)?;
         first.give_back();
         let (clock, lock_timeout_ms) = (options.clock, options.lock_timeout_ms);
         let shared = Shared { capabilities, pool, clock, random, lock_timeout_ms };
-        let wakeups = Wakeups::start(server, &schema, Arc::clone(&hints), &*shared.random);
+        let wakeups = Wakeups::start(server, channel, Arc::clone(&hints), &*shared.random);
         let inner = Inner {
             shared,
             wakeups,

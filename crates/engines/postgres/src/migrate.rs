@@ -20,7 +20,10 @@ const STEPS: &[(&str, &str)] = &[
     ("a partition for nothing", include_str!("../sql/007_never_alone.sql")),
     ("doors", include_str!("../sql/008_doors.sql")),
     ("isolation of maintenance", include_str!("../sql/009_isolation.sql")),
+    ("a secret channel for wake-ups", include_str!("../sql/010_wakeups.sql")),
 ];
+/// The channel of the second step. A later one takes a secret channel instead.
+const RETIRED_CHANNEL: &str = "'windlass'";
 /// Remembers the version.
 const META: &str = "CREATE TABLE {s}.meta (name text PRIMARY KEY, value bigint NOT NULL)";
 const NOTE: &str = "INSERT INTO {s}.meta (name, value) VALUES ('version', {version})
@@ -164,9 +167,8 @@ fn body(schema: &Schema, there: Found) -> String {
     if there.version == 0 {
         parts.push(schema.put_into(META));
     }
-    let channel = format!("'{}'", crate::wakeups::channel(schema));
     for (_, step) in &STEPS[there.version..] {
-        parts.push(schema.put_into(step).replace("{channel}", &channel));
+        parts.push(schema.put_into(step).replace("{channel}", RETIRED_CHANNEL));
     }
     parts.push(schema.put_into(NOTE).replace("{version}", &STEPS.len().to_string()));
     parts.iter().map(|part| format!("{};\n", part.trim_end().trim_end_matches(';'))).collect()

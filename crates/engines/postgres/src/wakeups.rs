@@ -2,8 +2,9 @@
 //! every transaction, and `LISTEN` on a connection of its own that does nothing else. Both are hints: who
 //! waits looks by himself now and then, and is only slower while this is down.
 
+use crate::conn::Conn;
+use crate::error::{Try, corrupt};
 use crate::hints::Hints;
-use crate::schema::Schema;
 use crate::server::Server;
 use crate::session::Session;
 use futures_util::future::{join, poll_fn};
@@ -18,6 +19,7 @@ use windlass_core::engine::{Stamped, Wait};
 use windlass_core::random::Random;
 use windlass_executor::LaneKey;
 
+const CHANNEL: &str = "SELECT 'windlass_' || replace(value::text, '-', '') FROM {s}.secret";
 /// Between two notifications, however much is enqueued.
 const NOTIFY_EVERY: Duration = Duration::from_millis(5);
 /// How long a word to ourselves may take to be heard.
@@ -87,7 +89,8 @@ impl Line {
         match payload.parse() {
             Ok(seq) => self.hints.news(seq),
             Err(_) if payload.is_empty() => {}
-            Err(_) => self.hints.forget(),
+            // Not from us: it wakes nobody, and what is known of ready jobs holds.
+            Err(_) => return tracing::debug!("a notification that no engine sends was ignored"),
         }
         self.readied.send_replace(Wake::default());
     }
@@ -105,7 +108,7 @@ impl Wakeups {
     /// Begins to listen; comes back by itself whenever the connection is lost.
     pub(crate) fn start(
         server: Server,
-        schema: &Schema,
+        channel: String,
         hints: Arc<Hints>,
         random: &dyn Random,
     ) -> Self {
@@ -114,7 +117,7 @@ impl Wakeups {
             told: Notify::new(),
             lowest: AtomicI64::new(i64::MAX),
             hints,
-            channel: channel(schema),
+            channel,
             probe: format!("{PROBE}{:032x}", random.next_u128()),
             probed: Notify::new(),
         });
@@ -150,12 +153,13 @@ impl Drop for Wakeups {
     }
 }
 
-/// The channel of a schema: names may be longer than a channel's.
-pub(crate) fn channel(schema: &Schema) -> String {
-    let hash = schema.name().bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    });
-    format!("windlass_{hash:016x}")
+/// The channel of a store. Its name is a secret of those who may read the tables: `NOTIFY` needs no right at all.
+pub(crate) async fn channel(conn: &Conn<'_>) -> Try<String> {
+    let rows = conn.query(CHANNEL, &[]).await?;
+    let name = rows.first().map(|row| row.get(0));
+    Ok(name.ok_or_else(|| {
+        corrupt(&"the secret of the wake-ups is gone; restore the table `secret`")
+    })?)
 }
 
 async fn listen(server: Server, line: Arc<Line>) {
@@ -260,6 +264,32 @@ mod tests {
         assert!(wake.tell(&Wait::new(["mail"], 1).kind("scale")).is_none());
         assert!(wake.tell(&Wait::new(["other", "mail"], 1).kind("send")).is_some());
         assert!(wake.tell(&Wait::new(["images"], 1)).is_none(), "another has gone for it");
+    }
+
+    #[test]
+    fn a_notification_that_no_engine_sends_wakes_nobody_and_resets_nothing() {
+        let hints = Arc::new(Hints::default());
+        let (_, told) = hints.for_claim("q", false);
+        hints.taken(told, "q", [(1, 0, 7)].into_iter(), &crate::hints::Come::new());
+        let line = Line {
+            readied: watch::Sender::new(Wake::default()),
+            told: Notify::new(),
+            lowest: AtomicI64::new(i64::MAX),
+            hints: Arc::clone(&hints),
+            channel: "windlass_0".to_owned(),
+            probe: format!("{PROBE}0"),
+            probed: Notify::new(),
+        };
+        let woken = line.readied.subscribe();
+        let known = hints.ranges(["q"]);
+        for payload in ["x", "1;2", "probe 1", "99999999999999999999"] {
+            line.heard(payload);
+            assert_eq!(hints.ranges(["q"]), known, "{payload}");
+            assert!(!woken.has_changed().unwrap(), "{payload}");
+        }
+        line.heard("3");
+        assert_ne!(hints.ranges(["q"]), known);
+        assert!(woken.has_changed().unwrap());
     }
 
     #[test]

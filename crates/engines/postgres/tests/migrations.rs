@@ -14,7 +14,7 @@ use windlass_core::time::{Clock as _, SystemClock};
 use windlass_postgres::{Options, PostgresEngine, migrate, plan};
 
 /// The steps that have landed, each with the sum of its text.
-const LANDED: [(&str, &str, &str); 9] = [
+const LANDED: [(&str, &str, &str); 10] = [
     (
         "001_tables.sql",
         include_str!("../sql/001_tables.sql"),
@@ -47,6 +47,11 @@ const LANDED: [(&str, &str, &str); 9] = [
         "009_isolation.sql",
         include_str!("../sql/009_isolation.sql"),
         "391380fe-5b53-50e1-b578-e156d89e700f",
+    ),
+    (
+        "010_wakeups.sql",
+        include_str!("../sql/010_wakeups.sql"),
+        "eb48a2b1-74ef-5964-9c24-dcf046c009c0",
     ),
 ];
 /// The first version to which jobs can be handed over in SQL,

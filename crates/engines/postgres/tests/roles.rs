@@ -4,8 +4,10 @@
 
 mod common;
 
+use common::listener::Listener;
 use common::{OwnSchema, application, url};
 use tokio_postgres::Client;
+use tokio_postgres::error::SqlState;
 use windlass_core::engine::*;
 use windlass_core::model::{NewJob, State};
 use windlass_core::policy::Unique;
@@ -177,4 +179,42 @@ async fn the_guide_names_the_rights_that_are_granted() {
     let missing = grant(&roles.options("owner"), Access::View, "nobody; DROP ROLE x").await;
     assert_eq!(missing.unwrap_err().field(), Some("role"));
     roles.end().await;
+}
+
+/// The name of a channel that followed from the name of a schema.
+fn derived_channel(schema: &str) -> String {
+    let hash = schema.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    format!("windlass_{hash:016x}")
+}
+
+#[tokio::test]
+async fn who_has_no_right_to_the_tables_does_not_find_out_the_channel_of_wake_ups() {
+    let roles = Roles::new().await;
+    roles.grant().await;
+    let engine = PostgresEngine::connect(roles.options("worker")).await.unwrap();
+    let secret =
+        format!("SELECT replace(value::text, '-', '') FROM \"{}\".secret", roles.schema.name);
+    let channel: String = roles.server.query_one(&secret, &[]).await.unwrap().get(0);
+    for sort in ["enqueuer", "viewer"] {
+        let derived = derived_channel(&roles.schema.name);
+        let mut stranger = Listener::at(&roles.url(sort), &derived).await;
+        let refused = stranger.client.query_one(&secret, &[]).await.unwrap_err();
+        assert_eq!(refused.code(), Some(&SqlState::INSUFFICIENT_PRIVILEGE), "{sort}: {refused}");
+        // Neither from what it can see of functions and of others' statements,
+        let seen = "SELECT count(*) FROM (SELECT prosrc FROM pg_proc UNION ALL
+            SELECT query FROM pg_stat_activity WHERE usename <> current_user) s (text)
+            WHERE text LIKE '%' || $1::text || '%'";
+        let seen: i64 = stranger.client.query_one(seen, &[&channel]).await.unwrap().get(0);
+        assert_eq!(seen, 0, "{sort}");
+        // nor from the name of the schema.
+        let known = format!("windlass_{channel}");
+        let mut owner = Listener::at(&roles.url("owner"), &known).await;
+        engine.enqueue(Enqueue::each([NewJob::new("k")])).await.unwrap();
+        owner.hear(|payload| payload.parse::<i64>().is_ok()).await;
+        // Notifications of a database arrive in the order of their commits.
+        stranger.client.batch_execute(&format!("NOTIFY {derived}, 'end'")).await.unwrap();
+        assert_eq!(stranger.until("end").await, Vec::<String>::new(), "{sort}");
+    }
 }

@@ -2,6 +2,7 @@
 
 mod common;
 
+use common::listener::Listener;
 use common::{OwnSchema, application, open};
 use windlass_core::engine::*;
 use windlass_core::model::{Due, NewJob, State};
@@ -211,4 +212,59 @@ async fn a_job_committed_long_after_it_was_numbered_is_claimed_at_once() {
     let wait = Wait::new(["default"], LONG_MS);
     assert!(engine.wait(wait).await.unwrap().value);
     assert_eq!(claim(3).await, 1, "the one numbered before");
+}
+
+/// Shorter than the time after which everything is looked at anyway.
+const SOON_MS: u64 = 1_500;
+
+#[tokio::test]
+async fn a_setting_of_the_caller_cannot_hide_a_job_that_is_committed_late() {
+    let schema = OwnSchema::new();
+    let (engine, client) = (open(&schema).await, application().await);
+    let session = engine.open_session(OpenSession::new("w")).await.unwrap().value.id;
+    let mut claims = 0;
+    let mut claim = async || {
+        claims += 1;
+        let by = Claimant::Session { session: session.clone(), claim_no: claims };
+        engine.claim(Claim::new(by, "default", 10)).await.unwrap().value.jobs.len()
+    };
+    let one = || Enqueue::each([NewJob::new("mail")]);
+    let late = format!("BEGIN; SELECT \"{}\".enqueue('mail')", schema.name);
+    client.batch_execute(&late).await.unwrap();
+    let sealed = client.query_one("SELECT current_setting('windlass.first')", &[]).await.unwrap();
+    client.batch_execute("COMMIT").await.unwrap();
+    engine.enqueue(one()).await.unwrap();
+    assert_eq!(claim().await, 2, "the first claim looks everywhere");
+    let sealed: &str = sealed.get(0);
+    for value in ["9223372036854775807", "9223372036854775807 0", "x", sealed] {
+        client.batch_execute(&format!("SET windlass.first = '{value}'; {late}")).await.unwrap();
+        engine.enqueue(one()).await.unwrap();
+        assert_eq!(claim().await, 1, "the one that is committed");
+        client.batch_execute("COMMIT").await.unwrap();
+        let found = engine.wait(Wait::new(["default"], SOON_MS)).await.unwrap().value;
+        assert!(found, "windlass.first = {value}");
+        assert_eq!(claim().await, 1, "the one numbered before");
+    }
+}
+
+#[tokio::test]
+async fn all_jobs_of_a_transaction_in_sql_wake_workers_once() {
+    let schema = OwnSchema::new();
+    let (_engine, client) = (open(&schema).await, application().await);
+    let channel = format!(
+        "SELECT 'windlass_' || replace(value::text, '-', '') FROM \"{}\".secret",
+        schema.name
+    );
+    let channel: String = client.query_one(&channel, &[]).await.unwrap().get(0);
+    let mut listener = Listener::at(&common::url(), &channel).await;
+    let enqueue = format!("SELECT \"{}\".enqueue('mail')", schema.name);
+    let all = format!(
+        "BEGIN; {enqueue}; {enqueue}; SAVEPOINT a; {enqueue}; RELEASE a; {enqueue}; COMMIT"
+    );
+    client.batch_execute(&format!("{all}; NOTIFY {channel}, 'end'")).await.unwrap();
+    // What engines say to themselves is not for us.
+    let mut heard = listener.until("end").await;
+    heard.retain(|payload| !payload.starts_with("probe "));
+    assert_eq!(heard.len(), 1, "{heard:?}");
+    assert!(heard[0].parse::<i64>().is_ok_and(|first| first > 0), "{heard:?}");
 }

@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "each test uses its part")]
 
 pub(crate) mod database;
+pub(crate) mod listener;
 pub(crate) mod private;
 
 use std::sync::Arc;
