@@ -6,6 +6,7 @@
 mod baseline;
 mod child;
 mod clock;
+mod connections;
 mod histogram;
 mod meter;
 mod process;
@@ -256,6 +257,9 @@ pub(crate) async fn measure(spec: &RunSpec) -> Result<Sample> {
 async fn measure_engine(spec: &RunSpec, url: &Url, progress: &Progress) -> Result<Sample> {
     if (spec.workload, spec.stage) == (Workload::Open, Stage::Measure) {
         return workload::measure_open(url).await;
+    }
+    if let Some(reason) = connections::too_few(spec.workload, url).await? {
+        return Ok(Sample::skipped(reason));
     }
     let bench = bench(EngineSubject::open(url).await?, spec, progress, Some(url));
     if spec.stage == Stage::Prepare {

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "unwrapping is how the helpers say \"this must hold\" too")]
 
 mod audit;
+mod crowded;
 #[path = "../database/mod.rs"]
 mod database;
 mod dead;

@@ -189,6 +189,15 @@ impl Workload {
         matches!(self, Self::W1c64 | Self::W2 | Self::W3 | Self::W4 | Self::Idle2000)
     }
 
+    /// How many engines it opens that have connections of their own, beside the one that every workload has.
+    pub(crate) const fn engines(self) -> Option<usize> {
+        match self {
+            Self::W1p64 | Self::C64apart | Self::C64own => Some(64),
+            Self::C256apart | Self::C256own => Some(256),
+            _ => None,
+        }
+    }
+
     /// The workload whose rate this one should come near.
     pub(crate) const fn reference(self) -> Option<Self> {
         match self {

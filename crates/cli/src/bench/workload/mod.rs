@@ -117,23 +117,18 @@ impl<S: Subject> Bench<S> {
 impl Bench<EngineSubject> {
     /// Measures any workload that begins with an open engine, which is at `url`.
     pub(super) async fn measure_engine(&self, workload: Workload, url: &Url) -> Result<Sample> {
+        let engines = workload.engines().unwrap_or_default();
         match workload {
             Workload::Idle2000 => polls::idle(self, url).await,
             Workload::W1p64 => {
-                let callers = self.subject.apart(url, 64).await?;
+                let callers = self.subject.apart(url, engines).await?;
                 enqueue::singles(self, callers, self.profile.callers_ms).await
             }
-            Workload::C64apart => {
-                drain::rounds(self, &self.subject.apart(url, 64).await?, One).await
+            Workload::C64apart | Workload::C256apart => {
+                drain::rounds(self, &self.subject.apart(url, engines).await?, One).await
             }
-            Workload::C256apart => {
-                drain::rounds(self, &self.subject.apart(url, 256).await?, One).await
-            }
-            Workload::C64own => {
-                drain::rounds(self, &self.subject.with_own_queues(url, 64).await?, Each).await
-            }
-            Workload::C256own => {
-                drain::rounds(self, &self.subject.with_own_queues(url, 256).await?, Each).await
+            Workload::C64own | Workload::C256own => {
+                drain::rounds(self, &self.subject.with_own_queues(url, engines).await?, Each).await
             }
             Workload::W4 => live::idle(self).await,
             Workload::W4commit => live::committed(self, url).await,
