@@ -28,6 +28,10 @@ use tracing::{debug, warn};
 
 /// The pause after a connection could not be accepted: usually there are too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// The same if idle connections are ending to give back files.
+const SHORT_PAUSE: Duration = Duration::from_millis(10);
+/// Idle connections that end when there are too many open files.
+const ENDED_AT_ONCE: usize = 32;
 /// Connections that cannot be accepted are logged once in this time, with their number.
 const LOG_EVERY: Duration = Duration::from_secs(10);
 
@@ -68,8 +72,9 @@ pub(crate) async fn accept(acceptor: Acceptor) {
             Err(error) => {
                 failures.log(&error);
                 // An idle connection that ends gives back a file.
-                all.end_one();
-                tokio::time::sleep(ACCEPT_PAUSE).await;
+                let ended = (0..ENDED_AT_ONCE).take_while(|_| all.end_one()).count();
+                let pause = if ended > 0 { SHORT_PAUSE } else { ACCEPT_PAUSE };
+                tokio::time::sleep(pause).await;
                 continue;
             }
         };
@@ -191,10 +196,6 @@ impl Served {
     }
 }
 
-/// That a request came on a connection of the reserve: only probes and reports are answered.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Restricted;
-
 /// The routes, told where requests come from.
 struct From {
     peer: Peer,
@@ -216,8 +217,8 @@ impl Service<Request<Incoming>> for From {
         if let Some(names) = &self.names {
             request.extensions_mut().insert(names.clone());
         }
-        if self.connection.is_restricted() {
-            request.extensions_mut().insert(Restricted);
+        if let Some(restricted) = self.connection.restricted() {
+            request.extensions_mut().insert(restricted);
         }
         let busy = self.connection.request();
         Answering { answer: Box::pin(self.router.call(request)), _busy: busy }

@@ -1,6 +1,7 @@
 //! Reading requests: their bytes, within all bounds, into the types of the wire.
 
 use crate::app::App;
+use crate::beside::beside;
 use crate::lanes::{Held, busy};
 use crate::reply::Refusal;
 use crate::room::Taken;
@@ -37,7 +38,7 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<App> for Json<T> {
         let held = Held::by(app, &parts.extensions);
         let raw = Raw::receive(body, app, &held, app.limits().body_bytes_max).await?;
         let value = if raw.bytes.len() < BESIDE_BYTES_MIN {
-            held.take_for(&raw.bytes).await?;
+            held.take(held.cost(&raw.bytes)).await?;
             windlass_wire::read(&raw.bytes)
         } else {
             read_beside(raw, app, &held).await?
@@ -58,12 +59,14 @@ async fn read_beside<T: DeserializeOwned + Send + 'static>(
 ) -> Result<Result<T>, Refusal> {
     // Never closed, so that there is always a turn.
     let _turn = app.readers.acquire().await;
-    held.take_for(&raw.bytes).await?;
-    let read = tokio::task::spawn_blocking(move || windlass_wire::read(&raw.bytes)).await;
-    read.map_err(|error| {
-        let reason = format!("the request could not be read: {error}");
-        Refusal::from(Error::Unavailable { store: "this server".to_owned(), reason })
+    let counting = held.clone();
+    let (raw, cost) = beside(move || {
+        let cost = counting.cost(&raw.bytes);
+        (raw, cost)
     })
+    .await?;
+    held.take(cost).await?;
+    beside(move || windlass_wire::read(&raw.bytes)).await
 }
 
 /// A body as it came.

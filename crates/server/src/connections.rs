@@ -13,8 +13,10 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, Sleep, sleep};
 
-/// Connections beyond the limit, for health probes and for workers that report.
-pub(crate) const RESERVE: usize = 64;
+/// Connections beyond the limit, for workers that report and for health probes.
+const FOR_REPORTS: usize = 64;
+/// Connections beyond those, for health probes alone: they have no body and cannot be held up.
+const FOR_PROBES: usize = 64;
 /// Connections that are looked at to find an idle one.
 const LOOKED_AT_MAX: usize = 256;
 /// A client that reads slowly must take this many bytes in the time that a request may take to arrive.
@@ -72,8 +74,24 @@ pub(crate) struct Connection {
     connections: Connections,
     number: u64,
     state: Arc<State>,
-    /// Whether it took a place of the reserve.
-    is_extra: bool,
+    place: Place,
+}
+
+/// Which place a connection took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Place {
+    Usual,
+    ForReports,
+    ForProbes,
+}
+
+/// What is answered on a connection beyond the limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Restricted {
+    /// Workers that report, and probes.
+    ToReports,
+    /// Probes.
+    ToProbes,
 }
 
 impl Connections {
@@ -88,7 +106,7 @@ impl Connections {
     }
 
     /// A place for a new connection. If all are taken, one that is idle ends for it; if none is, it gets a
-    /// place of the reserve, and waits where that is full as well.
+    /// place beyond the limit, and waits where those are taken as well.
     pub(crate) async fn place(&self) -> Connection {
         loop {
             let ended = self.shared.ended.notified();
@@ -103,28 +121,37 @@ impl Connections {
 
     fn try_place(&self) -> Option<Connection> {
         let mut open = self.open();
-        let is_full = open.by_number.len() - open.leaving >= self.shared.max;
-        let is_extra = is_full && !open.end_idle();
-        if is_extra && open.by_number.len() - open.leaving >= self.shared.max + RESERVE {
-            return None;
-        }
+        let place = match self.place_after(open.count()) {
+            Some(Place::Usual) => Place::Usual,
+            _ if open.end_idle() => self.place_after(open.count())?,
+            place => place?,
+        };
         let (number, state) = (open.next, Arc::new(State::default()));
         state.idle_since.store(self.now(), Ordering::Relaxed);
         open.next += 1;
         open.by_number.insert(number, state.clone());
         let count = self.shared.count.fetch_add(1, Ordering::Relaxed) + 1;
         metrics::gauge!("windlass_server_connections").set(count as f64);
-        Some(Connection { connections: self.clone(), number, state, is_extra })
+        Some(Connection { connections: self.clone(), number, state, place })
+    }
+
+    /// The place of a connection that comes after so many.
+    fn place_after(&self, count: usize) -> Option<Place> {
+        let max = self.shared.max;
+        if count < max {
+            Some(Place::Usual)
+        } else if count < max + FOR_REPORTS {
+            Some(Place::ForReports)
+        } else if count < max + FOR_REPORTS + FOR_PROBES {
+            Some(Place::ForProbes)
+        } else {
+            None
+        }
     }
 
     /// Ends an idle connection, where there is one: the process has no more files.
     pub(crate) fn end_one(&self) -> bool {
         self.open().end_idle()
-    }
-
-    fn is_full(&self) -> bool {
-        let open = self.open();
-        open.by_number.len() - open.leaving > self.shared.max
     }
 
     fn now(&self) -> u64 {
@@ -133,6 +160,11 @@ impl Connections {
 }
 
 impl Open {
+    /// Connections that stay.
+    fn count(&self) -> usize {
+        self.by_number.len() - self.leaving
+    }
+
     /// Tells a connection to end that has been idle for long, of some that are looked at.
     fn end_idle(&mut self) -> bool {
         let later = self.by_number.range(self.searched..);
@@ -183,10 +215,18 @@ impl Connection {
         Busy { connections: self.connections.clone(), state: self.state.clone() }
     }
 
-    /// Whether only probes and reports are answered on it: it has a place of the reserve, and there is
-    /// still no other.
-    pub(crate) fn is_restricted(&self) -> bool {
-        self.is_extra && self.connections.is_full()
+    /// What is answered on it, if its place is beyond the limit and there is still no other.
+    pub(crate) fn restricted(&self) -> Option<Restricted> {
+        if self.place == Place::Usual {
+            return None;
+        }
+        let others = self.connections.open().count() - 1;
+        let free = self.connections.place_after(others).unwrap_or(Place::ForProbes);
+        match self.place.min(free) {
+            Place::Usual => None,
+            Place::ForReports => Some(Restricted::ToReports),
+            Place::ForProbes => Some(Restricted::ToProbes),
+        }
     }
 
     /// The stream with a limit to how long its client may take to read.
@@ -325,32 +365,37 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_longest_idle_connection_ends_for_a_new_one() {
         let all = connections(2);
-        let first = all.place().await;
+        let [first, second] = [all.place().await, all.place().await];
         tokio::time::advance(Duration::from_millis(5)).await;
-        let second = all.place().await;
         drop(first.request());
         let third = all.place().await;
         second.told_to_end().await;
-        assert!(!first.state.is_leaving.load(Ordering::Relaxed) || first.is_idle());
         drop(second);
-        assert!(!third.is_restricted() && !first.is_restricted());
+        assert!([&first, &third].iter().all(|it| it.restricted().is_none()));
         assert_eq!(all.shared.count.load(Ordering::Relaxed), 2);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn while_all_are_busy_new_ones_get_the_reserve_and_then_wait() {
+    async fn while_all_are_busy_the_next_are_for_reports_then_for_probes_and_then_wait() {
         let all = connections(1);
-        let first = all.place().await;
-        let busy = first.request();
-        let extra: Vec<_> = futures_util::future::join_all((0..RESERVE).map(|_| all.place())).await;
-        assert!(extra.iter().all(Connection::is_restricted));
-        let requests: Vec<_> = extra.iter().map(Connection::request).collect();
+        let (mut open, mut requests) = (Vec::new(), Vec::new());
+        for _ in 0..=FOR_REPORTS + FOR_PROBES {
+            let connection = all.place().await;
+            requests.push(connection.request());
+            open.push(connection);
+        }
+        let restricted = |number: usize| open[number].restricted();
+        assert_eq!(restricted(0), None);
+        assert_eq!(restricted(FOR_REPORTS), Some(Restricted::ToReports));
+        assert_eq!(restricted(FOR_REPORTS + 1), Some(Restricted::ToProbes));
         let mut next = Box::pin(all.place());
         assert!(futures_util::poll!(&mut next).is_pending(), "no place at all");
-        drop((requests, busy));
-        drop(first);
-        let next = next.await;
-        assert!(!next.is_restricted() || next.is_extra);
+        drop(requests);
+        // Those before it have left: the last one is a usual one now.
+        let last = open.pop().expect("the last");
+        drop(open);
+        assert_eq!(last.restricted(), None);
+        assert_eq!(next.await.restricted(), None);
     }
 
     #[tokio::test(start_paused = true)]

@@ -139,9 +139,14 @@ impl Held {
         })
     }
 
-    /// Takes the memory that it costs to read this text.
-    pub(crate) async fn take_for(&self, text: &[u8]) -> Result<(), Refusal> {
-        let taken = self.lane.read.take(self.client.clone(), self.lane.cost(text)).await;
+    /// The memory that this text takes once it is read.
+    pub(crate) fn cost(&self, text: &[u8]) -> usize {
+        self.lane.cost(text)
+    }
+
+    /// Takes the memory for a text that is read.
+    pub(crate) async fn take(&self, cost: usize) -> Result<(), Refusal> {
+        let taken = self.lane.read.take(self.client.clone(), cost).await;
         let taken = taken.map_err(|full| busy(full, "requests"))?;
         *self.read.lock().unwrap_or_else(PoisonError::into_inner) = Some(taken);
         Ok(())

@@ -31,6 +31,7 @@ mod accept;
 mod access;
 mod admit;
 mod app;
+mod beside;
 mod body;
 mod connections;
 mod dashboard;

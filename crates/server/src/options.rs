@@ -72,8 +72,8 @@ pub struct Options {
     /// none of these can be kept out by others. One client has half of them. A request that finds no room
     /// waits for two seconds and is refused then.
     pub bodies_bytes_max: usize,
-    /// Connections at a time. For one more an idle one is closed; while none is idle, 64 more connections
-    /// are served health probes and workers' reports only.
+    /// Connections at a time. For one more an idle one is closed. While none is idle, 64 more connections
+    /// are served health probes and workers' reports only, and another 64 health probes only.
     pub connections_max: usize,
     /// How long the head of a request, and then its body, may take to arrive, and how long a client may
     /// take to read the next 256 KiB of a reply. Idle connections are closed after it too.

@@ -14,9 +14,10 @@ use crate::routes;
 use crate::tls;
 use axum::Router;
 use std::fmt;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
@@ -25,6 +26,9 @@ use windlass_core::engine::Engine;
 use windlass_core::{Error, Result};
 use windlass_layers::Coalesce;
 use windlass_services::{Flows, Outcomes};
+
+/// Connections that may wait to be accepted; systems allow fewer, often 4,096.
+const BACKLOG: u32 = 65_535;
 
 /// A server that has its address and waits for its engine.
 pub struct Server {
@@ -49,7 +53,7 @@ impl Server {
             let expected = format!("cannot listen there: {error}; choose another address");
             Error::invalid("listen", options.listen, expected)
         };
-        let listener = TcpListener::bind(options.listen).await.map_err(unbound)?;
+        let listener = listen(options.listen).map_err(unbound)?;
         let address = listener.local_addr().map_err(unbound)?;
         Ok(Self { options, listener, address, tls })
     }
@@ -126,6 +130,17 @@ impl Server {
         });
         ServerHandle::new(address, counts, dials, stop, ended)
     }
+}
+
+/// Listens there. Connections wait to be accepted in a queue as long as the system allows: one that finds
+/// it full tries again after a second, and so would health probes.
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // As the standard library does: a server that was restarted gets its address back at once.
+    #[cfg(not(windows))]
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 /// What a server has before it has a store.

@@ -13,6 +13,7 @@ pub(crate) use registry::Registry;
 pub(crate) use schema::Schema;
 
 use crate::access::KeyNews;
+use crate::beside::on_items;
 use registry::Table;
 use std::sync::Arc;
 use windlass_core::engine::*;
@@ -47,13 +48,15 @@ impl Admit {
             depth.look().await?;
         }
         let (mut kept, mut refused) = (Vec::with_capacity(request.jobs.len()), Vec::new());
-        for (index, mut job) in request.jobs.drain(..).enumerate() {
-            let taken = table.admit(&mut job).and_then(|()| self.take_room(&job.queue));
-            match taken {
-                Ok(()) => kept.push(job),
-                Err(error) => refused.push((index, error)),
+        on_items(request.jobs.len(), || {
+            for (index, mut job) in request.jobs.drain(..).enumerate() {
+                let taken = table.admit(&mut job).and_then(|()| self.take_room(&job.queue));
+                match taken {
+                    Ok(()) => kept.push(job),
+                    Err(error) => refused.push((index, error)),
+                }
             }
-        }
+        });
         let Some((culprit, _)) = refused.first() else {
             request.jobs = kept;
             return self.store(request).await;

@@ -4,6 +4,7 @@ use super::{job_id, merged, only, take_out};
 use crate::access::Who;
 use crate::admit::Principal;
 use crate::app::App;
+use crate::beside::on_items;
 use crate::body::{Json, Path};
 use crate::openapi::tag;
 use crate::reply::{Reply, stamped, stamped_with};
@@ -70,8 +71,11 @@ pub(super) async fn enqueue(
 ) -> Reply {
     app.paces.check(&principal, batch.value.jobs.len())?;
     let pace = batch.value.pace.map(wire::Pace::into_core).transpose()?;
-    let (mut request, mut bad) = batch.value.into_core();
-    request.jobs = take_out(request.jobs, &mut bad, |job| who.may_enqueue(job));
+    let (mut request, bad) = on_items(batch.value.jobs.len(), || {
+        let (mut request, mut bad) = batch.value.into_core();
+        request.jobs = take_out(request.jobs, &mut bad, |job| who.may_enqueue(job));
+        (request, bad)
+    });
     if let Some(pace) = pace {
         let now = app.call(app.engine.health()).await?.now;
         let mut pacer = Pacer::new(pace, now);
@@ -91,7 +95,7 @@ pub(super) async fn enqueue(
         }
     };
     let turn = |answers| wire::Items::new(merged(answers, bad), wire::Enqueued::from);
-    Ok(stamped(reply.map(turn)))
+    Ok(on_items(total, || stamped(reply.map(turn))))
 }
 
 /// Change many jobs

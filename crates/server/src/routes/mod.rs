@@ -16,10 +16,10 @@ mod schedules;
 mod series;
 mod work;
 
-use crate::accept::Restricted;
 use crate::access;
 use crate::admit::merged;
 use crate::app::App;
+use crate::connections::Restricted;
 use crate::dashboard;
 use crate::lanes;
 use crate::names;
@@ -36,16 +36,11 @@ use utoipa_axum::routes;
 use windlass_core::{Error, JobId, Result};
 use windlass_wire::routes as paths;
 
-/// What is answered on connections of the reserve: probes, and reports that keep leases or give them back.
-const RESERVED: [&str; 7] = [
-    paths::HEALTHZ,
-    paths::READYZ,
-    paths::SESSIONS,
-    paths::SESSION,
-    paths::HEARTBEAT,
-    paths::SETTLE,
-    paths::UPDATE,
-];
+/// What asks whether the server lives.
+const PROBES: [&str; 2] = [paths::HEALTHZ, paths::READYZ];
+/// What keeps leases or gives them back.
+const REPORTS: [&str; 5] =
+    [paths::SESSIONS, paths::SESSION, paths::HEARTBEAT, paths::SETTLE, paths::UPDATE];
 
 /// All routes, with what describes them: a route that is not described cannot be registered here.
 pub(crate) fn all() -> OpenApiRouter<App> {
@@ -128,8 +123,12 @@ pub(crate) fn router(app: App) -> Router {
 /// Answers probes and workers that report while there are too many connections, and refuses the rest.
 async fn restrict(path: Option<MatchedPath>, request: Request, next: Next) -> Response {
     let path = path.as_ref().map_or("", MatchedPath::as_str);
-    let is_restricted = request.extensions().get::<Restricted>().is_some();
-    if !is_restricted || RESERVED.contains(&path) {
+    let is_answered = match request.extensions().get() {
+        None => true,
+        Some(Restricted::ToReports) => PROBES.contains(&path) || REPORTS.contains(&path),
+        Some(Restricted::ToProbes) => PROBES.contains(&path),
+    };
+    if is_answered {
         return next.run(request).await;
     }
     let reason = "it has as many connections as it may; close idle ones, or raise connections_max";

@@ -10,8 +10,9 @@ use windlass_server::ServerHandle;
 /// A claim that waits for a minute.
 async fn waiting_claim(server: &ServerHandle) -> TcpStream {
     let body = json!({"queues": ["q"], "wait_ms": 60_000}).to_string();
-    let mut stream = TcpStream::connect(server.address()).await.unwrap();
-    stream.write_all(json_request("POST", "/v1/claim", &body).as_bytes()).await.unwrap();
+    let mut stream = TcpStream::connect(server.address()).await.expect("connect");
+    let request = json_request("POST", "/v1/claim", &body);
+    stream.write_all(request.as_bytes()).await.expect("send");
     stream
 }
 

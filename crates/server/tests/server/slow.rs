@@ -13,13 +13,13 @@ const PROMPTLY: Duration = Duration::from_secs(3);
 
 /// A batch of which only the beginning is sent.
 async fn upload(server: &ServerHandle, announced: usize, sent: usize) -> TcpStream {
-    let mut stream = TcpStream::connect(server.address()).await.unwrap();
+    let mut stream = TcpStream::connect(server.address()).await.expect("connect");
     let head = format!(
         "POST /v1/jobs/batch HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
          content-type: application/json\r\ncontent-length: {announced}\r\n\r\n"
     );
-    stream.write_all(head.as_bytes()).await.unwrap();
-    stream.write_all(&vec![b' '; sent]).await.unwrap();
+    stream.write_all(head.as_bytes()).await.expect("send");
+    stream.write_all(&vec![b' '; sent]).await.expect("send");
     stream
 }
 
