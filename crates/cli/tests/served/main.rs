@@ -5,6 +5,7 @@
 
 mod bench;
 mod documents;
+mod hostile;
 mod kills;
 mod load;
 mod overload;
