@@ -1,12 +1,12 @@
--- Removes ended jobs with everything there is of them, and says how many of each lane and state. Jobs that others
--- hold are left to them.
+-- Removes ended jobs with all of their rows, and returns the number of jobs by lane and state. Skips jobs that are
+-- locked: they may be about to change.
 --
 -- $1 ids, $2 removed if ended then or before
 WITH free AS MATERIALIZED (
     SELECT j.id, w.ended FROM unnest($1::uuid[], $2::bigint[]) w (id, ended)
     JOIN {s}.job j ON j.id = ANY(ARRAY[w.id]) ORDER BY w.id FOR UPDATE OF j SKIP LOCKED
 ), gone AS (
-    -- One that was replayed meanwhile has no such row any more, and stays.
+    -- A job that was replayed since has no such row any more, and stays.
     DELETE FROM {s}.finished f USING free w WHERE f.id = ANY(ARRAY[w.id]) AND NOT f.own AND f.at <= w.ended
     RETURNING f.id, f.lane, f.state
 ), life AS (

@@ -1,22 +1,23 @@
--- Looks through a page of a leaf: how many jobs of each lane and state can go with it, which must be removed by
--- themselves (something of theirs is elsewhere), and which must stay; and where the page ends.
+-- Surveys a page of a leaf. Jobs past their retention either go with the leaf (way 0: completed straight from their
+-- lease, with no rows elsewhere) or have to be removed one by one (way 1); all others stay (way 2). Returns the number
+-- of jobs by way, lane and state, the ids of ways 1 and 2, and the last id of the page.
 --
--- $1 from this id, $2 to before this one, $3 how many, $4 until when jobs must have ended to go: an object with
--- a time for each `lane.state`
+-- $1 the first id, $2 the end of the ids (exclusive), $3 the number of jobs, $4 the time until which jobs must have
+-- ended to be past their retention: an object with a time for each `lane.state`
 WITH cut AS MATERIALIZED (
     SELECT $4::text::jsonb AS times
 ), page AS MATERIALIZED (
     SELECT id FROM {s}.job WHERE id >= $1::uuid AND id < $2::uuid ORDER BY id LIMIT $3::bigint
 ), seen AS MATERIALIZED (
-    SELECT p.id, f.lane, f.state,
+    SELECT p.id, f.lane, f.state, f.token,
         CASE WHEN NOT f.own THEN (c.times ->> concat(f.lane, '.', f.state))::bigint END AS cut, f.at
     FROM cut c CROSS JOIN page p LEFT JOIN LATERAL (
-        SELECT lane, state, own, at FROM {s}.finished WHERE id = p.id
+        SELECT lane, state, own, at, token FROM {s}.finished WHERE id = p.id
     ) f ON true
 ), judged AS MATERIALIZED (
     SELECT s.id, s.lane, s.state, s.cut,
         CASE WHEN s.at <= s.cut THEN CASE
-            WHEN EXISTS (SELECT FROM {s}.life l WHERE l.id = s.id)
+            WHEN s.token IS NULL OR EXISTS (SELECT FROM {s}.life l WHERE l.id = s.id)
                 OR EXISTS (SELECT FROM {s}.part a WHERE a.id = s.id) THEN 1
             ELSE 0 END ELSE 2 END AS way
     FROM seen s

@@ -1,4 +1,5 @@
-//! Whether every job is in exactly one place and everything derived agrees; and mending what does not.
+//! Checks that every job is in exactly one place, that everything derived from jobs agrees with them, and that no row
+//! is a ghost, about a job that does not exist. A repair derives everything anew and removes ghosts.
 
 use crate::conn::Lent;
 use crate::engine::PostgresEngine;
@@ -15,7 +16,7 @@ use windlass_core::Result;
 use windlass_core::engine::{CheckReport, Finding, SessionId, Stamped};
 use windlass_core::model::State;
 
-/// For a repair: nobody else writes meanwhile.
+/// Keeps everybody else from writing during a repair.
 const LOCK: &str = "LOCK TABLE {s}.job, {s}.life, {s}.ready, {s}.lease, {s}.scheduled, {s}.aside,
     {s}.finished, {s}.key_holder, {s}.key_line, {s}.unique_key, {s}.session, {s}.tally IN EXCLUSIVE MODE";
 const JOBS: &str = concat!(
@@ -29,13 +30,20 @@ const LEASED: &str = "SELECT id FROM {s}.lease";
 const FINISHED: &str = "SELECT id, state FROM {s}.finished";
 const HOLDERS: &str = "SELECT id, queue, key FROM {s}.key_holder";
 const LINES: &str = "SELECT id, queue, key, seq FROM {s}.key_line";
+/// Rows about jobs that do not exist, in tables other than places: neither what became of a job nor its own removal
+/// outlives it. Rows of `aging` and of `deadline` for an expiry may be out of date, and say nothing.
+const GHOSTS: &str = "SELECT t.id, t.name FROM (
+        SELECT id, 'life' AS name FROM {s}.life
+        UNION ALL SELECT DISTINCT id, 'part' FROM {s}.part
+        UNION ALL SELECT DISTINCT id, 'deadline' FROM {s}.deadline WHERE work = 1) t
+    WHERE NOT EXISTS (SELECT FROM {s}.job j WHERE j.id = ANY(ARRAY[t.id]))";
 const UNIQUES: &str = "SELECT id, key FROM {s}.unique_key WHERE until IS NULL";
 const SESSIONS: &str = "SELECT id FROM {s}.session";
 const TALLY: &str =
     "SELECT lane, sum(scheduled)::bigint, sum(blocked)::bigint, sum(available)::bigint,
     sum(running)::bigint, sum(paused)::bigint, sum(dead)::bigint FROM {s}.tally GROUP BY lane";
 
-/// What can be made anew from the jobs.
+/// Removes what can be derived from the jobs, and ghosts elsewhere.
 const CLEAR: &str = "DELETE FROM {s}.ready; DELETE FROM {s}.scheduled; DELETE FROM {s}.aside;
     DELETE FROM {s}.key_holder; DELETE FROM {s}.key_line; DELETE FROM {s}.deadline;
     DELETE FROM {s}.aging; DELETE FROM {s}.tally;
@@ -43,7 +51,9 @@ const CLEAR: &str = "DELETE FROM {s}.ready; DELETE FROM {s}.scheduled; DELETE FR
     DELETE FROM {s}.finished f WHERE token IS NULL
         OR NOT EXISTS (SELECT FROM {s}.job j WHERE j.id = f.id);
     DELETE FROM {s}.unique_key u WHERE until IS NULL
-        AND NOT EXISTS (SELECT FROM {s}.job j WHERE j.id = u.id)";
+        AND NOT EXISTS (SELECT FROM {s}.job j WHERE j.id = u.id);
+    DELETE FROM {s}.life l WHERE NOT EXISTS (SELECT FROM {s}.job j WHERE j.id = l.id);
+    DELETE FROM {s}.part p WHERE NOT EXISTS (SELECT FROM {s}.job j WHERE j.id = p.id)";
 
 /// Jobs read at once.
 const PAGE: i64 = 1_000;
@@ -69,6 +79,17 @@ impl Listed {
             _ => Self::Finished(place.state as i16),
         }
     }
+
+    /// The table it is a row of.
+    const fn table(&self) -> &'static str {
+        match self {
+            Self::Ready { .. } => "ready",
+            Self::Scheduled { .. } => "scheduled",
+            Self::Aside(_) => "aside",
+            Self::Leased => "lease",
+            Self::Finished(_) => "finished",
+        }
+    }
 }
 
 /// Everything that is derived from jobs, as the tables tell.
@@ -77,6 +98,8 @@ struct Derived {
     holders: HashMap<(String, String), Uuid>,
     lines: HashSet<(String, String, i64, Uuid)>,
     uniques: Vec<(Uuid, String)>,
+    /// Jobs that do not exist, and a table other than a place with a row about them.
+    ghosts: Vec<(Uuid, String)>,
     sessions: HashSet<String>,
     tally: BTreeMap<i32, [i64; 6]>,
 }
@@ -186,6 +209,7 @@ impl Derived {
         let holders = conn.query(HOLDERS, &[]).await?;
         let lines = conn.query(LINES, &[]).await?;
         let uniques = conn.query(UNIQUES, &[]).await?;
+        let ghosts = conn.query(GHOSTS, &[]).await?;
         let sessions = conn.query(SESSIONS, &[]).await?;
         let tally = conn.query(TALLY, &[]).await?;
         Ok(Self {
@@ -196,6 +220,7 @@ impl Derived {
                 .map(|row| (row.get(1), row.get(2), row.get(3), row.get(0)))
                 .collect(),
             uniques: uniques.iter().map(|row| (row.get(0), row.get(1))).collect(),
+            ghosts: ghosts.iter().map(|row| (row.get(0), row.get(1))).collect(),
             sessions: sessions.iter().map(|row| row.get(0)).collect(),
             tally: tally
                 .iter()
@@ -204,7 +229,7 @@ impl Derived {
         })
     }
 
-    /// What is wrong with one job; what belongs to it is ticked off.
+    /// Adds what is wrong with one job, and takes out what belongs to it.
     fn judge(&mut self, job: &Found, found: &mut Vec<String>) {
         let (entry, id) = (&job.entry, job.entry.id());
         let is_open = |session: &SessionId| self.sessions.contains(session.as_str());
@@ -233,15 +258,29 @@ impl Derived {
         }
     }
 
-    /// What belongs to no job, and counts.
+    /// Jobs that do not exist, and the tables that have rows about them. Places that were not taken out are left.
+    fn ghosts(&self) -> BTreeMap<Uuid, Vec<&str>> {
+        let mut all: BTreeMap<Uuid, Vec<&str>> = BTreeMap::new();
+        for (id, places) in &self.places {
+            let tables = all.entry(*id).or_default();
+            places.iter().for_each(|place| tables.push(place.table()));
+        }
+        for (id, table) in &self.ghosts {
+            all.entry(*id).or_default().push(table);
+        }
+        all
+    }
+
+    /// Adds what belongs to no job, and counts that are wrong.
     fn judge_rest(
         &self,
         alive: &HashSet<Uuid>,
         counts: &BTreeMap<i32, [i64; 6]>,
         found: &mut Vec<String>,
     ) {
-        let stray = |id: &Uuid| format!("job {} is in a place but does not exist", job_id(*id));
-        found.extend(self.places.keys().map(stray));
+        found.extend(self.ghosts().into_iter().map(|(id, tables)| {
+            format!("job {} does not exist, but has rows in {}", job_id(id), tables.join(", "))
+        }));
         let holder = |(line, id): (&(String, String), &Uuid)| {
             format!("ordering key {:?} is held by {}, which does not", line.1, job_id(*id))
         };

@@ -1,9 +1,11 @@
 //! Leaves of `job` and `finished`: when one is added, looked through, emptied and dropped. What is past its
 //! retention is decided elsewhere.
 //!
-//! A leaf is looked through without holding anybody up. What goes with it was completed straight from its lease,
-//! and nothing ever happens to that again; what may be replayed has a row in `life`, and stays or is removed by
-//! itself. A job that is stored late touches the leaf: then it is looked through again (`sql/003_leaves.sql`).
+//! A survey pages through a leaf without locks and decides which jobs go with it: those that were completed straight
+//! from their lease and have no other rows. Ended jobs with rows in `life` or `part` are removed one by one. The
+//! emptying itself does not rely on that: under the lock that excludes writers it keeps every job that has such a row,
+//! which any change of an ended job writes (`sql/011_keep_changed.sql`). A job that is stored late touches the leaf,
+//! which voids the survey.
 
 use crate::conn::Lent;
 use crate::engine::PostgresEngine;
@@ -15,7 +17,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio_postgres::Row;
 use uuid::Uuid;
 use windlass_core::engine::MaintainReply;
-use windlass_core::model::State;
 use windlass_core::{JobId, Timestamp};
 
 pub(crate) const LEAVES: &str = "SELECT no, from_id, upto_id, emptied,
@@ -24,15 +25,12 @@ pub(crate) const LEAVES: &str = "SELECT no, from_id, upto_id, emptied,
 const SURVEY: &str = include_str!("../sql/survey.sql");
 const ADD: &str = "SELECT {s}.add_leaves($1, $2)";
 const TOUCHED: &str = "SELECT {s}.touched_leaf($1)";
-const EMPTY: &str = "SELECT {s}.empty_leaf($1, $2, $3)";
+const EMPTY: &str = "SELECT {s}.empty_leaf($1, $2, $3, $4)";
 const DROP: &str = "SELECT {s}.drop_leaf($1, $2)";
-const NOT_DEAD: &str =
-    "INSERT INTO {s}.tally (lane, scheduled, blocked, available, running, paused, dead)
-    SELECT lane, 0, 0, 0, 0, 0, -dead FROM unnest($1::integer[], $2::bigint[]) w (lane, dead)";
 
-/// An id that is older than this touches its leaf.
+/// A job that is stored in a leaf that ended longer ago than this touches the leaf.
 pub(crate) const OLD_ID_MS: u64 = 60_000;
-/// How long after its time a leaf is left alone: whatever was enqueued without touching it is there by then.
+/// How long after its end a leaf is left alone: a job that did not touch it is stored by then.
 const QUIET_MS: u64 = OLD_ID_MS + 30_000;
 /// A leaf is as wide as this part of the longest retention,
 const WIDTH_PARTS: u64 = 8;
@@ -54,9 +52,9 @@ const LEAVES_MAX: usize = 48;
 const SMALL_BYTES: i64 = 4 << 20;
 /// Jobs of a leaf looked at in one step.
 const PAGE: i64 = 20_000;
-/// So many may stay in a leaf that is emptied.
+/// Jobs that may stay in a leaf that is emptied.
 const STAY_MAX: usize = 10_000;
-/// A leaf in which more must stay goes row by row, and is looked at again after this time.
+/// A leaf in which more must stay is removed row by row, and surveyed again after this time.
 const LOOK_AGAIN_MS: u64 = 600_000;
 
 /// A range of ids.
@@ -99,22 +97,23 @@ impl Leaf {
 #[derive(Default)]
 pub(crate) struct Leaves {
     survey: Mutex<Option<Survey>>,
-    /// Leaves in which too much must stay, and when to look again.
+    /// Leaves in which too many jobs must stay, and when to survey them again.
     unfit: Mutex<HashMap<i32, Timestamp>>,
 }
 
-/// A leaf that is being looked through.
+/// A survey of a leaf that is under way.
 struct Survey {
     leaf: Leaf,
-    /// How often it had been touched.
+    /// How often the leaf had been touched when it began.
     touched: i64,
+    /// When it began.
     at: Timestamp,
     cuts: Cuts,
-    /// The next page begins here.
+    /// First id of the next page.
     from: Uuid,
-    /// What must stay.
+    /// Jobs that must stay.
     stay: Vec<Uuid>,
-    /// What can go with the leaf: how many of each lane and state.
+    /// Number of jobs that can go with the leaf, by lane and state.
     gone: HashMap<(i32, i16), i64>,
 }
 
@@ -184,8 +183,8 @@ impl PostgresEngine {
         Ok(())
     }
 
-    /// One step towards dropping the oldest leaf; whether there is more to do at once. Somebody who holds
-    /// a lock for long is waited for, but not here.
+    /// One step towards dropping the oldest leaf; returns whether there is more to do at once. After a refused lock it
+    /// rests for ten seconds.
     pub(crate) async fn tend_leaves(
         &self,
         conn: &Lent,
@@ -233,26 +232,20 @@ impl PostgresEngine {
         reply: &mut MaintainReply,
     ) -> Try<bool> {
         let leaves = &self.inner.leaves;
-        let begun = leaves.survey().take().filter(|survey| survey.leaf.no == leaf.no);
-        let mut survey = match begun {
+        let begun = leaves.survey().take();
+        let mut survey = match begun.filter(|begun| begun.leaf.no == leaf.no) {
             Some(survey) => survey,
             None => Survey::begin(conn, leaf, ground).await?,
         };
         match self.survey_page(conn, &mut survey, ground, reply).await? {
             Looked::More => *leaves.survey() = Some(survey),
-            Looked::Through => {
-                let emptied = self.empty_leaf(conn, &survey, reply).await;
-                if emptied.is_err() {
-                    *leaves.survey() = Some(survey);
-                }
-                emptied?;
-            }
+            Looked::Through => self.empty_leaf(conn, &survey, reply).await?,
             Looked::TooMuchStays => leaves.set_unfit(leaf, ground.now),
         }
         Ok(true)
     }
 
-    /// Looks at the next page; what must be removed by itself is removed.
+    /// Surveys the next page, and removes the jobs of it that have to be removed one by one.
     async fn survey_page(
         &self,
         conn: &Lent,
@@ -292,30 +285,28 @@ impl PostgresEngine {
         }
     }
 
-    /// Empties a leaf that was looked through, unless something in it or in the settings changed since.
+    /// Empties a surveyed leaf, unless something in it, the settings or the clock voids the survey.
     async fn empty_leaf(&self, conn: &Lent, survey: &Survey, reply: &mut MaintainReply) -> Try<()> {
         conn.command("BEGIN").await?;
         conn.query(CONFIGURE_LOCK, &[]).await?;
         let ground = self.ground(conn).await?;
-        if !survey.cuts.hold_in(&ground.cuts_at(survey.at)) {
+        let Survey { leaf, touched, at, cuts, stay, gone, .. } = survey;
+        if !cuts.hold_in(&ground.cuts_at(*at)) {
             return conn.command("ROLLBACK").await;
         }
-        let Survey { leaf, touched, stay, gone, .. } = survey;
-        let emptied = conn.query(EMPTY, &[&leaf.no, touched, stay]).await?;
-        let emptied = emptied.first().is_some_and(|row| row.get(0));
-        let dead = |((lane, state), count): (&(i32, i16), &i64)| {
-            (*state == State::Dead as i16).then_some((*lane, *count))
-        };
-        let (lanes, dead): (Vec<i32>, Vec<i64>) = gone.iter().filter_map(dead).unzip();
-        if emptied && !lanes.is_empty() {
-            conn.query(NOT_DEAD, &[&lanes, &dead]).await?;
+        let few = STAY_MAX as i32;
+        let answer = conn.query(EMPTY, &[&leaf.no, touched, stay, &few]).await?;
+        match answer.first().map(|row| row.get::<_, &str>(0)) {
+            Some("emptied") => {
+                conn.command("COMMIT").await?;
+                let gone = gone.iter().map(|((lane, state), count)| (*lane, *state, *count));
+                ground.count(reply, &gone.collect::<Vec<_>>())?;
+                return Ok(());
+            }
+            Some("full") => self.inner.leaves.set_unfit(leaf, ground.now),
+            _ => {}
         }
-        conn.command("COMMIT").await?;
-        if emptied {
-            let gone = gone.iter().map(|((lane, state), count)| (*lane, *state, *count));
-            ground.count(reply, &gone.collect::<Vec<_>>())?;
-        }
-        Ok(())
+        conn.command("ROLLBACK").await
     }
 }
 
@@ -323,8 +314,15 @@ impl Survey {
     async fn begin(conn: &Lent, leaf: &Leaf, ground: &Ground) -> Try<Self> {
         let touched = conn.query(TOUCHED, &[&leaf.no]).await?;
         let touched = touched.first().and_then(|row| row.get(0)).unwrap_or_default();
-        let (at, cuts, from) = (ground.now, ground.cuts.clone(), leaf.from);
-        Ok(Self { leaf: *leaf, touched, at, cuts, from, stay: vec![], gone: HashMap::new() })
+        Ok(Self {
+            leaf: *leaf,
+            touched,
+            at: ground.now,
+            cuts: ground.cuts.clone(),
+            from: leaf.from,
+            stay: Vec::new(),
+            gone: HashMap::new(),
+        })
     }
 }
 

@@ -14,7 +14,7 @@ use windlass_core::time::{Clock as _, SystemClock};
 use windlass_postgres::{Options, PostgresEngine, migrate, plan};
 
 /// The steps that have landed, each with the sum of its text.
-const LANDED: [(&str, &str, &str); 10] = [
+const LANDED: [(&str, &str, &str); 11] = [
     (
         "001_tables.sql",
         include_str!("../sql/001_tables.sql"),
@@ -52,6 +52,11 @@ const LANDED: [(&str, &str, &str); 10] = [
         "010_wakeups.sql",
         include_str!("../sql/010_wakeups.sql"),
         "eb48a2b1-74ef-5964-9c24-dcf046c009c0",
+    ),
+    (
+        "011_keep_changed.sql",
+        include_str!("../sql/011_keep_changed.sql"),
+        "507b2f53-ffeb-59cc-9c45-ec9a60e1f9f4",
     ),
 ];
 /// The first version to which jobs can be handed over in SQL,

@@ -67,6 +67,8 @@ pub(crate) struct Known {
 #[derive(Default)]
 pub(crate) struct Loaded {
     pub(crate) now: Timestamp,
+    /// The time of a test, which statements take instead of the store's.
+    pub(crate) test_now: Option<Timestamp>,
     /// Entries are numbered from here on.
     pub(crate) seq: u64,
     pub(crate) sessions: BTreeMap<SessionId, SessionEntry>,
@@ -266,6 +268,7 @@ impl Loader<'_> {
 
     fn tell_time(&self, rows: &[Row], loaded: &mut Loaded) {
         let Some(row) = rows.first() else { return };
+        loaded.test_now = self.clock.map(|clock| clock.now());
         // What was found to be due was so at one instant; it must stay that one.
         if loaded.due_at.is_none() {
             loaded.now = self.clock.map_or_else(|| at(row.get(0)), |clock| clock.now());

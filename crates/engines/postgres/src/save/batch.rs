@@ -186,10 +186,10 @@ row_sets! { Columns {
                     UNION ALL SELECT id FROM {s}.aside WHERE lane = l.id) w
             JOIN {s}.job j ON j.id = ANY(ARRAY[w.id]) LEFT JOIN {s}.life f ON f.id = ANY(ARRAY[j.id])
             WHERE l.queue = ANY($1) ON CONFLICT DO NOTHING";
-    // Whoever looked through an old leaf must look again.
-    touched: Touched (id: Uuid)
-        "UPDATE {s}.leaf SET touched = touched + 1 WHERE EXISTS
-            (SELECT FROM unnest($1::uuid[]) w (id) WHERE w.id >= from_id AND w.id < upto_id)";
+    // Voids surveys of old leaves in which jobs were stored. After the insert, which holds the lock of the leaf by then,
+    // and by the time it is now: a process may have been stalled since it read the clock.
+    touched: Touched (id: Uuid, now: Option<i64>, old_ms: i64)
+        "SELECT {s}.touch_leaves($1::uuid[], $2::bigint[], $3::bigint[])";
     ages_end: AgesEnd (queue: String) "DELETE FROM {s}.aging WHERE queue = ANY($1)";
     tally: Tallies (lane: i32, scheduled: i64, blocked: i64, available: i64, running: i64, paused: i64,
             dead: i64)

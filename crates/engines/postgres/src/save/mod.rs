@@ -114,9 +114,8 @@ impl Saver<'_> {
     /// Writes a new job.
     fn define(&mut self, entry: &Entry, lane: i32) -> Result<()> {
         let (job, header) = (&entry.job, &entry.job.header);
-        if header.id.time() < self.set.base().now.minus(OLD_ID_MS) {
-            self.rows.touched.push(header.id.as_uuid());
-        }
+        let test_now = self.set.base().test_now.map(|now| now.as_millis());
+        self.rows.touched.push(header.id.as_uuid(), test_now, OLD_ID_MS as i64);
         let payload = job.parts.payload.as_ref();
         // A follow-up may be claimed in the step that makes it: it was ready in between.
         let state = if job.state == State::Running { State::Available } else { job.state };

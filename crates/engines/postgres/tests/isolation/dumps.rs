@@ -131,9 +131,9 @@ async fn a_dump_that_would_find_an_emptied_partition_without_the_jobs_it_keeps_f
     let added: bool = rig.client.query_one(add, &[]).await.expect("adds").get(0);
     assert!(added);
     let snapshot = rig.snapshot().await;
-    let empty = "SELECT windlass.empty_leaf(no, touched, $1) FROM windlass.leaf";
-    let emptied: bool = rig.client.query_one(empty, &[&kept]).await.expect("empties").get(0);
-    assert!(emptied);
+    let empty = "SELECT windlass.empty_leaf(no, touched, $1, 1000) FROM windlass.leaf";
+    let emptied = rig.client.query_one(empty, &[&kept]).await.expect("empties");
+    assert_eq!(emptied.get::<_, &str>(0), "emptied");
     assert_eq!(rig.count("job").await, kept.len() as i64, "they are there for everybody else");
     let dump = rig.dump(&snapshot);
     let said = String::from_utf8_lossy(&dump.stderr);

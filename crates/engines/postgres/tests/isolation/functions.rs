@@ -12,7 +12,7 @@ use windlass_postgres::PostgresEngine;
 const FUNCTIONS: [&str; 5] = [
     "rewrite('ready', 100)",
     "touched_leaf(1)",
-    "empty_leaf(2, 0, '{}')",
+    "empty_leaf(2, 0, '{}', 100)",
     "drop_leaf(1, 100)",
     "add_leaves('{}', '{}')",
 ];

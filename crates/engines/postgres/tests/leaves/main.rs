@@ -4,10 +4,12 @@
 mod ahead;
 #[path = "../common/mod.rs"]
 mod common;
+mod ghosts;
 mod going;
 mod on_the_way;
 mod passed;
 mod patience;
+mod replays;
 mod rig;
 mod said;
 mod services;

@@ -3,11 +3,13 @@
 use crate::common::{OwnSchema, application, url};
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio_postgres::Client;
+use uuid::Uuid;
 use windlass_core::engine::*;
 use windlass_core::model::{NewJob, QueuePatch, State};
 use windlass_core::policy::Retention;
-use windlass_core::time::ManualClock;
+use windlass_core::time::{Clock as _, ManualClock};
 use windlass_core::{JobId, Timestamp};
 use windlass_postgres::{Options, PostgresEngine};
 
@@ -21,6 +23,23 @@ pub(crate) const KEPT_MS: u64 = 3_600_000;
 pub(crate) const LONG_MS: u64 = 100 * KEPT_MS;
 /// How long after it was made the first leaf begins.
 pub(crate) const BEGIN_AFTER_MS: u64 = 2_000;
+/// How long the engine waits after a refused lock.
+pub(crate) const ASK_AGAIN_MS: u64 = 10_000;
+/// Bytes of the result of a job that [`Rig::fill`] stores: 7,000 of them are more than 4 MiB, so that their
+/// partition is emptied as a whole.
+const RESULT_BYTES: usize = 600;
+
+/// How long anything may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// An engine whose connections carry the name of its schema.
+async fn connect(schema: &OwnSchema, clock: &Arc<ManualClock>) -> PostgresEngine {
+    let (url, name) = (url(), &schema.name);
+    let joint = if url.contains('?') { '&' } else { '?' };
+    let options = Options::new(format!("{url}{joint}application_name={name}"));
+    let options = options.schema(name).test_clock(clock.clone());
+    PostgresEngine::connect(options).await.expect("connects")
+}
 
 /// An engine, and a way around it.
 pub(crate) struct Rig {
@@ -39,12 +58,16 @@ impl Rig {
 
     /// With finished jobs kept for so long.
     pub(crate) async fn keeping(kept_ms: u64) -> Self {
+        Self::with(Retention::uniform(kept_ms)).await
+    }
+
+    /// An engine with this retention.
+    pub(crate) async fn with(retention: Retention) -> Self {
         let schema = OwnSchema::new();
         let clock = Arc::new(ManualClock::at(START));
-        let options = Options::new(url()).schema(&schema.name).test_clock(clock.clone());
-        let engine = PostgresEngine::connect(options).await.expect("connects");
+        let engine = connect(&schema, &clock).await;
         let client = application().await;
-        let patch = QueuePatch::retention(Retention::uniform(kept_ms));
+        let patch = QueuePatch::retention(retention);
         let items = engine.configure(vec![Configure::queue("default", patch)]).await;
         items.expect("configures").value.remove(0).expect("is taken");
         let open = OpenSession::new("w");
@@ -57,6 +80,64 @@ impl Rig {
         assert!(rig.leaves().await >= 2, "there are leaves ahead");
         rig.pass(BEGIN_AFTER_MS);
         rig
+    }
+
+    /// Another engine on the same schema and clock.
+    pub(crate) async fn another_engine(&self) -> PostgresEngine {
+        connect(&self.schema, &self.clock).await
+    }
+
+    /// Simulates the promotion of a replica: the store gets another epoch, and every connection of the engine ends.
+    pub(crate) async fn promote_replica(&self) {
+        let before = self.engine.health().await.expect("answers").epoch;
+        let mark = self.sql("UPDATE {s}.marker SET id = gen_random_uuid()");
+        self.client.batch_execute(&mark).await.expect("is marked");
+        let end =
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1";
+        self.client.query(end, &[&self.schema.name]).await.expect("ends connections");
+        let answers = async {
+            loop {
+                match self.engine.health().await {
+                    Ok(health) if health.epoch != before => return,
+                    _ => tokio::task::yield_now().await,
+                }
+            }
+        };
+        tokio::time::timeout(PATIENCE, answers).await.expect("the engine connects again");
+    }
+
+    /// Stores this many completed jobs by SQL, with ids of the current millisecond that are lower than any made by the
+    /// engine; returns the first and the last of them.
+    pub(crate) async fn fill(&self, count: u64) -> [JobId; 2] {
+        let now = self.clock.now().as_millis();
+        let base = JobId::first_at(self.clock.now()).as_uuid();
+        let time = &base.simple().to_string()[..16];
+        let sql = self.sql(&format!(
+            "WITH made AS (SELECT ('{time}' || lpad(to_hex(n), 16, '0'))::uuid AS id, l.id AS lane
+                FROM {{s}}.lane l, generate_series(1, {count}) n WHERE l.kind = 'k'),
+            job AS (INSERT INTO {{s}}.job (id, created_at, run_at, rank, seq, lane, priority, state)
+                SELECT id, {now}, {now}, 0, nextval('{{s}}.entry') << 20, lane, 0, 2 FROM made)
+            INSERT INTO {{s}}.finished (id, at, started_at, attempt, lane, state, own, token, worker, result)
+            SELECT id, {now}, {now}, 1, lane, 5, false, gen_random_uuid(), 'w',
+                convert_to(repeat('x', {RESULT_BYTES}), 'UTF8') FROM made"
+        ));
+        self.client.batch_execute(&sql).await.expect("stores jobs");
+        let id = |n: u64| JobId::from_uuid(Uuid::from_u128(base.as_u128() + u128::from(n)));
+        [id(1), id(count)]
+    }
+
+    /// Makes a completed job available again by SQL, and leaves no trace of it in `life`: the state on a replica that
+    /// had not received the completion.
+    pub(crate) async fn uncomplete(&self, id: JobId) {
+        let sql = self.sql(&format!(
+            "DELETE FROM {{s}}.finished WHERE id = '{id}';
+            INSERT INTO {{s}}.ready (lane, flags, rank, seq, id)
+                SELECT lane, 2, rank, seq, id FROM {{s}}.job WHERE id = '{id}';
+            INSERT INTO {{s}}.tally (lane, scheduled, blocked, available, running, paused, dead)
+                SELECT lane, 0, 0, 1, 0, 0, 0 FROM {{s}}.job WHERE id = '{id}'"
+        ));
+        self.client.batch_execute(&sql).await.expect("is changed");
+        assert_eq!(self.state(id).await, Some(State::Available));
     }
 
     pub(crate) async fn enqueue(&self, count: usize) -> Vec<JobId> {
