@@ -6,6 +6,9 @@
 //! emptying itself does not rely on that: under the lock that excludes writers it keeps every job that has such a row,
 //! which any change of an ended job writes (`sql/011_keep_changed.sql`). A job that is stored late touches the leaf,
 //! which voids the survey.
+//!
+//! What a process remembers between steps is void in another epoch and once the clock has gone backwards. A survey is
+//! discarded after a refused lock, too.
 
 use crate::conn::Lent;
 use crate::engine::PostgresEngine;
@@ -16,7 +19,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio_postgres::Row;
 use uuid::Uuid;
-use windlass_core::engine::MaintainReply;
+use windlass_core::engine::{Epoch, MaintainReply};
 use windlass_core::{JobId, Timestamp};
 
 pub(crate) const LEAVES: &str = "SELECT no, from_id, upto_id, emptied,
@@ -88,6 +91,11 @@ impl Leaf {
         width > kept_ms.max(WIDTH_MIN_MS)
     }
 
+    /// Whether it is the same partition: numbers may be given again in another epoch.
+    fn is(&self, other: &Self) -> bool {
+        (self.no, self.from, self.upto) == (other.no, other.from, other.upto)
+    }
+
     fn is_small(&self) -> bool {
         self.emptied || self.bytes < SMALL_BYTES
     }
@@ -104,6 +112,8 @@ pub(crate) struct Leaves {
 /// A survey of a leaf that is under way.
 struct Survey {
     leaf: Leaf,
+    /// The epoch it began in.
+    epoch: Epoch,
     /// How often the leaf had been touched when it began.
     touched: i64,
     /// When it began.
@@ -136,6 +146,11 @@ impl Leaves {
     /// Whether ended jobs of a leaf, of which some are kept for so long only, are removed row by row.
     pub(crate) fn goes_by_rows(&self, leaf: &Leaf, least_ms: u64) -> bool {
         leaf.is_small() || leaf.is_too_wide(least_ms) || self.unfit().contains_key(&leaf.no)
+    }
+
+    /// Forgets which leaves were unfit.
+    pub(crate) fn forget(&self) {
+        self.unfit().clear();
     }
 
     /// The oldest leaf that has had its time, if it can be expected to go.
@@ -233,7 +248,7 @@ impl PostgresEngine {
     ) -> Try<bool> {
         let leaves = &self.inner.leaves;
         let begun = leaves.survey().take();
-        let mut survey = match begun.filter(|begun| begun.leaf.no == leaf.no) {
+        let mut survey = match begun.filter(|begun| begun.holds(conn, leaf, ground.now)) {
             Some(survey) => survey,
             None => Survey::begin(conn, leaf, ground).await?,
         };
@@ -291,7 +306,7 @@ impl PostgresEngine {
         conn.query(CONFIGURE_LOCK, &[]).await?;
         let ground = self.ground(conn).await?;
         let Survey { leaf, touched, at, cuts, stay, gone, .. } = survey;
-        if !cuts.hold_in(&ground.cuts_at(*at)) {
+        if !survey.holds(conn, leaf, ground.now) || !cuts.hold_in(&ground.cuts_at(*at)) {
             return conn.command("ROLLBACK").await;
         }
         let few = STAY_MAX as i32;
@@ -316,6 +331,7 @@ impl Survey {
         let touched = touched.first().and_then(|row| row.get(0)).unwrap_or_default();
         Ok(Self {
             leaf: *leaf,
+            epoch: conn.epoch.clone(),
             touched,
             at: ground.now,
             cuts: ground.cuts.clone(),
@@ -323,6 +339,11 @@ impl Survey {
             stay: Vec::new(),
             gone: HashMap::new(),
         })
+    }
+
+    /// Whether it describes this leaf of this store, and decided by a time that has come.
+    fn holds(&self, conn: &Lent, leaf: &Leaf, now: Timestamp) -> bool {
+        self.epoch == conn.epoch && self.leaf.is(leaf) && self.at <= now
     }
 }
 

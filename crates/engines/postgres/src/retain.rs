@@ -109,6 +109,9 @@ impl PostgresEngine {
 
     async fn retain_on(&self, conn: &Lent, budget: u32) -> Try<MaintainReply> {
         let ground = self.ground(conn).await?;
+        if self.passed().is_void(&conn.epoch, ground.now) {
+            self.inner.leaves.forget();
+        }
         let mut reply = MaintainReply::default();
         reply.more = self.retain_rows(conn, &ground, budget, &mut reply).await?;
         if !reply.more {

@@ -152,9 +152,13 @@ impl PostgresEngine {
         }
     }
 
-    /// Whether a lock on this that would hold everybody up is not asked for: it did not come a short while ago.
+    /// Whether a lock on this table was refused less than ten seconds ago. A rest that would last longer began before
+    /// the clock went backwards, and is over.
     pub(crate) fn is_resting(&self, now: Timestamp, table: &str) -> bool {
-        self.patience().get(table).is_some_and(|patience| patience.rest_until > now)
+        let rests = |patience: &Patience| {
+            patience.rest_until > now && patience.rest_until <= now.plus(ASK_AGAIN_MS)
+        };
+        self.patience().get(table).is_some_and(rests)
     }
 
     /// Such a lock did not come: it is left alone for a while. Whoever stands in the way for long is worth a

@@ -13,3 +13,4 @@ mod replays;
 mod rig;
 mod said;
 mod services;
+mod stale_surveys;
