@@ -97,12 +97,14 @@ impl Common {
             Ok(engine) => return Ok((engine, matches!(url, Url::Http(_)))),
             Err(error) => error,
         };
-        let windlass::Error::Open {
-            source: EngineError::InUse { address: Some(address), .. }, ..
-        } = &error
+        let (Url::File(dir), windlass::Error::Open { source: EngineError::InUse { .. }, .. }) =
+            (&url, &error)
         else {
             return Err(error.into());
         };
+        // The key goes there: not just anybody may say where.
+        let address = windlass_local::server_address(dir).with_context(|| error.to_string())?;
+        let Some(address) = address else { return Err(error.into()) };
         let url: Url = address.parse().with_context(|| error.to_string())?;
         Ok((url.open().await.with_context(|| error.to_string())?, true))
     }

@@ -60,7 +60,12 @@ impl Url {
     #[cfg(feature = "local")]
     async fn open_local(&self, dir: std::path::PathBuf) -> Result<Arc<dyn Engine>> {
         use windlass_local::{LocalEngine, Options};
-        let opening = tokio::task::spawn_blocking(|| LocalEngine::open(Options::new(dir)));
+        let opening = tokio::task::spawn_blocking(|| {
+            if let Some(warning) = windlass_local::exposure(&dir) {
+                tracing::warn!("{warning}");
+            }
+            LocalEngine::open(Options::new(dir))
+        });
         let opened = opening.await.map_err(|error| Error::Connect {
             url: self.to_string(),
             reason: format!("opening it was cut short: {error}; try again"),

@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::time::Duration;
+use windlass::Url;
 use windlass_core::engine::CheckReport;
 
 /// How often the sign of life moves.
@@ -31,20 +32,31 @@ impl Args {
     pub(super) fn run(self) -> Result<ExitCode> {
         block_on(async {
             let client = self.common.open().await?;
+            let warning = match self.common.url()? {
+                Url::File(dir) => windlass_local::exposure(&dir),
+                _ => None,
+            };
             let bar = spinner();
             let report = client.engine().check(self.repair).await;
             bar.finish_and_clear();
-            self.end(&report?.value)
+            self.end(&report?.value, warning)
         })
     }
 
-    fn end(&self, report: &CheckReport) -> Result<ExitCode> {
+    fn end(&self, report: &CheckReport, warning: Option<String>) -> Result<ExitCode> {
         let left = report.findings.iter().filter(|finding| !finding.repaired).count();
         if self.common.json {
             let finding = |it: &windlass_core::engine::Finding| json!({ "what": it.what, "repaired": it.repaired });
             let findings: Vec<_> = report.findings.iter().map(finding).collect();
-            print_json(&json!({ "jobs": report.jobs, "ok": left == 0, "findings": findings }))?;
+            let warnings: Vec<String> = warning.into_iter().collect();
+            let ok = left == 0;
+            print_json(&json!({
+                "jobs": report.jobs, "ok": ok, "findings": findings, "warnings": warnings
+            }))?;
         } else {
+            if let Some(warning) = warning {
+                print(&format!("{}  {warning}\n", paint("warning", Colour::Notice)))?;
+            }
             print(&self.words(report, left)?)?;
         }
         Ok(if left == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })

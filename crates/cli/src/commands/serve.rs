@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
+use tracing::warn;
 use windlass_core::Error;
 use windlass_core::engine::Engine;
 use windlass_local::LocalEngine;
@@ -288,9 +289,15 @@ async fn open(store: Url, url: String, disk: &Disk) -> Result<Arc<dyn Engine>> {
         }
         _ => return Ok(store.open().await?),
     };
-    let options = windlass_local::Options::new(dir).address(url);
+    let options = windlass_local::Options::new(&dir).address(url);
     // Reads and mends files, which blocks.
-    let opened = tokio::task::spawn_blocking(|| LocalEngine::open(options)).await?;
+    let opened = tokio::task::spawn_blocking(move || {
+        if let Some(warning) = windlass_local::exposure(&dir) {
+            warn!("{warning}");
+        }
+        LocalEngine::open(options)
+    })
+    .await?;
     Ok(Arc::new(opened.with_context(|| format!("cannot open {store}"))?))
 }
 

@@ -1,5 +1,7 @@
 //! The database file: how it is opened, and which format it has.
 
+use crate::lock::unavailable;
+use crate::private;
 use crate::rows::failed;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension as _};
@@ -37,6 +39,9 @@ pub(crate) struct Database {
 impl Database {
     pub(crate) fn open(dir: &Path, random: &dyn Random) -> Result<Self> {
         let path = dir.join(FILE);
+        // SQLite gives its log and its index the mode of the database.
+        let created = private::create_file(&path);
+        created.map_err(|error| unavailable(dir, "its database cannot be created", &error))?;
         let conn = connect(&path).map_err(|error| named(dir, &failed(&error)))?;
         migrate(&conn, dir)?;
         let (epoch, opens) = begin(&conn, random).map_err(|error| named(dir, &failed(&error)))?;

@@ -52,7 +52,8 @@ impl LocalEngine {
     /// Opens a directory, makes it if need be, and becomes its owner. Blocks while it does.
     pub fn open(options: Options) -> Result<Self> {
         let Options { dir, clock, random, address } = options;
-        let lock = DirLock::acquire(&dir, address.as_deref())?;
+        let mut lock = DirLock::acquire(&dir)?;
+        lock.announce(&dir, address.as_deref())?;
         let database = Database::open(&dir, &*random)?;
         let capabilities = Capabilities::new("local", Atomicity::Store, Durability::Host)
             .with(Capability::GlobalUnique)

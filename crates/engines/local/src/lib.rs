@@ -5,7 +5,8 @@
 //! waited for: losing one only runs a job again.
 //!
 //! How it is built: `windlass-executor` carries the specification out; `rows` gives it narrow tables;
-//! `writer` owns both and the transactions; `syncer` waits for the disk; `lock` keeps other processes away.
+//! `writer` owns both and the transactions; `syncer` waits for the disk; `lock` keeps other processes away;
+//! `private` keeps other users out, `handover` finds the server.
 //!
 //! ```
 //! use windlass_core::engine::{Enqueue, Hot};
@@ -22,13 +23,17 @@
 
 mod database;
 mod engine;
+mod handover;
 mod lock;
 mod options;
+mod private;
 mod readers;
 mod rows;
 mod syncer;
 mod writer;
 
 pub use engine::{Counters, LocalEngine};
+pub use handover::server_address;
 pub use lock::{Owner, owner};
 pub use options::Options;
+pub use private::exposure;

@@ -4,16 +4,21 @@
 //! The lock is the operating system's (`flock` and its like): it dies with its process, so that the
 //! lock of a dead one is simply free, and no pid has to be guessed alive or dead. The file stays; its
 //! content only tells others whom to talk to.
+//!
+//! A lock file can be removed by hand, and a new one would be free: the owner also locks the directory
+//! itself. The database file is no place for a second lock: BSD's `flock` and SQLite's `fcntl` locks on one
+//! file exclude each other there and on NFS, and closing any handle of the file drops SQLite's.
 
+use crate::private;
 use serde::{Deserialize, Serialize};
-use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, Read as _, Write as _};
+use std::fs::{File, TryLockError};
+use std::io::{self, Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use windlass_core::{Error, Result};
 
 /// The lock file's name in the directory.
-const FILE_NAME: &str = "windlass.lock";
+pub(crate) const FILE_NAME: &str = "windlass.lock";
 /// A lock that is taken is tried so often: somebody who only asks for the owner holds it for an
 /// instant, and an owner needs one to write its name down.
 const TRIES_MAX: u32 = 10;
@@ -63,42 +68,48 @@ pub fn owner(dir: &Path) -> Result<Option<Owner>> {
 #[derive(Debug)]
 pub(crate) struct DirLock {
     file: File,
+    /// The directory, locked as well; `None` where a directory cannot be opened as a file.
+    dir: Option<File>,
 }
 
 impl DirLock {
-    /// Makes `dir` if there is none, and owns it. `address` is where others can talk to this process.
-    pub(crate) fn acquire(dir: &Path, address: Option<&str>) -> Result<Self> {
+    /// Makes `dir` if there is none, and owns it.
+    pub(crate) fn acquire(dir: &Path) -> Result<Self> {
         create(dir).map_err(|error| unavailable(dir, "it cannot be created", &error))?;
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false);
-        let file = options.open(dir.join(FILE_NAME));
+        let file = private::open_file(&dir.join(FILE_NAME));
         let file = file.map_err(|error| unavailable(dir, "it cannot be written", &error))?;
-        let mut lock = Self::lock(dir, file)?;
+        Self::lock(dir, file)
+    }
+
+    /// Tells others who owns the directory, and the address where this process can be talked to.
+    pub(crate) fn announce(&mut self, dir: &Path, address: Option<&str>) -> Result<()> {
         let owner = Owner { pid: std::process::id(), address: address.map(str::to_owned) };
-        let written = lock.write(&owner);
-        written.map_err(|error| unavailable(dir, "its lock file cannot be written", &error))?;
-        Ok(lock)
+        let written = self.write(&owner);
+        written.map_err(|error| unavailable(dir, "its lock file cannot be written", &error))
     }
 
     fn lock(dir: &Path, mut file: File) -> Result<Self> {
         let failed = |error: &io::Error| unavailable(dir, "it cannot be locked", error);
-        for _ in 0..TRIES_MAX {
-            match file.try_lock() {
-                Ok(()) => return Ok(Self { file }),
-                Err(TryLockError::Error(error)) => return Err(failed(&error)),
-                Err(TryLockError::WouldBlock) => std::thread::sleep(TRY_PAUSE),
-            }
+        if !try_lock(&file).map_err(|error| failed(&error))? {
+            let named = read(&mut file).map_err(|error| failed(&error))?;
+            let Owner { pid, address } = named.ok_or_else(|| nameless(dir))?;
+            return Err(Error::InUse { store: shown(dir), pid, address });
         }
-        let Some(Owner { pid, address }) = read(&mut file).map_err(|error| failed(&error))? else {
-            return Err(nameless(dir));
-        };
-        Err(Error::InUse { store: shown(dir), pid, address })
+        private::close_to_others(&file);
+        let held = open_dir(dir).map_err(|error| failed(&error))?;
+        match held.as_ref().map_or(Ok(true), try_lock) {
+            Ok(true) => Ok(Self { file, dir: held }),
+            Ok(false) => Err(replaced(dir)),
+            // A network file system may know no locks on directories; the lock file is held there.
+            Err(_) => Ok(Self { file, dir: None }),
+        }
     }
 
     fn write(&mut self, owner: &Owner) -> io::Result<()> {
         let mut line = serde_json::to_vec(owner)?;
         line.push(b'\n');
         self.file.set_len(0)?;
+        self.file.rewind()?;
         // One write, so that a reader finds the whole line or none of it.
         self.file.write_all(&line)?;
         self.file.flush()
@@ -111,13 +122,25 @@ impl Drop for DirLock {
         // means nothing. Unlocked by hand because a child that was forked this instant, and has not
         // reached its exec, would keep the lock open.
         let _ = self.file.set_len(0);
+        let _ = self.dir.as_ref().map(File::unlock);
         let _ = self.file.unlock();
     }
 }
 
+/// Takes a lock, unless another process keeps it for all tries.
+fn try_lock(file: &File) -> io::Result<bool> {
+    for _ in 0..TRIES_MAX {
+        match file.try_lock() {
+            Ok(()) => return Ok(true),
+            Err(TryLockError::Error(error)) => return Err(error),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(TRY_PAUSE),
+        }
+    }
+    Ok(false)
+}
+
 /// The name in the lock file; `None` if there is none, or half of one.
-fn read(file: &mut File) -> io::Result<Option<Owner>> {
-    use std::io::Seek as _;
+pub(crate) fn read(file: &mut File) -> io::Result<Option<Owner>> {
     file.rewind()?;
     let mut content = Vec::new();
     io::Read::by_ref(file).take(CONTENT_BYTES_MAX).read_to_end(&mut content)?;
@@ -130,29 +153,35 @@ fn create(dir: &Path) -> io::Result<()> {
     let dir = std::path::absolute(dir)?;
     let missing: Vec<PathBuf> =
         dir.ancestors().take_while(|path| !path.exists()).map(Path::to_owned).collect();
-    std::fs::create_dir_all(&dir)?;
+    private::create_dir(&dir)?;
     for parent in missing.iter().filter_map(|path| path.parent()) {
         sync_dir(parent)?;
     }
     Ok(())
 }
 
-#[cfg(unix)]
 fn sync_dir(dir: &Path) -> io::Result<()> {
-    File::open(dir)?.sync_all()
+    open_dir(dir)?.map_or(Ok(()), |dir| dir.sync_all())
+}
+
+/// A directory as a file, to lock or to sync.
+#[cfg(unix)]
+fn open_dir(dir: &Path) -> io::Result<Option<File>> {
+    File::open(dir).map(Some)
 }
 
 /// Elsewhere a directory cannot be opened as a file, and its entries are the file system's journal's.
 #[cfg(not(unix))]
-fn sync_dir(_: &Path) -> io::Result<()> {
-    Ok(())
+fn open_dir(_: &Path) -> io::Result<Option<File>> {
+    Ok(None)
 }
 
 fn shown(dir: &Path) -> String {
     dir.display().to_string()
 }
 
-fn unavailable(dir: &Path, what: &str, error: &io::Error) -> Error {
+/// What a file of the directory said, as our error.
+pub(crate) fn unavailable(dir: &Path, what: &str, error: &io::Error) -> Error {
     let hint = match error.kind() {
         io::ErrorKind::PermissionDenied => "give this user the right to write there",
         io::ErrorKind::ReadOnlyFilesystem => "mount it writable",
@@ -173,6 +202,16 @@ fn nameless(dir: &Path) -> Error {
     Error::Unavailable { store: shown(dir), reason }
 }
 
+/// Another process owns the directory, and its lock file is gone.
+fn replaced(dir: &Path) -> Error {
+    let reason = format!(
+        "another process owns it, although nobody holds {FILE_NAME}: the file was removed or replaced while \
+         that process ran; find it with `lsof {}` and restart it, or use another directory",
+        shown(dir)
+    );
+    Error::Unavailable { store: shown(dir), reason }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -187,7 +226,7 @@ mod tests {
     #[test]
     fn child() {
         let Ok(dir) = std::env::var(CHILD_DIR) else { return };
-        let _lock = DirLock::acquire(Path::new(&dir), Some(ADDRESS)).unwrap();
+        let _lock = own(Path::new(&dir), Some(ADDRESS)).unwrap();
         println!("\nholding");
         let _ = io::stdin().read_line(&mut String::new());
     }
@@ -209,6 +248,13 @@ mod tests {
         child
     }
 
+    /// Owns `dir` and says so.
+    fn own(dir: &Path, address: Option<&str>) -> Result<DirLock> {
+        let mut lock = DirLock::acquire(dir)?;
+        lock.announce(dir, address)?;
+        Ok(lock)
+    }
+
     fn free() -> tempfile::TempDir {
         tempfile::tempdir().unwrap()
     }
@@ -217,16 +263,16 @@ mod tests {
     fn a_directory_has_one_owner_even_within_a_process() {
         let dir = free();
         assert_eq!(owner(dir.path()).unwrap(), None);
-        let lock = DirLock::acquire(dir.path(), None).unwrap();
+        let lock = own(dir.path(), None).unwrap();
         let pid = std::process::id();
         assert_eq!(owner(dir.path()).unwrap(), Some(Owner { pid, address: None }));
         let store = dir.path().display().to_string();
-        let error = DirLock::acquire(dir.path(), None).unwrap_err();
+        let error = own(dir.path(), None).unwrap_err();
         assert_eq!(error, Error::InUse { store, pid, address: None });
         drop(lock);
         assert_eq!(owner(dir.path()).unwrap(), None);
         assert_eq!(std::fs::read(dir.path().join(FILE_NAME)).unwrap(), b"");
-        DirLock::acquire(dir.path(), None).unwrap();
+        own(dir.path(), None).unwrap();
     }
 
     #[test]
@@ -235,7 +281,7 @@ mod tests {
         let mut child = holder(dir.path());
         let there = Owner { pid: child.id(), address: Some(ADDRESS.into()) };
         assert_eq!(owner(dir.path()).unwrap(), Some(there.clone()));
-        let error = DirLock::acquire(dir.path(), None).unwrap_err();
+        let error = own(dir.path(), None).unwrap_err();
         let text = error.to_string();
         let dir_text = dir.path().display().to_string();
         for part in [&*dir_text, &*child.id().to_string(), ADDRESS] {
@@ -246,7 +292,7 @@ mod tests {
         // Its name is still in the file, and means nothing.
         assert!(!std::fs::read(dir.path().join(FILE_NAME)).unwrap().is_empty());
         assert_eq!(owner(dir.path()).unwrap(), None);
-        let _lock = DirLock::acquire(dir.path(), None).unwrap();
+        let _lock = own(dir.path(), None).unwrap();
         let pid = std::process::id();
         assert_eq!(owner(dir.path()).unwrap(), Some(Owner { pid, address: None }));
     }
@@ -258,7 +304,7 @@ mod tests {
         drop(child.stdin.take());
         assert!(child.wait().unwrap().success());
         assert_eq!(std::fs::read(dir.path().join(FILE_NAME)).unwrap(), b"");
-        DirLock::acquire(dir.path(), None).unwrap();
+        own(dir.path(), None).unwrap();
     }
 
     #[test]
@@ -273,7 +319,7 @@ mod tests {
                 }
             });
             for _ in 0..20 {
-                DirLock::acquire(dir.path(), None).unwrap();
+                own(dir.path(), None).unwrap();
             }
         });
     }
@@ -283,8 +329,7 @@ mod tests {
         let dir = free();
         let nested = dir.path().join("a/b/c");
         let locks: Vec<Result<DirLock>> = std::thread::scope(|scope| {
-            let tries: Vec<_> =
-                (0..8).map(|_| scope.spawn(|| DirLock::acquire(&nested, None))).collect();
+            let tries: Vec<_> = (0..8).map(|_| scope.spawn(|| own(&nested, None))).collect();
             tries.into_iter().map(|thread| thread.join().unwrap()).collect()
         });
         assert_eq!(locks.iter().filter(|lock| lock.is_ok()).count(), 1);
@@ -298,7 +343,7 @@ mod tests {
         let file = dir.path().join("file");
         std::fs::write(&file, "").unwrap();
         for path in [file.clone(), file.join("below")] {
-            let error = DirLock::acquire(&path, None).unwrap_err();
+            let error = own(&path, None).unwrap_err();
             let Error::Unavailable { store, reason } = &error else { panic!("{error}") };
             assert_eq!(*store, path.display().to_string());
             assert!(reason.contains("a file is in the way"), "{error}");
@@ -307,11 +352,27 @@ mod tests {
     }
 
     #[test]
+    fn a_removed_lock_file_does_not_free_the_directory() {
+        let dir = free();
+        let mut child = holder(dir.path());
+        std::fs::remove_file(dir.path().join(FILE_NAME)).unwrap();
+        for _ in 0..2 {
+            let error = own(dir.path(), None).unwrap_err();
+            let Error::Unavailable { store, reason } = &error else { panic!("{error}") };
+            assert_eq!(*store, dir.path().display().to_string());
+            assert!(reason.contains(FILE_NAME) && reason.contains("removed"), "{error}");
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        own(dir.path(), None).unwrap();
+    }
+
+    #[test]
     fn nonsense_in_the_file_does_not_stop_anybody() {
         let dir = free();
         std::fs::write(dir.path().join(FILE_NAME), [0xff; 10_000]).unwrap();
         assert_eq!(owner(dir.path()).unwrap(), None);
-        let _lock = DirLock::acquire(dir.path(), None).unwrap();
+        let _lock = own(dir.path(), None).unwrap();
         assert_eq!(owner(dir.path()).unwrap().unwrap().pid, std::process::id());
     }
 }
