@@ -8,6 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use windlass_core::Error;
+use windlass_local::Space;
 use windlass_postgres::PostgresEngine;
 use windlass_server::{DiskProbe, DiskUse};
 
@@ -17,11 +18,13 @@ pub(crate) struct Disk {
     limit_bytes: Option<u64>,
     /// The engine, once it is open.
     postgres: Arc<OnceLock<PostgresEngine>>,
+    /// Whether a directory has room for new jobs, once it is open.
+    local: Arc<OnceLock<Space>>,
 }
 
 impl Disk {
     pub(crate) fn new(limit_bytes: Option<u64>) -> Self {
-        Self { limit_bytes, postgres: Arc::default() }
+        Self { limit_bytes, postgres: Arc::default(), local: Arc::default() }
     }
 
     /// The engine is open.
@@ -30,12 +33,19 @@ impl Disk {
         let _ = self.postgres.set(engine);
     }
 
+    /// The directory is open.
+    pub(crate) fn found_directory(&self, space: Space) {
+        // Opened once.
+        let _ = self.local.set(space);
+    }
+
     /// What looks at the disk of this store, if there is one to look at.
     pub(crate) fn probe(&self, store: &Url) -> Result<Option<DiskProbe>> {
         match (store, self.limit_bytes) {
             (Url::File(dir), limit) => {
-                let dir = dir.clone();
-                Ok(Some(DiskProbe::new(move || of_directory(dir.clone(), limit))))
+                let (dir, space) = (dir.clone(), self.local.clone());
+                let probe = DiskProbe::new(move || of_directory(dir.clone(), limit));
+                Ok(Some(probe.shortage(move || space.get()?.shortage())))
             }
             (Url::Postgres(_), Some(limit_bytes)) => {
                 let engine = self.postgres.clone();

@@ -39,7 +39,7 @@ pub(crate) fn report(error: &anyhow::Error, json: bool) -> ExitCode {
         eprintln!("error: {message}");
     }
     match code(error) {
-        "in_use" | "unavailable" | "no_store" | "connect" => ExitCode::from(STORE),
+        "in_use" | "unavailable" | "store_full" | "no_store" | "connect" => ExitCode::from(STORE),
         _ => ExitCode::FAILURE,
     }
 }

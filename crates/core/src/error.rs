@@ -151,6 +151,14 @@ pub enum Error {
         /// What is held, and how long it was waited for.
         reason: String,
     },
+    /// The store has no space for this. Stored jobs can still be claimed, settled and removed.
+    #[error("{store} has no room: {reason}; nothing was done, repeat the call later")]
+    StoreFull {
+        /// Which store.
+        store: String,
+        /// What is full, and when there is room again.
+        reason: String,
+    },
     /// Another process owns the store, and only one can.
     #[error("{store} is in use by process {pid}; {}", in_use_hint(address.as_deref()))]
     InUse {
@@ -205,6 +213,7 @@ impl Error {
             Self::Unsupported { .. } => "unsupported",
             Self::Unavailable { .. } => "unavailable",
             Self::Busy { .. } => "busy",
+            Self::StoreFull { .. } => "store_full",
             Self::InUse { .. } => "in_use",
             Self::Unauthenticated { .. } => "unauthenticated",
             Self::Forbidden { .. } => "forbidden",

@@ -41,11 +41,15 @@ impl DiskUse {
     }
 }
 
+pub(crate) type Shortage = dyn Fn() -> Option<String> + Send + Sync;
 type Look = dyn Fn() -> Pin<Box<dyn Future<Output = Result<DiskUse>> + Send>> + Send + Sync;
 
 /// Looks how full the disk of the store is.
 #[derive(Clone)]
-pub struct DiskProbe(Arc<Look>);
+pub struct DiskProbe {
+    look: Arc<Look>,
+    pub(crate) shortage: Option<Arc<Shortage>>,
+}
 
 impl DiskProbe {
     /// Looks by this function.
@@ -53,7 +57,14 @@ impl DiskProbe {
     where
         F: Future<Output = Result<DiskUse>> + Send + 'static,
     {
-        Self(Arc::new(move || Box::pin(look())))
+        Self { look: Arc::new(move || Box::pin(look())), shortage: None }
+    }
+
+    /// Asks this function, often, why the store refuses new jobs; `None` while it accepts them.
+    #[must_use]
+    pub fn shortage(mut self, why: impl Fn() -> Option<String> + Send + Sync + 'static) -> Self {
+        self.shortage = Some(Arc::new(why));
+        self
     }
 
     /// Looks again and again, until the server stops; says so when it is time to do something.
@@ -63,7 +74,7 @@ impl DiskProbe {
         let (mut ticks, mut warned) = (tokio::time::interval(LOOK_EVERY), false);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         while stop.run_until_cancelled(ticks.tick()).await.is_some() {
-            let seen = match timeout(LOOK_WITHIN, (self.0)()).await {
+            let seen = match timeout(LOOK_WITHIN, (self.look)()).await {
                 Ok(Ok(seen)) => seen,
                 away => {
                     // That the store is away is said elsewhere.

@@ -1,7 +1,9 @@
 //! Whether the store answers, since when it does not, and why. It must not know who asks.
 
-use crate::disk::DiskUse;
+use crate::disk::{DiskProbe, DiskUse, Shortage};
 use metrics::{describe_gauge, gauge};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
@@ -21,6 +23,8 @@ const UNHEALTHY_AFTER: Duration = Duration::from_secs(30);
 /// What strangers learn about a store that is away.
 const UNTOLD: &str = "it does not answer; the log of the server says why, and so does /healthz to a key \
      that may view";
+/// What they learn of a full disk.
+const FULL: &str = "its disk is full";
 
 /// What is known of the store. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -28,12 +32,21 @@ pub(crate) struct StoreHealth {
     inner: Arc<Inner>,
 }
 
-#[derive(Debug)]
 struct Inner {
     /// What people call the store.
     name: String,
+    /// Says why the store refuses new jobs, if it does.
+    shortage: Option<Arc<Shortage>>,
+    /// Whether it refused them when it was asked last.
+    refused: AtomicBool,
     outage: Mutex<Option<Outage>>,
     disk: Mutex<Option<DiskUse>>,
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inner").field("name", &self.name).field("outage", &self.outage).finish()
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -45,10 +58,21 @@ struct Outage {
 }
 
 impl StoreHealth {
-    pub(crate) fn new(name: String) -> Self {
+    pub(crate) fn new(name: String, disk: Option<&DiskProbe>) -> Self {
+        describe_gauge!(
+            "windlass_store_full",
+            "whether the store refuses new jobs for want of space"
+        );
         describe_gauge!("windlass_store_up", "whether the store answered when it was asked last");
         describe_gauge!("windlass_store_down_seconds", "for how long the store has not answered");
-        Self { inner: Arc::new(Inner { name, outage: Mutex::default(), disk: Mutex::default() }) }
+        let inner = Inner {
+            name,
+            shortage: disk.and_then(|disk| disk.shortage.clone()),
+            refused: AtomicBool::new(false),
+            outage: Mutex::default(),
+            disk: Mutex::default(),
+        };
+        Self { inner: Arc::new(inner) }
     }
 
     fn outage(&self) -> MutexGuard<'_, Option<Outage>> {
@@ -84,6 +108,35 @@ impl StoreHealth {
         gauge!("windlass_store_down_seconds").set(down.as_secs_f64());
     }
 
+    /// Why the store refuses new jobs, if it does.
+    fn shortage(&self) -> Option<String> {
+        self.inner.shortage.as_ref().and_then(|why| why())
+    }
+
+    /// The error of an enqueue, if the store refuses new jobs; whoever may not view learns no details.
+    pub(crate) fn full(&self, may_view: bool) -> Option<Error> {
+        let reason = self.shortage()?;
+        let (store, reason) = match may_view {
+            true => (self.inner.name.clone(), reason),
+            false => ("the store".to_owned(), FULL.to_owned()),
+        };
+        Some(Error::StoreFull { store, reason })
+    }
+
+    /// Looks whether the store refuses new jobs. Logged when that changes.
+    fn look_for_room(&self) {
+        let (store, shortage) = (&self.inner.name, self.shortage());
+        gauge!("windlass_store_full").set(f64::from(u8::from(shortage.is_some())));
+        let refused = self.inner.refused.swap(shortage.is_some(), Ordering::AcqRel);
+        match (refused, shortage) {
+            (false, Some(reason)) => {
+                error!(store, reason, "the disk of the store is full: new jobs are refused");
+            }
+            (true, None) => info!(store, "new jobs are accepted again"),
+            _ => {}
+        }
+    }
+
     /// The store's disk was looked at.
     pub(crate) fn disk(&self, seen: DiskUse) {
         *self.inner.disk.lock().unwrap_or_else(PoisonError::into_inner) = Some(seen);
@@ -94,12 +147,14 @@ impl StoreHealth {
         let outage = self.outage().clone();
         let down = outage.as_ref().map(|outage| outage.since.elapsed());
         let disk = *self.inner.disk.lock().unwrap_or_else(PoisonError::into_inner);
+        let shortage = self.shortage();
         wire::StoreHealth {
             name: self.inner.name.clone(),
             up: outage.is_none(),
             healthy: down.is_none_or(|down| down < UNHEALTHY_AFTER),
+            accepts_jobs: outage.is_none() && shortage.is_none(),
             down_ms: down.map(millis),
-            reason: outage.map(|outage| outage.reason),
+            reason: outage.map(|outage| outage.reason).or(shortage),
             disk: disk.map(|disk| wire::Disk {
                 used_bytes: disk.used_bytes,
                 limit_bytes: disk.limit_bytes,
@@ -112,7 +167,8 @@ impl StoreHealth {
     /// words, which tell where it is.
     pub(crate) fn outline(&self) -> wire::StoreHealth {
         let standing = self.standing();
-        let reason = standing.reason.map(|_| UNTOLD.to_owned());
+        let told = if standing.up { FULL } else { UNTOLD };
+        let reason = standing.reason.map(|_| told.to_owned());
         wire::StoreHealth { name: "the store".to_owned(), reason, disk: None, ..standing }
     }
 
@@ -133,6 +189,7 @@ impl StoreHealth {
         match timeout(ANSWER_WITHIN, engine.health()).await {
             Ok(Ok(_)) => {
                 self.answered();
+                self.look_for_room();
                 true
             }
             Ok(Err(error)) => {
@@ -159,7 +216,7 @@ impl StoreHealth {
 /// Why, without the name of the store, which stands beside it.
 pub(crate) fn told(error: Error) -> String {
     match error {
-        Error::Unavailable { reason, .. } => reason,
+        Error::Unavailable { reason, .. } | Error::StoreFull { reason, .. } => reason,
         other => other.to_string(),
     }
 }
@@ -174,7 +231,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_outage_is_a_hiccup_for_thirty_seconds_and_over_with_the_first_answer() {
-        let health = StoreHealth::new("the store".into());
+        let health = StoreHealth::new("the store".into(), None);
         assert!(health.standing().up && health.standing().healthy);
         health.failed("connection refused".into());
         tokio::time::advance(UNHEALTHY_AFTER - Duration::from_millis(1)).await;

@@ -66,7 +66,8 @@ impl Server {
     /// Serves this engine in the background, on the current tokio runtime.
     pub fn serve(self, engine: Arc<dyn Engine>) -> Result<ServerHandle> {
         let name = self.options.store.clone();
-        let health = StoreHealth::new(name.unwrap_or_else(|| engine.capabilities().engine.into()));
+        let name = name.unwrap_or_else(|| engine.capabilities().engine.into());
+        let health = StoreHealth::new(name, self.options.disk.as_ref());
         let base = Base::new(self.options.clone(), health);
         let (engine, router) = base.over(engine);
         let services = Hosting::start(engine, self.options.services.as_ref())?;
@@ -84,7 +85,8 @@ impl Server {
         F: Future<Output = Result<Arc<dyn Engine>>> + Send,
     {
         let name = self.options.store.clone();
-        let health = StoreHealth::new(name.unwrap_or_else(|| "the store".to_owned()));
+        let name = name.unwrap_or_else(|| "the store".to_owned());
+        let health = StoreHealth::new(name, self.options.disk.as_ref());
         let late = Late::new(health.clone(), self.options.exporter.clone());
         let (base, router) = (Base::new(self.options.clone(), health), late.router());
         let services = Hosting::later(self.options.services.clone());

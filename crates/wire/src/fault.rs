@@ -78,6 +78,10 @@ pub enum Fault {
         store: String,
         reason: String,
     },
+    StoreFull {
+        store: String,
+        reason: String,
+    },
     InUse {
         store: String,
         pid: u32,
@@ -134,7 +138,10 @@ impl Fault {
             | Self::VersionConflict { .. }
             | Self::Aborted { .. } => 409,
             Self::QueueFull { .. } | Self::TooFast { .. } => 429,
-            Self::Unavailable { .. } | Self::Busy { .. } | Self::InUse { .. } => 503,
+            Self::Unavailable { .. }
+            | Self::Busy { .. }
+            | Self::StoreFull { .. }
+            | Self::InUse { .. } => 503,
             Self::Unauthenticated { .. } => 401,
             Self::Forbidden { .. } => 403,
             Self::Corrupt { .. } => 500,
@@ -177,6 +184,7 @@ impl Fault {
             },
             Self::Unavailable { store, reason } => Error::Unavailable { store, reason },
             Self::Busy { store, reason } => Error::Busy { store, reason },
+            Self::StoreFull { store, reason } => Error::StoreFull { store, reason },
             Self::InUse { store, pid, address } => Error::InUse { store, pid, address },
             Self::Unauthenticated { reason } => Error::Unauthenticated { reason },
             Self::Forbidden { who, needs } => Error::Forbidden { who, needs },
@@ -218,6 +226,7 @@ impl From<Error> for Fault {
             },
             Error::Unavailable { store, reason } => Self::Unavailable { store, reason },
             Error::Busy { store, reason } => Self::Busy { store, reason },
+            Error::StoreFull { store, reason } => Self::StoreFull { store, reason },
             Error::InUse { store, pid, address } => Self::InUse { store, pid, address },
             Error::Unauthenticated { reason } => Self::Unauthenticated { reason },
             Error::Forbidden { who, needs } => Self::Forbidden { who, needs },
@@ -276,6 +285,7 @@ pub(crate) mod tests {
             Error::Aborted { culprit: 4 },
             Error::Unavailable { store: "s".into(), reason: "r".into() },
             Error::Busy { store: "s".into(), reason: "r".into() },
+            Error::StoreFull { store: "s".into(), reason: "r".into() },
             Error::InUse { store: "s".into(), pid: 1, address: None },
             Error::InUse { store: "s".into(), pid: 1, address: Some("http://x".into()) },
             Error::Unauthenticated { reason: "r".into() },

@@ -20,10 +20,12 @@ pub struct StoreHealth {
     pub up: bool,
     /// Whether it answered within the last 30 seconds: what is shorter is a hiccup.
     pub healthy: bool,
+    /// Whether it takes new jobs: not while its disk is full, when everything else goes on.
+    pub accepts_jobs: bool,
     /// For how long it has not answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub down_ms: Option<u64>,
-    /// Why, in its own words.
+    /// Why it does not answer, or takes no new jobs, in its own words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// How full its disk is, where somebody looks.

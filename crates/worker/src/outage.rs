@@ -8,7 +8,13 @@ use windlass_core::Error;
 
 /// Whether repeating the call may help. Everything else is an answer.
 pub(crate) const fn is_transient(error: &Error) -> bool {
-    matches!(error, Error::Unavailable { .. } | Error::Busy { .. } | Error::InUse { .. })
+    matches!(
+        error,
+        Error::Unavailable { .. }
+            | Error::Busy { .. }
+            | Error::StoreFull { .. }
+            | Error::InUse { .. }
+    )
 }
 
 /// A call that got no answer.

@@ -298,13 +298,26 @@ async fn open(store: Url, url: String, disk: &Disk) -> Result<Arc<dyn Engine>> {
         LocalEngine::open(options)
     })
     .await?;
-    Ok(Arc::new(opened.with_context(|| format!("cannot open {store}"))?))
+    let engine = match opened {
+        // There may be room later; anything else would be the same.
+        Err(source @ Error::StoreFull { .. }) => {
+            return Err(windlass::Error::Open { url: store.to_string(), source }.into());
+        }
+        opened => opened.with_context(|| format!("cannot open {store}"))?,
+    };
+    disk.found_directory(engine.space());
+    Ok(Arc::new(engine))
 }
 
-/// Whether a store could not be reached, and may be there later. Anything else would be the same later.
+/// Whether a store could not be reached or does not fit on its disk, and may later. Anything else would be the
+/// same later.
 fn is_away(error: &anyhow::Error) -> bool {
     let opened = error.downcast_ref::<windlass::Error>();
-    matches!(opened, Some(windlass::Error::Open { source: Error::Unavailable { .. }, .. }))
+    let source = opened.and_then(|opened| match opened {
+        windlass::Error::Open { source, .. } => Some(source),
+        _ => None,
+    });
+    matches!(source, Some(Error::Unavailable { .. } | Error::StoreFull { .. }))
 }
 
 /// Opens the store once more, and sets it up.

@@ -172,7 +172,10 @@ impl Rogue {
     }
 
     fn claimed(&mut self, claim: Claim, answer: Result<Claimed>) {
-        if matches!(answer, Err(Error::Unavailable { .. } | Error::Busy { .. })) {
+        if matches!(
+            answer,
+            Err(Error::Unavailable { .. } | Error::Busy { .. } | Error::StoreFull { .. })
+        ) {
             self.claim = Some(claim);
         } else if let Some(claimed) = self.stage.expected("claim", answer, &["session_lost"]) {
             for job in claimed.jobs {

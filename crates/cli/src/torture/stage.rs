@@ -108,8 +108,9 @@ impl Stage {
     pub(super) fn expected<T>(&self, what: &str, answer: Result<T>, codes: &[&str]) -> Option<T> {
         match answer {
             Ok(value) => Some(value),
-            // Nobody answers, or somebody who was stopped in the middle of something holds what it needs.
-            Err(Error::Unavailable { .. } | Error::Busy { .. }) => None,
+            // Nobody answers, somebody who was stopped in the middle of something holds what it needs, or the
+            // disk is full.
+            Err(Error::Unavailable { .. } | Error::Busy { .. } | Error::StoreFull { .. }) => None,
             Err(error) if codes.contains(&error.code()) => None,
             Err(error) => {
                 self.bad(what, error);

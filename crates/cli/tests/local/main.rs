@@ -1,13 +1,16 @@
-//! A store in a directory, as its users run it: who may read it, who may own it, and whom
-//! commands follow to it.
+//! A store in a directory, as its users run it: who may read it, who may own it, whom commands follow to it,
+//! and what becomes of it on a full disk.
 
 #![expect(clippy::unwrap_used, reason = "unwrapping is how the helpers say \"this must hold\" too")]
 
+mod full;
 mod handover;
 mod lock;
 mod private;
 #[path = "../serving/mod.rs"]
 mod serving;
+#[path = "../../../engines/local/tests/faults/small_disk.rs"]
+mod small_disk;
 
 use serde_json::Value;
 use serving::Serving;

@@ -26,6 +26,9 @@ const APPLICATION_ID: i64 = 0x776E_646C;
 /// Bits of an order of entry that count within one opening of the directory.
 const SEQ_BITS: u32 = 40;
 
+/// How long a statement waits for locks of other processes.
+pub(crate) const BUSY_PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
+
 /// An open file, and which opening of it this is.
 pub(crate) struct Database {
     pub(crate) conn: Connection,
@@ -45,10 +48,8 @@ impl Database {
         let conn = connect(&path).map_err(|error| named(dir, &failed(&error)))?;
         migrate(&conn, dir)?;
         let (epoch, opens) = begin(&conn, random).map_err(|error| named(dir, &failed(&error)))?;
-        let log = Log::open(&path).map_err(|error| Error::Unavailable {
-            store: dir.display().to_string(),
-            reason: format!("its log cannot be opened: {error}"),
-        })?;
+        let log = Log::open(&path);
+        let log = log.map_err(|error| unavailable(dir, "its log cannot be opened", &error))?;
         Ok(Self { conn, log, epoch, seq: opens << SEQ_BITS })
     }
 }
@@ -67,6 +68,11 @@ impl Log {
 
     pub(crate) fn of_file(path: impl AsRef<Path>) -> std::io::Result<Self> {
         File::options().read(true).write(true).open(path).map(|file| Self(Arc::new(file)))
+    }
+
+    /// Its size on the disk.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.0.metadata().map_or(0, |log| log.len())
     }
 
     /// Waits until everything written to it is on the disk.
@@ -93,7 +99,7 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     // to the file a fourth as often as by default, and a checkpoint still takes only milliseconds.
     conn.pragma_update(None, "wal_autocheckpoint", 4_000)?;
     // The lock file keeps other owners away; this is for people who look with sqlite3.
-    conn.busy_timeout(std::time::Duration::from_secs(5))?;
+    conn.busy_timeout(BUSY_PATIENCE)?;
     Ok(conn)
 }
 
@@ -103,7 +109,7 @@ pub(crate) fn connect_to_read(dir: &Path) -> Result<Connection> {
         let conn = Connection::open(dir.join(FILE))?;
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         conn.pragma_update(None, "query_only", true)?;
-        conn.busy_timeout(std::time::Duration::from_secs(5))?;
+        conn.busy_timeout(BUSY_PATIENCE)?;
         Ok(conn)
     };
     connect().map_err(|error| named(dir, &failed(&error)))
@@ -165,6 +171,9 @@ pub(crate) fn named(dir: &Path, error: &Error) -> Error {
     match error {
         Error::Unavailable { reason, .. } => {
             Error::Unavailable { store: dir.display().to_string(), reason: reason.clone() }
+        }
+        Error::StoreFull { reason, .. } => {
+            Error::StoreFull { store: dir.display().to_string(), reason: reason.clone() }
         }
         Error::Corrupt { reason, .. } => {
             Error::Corrupt { store: dir.display().to_string(), reason: reason.clone() }

@@ -4,8 +4,9 @@ use crate::database::{Database, connect_to_read, named};
 use crate::lock::DirLock;
 use crate::options::Options;
 use crate::readers::Readers;
+use crate::reserve::{Reserve, Space};
 use crate::rows::Reader;
-use crate::writer::{Asked, Call, LocalExecutor, Needs, Tally, Writer, closed};
+use crate::writer::{Asked, Call, Equipment, LocalExecutor, Needs, Tally, Writer, closed};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -34,6 +35,7 @@ struct Inner {
     readers: Readers,
     readied: watch::Receiver<u64>,
     tally: Arc<Tally>,
+    space: Space,
 }
 
 /// How much was written since the directory was opened.
@@ -53,31 +55,41 @@ impl LocalEngine {
     pub fn open(options: Options) -> Result<Self> {
         let Options { dir, clock, random, address } = options;
         let mut lock = DirLock::acquire(&dir)?;
-        lock.announce(&dir, address.as_deref())?;
-        let database = Database::open(&dir, &*random)?;
+        // On a full disk all of this finds space by giving up parts of the reserve.
+        let mut reserve = Reserve::open(&dir)?;
+        reserve.spend(|| lock.announce(&dir, address.as_deref()))?;
+        let database = reserve.spend(|| Database::open(&dir, &*random))?;
         let capabilities = Capabilities::new("local", Atomicity::Store, Durability::Host)
             .with(Capability::GlobalUnique)
             .with(Capability::FairOrder);
-        let readers = Readers::start(Reader::new(connect_to_read(&dir)?))?;
+        let reader = reserve.spend(|| connect_to_read(&dir))?;
+        let readers = Readers::start(Reader::new(reader))?;
+        let space = reserve.space();
         let (readied, seen) = watch::channel(0);
         let tally = Arc::new(Tally::default());
         let (sender, calls) = channel();
         let (opened, answer) = channel();
-        let serve = {
-            let (dir, capabilities, tally) = (dir.clone(), capabilities.clone(), tally.clone());
-            move || {
-                // The database belongs to the thread, and what is prepared of it, too.
-                match Writer::open(dir, &database, capabilities, clock, random, readied, tally) {
-                    Ok(writer) => {
-                        let _ = opened.send(Ok(()));
-                        writer.serve(&calls);
-                    }
-                    Err(error) => {
-                        let _ = opened.send(Err(error));
-                    }
-                };
-                drop((database, lock));
-            }
+        let equipment = Equipment {
+            dir: dir.clone(),
+            capabilities: capabilities.clone(),
+            clock,
+            random,
+            readied,
+            tally: tally.clone(),
+            reserve,
+        };
+        let serve = move || {
+            // The database belongs to the thread, and what is prepared of it, too.
+            match Writer::open(&database, equipment) {
+                Ok(writer) => {
+                    let _ = opened.send(Ok(()));
+                    writer.serve(&calls);
+                }
+                Err(error) => {
+                    let _ = opened.send(Err(error));
+                }
+            };
+            drop((database, lock));
         };
         let no_thread = |reason: &dyn fmt::Display| Error::Unavailable {
             store: dir.display().to_string(),
@@ -99,6 +111,7 @@ impl LocalEngine {
             readers,
             readied: seen,
             tally,
+            space,
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -113,14 +126,29 @@ impl LocalEngine {
         }
     }
 
+    /// Whether the disk has room for new jobs.
+    pub fn space(&self) -> Space {
+        self.inner.space.clone()
+    }
+
     fn ask<'a, T: Send + 'static>(
         &'a self,
         needs: Needs,
         act: impl FnMut(&mut LocalExecutor<'_>, Timestamp) -> Result<T> + Send + 'static,
     ) -> Answer<'a, T> {
+        self.hand_over(needs, false, act)
+    }
+
+    /// Hands a call to the writer. One that adds jobs is refused while the disk is full.
+    fn hand_over<'a, T: Send + 'static>(
+        &'a self,
+        needs: Needs,
+        adds_jobs: bool,
+        act: impl FnMut(&mut LocalExecutor<'_>, Timestamp) -> Result<T> + Send + 'static,
+    ) -> Answer<'a, T> {
         Box::pin(async move {
             let (reply, answer) = oneshot::channel();
-            let call: Box<dyn Call> = Box::new(Asked { needs, act, done: None, reply });
+            let call: Box<dyn Call> = Box::new(Asked { needs, adds_jobs, act, done: None, reply });
             let sent = {
                 let calls = self.inner.calls.lock().unwrap_or_else(PoisonError::into_inner);
                 calls.as_ref().map(|calls| calls.send(call))
@@ -207,7 +235,9 @@ impl Hot for LocalEngine {
     }
 
     fn enqueue(&self, request: Enqueue) -> Answer<'_, Vec<Item<Enqueued>>> {
-        self.ask(Needs::Durable, move |executor, now| executor.enqueue(request.clone(), now))
+        self.hand_over(Needs::Durable, true, move |executor, now| {
+            executor.enqueue(request.clone(), now)
+        })
     }
 
     fn open_session(&self, request: OpenSession) -> Answer<'_, Session> {

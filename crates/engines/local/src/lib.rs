@@ -6,7 +6,7 @@
 //!
 //! How it is built: `windlass-executor` carries the specification out; `rows` gives it narrow tables;
 //! `writer` owns both and the transactions; `syncer` waits for the disk; `lock` keeps other processes away;
-//! `private` keeps other users out, `handover` finds the server.
+//! `reserve` keeps space for a full disk, `private` keeps other users out, `handover` finds the server.
 //!
 //! ```
 //! use windlass_core::engine::{Enqueue, Hot};
@@ -28,6 +28,7 @@ mod lock;
 mod options;
 mod private;
 mod readers;
+mod reserve;
 mod rows;
 mod syncer;
 mod writer;
@@ -37,3 +38,4 @@ pub use handover::server_address;
 pub use lock::{Owner, owner};
 pub use options::Options;
 pub use private::exposure;
+pub use reserve::Space;

@@ -182,10 +182,13 @@ fn shown(dir: &Path) -> String {
 
 /// What a file of the directory said, as our error.
 pub(crate) fn unavailable(dir: &Path, what: &str, error: &io::Error) -> Error {
+    if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
+        let reason = format!("the disk is full: {what}: {error}; free some space on it");
+        return Error::StoreFull { store: shown(dir), reason };
+    }
     let hint = match error.kind() {
         io::ErrorKind::PermissionDenied => "give this user the right to write there",
         io::ErrorKind::ReadOnlyFilesystem => "mount it writable",
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free some space",
         io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => "a file is in the way",
         _ => "see to the cause",
     };

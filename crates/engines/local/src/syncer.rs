@@ -149,6 +149,10 @@ mod tests {
             Needs::Durable
         }
 
+        fn adds_jobs(&self) -> bool {
+            false
+        }
+
         fn run(&mut self, _: &mut LocalExecutor<'_>, _: Timestamp) {}
 
         fn answer(self: Box<Self>, outcome: Result<()>, _: &Epoch) {

@@ -4,13 +4,15 @@
 //! call waits for nobody. Waiting for the disk is the business of the [`Syncer`]. A group that holds
 //! only claims and the like does not wait for it: losing it with the machine only runs jobs again.
 
-use crate::database::{Database, named};
+use crate::database::{BUSY_PATIENCE, Database, Log, named};
+use crate::reserve::Reserve;
 use crate::rows::{SqliteRows, failed};
 use crate::syncer::{Group, Syncer};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
+use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 use windlass_core::engine::{Capabilities, Epoch, Stamped};
 use windlass_core::random::Random;
@@ -20,6 +22,11 @@ use windlass_executor::Executor;
 
 /// Calls in one transaction, at most: bounds how long the first of them waits.
 const GROUP_MAX: usize = 1_024;
+
+/// On a full disk the log is written back this often, so that what was removed gives its space back.
+const WRITE_BACK_EVERY_MS: u64 = 1_000;
+/// How long readers outside this process may hold that up.
+const READERS_PATIENCE: Duration = Duration::from_millis(100);
 
 pub(crate) type LocalExecutor<'c> = Executor<SqliteRows<'c>>;
 
@@ -37,6 +44,8 @@ pub(crate) enum Needs {
 /// A call that waits for the writer.
 pub(crate) trait Call: Send {
     fn needs(&self) -> Needs;
+    /// Whether it is refused while the disk is full.
+    fn adds_jobs(&self) -> bool;
     /// Does it; may be called again if the transaction failed because of another call.
     fn run(&mut self, executor: &mut LocalExecutor<'_>, now: Timestamp);
     /// Answers, once what it did is as safe as it needs to be, or nothing was done.
@@ -46,6 +55,7 @@ pub(crate) trait Call: Send {
 /// A call made of a closure.
 pub(crate) struct Asked<T, F> {
     pub(crate) needs: Needs,
+    pub(crate) adds_jobs: bool,
     pub(crate) act: F,
     pub(crate) done: Option<(Result<T>, Timestamp)>,
     pub(crate) reply: oneshot::Sender<Result<Stamped<T>>>,
@@ -58,6 +68,10 @@ where
 {
     fn needs(&self) -> Needs {
         self.needs
+    }
+
+    fn adds_jobs(&self) -> bool {
+        self.adds_jobs
     }
 
     fn run(&mut self, executor: &mut LocalExecutor<'_>, now: Timestamp) {
@@ -90,6 +104,17 @@ pub(crate) struct Tally {
     pub(crate) syncs: AtomicU64,
 }
 
+/// What a writer is given beside its database.
+pub(crate) struct Equipment {
+    pub(crate) dir: PathBuf,
+    pub(crate) capabilities: Capabilities,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) random: Arc<dyn Random>,
+    pub(crate) readied: watch::Sender<u64>,
+    pub(crate) tally: Arc<Tally>,
+    pub(crate) reserve: Reserve,
+}
+
 /// The thread's own things.
 pub(crate) struct Writer<'c> {
     dir: PathBuf,
@@ -98,26 +123,42 @@ pub(crate) struct Writer<'c> {
     syncer: Syncer,
     readied: watch::Sender<u64>,
     tally: Arc<Tally>,
+    reserve: Reserve,
+    log: Log,
+    /// When the log was last written back on a full disk.
+    written_back: Option<Timestamp>,
 }
 
 impl<'c> Writer<'c> {
-    pub(crate) fn open(
-        dir: PathBuf,
-        database: &'c Database,
-        capabilities: Capabilities,
-        clock: Arc<dyn Clock>,
-        random: Arc<dyn Random>,
-        readied: watch::Sender<u64>,
-        tally: Arc<Tally>,
-    ) -> Result<Self> {
+    pub(crate) fn open(database: &'c Database, equipment: Equipment) -> Result<Self> {
+        let Equipment { dir, capabilities, clock, random, readied, tally, reserve } = equipment;
         let Database { conn, log, epoch, seq } = database;
         let rows = SqliteRows::open(conn).map_err(|error| named(&dir, &error))?;
         let executor = Executor::new(capabilities, random, rows, *seq);
         let syncer = Syncer::start(log.clone(), Epoch::new(epoch.as_str()), Arc::clone(&tally))?;
-        let mut writer = Self { dir, executor, clock, syncer, readied, tally };
+        let written_back = None;
+        let mut writer = Self {
+            dir,
+            executor,
+            clock,
+            syncer,
+            readied,
+            tally,
+            reserve,
+            log: log.clone(),
+            written_back,
+        };
         writer.remember()?;
-        writer.settle_sessions()?;
+        let mut written_back = false;
+        while let Err(error) = writer.settle_sessions() {
+            writer.recover();
+            if !matches!(error, Error::StoreFull { .. }) || !writer.make_room(written_back) {
+                return Err(error);
+            }
+            written_back = true;
+        }
         writer.leave_the_disk_to_the_syncer()?;
+        writer.reserve.refill();
         Ok(writer)
     }
 
@@ -157,20 +198,95 @@ impl<'c> Writer<'c> {
         }
     }
 
-    /// Carries calls out: all together, or each for itself if that fails.
-    fn perform(&mut self, mut calls: Vec<Box<dyn Call>>) -> Vec<Group> {
+    /// Carries calls out: all together, or each for itself if that fails. New jobs are refused while the
+    /// disk is full.
+    fn perform(&mut self, calls: Vec<Box<dyn Call>>) -> Vec<Group> {
         self.tally.calls.fetch_add(calls.len() as u64, Ordering::Relaxed);
+        self.look_for_room();
+        self.attempt(calls, false)
+    }
+
+    /// See [`Writer::perform`]; `written_back`: for want of space the log was written back just before.
+    fn attempt(&mut self, calls: Vec<Box<dyn Call>>, written_back: bool) -> Vec<Group> {
+        let (refused, mut calls) = self.refuse_new_jobs(calls);
+        let mut groups = Vec::from_iter(refused);
+        if calls.is_empty() {
+            return groups;
+        }
         let needs = calls.iter().map(|call| call.needs()).max().unwrap_or(Needs::Read);
         let outcome = self.syncer.check().and_then(|()| self.transact(&mut calls));
-        if outcome.is_err() {
+        if let Err(error) = &outcome {
             self.recover();
+            if matches!(error, Error::StoreFull { .. }) && self.make_room(written_back) {
+                groups.extend(self.attempt(calls, true));
+                return groups;
+            }
             // One of them may be to blame: each for itself, so that it fails alone.
             if calls.len() > 1 {
-                return calls.into_iter().flat_map(|call| self.perform(vec![call])).collect();
+                groups.extend(calls.into_iter().flat_map(|call| self.attempt(vec![call], false)));
+                return groups;
             }
         }
         let outcome = outcome.map_err(|error| named(&self.dir, &error));
-        vec![Group { calls, needs, outcome }]
+        groups.push(Group { calls, needs, outcome });
+        groups
+    }
+
+    /// Takes out the calls that add jobs, while the disk is full, with the answer to them.
+    fn refuse_new_jobs(&self, calls: Vec<Box<dyn Call>>) -> (Option<Group>, Vec<Box<dyn Call>>) {
+        let space = self.reserve.space();
+        if !space.is_short() {
+            return (None, calls);
+        }
+        let (refused, rest): (Vec<_>, Vec<_>) =
+            calls.into_iter().partition(|call| call.adds_jobs());
+        let outcome = Err(space.refusal(&self.dir));
+        let group = Group { calls: refused, needs: Needs::Read, outcome };
+        ((!group.calls.is_empty()).then_some(group), rest)
+    }
+
+    /// While the disk is full: looks whether it still is.
+    fn look_for_room(&mut self) {
+        if !self.reserve.space().is_short() {
+            return;
+        }
+        let now = self.clock.now();
+        let due = |last: Timestamp| now < last || now.since(last) >= WRITE_BACK_EVERY_MS;
+        if self.written_back.is_none_or(due) {
+            self.written_back = Some(now);
+            // The database gets shorter by what retention freed. The log keeps its space for settles,
+            // unless that is what new jobs lack.
+            self.write_back(match self.reserve.would_suffice(self.log.bytes()) {
+                true => "TRUNCATE",
+                false => "PASSIVE",
+            });
+        }
+        self.reserve.refill();
+    }
+
+    /// After a write that found no space: refuses new jobs from now on and writes the log back, so that its
+    /// space can be used again; if that was done just before, gives up a part of the reserve first. False if
+    /// nothing is left to give up.
+    fn make_room(&mut self, written_back: bool) -> bool {
+        if written_back && !self.reserve.release() {
+            return false;
+        }
+        self.reserve.note_full();
+        self.write_back("RESTART");
+        true
+    }
+
+    /// Writes the log back into the database. Best effort: if there is no room for that either, the log
+    /// stays as it is.
+    fn write_back(&self, mode: &str) {
+        let conn = self.executor.rows().conn;
+        let run = || -> rusqlite::Result<()> {
+            // Calls wait: not long for somebody who reads with sqlite3.
+            conn.busy_timeout(READERS_PATIENCE)?;
+            conn.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |_| Ok(()))
+        };
+        let _ = run();
+        let _ = conn.busy_timeout(BUSY_PATIENCE);
     }
 
     /// Does all calls in one transaction.

@@ -90,7 +90,8 @@ async fn replies<V: Verb>(engine: &dyn Engine, batch: &mut Batch<V>) -> Vec<Repl
     let items = batch.iter().flat_map(|request| request.items.iter().cloned()).collect();
     match attempt::<V>(engine, key, items).await {
         Ok(reply) => share(batch, reply),
-        Err(error @ Error::Unavailable { .. }) => {
+        // Each for itself would find the same.
+        Err(error @ (Error::Unavailable { .. } | Error::StoreFull { .. })) => {
             batch.iter().map(|_| Err(error.clone())).collect()
         }
         // Nothing was done, perhaps on account of one of them: each for itself, so that it fails alone.

@@ -62,6 +62,7 @@ impl From<Error> for Failure {
         let title = match &error {
             Error::NotFound { .. } => "No such job",
             Error::Unavailable { .. } => "The store does not answer",
+            Error::StoreFull { .. } => "The disk of the store is full",
             Error::Refused { .. } | Error::Duplicate { .. } | Error::Busy { .. } => {
                 "Not possible now"
             }

@@ -139,12 +139,12 @@ pub(super) async fn alive(State(app): State<App>, viewer: Viewer) -> Reply {
 
 /// Whether the server can serve
 ///
-/// The store answers, and the server does not stop.
+/// The store answers and takes new jobs, and the server does not stop.
 #[utoipa::path(
     get, path = paths::READYZ, tag = tag::SERVER, operation_id = "ready",
     responses(
         (status = 200, body = wire::Alive, description = "It can."),
-        (status = 503, description = "Its store is away, or it is stopping."),
+        (status = 503, description = "Its store is away or its disk is full, or it is stopping."),
     ),
 )]
 pub(super) async fn ready(State(app): State<App>, viewer: Viewer) -> Reply {
@@ -153,7 +153,10 @@ pub(super) async fn ready(State(app): State<App>, viewer: Viewer) -> Reply {
         return Err(Error::Unavailable { store, reason }.into());
     }
     match app.health.ask(&*app.engine).await {
-        true => alive(State(app), viewer).await,
+        true => match app.health.full(viewer.0) {
+            Some(full) => Err(full.into()),
+            None => alive(State(app), viewer).await,
+        },
         false if viewer.0 => Err(app.health.away().into()),
         false => Err(StoreHealth::away_untold().into()),
     }

@@ -220,7 +220,9 @@ async fn enqueue(
     let jobs = fires.iter().map(|at| template.clone().derived_id(due.from.fire_id(name, *at)));
     match engine.enqueue(Enqueue::each(jobs)).await {
         Ok(answer) => Ok(judge(answer.value)),
-        Err(error @ (Error::Unavailable { .. } | Error::Busy { .. })) => Err(error),
+        Err(error @ (Error::Unavailable { .. } | Error::Busy { .. } | Error::StoreFull { .. })) => {
+            Err(error)
+        }
         // Not the store's fault: it would be the same next time, and hold the others up.
         Err(error) => {
             let decided = fires.len();

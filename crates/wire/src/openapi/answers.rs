@@ -12,7 +12,7 @@ use utoipa::openapi::schema::{
 use utoipa::{PartialSchema, ToSchema};
 
 /// Everything that can go wrong, by its stable name.
-const CODES: [&str; 18] = [
+const CODES: [&str; 19] = [
     "invalid",
     "too_large",
     "not_found",
@@ -27,6 +27,7 @@ const CODES: [&str; 18] = [
     "unsupported",
     "unavailable",
     "busy",
+    "store_full",
     "in_use",
     "unauthenticated",
     "forbidden",

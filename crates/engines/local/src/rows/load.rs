@@ -5,6 +5,7 @@ use super::codec::{self, Spec, Tail};
 use super::key::{PROBES, first_key};
 use super::lanes::Lanes;
 use super::leases::Stored;
+use rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
 use rusqlite::types::FromSql;
 use rusqlite::{Connection, ErrorCode, OptionalExtension as _, Row, Statement, params};
 use windlass_core::model::{Counters, Finish, Header, Job, Part, PartName, Parts, State};
@@ -172,6 +173,13 @@ pub(super) fn get<T: FromSql>(row: &Row<'_>, column: usize) -> Result<T> {
     row.get(column).map_err(|error| failed(&error))
 }
 
+/// What is said where a write finds no space and the reserve has none left to give.
+const FULL: &str = "the disk is full: make room on it";
+
+fn extended_code(error: &rusqlite::Error) -> Option<i32> {
+    error.sqlite_error().map(|error| error.extended_code)
+}
+
 /// What SQLite said, as our error: what may pass, or what will not pass by itself.
 pub(crate) fn failed(error: &rusqlite::Error) -> Error {
     let store = "the local store".to_owned();
@@ -179,7 +187,11 @@ pub(crate) fn failed(error: &rusqlite::Error) -> Error {
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
             return Error::Corrupt { store, reason: error.to_string() };
         }
-        Some(ErrorCode::DiskFull) => ": make room on the disk",
+        Some(ErrorCode::DiskFull) => return Error::StoreFull { store, reason: FULL.to_owned() },
+        // The index of the log could not be made longer.
+        Some(ErrorCode::SystemIoFailure) if extended_code(error) == Some(SQLITE_IOERR_SHMSIZE) => {
+            return Error::StoreFull { store, reason: FULL.to_owned() };
+        }
         Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => {
             ": give this user the right to write there"
         }

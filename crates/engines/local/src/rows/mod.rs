@@ -197,7 +197,11 @@ impl<'c> SqliteRows<'c> {
 
     /// Remembers what went wrong: whoever owns the transaction must roll it back.
     fn noted<T>(&self, answer: Result<T>) -> Result<T> {
-        if let Err(error @ (Error::Unavailable { .. } | Error::Corrupt { .. })) = &answer {
+        let lost = matches!(
+            answer,
+            Err(Error::Unavailable { .. } | Error::StoreFull { .. } | Error::Corrupt { .. })
+        );
+        if let (Err(error), true) = (&answer, lost) {
             self.failure.borrow_mut().get_or_insert_with(|| error.clone());
         }
         answer

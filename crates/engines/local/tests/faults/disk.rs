@@ -1,81 +1,43 @@
-//! A full disk: a clear error, nothing acknowledged lost, and it goes on by itself when there is space.
+//! A full disk: new jobs are refused with a clear error, everything else goes on by the reserve, nothing
+//! acknowledged is lost, and new jobs are accepted again by itself when there is space.
 
+use crate::small_disk::SmallDisk;
 use crate::support::{
-    QUEUE, assert_sound, claim, copy, enqueue, get, ids, job, open, runtime, session, still,
+    QUEUE, assert_sound, claim, copy, enqueue, get, ids, job, maintain, open, runtime, session,
+    still,
 };
-use std::path::Path;
-use std::process::Command;
-use windlass_core::engine::{Admin as _, StatsRequest};
-use windlass_core::engine::{Get, Hot as _, Outcome, Settle, SettleItem};
-use windlass_core::model::State;
+use std::path::{Path, PathBuf};
+use windlass_core::engine::{
+    Admin as _, Change, ChangeItem, ClaimedJob, Get, Heartbeat, Hot as _, Outcome, Settle,
+    SettleItem, StatsRequest,
+};
+use windlass_core::model::{NewJob, Part, State};
+use windlass_core::time::Clock as _;
 use windlass_core::{Error, JobId};
 use windlass_local::LocalEngine;
 
 /// The size of the whole disk.
-const DISK: &str = "size=8m";
-/// What somebody else keeps on it, until they make room.
-const BALLAST_BYTES: usize = 4 * 1024 * 1024;
-const BALLAST: &str = "ballast";
+const DISK_MB: u32 = 96;
+/// What another user of it leaves for jobs.
+const LEFT_BYTES: u64 = 3 * 1024 * 1024;
 const PAYLOAD_BYTES: usize = 30_000;
-/// More jobs of that size than the disk can hold.
-const JOBS_MAX: usize = 1_000;
+/// More jobs of that size than there is space for.
+const JOBS_MAX: usize = 2_000;
+/// Fifty blobs of this size are more than the reserve.
+const LARGE_BYTES: usize = 500_000;
 
-/// A small disk in memory, for as long as it lives.
-struct Disk(tempfile::TempDir);
-
-impl Disk {
-    /// `None`, with the reason printed, where mounting is not allowed.
-    fn mount() -> Option<Self> {
-        let dir = tempfile::tempdir().expect("a directory");
-        let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", DISK, "windlass-faults"]).arg(dir.path());
-        match mount.output() {
-            Ok(output) if output.status.success() => Some(Self(dir)),
-            Ok(output) => skipped(String::from_utf8_lossy(&output.stderr).trim()),
-            Err(error) => skipped(&error.to_string()),
-        }
-    }
-
-    fn path(&self) -> &Path {
-        self.0.path()
-    }
-
-    /// Leaves so much less space.
-    fn load(&self) {
-        std::fs::write(self.path().join(BALLAST), vec![1; BALLAST_BYTES]).expect("ballast");
-    }
-
-    /// Makes room.
-    fn unload(&self) {
-        std::fs::remove_file(self.path().join(BALLAST)).expect("ballast");
-    }
-
-    /// Takes the last free bytes.
-    fn fill(&self) {
-        use std::io::Write as _;
-        let mut file = std::fs::File::create(self.path().join("filler")).expect("a file");
-        for size in [64 * 1024, 4 * 1024, 1] {
-            while file.write_all(&vec![1; size]).is_ok() {}
-        }
-    }
-}
-
-fn skipped(reason: &str) -> Option<Disk> {
-    println!("skipped: no small disk can be mounted here: {reason}");
-    None
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg(self.path()).status();
-    }
+/// A small disk, and where the store is on it.
+fn small_disk() -> Option<(SmallDisk, PathBuf)> {
+    let disk = SmallDisk::mount(DISK_MB)?;
+    let dir = disk.path().join("store");
+    Some((disk, dir))
 }
 
 /// The error a full disk gives: it names the directory and what is wrong.
 fn assert_full(error: &Error, dir: &Path) {
-    let Error::Unavailable { store, reason } = error else { panic!("{error}") };
+    let Error::StoreFull { store, reason } = error else { panic!("{error}") };
     assert!(store.contains(&*dir.to_string_lossy()), "{error}");
-    assert!(reason.contains("full") || reason.contains("No space left"), "{error}");
+    assert!(reason.contains("disk is full"), "{error}");
 }
 
 /// Enqueues until there is no space. What was acknowledged, and what was refused.
@@ -119,6 +81,21 @@ async fn enqueue_together(engine: &LocalEngine, dir: &Path) -> Vec<JobId> {
     acknowledged
 }
 
+async fn settle(engine: &LocalEngine, job: &ClaimedJob, outcome: Outcome) -> Result<(), Error> {
+    let item = SettleItem::new(job.header.id, job.lease.clone(), outcome);
+    let reply = engine.settle(Settle::new([item])).await?;
+    reply.value.items[0].clone().map(|_| ())
+}
+
+/// Completes a job with a large follow-up, which takes space.
+async fn settle_with_follow_up(engine: &LocalEngine, job: &ClaimedJob) -> Result<(), Error> {
+    let mut follow_up = NewJob::new("next").queue("later");
+    follow_up.parts.blob = Some(Part::new(vec![7; LARGE_BYTES]));
+    let item = SettleItem::new(job.header.id, job.lease.clone(), Outcome::DONE);
+    let reply = engine.settle(Settle::new([item.follow_up(follow_up)])).await?;
+    reply.value.items[0].clone().map(|_| ())
+}
+
 /// Completes everything there is and says how many that were.
 async fn complete_all(engine: &LocalEngine) -> usize {
     let (session, mut done) = (session(engine).await, 0);
@@ -138,20 +115,22 @@ async fn complete_all(engine: &LocalEngine) -> usize {
 
 #[test]
 fn a_full_disk_loses_nothing_and_the_engine_goes_on_when_there_is_space() {
-    let Some(disk) = Disk::mount() else { return };
-    let dir = disk.path().join("store");
-    disk.load();
+    let Some((disk, dir)) = small_disk() else { return };
     let engine = open(&dir, still()).unwrap();
+    assert_eq!(engine.space().shortage(), None);
+    disk.fill_to(LEFT_BYTES);
     let acknowledged = runtime().block_on(async {
         let (mut acknowledged, refused) = enqueue_until_full(&engine, &dir, 1).await;
         assert!(acknowledged.len() > 10, "only {} fitted", acknowledged.len());
+        assert!(engine.space().shortage().is_some());
         acknowledged.extend(enqueue_together(&engine, &dir).await);
         // It can still be read.
         assert_all(&engine, &acknowledged, State::Available).await;
         engine.stats(StatsRequest::queue(QUEUE)).await.expect("stats");
-        disk.unload();
+        disk.free();
         // The very next call finds the space, on the same handle; to repeat what was refused is fine.
         enqueue(&engine, job(refused)).await.expect("there is space again");
+        assert_eq!(engine.space().shortage(), None);
         acknowledged.push(refused);
         for id in ids(2, windlass_kit::START, 20) {
             enqueue(&engine, job(id)).await.expect("there is space again");
@@ -164,17 +143,14 @@ fn a_full_disk_loses_nothing_and_the_engine_goes_on_when_there_is_space() {
     assert_sound(copy(&dir).path());
     let engine = open(&dir, still()).unwrap();
     runtime().block_on(async {
-        // Some of what was answered with an error may be there too: nobody knew.
-        assert!(complete_all(&engine).await >= acknowledged.len());
+        assert_eq!(complete_all(&engine).await, acknowledged.len());
         assert_all(&engine, &acknowledged, State::Completed).await;
     });
 }
 
 #[test]
-fn workers_on_a_full_disk_get_clear_errors_and_finish_when_there_is_space() {
-    let Some(disk) = Disk::mount() else { return };
-    let dir = disk.path().join("store");
-    disk.load();
+fn workers_on_a_full_disk_claim_settle_and_heartbeat_as_usual() {
+    let Some((disk, dir)) = small_disk() else { return };
     let engine = open(&dir, still()).unwrap();
     runtime().block_on(async {
         let worker = session(&engine).await;
@@ -182,62 +158,118 @@ fn workers_on_a_full_disk_get_clear_errors_and_finish_when_there_is_space() {
         for id in &early {
             enqueue(&engine, job(*id)).await.expect("there is space");
         }
-        let mut held = claim(&engine, &worker, 1, 10).await.expect("claim");
+        let held = claim(&engine, &worker, 1, 10).await.expect("claim");
         assert_eq!(held.len(), early.len());
-        let (acknowledged, _) = enqueue_until_full(&engine, &dir, 1).await;
-        disk.fill();
-        for claim_no in 2..=20 {
-            match claim(&engine, &worker, claim_no, 2).await {
-                Ok(jobs) => held.extend(jobs),
-                Err(error) => assert_full(&error, &dir),
-            }
-        }
-        let mut refused = 0;
+        disk.fill_to(LEFT_BYTES);
+        let (acknowledged, refused) = enqueue_until_full(&engine, &dir, 1).await;
         for job in &held {
-            let item = SettleItem::new(job.header.id, job.lease.clone(), Outcome::DONE);
-            match engine.settle(Settle::new([item])).await {
-                Ok(reply) => assert!(reply.value.items[0].is_ok(), "{:?}", reply.value),
+            // Others take every byte that is given up and not used at once.
+            disk.fill();
+            settle(&engine, job, Outcome::DONE).await.expect("settle");
+        }
+        for claim_no in 2..30 {
+            disk.fill();
+            let beat = Heartbeat::new(worker.clone(), claim_no - 1, Vec::new());
+            engine.heartbeat(beat).await.expect("heartbeat");
+            for job in claim(&engine, &worker, claim_no, 1).await.expect("claim") {
+                settle(&engine, &job, Outcome::DONE).await.expect("settle");
+            }
+            let error = enqueue(&engine, job(refused)).await.unwrap_err();
+            assert_full(&error, &dir);
+        }
+        let last = *acknowledged.last().expect("some fitted");
+        let cancelled = engine.change(vec![ChangeItem::new(last, Change::Cancel)]).await;
+        cancelled.expect("cancel").value.remove(0).expect("it can be cancelled");
+        complete_all(&engine).await;
+        assert_all(&engine, &acknowledged[..acknowledged.len() - 1], State::Completed).await;
+        assert_all(&engine, &early, State::Completed).await;
+    });
+    drop(engine);
+    assert_sound(copy(&dir).path());
+}
+
+#[test]
+fn when_the_reserve_is_used_up_results_are_refused_clearly_and_taken_when_there_is_space() {
+    let Some((disk, dir)) = small_disk() else { return };
+    let engine = open(&dir, still()).unwrap();
+    runtime().block_on(async {
+        let worker = session(&engine).await;
+        let early = ids(2, windlass_kit::START, 50);
+        for id in &early {
+            enqueue(&engine, job(*id)).await.expect("there is space");
+        }
+        let held = claim(&engine, &worker, 1, 50).await.expect("claim");
+        let (mut done, mut refused) = (0, 0);
+        for job in &held {
+            disk.fill();
+            match settle_with_follow_up(&engine, job).await {
+                Ok(()) => done += 1,
                 Err(error) => {
                     assert_full(&error, &dir);
                     refused += 1;
                 }
             }
         }
-        assert!(refused > 0, "the disk was not full");
-        disk.unload();
+        assert!(done > 5 && refused > 5, "{done} taken, {refused} refused");
+        disk.free();
         for job in &held {
-            let item = SettleItem::new(job.header.id, job.lease.clone(), Outcome::DONE);
-            let reply = engine.settle(Settle::new([item])).await.expect("there is space again");
-            let settled = reply.value.items[0].as_ref().expect("its lease stands");
-            assert_eq!(settled.state, State::Completed);
+            settle_with_follow_up(&engine, job)
+                .await
+                .expect("there is space, and its lease stands");
         }
-        complete_all(&engine).await;
-        assert_all(&engine, &acknowledged, State::Completed).await;
         assert_all(&engine, &early, State::Completed).await;
+        enqueue(&engine, job(ids(3, windlass_kit::START, 1)[0])).await.expect("there is space");
     });
 }
 
 #[test]
-fn a_directory_on_a_full_disk_opens_or_says_why_not() {
-    let Some(disk) = Disk::mount() else { return };
-    let dir = disk.path().join("store");
-    disk.load();
+fn a_store_on_a_full_disk_opens_to_read_and_settle() {
+    let Some((disk, dir)) = small_disk() else { return };
     let engine = open(&dir, still()).unwrap();
-    let (acknowledged, _) = runtime().block_on(enqueue_until_full(&engine, &dir, 1));
+    disk.fill_to(LEFT_BYTES);
+    let (acknowledged, refused) = runtime().block_on(enqueue_until_full(&engine, &dir, 1));
     drop(engine);
-    disk.fill();
-    match open(&dir, still()) {
-        Ok(engine) => runtime().block_on(assert_all(&engine, &acknowledged, State::Available)),
-        Err(error) => assert_full(&error, &dir),
+    for round in 0..3 {
+        disk.fill();
+        let engine = open(&dir, still()).unwrap();
+        runtime().block_on(async {
+            assert_all(&engine, &acknowledged[round..], State::Available).await;
+            assert_full(&enqueue(&engine, job(refused)).await.unwrap_err(), &dir);
+            let by = session(&engine).await;
+            let jobs = claim(&engine, &by, 1, 1).await.expect("claim");
+            settle(&engine, &jobs[0], Outcome::DONE).await.expect("settle");
+        });
     }
     let other = disk.path().join("other");
-    if let Err(error) = open(&other, still()) {
-        assert_full(&error, &other);
-    }
-    disk.unload();
+    disk.fill();
+    assert_full(&open(&other, still()).unwrap_err(), &other);
+    disk.free();
     let engine = open(&dir, still()).unwrap();
     runtime().block_on(async {
-        assert_all(&engine, &acknowledged, State::Available).await;
+        assert_all(&engine, &acknowledged[3..], State::Available).await;
         assert!(get(&engine, acknowledged[0]).await.is_some());
+        enqueue(&engine, job(refused)).await.expect("there is space again");
+    });
+}
+
+#[test]
+fn retention_makes_room_for_new_jobs_on_a_full_disk() {
+    let Some((disk, dir)) = small_disk() else { return };
+    let clock = still();
+    let engine = open(&dir, clock.clone()).unwrap();
+    disk.fill_to(4 * LEFT_BYTES);
+    runtime().block_on(async {
+        let (acknowledged, _) = enqueue_until_full(&engine, &dir, 1).await;
+        assert_eq!(complete_all(&engine).await, acknowledged.len());
+        // Past the retention of finished jobs.
+        clock.advance(8 * 24 * 3_600_000);
+        for _ in 0..20 {
+            maintain(&engine).await;
+            clock.advance(1_000);
+        }
+        assert!(get(&engine, acknowledged[0]).await.is_none());
+        let id = ids(9, clock.now(), 1)[0];
+        enqueue(&engine, job(id)).await.expect("what was removed made room");
+        assert_eq!(engine.space().shortage(), None);
     });
 }

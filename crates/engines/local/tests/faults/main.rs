@@ -16,6 +16,7 @@ mod load;
 mod permission;
 mod producer;
 mod reopen;
+mod small_disk;
 mod support;
 mod torn;
 mod worker;

@@ -1,0 +1,284 @@
+//! Space that is kept for a full disk: a file that is given up in steps, so that stored jobs can still be
+//! claimed, settled and removed, and so that a store can be opened. Taken back when there is room again.
+
+use crate::lock::unavailable;
+use crate::private;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use windlass_core::{Error, Result};
+
+/// The file's name in the directory.
+const FILE_NAME: &str = "windlass.reserve";
+/// Given up and taken back at a time: other users of the disk may take the part that is not used at once.
+const STEP_BYTES: u64 = 2 * 1024 * 1024;
+/// The whole reserve. A log of 16 MiB (`wal_autocheckpoint`) may need as much again on its way into the
+/// database; the rest is for the log of settles until then.
+const RESERVE_BYTES: u64 = 10 * STEP_BYTES;
+/// Bytes that must be free beside the reserve before new jobs are accepted again, so that they are not
+/// refused at once.
+const HEADROOM_BYTES: u64 = 2 * STEP_BYTES;
+
+/// Whether a store has room for new jobs. Cheap to clone; does not keep the store open.
+#[derive(Clone, Debug, Default)]
+pub struct Space {
+    /// Bytes that must become free before new jobs are accepted; 0 if they are accepted now.
+    missing: Arc<AtomicU64>,
+}
+
+impl Space {
+    /// Why new jobs are refused, if they are.
+    pub fn shortage(&self) -> Option<String> {
+        let missing = self.missing.load(Ordering::Acquire);
+        (missing > 0).then(|| {
+            let mib = missing.div_ceil(1024 * 1024);
+            format!(
+                "the disk is full; new jobs are accepted again when {mib} MiB are free on it, and stored \
+                 ones are claimed, settled and removed meanwhile"
+            )
+        })
+    }
+
+    pub(crate) fn is_short(&self) -> bool {
+        self.missing.load(Ordering::Acquire) > 0
+    }
+
+    /// The error of an enqueue.
+    pub(crate) fn refusal(&self, dir: &Path) -> Error {
+        let reason = self.shortage().unwrap_or_else(|| "the disk is full".to_owned());
+        Error::StoreFull { store: dir.display().to_string(), reason }
+    }
+}
+
+/// The reserve of one directory. New jobs are refused while it is not whole.
+pub(crate) struct Reserve {
+    file: File,
+    bytes: u64,
+    space: Space,
+}
+
+impl Reserve {
+    /// The reserve as it was left, or none yet. [`Reserve::refill`] makes it whole.
+    pub(crate) fn open(dir: &Path) -> Result<Self> {
+        let open = || -> io::Result<(File, u64)> {
+            let file = private::open_file(&dir.join(FILE_NAME))?;
+            let mut bytes = file.metadata()?.len();
+            if bytes > RESERVE_BYTES || !is_allocated(&file)? {
+                // Another version's, or a copy with holes that holds no space.
+                bytes = 0;
+                file.set_len(0)?;
+            }
+            Ok((file, bytes))
+        };
+        let failed = |error: io::Error| unavailable(dir, "its reserve cannot be written", &error);
+        let (file, bytes) = open().map_err(failed)?;
+        let reserve = Self { file, bytes, space: Space::default() };
+        reserve.note(true);
+        Ok(reserve)
+    }
+
+    /// Whether new jobs are accepted, for others to see.
+    pub(crate) fn space(&self) -> Space {
+        self.space.clone()
+    }
+
+    /// New jobs are refused from now on.
+    pub(crate) fn note_full(&self) {
+        self.note(true);
+    }
+
+    /// Gives a step back to the disk; false if nothing is left to give.
+    pub(crate) fn release(&mut self) -> bool {
+        let bytes = self.bytes.saturating_sub(STEP_BYTES);
+        let released = self.bytes > 0 && self.file.set_len(bytes).is_ok();
+        if released {
+            self.bytes = bytes;
+        }
+        self.note(true);
+        released
+    }
+
+    /// Takes back as much as there is room for, and accepts new jobs if that is all of it.
+    pub(crate) fn refill(&mut self) {
+        while self.bytes < RESERVE_BYTES && self.has_room(STEP_BYTES + HEADROOM_BYTES) {
+            let step = STEP_BYTES.min(RESERVE_BYTES - self.bytes);
+            if allocate(&self.file, self.bytes, step).is_err() {
+                // Not half a step, which others need more.
+                let _ = self.file.set_len(self.bytes);
+                break;
+            }
+            self.bytes += step;
+        }
+        self.note(self.bytes < RESERVE_BYTES || !self.has_room(HEADROOM_BYTES));
+    }
+
+    /// Whether new jobs could be accepted if this many bytes more were free.
+    pub(crate) fn would_suffice(&self, more: u64) -> bool {
+        self.has_room(self.missing().saturating_sub(more))
+    }
+
+    /// Repeats `act` as long as it finds no space and there is a step to give up.
+    pub(crate) fn spend<T>(&mut self, mut act: impl FnMut() -> Result<T>) -> Result<T> {
+        loop {
+            match act() {
+                Err(Error::StoreFull { .. }) if self.release() => {}
+                done => return done,
+            }
+        }
+    }
+
+    fn note(&self, full: bool) {
+        let missing = if full { self.missing() } else { 0 };
+        self.space.missing.store(missing, Ordering::Release);
+    }
+
+    /// Bytes that must be free before new jobs are accepted.
+    const fn missing(&self) -> u64 {
+        RESERVE_BYTES - self.bytes + HEADROOM_BYTES
+    }
+
+    fn has_room(&self, bytes: u64) -> bool {
+        free_bytes(&self.file).is_none_or(|free| free >= bytes)
+    }
+}
+
+/// Bytes that this user may still write to the file system; `None` where nobody can tell.
+#[cfg(unix)]
+fn free_bytes(file: &File) -> Option<u64> {
+    let seen = rustix::fs::fstatvfs(file).ok()?;
+    Some(seen.f_bavail.saturating_mul(seen.f_frsize))
+}
+
+#[cfg(not(unix))]
+fn free_bytes(_: &File) -> Option<u64> {
+    None
+}
+
+/// Whether all bytes of a file take space on the disk.
+#[cfg(unix)]
+fn is_allocated(file: &File) -> io::Result<bool> {
+    use std::os::unix::fs::MetadataExt as _;
+    let seen = file.metadata()?;
+    Ok(seen.blocks().saturating_mul(512) >= seen.len())
+}
+
+#[cfg(not(unix))]
+fn is_allocated(_: &File) -> io::Result<bool> {
+    Ok(true)
+}
+
+/// Makes a file longer by bytes that take space on the disk.
+fn allocate(file: &File, from: u64, bytes: u64) -> io::Result<()> {
+    match preallocate(file, from, bytes) {
+        Err(error) if error.kind() == io::ErrorKind::Unsupported => write(file, from, bytes),
+        done => done,
+    }
+}
+
+#[cfg(any(target_os = "linux", target_os = "android", target_os = "macos"))]
+fn preallocate(file: &File, from: u64, bytes: u64) -> io::Result<()> {
+    let flags = rustix::fs::FallocateFlags::empty();
+    rustix::fs::fallocate(file, flags, from, bytes).map_err(|error| match error {
+        rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS | rustix::io::Errno::INVAL => {
+            io::ErrorKind::Unsupported.into()
+        }
+        other => other.into(),
+    })
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android", target_os = "macos")))]
+fn preallocate(_: &File, _: u64, _: u64) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Writes bytes that no file system can compress or leave out.
+fn write(mut file: &File, from: u64, bytes: u64) -> io::Result<()> {
+    use std::io::{Seek as _, Write as _};
+    file.seek(io::SeekFrom::Start(from))?;
+    let (mut word, mut block) = (from | 1, [0; 64 * 1024]);
+    for _ in 0..bytes.div_ceil(block.len() as u64) {
+        for chunk in block.chunks_exact_mut(8) {
+            // Xorshift.
+            word ^= word << 13;
+            word ^= word >> 7;
+            word ^= word << 17;
+            chunk.copy_from_slice(&word.to_le_bytes());
+        }
+        file.write_all(&block)?;
+    }
+    file.set_len(from + bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn length(dir: &Path) -> u64 {
+        std::fs::metadata(dir.join(FILE_NAME)).unwrap().len()
+    }
+
+    #[test]
+    fn a_reserve_is_filled_given_up_in_steps_and_taken_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut reserve = Reserve::open(dir.path()).unwrap();
+        let space = reserve.space();
+        assert!(space.shortage().unwrap().contains("24 MiB"), "not before it is whole");
+        reserve.refill();
+        assert_eq!((space.shortage(), length(dir.path())), (None, RESERVE_BYTES));
+        assert!(is_allocated(&reserve.file).unwrap());
+        let mut steps = 0;
+        while reserve.release() {
+            steps += 1;
+            assert_eq!(length(dir.path()), RESERVE_BYTES - steps * STEP_BYTES);
+            assert!(space.is_short());
+        }
+        assert_eq!(steps, RESERVE_BYTES / STEP_BYTES);
+        // Opened anew, it is as it was left.
+        drop(reserve);
+        let mut reserve = Reserve::open(dir.path()).unwrap();
+        reserve.refill();
+        assert!(!reserve.space().is_short());
+        drop(reserve);
+        let reserve = Reserve::open(dir.path()).unwrap();
+        assert_eq!(reserve.bytes, RESERVE_BYTES);
+    }
+
+    #[test]
+    fn a_copy_with_holes_holds_no_space_and_does_not_count() {
+        let dir = tempfile::tempdir().unwrap();
+        File::create(dir.path().join(FILE_NAME)).unwrap().set_len(RESERVE_BYTES).unwrap();
+        let mut reserve = Reserve::open(dir.path()).unwrap();
+        assert_eq!((reserve.bytes, length(dir.path())), (0, 0));
+        reserve.refill();
+        assert!(is_allocated(&reserve.file).unwrap() && !reserve.space().is_short());
+    }
+
+    #[test]
+    fn where_space_cannot_be_preallocated_it_is_written() {
+        let file = tempfile::tempfile().unwrap();
+        write(&file, 0, STEP_BYTES).unwrap();
+        write(&file, STEP_BYTES, 1_000).unwrap();
+        assert_eq!(file.metadata().unwrap().len(), STEP_BYTES + 1_000);
+        file.sync_all().unwrap();
+        assert!(is_allocated(&file).unwrap());
+    }
+
+    #[test]
+    fn what_finds_no_space_is_repeated_until_the_reserve_is_spent() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut reserve = Reserve::open(dir.path()).unwrap();
+        reserve.refill();
+        let full = || Error::StoreFull { store: "s".into(), reason: "r".into() };
+        let mut tries = 0;
+        let mut act = |works_at| {
+            tries += 1;
+            if tries == works_at { Ok(tries) } else { Err(full()) }
+        };
+        assert_eq!(reserve.spend(|| act(3)), Ok(3));
+        assert_eq!(reserve.bytes, RESERVE_BYTES - 2 * STEP_BYTES);
+        assert_eq!(reserve.spend(|| act(0)), Err(full()));
+        assert_eq!((tries, reserve.bytes), (3 + 9, 0));
+    }
+}
