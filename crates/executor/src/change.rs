@@ -1,5 +1,6 @@
 //! Changes from outside, and settings.
 
+use crate::entry::Entry;
 use crate::executor::{Executor, Happening};
 use crate::rows::Rows;
 use windlass_core::engine::{
@@ -7,7 +8,7 @@ use windlass_core::engine::{
 };
 use windlass_core::machine::EventKind;
 use windlass_core::model::{Due, Order};
-use windlass_core::{Error, JobId, Result, Timestamp};
+use windlass_core::{Error, Result, Timestamp};
 
 impl<R: Rows> Executor<R> {
     /// Changes jobs from outside; see [`windlass_core::engine::Admin::change`].
@@ -17,46 +18,44 @@ impl<R: Rows> Executor<R> {
     }
 
     fn change_one(&mut self, item: ChangeItem, now: Timestamp) -> Item<Changed> {
-        let ChangeItem { id, change, .. } = item;
-        change.check(now, self.capabilities.payload_bytes_max)?;
-        let event = change.event();
+        item.change.check(now, self.capabilities.payload_bytes_max)?;
+        let (id, event) = (item.id, item.change.event());
         let at = |due: Due| Happening { run_at: Some(due.at(now)), ..Happening::default() };
-        let what = match change {
+        let what = match &item.change {
             Change::Promote => at(Due::Now),
-            Change::Reschedule(due) => at(due),
+            Change::Reschedule(due) => at(*due),
             Change::Reprioritise(priority) => {
-                Happening { priority: Some(priority), ..Happening::default() }
+                Happening { priority: Some(*priority), ..Happening::default() }
             }
-            Change::Replay(edits) => return self.replay(id, *edits, now),
+            Change::Replay(edits) => Happening { priority: edits.priority, ..at(edits.due) },
             _ => Happening::default(),
         };
-        let state = self.apply(id, event, what, now)?;
+        let fits = |executor: &Self, entry: &Entry| {
+            match item.change {
+                Change::Replay(_) => executor.check_replay(entry, &what, now),
+                _ => Ok(()),
+            }
+        };
+        let taken = self.take_if(id, event, &what, now, fits)?;
+        let mut taken = taken.ok_or(Error::NotFound { id })?;
+        if let Change::Replay(edits) = item.change {
+            self.take_unique(&taken.entry, now)?;
+            edit(&mut taken.entry, *edits);
+        }
+        let state = self.apply_taken(taken, what, now)?;
         Ok(Changed { id, state })
     }
 
-    /// Gives an ended job another life.
-    fn replay(&mut self, id: JobId, edits: Edits, now: Timestamp) -> Item<Changed> {
-        let run_at = Some(edits.due.at(now));
-        let what = Happening { run_at, priority: edits.priority, ..Happening::default() };
-        self.foresee_step(id, EventKind::Replay, &what, now)?;
-        let Some(mut entry) = self.rows.take(id)? else { return Err(Error::NotFound { id }) };
-        let rival = match entry.unique_slot() {
-            Some(slot) => self.holder(&slot, None, now)?.filter(|holder| holder.id != id),
-            None => None,
+    /// Whether a job can have another life: it has ended, and no other job holds its unique key.
+    fn check_replay(&self, entry: &Entry, what: &Happening, now: Timestamp) -> Result<()> {
+        self.judge(entry, EventKind::Replay, what, now)?;
+        let (Some(slot), Some(unique)) = (entry.unique_slot(), &entry.job.header.unique) else {
+            return Ok(());
         };
-        if let (Some(holder), Some(unique)) = (rival, &entry.job.header.unique) {
-            let refused = Error::Duplicate { key: unique.key.clone(), holder: holder.id };
-            self.rows.put_back(entry)?;
-            return Err(refused);
+        match self.holder(&slot, None, now)?.filter(|holder| holder.id != entry.id()) {
+            Some(rival) => Err(Error::Duplicate { key: unique.key.clone(), holder: rival.id }),
+            None => Ok(()),
         }
-        self.take_unique(&entry, now)?;
-        edits.payload.apply(&mut entry.job.parts.payload);
-        edits.state.apply(&mut entry.job.parts.state);
-        if let Some(policy) = edits.policy {
-            entry.job.header.policy = policy;
-        }
-        let state = self.apply_taken(entry, EventKind::Replay, what, now)?;
-        Ok(Changed { id, state })
     }
 
     /// Changes settings; see [`windlass_core::engine::Admin::configure`].
@@ -110,5 +109,14 @@ impl<R: Rows> Executor<R> {
         let queues = self.queues.iter().map(|(name, s)| (name.clone(), s.clone())).collect();
         let kinds = self.kinds.iter().map(|(name, s)| (name.clone(), s.clone())).collect();
         Settings::new(queues, kinds)
+    }
+}
+
+/// Edits a job on its way to another life.
+fn edit(entry: &mut Entry, edits: Edits) {
+    edits.payload.apply(&mut entry.job.parts.payload);
+    edits.state.apply(&mut entry.job.parts.state);
+    if let Some(policy) = edits.policy {
+        entry.job.header.policy = policy;
     }
 }

@@ -4,6 +4,7 @@ use crate::entry::{Entry, Leased};
 use crate::executor::{Executor, Happening};
 use crate::rows::{Head, LaneKey, Rows};
 use crate::session::SessionEntry;
+use crate::taken::Taken;
 use std::collections::{HashMap, VecDeque};
 use windlass_core::engine::{
     Claim, Claimant, Claimed, ClaimedJob, Gate, KindWant, Lease, QueueWant, SessionId, Wait,
@@ -182,9 +183,9 @@ impl<R: Rows> Executor<R> {
             started_at: now,
         };
         let what = Happening { lease: Some(lease), ..Happening::default() };
-        let Some(mut entry) = self.rows.take(id)? else { return Ok(None) };
-        let taken = self.judge(&entry, EventKind::Claim, &what, now)?;
-        self.carry_out(&mut entry, taken, EventKind::Claim, what, now)?;
+        let taken = self.take_if(id, EventKind::Claim, &what, now, |_, _| Ok(()))?;
+        let Some((mut entry, event, step)) = taken.map(Taken::into_parts) else { return Ok(None) };
+        self.carry_out(&mut entry, step, event, what, now)?;
         self.enter(&mut entry, State::Running, now);
         let claimed = entry.claimed(parts);
         let header = &entry.job.header;

@@ -3,6 +3,7 @@
 use crate::entry::{Entry, Leased};
 use crate::rows::Rows;
 use crate::session::SessionEntry;
+use crate::taken::Taken;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use windlass_core::engine::{Capabilities, SessionId};
@@ -146,35 +147,28 @@ impl<R: Rows> Executor<R> {
         what: Happening,
         now: Timestamp,
     ) -> Result<Option<State>> {
-        let Some(entry) = self.rows.take(id)? else { return Err(Error::NotFound { id }) };
-        self.apply_taken(entry, event, what, now)
+        let taken = self.take_for(id, event, &what, now)?;
+        self.apply_taken(taken, what, now)
     }
 
-    /// The same for a job that was taken out of its place already.
+    /// Carries out the event that a job was taken for.
     pub(crate) fn apply_taken(
         &mut self,
-        mut entry: Box<Entry>,
-        event: EventKind,
+        taken: Taken,
         what: Happening,
         now: Timestamp,
     ) -> Result<Option<State>> {
-        let taken = match self.judge(&entry, event, &what, now) {
-            Ok(taken) => taken,
-            Err(error) => {
-                self.rows.put_back(entry)?;
-                return Err(error);
-            }
-        };
-        let Some(next) = taken.next else {
+        let (mut entry, event, step) = taken.into_parts();
+        let Some(next) = step.next else {
             self.rows.forget(entry)?;
             return Ok(None);
         };
-        self.carry_out(&mut entry, taken, event, what, now)?;
-        if taken.effects.has(Effect::Emit) {
+        self.carry_out(&mut entry, step, event, what, now)?;
+        if step.effects.has(Effect::Emit) {
             self.enter(&mut entry, next, now);
         }
         let header = &entry.job.header;
-        let hands_over = taken.effects.has(Effect::HandOverKey);
+        let hands_over = step.effects.has(Effect::HandOverKey);
         let key = header.key.clone().filter(|_| hands_over).map(|key| (header.queue.clone(), key));
         self.rows.put(entry)?;
         if let Some((queue, key)) = key
@@ -183,17 +177,6 @@ impl<R: Rows> Executor<R> {
             self.apply(heir, EventKind::Free, Happening::default(), now)?;
         }
         Ok(Some(next))
-    }
-
-    /// What would happen.
-    pub(crate) fn foresee_step(
-        &self,
-        id: JobId,
-        event: EventKind,
-        what: &Happening,
-        now: Timestamp,
-    ) -> Result<Step> {
-        self.look(id, |entry| self.judge(entry, event, what, now))?
     }
 
     pub(crate) fn judge(

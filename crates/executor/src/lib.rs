@@ -17,6 +17,7 @@ mod query;
 mod rows;
 mod session;
 mod settle;
+mod taken;
 mod unique;
 
 pub use entry::{Entry, Leased, UniqueSlot};

@@ -4,6 +4,7 @@ use crate::enqueue::Ahead;
 use crate::entry::Entry;
 use crate::executor::{Executor, Happening};
 use crate::rows::Rows;
+use crate::taken::Taken;
 use windlass_core::engine::{
     Enqueued, Item, Outcome, SessionId, Settle, SettleItem, SettleReply, Settled, Update,
     UpdateItem, Updated,
@@ -35,8 +36,8 @@ impl<R: Rows> Executor<R> {
             }
             Err(Err(error)) => return Err(error),
         };
-        let Some(entry) = self.rows.take(id)? else { return Err(Error::NotFound { id }) };
-        self.settle_as(entry, item, plan, now)
+        let taken = self.take_for(id, item.outcome.event(), &plan.what, now)?;
+        self.settle_as(taken, item, plan, now)
     }
 
     /// Whether a report can be taken, and what goes with it.
@@ -61,19 +62,19 @@ impl<R: Rows> Executor<R> {
 
     fn settle_as(
         &mut self,
-        mut entry: Box<Entry>,
+        mut taken: Taken,
         item: &SettleItem,
         plan: Plan,
         now: Timestamp,
     ) -> Item<Settled> {
         let id = item.id;
-        item.parts.clone().apply(&mut entry.job.parts);
+        let job = &mut taken.entry.job;
+        item.parts.clone().apply(&mut job.parts);
         let end = item.outcome.end();
-        let event = item.outcome.event();
         if let Outcome::Complete { result } = &item.outcome {
-            entry.job.result.clone_from(result);
+            job.result.clone_from(result);
         }
-        let next = self.apply_taken(entry, event, plan.what, now)?;
+        let next = self.apply_taken(taken, plan.what, now)?;
         self.end_if_alone(&plan.session)?;
         let follow_ups = plan.follow_ups.into_iter().map(|job| self.admit(job, now));
         let follow_ups = follow_ups.collect::<Result<Vec<Enqueued>>>()?;
@@ -126,18 +127,17 @@ impl<R: Rows> Executor<R> {
             }
             self.extend_session(&session, now.plus(ms))?;
         }
-        let Some(mut entry) = self.rows.take(id)? else { return Err(Error::NotFound { id }) };
-        let job = &mut entry.job;
-        item.parts.apply(&mut job.parts);
-        if item.progress.is_some() {
-            job.progress = item.progress;
-        }
-        job.log.extend(item.log.into_iter().map(|text| LogLine::new(now, text)));
-        let surplus = job.log.len().saturating_sub(LOG_LINES_MAX);
-        job.log.drain(..surplus);
-        let updated = Updated::new(job.parts.only(item.fetch), job.cancel_requested);
-        self.rows.put(entry)?;
-        Ok(updated)
+        self.edit(id, |entry| {
+            let job = &mut entry.job;
+            item.parts.apply(&mut job.parts);
+            if item.progress.is_some() {
+                job.progress = item.progress;
+            }
+            job.log.extend(item.log.into_iter().map(|text| LogLine::new(now, text)));
+            let surplus = job.log.len().saturating_sub(LOG_LINES_MAX);
+            job.log.drain(..surplus);
+            Updated::new(job.parts.only(item.fetch), job.cancel_requested)
+        })
     }
 }
 

@@ -254,7 +254,10 @@ pub(crate) fn bad_cursor(cursor: &Cursor) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use windlass_core::engine::{Claim, ClaimId, Claimant, Enqueue, Hot as _};
+    use windlass_core::model::{Due as ModelDue, NewJob};
     use windlass_core::random::Seeded;
+    use windlass_executor::Executor;
 
     #[test]
     fn unique_keys_are_forgotten_when_their_window_is_over_and_no_others() {
@@ -270,5 +273,25 @@ mod tests {
         rows.forget_windows(now.plus(10)).unwrap();
         assert!(rows.unique(&slot("window")).unwrap().is_none());
         assert!(rows.unique(&slot("finished")).unwrap().is_some());
+    }
+
+    #[test]
+    fn a_claim_that_the_machine_refuses_leaves_the_job_where_it_is() {
+        let now = Timestamp::from_millis(1_800_000_000_000);
+        let (queue, id) = (Name::from("q"), JobId::new(now, &Seeded::new(1)));
+        let capabilities = crate::MemoryEngine::new().capabilities().clone();
+        let random = std::sync::Arc::new(Seeded::new(2));
+        let mut executor = Executor::new(capabilities, random, MemoryRows::default(), 0);
+        let job = NewJob::new("k").queue("q").id(id).due(ModelDue::After(1_000));
+        executor.enqueue(Enqueue::each([job]), now).unwrap();
+        // An index at odds with its rows: the job waits for its time and is listed as ready.
+        let lane = executor.rows_mut().index.lanes.get_mut(&(queue, "k".into())).unwrap();
+        lane.ready.insert((0, 1), (id, false));
+        let by =
+            Claimant::Alone { claim_id: ClaimId::new("c"), worker: "w".into(), lease_ms: 60_000 };
+        let refused = executor.claim(&Claim::new(by, "q", 1), now).unwrap_err();
+        assert_eq!(refused.code(), "refused");
+        let state = executor.rows().with_job(id, |entry| entry.job.state).unwrap();
+        assert_eq!(state, Some(State::Scheduled));
     }
 }
