@@ -81,6 +81,18 @@ pub enum Error {
         /// The way out.
         hint: &'static str,
     },
+    /// A change was asked for a job in one state, and the job is in another. Nothing was changed.
+    #[error(
+        "job {id} is {found}, not {expected}: nothing was changed; read the job again and decide anew"
+    )]
+    StateConflict {
+        /// The job.
+        id: JobId,
+        /// The state that the request named.
+        expected: State,
+        /// The state the job is in.
+        found: State,
+    },
     /// The queue has reached its depth limit.
     #[error(
         "queue {queue:?} is full: {depth} waiting, limit {limit}; retry later or raise its max_depth"
@@ -206,6 +218,7 @@ impl Error {
             Self::SessionLost { .. } => "session_lost",
             Self::Duplicate { .. } => "duplicate",
             Self::Refused { .. } => "refused",
+            Self::StateConflict { .. } => "state_conflict",
             Self::QueueFull { .. } => "queue_full",
             Self::TooFast { .. } => "too_fast",
             Self::VersionConflict { .. } => "version_conflict",

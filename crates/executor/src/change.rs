@@ -31,6 +31,7 @@ impl<R: Rows> Executor<R> {
             _ => Happening::default(),
         };
         let fits = |executor: &Self, entry: &Entry| {
+            item.check_state(entry.job.state)?;
             match item.change {
                 Change::Replay(_) => executor.check_replay(entry, &what, now),
                 _ => Ok(()),

@@ -261,7 +261,16 @@ impl Rig {
 
     /// Changes a job, whatever the answer.
     pub async fn try_change(&self, id: JobId, change: Change) -> Result<Changed> {
-        let reply = self.engine().change(vec![ChangeItem::new(id, change)]).await?;
+        self.try_item(ChangeItem::new(id, change)).await
+    }
+
+    /// Changes a job that is in this state, whatever the answer.
+    pub async fn try_change_if(&self, id: JobId, change: Change, state: State) -> Result<Changed> {
+        self.try_item(ChangeItem::new(id, change).if_state(state)).await
+    }
+
+    async fn try_item(&self, item: ChangeItem) -> Result<Changed> {
+        let reply = self.engine().change(vec![item]).await?;
         let [item] = <[_; 1]>::try_from(reply.value).expect("one answer for one change");
         item
     }

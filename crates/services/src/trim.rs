@@ -95,15 +95,13 @@ impl Trim {
         Ok(())
     }
 
-    /// Throws dead letters away. One that lives again, or is gone, is nobody's surplus any more.
+    /// Discards dead letters. One that was replayed or removed since it was listed is left alone.
     async fn discard(&mut self, engine: &dyn Engine, ids: &[JobId]) -> Result<u64> {
         if ids.is_empty() {
             return Ok(0);
         }
-        let jobs = engine.get(Get::new(ids.iter().copied())).await?.value;
-        let dead = jobs.into_iter().flatten().filter(|job| job.state == State::Dead);
-        let items = dead.map(|job| ChangeItem::new(job.header.id, Change::Discard)).collect();
-        let answers = engine.change(items).await?.value;
+        let discard = |id: &JobId| ChangeItem::new(*id, Change::Discard).if_state(State::Dead);
+        let answers = engine.change(ids.iter().map(discard).collect()).await?.value;
         for id in ids {
             self.sizes.remove(id);
         }

@@ -120,6 +120,10 @@ pub struct JobChange {
     /// What to change about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edits: Option<Edits>,
+    /// Only while the job is in this state; in another state it answers `state_conflict` and stays as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::State>))]
+    pub if_state: Option<State>,
 }
 
 impl JobChange {
@@ -163,7 +167,9 @@ impl JobChange {
             }
             Change::Discard => engine::Change::Discard,
         };
-        Ok(engine::ChangeItem::new(id, change))
+        let mut item = engine::ChangeItem::new(id, change);
+        item.if_state = self.if_state;
+        Ok(item)
     }
 }
 
@@ -179,6 +185,7 @@ impl TryFrom<engine::ChangeItem> for JobChange {
             delay_ms: None,
             run_at: None,
             edits: None,
+            if_state: item.if_state,
         };
         request.change = match item.change {
             engine::Change::Cancel => Change::Cancel,

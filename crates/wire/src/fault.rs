@@ -45,6 +45,11 @@ pub enum Fault {
         event: String,
         hint: String,
     },
+    StateConflict {
+        id: JobId,
+        expected: State,
+        found: State,
+    },
     QueueFull {
         queue: String,
         depth: u64,
@@ -135,6 +140,7 @@ impl Fault {
             | Self::SessionLost { .. }
             | Self::Duplicate { .. }
             | Self::Refused { .. }
+            | Self::StateConflict { .. }
             | Self::VersionConflict { .. }
             | Self::Aborted { .. } => 409,
             Self::QueueFull { .. } | Self::TooFast { .. } => 429,
@@ -165,6 +171,9 @@ impl Fault {
                 Some(event) => Error::Refused { id, state, event, hint: known(&hint) },
                 None => Error::invalid("event", event, "this client is older than the server"),
             },
+            Self::StateConflict { id, expected, found } => {
+                Error::StateConflict { id, expected, found }
+            }
             Self::QueueFull { queue, depth, limit, retry_after_ms } => {
                 Error::QueueFull { queue, depth, limit, retry_after_ms }
             }
@@ -208,6 +217,9 @@ impl From<Error> for Fault {
             Error::Duplicate { key, holder } => Self::Duplicate { key, holder },
             Error::Refused { id, state, event, hint } => {
                 Self::Refused { id, state, event: event_name(event), hint: hint.into() }
+            }
+            Error::StateConflict { id, expected, found } => {
+                Self::StateConflict { id, expected, found }
             }
             Error::QueueFull { queue, depth, limit, retry_after_ms } => {
                 Self::QueueFull { queue, depth, limit, retry_after_ms }
@@ -282,6 +294,7 @@ pub(crate) mod tests {
             Error::QueueFull { queue: "m".into(), depth: 9, limit: 8, retry_after_ms: Some(7) },
             Error::TooFast { who: "billing".into(), limit: 8, retry_after_ms: 7 },
             Error::VersionConflict { key: "a".into(), expected: 0, found: u64::MAX },
+            Error::StateConflict { id, expected: State::Dead, found: State::Available },
             Error::Aborted { culprit: 4 },
             Error::Unavailable { store: "s".into(), reason: "r".into() },
             Error::Busy { store: "s".into(), reason: "r".into() },

@@ -115,9 +115,9 @@ impl Which {
     async fn change(self, common: &Common, verb: &str, change: Change) -> Result<ExitCode> {
         let client = common.open().await?;
         if !self.all {
-            // Without this, `dead discard` would take any ended job.
+            // If one of them is not dead, nothing is changed at all.
             only_dead(&client, &self.ids).await?;
-            return change_all(&client, common, self.ids, &change).await;
+            return change_all(&client, common, self.ids, &change, Some(State::Dead)).await;
         }
         let dead = self.count(&client).await?;
         if dead == 0 {
@@ -156,7 +156,7 @@ impl Which {
             let page = client.list(request.after(after)).await?;
             let ids: Vec<_> = page.rows.iter().map(|job| job.header.id).collect();
             check_sensitive(client, &ids, change).await?;
-            let item = |id: JobId| ChangeItem::new(id, change.clone());
+            let item = |id| ChangeItem::new(id, change.clone()).if_state(State::Dead);
             let items: Vec<_> = ids.into_iter().map(item).collect();
             if !items.is_empty() {
                 for answer in client.engine().change(items).await?.value {

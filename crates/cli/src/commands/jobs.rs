@@ -118,7 +118,7 @@ impl Args {
         };
         block_on(async {
             let client = common.open().await?;
-            change_all(&client, &common, ids.ids, &change).await
+            change_all(&client, &common, ids.ids, &change, None).await
         })
     }
 }

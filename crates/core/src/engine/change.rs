@@ -1,6 +1,6 @@
 //! Changing jobs from outside.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::id::JobId;
 use crate::machine::EventKind;
 use crate::model::{Due, Name, PartEdit, PartName, Policy, State};
@@ -94,12 +94,32 @@ pub struct ChangeItem {
     pub id: JobId,
     /// What to do with it.
     pub change: Change,
+    /// The state that the change was decided for. A job in another state answers
+    /// [`Error::StateConflict`] and stays as it is.
+    pub if_state: Option<State>,
 }
 
 impl ChangeItem {
-    /// A change of one job.
+    /// A change of one job, whatever its state.
     pub const fn new(id: JobId, change: Change) -> Self {
-        Self { id, change }
+        Self { id, change, if_state: None }
+    }
+
+    /// Only while the job is in this state.
+    #[must_use]
+    pub const fn if_state(mut self, state: State) -> Self {
+        self.if_state = Some(state);
+        self
+    }
+
+    /// Whether the change may be made to the job while it is in state `found`.
+    pub fn check_state(&self, found: State) -> Result<()> {
+        match self.if_state {
+            Some(expected) if expected != found => {
+                Err(Error::StateConflict { id: self.id, expected, found })
+            }
+            _ => Ok(()),
+        }
     }
 }
 

@@ -1,13 +1,13 @@
 //! Changing jobs from outside, held against the state machine itself.
 
 use crate::rig::{QUEUE, Rig, assert_code, assert_refused};
-use windlass_core::JobId;
 use windlass_core::engine::{Change, ChangeItem, Edits, Outcome, SessionId};
 use windlass_core::limits::DELAY_MAX_MS;
 use windlass_core::machine::{EventKind, Facts, step};
-use windlass_core::model::{Due, Finish, NewJob, State};
+use windlass_core::model::{Due, Finish, Job, NewJob, State};
 use windlass_core::policy::Unique;
 use windlass_core::time::{DAY_MS, HOUR_MS, MINUTE_MS};
+use windlass_core::{Error, JobId};
 
 /// One of each.
 fn changes() -> [Change; 10] {
@@ -93,6 +93,40 @@ pub(super) async fn every_change_in_every_state_does_what_the_machine_says(rig: 
             }
         }
     }
+    rig.assert_sound().await;
+}
+
+pub(super) async fn a_change_decided_for_another_state_is_refused_and_changes_nothing(rig: Rig) {
+    let session = rig.long_session().await;
+    for (lane, state) in State::ALL.into_iter().enumerate() {
+        let id = standing(&rig, &session, state, &format!("lane{lane}")).await;
+        let before = rig.get(id).await;
+        let others = State::ALL.into_iter().filter(|other| *other != state);
+        for (expected, change) in others.zip(changes().into_iter().cycle()) {
+            let answer = rig.try_change_if(id, change, expected).await;
+            assert_eq!(answer, Err(Error::StateConflict { id, expected, found: state }));
+        }
+        assert_eq!(rig.get(id).await, before, "{state}");
+    }
+    rig.assert_sound().await;
+}
+
+pub(super) async fn a_change_decided_for_the_state_of_a_job_is_made(rig: Rig) {
+    let session = rig.long_session().await;
+    for (lane, state) in State::ALL.into_iter().enumerate() {
+        let id = standing(&rig, &session, state, &format!("lane{lane}")).await;
+        let change = if state.is_terminal() { Change::Discard } else { Change::Cancel };
+        rig.try_change_if(id, change, state).await.expect("it is in that state");
+        let after = rig.find(id).await;
+        let is_cancelled = |job: &Job| job.cancel_requested || job.state == State::Cancelled;
+        assert!(state.is_terminal() == after.is_none(), "{state}: {after:?}");
+        assert!(after.is_none_or(|job| is_cancelled(&job)), "{state}");
+    }
+    let nobody = rig.try_change_if(Rig::fresh_id(), Change::Discard, State::Dead).await;
+    assert_code(nobody, "not_found");
+    let available = rig.enqueue_one().await;
+    let refused = rig.try_change_if(available, Change::Discard, State::Available).await;
+    assert_code(refused, "refused");
     rig.assert_sound().await;
 }
 

@@ -240,6 +240,38 @@ pub(super) async fn of_a_replay_and_a_discard_at_once_one_wins(rig: Rig) {
     rig.assert_sound().await;
 }
 
+pub(super) async fn a_discard_decided_for_the_dead_takes_no_completed_job(rig: Rig) {
+    let mut dead = Vec::new();
+    for _ in 0..30 {
+        dead.push(rig.dead(Rig::job()).await);
+    }
+    let ids = dead.clone();
+    let discarded = at_once(&rig, 2, move |rig, number| {
+        let ids = ids.clone();
+        async move {
+            let mut gone = Vec::new();
+            for id in ids {
+                if number == 0 {
+                    // Replayed, unless it is gone already, and completed.
+                    if rig.try_change(id, Change::replay()).await.is_ok() {
+                        assert_eq!(rig.drain(1).await, [id]);
+                    }
+                } else if rig.try_change_if(id, Change::Discard, State::Dead).await.is_ok() {
+                    gone.push(id);
+                }
+            }
+            gone
+        }
+    })
+    .await
+    .concat();
+    for id in dead {
+        let expected = (!discarded.contains(&id)).then_some(State::Completed);
+        assert_eq!(rig.find(id).await.map(|job| job.state), expected);
+    }
+    rig.assert_sound().await;
+}
+
 pub(super) async fn a_job_cancelled_while_it_is_claimed_is_told_or_never_starts(rig: Rig) {
     for _ in 0..10 {
         let id = rig.enqueue_one().await;

@@ -318,6 +318,8 @@ suite! { ($)
     }
     change {
         every_change_in_every_state_does_what_the_machine_says,
+        a_change_decided_for_another_state_is_refused_and_changes_nothing,
+        a_change_decided_for_the_state_of_a_job_is_made,
         a_waiting_job_that_is_cancelled_never_runs,
         cancelling_frees_the_unique_and_the_ordering_key,
         a_promoted_job_runs_now,
@@ -512,6 +514,7 @@ suite! { ($)
         heartbeats_among_reports_lose_nothing,
         closing_a_session_among_its_reports_ends_each_attempt_once,
         of_a_replay_and_a_discard_at_once_one_wins,
+        a_discard_decided_for_the_dead_takes_no_completed_job,
         a_job_cancelled_while_it_is_claimed_is_told_or_never_starts,
         maintainers_and_workers_at_once_start_due_jobs_once,
         permits_are_never_overdrawn,

@@ -2,7 +2,7 @@
 
 use super::failure::Failure;
 use super::form::Form;
-use super::links;
+use super::{job_row, links};
 use crate::access::Who;
 use crate::app::App;
 use axum::extract::{Path, State};
@@ -67,7 +67,7 @@ pub(super) async fn job(
 ) -> Result<Response, Failure> {
     let id: JobId = id.parse().map_err(Failure::from)?;
     let discards = change == "discard";
-    let item = ChangeItem::new(id, of_job(&change, &form)?);
+    let item = item(id, of_job(&change, &form)?, &form)?;
     let reply = app.call(app.acting(&who).change(vec![item])).await?;
     let page = links::job(id);
     if let Some(error) = reply.value.into_iter().find_map(Result::err) {
@@ -98,7 +98,7 @@ pub(super) async fn jobs(
         let failure = Failure::new(StatusCode::UNPROCESSABLE_ENTITY, "Nothing selected", detail);
         return Err(failure.back(back));
     }
-    let items = ids.iter().map(|id| ChangeItem::new(*id, change.clone())).collect();
+    let items = ids.iter().map(|id| item(*id, change.clone(), &form)).collect::<Result<_, _>>()?;
     let reply = app.call(app.acting(&who).change(items)).await?;
     let refused: Vec<String> =
         reply.value.into_iter().filter_map(|answer| Some(answer.err()?.to_string())).collect();
@@ -109,6 +109,15 @@ pub(super) async fn jobs(
     let detail = format!("{} of {total} jobs were changed; {count} were not:", total - count);
     let failure = Failure::new(StatusCode::CONFLICT, "Not all of them", detail);
     Err(failure.lines(refused.into_iter().take(REFUSALS_MAX).collect()).back(back))
+}
+
+/// A change as a page asked for it. What cannot be undone is made only in the state that the page showed.
+fn item(id: JobId, change: Change, form: &Form) -> Result<ChangeItem, Failure> {
+    let mut item = ChangeItem::new(id, change);
+    if let Change::Replay(_) | Change::Discard = item.change {
+        item.if_state = job_row::state(form.all("if_state").next())?;
+    }
+    Ok(item)
 }
 
 fn of_job(change: &str, form: &Form) -> Result<Change, Failure> {

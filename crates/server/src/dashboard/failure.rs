@@ -66,6 +66,7 @@ impl From<Error> for Failure {
             Error::Refused { .. } | Error::Duplicate { .. } | Error::Busy { .. } => {
                 "Not possible now"
             }
+            Error::StateConflict { .. } => "The job has changed",
             _ => "That did not work",
         };
         let detail = error.to_string();

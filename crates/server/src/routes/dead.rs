@@ -1,16 +1,15 @@
 //! Dead letters: look at them, and replay or discard them, by id or all that pass a filter. Editing one
 //! before its replay is a change of that job.
 
-use super::merged;
 use crate::access::Who;
 use crate::app::App;
 use crate::body::{Json, Query};
 use crate::openapi::tag;
 use crate::reply::{Reply, stamped};
 use axum::extract::State;
-use windlass_core::engine::{Admin as _, Change, ChangeItem, Cursor, Get, List, Stamped};
+use windlass_core::engine::{Admin as _, Change, ChangeItem};
 use windlass_core::model::State as JobState;
-use windlass_core::{Error, JobId, Result};
+use windlass_core::{Error, JobId};
 use windlass_wire as wire;
 use windlass_wire::routes as paths;
 use windlass_wire::{DeadBatch, DeadItem, DeadOnes, DeadReply};
@@ -37,7 +36,8 @@ pub(super) async fn list(State(app): State<App>, Query(mut list): Query<wire::Li
 
 /// Give dead letters another life
 ///
-/// By `ids`, or page by page all that pass a `filter`. To edit one first, change it as a job.
+/// By `ids`, or page by page all that pass a `filter`. To edit one first, change it as a job. A job that is not
+/// dead answers `state_conflict` and stays as it is.
 #[utoipa::path(
     post, path = paths::DEAD_REPLAY, tag = tag::JOBS, operation_id = "replay_dead",
     request_body = DeadBatch,
@@ -52,7 +52,8 @@ pub(super) async fn replay(State(app): State<App>, who: Who, batch: Json<DeadBat
 
 /// Throw dead letters away
 ///
-/// By `ids`, or page by page all that pass a `filter`.
+/// By `ids`, or page by page all that pass a `filter`. A job that is not dead answers `state_conflict` and stays
+/// as it is.
 #[utoipa::path(
     post, path = paths::DEAD_DISCARD, tag = tag::JOBS, operation_id = "discard_dead",
     request_body = DeadBatch,
@@ -66,62 +67,23 @@ pub(super) async fn discard(State(app): State<App>, who: Who, batch: Json<DeadBa
 }
 
 async fn act(app: &App, who: &Who, ones: DeadOnes, change: Change) -> Reply {
-    let found = match ones {
-        DeadOnes::Ids(ids) => by_id(app, ids, &change).await?,
-        DeadOnes::Page(list) => by_page(app, list).await?,
+    let (ids, next) = match ones {
+        DeadOnes::Ids(ids) => (ids, None),
+        DeadOnes::Page(list) => {
+            let page = app.call(app.engine.list(list)).await?.value;
+            (page.rows.iter().map(|job| job.header.id).collect(), page.next)
+        }
     };
-    let Stamped { now, epoch, value: Found { ids, dead, alive, next } } = found;
-    let items: Vec<_> = dead.into_iter().map(|id| ChangeItem::new(id, change.clone())).collect();
-    let changed = match items.is_empty() {
-        true => Stamped { now, epoch, value: Vec::new() },
-        false => app.call(app.acting(who).change(items)).await?,
+    // A discard would take any ended job and a replay a cancelled one. Somebody else may have replayed a dead
+    // letter since it was listed, too.
+    let item = |id: &JobId| ChangeItem::new(*id, change.clone()).if_state(JobState::Dead);
+    let changed = match ids.is_empty() {
+        true => app.call(app.engine.health()).await?.map(|()| Vec::new()),
+        false => app.call(app.acting(who).change(ids.iter().map(item).collect())).await?,
     };
     Ok(stamped(changed.map(|answers| {
-        let answers = merged(answers, alive).into_iter();
-        let states = answers.map(|answer| answer.map(|changed| changed.state));
+        let states = answers.into_iter().map(|answer| answer.map(|changed| changed.state));
         let item = |(id, answer)| DeadItem { id, answer };
         DeadReply { items: ids.into_iter().zip(states).map(item).collect(), next }
     })))
-}
-
-/// Jobs that were named.
-#[derive(Default)]
-struct Found {
-    ids: Vec<JobId>,
-    /// Those that are dead, in order.
-    dead: Vec<JobId>,
-    /// What is wrong with the others, by their place.
-    alive: Vec<(usize, Error)>,
-    next: Option<Cursor>,
-}
-
-/// These jobs. A discard would take any ended job, and a replay a cancelled one; nobody who looks after
-/// dead letters means those.
-async fn by_id(app: &App, ids: Vec<JobId>, change: &Change) -> Result<Stamped<Found>> {
-    let jobs = app.call(app.engine.get(Get::new(ids.iter().copied()))).await?;
-    let hint = "only dead letters are taken here; change others at /v1/jobs/change";
-    Ok(jobs.map(|jobs| {
-        let mut found = Found::default();
-        for (index, (id, job)) in ids.iter().copied().zip(jobs).enumerate() {
-            match job.map(|job| job.state) {
-                Some(JobState::Dead) => found.dead.push(id),
-                Some(state) => {
-                    let event = change.event();
-                    found.alive.push((index, Error::Refused { id, state, event, hint }));
-                }
-                None => found.alive.push((index, Error::NotFound { id })),
-            }
-        }
-        found.ids = ids;
-        found
-    }))
-}
-
-/// The dead letters of a page.
-async fn by_page(app: &App, list: List) -> Result<Stamped<Found>> {
-    let page = app.call(app.engine.list(list)).await?;
-    Ok(page.map(|page| {
-        let ids: Vec<_> = page.rows.iter().map(|job| job.header.id).collect();
-        Found { dead: ids.clone(), ids, alive: Vec::new(), next: page.next }
-    }))
 }

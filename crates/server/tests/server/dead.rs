@@ -1,9 +1,12 @@
 //! Dead letters: looked at, replayed and discarded, by id and by filter.
 
+use crate::rescued::Rescued;
 use crate::support::{
-    Answer, assert_problem, call, claimed, dead, get, ids, json_request, post, send, start,
+    Answer, assert_problem, call, claimed, dead, get, ids, json_request, options, post, send,
+    start, start_over,
 };
 use serde_json::{Value, json};
+use std::sync::Arc;
 use windlass_server::ServerHandle;
 
 async fn state(server: &ServerHandle, id: &str) -> Option<String> {
@@ -51,7 +54,8 @@ async fn dead_letters_named_by_id_get_another_life_and_each_is_answered() {
     let batch = json!({"ids": [one, alive, two, nobody]});
     let replayed = post(&server, "/v1/dead/replay", batch).await;
     assert_eq!(replayed.status, 200);
-    let expected = [(&one, "ok"), (&alive, "refused"), (&two, "duplicate"), (&nobody, "not_found")];
+    let expected =
+        [(&one, "ok"), (&alive, "state_conflict"), (&two, "duplicate"), (&nobody, "not_found")];
     let expected = expected.map(|(id, code)| (id.clone(), code.to_owned()));
     assert_eq!(codes(&replayed), expected);
     assert_eq!(replayed.body["items"][0]["state"], "available");
@@ -68,11 +72,25 @@ async fn a_discard_takes_dead_letters_and_no_other_ended_job() {
     let report = json!({"items": [{"id": done, "lease": lease, "outcome": "complete"}]});
     post(&server, "/v1/settle", report).await;
     let discarded = post(&server, "/v1/dead/discard", json!({"ids": [letter, done]})).await;
-    let expected = [(letter.clone(), "ok".to_owned()), (done.clone(), "refused".to_owned())];
+    let expected = [(letter.clone(), "ok".to_owned()), (done.clone(), "state_conflict".to_owned())];
     assert_eq!(codes(&discarded), expected);
     assert!(discarded.body["items"][0].get("state").is_none(), "it is gone");
     assert_eq!(state(&server, &letter).await, None);
     assert_eq!(state(&server, &done).await.as_deref(), Some("completed"));
+}
+
+#[tokio::test]
+async fn a_dead_letter_that_is_replayed_and_completed_before_its_discard_keeps_its_record() {
+    for by_id in [true, false] {
+        let server = start_over(Arc::new(Rescued::default()), options()).await;
+        let letter = dead(&server, json!({"kind": "k", "queue": "a"})).await;
+        let batch = if by_id { json!({"ids": [letter]}) } else { json!({"filter": {}}) };
+        let discarded = post(&server, "/v1/dead/discard", batch).await;
+        assert_eq!(codes(&discarded), [(letter.clone(), "state_conflict".to_owned())]);
+        let item = &discarded.body["items"][0];
+        assert_eq!((&item["expected"], &item["found"]), (&json!("dead"), &json!("completed")));
+        assert_eq!(state(&server, &letter).await.as_deref(), Some("completed"));
+    }
 }
 
 #[tokio::test]

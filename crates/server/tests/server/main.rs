@@ -13,6 +13,8 @@ mod overload;
 mod pace;
 mod parts;
 mod queues;
+#[path = "../../../services/tests/services/rescued.rs"]
+mod rescued;
 mod retention;
 mod schedules;
 mod search;

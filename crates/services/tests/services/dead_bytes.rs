@@ -11,10 +11,10 @@ use windlass_core::{JobId, Timestamp};
 use windlass_services::{History, ServiceOptions, Services};
 
 /// Bytes of one dead letter.
-const BYTES: usize = 1_000;
+pub(crate) const BYTES: usize = 1_000;
 
 /// Makes dead letters, oldest first.
-async fn die(engine: &dyn Engine, queue: &str, count: u32) -> Vec<JobId> {
+pub(crate) async fn die(engine: &dyn Engine, queue: &str, count: u32) -> Vec<JobId> {
     let mut ids = Vec::new();
     for number in 0..count {
         let job = NewJob::new("k").queue(queue).payload(vec![b' '; BYTES]);

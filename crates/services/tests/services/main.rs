@@ -7,6 +7,7 @@ mod host;
 mod keys;
 mod leadership;
 mod outage;
+mod rescued;
 mod sampling;
 mod schedules;
 mod scheduling;

@@ -143,12 +143,21 @@ impl Client {
     where
         I: IntoIterator<Item = JobId>,
     {
-        let ids: Vec<JobId> = ids.into_iter().collect();
-        let mut answers = Vec::with_capacity(ids.len());
-        for ids in ids.chunks(BATCH_MAX) {
-            let items = ids.iter().map(|id| ChangeItem::new(*id, change.clone())).collect();
-            let reply = self.engine().change(items).await;
-            answers.extend(each(ids.len(), reply.map(|reply| reply.value)));
+        let item = |id| ChangeItem::new(id, change.clone());
+        self.change_each(ids.into_iter().map(item)).await
+    }
+
+    /// Makes changes of many jobs, each for itself, in the order of the items. An item may name the state that it
+    /// was decided for ([`ChangeItem::if_state`]).
+    pub async fn change_each<I>(&self, items: I) -> Vec<Result<Changed>>
+    where
+        I: IntoIterator<Item = ChangeItem>,
+    {
+        let items: Vec<ChangeItem> = items.into_iter().collect();
+        let mut answers = Vec::with_capacity(items.len());
+        for items in items.chunks(BATCH_MAX) {
+            let reply = self.engine().change(items.to_vec()).await;
+            answers.extend(each(items.len(), reply.map(|reply| reply.value)));
         }
         answers
     }

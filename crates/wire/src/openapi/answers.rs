@@ -12,7 +12,7 @@ use utoipa::openapi::schema::{
 use utoipa::{PartialSchema, ToSchema};
 
 /// Everything that can go wrong, by its stable name.
-const CODES: [&str; 19] = [
+const CODES: [&str; 20] = [
     "invalid",
     "too_large",
     "not_found",
@@ -20,6 +20,7 @@ const CODES: [&str; 19] = [
     "session_lost",
     "duplicate",
     "refused",
+    "state_conflict",
     "queue_full",
     "too_fast",
     "version_conflict",

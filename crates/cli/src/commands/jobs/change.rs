@@ -8,19 +8,26 @@ use serde_json::json;
 use std::process::ExitCode;
 use windlass::Client;
 use windlass_core::JobId;
-use windlass_core::engine::{Change, Changed, Get};
+use windlass_core::engine::{Change, ChangeItem, Changed, Get};
 use windlass_core::limits::BATCH_MAX;
+use windlass_core::model::State;
 use windlass_services::Kinds;
 
-/// Changes jobs, and says what became of each.
+/// Changes jobs, if need be only those in a state, and says what became of each.
 pub(in crate::commands) async fn change_all(
     client: &Client,
     common: &Common,
     ids: Vec<JobId>,
     change: &Change,
+    if_state: Option<State>,
 ) -> Result<ExitCode> {
     check_sensitive(client, &ids, change).await?;
-    let answers = client.change_all(ids.iter().copied(), change.clone()).await;
+    let item = |id: &JobId| {
+        let mut item = ChangeItem::new(*id, change.clone());
+        item.if_state = if_state;
+        item
+    };
+    let answers = client.change_each(ids.iter().map(item)).await;
     let (count, mut refused) = (ids.len(), Vec::new());
     for (id, answer) in ids.into_iter().zip(answers) {
         match answer {
@@ -66,6 +73,6 @@ fn done(common: &Common, changed: Changed) -> Result<()> {
     if common.json {
         return print_json(&json!({ "id": changed.id, "state": changed.state }));
     }
-    let state = changed.state.map_or("gone", windlass_core::model::State::as_str);
+    let state = changed.state.map_or("gone", State::as_str);
     print(&format!("{}  {state}\n", changed.id))
 }
