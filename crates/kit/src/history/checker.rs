@@ -30,6 +30,11 @@ pub struct Options {
 }
 
 impl Options {
+    /// Nothing out of the ordinary.
+    pub const fn new() -> Self {
+        Self { retention: false, expiry: false, claims_forgotten: false }
+    }
+
     /// Retention may have removed ended jobs.
     #[must_use]
     pub const fn retention(mut self) -> Self {
@@ -153,23 +158,14 @@ impl Judge<'_, '_> {
             Some(_) => {}
             None if life.acknowledged.is_none() && life.ends.is_empty() => {}
             None => {
-                if !life.discards().is_empty() || (self.options.retention && self.may_have_ended())
-                {
+                let may_have_ended = self.options.expiry || life.may_have_ended(self.facts);
+                if may_have_ended && (self.options.retention || life.may_be_discarded()) {
                     self.verdict.counts.removed += 1;
                 } else {
                     self.blame(Kind::Lost, || format!("job {id} was acknowledged and is gone"));
                 }
             }
         }
-    }
-
-    /// Whether anything can have ended it.
-    fn may_have_ended(&self) -> bool {
-        self.options.expiry
-            || self.facts.unclear_claim
-            || self.facts.unclear_replacement
-            || !self.life.terms.is_empty()
-            || self.life.asked_for(State::Cancelled).is_some()
     }
 
     /// No more than one end per life, the one it was told to, and for good.
@@ -193,6 +189,11 @@ impl Judge<'_, '_> {
         if let (Some((_, state)), Some(last)) = (undone, life.last) {
             self.blame(Kind::Undone, || {
                 format!("job {id} was said to be {state} and is {last} at the end")
+            });
+        }
+        if let Some((wanted, state)) = life.wrongly_discarded() {
+            self.blame(Kind::Undone, || {
+                format!("job {id} was said to be {state} and was discarded as {wanted}")
             });
         }
         let mut applied = life.facts.iter().filter(|fact| {

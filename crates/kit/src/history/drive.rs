@@ -5,6 +5,7 @@ mod lossy;
 mod producer;
 mod worker;
 
+use super::checker::Options;
 use super::record::History;
 use super::recorder::{Diary, Recorded};
 use super::snapshot::Snapshot;
@@ -17,10 +18,12 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use tokio::task::JoinSet;
 use windlass_core::engine::{
-    Claim, Claimant, ClaimedJob, Hot, MaintainRequest, OpenSession, Outcome, Settle, SettleItem,
-    Work,
+    Claim, Claimant, ClaimedJob, Configure, Hot, MaintainRequest, OpenSession, Outcome, Settle,
+    SettleItem, Work,
 };
 use windlass_core::limits::{CLAIM_BATCH_MAX, CRASH_BACKOFF_CAP_MS, MAINTAIN_BUDGET_MAX};
+use windlass_core::model::QueuePatch;
+use windlass_core::policy::Retention;
 use windlass_core::random::{Random, Seeded};
 use windlass_core::time::{MINUTE_MS, SECOND_MS};
 use worker::Worker;
@@ -58,6 +61,8 @@ pub struct Load {
     pub deaths: u64,
     /// Of a thousand rounds of a worker, so many begin a stall that may outlast its leases.
     pub stalls: u64,
+    /// How long ended jobs are kept; `None` for longer than the run takes.
+    pub retention_ms: Option<u64>,
 }
 
 impl Load {
@@ -72,6 +77,7 @@ impl Load {
             lost: 100,
             deaths: 30,
             stalls: 40,
+            retention_ms: None,
         }
     }
 
@@ -88,6 +94,19 @@ impl Load {
         self.producers = producers;
         self.workers = workers;
         self
+    }
+
+    /// With ended jobs removed after this time, while producers replay and discard them.
+    #[must_use]
+    pub const fn retention_ms(mut self, ms: u64) -> Self {
+        self.retention_ms = Some(ms);
+        self
+    }
+
+    /// What a judge of this load must know.
+    pub const fn options(&self) -> Options {
+        let options = Options::new();
+        if self.retention_ms.is_some() { options.retention() } else { options }
     }
 
     /// With faults so often, in a thousand: calls without an answer, deaths and stalls of workers.
@@ -202,6 +221,11 @@ async fn complete(engine: &Recorded, jobs: Vec<ClaimedJob>) {
 /// Works an empty engine over and reads what came of it. Panics if the engine refuses what it must
 /// do; whether it did it well is for [`check`](super::check) to say.
 pub async fn drive(subject: Subject, load: Load) -> Driven {
+    if let Some(ms) = load.retention_ms {
+        let patch = QueuePatch::retention(Retention::uniform(ms));
+        let set = subject.engine.configure(vec![Configure::queue(QUEUE, patch)]).await;
+        set.expect("configure").value.into_iter().for_each(|item| item.expect("configure"));
+    }
     let seeded = Arc::new(Seeded::new(load.seed));
     let lossy = Arc::new(Lossy::new(subject.engine.clone(), seeded, load.lost));
     let stage = Arc::new(Stage {

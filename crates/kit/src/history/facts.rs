@@ -110,8 +110,8 @@ pub(super) struct Facts<'a> {
     pub(super) jobs: HashMap<JobId, Vec<Fact<'a>>>,
     /// Some enqueue of unknown outcome may have replaced, and so cancelled, any job.
     pub(super) unclear_replacement: bool,
-    /// Some claim of unknown outcome may have started any job.
-    pub(super) unclear_claim: bool,
+    /// Claims of unknown outcome, by name: each may have started any job.
+    pub(super) unclear_claims: HashSet<&'a str>,
     /// Leases under which different follow-ups were asked for.
     contested: HashSet<&'a Lease>,
 }
@@ -287,7 +287,7 @@ impl<'a> Facts<'a> {
             Some(Reply::Claimed(starts) | Reply::Settled { claimed: starts, .. }) => starts,
             Some(_) => return,
             None => {
-                self.unclear_claim = true;
+                self.unclear_claims.insert(name);
                 return;
             }
         };

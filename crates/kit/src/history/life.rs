@@ -42,6 +42,10 @@ pub(super) struct Life<'a> {
     pub(super) replays: Vec<Span>,
     /// It may have been created more than once.
     pub(super) reborn: bool,
+    /// It had not ended at some instant not before this: the last time anybody saw it so.
+    seen_alive: u64,
+    /// Its last life did not begin before this: the last replay that was certainly made.
+    last_life: u64,
 }
 
 impl<'a> Life<'a> {
@@ -63,6 +67,8 @@ impl<'a> Life<'a> {
             ends: Vec::new(),
             replays: Vec::new(),
             reborn: false,
+            seen_alive: 0,
+            last_life: 0,
         };
         for fact in facts {
             let Fact { span, deed, .. } = *fact;
@@ -91,12 +97,17 @@ impl<'a> Life<'a> {
                     }
                     if let Effect::Done(state) = effect {
                         told = state;
+                        if wish == Wish::Replay {
+                            life.last_life = life.last_life.max(span.from);
+                        }
                     }
                 }
                 _ => {}
             }
-            if let Some(state) = told.filter(|state| state.is_terminal()) {
-                life.ends.push((span, state));
+            match told {
+                Some(state) if state.is_terminal() => life.ends.push((span, state)),
+                Some(_) => life.seen_alive = life.seen_alive.max(span.from),
+                None => {}
             }
             life.sight(fact);
         }
@@ -122,6 +133,9 @@ impl<'a> Life<'a> {
             let (applied, claims) = (Vec::new(), Vec::new());
             self.terms.push(Term { lease, attempt: None, first, last, applied, claims });
         }
+        if !applied {
+            self.seen_alive = self.seen_alive.max(fact.span.from);
+        }
         let term = &mut self.terms[at];
         term.first = term.first.min(fact.span.to);
         term.last = term.last.max(fact.span.from);
@@ -146,8 +160,59 @@ impl<'a> Life<'a> {
     }
 
     pub(super) fn discards(&self) -> Vec<Span> {
-        self.spans(|deed| {
-            matches!(deed, Deed::Change(Wish::Discard, effect) if *effect != Effect::Refused)
+        self.spans(|deed| match deed {
+            Deed::Change(Wish::Discard | Wish::DiscardIf(_), effect) => *effect != Effect::Refused,
+            _ => false,
+        })
+    }
+
+    /// Whether somebody may have discarded it since it was last seen alive.
+    pub(super) fn may_be_discarded(&self) -> bool {
+        self.reborn || self.discards().iter().any(|discard| discard.to >= self.seen_alive)
+    }
+
+    /// Whether its last life may have ended: somebody reported or saw an end, or may have, since it was last
+    /// seen alive; or it was lost by its workers, and then either cancelled or out of crashes.
+    pub(super) fn may_have_ended(&self, facts: &Facts<'_>) -> bool {
+        let ended = |fact: &Fact<'_>| match fact.deed {
+            Deed::Report(_, Outcome::Unclear) | Deed::Replaced(_) => true,
+            Deed::Change(Wish::Cancel, Effect::Done(Some(State::Running)) | Effect::Unclear) => {
+                fact.span.to >= self.last_life
+            }
+            _ => false,
+        };
+        let told = |(span, _): &(Span, State)| span.to >= self.seen_alive;
+        self.reborn
+            || facts.unclear_replacement
+            || self.ends.iter().any(told)
+            || self.facts.iter().any(ended)
+            || self.may_be_out_of_crashes(facts)
+    }
+
+    /// Whether it was started in its last life more often than it may lose its lease. Nobody sees a lease get
+    /// lost, and nobody sees the start either if the claim was never answered.
+    fn may_be_out_of_crashes(&self, facts: &Facts<'_>) -> bool {
+        let started = self.terms.iter().filter(|term| term.first >= self.last_life).count();
+        let crashes_max = self.facts.iter().filter_map(|fact| match fact.deed {
+            Deed::Enqueue(wanted, fate) if fate != Fate::NotStored => Some(wanted.crashes_max),
+            _ => None,
+        });
+        let starts = (started + facts.unclear_claims.len()) as u64;
+        crashes_max.min().is_some_and(|max| starts > u64::from(max))
+    }
+
+    /// A discard decided for one state that was carried out although the job had ended in another.
+    pub(super) fn wrongly_discarded(&self) -> Option<(State, State)> {
+        self.facts.iter().find_map(|fact| {
+            let Deed::Change(Wish::DiscardIf(wanted), Effect::Done(_)) = fact.deed else {
+                return None;
+            };
+            let other = self.ends.iter().find(|(told, state)| {
+                *state != wanted
+                    && told.before(fact.span)
+                    && !self.replayed_between(*told, fact.span)
+            });
+            other.map(|(_, state)| (wanted, *state))
         })
     }
 

@@ -39,8 +39,14 @@ use crate::subject::Subject;
 use std::future::Future;
 use std::ops::Range;
 
-/// Drives fresh engines, one per seed, with clients that lose replies, stall and die; panics with the
-/// verdict if anything they saw cannot be explained.
+/// How long ended jobs are kept where they are removed during a run: a few sessions.
+const RETENTION_MS: u64 = 30_000;
+
+/// Batches by each producer of such a run.
+const REMOVED_BATCHES: u32 = 20;
+
+/// Drives fresh engines, two per seed, with clients that lose replies, stall and die, once with ended jobs kept
+/// and once with ended jobs removed after 30 s; panics with the verdict if anything they saw cannot be explained.
 pub fn run<F: Future<Output = Subject>>(seeds: Range<u64>, fresh: impl Fn() -> F) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -48,9 +54,12 @@ pub fn run<F: Future<Output = Subject>>(seeds: Range<u64>, fresh: impl Fn() -> F
         .build()
         .expect("a runtime");
     for seed in seeds {
-        let driven = runtime.block_on(async { drive(fresh().await, Load::new(seed)).await });
-        let verdict = check(&driven.history, &driven.end, &Options::default());
-        assert!(verdict.is_clean(), "seed {seed}: {verdict}");
+        let short = Load::new(seed).batches(REMOVED_BATCHES).retention_ms(RETENTION_MS);
+        for load in [Load::new(seed), short] {
+            let driven = runtime.block_on(async { drive(fresh().await, load).await });
+            let verdict = check(&driven.history, &driven.end, &load.options());
+            assert!(verdict.is_clean(), "{load:?}: {verdict}");
+        }
     }
 }
 

@@ -96,6 +96,9 @@ pub struct Wanted {
     /// What its unique key does to others, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unique: Option<OnConflict>,
+    /// How many of its leases may be lost before it is dead.
+    #[serde(default)]
+    pub crashes_max: u32,
 }
 
 impl Wanted {
@@ -106,9 +109,16 @@ impl Wanted {
         self
     }
 
-    /// A job of no key, due at once.
+    /// The same, dead only after more lost leases than this.
+    #[must_use]
+    pub const fn crashes_max(mut self, crashes_max: u32) -> Self {
+        self.crashes_max = crashes_max;
+        self
+    }
+
+    /// A job of no key, due at once, dead with its first lost lease.
     pub const fn plain(id: JobId) -> Self {
-        Self { id, key: None, in_line: true, unique: None }
+        Self { id, key: None, in_line: true, unique: None, crashes_max: 0 }
     }
 
     /// What matters of `job`, known as `id`.
@@ -118,6 +128,7 @@ impl Wanted {
             key: job.key.as_ref().map(|key| format!("{}/{key}", job.queue)),
             in_line: job.due == Due::Now,
             unique: job.unique.as_ref().map(|unique| unique.on_conflict),
+            crashes_max: job.policy.max_crashes,
         }
     }
 
@@ -221,6 +232,8 @@ pub enum Wish {
     Replay,
     /// Throw it away.
     Discard,
+    /// Throw it away if it is in this state.
+    DiscardIf(State),
     /// Whatever may cost the job its place in line: pause, resume, reschedule.
     Move,
     /// Anything else.

@@ -153,11 +153,11 @@ fn receipt(answer: &Item<Settled>, wanted: &[Wanted]) -> Receipt {
     }
 }
 
-const fn wish(change: &Change) -> Wish {
-    match change {
+fn wish(item: &ChangeItem) -> Wish {
+    match &item.change {
         Change::Cancel => Wish::Cancel,
         Change::Replay(_) => Wish::Replay,
-        Change::Discard => Wish::Discard,
+        Change::Discard => item.if_state.map_or(Wish::Discard, Wish::DiscardIf),
         Change::Pause | Change::Resume | Change::Reschedule(_) => Wish::Move,
         _ => Wish::Other,
     }
@@ -239,7 +239,7 @@ impl Hot for Recorded {
 impl Admin for Recorded {
     fn change(&self, batch: Vec<ChangeItem>) -> Answer<'_, Vec<Item<Changed>>> {
         Box::pin(async move {
-            let wishes = batch.iter().map(|item| (item.id, wish(&item.change))).collect();
+            let wishes = batch.iter().map(|item| (item.id, wish(item))).collect();
             let op = self.invoked(Call::Change(wishes));
             let answer = self.inner.change(batch).await;
             self.answered(op, &answer, |items| Reply::Changed(items.iter().map(effect).collect()));

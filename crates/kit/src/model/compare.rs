@@ -6,7 +6,7 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 use windlass_core::Timestamp;
 use windlass_core::engine::{Get, LaneStats, PriorityStats, SessionId, StatsRequest};
-use windlass_core::model::{Job, Name, PartSet, State};
+use windlass_core::model::{Job, Name, Part, PartSet, State};
 
 impl Lockstep {
     /// Every job, session and lane must look the same on both sides.
@@ -98,8 +98,11 @@ fn compare_job(job: &mut ModelJob, got: &Job) -> Same {
     agree(&what("finish"), &job.finish, &got.finish)?;
     agree(&what("end"), &job.finished_at, &got.finished_at)?;
     agree(&what("cancellation"), &job.cancel_requested, &got.cancel_requested)?;
-    let bytes = job.checkpoint.map(|byte| Bytes::from(vec![byte]));
-    agree(&what("checkpoint"), &bytes, &got.parts.state.as_ref().map(|part| part.bytes.clone()))?;
+    let bytes = |byte: Option<u8>| byte.map(|byte| Bytes::from(vec![byte]));
+    let stored = |part: &Option<Part>| part.as_ref().map(|part| part.bytes.clone());
+    agree(&what("checkpoint"), &bytes(job.checkpoint), &stored(&got.parts.state))?;
+    agree(&what("payload"), &bytes(job.payload), &stored(&got.parts.payload))?;
+    agree(&what("policy"), &job.new.policy, &got.header.policy)?;
     let (least, most): (Timestamp, Timestamp) = job.run_at;
     let run_at = got.header.run_at;
     if run_at < least || run_at > most {

@@ -47,6 +47,8 @@ pub(super) struct ModelJob {
     pub(super) finish: Option<Finish>,
     /// The checkpoint it carries.
     pub(super) checkpoint: Option<u8>,
+    /// The payload that a replay gave it; it is enqueued without one.
+    pub(super) payload: Option<u8>,
     holds_key: bool,
     waits: bool,
     signalled: bool,
@@ -176,6 +178,7 @@ impl Model {
             finished_at: None,
             finish: None,
             checkpoint: None,
+            payload: None,
             holds_key: false,
             waits: false,
             signalled: false,

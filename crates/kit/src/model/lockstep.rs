@@ -87,7 +87,7 @@ impl Lockstep {
             Op::Update { lease, checkpoint, extend_ms } => {
                 self.update(lease, checkpoint, extend_ms).await?;
             }
-            Op::Change { job, wish } => self.change(job, wish).await?,
+            Op::Change { job, wish, if_state } => self.change(job, wish, if_state).await?,
             Op::Configure(setting) => self.configure(setting).await?,
             Op::Advance { ms } => {
                 self.rig.advance(ms);
@@ -383,13 +383,14 @@ impl Lockstep {
         Ok(())
     }
 
-    async fn change(&mut self, number: usize, wish: Wish) -> Same {
+    async fn change(&mut self, number: usize, wish: Wish, if_state: Option<State>) -> Same {
         let Some(id) = pick(&self.ids, number).copied() else { return Ok(()) };
-        let item = ChangeItem::new(id, change(wish));
+        let mut item = ChangeItem::new(id, change(wish));
+        item.if_state = if_state;
         let reply = self.rig.engine().change(vec![item]).await.map_err(|e| e.to_string())?.value;
         let got = reply.into_iter().next().expect("one answer for one change");
         let got = got.map(|changed| changed.state).map_err(|error| error.code());
-        let expected = self.model.or_nothing(|model| wished(model, id, wish));
+        let expected = self.model.or_nothing(|model| wished(model, id, wish, if_state));
         agree("a change", &expected, &got)
     }
 

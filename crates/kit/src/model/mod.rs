@@ -18,11 +18,13 @@ mod upkeep;
 
 use crate::subject::Subject;
 use lockstep::Lockstep;
-use op::Story;
+use op::{Op, OperatorStory, Story};
+use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngSeed, TestCaseError, TestError, TestRunner};
 use proptest_state_machine::ReferenceStateMachine as _;
 use std::future::Future;
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Steps in a story, at least and at most.
 const STEPS: std::ops::Range<usize> = 50..90;
@@ -40,6 +42,23 @@ const SEED: u64 = 1;
 /// wrong. The environment variable `WINDLASS_MODEL_CASES` overrides `cases`, and
 /// `WINDLASS_MODEL_SEED` (a number, or `random`) tells other stories than the usual ones.
 pub fn run<F: Future<Output = Subject>>(cases: u32, fresh: impl Fn() -> F) {
+    tell(Story::sequential_strategy(STEPS), cases, fresh);
+}
+
+/// The same with stories of operators who cancel, edit, replay and discard jobs that are removed soon after
+/// their end.
+pub fn run_operators<F: Future<Output = Subject>>(cases: u32, fresh: impl Fn() -> F) {
+    tell(OperatorStory::sequential_strategy(STEPS), cases, fresh);
+}
+
+/// A story as proptest makes it: no state, its steps, and how many of them were told.
+type Told = ((), Vec<Op>, Option<Arc<AtomicUsize>>);
+
+fn tell<F: Future<Output = Subject>>(
+    stories: impl Strategy<Value = Told>,
+    cases: u32,
+    fresh: impl Fn() -> F,
+) {
     let asked = std::env::var(CASES_VARIABLE).ok().map(|text| match text.parse() {
         Ok(cases) => cases,
         Err(_) => panic!("{CASES_VARIABLE} is {text:?}: it must be a number of stories"),
@@ -56,7 +75,6 @@ pub fn run<F: Future<Output = Subject>>(cases: u32, fresh: impl Fn() -> F) {
         .enable_all()
         .build()
         .expect("a runtime");
-    let stories = Story::sequential_strategy(STEPS);
     let told = TestRunner::new(config).run(&stories, |(_, ops, seen)| {
         runtime.block_on(async {
             let mut lockstep = Lockstep::new(fresh().await);
@@ -101,6 +119,11 @@ macro_rules! model {
         #[test]
         fn random_stories_end_as_the_transition_table_says() {
             $crate::model::run($cases, $factory);
+        }
+
+        #[test]
+        fn random_stories_of_operators_beside_short_retention_end_as_the_transition_table_says() {
+            $crate::model::run_operators(u32::div_ceil($cases, 2), $factory);
         }
     };
 }

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use proptest_state_machine::ReferenceStateMachine;
 use std::fmt;
 use windlass_core::engine::Work;
+use windlass_core::model::State;
 use windlass_core::policy::{OnConflict, UniqueScope, Until};
 
 /// The queues and kinds of all stories.
@@ -84,8 +85,20 @@ pub(super) enum Wish {
     Pause,
     Resume,
     Signal,
-    Replay { delay_ms: u64 },
+    Replay(Edit),
     Discard,
+}
+
+/// What a replay changes about a job.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Edit {
+    pub(super) delay_ms: u64,
+    pub(super) payload: Option<u8>,
+    /// Without the checkpoint.
+    pub(super) start_over: bool,
+    pub(super) priority: Option<i32>,
+    /// Another policy, with these attempts.
+    pub(super) max_attempts: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -132,6 +145,8 @@ pub(super) enum Op {
     Change {
         job: usize,
         wish: Wish,
+        /// The state that it is decided for.
+        if_state: Option<State>,
     },
     Configure(Setting),
     Advance {
@@ -165,11 +180,12 @@ impl ReferenceStateMachine for Story {
                 |(session, forgets, unanswered)| Op::Heartbeat { session, forgets, unanswered },
             ),
             7 => claim().prop_map(Op::Claim),
-            9 => settle(),
+            9 => settle(spec()),
             2 => (number(), prop::option::of(any::<u8>()), extension()).prop_map(
                 |(lease, checkpoint, extend_ms)| Op::Update { lease, checkpoint, extend_ms },
             ),
-            5 => (number(), wish()).prop_map(|(job, wish)| Op::Change { job, wish }),
+            5 => (number(), wish(), condition())
+                .prop_map(|(job, wish, if_state)| Op::Change { job, wish, if_state }),
             2 => setting().prop_map(Op::Configure),
             4 => time().prop_map(|ms| Op::Advance { ms }),
             5 => (work(), 1..4_u32).prop_map(|(work, budget)| Op::Maintain { work, budget }),
@@ -178,6 +194,85 @@ impl ReferenceStateMachine for Story {
     }
 
     fn apply((): (), _: &Op) {}
+}
+
+/// The strategy of stories in which operators change jobs that end and are removed soon after.
+#[derive(Debug)]
+pub(super) struct OperatorStory;
+
+impl ReferenceStateMachine for OperatorStory {
+    type State = ();
+    type Transition = Op;
+
+    fn init_state() -> BoxedStrategy<()> {
+        Just(()).boxed()
+    }
+
+    fn transitions((): &()) -> BoxedStrategy<Op> {
+        let works = prop_oneof![
+            3 => Just(Work::Promote),
+            1 => Just(Work::Reclaim),
+            4 => Just(Work::Retain),
+            1 => Just(Work::Compact),
+        ];
+        prop_oneof![
+            6 => vec(new_spec(), 1..4).prop_map(|jobs| Op::Enqueue { jobs, all_or_nothing: false }),
+            1 => Just(Op::OpenSession { ttl_ms: 60_000 }),
+            6 => claim().prop_map(Op::Claim),
+            6 => settle(new_spec()),
+            12 => (number(), operators_wish(), condition())
+                .prop_map(|(job, wish, if_state)| Op::Change { job, wish, if_state }),
+            2 => short_retention().prop_map(Op::Configure),
+            3 => prop_oneof![Just(1), Just(999), Just(10_000)].prop_map(|ms| Op::Advance { ms }),
+            5 => (works, 1..4_u32).prop_map(|(work, budget)| Op::Maintain { work, budget }),
+        ]
+        .boxed()
+    }
+
+    fn apply((): (), _: &Op) {}
+}
+
+fn operators_wish() -> impl Strategy<Value = Wish> {
+    prop_oneof![
+        4 => Just(Wish::Cancel),
+        1 => Just(Wish::Promote),
+        1 => time().prop_map(Wish::Reschedule),
+        1 => (-2..3_i32).prop_map(Wish::Reprioritise),
+        6 => edit().prop_map(Wish::Replay),
+        2 => Just(Wish::Discard),
+    ]
+}
+
+fn short_retention() -> impl Strategy<Value = Setting> {
+    let ms = prop_oneof![Just(0), Just(1_000), Just(5_000)];
+    (0..QUEUES.len(), ms).prop_map(|(queue, ms)| Setting::Retention(queue, ms))
+}
+
+fn edit() -> impl Strategy<Value = Edit> {
+    let delay_ms = prop_oneof![3 => Just(0), 1 => time()];
+    let payload = prop::option::weighted(0.3, any::<u8>());
+    let priority = prop::option::weighted(0.3, -2..3_i32);
+    let attempts = prop::option::weighted(0.2, 1..4_u32);
+    (delay_ms, payload, any::<bool>(), priority, attempts).prop_map(
+        |(delay_ms, payload, start_over, priority, max_attempts)| Edit {
+            delay_ms,
+            payload,
+            start_over,
+            priority,
+            max_attempts,
+        },
+    )
+}
+
+/// Mostly states in which jobs can be replayed or discarded.
+fn condition() -> impl Strategy<Value = Option<State>> {
+    let state = prop_oneof![
+        3 => Just(State::Dead),
+        2 => Just(State::Cancelled),
+        1 => Just(State::Completed),
+        1 => Just(State::Available),
+    ];
+    prop::option::weighted(0.3, state)
 }
 
 fn number() -> impl Strategy<Value = usize> + Clone {
@@ -230,6 +325,11 @@ fn spec() -> impl Strategy<Value = Spec> + Clone {
     )
 }
 
+/// A job under an id of its own: the other stories enqueue removed ids again.
+fn new_spec() -> impl Strategy<Value = Spec> + Clone {
+    spec().prop_map(|spec| Spec { again: None, ..spec })
+}
+
 fn unique() -> impl Strategy<Value = (u8, UniqueScope, Until, OnConflict)> + Clone {
     let scope = prop_oneof![Just(UniqueScope::Lane), Just(UniqueScope::Queue)];
     let on_conflict = prop_oneof![
@@ -264,7 +364,7 @@ fn claim() -> impl Strategy<Value = ClaimSpec> + Clone {
     )
 }
 
-fn settle() -> impl Strategy<Value = Op> {
+fn settle(follow_up: impl Strategy<Value = Spec>) -> impl Strategy<Value = Op> {
     let report = prop_oneof![
         4 => Just(Report::Complete),
         3 => prop::option::of(time()).prop_map(Report::Retry),
@@ -275,7 +375,7 @@ fn settle() -> impl Strategy<Value = Op> {
         1 => Just(Report::Cancel),
     ];
     let checkpoint = prop::option::weighted(0.3, any::<u8>());
-    let then = vec(spec(), 0..2);
+    let then = vec(follow_up, 0..2);
     (number(), report, checkpoint, then, prop::option::weighted(0.4, claim())).prop_map(
         |(lease, report, checkpoint, then, claim)| Op::Settle {
             lease,
@@ -296,7 +396,7 @@ fn wish() -> impl Strategy<Value = Wish> {
         1 => Just(Wish::Pause),
         2 => Just(Wish::Resume),
         2 => Just(Wish::Signal),
-        2 => time().prop_map(|delay_ms| Wish::Replay { delay_ms }),
+        2 => edit().prop_map(Wish::Replay),
         1 => Just(Wish::Discard),
     ]
 }

@@ -3,7 +3,7 @@
 use super::lockstep::{BACKOFF, Lockstep, pick};
 use super::op::{ClaimSpec, KINDS, QUEUES, Report, Spec, Wish};
 use windlass_core::engine::{Change, Claim, ClaimId, Claimant, Edits, Outcome, SessionId};
-use windlass_core::model::{Due, NewJob, PartSet};
+use windlass_core::model::{Due, NewJob, Part, PartEdit, PartSet, Policy};
 use windlass_core::policy::{Retention, Unique};
 use windlass_core::random::SystemRandom;
 
@@ -82,6 +82,14 @@ pub(super) fn outcome(report: Report) -> Outcome {
     }
 }
 
+/// The policy that a replay gives a job.
+pub(super) fn policy(max_attempts: u32) -> Policy {
+    let mut policy = Policy::default();
+    policy.max_attempts = max_attempts;
+    policy.backoff = BACKOFF;
+    policy
+}
+
 pub(super) fn change(wish: Wish) -> Change {
     match wish {
         Wish::Cancel => Change::Cancel,
@@ -91,9 +99,17 @@ pub(super) fn change(wish: Wish) -> Change {
         Wish::Pause => Change::Pause,
         Wish::Resume => Change::Resume,
         Wish::Signal => Change::Signal,
-        Wish::Replay { delay_ms } => {
+        Wish::Replay(edit) => {
             let mut edits = Edits::default();
-            edits.due = Due::After(delay_ms);
+            edits.due = Due::After(edit.delay_ms);
+            edits.priority = edit.priority;
+            edits.policy = edit.max_attempts.map(policy);
+            if let Some(byte) = edit.payload {
+                edits.payload = PartEdit::Set(Part::new(vec![byte]));
+            }
+            if edit.start_over {
+                edits.state = PartEdit::Unset;
+            }
             Change::Replay(Box::new(edits))
         }
         Wish::Discard => Change::Discard,

@@ -2,8 +2,8 @@
 
 use super::interpreter::{Code, Model, ModelJob, agree, slot};
 use super::lockstep::{Lockstep, Same};
-use super::op::Wish;
-use super::translate::change;
+use super::op::{Edit, Wish};
+use super::translate::{change, policy};
 use windlass_core::JobId;
 use windlass_core::engine::{MaintainRequest, Work};
 use windlass_core::limits::MAINTAIN_BUDGET_MAX;
@@ -70,20 +70,43 @@ impl Lockstep {
     }
 }
 
+impl ModelJob {
+    fn edit(&mut self, edit: Edit) {
+        self.payload = edit.payload.or(self.payload);
+        self.checkpoint = self.checkpoint.filter(|_| !edit.start_over);
+        self.new.priority = edit.priority.unwrap_or(self.new.priority);
+        if let Some(max_attempts) = edit.max_attempts {
+            self.new.policy = policy(max_attempts);
+        }
+    }
+}
+
 /// What must come of an operator's wish.
-pub(super) fn wished(model: &mut Model, id: JobId, wish: Wish) -> Result<Option<State>, Code> {
+pub(super) fn wished(
+    model: &mut Model,
+    id: JobId,
+    wish: Wish,
+    if_state: Option<State>,
+) -> Result<Option<State>, Code> {
+    let found = model.jobs.get(&id).map(|job| job.state);
+    if found.is_some_and(|found| if_state.is_some_and(|expected| expected != found)) {
+        return Err("state_conflict");
+    }
     let now = model.now;
     let at = |ms| Some((now.plus(ms), now.plus(ms)));
     let event = change(wish).event();
     let run_at = match wish {
         Wish::Promote => at(0),
-        Wish::Reschedule(ms) | Wish::Replay { delay_ms: ms } => at(ms),
+        Wish::Reschedule(ms) | Wish::Replay(Edit { delay_ms: ms, .. }) => at(ms),
         _ => None,
     };
     if let (Wish::Reprioritise(priority), Some(job)) = (wish, model.jobs.get_mut(&id)) {
         job.new.priority = priority;
     }
-    if matches!(wish, Wish::Replay { .. })
+    if let (Wish::Replay(edit), Some(job)) = (wish, model.jobs.get_mut(&id)) {
+        job.edit(edit);
+    }
+    if matches!(wish, Wish::Replay(_))
         && let Some(job) = model.jobs.get(&id)
         && matches!(job.state, State::Dead | State::Cancelled | State::Expired)
         && let Some(unique) = job.new.unique.clone()

@@ -1,13 +1,18 @@
 //! Engines with a fault each, and the checker that finds it.
 
-use crate::driven::{judge, memory, replayable};
+use crate::driven::{memory, replayable};
 use crate::faulty::{Fault, Faulty};
 use std::sync::Arc;
-use windlass_kit::history::{Kind, Load, Verdict};
+use windlass_kit::history::{Kind, Load, Verdict, check};
 
 fn tried(fault: Fault, seed: u64) -> Verdict {
-    let subject = memory(seed).wrapped(|inner| Arc::new(Faulty::new(inner, fault)));
-    judge(&replayable(subject, Load::new(seed)))
+    tried_with(fault, Load::new(seed))
+}
+
+fn tried_with(fault: Fault, load: Load) -> Verdict {
+    let subject = memory(load.seed).wrapped(|inner| Arc::new(Faulty::new(inner, fault)));
+    let driven = replayable(subject, load);
+    check(&driven.history, &driven.end, &load.options())
 }
 
 /// Asserts that some of a few runs find a fault, under this name.
@@ -18,9 +23,29 @@ fn found(fault: Fault, kind: Kind) {
     assert!(found >= 3, "{fault:?}: {kind} in {found} of 5 runs, as in this: {}", verdicts[0]);
 }
 
+/// The same beside short retention.
+#[track_caller]
+fn found_beside_retention(fault: Fault, kind: Kind) {
+    let load = |seed| Load::new(seed).retention_ms(30_000);
+    let verdicts: Vec<Verdict> = (0..5).map(|seed| tried_with(fault, load(seed))).collect();
+    let found = verdicts.iter().filter(|verdict| verdict.count(kind) > 0).count();
+    assert!(found >= 3, "{fault:?}: {kind} in {found} of 5 runs, as in this: {}", verdicts[0]);
+}
+
 #[test]
 fn a_wrapper_without_a_fault_is_clean() {
     tried(Fault::None, 1).assert_clean();
+    tried_with(Fault::None, Load::new(1).retention_ms(30_000)).assert_clean();
+}
+
+#[test]
+fn an_engine_that_removes_replayed_jobs_with_the_ended_is_found_out() {
+    found_beside_retention(Fault::RemovesReplayed, Kind::Lost);
+}
+
+#[test]
+fn an_engine_that_discards_whatever_the_state_is_found_out() {
+    found_beside_retention(Fault::IgnoresConditions, Kind::Undone);
 }
 
 #[test]

@@ -40,6 +40,17 @@ fn the_memory_engine_keeps_every_promise() {
 }
 
 #[test]
+fn the_memory_engine_keeps_every_promise_beside_short_retention() {
+    for seed in 0..40 {
+        let load = Load::new(seed).retention_ms(30_000);
+        let driven = replayable(memory(seed), load);
+        let verdict = check(&driven.history, &driven.end, &load.options());
+        assert!(verdict.is_clean(), "seed {seed}: {verdict}");
+        assert!(verdict.counts.removed > 50, "{verdict}");
+    }
+}
+
+#[test]
 fn the_memory_engine_keeps_every_promise_on_several_threads() {
     for seed in 100..110 {
         let runtime =

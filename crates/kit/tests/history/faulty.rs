@@ -1,11 +1,11 @@
 //! An engine with one fault: it wraps a sound one. Also served by the tests of `windlass torture`, which
 //! must find every one of them out.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use windlass_core::engine::{
-    Admin, Answer, Change, ChangeItem, Claim, Claimed, Engine, Enqueue, Enqueued, Get, Hot, Item,
-    Lease, Maintain, MaintainReply, MaintainRequest, Settle, SettleReply, Work,
+    Admin, Answer, Change, ChangeItem, Changed, Claim, Claimed, Engine, Enqueue, Enqueued, Get,
+    Hot, Item, Lease, Maintain, MaintainReply, MaintainRequest, Settle, SettleReply, Work,
 };
 use windlass_core::model::{Job, State};
 use windlass_core::{JobId, Result};
@@ -26,22 +26,40 @@ pub(crate) enum Fault {
     DropsEnqueues,
     /// A repeated report is carried out again, as far as it tells.
     ForgetsReports,
+    /// When it removes what is past its retention, it removes what was replayed and waits, too.
+    RemovesReplayed,
+    /// It makes changes whatever the state that they were decided for.
+    IgnoresConditions,
 }
 
 pub(crate) struct Faulty {
     inner: Arc<dyn Engine>,
     fault: Fault,
     leases: Mutex<HashMap<JobId, Lease>>,
+    replayed: Mutex<HashSet<JobId>>,
 }
 
 impl Faulty {
     pub(crate) fn new(inner: Arc<dyn Engine>, fault: Fault) -> Self {
-        Self { inner, fault, leases: Mutex::default() }
+        Self { inner, fault, leases: Mutex::default(), replayed: Mutex::default() }
     }
 
     fn noted(&self, claimed: &Claimed) {
         let mut leases = self.leases.lock().expect("nobody panicked");
         leases.extend(claimed.jobs.iter().map(|job| (job.header.id, job.lease.clone())));
+    }
+
+    /// Throws away what was replayed and waits.
+    async fn remove_replayed(&self) -> Result<()> {
+        let replayed: Vec<JobId> = self.replayed.lock().expect("nobody panicked").drain().collect();
+        for job in self.inner.get(Get::new(replayed)).await?.value.into_iter().flatten() {
+            if job.state.is_waiting() {
+                for change in [Change::Cancel, Change::Discard] {
+                    self.inner.change(vec![ChangeItem::new(job.header.id, change)]).await?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Reclaims, and throws away what came back.
@@ -119,13 +137,31 @@ impl Hot for Faulty {
 }
 
 impl Admin for Faulty {
-    windlass_core::pass_on!(inner: get, list, stats, sessions, change, configure, settings, records, health);
+    fn change(&self, mut batch: Vec<ChangeItem>) -> Answer<'_, Vec<Item<Changed>>> {
+        Box::pin(async move {
+            if self.fault == Fault::IgnoresConditions {
+                batch.iter_mut().for_each(|item| item.if_state = None);
+            }
+            let replays = batch.iter().map(|item| matches!(item.change, Change::Replay(_)));
+            let replays: Vec<bool> = replays.collect();
+            let answer = self.inner.change(batch).await?;
+            let replayed = answer.value.iter().zip(replays).filter(|(_, replay)| *replay);
+            let replayed = replayed.filter_map(|(item, _)| item.as_ref().ok().map(|it| it.id));
+            self.replayed.lock().expect("nobody panicked").extend(replayed);
+            Ok(answer)
+        })
+    }
+
+    windlass_core::pass_on!(inner: get, list, stats, sessions, configure, settings, records, health);
 }
 
 impl Maintain for Faulty {
     fn maintain(&self, request: MaintainRequest) -> Answer<'_, MaintainReply> {
         Box::pin(async move {
             let work = request.work;
+            if self.fault == Fault::RemovesReplayed && work == Work::Retain {
+                self.remove_replayed().await?;
+            }
             let nothing = || MaintainReply::default();
             if self.fault == Fault::ForgetsReclaimed && work == Work::Reclaim {
                 self.forget(request).await?;

@@ -39,6 +39,65 @@ fn retention_does_not_excuse_the_loss_of_a_job_that_cannot_have_ended() {
     script.breaks(&[Kind::Lost]);
 }
 
+/// A script of one job that failed for good at `5..6` and was replayed at `7..8`, beside short retention.
+fn replayed() -> Script {
+    let mut script = started();
+    script.settle(5..6, job(1), "L1", AttemptEnd::Fail, applied(State::Dead));
+    script.change(7..8, job(1), Wish::Replay, Some(State::Available));
+    script.with(Options::default().retention());
+    script
+}
+
+#[test]
+fn retention_does_not_excuse_the_loss_of_a_job_that_was_replayed() {
+    replayed().breaks(&[Kind::Lost]);
+    let mut script = replayed();
+    script.claim(9..10, job(1), "L2", 2).done(11..12, job(1), "L2");
+    assert_eq!(script.is_fine().counts.removed, 1);
+    // Whoever cancelled it before its replay did not end its new life.
+    let mut script = started();
+    script.with(Options::default().retention());
+    script.change(5..6, job(1), Wish::Cancel, Some(State::Running));
+    script.settle(7..8, job(1), "L1", AttemptEnd::Release, applied(State::Cancelled));
+    script.change(9..10, job(1), Wish::Replay, Some(State::Available));
+    script.breaks(&[Kind::Lost]);
+    script.change(11..12, job(1), Wish::Cancel, Some(State::Cancelled)).is_fine();
+}
+
+#[test]
+fn retention_excuses_a_job_that_may_be_out_of_crashes_and_no_other() {
+    let lost = |crashes_max| {
+        let mut script = Script::default();
+        script.enqueue(1..2, Wanted::plain(job(1)).crashes_max(crashes_max));
+        script.claim(3..4, job(1), "L1", 1).with(Options::default().retention());
+        script
+    };
+    lost(0).is_fine();
+    lost(1).breaks(&[Kind::Lost]);
+    // Another start of it may be in an answer that never came.
+    let claim = || (Call::Claim("lost".into()), Reply::Claimed(Vec::new()));
+    lost(1).call(5.., claim().0, claim().1).is_fine();
+    lost(2).call(5.., claim().0, claim().1).call(7.., claim().0, claim().1).breaks(&[Kind::Lost]);
+}
+
+#[test]
+fn a_discard_does_not_excuse_the_loss_of_a_job_that_cannot_have_ended() {
+    let mut script = Script::default();
+    script.enqueue(1..2, Wanted::plain(job(1))).change(3..4, job(1), Wish::Discard, None);
+    script.breaks(&[Kind::Lost]);
+}
+
+#[test]
+fn a_discard_decided_for_the_dead_must_not_take_a_completed_job() {
+    let mut script = started();
+    script.done(5..6, job(1), "L1");
+    script.change(7..8, job(1), Wish::DiscardIf(State::Dead), None);
+    script.breaks(&[Kind::Undone]);
+    let mut script = started();
+    script.done(5..6, job(1), "L1");
+    script.change(7..8, job(1), Wish::DiscardIf(State::Completed), None).is_fine();
+}
+
 #[test]
 fn a_follow_up_of_an_applied_report_can_be_lost() {
     for receipt in [

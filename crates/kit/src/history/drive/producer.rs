@@ -5,13 +5,16 @@ use crate::history::recorder::Recorded;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use windlass_core::engine::{Admin, Change, ChangeItem, Enqueue, Hot};
-use windlass_core::model::NewJob;
+use windlass_core::limits::MAX_CRASHES_MAX;
+use windlass_core::model::{NewJob, State};
 use windlass_core::policy::{OnConflict, Unique};
 use windlass_core::random::{Random, Seeded};
 use windlass_core::{JobId, Timestamp};
 
 /// Jobs in one batch.
 const BATCH_MAX: u64 = 3;
+/// Where jobs are removed, a producer changes its mind about one of so many that it enqueued last.
+const RECENT: usize = 25;
 /// A batch that is never answered is repeated so often, and then given up.
 const TRIES_MAX: u32 = 4;
 
@@ -40,7 +43,11 @@ impl Producer {
             if happens(&self.random, 300) {
                 self.repeat().await;
             }
-            if happens(&self.random, 150) {
+            let changes = match self.stage.load.retention_ms {
+                Some(_) => 3,
+                None => u32::from(happens(&self.random, 150)),
+            };
+            for _ in 0..changes {
                 self.change().await;
             }
             // Workers keep up with some producers and fall behind others.
@@ -57,20 +64,26 @@ impl Producer {
     fn job(&self, now: Timestamp) -> NewJob {
         let random = &self.random;
         let kind = if happens(random, 500) { "one" } else { "two" };
+        let (keys, removed) = (self.stage.load.keys, self.stage.load.retention_ms.is_some());
+        let max_crashes = random.below(5) as u32;
+        // A job that was removed after too many lost leases leaves no trace. Of half of them that is ruled out.
+        let endless = removed && max_crashes.is_multiple_of(2);
         let mut job = NewJob::new(kind)
             .queue(QUEUE)
             .id(JobId::new(now, random))
             .priority(random.below(3) as i32)
             .max_attempts(1 + random.below(5) as u32)
-            .max_crashes(random.below(5) as u32);
-        let keys = self.stage.load.keys;
+            .max_crashes(if endless { MAX_CRASHES_MAX } else { max_crashes });
         if happens(random, 500) {
             job = job.key(format!("k{}", random.below(keys)));
         }
         if happens(random, 250) {
             let on = [OnConflict::Existing, OnConflict::Replace, OnConflict::Reject];
             let unique = Unique::by(format!("u{}", random.below(keys)));
-            job = job.unique(unique.on_conflict(on[random.below(3) as usize]));
+            let on = on[random.below(3) as usize];
+            // A replacement of unknown outcome may have cancelled any job, which would excuse any loss.
+            let on = if removed && on == OnConflict::Replace { OnConflict::Existing } else { on };
+            job = job.unique(unique.on_conflict(on));
         }
         job
     }
@@ -92,13 +105,20 @@ impl Producer {
 
     /// Changes its mind about some job of its own. Whatever is impossible is refused.
     async fn change(&self) {
-        let id = self.ids[self.random.below(self.ids.len() as u64) as usize];
-        let change = match self.random.below(4) {
-            0 | 1 => Change::Cancel,
-            2 => Change::replay(),
-            _ => Change::Discard,
+        // Where jobs are removed, most of the older ones are gone.
+        let removed = self.stage.load.retention_ms.is_some();
+        let among = self.ids.len().min(if removed { RECENT } else { usize::MAX });
+        let back = 1 + self.random.below(among as u64) as usize;
+        let id = self.ids[self.ids.len() - back];
+        let item = |change| ChangeItem::new(id, change);
+        let item = match self.random.below(if removed { 9 } else { 6 }) {
+            0 | 1 => item(Change::Cancel),
+            3 => item(Change::replay()).if_state(State::Dead),
+            4 => item(Change::Discard).if_state(State::Dead),
+            5 => item(Change::Discard),
+            _ => item(Change::replay()),
         };
         // An answer or none: the history has it.
-        let _ = self.engine.change(vec![ChangeItem::new(id, change)]).await;
+        let _ = self.engine.change(vec![item]).await;
     }
 }
