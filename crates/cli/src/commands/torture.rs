@@ -3,6 +3,7 @@
 use crate::connect::Url;
 use crate::store::block_on;
 use crate::torture::{self, Plan, Store};
+use crate::values;
 use anyhow::{Result, bail};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -12,6 +13,11 @@ use windlass_core::random::{Random as _, SystemRandom};
 const SECONDS_MAX: u64 = 24 * 3_600;
 /// Seeds that are made up are short enough to be typed again.
 const SEEDS: u64 = 1_000_000;
+
+/// Operators in a run: each is a process, and they must leave some work to the others.
+const OPERATORS_MAX: i64 = 8;
+/// A shorter retention would remove jobs before their workers know that they have reported.
+const RETENTION_MIN_MS: u64 = 100;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = torture::HELP)]
@@ -37,6 +43,16 @@ pub(super) struct Args {
     /// Without the proxy in between: the network does not fail
     #[arg(long)]
     direct: bool,
+    /// Operators who cancel, edit, move and replay jobs meanwhile
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(..=OPERATORS_MAX))]
+    operators: u32,
+    /// How long ended jobs are kept, at least 100ms; the operators discard jobs, too [default: longer than the run]
+    #[arg(long, value_name = "TIME", value_parser = retention)]
+    retention: Option<u64>,
+    /// With --start-postgres: a setting of that PostgreSQL, as in default_transaction_isolation=serializable; can
+    /// be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = postgres_setting, requires = "start_postgres")]
+    postgres_setting: Vec<String>,
     /// Keep histories, logs, schedule and findings in this directory, whatever the verdict
     /// [default: a fresh one, removed if all is well]
     #[arg(long, value_name = "DIR")]
@@ -58,10 +74,32 @@ impl Args {
             seed: self.seed.unwrap_or_else(|| SystemRandom.below(SEEDS)),
             serve: self.serve,
             direct: self.direct,
+            operators: self.operators,
+            retention_ms: self.retention,
+            postgres_settings: self.postgres_setting,
             evidence: self.evidence,
             json: self.json,
         };
         block_on(torture::run(plan))
+    }
+}
+
+fn retention(text: &str) -> Result<u64, String> {
+    match values::duration_ms(text)? {
+        ms if ms < RETENTION_MIN_MS => {
+            Err(format!("{text} is too short: use {RETENTION_MIN_MS}ms or more"))
+        }
+        ms => Ok(ms),
+    }
+}
+
+fn postgres_setting(text: &str) -> Result<String, String> {
+    let is_name = |name: &str| {
+        !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "_.".contains(c))
+    };
+    match text.split_once('=') {
+        Some((name, _)) if is_name(name) => Ok(text.to_owned()),
+        _ => Err("use NAME=VALUE, as in default_transaction_isolation=serializable".to_owned()),
     }
 }
 

@@ -111,6 +111,7 @@ fn stage(engine: &Arc<BusyAtFirst>) -> (Arc<Stage>, watch::Sender<Order>, TempDi
         evidence: evidence.path().to_owned(),
         client: 0,
         seed: 1,
+        retention_ms: None,
     };
     let journal = Lines::create(evidence.path(), "one").unwrap();
     let (order, orders) = watch::channel(Order::Work);

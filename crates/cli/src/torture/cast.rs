@@ -21,6 +21,8 @@ pub(super) enum Role {
     Worker,
     /// Claims and settles by hand: late, twice, and under leases that are over.
     Rogue,
+    /// Cancels, edits, moves, replays and discards the jobs of others.
+    Operator,
 }
 
 /// A process that can be killed and stalled.
@@ -42,6 +44,7 @@ impl fmt::Display for Member {
             Self::Client(Role::Producer, number) => write!(f, "producer-{number}"),
             Self::Client(Role::Worker, number) => write!(f, "worker-{number}"),
             Self::Client(Role::Rogue, number) => write!(f, "rogue-{number}"),
+            Self::Client(Role::Operator, number) => write!(f, "operator-{number}"),
             Self::Owner => f.write_str("owner"),
             Self::Server => f.write_str("server"),
             Self::Store => f.write_str("store"),
@@ -71,6 +74,8 @@ pub(super) struct Cast {
     pub(super) store: bool,
     /// What lies in between.
     pub(super) network: Network,
+    /// How many operators there are.
+    pub(super) operators: u32,
 }
 
 impl Cast {
@@ -79,30 +84,34 @@ impl Cast {
         if self.owner {
             return vec![Member::Owner];
         }
-        let many = |role, count| (0..count).map(move |number| Member::Client(role, number));
-        many(Role::Producer, PRODUCERS)
-            .chain(many(Role::Worker, WORKERS))
-            .chain(many(Role::Rogue, ROGUES))
-            .collect()
+        let many = |(role, count)| (0..count).map(move |number| Member::Client(role, number));
+        self.roles().into_iter().flat_map(many).collect()
+    }
+
+    /// What the process of a member does.
+    pub(super) fn roles_of(self, member: Member) -> Vec<Role> {
+        let many = |(role, count)| (0..count).map(move |_| role);
+        match member {
+            Member::Client(role, _) => vec![role],
+            Member::Owner => self.roles().into_iter().flat_map(many).collect(),
+            Member::Server | Member::Store => Vec::new(),
+        }
+    }
+
+    /// How many there are of each role.
+    const fn roles(self) -> [(Role, u32); 4] {
+        [
+            (Role::Producer, PRODUCERS),
+            (Role::Worker, WORKERS),
+            (Role::Rogue, ROGUES),
+            (Role::Operator, self.operators),
+        ]
     }
 }
 
 impl Member {
-    /// Whether it only enqueues.
-    pub(super) const fn is_producer(self) -> bool {
-        matches!(self, Self::Client(Role::Producer, _))
-    }
-
-    /// What its process does.
-    pub(super) fn roles(self) -> Vec<Role> {
-        let many = |role, count: u32| (0..count).map(move |_| role);
-        match self {
-            Self::Client(role, _) => vec![role],
-            Self::Owner => many(Role::Producer, PRODUCERS)
-                .chain(many(Role::Worker, WORKERS))
-                .chain(many(Role::Rogue, ROGUES))
-                .collect(),
-            Self::Server | Self::Store => Vec::new(),
-        }
+    /// Whether it makes work for others, and ends when the faults do.
+    pub(super) const fn makes_work(self) -> bool {
+        matches!(self, Self::Client(Role::Producer | Role::Operator, _))
     }
 }

@@ -1,8 +1,9 @@
 //! A process with clients in it, from its own side: opens the store, lets the clients loose, tells what
-//! they count, and obeys. What each does is in `producer`, `worker` and `rogue`.
+//! they count, and obeys. What each does is in `producer`, `worker`, `rogue` and `operator`.
 
 use super::cast::Role;
 use super::journal::Lines;
+use super::operator::Operator;
 use super::producer::Producer;
 use super::rogue::Rogue;
 use super::stage::{Stage, left};
@@ -47,6 +48,8 @@ pub(super) struct Spec {
     pub(super) client: u32,
     /// Decides what the clients leave to chance.
     pub(super) seed: u64,
+    /// How long ended jobs are kept, if they are removed during the run.
+    pub(super) retention_ms: Option<u64>,
 }
 
 /// What a process is told on later lines.
@@ -55,7 +58,7 @@ pub(super) struct Spec {
 pub(super) enum Order {
     /// Everybody at work.
     Work,
-    /// Producers end; others work on what is there.
+    /// Producers and operators end; others work on what is there.
     Rest,
     /// Everybody ends.
     Stop,
@@ -123,6 +126,7 @@ async fn run(spec: Spec, orders: watch::Receiver<Order>) -> Result<ExitCode> {
             Role::Producer => clients.spawn(Producer::new(stage, number).run()),
             Role::Worker => clients.spawn(worker::run(stage, number)),
             Role::Rogue => clients.spawn(Rogue::new(stage, number).run()),
+            Role::Operator => clients.spawn(Operator::new(stage, number).run()),
         };
     }
     while let Some(ended) = clients.join_next().await {

@@ -3,7 +3,7 @@
 //!
 //! A run: `target` makes a place in the store (`postgres` starts one to kill), `schedule` says what goes wrong when, `troupe` starts the
 //! clients and does it to them (with `proxy` as the network), `drain` waits until all is done, and `report`
-//! has what they wrote down judged. On the side of a client: `client`, `producer`, `worker`, `rogue`.
+//! has what they wrote down judged. On the side of a client: `client`, `producer`, `worker`, `rogue`, `operator`.
 
 #[cfg(test)]
 mod busy;
@@ -11,6 +11,7 @@ mod cast;
 mod client;
 mod drain;
 mod journal;
+mod operator;
 mod postgres;
 mod process;
 mod producer;
@@ -48,6 +49,14 @@ const LEAD_TTL_MS: u64 = 1_500;
 const CALL_MAX: Duration = Duration::from_secs(3);
 /// How long a failed job waits for its next attempt.
 const BACKOFF: Backoff = Backoff::Fixed { delay_ms: 50, jitter_ms: 200 };
+/// How often ended jobs are removed, and the store compacted, where a run has short retention.
+const RETAIN_EVERY_MS: u64 = 300;
+const COMPACT_EVERY_MS: u64 = 3_000;
+/// How often dead letters beyond their bytes are discarded in such a run, and how many bytes that is.
+const TRIM_EVERY_MS: u64 = 2_000;
+const DEAD_BYTES_MAX: u64 = 64 * 1024;
+/// Refusals of a change that may come to whoever knows the job's state only from before.
+const CHANGE_CODES: [&str; 4] = ["refused", "not_found", "duplicate", "state_conflict"];
 /// The kinds that producers enqueue, and the one of follow-ups.
 const KINDS: [&str; 2] = ["one", "two"];
 const FOLLOW_UP: &str = "follow";
@@ -83,6 +92,12 @@ pub(crate) struct Plan {
     pub(crate) serve: bool,
     /// Whether the clients talk to the store without a proxy in between.
     pub(crate) direct: bool,
+    /// Operators who cancel, edit, replay and discard jobs.
+    pub(crate) operators: u32,
+    /// How long ended jobs are kept; `None` for longer than a run takes.
+    pub(crate) retention_ms: Option<u64>,
+    /// Settings of a PostgreSQL of our own, `NAME=VALUE`.
+    pub(crate) postgres_settings: Vec<String>,
     /// Where everything is kept, whatever the verdict.
     pub(crate) evidence: Option<PathBuf>,
     /// Whether to print JSON.
@@ -98,12 +113,16 @@ pub(crate) const HELP: &str = "What goes wrong:
   http:// or postgres:// store delays, cuts and resets connections, loses replies after the request has
   arrived, and repeats HTTP requests late. A file:DIR has one owner: all clients live in its process, and
   that is killed and stalled.
+  Meanwhile operators list jobs and cancel, edit, move and replay some of them (--operators). With
+  --retention the services remove what has ended seconds later, dead letters beyond 64 KiB are trimmed, and
+  the operators discard jobs, too.
 
 What is judged:
   When the time is up the faults end, and everything must be done within a bounded time. Then each
   acknowledged job must be there, completed or dead (or cancelled, where somebody asked for it); no lease
   honoured after it was over; nothing ended twice, revived or undone; the jobs of each key one at a time
-  and in order. Jobs that ran more than once are counted, and allowed.
+  and in order. Jobs that ran more than once are counted, and allowed. With --retention a job may be gone if
+  it can have ended since it was last seen alive: one that was replayed must have ended again.
 
 The last line is the verdict. The exit code is 0 if every promise was kept, and 1 if one was broken: then
 the histories, the schedule and the findings stay in a directory that is named.";

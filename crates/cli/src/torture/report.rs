@@ -41,6 +41,7 @@ impl Report {
             ("completed", seen.completed),
             ("dead", seen.dead),
             ("cancelled", seen.cancelled),
+            ("removed", seen.removed),
             ("duplicates", seen.duplicates),
         ];
         counts.extend(ALWAYS.map(|kind| (kind.as_str(), self.verdict.count(kind))));
@@ -146,7 +147,7 @@ mod tests {
     fn the_last_line_is_the_verdict_with_its_counts() {
         assert_eq!(
             last_line(&report(None)),
-            "kept, seed 9: 7 acknowledged, 0 completed, 0 dead, 0 cancelled, 0 duplicates, 0 lost, \
+            "kept, seed 9: 7 acknowledged, 0 completed, 0 dead, 0 cancelled, 0 removed, 0 duplicates, 0 lost, \
              0 stale leases accepted, 0 stuck, 0 key-order violations"
         );
     }

@@ -213,7 +213,7 @@ impl Rogue {
         let error = JobError::new("rogue", "by chance");
         let delay_ms = random.below(DELAY_MAX_MS);
         let outcome = match random.below(100) {
-            0..80 => Outcome::DONE,
+            0..80 => Outcome::Complete { result: self.stage.result() },
             80..85 => Outcome::Retry { error, delay_ms: Some(delay_ms) },
             85..91 => Outcome::Release,
             91..95 => Outcome::Snooze { delay_ms },

@@ -94,7 +94,7 @@ impl Run {
         self.troupe.recover().await?;
         self.troupe.target.calm_down().await;
         self.troupe.order(Order::Rest).await?;
-        self.troupe.gone(super::cast::Member::is_producer, STOP_MAX).await?;
+        self.troupe.gone(super::cast::Member::makes_work, STOP_MAX).await?;
         let drained = drain(&mut self.troupe, self.evidence.path(), &self.progress).await?;
         self.troupe.order(Order::Stop).await?;
         self.troupe.gone(|_| true, STOP_MAX).await?;
@@ -111,11 +111,10 @@ impl Run {
                 Vec::new()
             }
         };
-        let options = match self.troupe.target.cast.store {
-            // Claims are not synced: the last ones before a kill may be forgotten.
-            true => Options::default().claims_forgotten(),
-            false => Options::default(),
-        };
+        let mut options = Options::default();
+        // Claims are not synced: the last ones before a kill may be forgotten.
+        options.claims_forgotten = self.troupe.target.cast.store;
+        options.retention = self.plan.retention_ms.is_some();
         Ok(Report {
             target: self.plan.store.to_string(),
             seed: self.plan.seed,

@@ -162,7 +162,7 @@ impl Writer {
             return Member::Store;
         }
         let all = cast.clients();
-        let wanted = all.iter().filter(|it| it.is_producer() == (drawn >= 85));
+        let wanted = all.iter().filter(|it| it.makes_work() == (drawn >= 85));
         let wanted: Vec<Member> = wanted.copied().collect();
         let from = if wanted.is_empty() { &all } else { &wanted };
         from[(among % from.len() as u64) as usize]
@@ -184,10 +184,10 @@ impl Writer {
 mod tests {
     use super::*;
 
-    const SERVED: Cast = Cast { owner: false, server: true, store: false, network: Network::Http };
-    const OWNED: Cast = Cast { owner: true, server: false, store: false, network: Network::None };
-    const STARTED: Cast =
-        Cast { owner: false, server: false, store: true, network: Network::Bytes };
+    const OWNED: Cast =
+        Cast { owner: true, server: false, store: false, network: Network::None, operators: 1 };
+    const SERVED: Cast = Cast { owner: false, server: true, network: Network::Http, ..OWNED };
+    const STARTED: Cast = Cast { owner: false, store: true, network: Network::Bytes, ..OWNED };
 
     #[test]
     fn the_same_seed_means_the_same_faults_and_another_one_others() {
@@ -220,6 +220,7 @@ mod tests {
             "SIGKILL worker",
             "SIGKILL rogue",
             "SIGKILL producer",
+            "SIGKILL operator",
             "SIGKILL server",
             "SIGSTOP worker",
             "SIGSTOP server",

@@ -11,12 +11,16 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::watch;
 use windlass_core::engine::{Engine, LaneStats, Stamped, StatsRequest};
+use windlass_core::model::Part;
 use windlass_core::random::{Random as _, Seeded};
 use windlass_core::{Error, JobId, Result};
 use windlass_kit::history::Recorded;
 
 /// So many bad answers are told; after that, everybody knows.
 const BAD_MAX: u32 = 20;
+
+/// Bytes of a result: as many as PostgreSQL keeps in the row itself.
+pub(super) const RESULT_BYTES: usize = 1_600;
 
 /// What the clients of a process share.
 pub(super) struct Stage {
@@ -47,6 +51,13 @@ impl Stage {
             orders,
             spec,
         }
+    }
+
+    /// The result of a completed job. Where ended jobs are removed, large results fill the partitions of a store,
+    /// which are removed as a whole only if that is worth it.
+    pub(super) fn result(&self) -> Option<Part> {
+        let text = || format!("\"{}\"", "r".repeat(RESULT_BYTES));
+        self.spec.retention_ms.map(|_| Part::new(text()))
     }
 
     /// Tells what was counted so far.

@@ -5,7 +5,9 @@ use super::cast::{Cast, Network};
 use super::client::open_once;
 use super::postgres::OwnPostgres;
 use super::proxy::{Proxy, Weather};
-use super::{LEAD_TTL_MS, Plan, Store};
+use super::{
+    COMPACT_EVERY_MS, DEAD_BYTES_MAX, LEAD_TTL_MS, Plan, RETAIN_EVERY_MS, Store, TRIM_EVERY_MS,
+};
 use crate::bench::Served;
 use crate::connect::Url;
 use anyhow::{Context as _, Result};
@@ -32,6 +34,8 @@ pub(super) struct Target {
     pub(super) client_url: Url,
     /// The queue of this run.
     pub(super) queue: String,
+    /// How long ended jobs of it are kept, if they are removed during the run.
+    pub(super) retention_ms: Option<u64>,
     /// The store itself, without a proxy, unless a server of ours owns it.
     store: Url,
     /// Before the directory, so that it is gone when its files go.
@@ -58,7 +62,8 @@ impl Target {
             Store::OwnPostgres(parent) => {
                 let fresh = fresh_directory(parent)?;
                 let log = evidence.join("store.log");
-                let server = OwnPostgres::start_in(fresh.path(), log).await?;
+                let settings = plan.postgres_settings.clone();
+                let server = OwnPostgres::start_in(fresh.path(), log, settings).await?;
                 let url = server.url().parse()?;
                 (postgres, directory) = (Some(server), Some(fresh));
                 url
@@ -70,11 +75,13 @@ impl Target {
         }
         let owner = matches!(store, Url::File(_)) && !plan.serve;
         let (server, is_started) = (plan.serve, postgres.is_some());
-        let cast = Cast { owner, server, store: is_started, network: Network::None };
+        let operators = plan.operators;
+        let cast = Cast { owner, server, store: is_started, network: Network::None, operators };
         let mut target = Self {
             cast,
             client_url: store.clone(),
             queue: format!("windlass-torture-{run}-{}", std::process::id()),
+            retention_ms: plan.retention_ms,
             store,
             postgres,
             directory,
@@ -90,15 +97,30 @@ impl Target {
             // tables are made once, before anybody is killed.
             target.open().await?.health().await?;
         }
+        if let Some(ms) = plan.retention_ms {
+            let mut patch = QueuePatch::retention(Retention::uniform(ms));
+            patch.dead_bytes_max = Some(Some(DEAD_BYTES_MAX));
+            target.configure(patch).await?;
+        }
         if !plan.direct {
             target.put_proxy_between(plan.seed).await?;
         }
         Ok(target)
     }
 
+    /// Changes the settings of the queue; nobody else may own the store.
+    async fn configure(&self, patch: QueuePatch) -> Result<()> {
+        let change = Configure::queue(self.queue.as_str(), patch);
+        let items = self.open().await?.configure(vec![change]).await?.value;
+        Ok(items.into_iter().collect::<windlass_core::Result<()>>()?)
+    }
+
     async fn put_proxy_between(&mut self, seed: u64) -> Result<()> {
         let Some((before, place, behind)) = parts(&self.client_url) else { return Ok(()) };
         let proxy = Proxy::start(place, seed).await?;
+        if self.retention_ms.is_some() {
+            proxy.enqueues_once();
+        }
         self.client_url = format!("{before}{}{behind}", proxy.address()).parse()?;
         self.cast.network = match &self.client_url {
             Url::Http(_) => Network::Http,
@@ -123,7 +145,17 @@ impl Target {
         let Url::File(dir) = &self.store else { return Ok(()) };
         let log = OpenOptions::new().create(true).append(true).open(&self.server_log);
         let log: File = log.context("cannot write the server's log")?;
-        let options = ["--lead-ttl-ms".to_owned(), LEAD_TTL_MS.to_string()];
+        let mut options = vec!["--lead-ttl-ms".to_owned(), LEAD_TTL_MS.to_string()];
+        if self.retention_ms.is_some() {
+            let paces = [
+                ("retain", RETAIN_EVERY_MS),
+                ("compact", COMPACT_EVERY_MS),
+                ("trim", TRIM_EVERY_MS),
+            ];
+            for (service, ms) in paces {
+                options.extend(["--set".to_owned(), format!("services.{service}.interval={ms}ms")]);
+            }
+        }
         let server = Served::start_with(dir, &options, log.into()).await?;
         if let (Some(proxy), Some((_, place, _))) = (&self.proxy, parts(&server.url())) {
             proxy.toward(place);
@@ -180,12 +212,7 @@ impl Target {
         }
         match &self.store {
             Url::Postgres(at) => Ok(windlass_postgres::remove(at.server(), at.schema()).await?),
-            _ => {
-                let patch = QueuePatch::retention(Retention::uniform(CLEARED_MS));
-                let change = Configure::queue(self.queue.as_str(), patch);
-                let items = self.open().await?.configure(vec![change]).await?.value;
-                Ok(items.into_iter().collect::<windlass_core::Result<()>>()?)
-            }
+            _ => self.configure(QueuePatch::retention(Retention::uniform(CLEARED_MS))).await,
         }
     }
 

@@ -84,11 +84,12 @@ impl Troupe {
         let spec = Spec {
             url: self.target.client_url.clone(),
             queue: self.target.queue.clone(),
-            roles: member.roles(),
+            roles: self.target.cast.roles_of(member),
             name: format!("{member}.{life}"),
             evidence: self.evidence.clone(),
             client: life * CLIENTS_PER_LIFE,
             seed: self.seed,
+            retention_ms: self.target.retention_ms,
         };
         let mut running = Running::start(&spec, self.surprises.clone()).await?;
         if self.order != Order::Work {

@@ -2,8 +2,11 @@
 //! time, keep checkpoints and hand on work.
 
 use super::client::Order;
-use super::stage::{Stage, is_payload_of};
-use super::{BACKOFF, CALL_MAX, FOLLOW_UP, HEARTBEAT_MS, KINDS, LEAD_TTL_MS, LEASE_MS};
+use super::stage::{RESULT_BYTES, Stage, is_payload_of};
+use super::{
+    BACKOFF, CALL_MAX, COMPACT_EVERY_MS, FOLLOW_UP, HEARTBEAT_MS, KINDS, LEAD_TTL_MS, LEASE_MS,
+    RETAIN_EVERY_MS, TRIM_EVERY_MS,
+};
 use crate::connect::Url;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -51,6 +54,11 @@ pub(super) async fn run(stage: Arc<Stage>, number: u64) {
         _ => {
             let mut options = ServiceOptions::default();
             options.lead_ttl_ms = LEAD_TTL_MS;
+            if stage.spec.retention_ms.is_some() {
+                options.retain.interval_ms = RETAIN_EVERY_MS;
+                options.compact.interval_ms = COMPACT_EVERY_MS;
+                options.trim.interval_ms = TRIM_EVERY_MS;
+            }
             builder.service_options(options)
         }
     };
@@ -66,7 +74,11 @@ pub(super) async fn run(stage: Arc<Stage>, number: u64) {
 }
 
 /// Ends in every way a handler can end, mostly well.
-async fn handle(Raw(bytes): Raw, ctx: Ctx, State(stage): State<Arc<Stage>>) -> Result<(), Stop> {
+async fn handle(
+    Raw(bytes): Raw,
+    ctx: Ctx,
+    State(stage): State<Arc<Stage>>,
+) -> Result<Option<String>, Stop> {
     if ctx.header().parent.is_none() && !is_payload_of(ctx.id(), &bytes) {
         stage.bad("claim", format!("job {} came without its payload", ctx.id()));
     }
@@ -96,5 +108,5 @@ async fn handle(Raw(bytes): Raw, ctx: Ctx, State(stage): State<Arc<Stage>>) -> R
         _ => {}
     }
     stage.ended.fetch_add(1, Ordering::Relaxed);
-    Ok(())
+    Ok(stage.spec.retention_ms.map(|_| "r".repeat(RESULT_BYTES)))
 }

@@ -17,8 +17,15 @@ const LATER: &str = "10";
 /// A fault that takes a coincidence to show may be missed by one run, not by so many with other faults around it.
 const RUNS: u32 = 3;
 
+/// Operators beside retention so short that most jobs are gone at the end.
+const REMOVING: [&str; 4] = ["--operators", "3", "--retention", "1s"];
+
 /// Tortures an engine behind a server in this process.
 fn tortured(engine: Arc<dyn Engine>, seconds: &str, seed: u32) -> Run {
+    tortured_with(engine, seconds, seed, &[])
+}
+
+fn tortured_with(engine: Arc<dyn Engine>, seconds: &str, seed: u32, flags: &[&str]) -> Run {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let url = runtime.block_on(async {
         let mut services = ServiceOptions::default();
@@ -31,7 +38,8 @@ fn tortured(engine: Arc<dyn Engine>, seconds: &str, seed: u32) -> Run {
         std::mem::forget(server.serve(engine).unwrap());
         url
     });
-    let run = torture(&[&url, "--seconds", seconds, "--seed", &seed.to_string()]);
+    let seed = seed.to_string();
+    let run = torture(&[&[&*url, "--seconds", seconds, "--seed", &seed], flags].concat());
     runtime.shutdown_background();
     run
 }
@@ -52,20 +60,51 @@ fn found_in_history(fault: history::Fault, seconds: &str, names: &[&str]) {
     first_not_clean(engine, seconds).assert_broken(names);
 }
 
+#[track_caller]
+fn found_beside_retention(fault: history::Fault, names: &[&str]) {
+    let engine = || -> Arc<dyn Engine> { Arc::new(history::Faulty::new(sound(), fault)) };
+    first_not_clean_with(engine, SOON, &REMOVING).assert_broken(names);
+}
+
 /// The first run in which anything was found, or the last one.
 fn first_not_clean(engine: impl Fn() -> Arc<dyn Engine>, seconds: &str) -> Run {
+    first_not_clean_with(engine, seconds, &[])
+}
+
+fn first_not_clean_with(
+    engine: impl Fn() -> Arc<dyn Engine>,
+    seconds: &str,
+    flags: &[&str],
+) -> Run {
     for seed in 1..RUNS {
-        let run = tortured(engine(), seconds, seed);
+        let run = tortured_with(engine(), seconds, seed, flags);
         if !run.is_clean() {
             return run;
         }
     }
-    tortured(engine(), seconds, RUNS)
+    tortured_with(engine(), seconds, RUNS, flags)
 }
 
 #[test]
 fn a_sound_engine_behind_the_same_server_is_clean() {
     tortured(sound(), SOON, 1).assert_kept();
+}
+
+#[test]
+fn a_sound_engine_is_clean_beside_operators_and_short_retention() {
+    let run = tortured_with(sound(), SOON, 1, &REMOVING);
+    run.assert_kept();
+    assert!(run.count("removed") > 20, "{:#}", run.report);
+}
+
+#[test]
+fn an_engine_that_removes_replayed_jobs_with_the_ended() {
+    found_beside_retention(history::Fault::RemovesReplayed, &["lost"]);
+}
+
+#[test]
+fn an_engine_that_discards_whatever_the_state() {
+    found_beside_retention(history::Fault::IgnoresConditions, &["acknowledged_ends_undone"]);
 }
 
 #[test]

@@ -46,6 +46,47 @@ fn postgres_keeps_its_promises() {
     torture(&[&server(), "--seconds", seconds(), "--seed", &seed()]).assert_kept();
 }
 
+/// Operators beside short retention.
+const REMOVING: [&str; 4] = ["--operators", "2", "--retention", "2s"];
+
+#[test]
+fn the_local_engine_keeps_its_promises_beside_operators_and_short_retention() {
+    let home = tempfile::tempdir().unwrap();
+    let url = format!("file:{}", home.path().display());
+    let run =
+        torture(&[&[&*url, "--seconds", seconds(), "--seed", &seed()], &REMOVING[..]].concat());
+    run.assert_kept();
+    assert!(run.count("removed") > 20, "{:#}", run.report);
+    assert_empty(home.path());
+}
+
+#[test]
+#[ignore = "long: a minute"]
+fn a_server_over_http_keeps_its_promises_beside_operators_and_short_retention() {
+    let home = tempfile::tempdir().unwrap();
+    let url = format!("file:{}", home.path().display());
+    let flags = ["--serve", "--seconds", "60", "--seed", &seed()];
+    let run = torture(&[&[&*url], &flags[..], &REMOVING].concat());
+    run.assert_kept();
+    assert!(run.count("removed") > 20, "{:#}", run.report);
+    assert_empty(home.path());
+}
+
+/// Partitions are removed as a whole 150 s after their first job at the earliest.
+#[test]
+#[ignore = "long: five minutes"]
+fn a_postgres_that_isolates_more_keeps_its_promises_beside_operators_and_short_retention() {
+    let home = tempfile::tempdir().unwrap();
+    // Started by root, it runs as another user, who must get there.
+    std::fs::set_permissions(home.path(), Permissions::from_mode(0o755)).unwrap();
+    let dir = home.path().join("stores").display().to_string();
+    let setting = "default_transaction_isolation=repeatable read";
+    let flags = ["--postgres-setting", setting, "--seconds", "300", "--seed", &seed()];
+    let run = torture(&[&["--start-postgres", &*dir], &flags[..], &REMOVING].concat());
+    run.assert_kept();
+    assert!(run.count("removed") > 20, "{:#}", run.report);
+}
+
 /// What a PostgreSQL says that finds out that it was killed.
 const RECOVERED: &str = "database system was not properly shut down";
 

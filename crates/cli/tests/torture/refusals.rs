@@ -46,6 +46,18 @@ fn a_database_needs_a_directory_that_can_be_made() {
 }
 
 #[test]
+fn values_of_operators_retention_and_settings_are_refused_with_the_way_out() {
+    let error = refused(&["file:x", "--operators", "9"]);
+    assert!(error.contains("9 is not in 0..=8"), "{error}");
+    let error = refused(&["file:x", "--retention", "1ms"]);
+    assert!(error.contains("1ms is too short: use 100ms or more"), "{error}");
+    let error = refused(&["--start-postgres", "y", "--postgres-setting", "jit"]);
+    assert!(error.contains("use NAME=VALUE"), "{error}");
+    let error = refused(&["file:x", "--postgres-setting", "jit=off"]);
+    assert!(error.contains("--start-postgres"), "{error}");
+}
+
+#[test]
 fn evidence_is_not_mixed_with_other_files() {
     let home = tempfile::tempdir().unwrap();
     std::fs::write(home.path().join("precious"), "data").unwrap();

@@ -38,7 +38,7 @@ impl Run {
             let count = self.report.pointer(name).and_then(Value::as_u64).unwrap();
             assert!(count >= least, "{name} is {count}: {told}\n{}", self.report);
         }
-        let ended: u64 = ["completed", "dead", "cancelled"]
+        let ended: u64 = ["completed", "dead", "cancelled", "removed"]
             .map(|name| self.report["counts"][name].as_u64().unwrap())
             .iter()
             .sum();

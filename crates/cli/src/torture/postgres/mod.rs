@@ -55,13 +55,15 @@ pub(super) struct OwnPostgres {
     port: u16,
     password: String,
     postmaster: Option<Child>,
+    /// Settings of whoever starts it, `NAME=VALUE`.
+    settings: Vec<String>,
     /// Ends with this process.
     _keeper: Child,
 }
 
 impl OwnPostgres {
-    /// Makes one in this fresh directory and starts it; what it says goes to `log`.
-    pub(super) async fn start_in(home: &Path, log: PathBuf) -> Result<Self> {
+    /// Makes one in this fresh directory and starts it with more settings; what it says goes to `log`.
+    pub(super) async fn start_in(home: &Path, log: PathBuf, settings: Vec<String>) -> Result<Self> {
         let programs = Programs::find()?;
         programs.give(home)?;
         // Its programs are started elsewhere, where a relative path would be another one.
@@ -76,7 +78,8 @@ impl OwnPostgres {
             .spawn()
             .context("cannot start a shell")?;
         let (port, postmaster) = (free_port()?, None);
-        let mut server = Self { programs, home, log, port, password, postmaster, _keeper: keeper };
+        let mut server =
+            Self { programs, home, log, port, password, postmaster, settings, _keeper: keeper };
         server.start().await?;
         Ok(server)
     }
@@ -120,7 +123,8 @@ impl OwnPostgres {
         let log: File = log.context("cannot write the log of PostgreSQL")?;
         let mut command = self.programs.command("postgres");
         command.arg("-D").arg(self.home.join(DATA)).args(["-p", &self.port.to_string(), "-k", ""]);
-        for setting in SETTINGS {
+        // The last one counts.
+        for setting in SETTINGS.into_iter().chain(self.settings.iter().map(String::as_str)) {
             command.args(["-c", setting]);
         }
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);

@@ -8,8 +8,9 @@ pub(super) use weather::Weather;
 
 use super::happens;
 use anyhow::{Context as _, Result};
-use repeat::whole_request;
+use repeat::{is_enqueue, whole_request};
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -48,6 +49,8 @@ struct Shared {
     random: Seeded,
     connections: Arc<Semaphore>,
     repeats: TaskTracker,
+    /// Whether enqueues are never sent twice.
+    enqueues_once: AtomicBool,
 }
 
 /// How a connection ends.
@@ -70,6 +73,7 @@ impl Proxy {
             random: Seeded::new(seed),
             connections: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
             repeats: TaskTracker::new(),
+            enqueues_once: AtomicBool::new(false),
         });
         let accepting = AbortOnDropHandle::new(tokio::spawn(accept(listener, shared.clone())));
         Ok(Self { address, shared, _accepting: accepting })
@@ -78,6 +82,11 @@ impl Proxy {
     /// Where the clients find it.
     pub(super) const fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Never sends an enqueue twice. Once the record of a job is removed, its second enqueue would be a new job.
+    pub(super) fn enqueues_once(&self) {
+        self.shared.enqueues_once.store(true, Ordering::Relaxed);
     }
 
     /// Has new connections go there.
@@ -188,7 +197,9 @@ impl Shared {
 
     /// Sends a request once more, later and on a connection of its own; nobody hears the answer.
     fn repeat(self: &Arc<Self>, chunk: &[u8]) {
-        if !whole_request(chunk) || self.repeats.len() >= REPEATS_MAX || self.repeats.is_closed() {
+        let kept = self.enqueues_once.load(Ordering::Relaxed) && is_enqueue(chunk);
+        let full = self.repeats.len() >= REPEATS_MAX || self.repeats.is_closed();
+        if !whole_request(chunk) || kept || full {
             return;
         }
         let (shared, chunk) = (self.clone(), chunk.to_vec());

@@ -4,17 +4,23 @@
 /// claim's name or a lease says what they belong to. (A change from outside does not: a second replay
 /// would be another life.)
 const BEGINNINGS: [&[u8]; 6] = [
-    b"POST /v1/jobs/batch ",
+    ENQUEUE,
     b"POST /v1/sessions ",
     b"POST /v1/heartbeat ",
     b"POST /v1/claim ",
     b"POST /v1/settle ",
     b"POST /v1/update ",
 ];
+const ENQUEUE: &[u8] = b"POST /v1/jobs/batch ";
 /// What a repeated request must not contain: a job with a unique key may be refused now and stored later.
 const UNIQUE: &[u8] = b"\"unique\"";
 const HEAD_END: &[u8] = b"\r\n\r\n";
 const LENGTH: &str = "content-length:";
+
+/// Whether these bytes begin an enqueue.
+pub(super) fn is_enqueue(bytes: &[u8]) -> bool {
+    bytes.starts_with(ENQUEUE)
+}
 
 /// Whether these bytes are one such request from its first byte to its last.
 pub(super) fn whole_request(bytes: &[u8]) -> bool {
