@@ -19,7 +19,8 @@ use windlass_core::engine::{Stamped, Wait};
 use windlass_core::random::Random;
 use windlass_executor::LaneKey;
 
-const CHANNEL: &str = "SELECT 'windlass_' || replace(value::text, '-', '') FROM {s}.secret";
+const CHANNEL: &str =
+    "SELECT 'windlass_' || replace(value::text, '-', '') FROM {s}.secret WHERE one";
 /// Between two notifications, however much is enqueued.
 const NOTIFY_EVERY: Duration = Duration::from_millis(5);
 /// How long a word to ourselves may take to be heard.
