@@ -163,7 +163,7 @@ impl PostgresEngine {
     /// Gives ids to jobs that have none; returns those.
     pub(crate) fn give_ids(&self, jobs: &mut [NewJob], now: Timestamp) -> Vec<JobId> {
         let mut ids = self.inner.ids.lock().unwrap_or_else(PoisonError::into_inner);
-        let without = jobs.iter_mut().filter(|job| job.id.is_none());
+        let without = jobs.iter_mut().filter(|job| job.id.is_none() && !job.derived);
         let given = without.map(|job| *job.id.insert(ids.next(now, &*self.inner.shared.random)));
         given.collect()
     }
