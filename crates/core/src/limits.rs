@@ -119,6 +119,11 @@ pub const LEASE_MAX_MS: u64 = HOUR_MS;
 /// The lease of a claim without a session, unless it asks otherwise.
 pub const LEASE_DEFAULT_MS: u64 = 5 * MINUTE_MS;
 
+/// Lanes of one queue: kinds of which it has jobs, retained ones included, or had some lately.
+pub const LANES_PER_QUEUE_MAX: usize = 10_000;
+/// A lane without jobs is forgotten after this time.
+pub const LANE_IDLE_MS: u64 = 7 * DAY_MS;
+
 /// How long completed and cancelled jobs are kept.
 pub const RETENTION_FINISHED_DEFAULT_MS: u64 = 7 * DAY_MS;
 /// How long dead jobs are kept.

@@ -6,9 +6,11 @@ use crate::rows::Rows;
 use crate::unique::unique_verdict;
 use std::collections::{BTreeMap, BTreeSet};
 use windlass_core::engine::{Capability, Disposition, Enqueue, Enqueued, Item, Mode};
+use windlass_core::limits::{LANE_IDLE_MS, LANES_PER_QUEUE_MAX};
 use windlass_core::machine::EventKind;
 use windlass_core::model::{Finish, Header, Job, Name, NewJob, State};
 use windlass_core::policy::{Holder, UniqueScope, UniqueVerdict};
+use windlass_core::time::DAY_MS;
 use windlass_core::{Error, JobId, Result, Timestamp};
 
 /// What a batch will have done by the time the next of its jobs is looked at.
@@ -18,6 +20,8 @@ pub(crate) struct Ahead {
     /// Unique keys that jobs of the batch will hold, all of them still waiting.
     slots: BTreeMap<UniqueSlot, JobId>,
     created: BTreeMap<Name, u64>,
+    /// Lanes that do not exist yet, as kinds by queue.
+    lanes: BTreeMap<Name, BTreeSet<Name>>,
     /// The job whose unique key becomes free in the same step.
     freed: Option<JobId>,
     /// Follow-ups are not held up by a full queue.
@@ -89,6 +93,7 @@ impl<R: Rows> Executor<R> {
                 return Ok(Some(Enqueued { id, disposition: Disposition::Existing, state }));
             }
         }
+        self.foresee_lane(job, ahead)?;
         let adds = match slot(job) {
             None => true,
             Some(slot) => self.foresee_unique(job, slot, ahead, now)?,
@@ -97,6 +102,19 @@ impl<R: Rows> Executor<R> {
             self.foresee_depth(&job.queue, ahead)?;
         }
         Ok(None)
+    }
+
+    /// Refuses a job that would add a lane to a queue that has too many.
+    fn foresee_lane(&self, job: &NewJob, ahead: &mut Ahead) -> Result<()> {
+        let lane = (job.queue.clone(), job.kind.clone());
+        let Some(count) = self.rows.lanes_before(&lane) else { return Ok(()) };
+        let (queue, kind) = lane;
+        let added = ahead.lanes.entry(queue).or_default();
+        if !added.contains(&kind) && count + added.len() >= LANES_PER_QUEUE_MAX {
+            return Err(too_many_lanes(job));
+        }
+        added.insert(kind);
+        Ok(())
     }
 
     /// Refuses a job whose derived id another job has: what the id stands for would never happen.
@@ -222,6 +240,17 @@ impl<R: Rows> Executor<R> {
         let state = self.insert(entry, now)?;
         Ok(Enqueued { id, disposition: Disposition::Created, state: Some(state) })
     }
+}
+
+/// That a queue has no room for another kind.
+fn too_many_lanes(job: &NewJob) -> Error {
+    let days = LANE_IDLE_MS / DAY_MS;
+    let expected = format!(
+        "queue {} has jobs of {LANES_PER_QUEUE_MAX} kinds, the limit: use fewer kinds (put what differs into the \
+         payload) or another queue; a kind without jobs is forgotten after {days} days",
+        job.queue
+    );
+    Error::invalid("kind", &job.kind, expected)
 }
 
 fn slot(job: &NewJob) -> Option<UniqueSlot> {

@@ -29,7 +29,7 @@ impl<R: Rows> Executor<R> {
             }
             Work::Reclaim => self.reclaim(request, now),
             _ => {
-                self.compact(now)?;
+                self.compact(request, now)?;
                 Ok(MaintainReply::default())
             }
         }
@@ -105,10 +105,11 @@ impl<R: Rows> Executor<R> {
         Ok(())
     }
 
-    /// Forgets what has no meaning any more: unique keys past their window, and tenants that a
-    /// fair queue would treat as newcomers anyway.
-    fn compact(&mut self, now: Timestamp) -> Result<()> {
+    /// Forgets what has no meaning any more: unique keys past their window, lanes that have been idle for
+    /// long, and tenants that a fair queue would treat as newcomers anyway.
+    fn compact(&mut self, request: MaintainRequest, now: Timestamp) -> Result<()> {
         self.rows.forget_windows(now)?;
+        self.rows.forget_lanes(now, request.budget as usize)?;
         self.turns.retain(|_, turns| {
             let served = turns.clock.served;
             turns.latest.retain(|_, turn| *turn >= served);

@@ -74,8 +74,12 @@ pub trait Rows {
     /// Removes a job that was taken, for good.
     fn forget(&mut self, entry: Box<Entry>) -> Result<()>;
 
-    /// The lanes of a queue that may have ready jobs.
+    /// The lanes of a queue that may have ready jobs. Called by every claim: its cost must not depend on how many lanes
+    /// have none.
     fn lanes(&self, queue: &Name) -> Vec<LaneKey>;
+
+    /// How many lanes the queue of this lane has, if the lane is not one of them yet.
+    fn lanes_before(&self, lane: &LaneKey) -> Option<usize>;
 
     /// Ready jobs of a lane by (rank, seq), after a place.
     fn ready(&self, lane: &LaneKey, after: Option<(i64, u64)>, limit: usize) -> Result<Vec<Head>>;
@@ -133,6 +137,10 @@ pub trait Rows {
 
     /// Remembers the settings of a kind; `None` are the defaults.
     fn save_kind(&mut self, kind: &Name, settings: Option<&KindSettings>) -> Result<()>;
+
+    /// Looks at up to `limit` lanes, and forgets those that have been without jobs for
+    /// [`LANE_IDLE_MS`](windlass_core::limits::LANE_IDLE_MS).
+    fn forget_lanes(&mut self, now: Timestamp, limit: usize) -> Result<()>;
 
     /// One operation on records, already found acceptable.
     fn record(&mut self, op: RecordOp, now: Timestamp) -> Result<RecordReply>;

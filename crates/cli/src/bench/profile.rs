@@ -18,6 +18,10 @@ pub(crate) struct Profile {
     pub(super) drain_jobs: u64,
     /// W3: how much draining is measured at least.
     pub(super) drain_ms: u64,
+    /// W3lanes: how many idle lanes.
+    pub(super) idle_lanes: u64,
+    /// W3lanes: for how long nothing happens in them before.
+    pub(crate) idle_lanes_ms: u64,
     /// W4: how many jobs, one each 20 ms.
     pub(super) idle_jobs: u64,
     /// W5: how many jobs are drained.
@@ -57,6 +61,8 @@ impl Profile {
             bulk_jobs: 100_000,
             drain_jobs: 30_000,
             drain_ms: 3_000,
+            idle_lanes: 10_000,
+            idle_lanes_ms: 150_000,
             idle_jobs: 100,
             deep_jobs: 25_000,
             deep_others: 100_000,
@@ -82,6 +88,8 @@ impl Profile {
             bulk_jobs: 100_000,
             drain_jobs: 200_000,
             drain_ms: 10_000,
+            idle_lanes: 10_000,
+            idle_lanes_ms: 150_000,
             idle_jobs: 300,
             deep_jobs: 200_000,
             deep_others: 1_000_000,
@@ -107,6 +115,8 @@ impl Profile {
             bulk_jobs: 2_500,
             drain_jobs: 1_050,
             drain_ms: 1,
+            idle_lanes: 50,
+            idle_lanes_ms: 1,
             idle_jobs: 3,
             deep_jobs: 250,
             deep_others: 500,

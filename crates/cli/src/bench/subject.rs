@@ -9,9 +9,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use windlass_core::engine::{
-    Claim, Claimant, Claimed, Configure, Disposition, Engine, Enqueue, Heartbeat, Held,
-    MaintainReply, MaintainRequest, OpenSession, Outcome, SessionId, Settle, SettleItem,
-    StatsRequest, Wait, Work,
+    Change, ChangeItem, Claim, Claimant, Claimed, Configure, Disposition, Engine, Enqueue,
+    Enqueued, Heartbeat, Held, MaintainReply, MaintainRequest, OpenSession, Outcome, SessionId,
+    Settle, SettleItem, StatsRequest, Wait, Work,
 };
 use windlass_core::model::{Due, Name, NewJob, QueuePatch};
 use windlass_core::policy::Retention;
@@ -159,6 +159,23 @@ impl EngineSubject {
         let patch = QueuePatch::retention(Retention::uniform(ms));
         let items = self.engine().configure(vec![Configure::queue(self.queue.clone(), patch)]);
         items.await?.value.into_iter().collect::<windlass_core::Result<()>>()?;
+        Ok(())
+    }
+
+    /// Leaves so many lanes in the queue that have no jobs any more, other kinds than those that are drained.
+    pub(super) async fn leave_lanes(&self, count: u64) -> Result<()> {
+        let numbers: Vec<u64> = (0..count).collect();
+        for some in numbers.chunks(1_000) {
+            let job = |n: &u64| NewJob::new(format!("idle-{n}")).queue(self.queue.clone());
+            let added = self.engine().enqueue(Enqueue::each(some.iter().map(job))).await?.value;
+            let cancel = |item: windlass_core::Result<Enqueued>| {
+                item.map(|added| ChangeItem::new(added.id, Change::Cancel))
+            };
+            let cancel =
+                added.into_iter().map(cancel).collect::<windlass_core::Result<Vec<_>>>()?;
+            let cancelled = self.engine().change(cancel).await?.value;
+            cancelled.into_iter().try_for_each(|item| item.map(|_| ()))?;
+        }
         Ok(())
     }
 

@@ -15,10 +15,11 @@ use windlass_core::{Error, Result};
 pub(crate) const FILE: &str = "windlass.db";
 
 /// The format this build writes. Older ones are migrated, newer ones refused.
-const FORMAT: i64 = 1;
+const FORMAT: i64 = 2;
 
 /// One script per format: from the one before to it.
-const MIGRATIONS: [&str; FORMAT as usize] = [include_str!("../sql/format_1.sql")];
+const MIGRATIONS: [&str; FORMAT as usize] =
+    [include_str!("../sql/format_1.sql"), include_str!("../sql/format_2.sql")];
 
 /// Tells our files from others ("wndl").
 const APPLICATION_ID: i64 = 0x776E_646C;

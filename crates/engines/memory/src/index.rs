@@ -36,6 +36,10 @@ impl Lane {
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Index {
     pub(crate) lanes: BTreeMap<LaneKey, Lane>,
+    /// Lanes with ready jobs: what claims look at, however many others there are.
+    ready: BTreeSet<LaneKey>,
+    /// How many lanes each queue has.
+    lane_counts: BTreeMap<Name, usize>,
     /// Jobs that wait for their time, by (run_at, seq).
     pub(crate) scheduled: BTreeSet<(Timestamp, u64, JobId)>,
     /// Jobs that are due and wait: what `max_wait` looks at.
@@ -60,7 +64,11 @@ impl Index {
 
     pub(crate) fn insert(&mut self, entry: &Entry) {
         let (id, header, state) = (entry.id(), &entry.job.header, entry.job.state);
-        let lane = self.lanes.entry((header.queue.clone(), header.kind.clone())).or_default();
+        let lane_key = (header.queue.clone(), header.kind.clone());
+        if !self.lanes.contains_key(&lane_key) {
+            *self.lane_counts.entry(header.queue.clone()).or_default() += 1;
+        }
+        let lane = self.lanes.entry(lane_key.clone()).or_default();
         lane.counts[state as usize] += 1;
         match state {
             State::Scheduled => {
@@ -68,6 +76,7 @@ impl Index {
             }
             State::Available => {
                 lane.ready.insert((entry.rank, entry.seq), (id, header.counters.is_suspect()));
+                self.ready.insert(lane_key);
             }
             _ => {}
         }
@@ -99,8 +108,12 @@ impl Index {
             if state == State::Available {
                 lane.ready.remove(&(entry.rank, entry.seq));
             }
+            if lane.ready.is_empty() {
+                self.ready.remove(&lane_key);
+            }
             if lane.counts == [0; State::ALL.len()] {
                 self.lanes.remove(&lane_key);
+                self.lane_gone(&header.queue);
             }
         }
         if state == State::Scheduled {
@@ -144,6 +157,28 @@ impl Index {
         let first: LaneKey = (queue.clone(), "".into());
         let queue = queue.clone();
         self.lanes.range(first..).take_while(move |((of, _), _)| *of == queue)
+    }
+
+    /// The lanes of a queue that have ready jobs.
+    pub(crate) fn ready_lanes(&self, queue: &Name) -> impl Iterator<Item = &LaneKey> {
+        let first: LaneKey = (queue.clone(), "".into());
+        let queue = queue.clone();
+        self.ready.range(first..).take_while(move |(of, _)| *of == queue)
+    }
+
+    /// How many lanes a queue has.
+    pub(crate) fn lane_count(&self, queue: &Name) -> usize {
+        self.lane_counts.get(queue).copied().unwrap_or(0)
+    }
+
+    /// A queue has one lane less.
+    fn lane_gone(&mut self, queue: &Name) {
+        if let Some(count) = self.lane_counts.get_mut(queue) {
+            *count -= 1;
+            if *count == 0 {
+                self.lane_counts.remove(queue);
+            }
+        }
     }
 
     fn drop_empty_line(&mut self, entry: &Entry) {

@@ -90,7 +90,16 @@ impl Rows for MemoryRows {
     }
 
     fn lanes(&self, queue: &Name) -> Vec<LaneKey> {
-        self.index.lanes_of(queue).map(|(key, _)| key.clone()).collect()
+        self.index.ready_lanes(queue).cloned().collect()
+    }
+
+    fn lanes_before(&self, lane: &LaneKey) -> Option<usize> {
+        (!self.index.lanes.contains_key(lane)).then(|| self.index.lane_count(&lane.0))
+    }
+
+    fn forget_lanes(&mut self, _: Timestamp, _: usize) -> Result<()> {
+        // A lane goes with the last of its jobs.
+        Ok(())
     }
 
     fn ready(&self, lane: &LaneKey, after: Option<(i64, u64)>, limit: usize) -> Result<Vec<Head>> {

@@ -10,6 +10,7 @@
 --
 -- Lines that begin with `door` are for claims that come through one, and comments to all others.
 -- $13 up to which numbers of each range others are believed
+-- The line that begins with `busy` is a comment to claims that look everywhere.
 WITH start AS MATERIALIZED (
     SELECT nextval('{s}.entry') << 20 AS seq,
         coalesce($7::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now,
@@ -19,6 +20,7 @@ WITH start AS MATERIALIZED (
         EXISTS (SELECT FROM {s}.kind k WHERE k.name = l.kind AND k.permits > 0) AS permits
     FROM {s}.lane l
     WHERE l.queue = $3::text AND ($4::text[] IS NULL OR l.kind = ANY($4))
+        --busy AND NOT l.idle
         AND ($8::uuid IS NULL OR current_setting('windlass.settled', true) = $8::text)
         AND EXISTS (SELECT FROM {s}.session WHERE id = $1::text)
         AND NOT EXISTS (SELECT FROM {s}.lease WHERE session = $1::text AND claim_no = $2::bigint)

@@ -172,7 +172,7 @@ impl PostgresEngine {
         let mut loaded = Loaded::default();
         let queues = conn.query("SELECT name, settings FROM {s}.queue", &[]).await?;
         loaded.add_settings((queues, Vec::new(), Vec::new()))?;
-        let set = WorkingSet::over(&loaded);
+        let set = WorkingSet::over(&loaded, &conn.lanes);
         let mut after = None;
         loop {
             let page = self.jobs_after(conn, after).await?;

@@ -47,6 +47,8 @@ pub(crate) struct Inner {
     pub(crate) patience: Mutex<HashMap<String, Patience>>,
     /// When to vacuum next; any time, if nothing is said.
     pub(crate) vacuum_at: Mutex<Option<Instant>>,
+    /// When idle lanes were looked for last, and those to forget.
+    pub(crate) lanes_looked: Mutex<(Option<Timestamp>, Option<Timestamp>)>,
     pub(crate) schema: Schema,
     /// Who may wait for keys at a time.
     pub(crate) keyed: Semaphore,
@@ -101,6 +103,7 @@ impl PostgresEngine {
             beats,
             patience: Mutex::default(),
             vacuum_at: Mutex::default(),
+            lanes_looked: Mutex::default(),
             schema,
             keyed: Semaphore::new(keyed_max(connections)),
             ids: Mutex::default(),

@@ -58,6 +58,13 @@ pub(crate) struct Told {
     sweep_share: u32,
 }
 
+impl Told {
+    /// Whether the claim is to look everywhere, also in lanes that are idle.
+    pub(crate) const fn is_everywhere(&self) -> bool {
+        self.swept_from.is_some()
+    }
+}
+
 /// Ranges of ready jobs to look at, in order; a lane without any is looked at as a whole.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ranges {
@@ -102,6 +109,11 @@ impl Hints {
     /// Nothing is known any more.
     pub(crate) fn forget(&self) {
         self.news(i64::MIN);
+    }
+
+    /// The next claim from each queue is to look everywhere.
+    pub(crate) fn look_everywhere(&self) {
+        self.lock().sweeps.clear();
     }
 
     /// Where a claim from this queue should look, which is everywhere now and then.

@@ -228,7 +228,7 @@ impl PostgresEngine {
         }
         // The executor knows which gates are closed.
         let shared = &self.inner.shared;
-        let (set, random) = (WorkingSet::over(&loaded), Arc::clone(&shared.random));
+        let (set, random) = (WorkingSet::over(&loaded, &conn.lanes), Arc::clone(&shared.random));
         let mut run = Executor::new(shared.capabilities.clone(), random, set, 0);
         let queues = loaded.queues.clone().unwrap_or_default();
         run.remember(Default::default(), queues, loaded.kinds.clone())?;

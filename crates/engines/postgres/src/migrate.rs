@@ -22,6 +22,7 @@ const STEPS: &[(&str, &str)] = &[
     ("isolation of maintenance", include_str!("../sql/009_isolation.sql")),
     ("a secret channel for wake-ups", include_str!("../sql/010_wakeups.sql")),
     ("keeping what changed", include_str!("../sql/011_keep_changed.sql")),
+    ("limited lanes", include_str!("../sql/012_lanes.sql")),
 ];
 /// The channel of the second step. A later one takes a secret channel instead.
 const RETIRED_CHANNEL: &str = "'windlass'";

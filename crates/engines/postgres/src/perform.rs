@@ -123,7 +123,8 @@ impl Shared {
         act: &mut Act<'_, T>,
     ) -> Try<Done<T>> {
         let conn = self.pool.lend().await?;
-        conn.lanes.intern(&conn, lanes).await?;
+        let now = self.test_now().map(Timestamp::as_millis);
+        conn.lanes.intern(&conn, lanes, now).await?;
         let tried = self.transact(&conn, needs, wants, act).await;
         match tried {
             Ok(done) => {
@@ -253,7 +254,7 @@ impl Shared {
         lanes: &Lanes,
         act: &mut Act<'_, T>,
     ) -> Try<(Result<T>, Wants, Saves, bool)> {
-        let set = WorkingSet::over(loaded);
+        let set = WorkingSet::over(loaded, lanes);
         let mut run =
             Executor::new(self.capabilities.clone(), Arc::clone(&self.random), set, loaded.seq);
         let queues = loaded.queues.clone().unwrap_or_default();

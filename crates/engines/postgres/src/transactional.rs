@@ -51,7 +51,8 @@ impl PostgresEngine {
         let lanes = lanes_of(request.jobs.iter());
         // Lanes must be there for good, whatever becomes of the transaction.
         let ours = shared.pool.lend().await.map_err(Trouble::told)?;
-        ours.lanes.intern(&ours, &lanes).await.map_err(Trouble::told)?;
+        let now = shared.test_now().map(Timestamp::as_millis);
+        ours.lanes.intern(&ours, &lanes, now).await.map_err(Trouble::told)?;
         let theirs = Conn::theirs(transaction, &ours);
         ours.give_back();
         let mut handed = Handed { request, fresh: Vec::new() };

@@ -3,12 +3,14 @@
 use crate::conn::Lent;
 use crate::engine::PostgresEngine;
 use crate::error::{Trouble, Try};
+use crate::lanes::IDLE_AFTER_MS;
 use crate::perform::CLOCK;
 use metrics::counter;
 use std::collections::HashMap;
 use std::sync::{MutexGuard, PoisonError};
 use tokio::time::Instant;
 use windlass_core::engine::{MaintainReply, Stamped};
+use windlass_core::limits::LANE_IDLE_MS;
 use windlass_core::{Error, Result, Timestamp};
 
 /// Rows of counts become one per lane. Whatever another compaction has in its hands is left to it.
@@ -37,6 +39,38 @@ const FOLD_REACHED: &str = "DELETE FROM {s}.reached WHERE ctid = ANY(ARRAY(
     SELECT place FROM (SELECT place, row_number() OVER (PARTITION BY lane ORDER BY seq DESC) AS n
         FROM (SELECT ctid AS place, lane, seq FROM {s}.reached LIMIT $1) f) r
     WHERE n > 1))";
+/// Lanes without live jobs that were not used for minutes are idle: claims pass them by. None that somebody is about to
+/// use: those were noted as used.
+const MARK_IDLE: &str = "UPDATE {s}.lane SET idle = true WHERE id IN (
+    SELECT id FROM {s}.lane WHERE id = ANY(ARRAY(
+        SELECT l.id FROM {s}.lane l LEFT JOIN {s}.tally t ON t.lane = l.id WHERE NOT l.idle AND l.used_at < $1::bigint
+        GROUP BY l.id
+        HAVING coalesce(sum(t.scheduled + t.blocked + t.available + t.running + t.paused), 0) = 0 LIMIT $2::bigint))
+        AND NOT idle AND used_at < $1::bigint
+    ORDER BY id FOR UPDATE SKIP LOCKED)";
+/// Idle lanes that got a job unnoticed. Ordered, so that each is looked up by the index and `ready` is not gone through.
+const REVIVE: &str = "UPDATE {s}.lane SET idle = false WHERE id IN (
+    SELECT l.id FROM {s}.lane l CROSS JOIN LATERAL
+        (SELECT FROM {s}.ready WHERE lane = l.id ORDER BY rank, seq LIMIT 1) r
+    WHERE l.idle FOR UPDATE OF l SKIP LOCKED)";
+/// Lanes that were not used for long are forgotten, once no job refers to them. Ordered like [`REVIVE`].
+const FORGET_LANES: &str = "DELETE FROM {s}.lane WHERE id IN (
+    SELECT l.id FROM {s}.lane l
+        LEFT JOIN LATERAL (SELECT true AS there FROM {s}.finished WHERE lane = l.id AND NOT own
+            ORDER BY state, at LIMIT 1) f ON true
+        LEFT JOIN LATERAL (SELECT true AS there FROM {s}.finished WHERE lane = l.id AND own ORDER BY at LIMIT 1) o
+            ON true
+    WHERE l.idle AND l.used_at < $1::bigint AND f.there IS NULL AND o.there IS NULL
+        AND NOT EXISTS (SELECT FROM {s}.tally t WHERE t.lane = l.id)
+    LIMIT $2::bigint FOR UPDATE OF l SKIP LOCKED)
+    RETURNING id";
+const FORGET_REACHED: &str = "DELETE FROM {s}.reached WHERE lane = ANY($1)";
+/// How often idle lanes are looked for.
+const MARK_EVERY_MS: u64 = 10_000;
+/// How often lanes to forget are looked for; less often, as that looks for ended jobs that refer to them.
+const FORGET_EVERY_MS: u64 = 600_000;
+/// Lanes that become idle in one step.
+const MARK_MAX: i64 = 10_000;
 /// Which of these tables have so many dead rows that it is worth a vacuum, as `schema.table`; all where the server does
 /// not count.
 const WORTH_VACUUM: &str = "SELECT '{s}.' || w.name FROM unnest($1::text[]) w (name)
@@ -120,9 +154,46 @@ impl PostgresEngine {
         conn.execute(FOLD_SERVED, &[&FOLD_MAX]).await?;
         conn.execute(FORGET_TENANTS, &[&i64::from(budget)]).await?;
         conn.execute(FOLD_REACHED, &[&FOLD_MAX]).await?;
+        self.tend_lanes(conn, now, budget).await?;
         self.vacuum(conn).await?;
         self.rewrite_hot(conn, now).await?;
         Ok((now, if is_busy { AGAIN_BUSY_MS } else { AGAIN_MS }))
+    }
+
+    /// Notes which lanes are idle, and forgets those that have been for long.
+    async fn tend_lanes(&self, conn: &Lent, now: Timestamp, budget: u32) -> Try<()> {
+        let (marks, forgets) = self.lane_pace(now);
+        let before = |ms| now.minus(ms).as_millis();
+        if marks {
+            conn.execute(MARK_IDLE, &[&before(IDLE_AFTER_MS), &MARK_MAX]).await?;
+            conn.execute(REVIVE, &[]).await?;
+        }
+        if !forgets {
+            return Ok(());
+        }
+        let budget = i64::from(budget);
+        let forgotten = conn.query(FORGET_LANES, &[&before(LANE_IDLE_MS), &budget]).await?;
+        let forgotten: Vec<i32> = forgotten.iter().map(|row| row.get(0)).collect();
+        if !forgotten.is_empty() {
+            conn.lanes.forget(&forgotten);
+            conn.execute(FORGET_REACHED, &[&forgotten]).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether it is time to look for idle lanes, and for those to forget.
+    fn lane_pace(&self, now: Timestamp) -> (bool, bool) {
+        let mut looked = self.inner.lanes_looked.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = |at: &mut Option<Timestamp>, every_ms: u64| {
+            // A clock that went back is no reason to wait.
+            let is_due = at.is_none_or(|at| now < at || now.since(at) >= every_ms);
+            if is_due {
+                *at = Some(now);
+            }
+            is_due
+        };
+        let (marked, forgot) = &mut *looked;
+        (is_due(marked, MARK_EVERY_MS), is_due(forgot, FORGET_EVERY_MS))
     }
 
     /// Vacuums what moves, unless that took long lately: autovacuum looks once a minute, and these tables turn over within

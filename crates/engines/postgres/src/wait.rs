@@ -4,13 +4,15 @@
 use crate::engine::PostgresEngine;
 use crate::error::Trouble;
 use crate::hints::Ranges;
+use std::sync::LazyLock;
 use std::time::Duration;
 use tokio::time::Instant;
 use windlass_core::Result;
 use windlass_core::engine::{Stamped, Wait};
 
+/// In all lanes, however many are idle.
 const IS_READY: &str = "SELECT EXISTS (SELECT FROM {s}.lane l
-    WHERE l.queue = ANY($1) AND ($2::text[] IS NULL OR l.kind = ANY($2))
+    WHERE l.queue = ANY($1) AND ($2::text[] IS NULL OR l.kind = ANY($2)) /* busy */
         AND NOT EXISTS (SELECT FROM {s}.queue q WHERE q.name = l.queue AND q.paused)
         AND NOT EXISTS (SELECT FROM {s}.kind k WHERE k.name = l.kind AND (k.paused OR k.permits = 0))
         AND CASE WHEN l.id = ANY ($3::integer[]) THEN EXISTS (
@@ -21,6 +23,10 @@ const IS_READY: &str = "SELECT EXISTS (SELECT FROM {s}.lane l
             WHERE w.lane = l.id)
         ELSE EXISTS (SELECT FROM {s}.ready r WHERE r.lane = l.id) END),
     (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
+
+/// The same without idle lanes.
+static IS_READY_BUSY: LazyLock<String> =
+    LazyLock::new(|| IS_READY.replace("/* busy */", "AND NOT l.idle"));
 
 /// How soon a waiter looks again, at first.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
@@ -36,7 +42,7 @@ impl PostgresEngine {
         let mut readied = self.inner.wakeups.watch();
         let hints = &self.inner.hints;
         let ranges = || hints.ranges(request.queues.iter().map(|queue| &**queue));
-        let first = self.is_ready(&request, &ranges()).await?;
+        let first = self.is_ready(&IS_READY_BUSY, &request, &ranges()).await?;
         if first.value || request.wait_ms == 0 {
             return Ok(first);
         }
@@ -50,13 +56,14 @@ impl PostgresEngine {
                 {
                     return Ok(told);
                 }
-                let mut found = self.is_ready(&request, &ranges()).await?;
+                let mut found = self.is_ready(&IS_READY_BUSY, &request, &ranges()).await?;
                 if !found.value && swept.elapsed() >= SWEEP_EVERY {
                     swept = Instant::now();
-                    found = self.is_ready(&request, &Ranges::default()).await?;
+                    found = self.is_ready(IS_READY, &request, &Ranges::default()).await?;
                     if found.value {
                         // A claim would not see it either.
                         hints.forget();
+                        hints.look_everywhere();
                     }
                 }
                 if found.value {
@@ -71,7 +78,12 @@ impl PostgresEngine {
         }
     }
 
-    async fn is_ready(&self, request: &Wait, ranges: &Ranges) -> Result<Stamped<bool>> {
+    async fn is_ready(
+        &self,
+        statement: &'static str,
+        request: &Wait,
+        ranges: &Ranges,
+    ) -> Result<Stamped<bool>> {
         let conn = self.inner.shared.pool.lend().await.map_err(Trouble::told)?;
         let queues: Vec<&str> = request.queues.iter().map(|queue| &**queue).collect();
         let kinds = request.kinds.as_ref();
@@ -80,7 +92,7 @@ impl PostgresEngine {
         let Ranges { lanes, from_ranks, from_seqs, upto_ranks, .. } = ranges;
         let params: crate::conn::Params<'_> =
             &[&queues, &kinds, lanes, from_ranks, from_seqs, upto_ranks];
-        let rows = conn.query(IS_READY, params).await.map_err(Trouble::told)?;
+        let rows = conn.query(statement, params).await.map_err(Trouble::told)?;
         let (value, now) = rows.first().map_or((false, 0), |row| (row.get(0), row.get(1)));
         let now = self.inner.shared.now(crate::entries::at(now));
         let epoch = conn.epoch.clone();

@@ -3,11 +3,13 @@
 
 use crate::entries::Found;
 use crate::error::unavailable;
+use crate::lanes::Lanes;
 use crate::load::{LineRows, Loaded};
 use crate::wants::Wants;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use windlass_core::engine::{CheckReport, LaneStats, RecordOp, RecordReply, SessionId, SettleItem};
+use windlass_core::limits::LANES_PER_QUEUE_MAX;
 use windlass_core::model::{KindSettings, Name, QueueSettings, State};
 use windlass_core::{Error, JobId, Result, Timestamp};
 use windlass_executor::{
@@ -30,6 +32,7 @@ type Lane = BTreeMap<(i64, u64), (JobId, bool)>;
 /// See the module.
 pub(crate) struct WorkingSet<'l> {
     base: &'l Loaded,
+    lanes: &'l Lanes,
     jobs: HashMap<JobId, Now>,
     /// Jobs this run made ready, by lane.
     readied: BTreeMap<LaneKey, Lane>,
@@ -62,9 +65,10 @@ pub(crate) struct KeyMoved<'a> {
 }
 
 impl<'l> WorkingSet<'l> {
-    pub(crate) fn over(base: &'l Loaded) -> Self {
+    pub(crate) fn over(base: &'l Loaded, lanes: &'l Lanes) -> Self {
         Self {
             base,
+            lanes,
             jobs: HashMap::new(),
             readied: BTreeMap::new(),
             uniques: HashMap::new(),
@@ -279,6 +283,15 @@ impl Rows for WorkingSet<'_> {
         let lanes = self.base.heads.keys().chain(self.readied.keys());
         let lanes: BTreeSet<&LaneKey> = lanes.filter(|(of, _)| of == queue).collect();
         lanes.into_iter().cloned().collect()
+    }
+
+    fn lanes_before(&self, (queue, kind): &LaneKey) -> Option<usize> {
+        // Lanes are added before a run, as far as their queue has room: one without a number found none.
+        self.lanes.number(queue, kind).is_none().then_some(LANES_PER_QUEUE_MAX)
+    }
+
+    fn forget_lanes(&mut self, _: Timestamp, _: usize) -> Result<()> {
+        Ok(())
     }
 
     fn ready(&self, lane: &LaneKey, after: Option<(i64, u64)>, limit: usize) -> Result<Vec<Head>> {

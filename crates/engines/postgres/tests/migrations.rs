@@ -14,7 +14,7 @@ use windlass_core::time::{Clock as _, SystemClock};
 use windlass_postgres::{Options, PostgresEngine, migrate, plan};
 
 /// The steps that have landed, each with the sum of its text.
-const LANDED: [(&str, &str, &str); 11] = [
+const LANDED: [(&str, &str, &str); 12] = [
     (
         "001_tables.sql",
         include_str!("../sql/001_tables.sql"),
@@ -58,6 +58,7 @@ const LANDED: [(&str, &str, &str); 11] = [
         include_str!("../sql/011_keep_changed.sql"),
         "507b2f53-ffeb-59cc-9c45-ec9a60e1f9f4",
     ),
+    ("012_lanes.sql", include_str!("../sql/012_lanes.sql"), "7e5155b3-fd8f-5f6d-9542-7736def7cdf7"),
 ];
 /// The first version to which jobs can be handed over in SQL,
 const ENQUEUES: usize = 2;

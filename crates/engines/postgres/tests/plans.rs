@@ -23,6 +23,8 @@ const WHEN_PLANNED: [usize; 3] = [1_000, 3_000, 6_400];
 /// Jobs in a claim, and claims that are measured together.
 const BATCH: u32 = 50;
 const CLAIMS: u64 = 10;
+/// The same beside idle lanes, at which one in many claims looks.
+const CLAIMS_BESIDE_IDLE: u64 = 100;
 /// Thousands of jobs that come and go while somebody keeps what is left of them.
 const DYING: usize = 30;
 /// Dead letters among them.
@@ -146,13 +148,18 @@ impl Bench {
 
     /// Pages for a claim and its reports.
     async fn pages_per_claim(&mut self) -> i64 {
+        self.pages_of_each(CLAIMS).await
+    }
+
+    /// The same, on average of so many.
+    async fn pages_of_each(&mut self, claims: u64) -> i64 {
         let before = self.pages().await;
-        for _ in 0..CLAIMS {
+        for _ in 0..claims {
             let jobs = self.claim(BATCH).await;
             assert_eq!(jobs.len(), BATCH as usize);
             self.settle(jobs, &Outcome::DONE).await;
         }
-        (self.pages().await - before) / CLAIMS as i64
+        (self.pages().await - before) / claims as i64
     }
 
     /// Enqueues, claims and reports jobs, by single statements and the other way.
@@ -218,6 +225,33 @@ async fn work_and_questions_cost_the_same_with_many_waiting_as_with_few() {
     let newest = "SELECT id, state FROM {s}.jobs ORDER BY id DESC LIMIT 50";
     assert!(bench.pages_of(newest).await <= PAGES_PER_JOB_MAX * 50);
     assert!(bench.pages_of("SELECT * FROM {s}.queue_stats").await <= PAGES_OF_STATS_MAX);
+}
+
+#[tokio::test]
+async fn a_claim_costs_the_same_beside_10_000_idle_lanes_as_beside_ten() {
+    let mut bench = Bench::start().await;
+    bench.fill(2 * FEW + (2 * CLAIMS_BESIDE_IDLE + 1) as usize * BATCH as usize).await;
+    let (schema, mut idle) = (bench.schema.name.clone(), Vec::new());
+    for (first, last) in [(1, 10), (11, 10_000)] {
+        let add = format!(
+            "INSERT INTO \"{schema}\".lane (queue, kind) SELECT 'default', 'idle' || n FROM generate_series({first}, {last}) n"
+        );
+        bench.client.batch_execute(&add).await.expect("adds lanes");
+        // A process of its own, which looks through the lanes at once.
+        let other = Options::new(url()).schema(&schema).connections(1);
+        let other = PostgresEngine::connect(other).await.expect("connects");
+        other.maintain(MaintainRequest::new(Work::Compact, 1_000)).await.expect("compacts");
+        // Statements are prepared, and lanes known.
+        let jobs = bench.claim(BATCH).await;
+        bench.settle(jobs, &Outcome::DONE).await;
+        idle.push(bench.pages_of_each(CLAIMS_BESIDE_IDLE).await);
+    }
+    println!(
+        "{} pages per claim and reports beside 10 idle lanes, {} beside 10,000",
+        idle[0], idle[1]
+    );
+    // Some pages for each lane would be 70,000; now and then a claim looks at them all.
+    assert!(idle[1] < idle[0] + 10_000, "{idle:?}");
 }
 
 #[tokio::test]

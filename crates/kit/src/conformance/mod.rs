@@ -450,6 +450,11 @@ suite! { ($)
         errors_and_log_lines_may_hold_any_text,
         a_long_log_line_is_cut_not_refused,
     }
+    lanes {
+        kinds_of_a_queue_are_limited_and_forgotten_when_idle,
+        a_kind_that_was_forgotten_can_be_used_again,
+        a_job_replayed_into_an_idle_lane_runs,
+    }
     refusals {
         a_claim_out_of_bounds_is_refused_and_takes_nothing,
         a_session_out_of_bounds_is_refused,

@@ -22,7 +22,11 @@ pub(crate) enum Workload {
     W2,
     /// Drain waiting jobs with one worker process.
     W3,
-    /// The same with 64 claims at a time.
+    /// What `W3lanes` is compared with: the same beside ten idle lanes.
+    W3lanes0,
+    /// Drain waiting jobs of a queue that has 10,000 idle lanes.
+    W3lanes,
+    /// Drain waiting jobs with 64 claims at a time.
     C64,
     /// The same with 256 claims at a time.
     C256,
@@ -74,13 +78,15 @@ pub(crate) enum Workload {
 
 impl Workload {
     /// All of them, in the order they are run.
-    pub(crate) const ALL: [Self; 30] = [
+    pub(crate) const ALL: [Self; 32] = [
         Self::W1seq,
         Self::W1c64,
         Self::W1c512,
         Self::W1p64,
         Self::W2,
         Self::W3,
+        Self::W3lanes0,
+        Self::W3lanes,
         Self::C64,
         Self::C256,
         Self::C64apart,
@@ -116,6 +122,8 @@ impl Workload {
             Self::W1p64 => "W1p64",
             Self::W2 => "W2",
             Self::W3 => "W3",
+            Self::W3lanes0 => "W3lanes0",
+            Self::W3lanes => "W3lanes",
             Self::C64 => "C64",
             Self::C256 => "C256",
             Self::C64apart => "C64apart",
@@ -152,6 +160,8 @@ impl Workload {
             Self::W1p64 => "single enqueues, 64 engines",
             Self::W2 => "bulk enqueue, in batches",
             Self::W3 => "drain, in batches",
+            Self::W3lanes0 => "drain beside 10 idle lanes",
+            Self::W3lanes => "drain beside 10,000 idle lanes",
             Self::C64 => "drain, 64 claims at a time",
             Self::C256 => "drain, 256 claims at a time",
             Self::C64apart => "drain, 64 engines",
@@ -217,6 +227,7 @@ impl Workload {
     pub(crate) const fn beside(self) -> Option<Self> {
         match self {
             Self::W5deep => Some(Self::W5deep0),
+            Self::W3lanes => Some(Self::W3lanes0),
             Self::W7snapshot | Self::W7reader | Self::W7writer | Self::W7dump => Some(Self::W6),
             _ => None,
         }
@@ -231,6 +242,7 @@ impl Workload {
     pub(crate) const fn length_ms(self, profile: &Profile) -> u64 {
         match self {
             Self::W5deep => (profile.deep_ready + profile.deep_scheduled) / FILLED_PER_MS_MIN,
+            Self::W3lanes | Self::W3lanes0 => profile.idle_lanes_ms,
             Self::Soak => profile.soak_ms,
             _ if self.is_watched() => profile.sustained_ms,
             _ => 0,
@@ -241,6 +253,7 @@ impl Workload {
     const fn asked_by(self) -> &'static str {
         match self {
             Self::W5deep | Self::W5deep0 => "w5deep",
+            Self::W3lanes | Self::W3lanes0 => "w3lanes",
             Self::Soak => "soak",
             _ => "",
         }
@@ -257,7 +270,9 @@ impl Workload {
             Self::Open => matches!(url, Url::File(_)),
             Self::Idle2000 => matches!(url, Url::Http(_)),
             // On somebody's server they would fill the disk, and its services are its own.
-            Self::W5deep | Self::W5deep0 | Self::Soak => !matches!(url, Url::Http(_)),
+            Self::W5deep | Self::W5deep0 | Self::W3lanes | Self::W3lanes0 | Self::Soak => {
+                !matches!(url, Url::Http(_))
+            }
             Self::W1p64
             | Self::C64apart
             | Self::C256apart

@@ -5,6 +5,7 @@ mod drain;
 mod dump;
 mod enqueue;
 mod hold;
+mod lanes;
 mod list;
 mod live;
 mod load;
@@ -132,6 +133,8 @@ impl Bench<EngineSubject> {
             }
             Workload::W4 => live::idle(self).await,
             Workload::W4commit => live::committed(self, url).await,
+            Workload::W3lanes0 => lanes::beside_idle(self, 10).await,
+            Workload::W3lanes => lanes::beside_idle(self, self.profile.idle_lanes).await,
             Workload::W5deep0 => deep::among(self, 0, 0).await,
             Workload::W5deep => {
                 deep::among(self, self.profile.deep_ready, self.profile.deep_scheduled).await

@@ -1,6 +1,5 @@
 //! What the executor asks of the rows, as statements.
 
-use super::lanes::Counts;
 use super::load::Loaded;
 use super::save::{Before, EXPIRES, Place, REMOVED, Saver};
 use super::{SqliteRows, codec, ended, load, records, saver};
@@ -71,9 +70,21 @@ impl Rows for SqliteRows<'_> {
     }
 
     fn lanes(&self, queue: &Name) -> Vec<LaneKey> {
-        let lanes = self.lanes.of_queue(queue);
-        let ready = lanes.filter(|(_, _, counts)| counts[State::Available as usize] > 0);
-        ready.map(|(key, _, _)| key.clone()).collect()
+        self.lanes.ready_of(queue).cloned().collect()
+    }
+
+    fn lanes_before(&self, (queue, kind): &LaneKey) -> Option<usize> {
+        let known = self.lanes.known(queue, kind).is_some();
+        (!known).then(|| self.lanes.count_of(queue))
+    }
+
+    fn forget_lanes(&mut self, now: Timestamp, limit: usize) -> Result<()> {
+        // What ended in this transaction must be seen, too.
+        let flushed = self.flush();
+        self.noted(flushed)?;
+        let looked = self.lanes.forget_idle(self.conn, self.lanes_looked, limit, now);
+        self.lanes_looked = self.noted(looked)?;
+        Ok(())
     }
 
     fn ready(&self, lane: &LaneKey, after: Option<(i64, u64)>, limit: usize) -> Result<Vec<Head>> {
@@ -90,10 +101,7 @@ impl Rows for SqliteRows<'_> {
     }
 
     fn depth(&self, queue: &Name) -> u64 {
-        let waiting = |counts: &Counts| -> u64 {
-            State::ALL.iter().filter(|s| s.is_waiting()).map(|s| counts[*s as usize]).sum()
-        };
-        self.lanes.of_queue(queue).map(|(_, _, counts)| waiting(counts)).sum()
+        self.lanes.depth(queue)
     }
 
     fn stats(&self) -> Result<Vec<LaneStats>> {

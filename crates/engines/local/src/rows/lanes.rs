@@ -5,9 +5,10 @@
 use super::load::failed;
 use super::ready::SLOT_BYTES;
 use rusqlite::Connection;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
+use windlass_core::limits::LANE_IDLE_MS;
 use windlass_core::model::{Name, State};
-use windlass_core::{Error, Result};
+use windlass_core::{Error, Result, Timestamp};
 use windlass_executor::LaneKey;
 
 /// Jobs by state.
@@ -17,14 +18,26 @@ pub(super) type Counts = [u64; State::ALL.len()];
 struct Lane {
     key: LaneKey,
     counts: Counts,
+    /// When maintenance first found no live job in it.
+    idle_since: Option<Timestamp>,
+}
+
+impl Lane {
+    fn is_empty(&self) -> bool {
+        self.counts == Counts::default()
+    }
 }
 
 /// All lanes, by number and by name.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Lanes {
-    lanes: HashMap<i64, Lane>,
+    lanes: BTreeMap<i64, Lane>,
     /// Of each queue, its kinds.
     numbers: BTreeMap<Name, BTreeMap<Name, i64>>,
+    /// Lanes with ready jobs: what claims look at, however many others there are.
+    ready: BTreeSet<LaneKey>,
+    /// Of each queue, how many of its jobs wait for their start.
+    depths: BTreeMap<Name, u64>,
 }
 
 impl Lanes {
@@ -51,11 +64,13 @@ impl Lanes {
     }
 
     fn read_keys(&mut self, conn: &Connection) -> rusqlite::Result<()> {
-        let mut statement = conn.prepare("SELECT id, queue, kind FROM lane")?;
+        let mut statement = conn.prepare("SELECT id, queue, kind, idle_since FROM lane")?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
             let (queue, kind): (String, String) = (row.get(1)?, row.get(2)?);
-            self.add(row.get(0)?, (queue.into(), kind.into()));
+            let idle_since: Option<i64> = row.get(3)?;
+            let idle_since = idle_since.map(Timestamp::from_millis);
+            self.add(row.get(0)?, (queue.into(), kind.into()), idle_since);
         }
         Ok(())
     }
@@ -71,38 +86,121 @@ impl Lanes {
         while let Some(row) = rows.next()? {
             let (number, count): (i64, i64) = (row.get(0)?, row.get(1)?);
             if let Some(lane) = self.lanes.get_mut(&number) {
-                lane.counts[state as usize] = count.cast_unsigned();
+                let count = count.cast_unsigned();
+                lane.counts[state as usize] = count;
+                note(&mut self.ready, &mut self.depths, lane, state, (0, count));
             }
         }
         Ok(())
     }
 
-    /// Learns the lanes that came since, by name alone; for those who only look.
+    /// Learns the lanes that came since, by name alone; for those who only look. A new lane has the highest number; what
+    /// was forgotten meanwhile has no jobs, and does no harm here.
     pub(super) fn learn(&mut self, conn: &Connection) -> Result<()> {
-        let count =
-            || conn.prepare_cached("SELECT count(*) FROM lane")?.query_row([], |row| row.get(0));
-        let count: i64 = count().map_err(|error| failed(&error))?;
-        if count as usize != self.lanes.len() {
+        let last =
+            || conn.prepare_cached("SELECT max(id) FROM lane")?.query_row([], |row| row.get(0));
+        let last: Option<i64> = last().map_err(|error| failed(&error))?;
+        if last > self.highest() {
             self.read_keys(conn).map_err(|error| failed(&error))?;
         }
         Ok(())
     }
 
-    fn add(&mut self, number: i64, key: LaneKey) {
-        self.numbers.entry(key.0.clone()).or_default().insert(key.1.clone(), number);
-        self.lanes.insert(number, Lane { key, counts: Counts::default() });
+    fn highest(&self) -> Option<i64> {
+        self.lanes.last_key_value().map(|(number, _)| *number)
     }
 
-    /// The number of a lane, given to it now if it is new.
+    fn add(&mut self, number: i64, key: LaneKey, idle_since: Option<Timestamp>) {
+        self.numbers.entry(key.0.clone()).or_default().insert(key.1.clone(), number);
+        self.lanes.insert(number, Lane { key, counts: Counts::default(), idle_since });
+    }
+
+    /// The number of a lane that gets a job, given to it now if it is new.
     pub(super) fn number(&mut self, conn: &Connection, queue: &Name, kind: &Name) -> Result<i64> {
         if let Some(number) = self.known(queue, kind) {
+            self.set_idle(conn, number, None)?;
             return Ok(number);
         }
         let insert = "INSERT INTO lane (queue, kind) VALUES (?1, ?2)";
         conn.execute(insert, [&**queue, &**kind]).map_err(|error| failed(&error))?;
         let number = conn.last_insert_rowid();
-        self.add(number, (queue.clone(), kind.clone()));
+        self.add(number, (queue.clone(), kind.clone()), None);
         Ok(number)
+    }
+
+    /// Notes since when a lane is idle, or that it is not.
+    fn set_idle(&mut self, conn: &Connection, number: i64, since: Option<Timestamp>) -> Result<()> {
+        let lane = self.lanes.get_mut(&number).filter(|lane| lane.idle_since != since);
+        let Some(lane) = lane else { return Ok(()) };
+        lane.idle_since = since;
+        let update = "UPDATE lane SET idle_since = ?2 WHERE id = ?1";
+        let update =
+            || conn.prepare_cached(update)?.execute((number, since.map(|at| at.as_millis())));
+        update().map(|_| ()).map_err(|error| failed(&error))
+    }
+
+    /// Looks at up to `limit` lanes after a number: notes which are idle, and forgets those that have been for long and of
+    /// which no ended job is left, either. Answers where to go on.
+    pub(super) fn forget_idle(
+        &mut self,
+        conn: &Connection,
+        after: i64,
+        limit: usize,
+        now: Timestamp,
+    ) -> Result<i64> {
+        let range = self.lanes.range(after.saturating_add(1)..).take(limit);
+        let looked: Vec<i64> = range.map(|(number, _)| *number).collect();
+        for number in &looked {
+            let Some(lane) = self.lanes.get(number) else { continue };
+            match (lane.is_empty(), lane.idle_since) {
+                (false, _) => self.set_idle(conn, *number, None)?,
+                (true, None) => self.set_idle(conn, *number, Some(now))?,
+                (true, Some(since)) if now.since(since) < LANE_IDLE_MS => {}
+                (true, Some(_)) => self.forget(conn, *number)?,
+            }
+        }
+        Ok(if looked.len() < limit { 0 } else { looked.last().copied().unwrap_or(0) })
+    }
+
+    /// Forgets a lane without live jobs, unless ended ones are left. Numbers are not given twice, as the highest stays.
+    fn forget(&mut self, conn: &Connection, number: i64) -> Result<()> {
+        if self.highest() == Some(number) {
+            return Ok(());
+        }
+        let sql = "DELETE FROM lane WHERE id = ?1
+            AND NOT EXISTS (SELECT 1 FROM ended WHERE lane = ?1)
+            AND NOT EXISTS (SELECT 1 FROM deadline WHERE work = 1 AND lane = ?1)
+            AND NOT EXISTS (SELECT 1 FROM deadline WHERE work = 1 AND lane IS NULL)";
+        let delete = || conn.prepare_cached(sql)?.execute([number]);
+        if delete().map_err(|error| failed(&error))? == 0 {
+            return Ok(());
+        }
+        if let Some(Lane { key: (queue, kind), .. }) = self.lanes.remove(&number)
+            && let Some(kinds) = self.numbers.get_mut(&queue)
+        {
+            kinds.remove(&kind);
+            if kinds.is_empty() {
+                self.numbers.remove(&queue);
+            }
+        }
+        Ok(())
+    }
+
+    /// How many lanes a queue has.
+    pub(super) fn count_of(&self, queue: &Name) -> usize {
+        self.numbers.get(queue).map_or(0, BTreeMap::len)
+    }
+
+    /// The lanes of a queue that have ready jobs.
+    pub(super) fn ready_of(&self, queue: &Name) -> impl Iterator<Item = &LaneKey> {
+        let first: LaneKey = (queue.clone(), "".into());
+        let queue = queue.clone();
+        self.ready.range(first..).take_while(move |(of, _)| *of == queue)
+    }
+
+    /// Jobs of a queue that wait for their start.
+    pub(super) fn depth(&self, queue: &Name) -> u64 {
+        self.depths.get(queue).copied().unwrap_or(0)
     }
 
     /// The number of a lane that has one.
@@ -119,12 +217,14 @@ impl Lanes {
     pub(super) fn count(&mut self, number: i64, state: State, came: bool) -> Result<()> {
         let counted = state == State::Dead || !state.is_terminal();
         let Some(lane) = self.lanes.get_mut(&number).filter(|_| counted) else { return Ok(()) };
-        let count = &mut lane.counts[state as usize];
-        let now = if came { count.checked_add(1) } else { count.checked_sub(1) };
-        *count = now.ok_or_else(|| Error::Corrupt {
+        let was = lane.counts[state as usize];
+        let now = if came { was.checked_add(1) } else { was.checked_sub(1) };
+        let now = now.ok_or_else(|| Error::Corrupt {
             store: "the local store".into(),
             reason: format!("more jobs left {state} than ever came into it"),
         })?;
+        lane.counts[state as usize] = now;
+        note(&mut self.ready, &mut self.depths, lane, state, (was, now));
         Ok(())
     }
 
@@ -145,5 +245,29 @@ impl Lanes {
         kinds.values().filter_map(|number| {
             self.lanes.get(number).map(|lane| (&lane.key, *number, &lane.counts))
         })
+    }
+}
+
+/// Notes in what is summed up over lanes that the count of a state changed.
+fn note(
+    ready: &mut BTreeSet<LaneKey>,
+    depths: &mut BTreeMap<Name, u64>,
+    lane: &Lane,
+    state: State,
+    (was, now): (u64, u64),
+) {
+    if state == State::Available && (was == 0) != (now == 0) {
+        if now == 0 {
+            ready.remove(&lane.key);
+        } else {
+            ready.insert(lane.key.clone());
+        }
+    }
+    if state.is_waiting() {
+        let depth = depths.entry(lane.key.0.clone()).or_default();
+        *depth = depth.saturating_add(now).saturating_sub(was);
+        if *depth == 0 {
+            depths.remove(&lane.key.0);
+        }
     }
 }

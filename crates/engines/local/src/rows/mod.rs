@@ -74,6 +74,8 @@ pub(crate) struct SqliteRows<'c> {
     /// The statements that run once per job and more, kept prepared.
     hot: RefCell<Hot<'c>>,
     lanes: Lanes,
+    /// The number of the lane up to which maintenance has looked for idle ones.
+    lanes_looked: i64,
     running: HashMap<JobId, Running>,
     held: HashMap<SessionId, BTreeSet<JobId>>,
     /// Queues that limit how long jobs wait.
@@ -116,6 +118,7 @@ impl<'c> SqliteRows<'c> {
             conn,
             hot: RefCell::new(hot),
             lanes,
+            lanes_looked: 0,
             running: HashMap::new(),
             held: HashMap::new(),
             aging: BTreeSet::new(),

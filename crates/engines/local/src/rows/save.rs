@@ -338,8 +338,8 @@ impl Saver<'_, '_> {
             }
         }
         if let Some((work, at)) = place.deadline {
-            let sql = "INSERT OR IGNORE INTO deadline (work, at, id) VALUES (?1, ?2, ?3)";
-            self.run(sql, params![work, at, id.as_bytes()])?;
+            let sql = "INSERT OR IGNORE INTO deadline (work, at, id, lane) VALUES (?1, ?2, ?3, ?4)";
+            self.run(sql, params![work, at, id.as_bytes(), self.lane])?;
         }
         if self.queue_ages && place.ages {
             let sql = "INSERT OR IGNORE INTO aging (queue, run_at, id) VALUES (?1, ?2, ?3)";

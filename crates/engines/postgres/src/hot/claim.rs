@@ -14,9 +14,13 @@ use windlass_core::engine::{Claim, Claimant, Claimed, Stamped};
 use windlass_core::model::PartName;
 use windlass_core::{Error, Result, Timestamp};
 
+/// Looks at all lanes of a queue, however many are idle.
 pub(super) const CLAIM: &str = include_str!("../../sql/claim.sql");
+/// The same without idle lanes.
+static CLAIM_BUSY: LazyLock<String> = LazyLock::new(|| CLAIM.replace("--busy ", ""));
 /// The same through a door. Apart, as what it does more takes time that others need not spend.
 static CLAIM_IN_CROWD: LazyLock<String> = LazyLock::new(|| CLAIM.replace("--door ", ""));
+static CLAIM_BUSY_IN_CROWD: LazyLock<String> = LazyLock::new(|| CLAIM_BUSY.replace("--door ", ""));
 /// One claim at a time under one name; and no session is reclaimed while it claims.
 pub(super) const LOCK: &str =
     "SELECT pg_advisory_xact_lock(hashtextextended(id || ' claims', $2::bigint))
@@ -116,12 +120,18 @@ impl<'a> HotClaim<'a> {
     }
 
     pub(super) async fn prepare(conn: &Conn<'_>) -> Try<()> {
-        conn.prepare(&[LOCK, CLAIM, LEASED, LEASED_PARTS]).await
+        conn.prepare(&[LOCK, &CLAIM_BUSY, LEASED, LEASED_PARTS]).await
     }
 
-    /// Prepares what only some claims need.
-    async fn prepare_more(&self, conn: &Conn<'_>) -> Try<()> {
-        if self.door.is_some() { conn.prepare(&[&CLAIM_IN_CROWD]).await } else { Ok(()) }
+    /// The statement that claims.
+    fn statement(&self) -> &'static str {
+        let everywhere = self.told.is_none_or(|told| told.is_everywhere());
+        match (self.door.is_some(), everywhere) {
+            (false, false) => &CLAIM_BUSY,
+            (false, true) => CLAIM,
+            (true, false) => &CLAIM_BUSY_IN_CROWD,
+            (true, true) => &CLAIM_IN_CROWD,
+        }
     }
 
     /// Keeps others from claiming under this name and from reclaiming the session, claims, and reads what is leased.
@@ -143,14 +153,14 @@ impl<'a> HotClaim<'a> {
         let (lock, commit) = (conn.query(LOCK, to_lock), conn.command("COMMIT"));
         let (jobs, parts) = (conn.query(LEASED, of_jobs), conn.query(LEASED_PARTS, of_parts));
         let (locked, told, jobs, parts) = if door.is_none() {
-            let claim = conn.query(CLAIM, to_claim);
+            let claim = conn.query(self.statement(), to_claim);
             let (locked, told, jobs, parts, ()) =
                 try_join5(lock, claim, jobs, parts, commit).await?;
             (locked, told, jobs, parts)
         } else {
             // Others wait at the door: no longer than they must, and not for a slow reader.
             let to_claim = [to_claim, believed].concat();
-            let claim = conn.query(&CLAIM_IN_CROWD, &to_claim);
+            let claim = conn.query(self.statement(), &to_claim);
             let (locked, told, (), jobs, parts) =
                 try_join5(lock, claim, commit, jobs, parts).await?;
             (locked, told, jobs, parts)
@@ -223,7 +233,7 @@ impl PostgresEngine {
         hot: &HotClaim<'_>,
     ) -> Try<Option<(Timestamp, Result<Claimed>)>> {
         HotClaim::prepare(conn).await?;
-        hot.prepare_more(conn).await?;
+        conn.prepare(&[hot.statement()]).await?;
         let now = self.inner.shared.test_now().map(Timestamp::as_millis);
         let begin = hot.door.map_or_else(|| BEGIN.to_owned(), Door::begin);
         let ((), answer) = try_join(conn.plain(&begin), hot.claim(conn, now)).await?;

@@ -84,9 +84,13 @@ impl PostgresEngine {
         self.give_ids(&mut request.jobs, now);
         let conn = self.inner.shared.pool.lend().await.map_err(Trouble::told)?;
         let stored = async {
-            conn.lanes.intern(&conn, lanes).await?;
-            let rows = rows(&request.jobs, &conn.lanes)?;
             let clock = self.inner.shared.test_now().map(Timestamp::as_millis);
+            conn.lanes.intern(&conn, lanes, clock).await?;
+            let rows = rows(&request.jobs, &conn.lanes)?;
+            if rows.lanes.len() < rows.ids.len() {
+                // A queue has too many lanes: the executor says whose job is refused.
+                return Ok(Vec::new());
+            }
             let lowest = rows.ids.iter().min();
             let Rows { ids, lanes, priorities, flags, specs, payloads, envelopes, queues } = &rows;
             conn.query(

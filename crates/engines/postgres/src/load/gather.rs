@@ -9,6 +9,7 @@ use crate::error::Try;
 use crate::wants::{Held, Wants};
 use futures_util::future::{try_join, try_join3, try_join4, try_join5};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 use tokio_postgres::Row;
 use uuid::Uuid;
 use windlass_core::engine::{Claim, SessionId};
@@ -39,14 +40,17 @@ const DEPTHS: &str = "SELECT q.name,
         coalesce(sum(t.scheduled + t.blocked + t.available + t.paused), 0)::bigint
     FROM {s}.queue q LEFT JOIN {s}.lane l ON l.queue = q.name LEFT JOIN {s}.tally t ON t.lane = l.id
     WHERE q.name = ANY($1) AND q.limited GROUP BY q.name";
-/// Heads of open lanes. What others are about to claim is left to them.
+/// Heads of open lanes, however many are idle. What others are about to claim is left to them.
 const HEADS: &str = "SELECT l.queue, l.kind, r.rank, r.seq, r.id, r.flags
     FROM {s}.lane l CROSS JOIN LATERAL
         (SELECT rank, seq, id, flags FROM {s}.ready WHERE lane = l.id
             ORDER BY rank, seq LIMIT $3 FOR UPDATE SKIP LOCKED) r
     WHERE l.queue = ANY($1) AND ($2::text[] IS NULL OR l.kind = ANY($2))
         AND NOT EXISTS (SELECT FROM {s}.queue q WHERE q.name = l.queue AND q.paused)
-        AND NOT EXISTS (SELECT FROM {s}.kind k WHERE k.name = l.kind AND (k.paused OR k.permits = 0))";
+        AND NOT EXISTS (SELECT FROM {s}.kind k WHERE k.name = l.kind AND (k.paused OR k.permits = 0)) /* busy */";
+/// The same without idle lanes.
+static HEADS_BUSY: LazyLock<String> =
+    LazyLock::new(|| HEADS.replace("/* busy */", "AND NOT l.idle"));
 
 /// Bits of `ready.flags` and `lease.flags`.
 pub(crate) const SUSPECT: i16 = 1;
@@ -78,7 +82,7 @@ impl Loader<'_> {
         let conn = self.conn;
         conn.prepare(&[SESSIONS, HELD_ALL, HELD_KNOWN, HELD_CLAIM, CONFIGURE_LOCK, LOCK_KINDS])
             .await?;
-        conn.prepare(&[QUEUES, KINDS, LIMITED, DEPTHS, HEADS, NOW]).await?;
+        conn.prepare(&[QUEUES, KINDS, LIMITED, DEPTHS, &HEADS_BUSY, NOW]).await?;
         let ids: Vec<&str> = wants.sessions.keys().map(SessionId::as_str).collect();
         let all = held_whole(&wants.sessions);
         let (of_claims, numbers): (Vec<&str>, Vec<i64>) = claims(&wants.sessions).unzip();
@@ -97,7 +101,7 @@ impl Loader<'_> {
             ),
             try_join3(
                 self.settings(true, &no_queues),
-                some(heads_now.is_some(), conn.query(HEADS, &[&queues, &kinds, &limit])),
+                some(heads_now.is_some(), conn.query(&HEADS_BUSY, &[&queues, &kinds, &limit])),
                 conn.query(NOW, &[]),
             ),
         )
@@ -117,6 +121,7 @@ impl Loader<'_> {
         }
         wants.peek.extend(part.iter().map(|row| loaded.add_held(row)));
         if let Some(claim) = wants.heads.as_ref().filter(|_| wants.locks_nothing_more()) {
+            let heads = self.or_everywhere(heads, claim).await?;
             jobs.heads = loaded.add_heads(&heads, claim);
         }
         Ok(())
@@ -135,11 +140,21 @@ impl Loader<'_> {
     /// Ready jobs for a claim, after everything else.
     pub(super) async fn heads(&self, claim: &Claim, loaded: &mut Loaded) -> Try<()> {
         let (queues, kinds, limit) = wanted(claim);
-        let rows = self.conn.query(HEADS, &[&queues, &kinds, &limit]).await?;
+        let rows = self.conn.query(&HEADS_BUSY, &[&queues, &kinds, &limit]).await?;
+        let rows = self.or_everywhere(rows, claim).await?;
         let mut heads = loaded.add_heads(&rows, claim);
         heads.retain(|id| !loaded.jobs.get(&job_id(*id)).is_some_and(|known| known.locked));
         let wants = Wants { parts: claim.parts, ..Wants::default() };
         self.read(&wants, loaded, &Jobs { heads, ..Jobs::default() }).await
+    }
+
+    /// These heads; if there are none, those of idle lanes, where a job may have come unnoticed.
+    async fn or_everywhere(&self, heads: Vec<Row>, claim: &Claim) -> Try<Vec<Row>> {
+        if !heads.is_empty() {
+            return Ok(heads);
+        }
+        let (queues, kinds, limit) = wanted(claim);
+        self.conn.query(HEADS, &[&queues, &kinds, &limit]).await
     }
 
     /// Settings as they are now; of queues in which depth is limited, their locks and depths.

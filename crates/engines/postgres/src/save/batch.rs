@@ -190,6 +190,10 @@ row_sets! { Columns {
     // and by the time it is now: a process may have been stalled since it read the clock.
     touched: Touched (id: Uuid, now: Option<i64>, old_ms: i64)
         "SELECT {s}.touch_leaves($1::uuid[], $2::bigint[], $3::bigint[])";
+    // A job that had ended is back: claims must see its lane.
+    revived: Revived (lane: i32)
+        "UPDATE {s}.lane SET idle = false WHERE id IN
+            (SELECT id FROM {s}.lane WHERE id = ANY($1) AND idle ORDER BY id FOR UPDATE SKIP LOCKED)";
     ages_end: AgesEnd (queue: String) "DELETE FROM {s}.aging WHERE queue = ANY($1)";
     tally: Tallies (lane: i32, scheduled: i64, blocked: i64, available: i64, running: i64, paused: i64,
             dead: i64)

@@ -103,6 +103,9 @@ impl Saver<'_> {
         match before {
             Some((before, _)) if before == place => {}
             Some((before, lane)) => {
+                if before.state.is_terminal() && !place.state.is_terminal() {
+                    self.rows.revived.push(lane);
+                }
                 self.leave(entry.id(), &header.queue, &before, lane);
                 self.enter(entry, &place, lane);
             }

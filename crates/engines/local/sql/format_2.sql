@@ -1,0 +1,8 @@
+-- Format 2 of a Windlass directory: lanes that are idle for long are forgotten.
+
+-- When maintenance first found no live job in the lane; null while it has some. The lane with the highest number is
+-- never forgotten, so that no number is given twice.
+ALTER TABLE lane ADD COLUMN idle_since INTEGER;
+-- The lane of the job. Null in rows of format 1: as long as there is one of them, no lane is forgotten.
+ALTER TABLE deadline ADD COLUMN lane INTEGER;
+CREATE INDEX deadline_lane ON deadline (lane) WHERE work = 1;
