@@ -2,8 +2,8 @@
 
 use crate::access::{Access, KeyNews, Who};
 use crate::admit::{Paces, Registry};
+use crate::budget::Budgets;
 use crate::health::StoreHealth;
-use crate::lanes::Lanes;
 use crate::meter::Rates;
 use crate::metrics::StoreGauges;
 use crate::options::{Limits, Options};
@@ -43,7 +43,7 @@ pub(crate) struct Inner {
     /// The bounds that may have changed since.
     pub(crate) limits: watch::Receiver<Limits>,
     /// Memory for requests and replies.
-    pub(crate) lanes: Lanes,
+    pub(crate) budgets: Budgets,
     /// Long requests that are read at a time: they must not take all processors.
     pub(crate) readers: Semaphore,
     /// Cancelled when the server stops: whoever waits answers with what there is.
@@ -80,7 +80,7 @@ impl App {
         base: &Base,
     ) -> Self {
         let options = base.options.clone();
-        let lanes = Lanes::new(options.bodies_bytes_max);
+        let budgets = Budgets::new(options.bodies_bytes_max);
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let waits = Waits::default();
         let paces = Paces::new(options.jobs_per_second.and_then(NonZeroU32::new));
@@ -97,7 +97,7 @@ impl App {
             flows,
             options,
             limits: base.limits.clone(),
-            lanes,
+            budgets,
             readers: Semaphore::new((processors / 2).max(1)),
             stopping: base.stop.clone(),
             waiting: base.counts.waiting.clone(),

@@ -2,7 +2,7 @@
 
 use crate::app::App;
 use crate::beside::beside;
-use crate::lanes::{Held, busy};
+use crate::budget::{Held, busy};
 use crate::reply::Refusal;
 use crate::room::Taken;
 use axum::body::Body;
@@ -105,7 +105,7 @@ async fn collect(
 ) -> Result<Raw, Refusal> {
     let stall = time.min(STALL_MAX);
     let most = body.size_hint().upper().map_or(limit, |size| limit.min(size as usize));
-    let mut taken = held.lane.bodies.empty(held.client.clone());
+    let mut taken = held.budget.bodies.empty(held.client.clone());
     let mut bytes = Vec::new();
     loop {
         let frame = tokio::time::timeout(stall, body.frame()).await;

@@ -3,7 +3,7 @@
 use super::failure::Failure;
 use crate::app::App;
 use crate::body::Raw;
-use crate::lanes::Held;
+use crate::budget::Held;
 use axum::extract::{FromRequest, Request};
 use http::StatusCode;
 

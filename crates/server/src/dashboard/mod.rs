@@ -30,7 +30,7 @@ mod visit;
 mod workers;
 
 use crate::app::App;
-use crate::lanes;
+use crate::budget;
 use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
@@ -70,6 +70,6 @@ pages! {
 /// All pages and actions, guarded.
 pub(crate) fn router(app: &App) -> Router<App> {
     routes()
-        .layer(from_fn_with_state(app.clone(), lanes::account))
+        .layer(from_fn_with_state(app.clone(), budget::account))
         .layer(from_fn_with_state(app.clone(), guard::check))
 }

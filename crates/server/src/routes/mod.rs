@@ -19,9 +19,9 @@ mod work;
 use crate::access;
 use crate::admit::merged;
 use crate::app::App;
+use crate::budget;
 use crate::connections::Restricted;
 use crate::dashboard;
-use crate::lanes;
 use crate::names;
 use crate::reply::{Refusal, Reply};
 use axum::Router;
@@ -109,7 +109,7 @@ pub fn served() -> Vec<(String, String)> {
 pub(crate) fn router(app: App) -> Router {
     let (router, _) = all().split_for_parts();
     router
-        .layer(middleware::from_fn_with_state(app.clone(), lanes::account))
+        .layer(middleware::from_fn_with_state(app.clone(), budget::account))
         .layer(middleware::from_fn_with_state(app.clone(), access::check))
         .layer(middleware::from_fn_with_state(app.clone(), names::check))
         .merge(dashboard::router(&app))

@@ -3,7 +3,7 @@
 use super::{job_id, only};
 use crate::app::App;
 use crate::body::{Path, Query, Raw};
-use crate::lanes::Held;
+use crate::budget::Held;
 use crate::openapi::tag;
 use crate::reply::{Refusal, Reply, stamp, stamped};
 use axum::body::Body;

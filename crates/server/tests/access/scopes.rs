@@ -2,8 +2,8 @@
 
 use crate::support::Site;
 use serde_json::json;
-use windlass_core::Timestamp;
 use windlass_core::policy::fire_id;
+use windlass_core::time::{Clock as _, SystemClock};
 
 #[tokio::test]
 async fn a_producer_hands_over_its_kinds_and_no_others() {
@@ -37,8 +37,7 @@ async fn a_producer_hands_over_its_kinds_and_no_others() {
 async fn a_producer_cannot_take_the_id_of_a_fire() {
     let (site, admin) = Site::locked().await;
     let key = site.key("enqueue:*").await;
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
-    let now = Timestamp::from_millis(now.as_millis().try_into().unwrap());
+    let now = SystemClock.now();
     let job =
         |derived: bool| json!({"kind": "k", "id": fire_id("nightly", now), "derived": derived});
     for key in [&key, &admin] {

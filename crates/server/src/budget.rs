@@ -56,7 +56,7 @@ impl Purpose {
 
 /// The memory for one purpose.
 #[derive(Clone, Debug)]
-pub(crate) struct Lane {
+pub(crate) struct Budget {
     purpose: Purpose,
     /// For bodies while they arrive.
     pub(crate) bodies: Room,
@@ -66,7 +66,7 @@ pub(crate) struct Lane {
     replies: Room,
 }
 
-impl Lane {
+impl Budget {
     fn new(purpose: Purpose, bytes_max: usize) -> Self {
         // Workers often share one key; what they send to stay alive is small.
         let share = if purpose == Purpose::Work { 1 } else { 2 };
@@ -88,24 +88,24 @@ impl Lane {
 
 /// The memory for all purposes.
 #[derive(Debug)]
-pub(crate) struct Lanes {
-    work: Lane,
-    report: Lane,
-    other: Lane,
+pub(crate) struct Budgets {
+    work: Budget,
+    report: Budget,
+    other: Budget,
 }
 
-impl Lanes {
+impl Budgets {
     /// So many bytes of bodies for each purpose.
     pub(crate) fn new(bytes_max: usize) -> Self {
-        let lane = |purpose| Lane::new(purpose, bytes_max);
+        let budget = |purpose| Budget::new(purpose, bytes_max);
         Self {
-            work: lane(Purpose::Work),
-            report: lane(Purpose::Report),
-            other: lane(Purpose::Other),
+            work: budget(Purpose::Work),
+            report: budget(Purpose::Report),
+            other: budget(Purpose::Other),
         }
     }
 
-    fn of(&self, purpose: Purpose) -> &Lane {
+    fn of(&self, purpose: Purpose) -> &Budget {
         match purpose {
             Purpose::Work => &self.work,
             Purpose::Report => &self.report,
@@ -117,7 +117,7 @@ impl Lanes {
 /// What one request holds, until its reply is made. Travels with the request.
 #[derive(Clone, Debug)]
 pub(crate) struct Held {
-    pub(crate) lane: Lane,
+    pub(crate) budget: Budget,
     pub(crate) client: Client,
     read: Arc<Mutex<Option<Taken>>>,
 }
@@ -126,14 +126,14 @@ impl Held {
     fn new(app: &App, request: &Request) -> Self {
         let path = request.extensions().get::<MatchedPath>();
         let path = path.map_or("", MatchedPath::as_str);
-        let lane = app.lanes.of(Purpose::of(request.method(), path)).clone();
-        Self { lane, client: Client::of(request.extensions()), read: Arc::default() }
+        let budget = app.budgets.of(Purpose::of(request.method(), path)).clone();
+        Self { budget, client: Client::of(request.extensions()), read: Arc::default() }
     }
 
     /// That of a request. One that has none yet is anybody's.
     pub(crate) fn by(app: &App, extensions: &Extensions) -> Self {
         extensions.get::<Self>().cloned().unwrap_or_else(|| Self {
-            lane: app.lanes.of(Purpose::Other).clone(),
+            budget: app.budgets.of(Purpose::Other).clone(),
             client: Client::of(extensions),
             read: Arc::default(),
         })
@@ -141,12 +141,12 @@ impl Held {
 
     /// The memory that this text takes once it is read.
     pub(crate) fn cost(&self, text: &[u8]) -> usize {
-        self.lane.cost(text)
+        self.budget.cost(text)
     }
 
     /// Takes the memory for a text that is read.
     pub(crate) async fn take(&self, cost: usize) -> Result<(), Refusal> {
-        let taken = self.lane.read.take(self.client.clone(), cost).await;
+        let taken = self.budget.read.take(self.client.clone(), cost).await;
         let taken = taken.map_err(|full| busy(full, "requests"))?;
         *self.read.lock().unwrap_or_else(PoisonError::into_inner) = Some(taken);
         Ok(())
@@ -158,7 +158,7 @@ impl Held {
         if size <= SMALL_BYTES {
             return response;
         }
-        let taken = self.lane.replies.take(self.client.clone(), size as usize).await;
+        let taken = self.budget.replies.take(self.client.clone(), size as usize).await;
         let taken = match taken {
             Ok(taken) => taken,
             Err(full) => return busy(full, "replies").into_response(),
