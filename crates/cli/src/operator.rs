@@ -1,5 +1,4 @@
-//! Who works on a store that no server stands before, as its audit log names them: the user of this process and
-//! its host.
+//! The principal of commands that open a store directly, without a server: the operating system user and the host.
 
 use windlass_services::Principal;
 
@@ -8,7 +7,7 @@ const HOST_FILES: [&str; 2] = ["/proc/sys/kernel/hostname", "/etc/hostname"];
 /// Users by name.
 const USERS_FILE: &str = "/etc/passwd";
 
-/// The user of this process, as `cli:USER@HOST`. Not by `$USER`, which anybody sets as he likes.
+/// The user of this process, as `cli:USER@HOST`. `$USER` is not used: the user can set it to any name.
 pub(crate) fn principal() -> Principal {
     let uid = rustix::process::geteuid().as_raw();
     let users = std::fs::read_to_string(USERS_FILE).unwrap_or_default();

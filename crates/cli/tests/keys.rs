@@ -265,7 +265,7 @@ fn a_key_is_not_sent_to_a_server_that_only_a_file_in_the_working_directory_names
             assert!(said.contains(part), "{args:?}: {part} in {said}");
         }
     }
-    // Whoever names the server, or the file, or the host of the key means it.
+    // A server named by the user, a file named by the user, or a host bound to the key gets it.
     let list = ["jobs", "list"];
     run(&["jobs", "list", "--store", &url], &[]);
     assert!(listener.heard().contains("Bearer wl_s3cr3t"));
@@ -273,7 +273,7 @@ fn a_key_is_not_sent_to_a_server_that_only_a_file_in_the_working_directory_names
     assert!(listener.heard().contains("Bearer wl_s3cr3t"));
     run(&list, &[("WINDLASS_KEY_HOST", &listener.address)]);
     assert!(listener.heard().contains("Bearer wl_s3cr3t"));
-    // And a key that is for one host goes to no other, whoever names it.
+    // A key that is bound to one host is sent to no other, even if a flag names it.
     let said = run(&["jobs", "list", "--store", &url], &[("WINDLASS_KEY_HOST", "jobs.internal")]);
     assert!(said.contains("jobs.internal") && said.contains(&listener.address), "{said}");
     assert!(!listener.heard().contains("s3cr3t"));

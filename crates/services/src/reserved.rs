@@ -5,7 +5,7 @@ use crate::{audit, keys};
 use windlass_core::engine::{Item, RecordOp, RecordReply};
 use windlass_core::{Error, Result};
 
-/// The prefix of records that nobody but a server may read or write.
+/// The prefix of records that only servers may read or write.
 const SECRETS: &str = "secret/";
 
 /// Whether an operation from outside may be carried out.
@@ -26,7 +26,7 @@ pub(crate) fn check(op: &RecordOp) -> Result<()> {
     Ok(())
 }
 
-/// Removes from an answer what nobody outside may read.
+/// Removes records that only servers may read from an answer.
 pub(crate) fn hide(answer: &mut Item<RecordReply>) {
     if let Ok(RecordReply::Records(page)) = answer {
         page.rows.retain(|record| !is_secret(&record.key));

@@ -1,5 +1,5 @@
-//! Which server the key of the environment may be sent to. A file that lies in the working directory may be
-//! anybody's, as in a repository that was just cloned: it must not choose who gets the user's key.
+//! The servers that `WINDLASS_KEY` may be sent to. A file in the working directory can come from a stranger, as in
+//! a repository that was just cloned, so it must not choose which server gets the user's key.
 
 use super::load::Config;
 use anyhow::{Result, bail};
@@ -25,7 +25,7 @@ impl Config {
         }
         let server = server(text);
         bail!(
-            "{KEY_VARIABLE} is not sent to {server}: nobody but {} in the working directory names that server; \
+            "{KEY_VARIABLE} is not sent to {server}: only {} in the working directory names that server; \
              if the key is for it, set {KEY_HOST_VARIABLE}={server}, or name the server with --store or --config",
             self.source(STORE)
         )

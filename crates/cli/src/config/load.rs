@@ -80,7 +80,7 @@ pub(crate) struct Config {
     pub(crate) schedules: Vec<Entry<Recurring>>,
     /// The file it was read from.
     pub(crate) file: Option<PathBuf>,
-    /// Whether that file was found in the working directory, and nobody named it.
+    /// Whether that file was found in the working directory, not named by a flag or a variable.
     pub(super) found: bool,
     /// Variables that look like settings and are none.
     pub(crate) notes: Vec<String>,

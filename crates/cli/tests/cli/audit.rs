@@ -1,4 +1,4 @@
-//! What operators do to a store that no server stands before is in its audit log.
+//! Operator commands on a store without a server are audited.
 
 use crate::support::Store;
 use serde_json::Value;

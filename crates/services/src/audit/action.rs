@@ -57,14 +57,14 @@ impl Action {
         }
     }
 
-    /// A note about what somebody did before.
+    /// A note about earlier actions of a principal.
     pub(super) fn note(who: String, key: Option<String>, action: &str, count: u64) -> Self {
         let (action, targets) = (action.to_owned(), Vec::new());
         let (refused, before, after) = (0, None, None);
         Self { who, key, action, targets, count, refused, before, after }
     }
 
-    /// Whose it is: the id of the key, or the name of somebody who has none.
+    /// The identity of the principal: the id of its key, or its name if it has no key.
     pub(super) fn identity(&self) -> &str {
         self.key.as_deref().unwrap_or(&self.who)
     }

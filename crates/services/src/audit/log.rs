@@ -308,8 +308,8 @@ mod tests {
         assert_eq!(targets(&audit, cancels).await, ["20", "15", "10", "5", "0"]);
         let target = AuditQuery { target: Some("3".into()), ..query.clone() };
         assert_eq!(targets(&audit, target).await, ["3"]);
-        let nobody = AuditQuery { who: Some("eve".into()), ..query.clone() };
-        assert!(all(&audit, nobody).await.is_empty());
+        let unknown = AuditQuery { who: Some("eve".into()), ..query.clone() };
+        assert!(all(&audit, unknown).await.is_empty());
         for bad in ["", "7", "x~", "~~"] {
             let query = AuditQuery { after: Some(bad.into()), ..query.clone() };
             assert!(audit.read(&query).await.is_err(), "{bad:?}");
@@ -351,7 +351,7 @@ mod tests {
         assert_eq!(left[0].targets, ["999"], "the oldest go first");
         let dropped: u64 = notes.iter().map(|note| note.count).sum();
         assert_eq!(dropped + left.len() as u64, 1_000, "{notes:?}");
-        // Many principals cannot do together what one cannot: whoever has most gives way first.
+        // Many principals together cannot either: those with the most entries lose theirs first.
         for n in 0..20 {
             let flood = (0..10).map(|_| action(&format!("m{n}"), "a", "x")).collect();
             audit.append(flood).await.unwrap();

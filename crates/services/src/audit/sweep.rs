@@ -1,5 +1,5 @@
-//! What keeps the audit log small: entries go by age, and beyond the bounds every principal loses its own
-//! oldest entries, so that none can push out what others did. It must not know what the entries mean.
+//! Bounds the audit log: deletes entries by age, and beyond the bounds the oldest entries of each principal, so
+//! that no principal can push out the entries of others. It must not know what the entries mean.
 
 use super::action::Action;
 use super::entry::{PREFIX, at, id_of};
@@ -45,11 +45,11 @@ impl Bounds {
 struct Own {
     who: String,
     key: Option<String>,
-    /// The names of the records, each with the number of actions that it stands for.
+    /// Record names, each with the number of actions it represents: more than 1 for a note.
     entries: Vec<(String, u64)>,
 }
 
-/// Deletes what is too old or too much. Returns notes for the log: how many actions of whom were dropped.
+/// Deletes entries beyond the bounds. Returns notes for the log: how many actions of whom were dropped.
 pub(super) async fn sweep(
     engine: &dyn Engine,
     bounds: Bounds,
@@ -83,14 +83,14 @@ async fn read(engine: &dyn Engine, oldest: Timestamp) -> Result<(Vec<String>, Ve
             let action = serde_json::from_slice::<Action>(&record.value).ok();
             let identity = action.as_ref().map_or("", Action::identity).to_owned();
             let own = owners.entry(identity).or_default();
-            let stands_for = match &action {
+            let actions = match &action {
                 Some(note) if note.action == DROPPED => note.count,
                 _ => 1,
             };
             if let Some(action) = action {
                 (own.who, own.key) = (action.who, action.key);
             }
-            own.entries.push((record.key, stands_for));
+            own.entries.push((record.key, actions));
         }
         after = page.next;
         if after.is_none() {
@@ -110,7 +110,7 @@ fn cap(counts: impl Iterator<Item = usize> + Clone, bounds: Bounds) -> usize {
     low
 }
 
-/// Deletes records; the sum of what those stood for that were still there.
+/// Deletes records. Returns the number of actions in those that still existed.
 async fn delete(engine: &dyn Engine, entries: Vec<(String, u64)>) -> Result<u64> {
     let mut dropped = 0;
     for chunk in entries.chunks(DELETES_MAX) {
@@ -120,10 +120,10 @@ async fn delete(engine: &dyn Engine, entries: Vec<(String, u64)>) -> Result<u64>
         if answers.len() != chunk.len() {
             return Err(unexpected(engine));
         }
-        for (answer, (_, stands_for)) in answers.into_iter().zip(chunk) {
+        for (answer, (_, actions)) in answers.into_iter().zip(chunk) {
             // Another process that sweeps, too, counts those that it deleted.
             if matches!(answer?, RecordReply::Deleted(true)) {
-                dropped += stands_for;
+                dropped += actions;
             }
         }
     }
@@ -135,13 +135,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_has_most_gives_way_first() {
+    fn principals_with_the_most_entries_lose_theirs_first() {
         let bounds = |each, all| Bounds { each, all, ..Bounds::DEFAULT };
         let cap = |counts: &[usize], bounds| super::cap(counts.iter().copied(), bounds);
         assert_eq!(cap(&[], bounds(10, 100)), 10);
         assert_eq!(cap(&[5, 1_000], bounds(10, 100)), 10);
         assert_eq!(cap(&[5, 1_000], bounds(100, 50)), 45, "5 of one and 45 of the other");
         assert_eq!(cap(&[1_000, 1_000, 1], bounds(100, 51)), 25);
-        assert_eq!(cap(&[1, 1, 1], bounds(10, 2)), 1, "nobody loses everything");
+        assert_eq!(cap(&[1, 1, 1], bounds(10, 2)), 1, "each keeps its latest entry");
     }
 }

@@ -20,7 +20,7 @@ pub struct Principal {
     id: Option<String>,
     name: String,
     may: Grants,
-    /// What servers sign with; none where nobody is asked for a key, and outside servers.
+    /// Signs for this principal; `None` for principals without a key, and outside servers.
     signer: Option<Signer>,
 }
 
@@ -118,7 +118,7 @@ impl KeyRing {
         Self::read_for(engine, known, true).await
     }
 
-    /// Reads the keys for anybody else. Their principals sign nothing.
+    /// Reads the keys outside a server. Their principals cannot sign.
     pub(super) async fn look(engine: &dyn Engine) -> Result<Self> {
         Self::read_for(engine, None, false).await
     }
@@ -162,8 +162,8 @@ impl KeyRing {
         if proven { held.valid(now) } else { Err(Denied::Wrong) }
     }
 
-    /// Who stands behind a certificate with these names at `now`. If several valid keys name it, nobody
-    /// does: which of them was meant cannot be known.
+    /// Who stands behind a certificate with these names at `now`. If several valid keys match, it is
+    /// refused: they may have different permissions.
     pub fn by_certificate(
         &self,
         names: &[String],
