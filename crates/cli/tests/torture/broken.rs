@@ -103,11 +103,6 @@ fn an_engine_that_removes_replayed_jobs_with_the_ended() {
 }
 
 #[test]
-fn an_engine_that_discards_whatever_the_state() {
-    found_beside_retention(history::Fault::IgnoresConditions, &["acknowledged_ends_undone"]);
-}
-
-#[test]
 fn an_engine_that_drops_what_it_acknowledged() {
     found_in_history(history::Fault::DropsEnqueues, SOON, &["lost"]);
 }
