@@ -2,6 +2,7 @@
 //! the clock has gone backwards.
 
 use crate::rig::{ASK_AGAIN_MS, KEPT_MS, Rig};
+use windlass_core::JobId;
 use windlass_core::engine::*;
 use windlass_core::model::State;
 use windlass_core::time::Clock as _;
@@ -78,4 +79,21 @@ async fn a_refused_lock_is_asked_for_again_soon_although_the_clock_goes_backward
     rig.upkeep(Work::Retain).await;
     assert_eq!(rig.count("SELECT count(*) FROM {s}.job").await, 0);
     rig.is_sound().await;
+}
+
+#[tokio::test]
+async fn a_job_stored_in_a_partition_that_ended_a_minute_ago_voids_its_survey() {
+    const OLD_MS: u64 = 60_000;
+    let rig = Rig::new().await;
+    let [id, _] = rig.fill(1).await;
+    let first = rig.sql("SELECT upto_id FROM {s}.leaf ORDER BY from_id LIMIT 1");
+    let ends = rig.client.query_one(&first, &[]).await.expect("answers").get(0);
+    let ends = JobId::from_uuid(ends).time();
+    for (at, touched) in [(ends.plus(OLD_MS - 1), 0), (ends.plus(OLD_MS), 1)] {
+        let at = at.as_millis();
+        let touch = format!("SELECT {{s}}.touch_leaves('{{{id}}}', '{{{at}}}', '{{{OLD_MS}}}')");
+        rig.client.batch_execute(&rig.sql(&touch)).await.expect("is called");
+        let times = rig.count("SELECT sum(touched)::bigint FROM {s}.leaf").await;
+        assert_eq!(times, touched, "at {at}");
+    }
 }
