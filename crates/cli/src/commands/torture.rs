@@ -51,7 +51,7 @@ pub(super) struct Args {
     retention: Option<u64>,
     /// With --start-postgres: a setting of that PostgreSQL, as in default_transaction_isolation=serializable; can
     /// be repeated
-    #[arg(long, value_name = "NAME=VALUE", value_parser = postgres_setting, requires = "start_postgres")]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = postgres_setting)]
     postgres_setting: Vec<String>,
     /// Keep histories, logs, schedule and findings in this directory, whatever the verdict
     /// [default: a fresh one, removed if all is well]
@@ -64,6 +64,12 @@ pub(super) struct Args {
 
 impl Args {
     pub(super) fn run(self) -> Result<ExitCode> {
+        if self.start_postgres.is_none() && !self.postgres_setting.is_empty() {
+            bail!(
+                "--postgres-setting is for the PostgreSQL of --start-postgres; on a server of your own use ALTER \
+                 DATABASE … SET"
+            );
+        }
         let store = match (self.start_postgres, self.url) {
             (Some(parent), _) => Store::OwnPostgres(parent),
             (None, url) => Store::At(the_store(url, self.serve)?),
