@@ -50,14 +50,28 @@ struct Known {
     numbers: HashMap<LaneKey, i32>,
     names: HashMap<i32, LaneKey>,
     /// When a lane was last found to be there and in use.
-    checked: HashMap<i32, Instant>,
+    checked: HashMap<i32, Checked>,
+}
+
+/// The time of a check: by this process, and by a test's clock where there is one, because lanes are idle by that clock.
+#[derive(Clone, Copy)]
+struct Checked {
+    at: Instant,
+    test_ms: Option<i64>,
+}
+
+impl Checked {
+    fn is_recent(self, now: Option<i64>) -> bool {
+        let passed_ms = self.test_ms.zip(now).map_or(0, |(then, now)| now.abs_diff(then));
+        self.at.elapsed().max(Duration::from_millis(passed_ms)) < CHECK_AGAIN
+    }
 }
 
 impl Known {
     /// Whether new jobs may go to a lane without another look.
-    fn is_checked(&self, lane: &LaneKey) -> bool {
+    fn is_checked(&self, lane: &LaneKey, now: Option<i64>) -> bool {
         let checked = self.numbers.get(lane).and_then(|number| self.checked.get(number));
-        checked.is_some_and(|at| at.elapsed() < CHECK_AGAIN)
+        checked.is_some_and(|checked| checked.is_recent(now))
     }
 }
 
@@ -114,7 +128,7 @@ impl Lanes {
     ) -> Try<()> {
         let unsure: Vec<&LaneKey> = {
             let known = self.known();
-            lanes.iter().filter(|lane| !known.is_checked(lane)).collect()
+            lanes.iter().filter(|lane| !known.is_checked(lane, now)).collect()
         };
         if unsure.is_empty() {
             return Ok(());
@@ -137,9 +151,10 @@ impl Lanes {
             }
         }
         let mut known = self.known();
+        let checked = Checked { at: Instant::now(), test_ms: now };
         for lane in unsure {
             match found.numbers.get(lane) {
-                Some(number) => known.checked.insert(*number, Instant::now()).map(drop),
+                Some(number) => known.checked.insert(*number, checked).map(drop),
                 // Forgotten, or not let in.
                 None => known.numbers.remove(lane).map(drop),
             };
