@@ -171,6 +171,9 @@ fn worker(server: &Serving, command: &str) -> Command {
     let exec = format!("hello={command}");
     let mut worker = Command::new(env!("CARGO_BIN_EXE_windlass"));
     worker.args(["work", "--store", &server.url(), "--exec", &exec, "--until-empty"]);
+    for name in ["DIR", "WINDLASS", "WINDLASS_STORE"] {
+        worker.args(["--pass-env", name]);
+    }
     worker.env("WINDLASS_TRACES_SERVICE", "back").stdin(Stdio::null());
     worker
 }

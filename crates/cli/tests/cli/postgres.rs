@@ -50,7 +50,10 @@ fn migrations_are_told_done_and_can_be_left_to_somebody_else() {
     let would = database.run(&["migrate", "--dry-run"]);
     assert!(would.starts_with("would migrate") && would.contains("version 0 to "), "{would}");
     let sql = database.run(&["migrate", "--print-sql"]);
-    assert!(sql.starts_with("BEGIN;") && sql.contains(&database.schema), "{sql}");
+    assert!(
+        sql.starts_with("BEGIN ISOLATION LEVEL READ COMMITTED;") && sql.contains(&database.schema),
+        "{sql}"
+    );
     let done: serde_json::Value =
         serde_json::from_str(&database.run(&["migrate", "--json"])).unwrap();
     assert_eq!((&done["from"], &done["done"]), (&0.into(), &true.into()));

@@ -277,7 +277,7 @@ mod tests {
             told: Notify::new(),
             lowest: AtomicI64::new(i64::MAX),
             hints: Arc::clone(&hints),
-            channel: "windlass_0".to_owned(),
+            channel: "a_channel".to_owned(),
             probe: format!("{PROBE}0"),
             probed: Notify::new(),
         };
