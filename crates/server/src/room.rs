@@ -228,7 +228,9 @@ mod tests {
                 tokio::spawn(async move { room.take(client("b"), 1).await.map(drop) })
             })
             .collect();
-        tokio::task::yield_now().await;
+        while room.shared.used().waiting < WAITING_MAX {
+            tokio::task::yield_now().await;
+        }
         let asked = Instant::now();
         assert_eq!(room.take(client("c"), 1).await.unwrap_err(), Full);
         assert_eq!(asked.elapsed(), Duration::ZERO);

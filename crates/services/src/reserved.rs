@@ -2,7 +2,7 @@
 //! outside pass through here. It must not know who asks, nor call an engine.
 
 use crate::{audit, keys};
-use windlass_core::engine::{Item, RecordOp, RecordReply};
+use windlass_core::engine::{Item, Record, RecordOp, RecordReply};
 use windlass_core::{Error, Result};
 
 /// The prefix of records that only servers may read or write.
@@ -26,10 +26,17 @@ pub(crate) fn check(op: &RecordOp) -> Result<()> {
     Ok(())
 }
 
-/// Removes records that only servers may read from an answer.
-pub(crate) fn hide(answer: &mut Item<RecordReply>) {
+/// Whether an operation lists entries of the audit log by their prefix. Other lists leave them out: a server adds
+/// them for every write, and whoever lists records of its own does not expect them.
+pub(crate) fn lists_audit(op: &RecordOp) -> bool {
+    matches!(op, RecordOp::List { prefix, .. } if audit::is_entry(prefix))
+}
+
+/// Removes records that only servers may read from an answer, and entries of the audit log from other lists.
+pub(crate) fn hide(answer: &mut Item<RecordReply>, lists_audit: bool) {
     if let Ok(RecordReply::Records(page)) = answer {
-        page.rows.retain(|record| !is_secret(&record.key));
+        page.rows
+            .retain(|Record { key, .. }| !is_secret(key) && (lists_audit || !audit::is_entry(key)));
     }
 }
 

@@ -129,6 +129,7 @@ impl DeadBatch {
             (Some(ids), None) => {
                 absent(&self.after, "after", "only with a `filter`")?;
                 absent(&self.limit, "limit", "only with a `filter`")?;
+                engine::Get::new(ids.iter().copied()).check()?;
                 Ok(DeadOnes::Ids(ids))
             }
             (None, Some(filter)) => {

@@ -48,6 +48,7 @@ pub enum Fault {
     StateConflict {
         id: JobId,
         expected: State,
+        #[serde(rename = "state")]
         found: State,
     },
     QueueFull {

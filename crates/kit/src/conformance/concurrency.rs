@@ -12,6 +12,9 @@ use windlass_core::model::{AttemptEnd, Due, JobError, KindPatch, State};
 use windlass_core::policy::Unique;
 use windlass_core::time::MINUTE_MS;
 
+/// Claims until a job that is ready must have been found.
+const DRAIN_TRIES_MAX: usize = 1_000;
+
 /// Runs `task` so many times at once and returns what each came to.
 async fn at_once<T, F>(rig: &Rig, times: usize, task: impl Fn(Rig, usize) -> F) -> Vec<T>
 where
@@ -240,6 +243,17 @@ pub(super) async fn of_a_replay_and_a_discard_at_once_one_wins(rig: Rig) {
     rig.assert_sound().await;
 }
 
+/// Completes one job that is ready. A claim may skip a job that another call locks at that moment, so it is repeated.
+async fn drain_one(rig: &Rig) -> Vec<JobId> {
+    for _ in 0..DRAIN_TRIES_MAX {
+        let done = rig.drain(1).await;
+        if !done.is_empty() {
+            return done;
+        }
+    }
+    Vec::new()
+}
+
 pub(super) async fn a_discard_decided_for_the_dead_takes_no_completed_job(rig: Rig) {
     let mut dead = Vec::new();
     for _ in 0..30 {
@@ -254,7 +268,7 @@ pub(super) async fn a_discard_decided_for_the_dead_takes_no_completed_job(rig: R
                 if number == 0 {
                     // Replayed, unless it is gone already, and completed.
                     if rig.try_change(id, Change::replay()).await.is_ok() {
-                        assert_eq!(rig.drain(1).await, [id]);
+                        assert_eq!(drain_one(&rig).await, [id]);
                     }
                 } else if rig.try_change_if(id, Change::Discard, State::Dead).await.is_ok() {
                     gone.push(id);

@@ -81,8 +81,11 @@ impl Audited {
             let look = told.iter().map(|write| RecordOp::Get { key: write.key.clone() });
             before = self.engine.records(look.collect()).await?.value;
         }
+        let lists_audit: Vec<bool> = batch.iter().map(reserved::lists_audit).collect();
         let mut reply = self.engine.records(batch).await?;
-        reply.value.iter_mut().for_each(reserved::hide);
+        for (answer, lists_audit) in reply.value.iter_mut().zip(lists_audit) {
+            reserved::hide(answer, lists_audit);
+        }
         let actions = describe::writes(&self.who, told, before, &reply.value);
         self.keep(self.audit.append(actions).await);
         Ok(reply)
