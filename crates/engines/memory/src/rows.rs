@@ -264,7 +264,7 @@ pub(crate) fn bad_cursor(cursor: &Cursor) -> Error {
 mod tests {
     use super::*;
     use windlass_core::engine::{Claim, ClaimId, Claimant, Enqueue, Hot as _};
-    use windlass_core::model::NewJob;
+    use windlass_core::model::{Due as ModelDue, NewJob};
     use windlass_core::random::Seeded;
     use windlass_executor::Executor;
 
@@ -291,9 +291,12 @@ mod tests {
         let capabilities = crate::MemoryEngine::new().capabilities().clone();
         let random = std::sync::Arc::new(Seeded::new(2));
         let mut executor = Executor::new(capabilities, random, MemoryRows::default(), 0);
-        executor.enqueue(Enqueue::each([NewJob::new("k").queue("q").id(id)]), now).unwrap();
-        // An index at odds with its rows: the job is listed as ready and waits for its time.
-        executor.rows_mut().jobs.get_mut(&id).unwrap().job.state = State::Scheduled;
+        let ready = NewJob::new("k").queue("q");
+        let later = ready.clone().id(id).due(ModelDue::After(1_000));
+        executor.enqueue(Enqueue::each([ready, later]), now).unwrap();
+        // An index at odds with its rows: the job waits for its time and is listed as the first that is ready.
+        let lane = executor.rows_mut().index.lanes.get_mut(&("q".into(), "k".into())).unwrap();
+        lane.ready.insert((-1, 0), (id, false));
         let by =
             Claimant::Alone { claim_id: ClaimId::new("c"), worker: "w".into(), lease_ms: 60_000 };
         let refused = executor.claim(&Claim::new(by, "q", 1), now).unwrap_err();

@@ -88,7 +88,7 @@ async fn a_dead_letter_that_is_replayed_and_completed_before_its_discard_keeps_i
         let discarded = post(&server, "/v1/dead/discard", batch).await;
         assert_eq!(codes(&discarded), [(letter.clone(), "state_conflict".to_owned())]);
         let item = &discarded.body["items"][0];
-        assert_eq!((&item["expected"], &item["found"]), (&json!("dead"), &json!("completed")));
+        assert_eq!((&item["expected"], &item["state"]), (&json!("dead"), &json!("completed")));
         assert_eq!(state(&server, &letter).await.as_deref(), Some("completed"));
     }
 }
