@@ -18,7 +18,7 @@ pub(crate) struct Profile {
     pub(super) drain_jobs: u64,
     /// W3: how much draining is measured at least.
     pub(super) drain_ms: u64,
-    /// W3lanes: how many idle lanes.
+    /// W3lanes: how many idle lanes; with those that are drained, no more than a queue may have.
     pub(super) idle_lanes: u64,
     /// W3lanes: for how long nothing happens in them before.
     pub(crate) idle_lanes_ms: u64,
@@ -61,7 +61,7 @@ impl Profile {
             bulk_jobs: 100_000,
             drain_jobs: 30_000,
             drain_ms: 3_000,
-            idle_lanes: 10_000,
+            idle_lanes: 9_900,
             idle_lanes_ms: 150_000,
             idle_jobs: 100,
             deep_jobs: 25_000,
@@ -88,7 +88,7 @@ impl Profile {
             bulk_jobs: 100_000,
             drain_jobs: 200_000,
             drain_ms: 10_000,
-            idle_lanes: 10_000,
+            idle_lanes: 9_900,
             idle_lanes_ms: 150_000,
             idle_jobs: 300,
             deep_jobs: 200_000,

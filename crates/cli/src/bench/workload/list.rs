@@ -24,7 +24,7 @@ pub(crate) enum Workload {
     W3,
     /// What `W3lanes` is compared with: the same beside ten idle lanes.
     W3lanes0,
-    /// Drain waiting jobs of a queue that has 10,000 idle lanes.
+    /// Drain waiting jobs of a queue that has 9,900 idle lanes.
     W3lanes,
     /// Drain waiting jobs with 64 claims at a time.
     C64,
@@ -161,7 +161,7 @@ impl Workload {
             Self::W2 => "bulk enqueue, in batches",
             Self::W3 => "drain, in batches",
             Self::W3lanes0 => "drain beside 10 idle lanes",
-            Self::W3lanes => "drain beside 10,000 idle lanes",
+            Self::W3lanes => "drain beside 9,900 idle lanes",
             Self::C64 => "drain, 64 claims at a time",
             Self::C256 => "drain, 256 claims at a time",
             Self::C64apart => "drain, 64 engines",
