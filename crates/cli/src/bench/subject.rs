@@ -162,7 +162,7 @@ impl EngineSubject {
         Ok(())
     }
 
-    /// Leaves so many lanes in the queue that have no jobs any more, other kinds than those that are drained.
+    /// Adds `count` idle lanes to the queue: kinds whose jobs have all ended, apart from the drained kinds.
     pub(super) async fn leave_lanes(&self, count: u64) -> Result<()> {
         let numbers: Vec<u64> = (0..count).collect();
         for some in numbers.chunks(1_000) {

@@ -55,7 +55,7 @@ const COMPACT_EVERY_MS: u64 = 3_000;
 /// How often dead letters beyond their bytes are discarded in such a run, and how many bytes that is.
 const TRIM_EVERY_MS: u64 = 2_000;
 const DEAD_BYTES_MAX: u64 = 64 * 1024;
-/// Refusals of a change that may come to whoever knows the job's state only from before.
+/// Error codes of a change that are expected when the job's state has changed since it was read.
 const CHANGE_CODES: [&str; 4] = ["refused", "not_found", "duplicate", "state_conflict"];
 /// The kinds that producers enqueue, and the one of follow-ups.
 const KINDS: [&str; 2] = ["one", "two"];

@@ -85,7 +85,7 @@ impl Operator {
         let random = &self.random;
         let removes = self.stage.spec.retention_ms.is_some();
         let change = match (state, random.below(10)) {
-            // Without retention nothing is discarded: whoever removes a record early cannot hide behind it.
+            // Discards only with retention: otherwise an engine that removes a record early would go unnoticed.
             (State::Dead | State::Cancelled, 0..2) | (State::Completed, _) if removes => {
                 Change::Discard
             }

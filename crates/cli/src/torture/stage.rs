@@ -119,8 +119,7 @@ impl Stage {
     pub(super) fn expected<T>(&self, what: &str, answer: Result<T>, codes: &[&str]) -> Option<T> {
         match answer {
             Ok(value) => Some(value),
-            // Nobody answers, somebody who was stopped in the middle of something holds what it needs, or the
-            // disk is full.
+            // The store is down, a stalled process holds a lock, or the disk is full.
             Err(Error::Unavailable { .. } | Error::Busy { .. } | Error::StoreFull { .. }) => None,
             Err(error) if codes.contains(&error.code()) => None,
             Err(error) => {

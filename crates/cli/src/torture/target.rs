@@ -108,7 +108,7 @@ impl Target {
         Ok(target)
     }
 
-    /// Changes the settings of the queue; nobody else may own the store.
+    /// Changes the settings of the queue. Opens the store, so no other process may own it.
     async fn configure(&self, patch: QueuePatch) -> Result<()> {
         let change = Configure::queue(self.queue.as_str(), patch);
         let items = self.open().await?.configure(vec![change]).await?.value;

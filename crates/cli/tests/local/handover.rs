@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// A user that owns nothing here.
 const NOBODY: u32 = 65_534;
 
-/// A listener that somebody wants commands to talk to.
+/// A listener to which an attacker tries to redirect commands.
 struct Trap {
     port: u16,
     visits: Arc<AtomicUsize>,

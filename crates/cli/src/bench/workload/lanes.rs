@@ -7,7 +7,7 @@ use super::drain::{Queues, rounds};
 use anyhow::Result;
 use std::time::Duration;
 
-/// Drains a queue in which jobs of so many other kinds have ended.
+/// Drains a queue that has `lanes` idle lanes besides the drained ones.
 pub(super) async fn beside_idle(bench: &Bench<EngineSubject>, lanes: u64) -> Result<Sample> {
     bench.progress.phase("leaving idle lanes", lanes);
     bench.subject.leave_lanes(lanes).await?;

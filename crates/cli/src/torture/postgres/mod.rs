@@ -55,7 +55,7 @@ pub(super) struct OwnPostgres {
     port: u16,
     password: String,
     postmaster: Option<Child>,
-    /// Settings of whoever starts it, `NAME=VALUE`.
+    /// Server settings given by the user, as `NAME=VALUE`.
     settings: Vec<String>,
     /// Ends with this process.
     _keeper: Child,
