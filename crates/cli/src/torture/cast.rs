@@ -8,8 +8,10 @@ use std::fmt;
 const PRODUCERS: u32 = 2;
 /// Workers as applications have them.
 const WORKERS: u32 = 3;
-/// Workers that play as dirty as the contract allows.
-const ROGUES: u32 = 2;
+/// Workers that report late, twice and under expired leases.
+const ROGUES: u32 = 1;
+/// Workers that lose track of jobs they have claimed.
+const FORGETFUL: u32 = 1;
 
 /// What a client does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -21,6 +23,8 @@ pub(super) enum Role {
     Worker,
     /// Claims and settles by hand: late, twice, and under leases that are over.
     Rogue,
+    /// Like a rogue, but never closes its session and stops declaring some of the jobs it holds.
+    Forgetful,
     /// Cancels, edits, moves, replays and discards the jobs of others.
     Operator,
 }
@@ -44,6 +48,7 @@ impl fmt::Display for Member {
             Self::Client(Role::Producer, number) => write!(f, "producer-{number}"),
             Self::Client(Role::Worker, number) => write!(f, "worker-{number}"),
             Self::Client(Role::Rogue, number) => write!(f, "rogue-{number}"),
+            Self::Client(Role::Forgetful, number) => write!(f, "forgetful-{number}"),
             Self::Client(Role::Operator, number) => write!(f, "operator-{number}"),
             Self::Owner => f.write_str("owner"),
             Self::Server => f.write_str("server"),
@@ -99,11 +104,12 @@ impl Cast {
     }
 
     /// How many there are of each role.
-    const fn roles(self) -> [(Role, u32); 4] {
+    const fn roles(self) -> [(Role, u32); 5] {
         [
             (Role::Producer, PRODUCERS),
             (Role::Worker, WORKERS),
             (Role::Rogue, ROGUES),
+            (Role::Forgetful, FORGETFUL),
             (Role::Operator, self.operators),
         ]
     }

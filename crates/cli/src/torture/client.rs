@@ -126,6 +126,7 @@ async fn run(spec: Spec, orders: watch::Receiver<Order>) -> Result<ExitCode> {
             Role::Producer => clients.spawn(Producer::new(stage, number).run()),
             Role::Worker => clients.spawn(worker::run(stage, number)),
             Role::Rogue => clients.spawn(Rogue::new(stage, number).run()),
+            Role::Forgetful => clients.spawn(Rogue::forgetful(stage, number).run()),
             Role::Operator => clients.spawn(Operator::new(stage, number).run()),
         };
     }

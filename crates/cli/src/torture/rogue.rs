@@ -24,18 +24,24 @@ const IDLE_MS: u64 = 40;
 const STALL_MS: u64 = LEASE_MS + 700;
 /// The longest delay of a retry or snooze.
 const DELAY_MAX_MS: u64 = 200;
-/// It remembers so many jobs that it has reported on, to report again.
+/// Settled jobs it remembers in order to report on them again.
 const GHOSTS_MAX: usize = 100;
-/// Of these, so many are the last.
+/// The most recent of them, which it prefers.
 const LAST_GHOSTS: usize = 4;
+/// Jobs a forgetful rogue forgets for certain after the faults have ended. More than one, because a
+/// claim without a session has a lease that expires by itself.
+const FORGOTTEN_AT_REST: u32 = 5;
 
 pub(super) struct Rogue {
     stage: Arc<Stage>,
     engine: Recorded,
     random: Seeded,
     number: u64,
-    /// Whether it forgets jobs. Then it never ends its session by itself, which would give them back.
+    /// Whether it forgets jobs. If so, it never closes its session, which would release them.
     is_forgetful: bool,
+    /// How many jobs it still has to forget after the faults have ended. A job forgotten earlier may
+    /// have been released because this process was killed or its session expired.
+    must_forget: u32,
     session: Option<SessionId>,
     claim_no: u64,
     held: Vec<ClaimedJob>,
@@ -50,13 +56,13 @@ pub(super) struct Rogue {
 impl Rogue {
     pub(super) fn new(stage: Arc<Stage>, number: u64) -> Self {
         let (engine, random) = (stage.client(), stage.random(number));
-        let is_forgetful = happens(&random, 500);
         Self {
             stage,
             engine,
             random,
             number,
-            is_forgetful,
+            is_forgetful: false,
+            must_forget: 0,
             session: None,
             claim_no: 0,
             held: Vec::new(),
@@ -64,6 +70,11 @@ impl Rogue {
             reports: None,
             ghosts: Vec::new(),
         }
+    }
+
+    /// A rogue that forgets jobs.
+    pub(super) fn forgetful(stage: Arc<Stage>, number: u64) -> Self {
+        Self { is_forgetful: true, must_forget: FORGOTTEN_AT_REST, ..Self::new(stage, number) }
     }
 
     pub(super) async fn run(mut self) {
@@ -99,6 +110,9 @@ impl Rogue {
         }
         if self.claim.is_some() || self.held.is_empty() || happens(&self.random, 200) {
             self.claim(&session).await;
+        }
+        if self.must_forget > 0 && self.stage.order() == Order::Rest {
+            self.must_forget -= u32::from(self.held.pop().is_some());
         }
         if happens(&self.random, 150) {
             self.update().await;

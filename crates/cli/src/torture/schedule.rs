@@ -219,6 +219,7 @@ mod tests {
         let wanted = [
             "SIGKILL worker",
             "SIGKILL rogue",
+            "SIGKILL forgetful",
             "SIGKILL producer",
             "SIGKILL operator",
             "SIGKILL server",
