@@ -1,22 +1,22 @@
 //! The engine: the traits of core, each verb handed to where it is carried out.
 
-use crate::beats::Beats;
+use crate::api::migrate::bring_up;
+use crate::api::schema::Schema;
 use crate::conn::Pool;
-use crate::crowd::Crowd;
-use crate::error::Trouble;
-use crate::estimate::Estimate;
-use crate::hints::Hints;
-use crate::keyed::keyed_max;
-use crate::leaves::Leaves;
-use crate::migrate::bring_up;
-use crate::options::{CONNECTIONS_MAX, LOCK_TIMEOUT_MS, Options};
-use crate::passed::Passed;
-use crate::perform::{Needs, Run, Shared};
-use crate::schema::Schema;
-use crate::server::Server;
+use crate::conn::error::Trouble;
+use crate::conn::estimate::Estimate;
+use crate::conn::options::{CONNECTIONS_MAX, LOCK_TIMEOUT_MS, Options};
+use crate::conn::server::Server;
+use crate::fast::contention::Crowd;
+use crate::fast::scan_cursor::Hints;
+use crate::retention::cursor::Passed;
+use crate::retention::partitions::Leaves;
+use crate::slow::heartbeat_cache::Beats;
+use crate::slow::keyed::keyed_max;
+use crate::slow::perform::{Needs, Run, Shared};
+use crate::slow::wants::Wants;
 use crate::upkeep::Patience;
-use crate::wakeups::{Wakeups, channel};
-use crate::wants::Wants;
+use crate::wake::notify::{Wakeups, channel};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -4,10 +4,11 @@
 //! by `windlass-executor`, as in the engines with a single writer; this crate loads and locks the rows it
 //! needs, and saves what it changed. The shapes that carry the weight are single statements instead.
 //!
-//! How it is built: `wants` says what a verb will look at; `load` reads and locks it; `working` gives it
-//! to the executor; `save` writes what came of it; `perform` goes round until nothing is missing. `hot`
-//! holds the shortcuts, `look` what only reads. `transactional` does the same on a connection of the
-//! application's, `by_sql` asks the functions of the schema to. See ADR 003.
+//! Code map: `conn` holds connections and their settings; `rows` encodes jobs; `slow` loads and locks the rows that a
+//! verb needs, runs the executor over them and saves the difference; `fast` holds single statements for common
+//! requests; `read` only reads; `retention` removes finished jobs; `wake` notifies waiting workers; `upkeep` vacuums,
+//! compacts and checks; `api` offers enqueueing in the application's own transactions, SQL functions, grants and
+//! migrations. See ADR 003.
 //!
 //! ```no_run
 //! use windlass_core::engine::{Enqueue, Hot};
@@ -22,51 +23,22 @@
 //! # }
 //! ```
 
-mod beats;
-mod by_sql;
-mod check;
-mod codec;
+mod api;
 mod conn;
-mod crowd;
 mod engine;
-mod entries;
-mod error;
-mod estimate;
-mod grants;
-mod hints;
-mod hot;
-mod keyed;
-mod lanes;
-mod leaves;
-mod load;
-mod look;
-mod migrate;
-mod options;
-mod passed;
-mod perform;
-mod pooled;
-mod priorities;
+mod fast;
+mod read;
 mod records;
-mod retain;
-mod room;
-mod save;
-mod schema;
-mod server;
-mod session;
-mod spent;
-mod tls;
-mod transactional;
-mod unnamed;
+mod retention;
+mod rows;
+mod slow;
 mod upkeep;
-mod wait;
-mod wakeups;
-mod wants;
-mod working;
+mod wake;
 
-pub use by_sql::SqlEnqueue;
+pub use api::by_sql::SqlEnqueue;
+pub use api::grants::{Access, grant};
+pub use api::migrate::{Migration, migrate, plan, remove};
+pub use conn::options::Options;
+pub use conn::room::{Room, room};
 pub use engine::PostgresEngine;
-pub use grants::{Access, grant};
-pub use migrate::{Migration, migrate, plan, remove};
-pub use options::Options;
-pub use room::{Room, room};
-pub use spent::Spent;
+pub use upkeep::server_stats::Spent;

@@ -1,10 +1,10 @@
 //! Records: versioned documents and bounded logs, as statements. Nothing of it concerns jobs.
 
 use crate::conn::Lent;
+use crate::conn::error::{Trouble, Try, unavailable};
 use crate::engine::{PostgresEngine, bad_cursor};
-use crate::entries::at;
-use crate::error::{Trouble, Try, unavailable};
-use crate::perform::CLOCK;
+use crate::rows::entries::at;
+use crate::slow::perform::CLOCK;
 use bytes::Bytes;
 use std::time::Duration;
 use tokio_postgres::Row;

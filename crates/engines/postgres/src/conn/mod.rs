@@ -1,0 +1,361 @@
+//! Connections: a few of them, lent out one verb at a time, each with its prepared statements. Knows no
+//! verb.
+
+pub(crate) mod error;
+pub(crate) mod estimate;
+pub(crate) mod options;
+pub(crate) mod pooled;
+pub(crate) mod room;
+pub(crate) mod server;
+pub(crate) mod session;
+pub(crate) mod tls;
+pub(crate) mod unnamed;
+
+use crate::api::schema::Schema;
+use crate::conn::error::{Trouble, Try, unavailable};
+use crate::conn::pooled::Pooled;
+use crate::conn::server::Server;
+use crate::conn::session::{Begin, Session};
+use crate::conn::unnamed::{Types, ask};
+use crate::fast::scan_cursor::Hints;
+use crate::rows::lanes::Lanes;
+use crate::slow::heartbeat_cache::Beats;
+use futures_util::future::try_join_all;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, Row, Statement, Transaction};
+use uuid::Uuid;
+use windlass_core::engine::Epoch;
+use windlass_core::random::Random;
+
+/// How long a verb waits for a connection while all are in use.
+const LEND_TIMEOUT: Duration = Duration::from_secs(30);
+/// How soon it looks again for one, if the server has no room for more.
+const LEND_AGAIN: Duration = Duration::from_millis(5);
+/// Reads where a connection leads, and since when that server is up.
+const IDENTITY: &str = "SELECT s.system_identifier::text, c.timeline_id,
+    (extract(epoch FROM pg_postmaster_start_time()) * 1000)::bigint,
+    (extract(epoch FROM clock_timestamp()) * 1000)::bigint
+    FROM pg_control_system() s, pg_control_checkpoint() c";
+const MARK: &str = "INSERT INTO {s}.marker (one, id) VALUES (true, $1) ON CONFLICT DO NOTHING";
+const MARKER: &str = "SELECT id FROM {s}.marker";
+
+/// Parameters of a statement.
+pub(crate) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
+
+/// Whose connection it is.
+enum Link<'t> {
+    /// Ours.
+    Own(Client),
+    /// Ours, through a pooler.
+    Pooled(Client, Pooled),
+    /// An application's, in the middle of its transaction.
+    Theirs(&'t Transaction<'t>),
+}
+
+/// A connection, and how statements go over it.
+pub(crate) struct Conn<'t> {
+    link: Link<'t>,
+    schema: Schema,
+    /// Prepared by now; none on a connection that does not keep them.
+    statements: Mutex<HashMap<&'static str, Statement>>,
+    types: Arc<Types>,
+    /// Constant for a connection: whatever changes it ends every connection.
+    pub(crate) epoch: Epoch,
+    /// What is known of the lanes of this store.
+    pub(crate) lanes: Arc<Lanes>,
+    /// Since when the server can be used, in milliseconds since 1970.
+    pub(crate) server_started_at: i64,
+    /// What its clock said when the connection came about.
+    pub(crate) connected_at: i64,
+}
+
+impl<'t> Conn<'t> {
+    /// The connection of an application, which stays in charge of its transaction.
+    pub(crate) fn theirs(transaction: &'t Transaction<'t>, ours: &Conn<'_>) -> Self {
+        Self {
+            link: Link::Theirs(transaction),
+            schema: ours.schema.clone(),
+            statements: Mutex::default(),
+            types: Arc::clone(&ours.types),
+            epoch: ours.epoch.clone(),
+            lanes: Arc::clone(&ours.lanes),
+            server_started_at: ours.server_started_at,
+            connected_at: ours.connected_at,
+        }
+    }
+
+    fn is_closed(&self) -> bool {
+        match &self.link {
+            Link::Own(client) => client.is_closed(),
+            Link::Pooled(client, pooled) => client.is_closed() || pooled.is_stale(),
+            Link::Theirs(_) => false,
+        }
+    }
+
+    /// Whether what a transaction leaves on the connection is there for the next one.
+    pub(crate) const fn has_session(&self) -> bool {
+        matches!(self.link, Link::Own(_))
+    }
+
+    /// A statement of ours, prepared once for this connection.
+    async fn statement(&self, client: &Client, sql: &'static str) -> Try<Statement> {
+        let known = self.known().get(sql).cloned();
+        if let Some(statement) = known {
+            return Ok(statement);
+        }
+        let statement = client.prepare(&self.schema.put_into(sql)).await?;
+        self.known().insert(sql, statement.clone());
+        Ok(statement)
+    }
+
+    /// Prepares statements ahead, so that what follows goes out at once and in order.
+    pub(crate) async fn prepare(&self, statements: &[&'static str]) -> Try<()> {
+        let Link::Own(client) = &self.link else { return Ok(()) };
+        try_join_all(statements.iter().map(|sql| self.statement(client, sql))).await.map(|_| ())
+    }
+
+    fn known(&self) -> std::sync::MutexGuard<'_, HashMap<&'static str, Statement>> {
+        self.statements.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs a statement of ours and returns its rows.
+    pub(crate) async fn query(&self, sql: &'static str, params: Params<'_>) -> Try<Vec<Row>> {
+        let client = match &self.link {
+            Link::Own(client) => {
+                let statement = self.statement(client, sql).await?;
+                return Ok(client.query(&statement, params).await?);
+            }
+            Link::Pooled(client, _) => client,
+            Link::Theirs(transaction) => transaction.client(),
+        };
+        let (text, params) = (self.schema.put_into(sql), self.types.of(sql, params));
+        // In a box, as it is large, and a verb sends many at a time.
+        Box::pin(self.unnamed(client.query_typed(&text, &params))).await
+    }
+
+    /// Runs a statement of ours and returns how many rows it touched.
+    pub(crate) async fn execute(&self, sql: &'static str, params: Params<'_>) -> Try<u64> {
+        let client = match &self.link {
+            Link::Own(client) => {
+                let statement = self.statement(client, sql).await?;
+                return Ok(client.execute(&statement, params).await?);
+            }
+            Link::Pooled(client, _) => client,
+            Link::Theirs(transaction) => transaction.client(),
+        };
+        let (text, params) = (self.schema.put_into(sql), self.types.of(sql, params));
+        Box::pin(self.unnamed(client.execute_typed(&text, &params))).await
+    }
+
+    async fn unnamed<T>(
+        &self,
+        statement: impl Future<Output = Result<T, tokio_postgres::Error>>,
+    ) -> Try<T> {
+        match &self.link {
+            Link::Pooled(client, pooled) => pooled.carry(client, statement).await,
+            Link::Own(_) | Link::Theirs(_) => Ok(statement.await?),
+        }
+    }
+
+    /// Runs a statement of ours that cannot be prepared.
+    pub(crate) async fn plain(&self, sql: &str) -> Try<()> {
+        self.command(&self.schema.put_into(sql)).await
+    }
+
+    /// Runs words that need no parameters, such as `BEGIN`, which means READ COMMITTED unless it says otherwise.
+    pub(crate) async fn command(&self, sql: &str) -> Try<()> {
+        match &self.link {
+            Link::Own(client) => match Begin::of(sql) {
+                Some(begin) => client.batch_execute(&begin.sql()).await?,
+                None => client.batch_execute(sql).await?,
+            },
+            Link::Pooled(client, pooled) => pooled.command(client, sql).await?,
+            Link::Theirs(transaction) => transaction.batch_execute(sql).await?,
+        }
+        Ok(())
+    }
+}
+
+/// The connections of an engine.
+#[derive(Clone)]
+pub(crate) struct Pool {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    server: Server,
+    schema: Schema,
+    random: Arc<dyn Random>,
+    /// How many there may be.
+    connections: usize,
+    idle: Mutex<Vec<Conn<'static>>>,
+    room: Arc<Semaphore>,
+    types: Arc<Types>,
+    /// What is known of the store that was reached last.
+    lanes: Mutex<Option<(Epoch, Arc<Lanes>)>>,
+    hints: Arc<Hints>,
+    beats: Arc<Beats>,
+}
+
+impl Pool {
+    pub(crate) fn new(
+        server: Server,
+        schema: Schema,
+        random: Arc<dyn Random>,
+        connections: usize,
+        hints: Arc<Hints>,
+        beats: Arc<Beats>,
+    ) -> Self {
+        let room = Arc::new(Semaphore::new(connections));
+        let (idle, types, lanes) = (Mutex::default(), Arc::default(), Mutex::default());
+        Self {
+            inner: Arc::new(Inner {
+                server,
+                schema,
+                random,
+                connections,
+                idle,
+                room,
+                types,
+                lanes,
+                hints,
+                beats,
+            }),
+        }
+    }
+
+    /// Lends a connection; waits for one if all are in use.
+    pub(crate) async fn lend(&self) -> Try<Lent> {
+        let lent = tokio::time::timeout(LEND_TIMEOUT, self.lend_in_turn()).await;
+        let busy = "every connection was in use for 30 s; retry later, or allow more of them";
+        lent.map_err(|_| unavailable(busy))?
+    }
+
+    async fn lend_in_turn(&self) -> Try<Lent> {
+        let room = Arc::clone(&self.inner.room).acquire_owned().await;
+        let room = room.map_err(|_| unavailable("the engine was closed"))?;
+        loop {
+            let idle = self.idle().pop();
+            let conn = match idle {
+                Some(conn) if conn.is_closed() => continue,
+                Some(conn) => conn,
+                None => match self.inner.connect().await {
+                    // The server has no room: those that we have will do.
+                    Err(Trouble::Again(_)) if self.others_have_some() => {
+                        tokio::time::sleep(LEND_AGAIN).await;
+                        continue;
+                    }
+                    connected => connected?,
+                },
+            };
+            return Ok(Lent { conn, pool: self.clone(), _room: room });
+        }
+    }
+
+    /// Whether somebody else has a connection, or has just given it back.
+    fn others_have_some(&self) -> bool {
+        self.inner.room.available_permits() + 1 < self.inner.connections || !self.idle().is_empty()
+    }
+
+    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Conn<'static>>> {
+        self.inner.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    async fn connect(&self) -> Try<Conn<'static>> {
+        let client = self.server.connect().await?;
+        let session = Session::establish(&client).await?;
+        client.batch_execute(&session.begin(&Begin::default())).await?;
+        let identity = ask_one(&client, IDENTITY, &[]).await?;
+        let connected_at = identity.get(3);
+        let fresh = Marker::new(connected_at, &*self.random).0;
+        ask(&client, &self.schema.put_into(MARK), &[&fresh]).await?;
+        let marker = Marker(ask_one(&client, &self.schema.put_into(MARKER), &[]).await?.get(0));
+        client.batch_execute("COMMIT").await?;
+        let link = match session.is_kept {
+            true => Link::Own(client),
+            false => Link::Pooled(client, Pooled::new(session, &self.schema, marker.0)),
+        };
+        let (system, timeline): (String, i32) = (identity.get(0), identity.get(1));
+        let epoch = Epoch::new(format!("{system}.{timeline}.{}", marker.0.simple()));
+        Ok(Conn {
+            link,
+            schema: self.schema.clone(),
+            statements: Mutex::default(),
+            types: Arc::clone(&self.types),
+            lanes: self.lanes_of(&epoch),
+            epoch,
+            server_started_at: marker.made_before(connected_at).max(identity.get(2)),
+            connected_at,
+        })
+    }
+
+    fn lanes_of(&self, epoch: &Epoch) -> Arc<Lanes> {
+        let mut known = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*known {
+            Some((of, lanes)) if of == epoch => Arc::clone(lanes),
+            _ => {
+                // Entries, too, may be numbered anew.
+                self.hints.forget();
+                self.beats.forget_all();
+                Arc::clone(&known.insert((epoch.clone(), Arc::default())).1)
+            }
+        }
+    }
+}
+
+/// What the first process to reach a store after a crash or a promotion leaves there for all others: a
+/// random id that begins with the time. A replica may have been up for long when it is promoted, but
+/// nobody could reach the sessions it keeps before that.
+struct Marker(Uuid);
+
+/// Bits of a marker behind the time.
+const MARKER_RANDOM_BITS: u32 = 80;
+
+impl Marker {
+    fn new(now: i64, random: &dyn Random) -> Self {
+        let time = u128::from(now.cast_unsigned()) << MARKER_RANDOM_BITS;
+        Self(Uuid::from_u128(time | (random.next_u128() >> (128 - MARKER_RANDOM_BITS))))
+    }
+
+    /// When it was made, in milliseconds since 1970; long ago, if that cannot be.
+    const fn made_before(&self, now: i64) -> i64 {
+        let made_at = (self.0.as_u128() >> MARKER_RANDOM_BITS).cast_signed() as i64;
+        if made_at <= now { made_at } else { 0 }
+    }
+}
+
+/// A connection that is lent out. It comes back only if it is given back: whoever lets it go in the
+/// middle of something leaves it in a state that nobody knows, and it is closed.
+pub(crate) struct Lent {
+    conn: Conn<'static>,
+    pool: Pool,
+    _room: OwnedSemaphorePermit,
+}
+
+impl std::ops::Deref for Lent {
+    type Target = Conn<'static>;
+
+    fn deref(&self) -> &Conn<'static> {
+        &self.conn
+    }
+}
+
+impl Lent {
+    /// Gives the connection back, with nothing under way on it.
+    pub(crate) fn give_back(self) {
+        let Self { conn, pool, _room } = self;
+        pool.idle().push(conn);
+    }
+}
+
+/// The one row of a single statement.
+async fn ask_one(client: &Client, sql: &str, params: Params<'_>) -> Try<Row> {
+    let row = ask(client, sql, params).await?.into_iter().next();
+    Ok(row.ok_or_else(|| unavailable("a statement answered nothing"))?)
+}

@@ -1,0 +1,174 @@
+//! Where the server is and how to speak to it, as a URL says. Knows no statement; shows no secret.
+
+use crate::conn::error::{Try, unavailable};
+use crate::conn::session::{refuses_options, startup_options};
+use crate::conn::tls::{SslFiles, SslMode, Stream, Tls};
+use percent_encoding::percent_decode_str;
+use std::time::Duration;
+use tokio_postgres::config::TargetSessionAttrs;
+use tokio_postgres::{Client, Config, Connection, Socket};
+use windlass_core::{Error, Result};
+
+/// How long a connection may take to come about.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long one host of several may take, so that the next has its turn.
+const HOST_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long a server may be silent on the network before its connections are given up.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
+/// Parameters of a URL that the driver reads; those about TLS are ours.
+const DRIVER_S: &[&str] = &[
+    "application_name",
+    "channel_binding",
+    "connect_timeout",
+    "dbname",
+    "host",
+    "hostaddr",
+    "keepalives",
+    "keepalives_idle",
+    "keepalives_interval",
+    "keepalives_retries",
+    "load_balance_hosts",
+    "options",
+    "password",
+    "port",
+    "sslnegotiation",
+    "target_session_attrs",
+    "tcp_user_timeout",
+    "user",
+];
+
+/// A server, and how to reach it. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Server {
+    config: Config,
+    tls: Tls,
+}
+
+impl Server {
+    /// The server at this URL, with our settings. Reads the files with certificates that it names.
+    pub(crate) fn at(url: &str) -> Result<Self> {
+        let (url, mode, files) = take_ssl(url)?;
+        // The parser's message may repeat parts of the URL, and with it a password.
+        let mut config: Config = url.parse().map_err(|_| bad_url())?;
+        let mode = mode.unwrap_or(match config.get_ssl_mode() {
+            tokio_postgres::config::SslMode::Disable => SslMode::Disable,
+            tokio_postgres::config::SslMode::Require => SslMode::Require,
+            _ => SslMode::Prefer,
+        });
+        config.ssl_mode(mode.demand());
+        if config.get_application_name().is_none() {
+            config.application_name("windlass");
+        }
+        follow(&mut config);
+        Ok(Self { config, tls: crate::conn::tls::tls(mode, &files)? })
+    }
+
+    /// A connection, whose traffic is the caller's to carry: with our settings, or without them where a
+    /// pooler does not let them through.
+    #[cfg_attr(
+        not(feature = "tls"),
+        expect(
+            clippy::clone_on_copy,
+            reason = "only what stands for TLS where it is left out is Copy"
+        )
+    )]
+    pub(crate) async fn open(&self) -> Try<(Client, Connection<Socket, Stream>)> {
+        let mut with_settings = self.config.clone();
+        with_settings.options(startup_options(self.config.get_options().unwrap_or_default()));
+        let connecting = async {
+            match with_settings.connect(self.tls.clone()).await {
+                Err(error) if refuses_options(&error) => {
+                    self.config.connect(self.tls.clone()).await
+                }
+                connected => connected,
+            }
+        };
+        let connected = tokio::time::timeout(CONNECT_TIMEOUT, connecting).await;
+        Ok(connected.map_err(|_| unavailable("no connection within 10 s"))??)
+    }
+
+    /// A connection, its traffic carried by a task.
+    pub(crate) async fn connect(&self) -> Try<Client> {
+        let (client, connection) = self.open().await?;
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "a connection to PostgreSQL ended");
+            }
+        });
+        Ok(client)
+    }
+}
+
+/// Of several hosts, uses the one that takes writes, and finds out when it is gone.
+fn follow(config: &mut Config) {
+    if config.get_hosts().len().max(config.get_hostaddrs().len()) > 1 {
+        config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+    }
+    if config.get_connect_timeout().is_none() {
+        config.connect_timeout(HOST_TIMEOUT);
+    }
+    if config.get_tcp_user_timeout().is_none() {
+        config.tcp_user_timeout(SILENCE_MAX);
+    }
+    if config.get_keepalives_idle() > SILENCE_MAX {
+        config.keepalives_idle(SILENCE_MAX);
+    }
+}
+
+fn bad_url() -> Error {
+    Error::invalid("url", "postgres://***", "use postgres://user@host:port/database")
+}
+
+/// Takes what is said about TLS out of a URL, and refuses what nobody would read. Connection strings in
+/// the other form (`host=… user=…`) are left to the driver.
+fn take_ssl(url: &str) -> Result<(String, Option<SslMode>, SslFiles)> {
+    let (mut mode, mut files) = (None, SslFiles::default());
+    let is_url = url.starts_with("postgres://") || url.starts_with("postgresql://");
+    let Some((place, query)) = url.split_once('?').filter(|_| is_url) else {
+        return Ok((url.to_owned(), mode, files));
+    };
+    // A password that was not encoded: nothing of this may be shown.
+    if query.contains('@') {
+        return Err(bad_url());
+    }
+    let mut others = Vec::new();
+    for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
+        let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+        let value = percent_decode_str(value).decode_utf8().map_err(|_| bad_url())?;
+        match name {
+            "sslmode" => mode = Some(SslMode::named(&value)?),
+            "sslrootcert" => files.root = Some(value.into_owned()),
+            "sslcert" => files.cert = Some(value.into_owned()),
+            "sslkey" => files.key = Some(value.into_owned()),
+            _ if DRIVER_S.contains(&name) => others.push(parameter),
+            _ => {
+                let expected = "no such parameter is known: leave it out; the schema and migrations are \
+                    options of their own here";
+                return Err(Error::invalid("url parameter", name, expected));
+            }
+        }
+    }
+    let query = if others.is_empty() { String::new() } else { format!("?{}", others.join("&")) };
+    Ok((format!("{place}{query}"), mode, files))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nobody_would_read_is_refused_by_name_and_no_secret_is_told() {
+        let refused = |url: &str| Server::at(url).err().expect("it is refused").to_string();
+        assert!(refused("postgres://a:s3cr3t@h/d?sslmod=require").contains("sslmod"));
+        assert!(refused("postgres://a:s3cr3t@h/d?sslmode=allow").contains("sslmode"));
+        for url in [
+            "postgres://a:s3cr3t@h/d?sslmod=require",
+            "postgres://a:x?s3cr3t=s3cr3t@h/d",
+            "postgres://a:s3cr3t@h:x/d?sslmode=prefer",
+            "postgres://a:s3cr3t@h/d?sslmode=disable&sslrootcert=/no/such",
+        ] {
+            assert!(!refused(url).contains("s3cr3t"), "{}", refused(url));
+        }
+        assert!(Server::at("host=h user=u sslmode=disable").is_ok());
+    }
+}

@@ -1,0 +1,168 @@
+//! Storing jobs that are ready at once and concern nobody else: one statement.
+
+use crate::conn::error::{Trouble, Try};
+use crate::engine::PostgresEngine;
+use crate::retention::partitions::OLD_ID_MS;
+use crate::rows::codec::{self, Spec};
+use crate::rows::entries::{at, job_id};
+use crate::rows::lanes::Lanes;
+use crate::slow::load::PLAIN;
+use std::collections::HashSet;
+use tokio_postgres::Row;
+use uuid::Uuid;
+use windlass_core::engine::{Disposition, Enqueue, Enqueued, Item, Stamped};
+use windlass_core::model::{Due, NewJob, State};
+use windlass_core::{JobId, Result, Timestamp};
+use windlass_executor::LaneKey;
+
+const ENQUEUE: &str = include_str!("../../sql/enqueue.sql");
+
+/// The columns of the statement.
+#[derive(Default)]
+struct Rows<'a> {
+    ids: Vec<Uuid>,
+    lanes: Vec<i32>,
+    priorities: Vec<i32>,
+    flags: Vec<i16>,
+    specs: Vec<Option<String>>,
+    payloads: Vec<Option<&'a [u8]>>,
+    envelopes: Vec<Option<String>>,
+    queues: Vec<&'a str>,
+}
+
+/// Whether a job is ready at once and concerns nobody else.
+fn fits(job: &NewJob) -> bool {
+    let bare =
+        job.parts.state.is_none() && job.parts.blob.is_none() && job.parts.metadata.is_none();
+    let alone = job.key.is_none() && job.unique.is_none() && job.policy.max_wait_ms.is_none();
+    bare && alone && job.due == Due::Now
+}
+
+/// The answer to a job that was stored.
+const fn created(id: JobId) -> Item<Enqueued> {
+    Ok(Enqueued { id, disposition: Disposition::Created, state: Some(State::Available) })
+}
+
+/// The columns for these jobs, whose lanes have numbers.
+fn rows<'a>(jobs: &'a [NewJob], lanes: &Lanes) -> Result<Rows<'a>> {
+    let mut rows = Rows::default();
+    for job in jobs {
+        let lane = lanes.number(&job.queue, &job.kind);
+        rows.lanes.extend(lane);
+        rows.ids.extend(job.id.map(JobId::as_uuid));
+        rows.priorities.push(job.priority);
+        rows.flags.push(if job.policy.retention.is_none() { PLAIN } else { 0 });
+        rows.specs.push(codec::to_text(&Spec::of_new(job))?);
+        let payload = job.parts.payload.as_ref();
+        rows.payloads.push(payload.map(|part| &*part.bytes));
+        rows.envelopes.push(payload.map(codec::envelope_text).transpose()?.flatten());
+        if rows.queues.last() != Some(&&*job.queue) {
+            rows.queues.push(&job.queue);
+        }
+    }
+    Ok(rows)
+}
+
+impl PostgresEngine {
+    /// Stores jobs; nothing if the executor must look at them. Whatever has an id by now keeps it.
+    pub(crate) async fn enqueue_hot(
+        &self,
+        request: &mut Enqueue,
+        lanes: &[LaneKey],
+    ) -> Result<Option<Stamped<Vec<Item<Enqueued>>>>> {
+        let now = self.about_now();
+        let max = self.inner.shared.capabilities.payload_bytes_max;
+        let good = |job: &NewJob| fits(job) && job.check(now, max).is_ok();
+        if request.jobs.is_empty() || !request.jobs.iter().all(good) {
+            return Ok(None);
+        }
+        let given: Vec<JobId> = request.jobs.iter().filter_map(|job| job.id).collect();
+        let distinct: HashSet<&JobId> = given.iter().collect();
+        if distinct.len() < given.len() {
+            return Ok(None);
+        }
+        self.give_ids(&mut request.jobs, now);
+        let conn = self.inner.shared.pool.lend().await.map_err(Trouble::told)?;
+        let stored = async {
+            let clock = self.inner.shared.test_now().map(Timestamp::as_millis);
+            conn.lanes.intern(&conn, lanes, clock).await?;
+            let rows = rows(&request.jobs, &conn.lanes)?;
+            if rows.lanes.len() < rows.ids.len() {
+                // A queue has too many lanes: the executor says whose job is refused.
+                return Ok(Vec::new());
+            }
+            let lowest = rows.ids.iter().min();
+            let Rows { ids, lanes, priorities, flags, specs, payloads, envelopes, queues } = &rows;
+            conn.query(
+                ENQUEUE,
+                &[
+                    ids,
+                    lanes,
+                    priorities,
+                    flags,
+                    specs,
+                    payloads,
+                    envelopes,
+                    queues,
+                    &clock,
+                    &lowest,
+                    &OLD_ID_MS.cast_signed(),
+                ],
+            )
+            .await
+        };
+        let stored: Try<Vec<Row>> = stored.await;
+        let told = match stored {
+            Ok(rows) => rows,
+            Err(trouble) => return self.after_trouble(conn, trouble).await,
+        };
+        let epoch = conn.epoch.clone();
+        conn.give_back();
+        let Some(told) = told.first() else { return Ok(None) };
+        let now = self.saw(at(told.get(0)));
+        if !told.get::<_, bool>(1) {
+            return Ok(None);
+        }
+        let some: Option<Vec<Uuid>> = told.get(2);
+        // Also if only some of them were stored.
+        let ready = Stamped { now, epoch: epoch.clone(), value: lanes.to_vec() };
+        self.inner.wakeups.wake(Some(told.get(3)), Some(ready));
+        let ids = request.jobs.iter().filter_map(|job| job.id);
+        let Some(some) = some else {
+            let value = ids.map(created).collect();
+            return Ok(Some(Stamped { now, epoch, value }));
+        };
+        let some: HashSet<JobId> = some.into_iter().map(job_id).collect();
+        self.enqueue_rest(request, &some).await.map(Some)
+    }
+
+    /// The jobs that were there already, looked at with care; the others were stored.
+    async fn enqueue_rest(
+        &self,
+        request: &Enqueue,
+        stored: &HashSet<JobId>,
+    ) -> Result<Stamped<Vec<Item<Enqueued>>>> {
+        let is_stored = |job: &NewJob| job.id.is_some_and(|id| stored.contains(&id));
+        let rest = request.jobs.iter().filter(|job| !is_stored(job)).cloned();
+        let reply = self.enqueue_with_care(Enqueue::each(rest)).await?;
+        Ok(reply.map(|items| {
+            let mut others = items.into_iter();
+            let items = request.jobs.iter().filter_map(|job| match job.id {
+                Some(id) if stored.contains(&id) => Some(created(id)),
+                _ => others.next(),
+            });
+            items.collect()
+        }))
+    }
+
+    /// The store's time, as far as this process can tell without asking.
+    fn about_now(&self) -> Timestamp {
+        self.inner.shared.test_now().unwrap_or_else(|| self.inner.estimate.now())
+    }
+
+    /// The store told its time.
+    fn saw(&self, now: Timestamp) -> Timestamp {
+        self.inner.estimate.saw(now);
+        self.inner.shared.now(now)
+    }
+}

@@ -1,0 +1,156 @@
+//! Completing plain jobs straight from their leases, with the next claim in the same round trip.
+
+use super::claim::HotClaim;
+use crate::conn::Lent;
+use crate::conn::error::{Trouble, Try};
+use crate::engine::PostgresEngine;
+use crate::rows::codec;
+use crate::rows::entries::{at, job_id};
+use futures_util::future::{join, try_join};
+use std::collections::HashSet;
+use tokio_postgres::Row;
+use uuid::Uuid;
+use windlass_core::engine::{
+    Claimed, Item, Outcome, Settle, SettleItem, SettleReply, Settled, Stamped,
+};
+use windlass_core::model::{AttemptEnd, PartEdits, State};
+use windlass_core::{JobId, Result, Timestamp};
+
+const SETTLE: &str = include_str!("../../sql/settle.sql");
+
+/// Reports that may be plain completions; the store tells.
+struct Completions<'a> {
+    ids: Vec<Uuid>,
+    tokens: Vec<Uuid>,
+    results: Vec<Option<&'a [u8]>>,
+}
+
+impl<'a> Completions<'a> {
+    /// These reports, if all have the shape.
+    fn of(items: &'a [SettleItem]) -> Option<Self> {
+        let mut all = Self { ids: vec![], tokens: vec![], results: vec![] };
+        let mut seen = HashSet::new();
+        for item in items {
+            let Outcome::Complete { result } = &item.outcome else { return None };
+            let sealed = result.as_ref().is_some_and(|part| part.envelope().is_some());
+            let more = item.parts != PartEdits::KEEP
+                || item.priority.is_some()
+                || !item.follow_ups.is_empty();
+            let fits = item.check(Timestamp::EPOCH, 0).is_ok();
+            if sealed || more || !fits || !seen.insert(item.id) {
+                return None;
+            }
+            all.ids.push(item.id.as_uuid());
+            all.tokens.push(codec::token(&item.lease)?);
+            all.results.push(result.as_ref().map(|part| &*part.bytes));
+        }
+        Some(all)
+    }
+}
+
+/// What came of the reports.
+struct Told {
+    now: Timestamp,
+    settled: HashSet<JobId>,
+}
+
+/// What came of the claim behind them, as far as it was tried; nothing if the executor must look.
+type Next = Option<Result<Claimed>>;
+
+impl PostgresEngine {
+    /// Carries reports out as far as they are plain; the rest, and the claim behind it, goes the other
+    /// way. Nothing if none of it has the shape.
+    pub(crate) async fn settle_hot(
+        &self,
+        request: &Settle,
+    ) -> Result<Option<Stamped<SettleReply>>> {
+        let Some(completions) = Completions::of(&request.items) else { return Ok(None) };
+        if completions.ids.is_empty() {
+            return Ok(None);
+        }
+        let claim = request.claim.as_ref();
+        let hot = claim.and_then(|claim| HotClaim::of(claim, self));
+        let conn = self.inner.shared.pool.lend().await.map_err(Trouble::told)?;
+        let (Told { now, settled }, claimed) = match self.settle_on(&conn, &completions, hot).await
+        {
+            Ok(told) => told,
+            Err(trouble) => return self.after_trouble(conn, trouble).await,
+        };
+        let epoch = conn.epoch.clone();
+        let claimed = match claimed {
+            Ok(claimed) => {
+                conn.give_back();
+                claimed
+            }
+            // The reports stand.
+            Err(trouble) => self.after_trouble(conn, trouble).await.transpose(),
+        };
+        let done = |item: &SettleItem| settled.contains(&item.id);
+        let plain = |item: &SettleItem| -> Item<Settled> {
+            let (end, state) = (AttemptEnd::Complete, State::Completed);
+            Ok(Settled { id: item.id, already: false, end, state, follow_ups: vec![] })
+        };
+        let claim_left = claim.filter(|_| claimed.is_none());
+        if settled.len() == request.items.len() && claim_left.is_none() {
+            let items = request.items.iter().map(plain).collect();
+            return Ok(Some(Stamped { now, epoch, value: SettleReply::new(items, claimed) }));
+        }
+        let mut rest = Settle::new(request.items.iter().filter(|item| !done(item)).cloned());
+        rest.claim = claim_left.cloned();
+        let reply = self.settle_with_care(rest).await?;
+        Ok(Some(reply.map(|rest| {
+            let mut others = rest.items.into_iter();
+            let items = request.items.iter();
+            let items =
+                items.filter_map(|item| if done(item) { Some(plain(item)) } else { others.next() });
+            SettleReply::new(items.collect(), claimed.or(rest.claimed))
+        })))
+    }
+
+    /// Reports and the claim behind them travel together, each as a transaction of its own: what is claimed must not
+    /// be locked while the reports wait for the disk, as others would have to pass it by.
+    async fn settle_on(
+        &self,
+        conn: &Lent,
+        completions: &Completions<'_>,
+        claim: Option<HotClaim<'_>>,
+    ) -> Try<(Told, Try<Next>)> {
+        // Ahead: only what is prepared goes out in order.
+        try_join(conn.prepare(&[SETTLE]), HotClaim::prepare(conn)).await?;
+        let receipt = Uuid::from_u128(self.inner.shared.random.next_u128());
+        let settle = self.complete_on(conn, completions, receipt);
+        let Some(mut claim) = claim else { return Ok((settle.await?, Ok(None))) };
+        claim.aim(self, conn);
+        let all = |told: &Told| told.settled.len() == completions.ids.len();
+        let (told, claimed) = if conn.has_session() {
+            claim.after(receipt);
+            let (told, claimed) = join(settle, self.claim_on(conn, &claim)).await;
+            (told?, claimed)
+        } else {
+            // Through a pooler, the claim would not see the receipt.
+            let told = settle.await?;
+            let claimed = if all(&told) { self.claim_on(conn, &claim).await } else { Ok(None) };
+            (told, claimed)
+        };
+        let all = all(&told);
+        Ok((told, claimed.map(|read| read.filter(|_| all).map(|(_, claimed)| claimed))))
+    }
+
+    /// Completes what is plain. If that is everything, the connection keeps the receipt.
+    async fn complete_on(
+        &self,
+        conn: &Lent,
+        completions: &Completions<'_>,
+        receipt: Uuid,
+    ) -> Try<Told> {
+        let now = self.inner.shared.test_now().map(Timestamp::as_millis);
+        let Completions { ids, tokens, results } = completions;
+        let rows = conn.query(SETTLE, &[ids, tokens, results, &receipt, &now]).await?;
+        let told = |row: &Row| -> (Timestamp, HashSet<JobId>) {
+            let ids: Option<Vec<Uuid>> = row.get(1);
+            (at(row.get(0)), ids.into_iter().flatten().map(job_id).collect())
+        };
+        let (now, settled) = rows.first().map(told).unwrap_or_default();
+        Ok(Told { now: self.inner.shared.now(now), settled })
+    }
+}

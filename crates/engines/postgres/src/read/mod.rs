@@ -1,0 +1,307 @@
+//! What only looks: jobs, pages, lanes in numbers, sessions, settings. One snapshot per verb, no locks.
+
+pub(crate) mod priorities;
+
+use crate::conn::Lent;
+use crate::conn::error::{Trouble, Try};
+use crate::engine::{PostgresEngine, bad_cursor};
+use crate::rows::entries::{self, at, job_id, read_jobs};
+use crate::slow::load::{Loaded, session};
+use crate::slow::perform::CLOCK;
+use crate::slow::working_set::WorkingSet;
+use futures_util::future::try_join;
+use std::collections::HashMap;
+use std::sync::Arc;
+use uuid::Uuid;
+use windlass_core::engine::{
+    Cursor, Get, IdTimes, LaneStats, List, ListOrder, Page, SessionInfo, Settings, Stamped,
+    StatsRequest,
+};
+use windlass_core::model::{Job, Name, PartName, State};
+use windlass_core::{JobId, Result, Timestamp};
+use windlass_executor::Executor;
+
+/// The locks come before the snapshot: what is truncated and filled again in between would seem empty.
+pub(crate) const SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
+    LOCK TABLE {s}.job, {s}.finished, {s}.ready, {s}.lease, {s}.scheduled, {s}.session, {s}.tally
+        IN ACCESS SHARE MODE";
+pub(crate) const QUEUES: &str = "SELECT name, settings FROM {s}.queue";
+const KINDS: &str = "SELECT name, settings FROM {s}.kind";
+const LANES: &str =
+    "SELECT l.id, l.queue, l.kind, sum(t.scheduled)::bigint, sum(t.blocked)::bigint,
+        sum(t.available)::bigint, sum(t.running)::bigint, sum(t.paused)::bigint, sum(t.dead)::bigint
+    FROM {s}.tally t JOIN {s}.lane l ON l.id = t.lane
+    WHERE $1::text IS NULL OR l.queue = $1 GROUP BY l.id";
+const HEADS: &str = "SELECT w.lane, coalesce(f.ready_at, j.created_at)
+    FROM unnest($1::integer[]) w (lane) CROSS JOIN LATERAL
+        (SELECT id FROM {s}.ready WHERE lane = w.lane ORDER BY rank, seq LIMIT 1) r
+    JOIN {s}.job j ON j.id = ANY(ARRAY[r.id]) LEFT JOIN {s}.life f ON f.id = ANY(ARRAY[r.id])";
+const SESSIONS: &str = "SELECT id, worker, opened_at, ttl_ms, expires_at, alone, remote,
+        (SELECT count(*) FROM {s}.lease e WHERE e.session = s.id)
+    FROM {s}.session s ORDER BY id";
+
+/// Jobs one page looks at; a filter that matches few gives short pages instead of long waits.
+const SCAN_MAX: usize = 5_000;
+
+/// A page of jobs out of a table that is ordered by their ids. `$2` is false: without the payload.
+macro_rules! page {
+    ($from:literal, $key:literal, newest) => {
+        concat!(
+            read_jobs!($from),
+            " WHERE ($1::uuid IS NULL OR ",
+            $key,
+            " < $1) ORDER BY ",
+            $key,
+            " DESC LIMIT $3"
+        )
+    };
+    ($from:literal, $key:literal, oldest) => {
+        concat!(
+            read_jobs!($from),
+            " WHERE ($1::uuid IS NULL OR ",
+            $key,
+            " > $1) ORDER BY ",
+            $key,
+            " LIMIT $3"
+        )
+    };
+}
+
+/// Where to look for jobs in a state. Where few are in one, a page of them need not pass by all others.
+const fn scan(state: Option<State>, order: ListOrder) -> &'static str {
+    match (state, order) {
+        (Some(State::Dead), ListOrder::Newest) => {
+            page!(
+                "{s}.finished d JOIN {s}.job j ON j.id = ANY(ARRAY[d.id]) AND d.state = 6",
+                "d.id",
+                newest
+            )
+        }
+        (Some(State::Dead), ListOrder::Oldest) => {
+            page!(
+                "{s}.finished d JOIN {s}.job j ON j.id = ANY(ARRAY[d.id]) AND d.state = 6",
+                "d.id",
+                oldest
+            )
+        }
+        (Some(State::Running), ListOrder::Newest) => {
+            page!("{s}.lease d JOIN {s}.job j ON j.id = ANY(ARRAY[d.id])", "d.id", newest)
+        }
+        (Some(State::Running), ListOrder::Oldest) => {
+            page!("{s}.lease d JOIN {s}.job j ON j.id = ANY(ARRAY[d.id])", "d.id", oldest)
+        }
+        (Some(State::Blocked | State::Paused), ListOrder::Newest) => {
+            page!("{s}.aside d JOIN {s}.job j ON j.id = ANY(ARRAY[d.id])", "d.id", newest)
+        }
+        (Some(State::Blocked | State::Paused), ListOrder::Oldest) => {
+            page!("{s}.aside d JOIN {s}.job j ON j.id = ANY(ARRAY[d.id])", "d.id", oldest)
+        }
+        (_, ListOrder::Newest) => page!("{s}.job j", "j.id", newest),
+        (_, ListOrder::Oldest) => page!("{s}.job j", "j.id", oldest),
+    }
+}
+
+impl PostgresEngine {
+    /// Ends a look: the time, and the connection given back.
+    async fn end_look<T>(&self, conn: Lent, looked: Try<T>) -> Result<Stamped<T>> {
+        let end = async {
+            let value = looked?;
+            conn.prepare(&[CLOCK]).await?;
+            let (now, ()) = try_join(conn.query(CLOCK, &[]), conn.command("COMMIT")).await?;
+            Ok::<_, Trouble>((value, self.inner.shared.now_in(&now)))
+        };
+        match end.await {
+            Ok((value, now)) => {
+                let epoch = conn.epoch.clone();
+                conn.give_back();
+                Ok(Stamped { now, epoch, value })
+            }
+            Err(trouble) => {
+                if conn.command("ROLLBACK").await.is_ok() {
+                    conn.give_back();
+                }
+                Err(trouble.told())
+            }
+        }
+    }
+
+    async fn begin_look(&self) -> Result<Lent> {
+        let conn = self.inner.shared.pool.lend().await.map_err(Trouble::told)?;
+        conn.plain(SNAPSHOT).await.map_err(Trouble::told)?;
+        Ok(conn)
+    }
+
+    pub(crate) async fn answers(&self) -> Result<Stamped<()>> {
+        let conn = self.begin_look().await?;
+        self.end_look(conn, Ok(())).await
+    }
+
+    pub(crate) async fn get_jobs(&self, request: Get) -> Result<Stamped<Vec<Option<Job>>>> {
+        request.check()?;
+        let conn = self.begin_look().await?;
+        let looked = self.read_by_id(&conn, &request).await;
+        self.end_look(conn, looked).await
+    }
+
+    async fn read_by_id(&self, conn: &Lent, request: &Get) -> Try<Vec<Option<Job>>> {
+        let mut ids: Vec<Uuid> = request.ids.iter().map(|id| id.as_uuid()).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        let payload = request.parts.has(PartName::Payload);
+        let bits = entries::part_bits(request.parts);
+        conn.prepare(&[entries::BY_ID, entries::PARTS]).await?;
+        let (jobs, parts) = try_join(
+            conn.query(entries::BY_ID, &[&ids, &payload]),
+            conn.query(entries::PARTS, &[&ids, &bits]),
+        )
+        .await?;
+        let found = entries::found(conn, &jobs, &parts).await?;
+        let view = |id: &JobId| found.get(id).map(|found| found.entry.view(request.parts));
+        Ok(request.ids.iter().map(view).collect())
+    }
+
+    pub(crate) async fn list_jobs(&self, request: List) -> Result<Stamped<Page<Job>>> {
+        request.check()?;
+        let after = request.after.as_ref().map(place).transpose()?;
+        let conn = self.begin_look().await?;
+        let looked = self.page(&conn, &request, after).await;
+        self.end_look(conn, looked).await
+    }
+
+    async fn page(&self, conn: &Lent, request: &List, after: Option<JobId>) -> Try<Page<Job>> {
+        let sql = scan(request.filter.state, request.order);
+        let limit = request.limit as usize;
+        let (start, end) = bounds(request, after);
+        let (mut rows, mut last) = (Vec::new(), start.map(JobId::as_uuid));
+        let (mut looked_at, mut chunk) = (0, limit + 1);
+        loop {
+            let found = conn.query(sql, &[&last, &false, &(chunk as i64)]).await?;
+            let numbers: Vec<i32> = found.iter().map(|row| row.get(1)).collect();
+            let names = conn.lanes.names(conn, &numbers).await?;
+            for row in &found {
+                if rows.len() == limit || looked_at >= SCAN_MAX {
+                    let next = last.map(|id| Cursor::new(job_id(id).to_string()));
+                    return Ok(Page { rows, next });
+                }
+                looked_at += 1;
+                last = Some(row.get(0));
+                if end.is_some_and(|end| is_past(row.get(0), end, request.order)) {
+                    return Ok(Page { rows, next: None });
+                }
+                let entry = entries::one(row, &names)?.entry;
+                if request.filter.fits(&entry.job.header, entry.job.state) {
+                    rows.push(entry.summary());
+                }
+            }
+            if found.len() < chunk {
+                return Ok(Page { rows, next: None });
+            }
+            chunk = 1_000;
+        }
+    }
+
+    pub(crate) async fn count_lanes(
+        &self,
+        request: StatsRequest,
+    ) -> Result<Stamped<Vec<LaneStats>>> {
+        let conn = self.begin_look().await?;
+        let looked = self.count(&conn, &request).await;
+        self.end_look(conn, looked).await
+    }
+
+    async fn count(&self, conn: &Lent, request: &StatsRequest) -> Try<Vec<LaneStats>> {
+        let mut loaded = self.load_settings(conn).await?;
+        let rows = conn.query(LANES, &[&request.queue.as_deref()]).await?;
+        let lanes: Vec<i32> = rows.iter().map(|row| row.get(0)).collect();
+        let heads = conn.query(HEADS, &[&lanes]).await?;
+        let heads: HashMap<i32, Timestamp> =
+            heads.iter().map(|head| (head.get(0), at(head.get(1)))).collect();
+        for row in &rows {
+            let mut lane =
+                LaneStats::empty(row.get::<_, &str>(1).into(), row.get::<_, &str>(2).into());
+            let count = |column: usize| row.get::<_, i64>(column).max(0).cast_unsigned();
+            (lane.scheduled, lane.blocked, lane.available) = (count(3), count(4), count(5));
+            (lane.running, lane.paused, lane.dead) = (count(6), count(7), count(8));
+            lane.head_ready_at = heads.get(&row.get(0)).copied();
+            if lane.depth() + lane.running + lane.dead > 0 {
+                loaded.stats.push(lane);
+            }
+        }
+        // The executor knows which gates are closed.
+        let shared = &self.inner.shared;
+        let (set, random) = (WorkingSet::over(&loaded, &conn.lanes), Arc::clone(&shared.random));
+        let mut run = Executor::new(shared.capabilities.clone(), random, set, 0);
+        let queues = loaded.queues.clone().unwrap_or_default();
+        run.remember(Default::default(), queues, loaded.kinds.clone())?;
+        let mut told = run.lanes(request)?;
+        if request.by_priority {
+            let numbers = rows.iter().map(|row| ((row.get(1), row.get(2)), row.get(0)));
+            let numbers: HashMap<(&str, &str), i32> = numbers.collect();
+            let lanes = told.iter_mut().filter(|lane| run.is_by_priority(lane));
+            let lanes = lanes.filter_map(|lane| {
+                let number = numbers.get(&(&*lane.queue, &*lane.kind)).copied();
+                number.map(|number| (number, lane))
+            });
+            priorities::tell(conn, lanes.collect()).await?;
+        }
+        Ok(told)
+    }
+
+    async fn load_settings(&self, conn: &Lent) -> Try<Loaded> {
+        let mut loaded = Loaded::default();
+        conn.prepare(&[QUEUES, KINDS]).await?;
+        let (queues, kinds) = try_join(conn.query(QUEUES, &[]), conn.query(KINDS, &[])).await?;
+        loaded.add_settings((queues, kinds, Vec::new()))?;
+        Ok(loaded)
+    }
+
+    pub(crate) async fn all_settings(&self) -> Result<Stamped<Settings>> {
+        let conn = self.begin_look().await?;
+        let looked = self.load_settings(&conn).await;
+        let looked = looked.map(|loaded| {
+            let queues: Vec<(Name, _)> = loaded.queues.into_iter().flatten().collect();
+            Settings::new(queues, loaded.kinds.into_iter().collect())
+        });
+        self.end_look(conn, looked).await
+    }
+
+    pub(crate) async fn open_sessions(&self) -> Result<Stamped<Vec<SessionInfo>>> {
+        let conn = self.begin_look().await?;
+        let rows = conn.query(SESSIONS, &[]).await;
+        let info = |row: &tokio_postgres::Row| {
+            let (id, entry) = session(row);
+            SessionInfo {
+                id,
+                worker: entry.worker,
+                opened_at: entry.opened_at,
+                expires_at: entry.expires_at,
+                running: row.get::<_, i64>(7).cast_unsigned(),
+            }
+        };
+        let looked = rows.map(|rows| rows.iter().map(info).collect());
+        self.end_look(conn, looked).await
+    }
+}
+
+/// Between which ids a page looks, both left out: after its place, and within the times that ids of
+/// jobs that pass may carry.
+fn bounds(request: &List, after: Option<JobId>) -> (Option<JobId>, Option<JobId>) {
+    let IdTimes { from, until } = request.filter.id_times();
+    let (first, last) = (from.map(JobId::first_at), until.map(JobId::last_at));
+    match request.order {
+        ListOrder::Newest => (after.into_iter().chain(last).min(), first),
+        ListOrder::Oldest => (after.into_iter().chain(first).max(), last),
+    }
+}
+
+fn is_past(id: Uuid, end: JobId, order: ListOrder) -> bool {
+    match order {
+        ListOrder::Newest => id < end.as_uuid(),
+        ListOrder::Oldest => id > end.as_uuid(),
+    }
+}
+
+/// The job a page ended with.
+fn place(cursor: &Cursor) -> Result<JobId> {
+    cursor.as_str().parse().map_err(|_| bad_cursor(cursor))
+}

@@ -1,0 +1,233 @@
+//! Reading jobs: definition, life, lease and end put together into what the executor knows as an entry.
+
+use crate::conn::Conn;
+use crate::conn::error::Try;
+use crate::rows::codec::{self, Spec, Tail};
+use std::collections::HashMap;
+use tokio_postgres::Row;
+use uuid::Uuid;
+use windlass_core::engine::SessionId;
+use windlass_core::model::{
+    AttemptEnd, Counters, Finish, Header, Job, Part, PartName, PartSet, Parts, State,
+};
+use windlass_core::{JobId, Result, Timestamp};
+use windlass_executor::{Entry, LaneKey, Leased};
+
+/// Jobs with whatever there is of them, as one statement sees it. `$2`: with the payload.
+///
+/// `= ANY(ARRAY[x])` here and elsewhere is an `=` that cannot be turned around into going through the whole index:
+/// a table that was nearly empty when it was last counted looks cheap to go through, and may by now be full of
+/// what cannot be cleared away.
+macro_rules! read_jobs {
+    ($which:literal) => {
+        concat!(
+            "SELECT j.id, j.lane, j.priority, j.run_at, j.created_at, j.state, j.rank, j.seq, j.spec,
+                j.payload IS NOT NULL, CASE WHEN $2 THEN j.payload END, j.envelope,
+                l.state, l.rank, l.seq, l.ready_at, l.run_at, l.priority, l.attempt, l.failures,
+                l.crashes, l.flags, l.started_at, l.finished_at, l.tail,
+                e.token, e.session, e.claim_no, e.started_at, e.attempt, e.seq, s.worker,
+                f.state, f.at, f.token, f.worker, f.started_at, f.attempt, f.result
+            FROM ",
+            $which,
+            " LEFT JOIN {s}.life l ON l.id = ANY(ARRAY[j.id])
+            LEFT JOIN {s}.lease e ON e.id = ANY(ARRAY[j.id])
+            LEFT JOIN {s}.session s ON s.id = ANY(ARRAY[e.session])
+            LEFT JOIN {s}.finished f ON f.id = ANY(ARRAY[j.id])"
+        )
+    };
+}
+pub(crate) use read_jobs;
+
+pub(crate) const BY_ID: &str =
+    concat!(read_jobs!("unnest($1::uuid[]) w (id) JOIN {s}.job j ON j.id = ANY(ARRAY[w.id])"));
+/// `$2` tells by bits which parts to bring along; of others, only that they are there.
+pub(crate) const PARTS: &str = "SELECT p.id, p.name, p.bytes IS NOT NULL,
+    CASE WHEN (1 << p.name) & $2 <> 0 THEN p.bytes END, p.envelope
+    FROM {s}.part p WHERE p.id = ANY($1)";
+
+/// Bits of `life.flags`.
+pub(crate) const HOLDS_KEY: i16 = 1;
+pub(crate) const WAITS: i16 = 2;
+pub(crate) const SIGNALLED: i16 = 4;
+pub(crate) const CANCEL_REQUESTED: i16 = 8;
+
+/// A job as it was found.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    pub(crate) entry: Entry,
+    pub(crate) lane: i32,
+    /// Whether its policy was changed since it was enqueued.
+    pub(crate) policy_changed: bool,
+    /// Whether it was completed straight from its lease.
+    pub(crate) straight: bool,
+}
+
+/// Which parts to load, as the statements take it.
+pub(crate) fn part_bits(set: PartSet) -> i32 {
+    let bit = |name: PartName| i32::from(set.has(name)) << name as i32;
+    PartName::ALL.into_iter().map(bit).sum()
+}
+
+/// Reads rows of [`read_jobs`] and of [`PARTS`].
+pub(crate) async fn found(
+    conn: &Conn<'_>,
+    jobs: &[Row],
+    parts: &[Row],
+) -> Try<HashMap<JobId, Found>> {
+    let numbers: Vec<i32> = jobs.iter().map(|row| row.get(1)).collect();
+    let names = conn.lanes.names(conn, &numbers).await?;
+    let mut found = HashMap::with_capacity(jobs.len());
+    for row in jobs {
+        let job = one(row, &names)?;
+        found.insert(job.entry.id(), job);
+    }
+    for row in parts {
+        if let Some(job) = found.get_mut(&job_id(row.get(0))) {
+            add_part(row, &mut job.entry.job.parts)?;
+        }
+    }
+    Ok(found)
+}
+
+pub(crate) fn job_id(id: Uuid) -> JobId {
+    JobId::from_uuid(id)
+}
+
+pub(crate) fn at(ms: i64) -> Timestamp {
+    Timestamp::from_millis(ms)
+}
+
+/// A counter as it is stored.
+pub(crate) fn counter(stored: i64) -> u32 {
+    u32::try_from(stored).unwrap_or(u32::MAX)
+}
+
+/// One job out of its row, without parts other than the payload.
+pub(crate) fn one(row: &Row, names: &HashMap<i32, LaneKey>) -> Result<Found> {
+    let lane: i32 = row.get(1);
+    let (queue, kind) = names.get(&lane).cloned().unwrap_or_else(|| ("".into(), "".into()));
+    let spec: Spec = codec::from_text(row.get(8))?;
+    let created_at = at(row.get(4));
+    let header = Header {
+        id: job_id(row.get(0)),
+        queue,
+        kind,
+        priority: row.get(2),
+        run_at: at(row.get(3)),
+        created_at,
+        tenant: spec.tenant,
+        key: spec.key,
+        unique: spec.unique,
+        parent: spec.parent,
+        tags: spec.tags,
+        trace: spec.trace,
+        policy: spec.policy,
+        counters: Counters::default(),
+    };
+    let state = codec::state(row.get(5))?;
+    let mut entry = Entry::new(Job::new(header, state, Parts::default()));
+    entry.job.parts.payload = payload(row)?;
+    entry.rank = row.get(6);
+    entry.seq = row.get::<_, i64>(7).cast_unsigned();
+    if state == State::Available {
+        entry.ready_at = created_at;
+        entry.holds_key = entry.job.header.key.is_some();
+    }
+    let defined = entry.job.header.policy.clone();
+    if row.get::<_, Option<i16>>(12).is_some() {
+        add_life(row, &mut entry)?;
+    }
+    add_lease(row, &mut entry);
+    add_end(row, &mut entry)?;
+    let policy_changed = entry.job.header.policy != defined;
+    let straight = row.get::<_, Option<Uuid>>(34).is_some();
+    Ok(Found { entry, lane, policy_changed, straight })
+}
+
+fn payload(row: &Row) -> Result<Option<Part>> {
+    if !row.get::<_, bool>(9) {
+        return Ok(None);
+    }
+    match row.get::<_, Option<Vec<u8>>>(10) {
+        Some(bytes) => codec::part(bytes, row.get(11)).map(Some),
+        None => Ok(Some(codec::not_loaded())),
+    }
+}
+
+fn add_life(row: &Row, entry: &mut Entry) -> Result<()> {
+    entry.job.state = codec::state(row.get(12))?;
+    entry.rank = row.get(13);
+    entry.seq = row.get::<_, i64>(14).cast_unsigned();
+    entry.ready_at = at(row.get(15));
+    let flags: i16 = row.get(21);
+    entry.holds_key = flags & HOLDS_KEY != 0;
+    entry.waits = flags & WAITS != 0;
+    entry.signalled = flags & SIGNALLED != 0;
+    let job = &mut entry.job;
+    job.cancel_requested = flags & CANCEL_REQUESTED != 0;
+    job.header.run_at = at(row.get(16));
+    job.header.priority = row.get(17);
+    job.header.counters = Counters {
+        attempt: counter(row.get(18)),
+        failures: counter(row.get(19)),
+        crashes: counter(row.get(20)),
+    };
+    job.started_at = row.get::<_, Option<i64>>(22).map(at);
+    job.finished_at = row.get::<_, Option<i64>>(23).map(at);
+    codec::from_text::<Tail>(row.get(24))?.add_to(entry);
+    Ok(())
+}
+
+fn add_lease(row: &Row, entry: &mut Entry) {
+    let Some(token) = row.get::<_, Option<Uuid>>(25) else { return };
+    let started_at = at(row.get(28));
+    entry.job.state = State::Running;
+    entry.job.started_at = Some(started_at);
+    entry.job.header.counters.attempt = counter(row.get(29));
+    entry.seq = row.get::<_, i64>(30).cast_unsigned();
+    entry.leased = Some(Leased {
+        lease: codec::lease(token),
+        session: SessionId::new(row.get::<_, String>(26)),
+        claim_no: row.get::<_, i64>(27).cast_unsigned(),
+        worker: row.get::<_, Option<String>>(31).unwrap_or_default(),
+        started_at,
+    });
+}
+
+/// A job that was completed straight from its lease: what the executor would have made of it.
+fn add_end(row: &Row, entry: &mut Entry) -> Result<()> {
+    let Some(state) = row.get::<_, Option<i16>>(32) else { return Ok(()) };
+    entry.job.state = codec::state(state)?;
+    let Some(token) = row.get::<_, Option<Uuid>>(34) else { return Ok(()) };
+    let (ended_at, started_at) = (at(row.get(33)), at(row.get(36)));
+    entry.job.header.counters.attempt = counter(row.get(37));
+    entry.job.header.counters.crashes = 0;
+    entry.job.header.run_at = ended_at;
+    entry.job.started_at = Some(started_at);
+    entry.leased = Some(Leased {
+        lease: codec::lease(token),
+        session: SessionId::new(""),
+        claim_no: 0,
+        worker: row.get(35),
+        started_at,
+    });
+    entry.end_attempt(AttemptEnd::Complete, None, ended_at);
+    entry.job.finished_at = Some(ended_at);
+    entry.job.finish = Some(Finish::Completed);
+    entry.job.result = row.get::<_, Option<Vec<u8>>>(38).map(Part::new);
+    entry.waits = false;
+    Ok(())
+}
+
+fn add_part(row: &Row, parts: &mut Parts) -> Result<()> {
+    let name = usize::try_from(row.get::<_, i16>(1)).ok().and_then(|name| PartName::ALL.get(name));
+    let name = *name.ok_or_else(|| crate::conn::error::corrupt(&"a part without a name"))?;
+    let part = match (row.get::<_, bool>(2), row.get::<_, Option<Vec<u8>>>(3)) {
+        // A payload that was taken away.
+        (false, _) => None,
+        (true, Some(bytes)) => Some(codec::part(bytes, row.get(4))?),
+        (true, None) => Some(codec::not_loaded()),
+    };
+    *parts.slot(name) = part;
+    Ok(())
+}

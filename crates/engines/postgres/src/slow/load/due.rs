@@ -1,0 +1,210 @@
+//! What a maintenance step may touch. Candidates come from indexes that may lag behind; what counts is
+//! the job itself, once it is locked. Jobs that others hold are left to them.
+
+use super::gather::session;
+use super::{Jobs, Loaded, Loader};
+use crate::conn::error::Try;
+use crate::rows::entries::{at, job_id};
+use crate::slow::wants::Wants;
+use futures_util::future::{try_join, try_join3};
+use std::collections::{BTreeMap, HashSet};
+use tokio_postgres::Row;
+use windlass_core::engine::{MaintainRequest, Work};
+use windlass_core::model::{Name, QueueSettings, State};
+use windlass_core::policy::{expires_at, keep_until};
+use windlass_core::{JobId, Timestamp};
+use windlass_executor::Entry;
+
+const SCHEDULED: &str = "SELECT run_at, id FROM {s}.scheduled ORDER BY run_at, seq LIMIT $1";
+const DEADLINES: &str = "SELECT at, id FROM {s}.deadline WHERE work = $1 ORDER BY at, id LIMIT $2";
+const AGING: &str = "SELECT a.run_at + w.ms, a.id, w.queue, a.run_at
+    FROM unnest($1::text[], $2::bigint[]) w (queue, ms) CROSS JOIN LATERAL
+        (SELECT run_at, id FROM {s}.aging WHERE queue = w.queue ORDER BY run_at, id LIMIT $3) a";
+const LANES: &str = "SELECT id, queue FROM {s}.lane";
+/// Only when the next falls due: those that are due already go without the executor.
+const FINISHED: &str = "SELECT f.at + w.ms, f.id
+    FROM unnest($1::integer[], $2::smallint[], $3::bigint[]) w (lane, state, ms) CROSS JOIN LATERAL
+        (SELECT at, id FROM {s}.finished WHERE lane = w.lane AND state = w.state AND NOT own
+            AND at > $4 - w.ms ORDER BY at LIMIT 1) f";
+/// A session runs out when its time is over, and the server has been up for as long as it lasts.
+const RUN_OUT: &str =
+    "SELECT id, worker, opened_at, ttl_ms, greatest(expires_at, $2 + ttl_ms), alone,
+        remote
+    FROM {s}.session WHERE expires_at <= $1 AND $2 + ttl_ms <= $1
+    ORDER BY expires_at, id LIMIT $3 FOR UPDATE SKIP LOCKED";
+const NEXT_TO_RUN_OUT: &str = "SELECT id, worker, opened_at, ttl_ms,
+        greatest(expires_at, $2 + ttl_ms), alone, remote
+    FROM {s}.session WHERE NOT (expires_at <= $1 AND $2 + ttl_ms <= $1)
+    ORDER BY greatest(expires_at, $2 + ttl_ms) LIMIT 1";
+const COUNT_RUN_OUT: &str = "SELECT count(*) FROM (SELECT FROM {s}.session
+    WHERE expires_at <= $1 AND $2 + ttl_ms <= $1 LIMIT $3) s";
+const HELD_SOME: &str = "SELECT e.session, e.id
+    FROM unnest($1::text[]) WITH ORDINALITY w (session, n) JOIN {s}.lease e
+    ON e.session = ANY(ARRAY[w.session])
+    ORDER BY w.n LIMIT $2";
+
+/// What `deadline.work` means.
+pub(crate) const EXPIRES: i16 = 0;
+pub(crate) const REMOVED: i16 = 1;
+
+impl Loader<'_> {
+    /// Finds what may be due.
+    pub(super) async fn find_due(
+        &self,
+        wants: &mut Wants,
+        loaded: &mut Loaded,
+        jobs: &mut Jobs,
+    ) -> Try<()> {
+        let Some(request) = wants.due else { return Ok(()) };
+        let limit = i64::from(request.budget) + 1;
+        loaded.due_at = Some(loaded.now);
+        match request.work {
+            Work::Promote => {
+                let rows = self.conn.query(SCHEDULED, &[&limit]).await?;
+                loaded.due = rows.iter().map(due).collect();
+            }
+            Work::Expire => self.expiring(loaded, limit).await?,
+            Work::Retain => self.removable(loaded, limit).await?,
+            Work::Reclaim => return self.run_out(wants, loaded, limit).await,
+            _ => return Ok(()),
+        }
+        loaded.due.sort_by_key(|(at, _)| *at);
+        loaded.due.truncate(limit as usize);
+        let now = loaded.now;
+        wants.own.extend(loaded.due.iter().filter(|(at, _)| *at <= now).map(|(_, id)| *id));
+        jobs.skip_held = true;
+        Ok(())
+    }
+
+    async fn expiring(&self, loaded: &mut Loaded, limit: i64) -> Try<()> {
+        let limited = |(queue, settings): (&Name, &QueueSettings)| {
+            let ms = i64::try_from(settings.max_wait_ms?).unwrap_or(i64::MAX / 2);
+            Some((queue.to_string(), ms))
+        };
+        let queues = loaded.queues.as_ref();
+        let (queues, limits): (Vec<String>, Vec<i64>) =
+            queues.into_iter().flatten().filter_map(limited).unzip();
+        let conn = self.conn;
+        let (own, by_queue) = try_join(
+            conn.query(DEADLINES, &[&EXPIRES, &limit]),
+            conn.query(AGING, &[&queues, &limits, &limit]),
+        )
+        .await?;
+        loaded.due = own.iter().chain(&by_queue).map(due).collect();
+        // Out of date until proved otherwise.
+        let overdue = |row: &&Row| at(row.get(0)) <= loaded.now;
+        let own = own.iter().filter(overdue).map(|row| (None, row.get(0), job_id(row.get(1))));
+        let by_queue = by_queue
+            .iter()
+            .filter(overdue)
+            .map(|row| (Some(row.get::<_, &str>(2).into()), row.get(3), job_id(row.get(1))));
+        loaded.stale = own.chain(by_queue).collect();
+        Ok(())
+    }
+
+    async fn removable(&self, loaded: &mut Loaded, limit: i64) -> Try<()> {
+        let (mut lanes, mut states, mut kept) = (Vec::new(), Vec::new(), Vec::new());
+        for row in self.conn.query(LANES, &[]).await? {
+            let queue: Name = row.get::<_, &str>(1).into();
+            let settings = loaded.settings_of(&queue);
+            for state in State::ALL.into_iter().filter(|state| state.is_terminal()) {
+                lanes.push(row.get::<_, i32>(0));
+                states.push(state as i16);
+                kept.push(i64::try_from(settings.retention.of(state)).unwrap_or(i64::MAX / 2));
+            }
+        }
+        let conn = self.conn;
+        let (own, by_lane) = try_join(
+            conn.query(DEADLINES, &[&REMOVED, &limit]),
+            conn.query(FINISHED, &[&lanes, &states, &kept, &loaded.now.as_millis()]),
+        )
+        .await?;
+        loaded.due = own.iter().chain(&by_lane).map(due).collect();
+        Ok(())
+    }
+
+    /// Sessions that ran out, what they held, and the one that runs out next.
+    async fn run_out(&self, wants: &mut Wants, loaded: &mut Loaded, limit: i64) -> Try<()> {
+        let conn = self.conn;
+        let (now, started) = (loaded.now.as_millis(), conn.server_started_at);
+        let (over, all, next) = try_join3(
+            conn.query(RUN_OUT, &[&now, &started, &limit]),
+            conn.query(COUNT_RUN_OUT, &[&now, &started, &limit]),
+            conn.query(NEXT_TO_RUN_OUT, &[&now, &started]),
+        )
+        .await?;
+        // Whoever holds the others may yet revive them, or not.
+        loaded.unsure = all.first().is_some_and(|row| row.get::<_, i64>(0) > over.len() as i64);
+        let mut order: BTreeMap<_, _> = BTreeMap::new();
+        for row in over.iter().chain(&next) {
+            let (id, session) = session(row);
+            order.insert((session.expires_at, id.clone()), id.to_string());
+            loaded.held.entry(id.clone()).or_default();
+            loaded.sessions.insert(id, session);
+        }
+        let ids: Vec<String> = order.into_values().take(over.len()).collect();
+        for row in conn.query(HELD_SOME, &[&ids, &limit]).await? {
+            wants.own.insert(loaded.add_held(&row));
+        }
+        Ok(())
+    }
+
+    /// Keeps what turned out to be due, now that it is locked.
+    pub(super) fn verify_due(&self, request: MaintainRequest, loaded: &mut Loaded) {
+        if request.work == Work::Reclaim {
+            return;
+        }
+        let now = loaded.now;
+        let due = std::mem::take(&mut loaded.due);
+        let (candidates, full) = (due.len(), due.len() > request.budget as usize);
+        let held = |(at, id): &(Timestamp, JobId)| *at <= now && !loaded.jobs.contains_key(id);
+        let left_to_others = due.iter().any(held);
+        let holds = |at: Timestamp, id: &JobId| {
+            let known = loaded.jobs.get(id).filter(|known| known.locked);
+            let found = known.and_then(|known| known.found.as_ref());
+            found.is_some_and(|found| loaded.falls_due_at(request.work, &found.entry) == Some(at))
+        };
+        // Several rows of one job may lead to it; it is due once.
+        let mut seen = HashSet::new();
+        let due =
+            due.into_iter().filter(|(at, id)| *at > now || (holds(*at, id) && seen.insert(*id)));
+        let due: Vec<_> = due.collect();
+        // What others hold they may not finish; and behind what is done by now, there may be more.
+        loaded.unsure = left_to_others || (full && due.len() < candidates);
+        // A job that others hold cannot tell whether its row is out of date.
+        let told = |id: &JobId| loaded.jobs.contains_key(id);
+        let is_due: HashSet<JobId> = due.iter().map(|(_, id)| *id).collect();
+        let mut stale = std::mem::take(&mut loaded.stale);
+        stale.retain(|(_, _, id)| told(id) && !is_due.contains(id));
+        (loaded.due, loaded.stale) = (due, stale);
+    }
+}
+
+impl Loaded {
+    /// The settings of a queue.
+    pub(crate) fn settings_of(&self, queue: &Name) -> QueueSettings {
+        let queues = self.queues.as_ref();
+        queues.and_then(|queues| queues.get(queue)).cloned().unwrap_or_default()
+    }
+
+    /// When some work falls due for a job, if it does.
+    fn falls_due_at(&self, work: Work, entry: &Entry) -> Option<Timestamp> {
+        let (header, state) = (&entry.job.header, entry.job.state);
+        let settings = self.settings_of(&header.queue);
+        match (work, state) {
+            (Work::Promote, State::Scheduled) => Some(header.run_at),
+            (Work::Expire, State::Blocked | State::Available | State::Paused) => {
+                expires_at(header.run_at, header.policy.max_wait_ms, settings.max_wait_ms)
+            }
+            (Work::Retain, state) if state.is_terminal() => {
+                let ended_at = entry.job.finished_at?;
+                Some(keep_until(state, ended_at, header.policy.retention, settings.retention))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn due(row: &Row) -> (Timestamp, JobId) {
+    (at(row.get(0)), job_id(row.get(1)))
+}

@@ -1,0 +1,278 @@
+//! Sessions, settings, and ready jobs to claim.
+
+use super::{Jobs, Loaded, Loader, NOW, some};
+use crate::conn::Conn;
+use crate::conn::error::Try;
+use crate::rows::codec;
+use crate::rows::entries::{at, job_id};
+use crate::slow::heartbeat_cache::Known;
+use crate::slow::wants::{Held, Wants};
+use futures_util::future::{try_join, try_join3, try_join4, try_join5};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
+use tokio_postgres::Row;
+use uuid::Uuid;
+use windlass_core::engine::{Claim, SessionId};
+use windlass_core::model::Name;
+use windlass_executor::{Head, LaneKey, SessionEntry};
+
+const SESSIONS: &str = "SELECT id, worker, opened_at, ttl_ms, expires_at, alone, remote
+    FROM {s}.session WHERE id = ANY($1) ORDER BY id FOR UPDATE";
+const HELD_ALL: &str = "SELECT session, id FROM {s}.lease WHERE session = ANY($1)";
+/// The same, where it is known which can be there.
+const HELD_KNOWN: &str =
+    "SELECT session, id FROM {s}.lease WHERE session = ANY($1) AND claim_no > $2
+    UNION SELECT session, id FROM {s}.lease WHERE session = ANY($1) AND claim_no = ANY($3)
+    UNION SELECT session, id FROM (SELECT session, id FROM {s}.lease WHERE id = ANY($4) OFFSET 0) e
+        WHERE session = ANY($1)";
+const HELD_CLAIM: &str =
+    "SELECT e.session, e.id FROM unnest($1::text[], $2::bigint[]) w (session, no)
+    JOIN {s}.lease e ON e.session = ANY(ARRAY[w.session]) AND e.claim_no = w.no";
+pub(crate) const CONFIGURE_LOCK: &str =
+    "SELECT pg_advisory_xact_lock(hashtextextended('{s} is configured', 0))";
+const LOCK_KINDS: &str =
+    "SELECT name FROM {s}.kind WHERE $1 OR permits IS NOT NULL ORDER BY name FOR UPDATE";
+const QUEUES: &str = "SELECT name, settings FROM {s}.queue";
+const KINDS: &str = "SELECT name, settings FROM {s}.kind";
+const LIMITED: &str =
+    "SELECT name FROM {s}.queue WHERE name = ANY($1) AND limited ORDER BY name FOR UPDATE";
+const DEPTHS: &str = "SELECT q.name,
+        coalesce(sum(t.scheduled + t.blocked + t.available + t.paused), 0)::bigint
+    FROM {s}.queue q LEFT JOIN {s}.lane l ON l.queue = q.name LEFT JOIN {s}.tally t ON t.lane = l.id
+    WHERE q.name = ANY($1) AND q.limited GROUP BY q.name";
+/// Heads of open lanes, however many are idle. What others are about to claim is left to them.
+const HEADS: &str = "SELECT l.queue, l.kind, r.rank, r.seq, r.id, r.flags
+    FROM {s}.lane l CROSS JOIN LATERAL
+        (SELECT rank, seq, id, flags FROM {s}.ready WHERE lane = l.id
+            ORDER BY rank, seq LIMIT $3 FOR UPDATE SKIP LOCKED) r
+    WHERE l.queue = ANY($1) AND ($2::text[] IS NULL OR l.kind = ANY($2))
+        AND NOT EXISTS (SELECT FROM {s}.queue q WHERE q.name = l.queue AND q.paused)
+        AND NOT EXISTS (SELECT FROM {s}.kind k WHERE k.name = l.kind AND (k.paused OR k.permits = 0)) /* busy */";
+/// The same without idle lanes.
+static HEADS_BUSY: LazyLock<String> =
+    LazyLock::new(|| HEADS.replace("/* busy */", "AND NOT l.idle"));
+
+/// Bits of `ready.flags` and `lease.flags`.
+pub(crate) const SUSPECT: i16 = 1;
+/// Nothing but its lease and its record is concerned when it completes.
+pub(crate) const PLAIN: i16 = 2;
+
+pub(super) async fn prepare(conn: &Conn<'_>) -> Try<()> {
+    conn.prepare(&[SESSIONS, HELD_ALL, LIMITED, QUEUES, KINDS, DEPTHS]).await
+}
+
+/// Rows of settings: of queues, of kinds, and depths.
+pub(crate) type SettingRows = (Vec<Row>, Vec<Row>, Vec<Row>);
+
+impl Loader<'_> {
+    /// Sessions, what they hold, settings, and heads of lanes; what follows from those is wanted, too.
+    pub(super) async fn gather(
+        &self,
+        wants: &mut Wants,
+        loaded: &mut Loaded,
+        jobs: &mut Jobs,
+    ) -> Try<()> {
+        if wants.sessions.is_empty()
+            && wants.heads.is_none()
+            && !wants.settings
+            && wants.due.is_none()
+        {
+            return Ok(());
+        }
+        let conn = self.conn;
+        conn.prepare(&[SESSIONS, HELD_ALL, HELD_KNOWN, HELD_CLAIM, CONFIGURE_LOCK, LOCK_KINDS])
+            .await?;
+        conn.prepare(&[QUEUES, KINDS, LIMITED, DEPTHS, &HEADS_BUSY, NOW]).await?;
+        let ids: Vec<&str> = wants.sessions.keys().map(SessionId::as_str).collect();
+        let all = held_whole(&wants.sessions);
+        let (of_claims, numbers): (Vec<&str>, Vec<i64>) = claims(&wants.sessions).unzip();
+        let claims = wants.heads.is_some();
+        // Together with the rest if nothing else is to be locked after them.
+        let heads_now = wants.heads.as_ref().filter(|_| wants.locks_nothing_more());
+        let (queues, kinds, limit) = heads_now.map_or_else(Default::default, wanted);
+        let no_queues = BTreeSet::new();
+        let ((sessions, whole, part, _, _), (settings, heads, now)) = try_join(
+            try_join5(
+                some(!ids.is_empty(), conn.query(SESSIONS, &[&ids])),
+                some(!all.is_empty(), self.held_whole(wants, &all)),
+                some(!of_claims.is_empty(), conn.query(HELD_CLAIM, &[&of_claims, &numbers])),
+                some(wants.settings, conn.query(CONFIGURE_LOCK, &[])),
+                some(claims || wants.settings, conn.query(LOCK_KINDS, &[&wants.settings])),
+            ),
+            try_join3(
+                self.settings(true, &no_queues),
+                some(heads_now.is_some(), conn.query(&HEADS_BUSY, &[&queues, &kinds, &limit])),
+                conn.query(NOW, &[]),
+            ),
+        )
+        .await?;
+        self.tell_time(&now, loaded);
+        loaded.add_settings(settings)?;
+        for id in wants.sessions.keys() {
+            loaded.held.entry(id.clone()).or_default();
+        }
+        loaded.add_sessions((sessions, Vec::new()));
+        for row in &whole {
+            let id = loaded.add_held(row);
+            // Whatever its worker did not name will be taken back from it.
+            if !wants.peek.contains(&id) {
+                wants.own.insert(id);
+            }
+        }
+        wants.peek.extend(part.iter().map(|row| loaded.add_held(row)));
+        if let Some(claim) = wants.heads.as_ref().filter(|_| wants.locks_nothing_more()) {
+            let heads = self.or_everywhere(heads, claim).await?;
+            jobs.heads = loaded.add_heads(&heads, claim);
+        }
+        Ok(())
+    }
+
+    /// What sessions hold.
+    async fn held_whole(&self, wants: &Wants, sessions: &[&str]) -> Try<Vec<Row>> {
+        match wants.known.as_deref() {
+            Some(Known { upto, unanswered, declared }) => {
+                self.conn.query(HELD_KNOWN, &[&sessions, upto, unanswered, declared]).await
+            }
+            None => self.conn.query(HELD_ALL, &[&sessions]).await,
+        }
+    }
+
+    /// Ready jobs for a claim, after everything else.
+    pub(super) async fn heads(&self, claim: &Claim, loaded: &mut Loaded) -> Try<()> {
+        let (queues, kinds, limit) = wanted(claim);
+        let rows = self.conn.query(&HEADS_BUSY, &[&queues, &kinds, &limit]).await?;
+        let rows = self.or_everywhere(rows, claim).await?;
+        let mut heads = loaded.add_heads(&rows, claim);
+        heads.retain(|id| !loaded.jobs.get(&job_id(*id)).is_some_and(|known| known.locked));
+        let wants = Wants { parts: claim.parts, ..Wants::default() };
+        self.read(&wants, loaded, &Jobs { heads, ..Jobs::default() }).await
+    }
+
+    /// These heads; if there are none, those of idle lanes, where a job may have come unnoticed.
+    async fn or_everywhere(&self, heads: Vec<Row>, claim: &Claim) -> Try<Vec<Row>> {
+        if !heads.is_empty() {
+            return Ok(heads);
+        }
+        let (queues, kinds, limit) = wanted(claim);
+        self.conn.query(HEADS, &[&queues, &kinds, &limit]).await
+    }
+
+    /// Settings as they are now; of queues in which depth is limited, their locks and depths.
+    pub(super) async fn settings(&self, needed: bool, depths: &BTreeSet<Name>) -> Try<SettingRows> {
+        let conn = self.conn;
+        let names: Vec<&str> = depths.iter().map(|name| &**name).collect();
+        let limits = !names.is_empty();
+        let (_, queues, kinds, depths) = try_join4(
+            some(limits, conn.query(LIMITED, &[&names])),
+            some(needed, conn.query(QUEUES, &[])),
+            some(needed, conn.query(KINDS, &[])),
+            some(limits, conn.query(DEPTHS, &[&names])),
+        )
+        .await?;
+        Ok((queues, kinds, depths))
+    }
+
+    /// Sessions that became wanted because of the jobs that are.
+    pub(super) async fn late_sessions(
+        &self,
+        wants: &Wants,
+        loaded: &Loaded,
+    ) -> Try<(Vec<Row>, Vec<Row>)> {
+        let missing = wants.sessions.keys().filter(|id| !loaded.held.contains_key(*id));
+        let ids: Vec<&str> = missing.map(SessionId::as_str).collect();
+        let needed = !ids.is_empty();
+        try_join(
+            some(needed, self.conn.query(SESSIONS, &[&ids])),
+            some(needed, self.conn.query(HELD_ALL, &[&ids])),
+        )
+        .await
+    }
+}
+
+fn held_whole(sessions: &BTreeMap<SessionId, Held>) -> Vec<&str> {
+    let whole = sessions.iter().filter(|(_, held)| **held == Held::All);
+    whole.map(|(id, _)| id.as_str()).collect()
+}
+
+fn claims(sessions: &BTreeMap<SessionId, Held>) -> impl Iterator<Item = (&str, i64)> {
+    sessions.iter().filter_map(|(id, held)| match held {
+        Held::Claim(number) => Some((id.as_str(), number.cast_signed())),
+        Held::All => None,
+    })
+}
+
+/// What a claim wants: queues, kinds, and how many of a lane at most.
+fn wanted(claim: &Claim) -> (Vec<String>, Option<Vec<String>>, i64) {
+    let queues = claim.queues.iter().map(|want| want.queue.to_string()).collect();
+    let kinds = claim.kinds.as_ref();
+    let kinds = kinds.map(|kinds| kinds.iter().map(|want| want.kind.to_string()).collect());
+    (queues, kinds, i64::from(claim.limit))
+}
+
+impl Loaded {
+    pub(super) fn add_sessions(&mut self, (sessions, held): (Vec<Row>, Vec<Row>)) {
+        for row in &sessions {
+            let (id, session) = session(row);
+            self.held.entry(id.clone()).or_default();
+            self.sessions.insert(id, session);
+        }
+        for row in &held {
+            self.add_held(row);
+        }
+    }
+
+    pub(super) fn add_held(&mut self, row: &Row) -> windlass_core::JobId {
+        let id = job_id(row.get(1));
+        self.held.entry(SessionId::new(row.get::<_, &str>(0))).or_default().insert(id);
+        id
+    }
+
+    pub(crate) fn add_settings(&mut self, (queues, kinds, depths): SettingRows) -> Try<()> {
+        let known = self.queues.get_or_insert_default();
+        for row in &queues {
+            known.insert(row.get::<_, &str>(0).into(), codec::from_text(row.get(1))?);
+        }
+        for row in &kinds {
+            self.kinds.insert(row.get::<_, &str>(0).into(), codec::from_text(row.get(1))?);
+        }
+        for row in &depths {
+            let depth: i64 = row.get(1);
+            self.depths.insert(row.get::<_, &str>(0).into(), depth.max(0).cast_unsigned());
+        }
+        Ok(())
+    }
+
+    /// Takes over heads of lanes; returns the jobs that a claim is going to take.
+    fn add_heads(&mut self, rows: &[Row], claim: &Claim) -> Vec<Uuid> {
+        self.has_heads = true;
+        let mut order: Vec<(usize, Head)> = Vec::with_capacity(rows.len());
+        for row in rows {
+            let lane: LaneKey = (row.get::<_, &str>(0).into(), row.get::<_, &str>(1).into());
+            let head = Head {
+                rank: row.get(2),
+                seq: row.get::<_, i64>(3).cast_unsigned(),
+                id: job_id(row.get(4)),
+                suspect: row.get::<_, i16>(5) & SUSPECT != 0,
+            };
+            let turn = claim.queues.iter().position(|want| want.queue == lane.0);
+            order.push((turn.unwrap_or(usize::MAX), head));
+            self.heads.entry(lane).or_default().push(head);
+        }
+        self.heads.values_mut().for_each(|heads| heads.sort_unstable());
+        order.sort_unstable();
+        order.iter().take(claim.limit as usize).map(|(_, head)| head.id.as_uuid()).collect()
+    }
+}
+
+/// A session out of its row.
+pub(crate) fn session(row: &Row) -> (SessionId, SessionEntry) {
+    let entry = SessionEntry {
+        worker: row.get(1),
+        opened_at: at(row.get(2)),
+        ttl_ms: row.get::<_, i64>(3).cast_unsigned(),
+        expires_at: at(row.get(4)),
+        alone: row.get(5),
+        remote: row.get(6),
+    };
+    (SessionId::new(row.get::<_, String>(0)), entry)
+}

@@ -1,0 +1,287 @@
+//! Carries out a verb: load, run, and go round until nothing is missing; then save, in one transaction.
+
+use crate::conn::error::{Trouble, Try, unavailable};
+use crate::conn::{Conn, Lent, Pool};
+use crate::rows::entries::at;
+use crate::rows::lanes::Lanes;
+use crate::slow::load::{Loaded, Loader};
+use crate::slow::save::{self, Batch, Saves};
+use crate::slow::wants::Wants;
+use crate::slow::working_set::WorkingSet;
+use futures_util::future::{join, try_join_all};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+use windlass_core::engine::{Capabilities, Stamped};
+use windlass_core::random::Random;
+use windlass_core::time::Clock;
+use windlass_core::{Error, Result, Timestamp};
+use windlass_executor::{Executor, LaneKey};
+
+/// How often one transaction may find something missing. Each round follows a link: from a job to its
+/// keys, from a key to the next in line.
+const ROUNDS_MAX: usize = 24;
+/// How often a verb is run again because somebody was in the way.
+const TRIES_MAX: u32 = 40;
+/// The same within an application's transaction, where waiting holds up others.
+const TRIES_IN_MAX: u32 = 5;
+/// The longest pause before another try.
+const PAUSE_MAX_MS: u64 = 50;
+
+/// What a verb must be before it may be answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Needs {
+    /// Written, but a crash of the server may take it back.
+    Written,
+    /// Safe on the server's disk, or as safe as the server is set up for.
+    Durable,
+    /// The same; keys that somebody else holds are waited for so long at most.
+    Keys { wait_ms: u64 },
+}
+
+/// The executor of one run.
+pub(crate) type Run<'l> = Executor<WorkingSet<'l>>;
+
+/// What a verb does in a run.
+pub(crate) type Act<'a, T> = dyn FnMut(&mut Run<'_>, Timestamp) -> Result<T> + Send + 'a;
+
+/// Reads the store's clock, for [`Shared::now_in`].
+pub(crate) const CLOCK: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
+
+/// Ends what was done since our savepoint in somebody else's transaction, and frees what it locked.
+const ROLL_BACK: &str = "ROLLBACK TO SAVEPOINT windlass; RELEASE SAVEPOINT windlass";
+/// Waits for locks no longer than so many milliseconds, or than the application already does; tells how
+/// long that is. It holds until the transaction ends, or is rolled back to before.
+const WAIT_LESS: &str = "SELECT was, current_setting('transaction_isolation'), set_config('lock_timeout', CASE WHEN
+        extract(epoch FROM was::interval) * 1000 BETWEEN 1 AND $1::bigint THEN was ELSE $1::bigint || 'ms' END, true)
+    FROM current_setting('lock_timeout') was";
+const WAIT_AS_BEFORE: &str = "SELECT set_config('lock_timeout', $1::text, true)";
+
+/// What every verb needs.
+pub(crate) struct Shared {
+    pub(crate) capabilities: Capabilities,
+    pub(crate) pool: Pool,
+    pub(crate) clock: Option<Arc<dyn Clock>>,
+    pub(crate) random: Arc<dyn Random>,
+    /// How long an enqueue waits for a key that somebody else holds.
+    pub(crate) lock_timeout_ms: u64,
+}
+
+/// What came of a verb.
+pub(crate) struct Done<T> {
+    pub(crate) reply: Stamped<T>,
+    /// Whether something may have become claimable,
+    pub(crate) readied: bool,
+    /// and the lowest number of what is new of it.
+    pub(crate) lowest: Option<i64>,
+}
+
+impl Shared {
+    /// The time, where the store says that it is `told`: a test's clock goes before it.
+    pub(crate) fn now(&self, told: Timestamp) -> Timestamp {
+        self.test_now().unwrap_or(told)
+    }
+
+    /// The time that [`CLOCK`] told.
+    pub(crate) fn now_in(&self, told: &[Row]) -> Timestamp {
+        self.now(told.first().map_or(Timestamp::EPOCH, |row| at(row.get(0))))
+    }
+
+    /// The time of a test, which statements take instead of the store's.
+    pub(crate) fn test_now(&self) -> Option<Timestamp> {
+        self.clock.as_ref().map(|clock| clock.now())
+    }
+
+    /// Carries out a verb that concerns these lanes. `act` may be called again and again: only what its
+    /// last call did is saved.
+    pub(crate) async fn perform<T>(
+        &self,
+        needs: Needs,
+        wants: &Wants,
+        lanes: &[LaneKey],
+        act: &mut Act<'_, T>,
+    ) -> Result<Done<T>> {
+        let mut again = unavailable("it was never tried");
+        for tries in 0..TRIES_MAX {
+            match self.attempt(needs, wants, lanes, act).await {
+                Ok(done) => return Ok(done),
+                Err(Trouble::Again(error)) => again = error,
+                Err(Trouble::Told(error)) => return Err(error),
+            }
+            let pause = PAUSE_MAX_MS.min(1 << tries.min(16));
+            tokio::time::sleep(Duration::from_millis(self.random.below(pause + 1))).await;
+        }
+        Err(again)
+    }
+
+    async fn attempt<T>(
+        &self,
+        needs: Needs,
+        wants: &Wants,
+        lanes: &[LaneKey],
+        act: &mut Act<'_, T>,
+    ) -> Try<Done<T>> {
+        let conn = self.pool.lend().await?;
+        let now = self.test_now().map(Timestamp::as_millis);
+        conn.lanes.intern(&conn, lanes, now).await?;
+        let tried = self.transact(&conn, needs, wants, act).await;
+        match tried {
+            Ok(done) => {
+                conn.give_back();
+                Ok(done)
+            }
+            Err(trouble) => {
+                // A connection on which even this fails is closed.
+                if conn.command("ROLLBACK").await.is_ok() {
+                    conn.give_back();
+                }
+                Err(trouble)
+            }
+        }
+    }
+
+    async fn transact<T>(
+        &self,
+        conn: &Lent,
+        needs: Needs,
+        wants: &Wants,
+        act: &mut Act<'_, T>,
+    ) -> Try<Done<T>> {
+        let begin = match needs {
+            Needs::Durable => "BEGIN".to_owned(),
+            Needs::Written => "BEGIN; SET LOCAL synchronous_commit = off".to_owned(),
+            Needs::Keys { wait_ms } => format!("BEGIN; SET LOCAL lock_timeout = {wait_ms}"),
+        };
+        let loader = Loader { conn, clock: self.clock.as_ref() };
+        let mut loaded = Loaded::default();
+        // Together, so that both go out in one round trip.
+        let (begun, first) = join(conn.command(&begin), loader.load(wants, &mut loaded)).await;
+        begun?;
+        first?;
+        let (reply, saves, readied) = self.rounds(&loader, &mut loaded, wants, act).await?;
+        let lowest = saves.lowest;
+        self.commit(conn, saves.batches).await?;
+        Ok(Done {
+            reply: Stamped { now: loaded.now, epoch: conn.epoch.clone(), value: reply? },
+            readied,
+            lowest,
+        })
+    }
+
+    /// Runs until nothing is missing; what came of it, and what to write.
+    async fn rounds<T>(
+        &self,
+        loader: &Loader<'_>,
+        loaded: &mut Loaded,
+        wants: &Wants,
+        act: &mut Act<'_, T>,
+    ) -> Try<(Result<T>, Saves, bool)> {
+        for _ in 0..ROUNDS_MAX {
+            let (value, missing, saves, readied) = self.run(loaded, &loader.conn.lanes, act)?;
+            if missing.is_empty() {
+                return Ok((value, saves, readied));
+            }
+            loader.load(&Wants { parts: wants.parts, ..missing }, loaded).await?;
+        }
+        Err(unavailable(format!("more than {ROUNDS_MAX} rounds of things to look at")).into())
+    }
+
+    /// Carries out a verb in the middle of somebody else's transaction, under a savepoint of ours. What
+    /// came of it stays if `keeps` says so; if not, nothing was done and nothing is locked any more.
+    pub(crate) async fn perform_in<T>(
+        &self,
+        conn: &Conn<'_>,
+        wants: &Wants,
+        act: &mut Act<'_, T>,
+        keeps: impl Fn(&T) -> bool,
+    ) -> Result<(Timestamp, Option<i64>, T)> {
+        let mut again = unavailable("it was never tried");
+        for _ in 0..TRIES_IN_MAX {
+            conn.command("SAVEPOINT windlass").await.map_err(Trouble::told)?;
+            match self.attempt_in(conn, wants, act).await {
+                Ok(done) => {
+                    let end = match keeps(&done.2) {
+                        true => "RELEASE SAVEPOINT windlass",
+                        false => ROLL_BACK,
+                    };
+                    conn.command(end).await.map_err(Trouble::told)?;
+                    return Ok(done);
+                }
+                Err(trouble) => {
+                    conn.command(ROLL_BACK).await.map_err(Trouble::told)?;
+                    match trouble {
+                        Trouble::Again(error) => again = error,
+                        Trouble::Told(error) => return Err(error),
+                    }
+                }
+            }
+        }
+        Err(again)
+    }
+
+    async fn attempt_in<T>(
+        &self,
+        conn: &Conn<'_>,
+        wants: &Wants,
+        act: &mut Act<'_, T>,
+    ) -> Try<(Timestamp, Option<i64>, T)> {
+        let loader = Loader { conn, clock: self.clock.as_ref() };
+        let mut loaded = Loaded::default();
+        let was = conn.query(WAIT_LESS, &[&(self.lock_timeout_ms as i64)]).await?;
+        if let Some(isolation) = was.first().map(|row| row.get::<_, &str>(1))
+            && !["read committed", "read uncommitted"].contains(&isolation)
+            && wants.has_keys()
+        {
+            // Its snapshot may be older than a table that was rewritten since, and would find it empty.
+            let expected = "jobs with unique or ordering keys need READ COMMITTED";
+            return Err(Error::invalid("transaction", isolation, expected).into());
+        }
+        let was: Option<String> = was.first().map(|row| row.get(0));
+        loader.load(wants, &mut loaded).await?;
+        let (value, saves, _) = self.rounds(&loader, &mut loaded, wants, act).await?;
+        for batch in &saves.batches {
+            self.write(conn, batch).await?;
+        }
+        conn.query(WAIT_AS_BEFORE, &[&was]).await?;
+        Ok((loaded.now, saves.lowest, value?))
+    }
+
+    /// One run over what is loaded: what it says, what it missed, and what to write.
+    fn run<T>(
+        &self,
+        loaded: &Loaded,
+        lanes: &Lanes,
+        act: &mut Act<'_, T>,
+    ) -> Try<(Result<T>, Wants, Saves, bool)> {
+        let set = WorkingSet::over(loaded, lanes);
+        let mut run =
+            Executor::new(self.capabilities.clone(), Arc::clone(&self.random), set, loaded.seq);
+        let queues = loaded.queues.clone().unwrap_or_default();
+        run.remember(loaded.sessions.clone(), queues, loaded.kinds.clone())?;
+        let value = act(&mut run, loaded.now);
+        let readied = run.readied() > 0;
+        let (set, turns) = run.into_parts();
+        let missing = set.missing();
+        // A verb that is refused as a whole has done nothing.
+        let saves = missing.is_empty() && value.is_ok();
+        let saves = if saves { save::saves(&set, &turns, lanes)? } else { Saves::default() };
+        Ok((value, missing, saves, readied))
+    }
+
+    async fn commit(&self, conn: &Lent, batches: Vec<Batch>) -> Try<()> {
+        let statements: Vec<&'static str> = batches.iter().map(|batch| batch.sql).collect();
+        conn.prepare(&statements).await?;
+        let writes = try_join_all(batches.iter().map(|batch| self.write(conn, batch)));
+        let (written, committed) = join(writes, conn.command("COMMIT")).await;
+        written?;
+        committed
+    }
+
+    /// Writes rows.
+    pub(crate) async fn write(&self, conn: &Conn<'_>, batch: &Batch) -> Try<u64> {
+        let params: Vec<&(dyn ToSql + Sync)> =
+            batch.params.iter().map(|param| &**param as &(dyn ToSql + Sync)).collect();
+        conn.execute(batch.sql, &params).await
+    }
+}

@@ -1,0 +1,361 @@
+//! Writes what a run changed: per table one statement that removes and one that adds. Decides nothing.
+
+mod batch;
+mod place;
+mod settings;
+
+use crate::conn::error::{Try, corrupt};
+use crate::retention::partitions::OLD_ID_MS;
+use crate::rows::codec::{self, Spec, Tail};
+use crate::rows::entries::{CANCEL_REQUESTED, Found, HOLDS_KEY, SIGNALLED, WAITS};
+use crate::rows::lanes::Lanes;
+use crate::slow::load::{EXPIRES, PLAIN, SUSPECT};
+use crate::slow::working_set::{Changed, KeyMoved, WorkingSet};
+pub(crate) use batch::Batch;
+use batch::Columns;
+pub(crate) use place::{Place, is_plain};
+use std::collections::{BTreeMap, HashMap};
+use windlass_core::engine::LaneStats;
+use windlass_core::model::{Counters, Name, PartName, Parts, State};
+use windlass_core::{JobId, Result};
+use windlass_executor::{Entry, Turns, UniqueHold, UniqueSlot};
+
+/// What a run changed, gathered by table.
+struct Saver<'a> {
+    lanes: &'a Lanes,
+    set: &'a WorkingSet<'a>,
+    rows: Columns,
+    /// By how much the numbers of lanes changed, by state.
+    counts: BTreeMap<i32, [i64; State::ALL.len()]>,
+}
+
+/// The statements that write what a run changed.
+#[derive(Default)]
+pub(crate) struct Saves {
+    pub(crate) batches: Vec<Batch>,
+    /// The lowest number of a job that is ready by it.
+    pub(crate) lowest: Option<i64>,
+}
+
+/// What writes what a run changed, and the turns it took.
+pub(crate) fn saves(
+    set: &WorkingSet<'_>,
+    turns: &HashMap<Name, Turns>,
+    lanes: &Lanes,
+) -> Try<Saves> {
+    let mut saver = Saver { lanes, set, rows: Columns::default(), counts: BTreeMap::new() };
+    for changed in set.changed() {
+        saver.job(&changed)?;
+    }
+    saver.keys();
+    saver.turns(turns);
+    saver.settings()?;
+    for (queue, at, id) in &set.base().stale {
+        match queue {
+            Some(queue) => saver.rows.not_aging.push(queue.to_string(), *at, id.as_uuid()),
+            None => saver.rows.no_deadline.push(EXPIRES, *at, id.as_uuid()),
+        }
+    }
+    saver.tallies();
+    let lowest = saver.rows.ready.lowest();
+    Ok(Saves { batches: saver.rows.into_batches(), lowest })
+}
+
+/// The statements that put jobs into the places their states say, for a repair: leases and completions
+/// are as they are.
+pub(crate) fn places(set: &WorkingSet<'_>, lanes: &Lanes, jobs: &[Found]) -> Try<Vec<Batch>> {
+    let mut saver = Saver { lanes, set, rows: Columns::default(), counts: BTreeMap::new() };
+    for found in jobs {
+        let Found { entry, lane, .. } = found;
+        let place = Place::of(entry);
+        if found.straight || place.state == State::Running {
+            saver.counts.entry(*lane).or_default()[place.state as usize] += 1;
+        } else {
+            saver.enter(entry, &place, *lane);
+        }
+        if let Some(key) = entry.job.header.key.clone().filter(|_| entry.holds_key) {
+            let queue = entry.job.header.queue.to_string();
+            saver.rows.key_taken.push(queue, key, entry.id().as_uuid());
+        }
+    }
+    saver.tallies();
+    Ok(saver.rows.into_batches())
+}
+
+impl Saver<'_> {
+    fn job(&mut self, changed: &Changed<'_>) -> Result<()> {
+        let before = changed.before.map(|found| (Place::of(&found.entry), found.lane));
+        let Some(entry) = changed.after else {
+            if let Some((found, (place, lane))) = changed.before.zip(before) {
+                self.leave(found.entry.id(), &found.entry.job.header.queue, &place, lane);
+                self.rows.gone.push(found.entry.id().as_uuid());
+            }
+            return Ok(());
+        };
+        let header = &entry.job.header;
+        let lane = self.lanes.number(&header.queue, &header.kind);
+        let lane = lane.ok_or_else(|| corrupt(&"a lane without a number"))?;
+        match changed.before {
+            None => self.define(entry, lane)?,
+            Some(found) => self.live(found, entry)?,
+        }
+        let place = Place::of(entry);
+        match before {
+            Some((before, _)) if before == place => {}
+            Some((before, lane)) => {
+                if before.state.is_terminal() && !place.state.is_terminal() {
+                    self.rows.revived.push(lane);
+                }
+                self.leave(entry.id(), &header.queue, &before, lane);
+                self.enter(entry, &place, lane);
+            }
+            None => self.enter(entry, &place, lane),
+        }
+        Ok(())
+    }
+
+    /// Writes a new job.
+    fn define(&mut self, entry: &Entry, lane: i32) -> Result<()> {
+        let (job, header) = (&entry.job, &entry.job.header);
+        let test_now = self.set.base().test_now.map(|now| now.as_millis());
+        self.rows.touched.push(header.id.as_uuid(), test_now, OLD_ID_MS as i64);
+        let payload = job.parts.payload.as_ref();
+        // A follow-up may be claimed in the step that makes it: it was ready in between.
+        let state = if job.state == State::Running { State::Available } else { job.state };
+        self.rows.job.push(
+            header.id.as_uuid(),
+            header.created_at.as_millis(),
+            header.run_at.as_millis(),
+            entry.rank,
+            entry.seq.cast_signed(),
+            lane,
+            header.priority,
+            state as i16,
+            codec::to_text(&Spec::of(header))?,
+            payload.map(|part| part.bytes.to_vec()),
+            payload.map(codec::envelope_text).transpose()?.flatten(),
+        );
+        let defined = Parts { payload: job.parts.payload.clone(), ..Parts::default() };
+        self.parts(&defined, entry)?;
+        if is_as_enqueued(entry) { Ok(()) } else { self.life(entry, false) }
+    }
+
+    /// Writes what became of a job.
+    fn live(&mut self, found: &Found, entry: &Entry) -> Result<()> {
+        let before = &found.entry;
+        self.parts(&before.job.parts, entry)?;
+        let claimed_only = before.job.state == State::Available
+            && entry.job.state == State::Running
+            && before.past.len() == entry.past.len();
+        if claimed_only {
+            return Ok(());
+        }
+        let changed = before.job.header.policy != entry.job.header.policy;
+        self.life(entry, found.policy_changed || changed)
+    }
+
+    fn life(&mut self, entry: &Entry, policy_changed: bool) -> Result<()> {
+        let (job, header) = (&entry.job, &entry.job.header);
+        self.rows.life.push(
+            header.id.as_uuid(),
+            header.run_at.as_millis(),
+            entry.rank,
+            entry.seq.cast_signed(),
+            entry.ready_at.as_millis(),
+            job.started_at.map(|at| at.as_millis()),
+            job.finished_at.map(|at| at.as_millis()),
+            header.priority,
+            header.counters.attempt.into(),
+            header.counters.failures.into(),
+            header.counters.crashes.into(),
+            job.state as i16,
+            flags(entry),
+            codec::to_text(&Tail::of(entry, policy_changed))?,
+        );
+        Ok(())
+    }
+
+    fn parts(&mut self, before: &Parts, entry: &Entry) -> Result<()> {
+        let id = entry.id().as_uuid();
+        for name in PartName::ALL {
+            let (was, is, number) = (before.get(name), entry.job.parts.get(name), name as i16);
+            if was == is {
+                continue;
+            }
+            match is {
+                Some(part) => {
+                    let envelope = codec::envelope_text(part)?;
+                    self.rows.part.push(id, number, Some(part.bytes.to_vec()), envelope);
+                }
+                // The definition still has one: say that it does not count.
+                None if name == PartName::Payload => self.rows.part.push(id, number, None, None),
+                None => self.rows.no_part.push(id, number),
+            }
+        }
+        Ok(())
+    }
+
+    fn leave(&mut self, id: JobId, queue: &Name, place: &Place, lane: i32) {
+        self.counts.entry(lane).or_default()[place.state as usize] -= 1;
+        let (rows, id) = (&mut self.rows, id.as_uuid());
+        match place.state {
+            State::Available => rows.not_ready.push(lane, place.rank, place.seq),
+            State::Scheduled => rows.not_scheduled.push(place.run_at, place.seq),
+            State::Blocked | State::Paused => rows.not_aside.push(id),
+            State::Running => rows.not_leased.push(id),
+            _ => rows.not_finished.push(id),
+        }
+        if let Some((work, at)) = place.deadline {
+            rows.no_deadline.push(work, at, id);
+        }
+        if place.ages && self.set.base().settings_of(queue).max_wait_ms.is_some() {
+            rows.not_aging.push(queue.to_string(), place.run_at, id);
+        }
+        if let Some((queue, key, seq)) = &place.in_line {
+            rows.not_in_line.push(queue.to_string(), key.clone(), *seq);
+        }
+    }
+
+    fn enter(&mut self, entry: &Entry, place: &Place, lane: i32) {
+        self.counts.entry(lane).or_default()[place.state as usize] += 1;
+        let (id, queue) = (entry.id().as_uuid(), &entry.job.header.queue);
+        let (rows, state) = (&mut self.rows, place.state as i16);
+        match place.state {
+            State::Available => rows.ready.push(lane, marks(entry), place.rank, place.seq, id),
+            State::Scheduled => rows.scheduled.push(place.run_at, place.seq, id),
+            State::Blocked | State::Paused => rows.aside.push(id, lane, state),
+            State::Running => self.lease(entry, place, lane),
+            _ => {
+                let at = entry.job.finished_at.unwrap_or_default().as_millis();
+                rows.finished.push(id, at, lane, state, place.deadline.is_some());
+            }
+        }
+        let rows = &mut self.rows;
+        if let Some((work, at)) = place.deadline {
+            rows.deadline.push(work, at, id);
+        }
+        if place.ages && self.set.base().settings_of(queue).max_wait_ms.is_some() {
+            rows.aging.push(queue.to_string(), place.run_at, id);
+        }
+        if let Some((queue, key, seq)) = &place.in_line {
+            rows.in_line.push(queue.to_string(), key.clone(), *seq, id);
+        }
+    }
+
+    fn lease(&mut self, entry: &Entry, place: &Place, lane: i32) {
+        let Some((leased, token)) = entry.leased.as_ref().zip(place.token) else { return };
+        // The session of a single claim ends with its last lease: somebody must look at it.
+        let alone = self.set.is_alone(&leased.session);
+        let marks = if alone { 0 } else { marks(entry) & PLAIN };
+        self.rows.lease.push(
+            entry.id().as_uuid(),
+            token,
+            leased.claim_no.cast_signed(),
+            leased.started_at.as_millis(),
+            place.seq,
+            entry.job.header.counters.attempt.into(),
+            lane,
+            marks,
+            leased.session.to_string(),
+        );
+    }
+
+    fn keys(&mut self) {
+        for KeyMoved { queue, key, before, after } in self.set.moved_keys() {
+            let (queue, key) = (queue.to_string(), key.to_owned());
+            match (before, after) {
+                (None, Some(id)) => self.rows.key_taken.push(queue, key, id.as_uuid()),
+                (Some(_), Some(id)) => self.rows.key_moved.push(queue, key, id.as_uuid()),
+                (_, None) => self.rows.key_freed.push(queue, key),
+            }
+        }
+        for (slot, after) in &self.set.uniques {
+            let before = self.set.base().uniques.get(slot).copied().flatten();
+            self.unique(slot, before, *after);
+        }
+    }
+
+    fn unique(&mut self, slot: &UniqueSlot, before: Option<UniqueHold>, after: Option<UniqueHold>) {
+        let UniqueSlot { queue, kind, key } = slot.clone();
+        match (before, after) {
+            (Some(_), None) => self.rows.unique_freed.push(queue, kind, key),
+            (None, Some(hold)) => {
+                let until = hold.until.map(|until| until.as_millis());
+                self.rows.unique_taken.push(queue, kind, key, hold.holder.as_uuid(), until);
+            }
+            (Some(before), Some(hold)) if before != hold => {
+                let until = hold.until.map(|until| until.as_millis());
+                self.rows.unique_moved.push(queue, kind, key, hold.holder.as_uuid(), until);
+            }
+            _ => {}
+        }
+    }
+
+    fn turns(&mut self, turns: &HashMap<Name, Turns>) {
+        for (queue, Turns { clock, latest }) in turns {
+            let mut served = 0;
+            for (tenant, turn) in latest {
+                let standing = self.set.base().standing(queue, tenant).unwrap_or_default();
+                served = served.max(standing.served);
+                let (queue, tenant) = (queue.to_string(), tenant.clone().unwrap_or_default());
+                match standing.latest {
+                    None => self.rows.turn_begun.push(queue, tenant, *turn),
+                    Some(_) => self.rows.turn_taken.push(queue, tenant, *turn),
+                }
+            }
+            if clock.served > served {
+                self.rows.served.push(queue.to_string(), clock.served);
+            }
+        }
+    }
+
+    fn tallies(&mut self) {
+        for (lane, counts) in &self.counts {
+            // What is counted, and nothing else, decides whether there is something to say.
+            let mut stats = LaneStats::empty("".into(), "".into());
+            let counted = State::ALL.into_iter().filter(|state| stats.counter(*state).is_some());
+            if counted.into_iter().all(|state| counts[state as usize] == 0) {
+                continue;
+            }
+            let count = |state: State| counts[state as usize];
+            self.rows.tally.push(
+                *lane,
+                count(State::Scheduled),
+                count(State::Blocked),
+                count(State::Available),
+                count(State::Running),
+                count(State::Paused),
+                count(State::Dead),
+            );
+        }
+    }
+}
+
+/// Whether a new job's definition tells all of it.
+fn is_as_enqueued(entry: &Entry) -> bool {
+    let job = &entry.job;
+    let usual = match job.state {
+        State::Scheduled | State::Blocked => !entry.holds_key,
+        State::Available | State::Running => {
+            entry.holds_key == job.header.key.is_some() && entry.ready_at == job.header.created_at
+        }
+        _ => false,
+    };
+    let counters = Counters { attempt: 0, ..job.header.counters } == Counters::default();
+    usual && counters && !entry.waits && !entry.signalled && entry.past.is_empty()
+}
+
+fn flags(entry: &Entry) -> i16 {
+    let flag = |is: bool, bit: i16| if is { bit } else { 0 };
+    flag(entry.holds_key, HOLDS_KEY)
+        | flag(entry.waits, WAITS)
+        | flag(entry.signalled, SIGNALLED)
+        | flag(entry.job.cancel_requested, CANCEL_REQUESTED)
+}
+
+/// What a claim and a completion must know of a job.
+fn marks(entry: &Entry) -> i16 {
+    let suspect = if entry.job.header.counters.is_suspect() { SUSPECT } else { 0 };
+    let plain = if is_plain(entry) { PLAIN } else { 0 };
+    suspect | plain
+}

@@ -1,0 +1,69 @@
+//! Sessions, settings of queues and kinds, and counts.
+
+use super::Saver;
+use crate::rows::codec;
+use windlass_core::Result;
+use windlass_core::model::{Name, Order, QueueSettings};
+
+impl Saver<'_> {
+    pub(super) fn settings(&mut self) -> Result<()> {
+        self.sessions();
+        for (queue, settings) in &self.set.queues {
+            self.queue(queue, settings.as_ref())?;
+        }
+        for (kind, settings) in &self.set.kinds {
+            match settings {
+                None => self.rows.no_kind.push(kind.to_string()),
+                Some(settings) => self.rows.kind.push(
+                    kind.to_string(),
+                    codec::json(settings)?,
+                    settings.paused,
+                    settings.permits.map(i64::from),
+                ),
+            }
+        }
+        Ok(())
+    }
+
+    fn sessions(&mut self) {
+        for (id, session) in &self.set.sessions {
+            match session {
+                // One that came and went within this run was never written.
+                None if !self.set.base().sessions.contains_key(id) => {}
+                None => self.rows.no_session.push(id.to_string()),
+                Some(session) => self.rows.session.push(
+                    id.to_string(),
+                    session.worker.clone(),
+                    session.opened_at.as_millis(),
+                    session.ttl_ms.cast_signed(),
+                    session.expires_at.as_millis(),
+                    session.alone,
+                    session.remote,
+                ),
+            }
+        }
+    }
+
+    fn queue(&mut self, queue: &Name, settings: Option<&QueueSettings>) -> Result<()> {
+        let ages =
+            |settings: Option<&QueueSettings>| settings.is_some_and(|s| s.max_wait_ms.is_some());
+        let before = self.set.base().settings_of(queue);
+        match (ages(Some(&before)), ages(settings)) {
+            (false, true) => self.rows.ages_begin.push(queue.to_string()),
+            (true, false) => self.rows.ages_end.push(queue.to_string()),
+            _ => {}
+        }
+        match settings {
+            None => self.rows.no_queue.push(queue.to_string()),
+            Some(settings) => {
+                let limited = settings.max_depth.is_some();
+                let special =
+                    limited || settings.max_wait_ms.is_some() || settings.order != Order::Strict;
+                let fair = settings.order == Order::Fair;
+                let (name, text) = (queue.to_string(), codec::json(settings)?);
+                self.rows.queue.push(name, text, settings.paused, limited, special, fair);
+            }
+        }
+        Ok(())
+    }
+}
