@@ -6,12 +6,15 @@ use windlass_core::machine::table;
 
 fn main() {
     println!("# The state machine\n");
-    println!("Made from `windlass_core::machine::step` by");
+    println!("Generated from `windlass_core::machine::step` by");
     println!("`cargo run -p windlass-core --example state_machine > docs/state-machine.md`;");
-    println!("a test says when it is out of date.\n");
+    println!("a test fails when it is out of date.\n");
     println!("```mermaid\n{}```\n", table::mermaid());
     println!(
-        "Every transition that is possible. What is not in the table is refused, with advice.\n"
+        "Every possible transition; any other event is refused, with advice. Exactly these effects are"
+    );
+    println!(
+        "executed, in this order and in one atomic step. `windlass_core::machine::Effect` describes them.\n"
     );
     print!("{}", table::markdown());
 }

@@ -1,7 +1,8 @@
-//! Changes from outside, and settings.
+//! Changes by clients and operators, and settings.
 
+use crate::commit::Transition;
 use crate::entry::Entry;
-use crate::executor::{Executor, Happening};
+use crate::executor::Executor;
 use crate::rows::Rows;
 use windlass_core::engine::{
     Capability, Change, ChangeItem, Changed, Configure, Edits, Item, Settings, check_items,
@@ -11,7 +12,7 @@ use windlass_core::model::{Due, Order};
 use windlass_core::{Error, Result, Timestamp};
 
 impl<R: Rows> Executor<R> {
-    /// Changes jobs from outside; see [`windlass_core::engine::Admin::change`].
+    /// Changes jobs; see [`windlass_core::engine::Admin::change`].
     pub fn change(&mut self, batch: Vec<ChangeItem>, now: Timestamp) -> Result<Vec<Item<Changed>>> {
         check_items(&batch)?;
         Ok(batch.into_iter().map(|item| self.change_one(item, now)).collect())
@@ -20,36 +21,35 @@ impl<R: Rows> Executor<R> {
     fn change_one(&mut self, item: ChangeItem, now: Timestamp) -> Item<Changed> {
         item.change.check(now, self.capabilities.payload_bytes_max)?;
         let (id, event) = (item.id, item.change.event());
-        let at = |due: Due| Happening { run_at: Some(due.at(now)), ..Happening::default() };
-        let what = match &item.change {
+        let at = |due: Due| Transition { run_at: Some(due.at(now)), ..Transition::default() };
+        let data = match &item.change {
             Change::Promote => at(Due::Now),
             Change::Reschedule(due) => at(*due),
             Change::Reprioritise(priority) => {
-                Happening { priority: Some(*priority), ..Happening::default() }
+                Transition { priority: Some(*priority), ..Transition::default() }
             }
-            Change::Replay(edits) => Happening { priority: edits.priority, ..at(edits.due) },
-            _ => Happening::default(),
+            Change::Replay(edits) => Transition { priority: edits.priority, ..at(edits.due) },
+            _ => Transition::default(),
         };
         let fits = |executor: &Self, entry: &Entry| {
             item.check_state(entry.job.state)?;
             match item.change {
-                Change::Replay(_) => executor.check_replay(entry, &what, now),
+                Change::Replay(_) => executor.check_replay(entry, &data, now),
                 _ => Ok(()),
             }
         };
-        let taken = self.take_if(id, event, &what, now, fits)?;
+        let taken = self.take_if(id, event, &data, now, fits)?;
         let mut taken = taken.ok_or(Error::NotFound { id })?;
         if let Change::Replay(edits) = item.change {
-            self.take_unique(&taken.entry, now)?;
             edit(&mut taken.entry, *edits);
         }
-        let state = self.apply_taken(taken, what, now)?;
+        let (state, ()) = self.commit(taken, data, now, |_| ())?;
         Ok(Changed { id, state })
     }
 
-    /// Whether a job can have another life: it has ended, and no other job holds its unique key.
-    fn check_replay(&self, entry: &Entry, what: &Happening, now: Timestamp) -> Result<()> {
-        self.judge(entry, EventKind::Replay, what, now)?;
+    /// Checks that a job can be replayed: it has ended, and no other job holds its unique key.
+    fn check_replay(&self, entry: &Entry, data: &Transition, now: Timestamp) -> Result<()> {
+        self.decide(entry, EventKind::Replay, data, now)?;
         let (Some(slot), Some(unique)) = (entry.unique_slot(), &entry.job.header.unique) else {
             return Ok(());
         };
@@ -113,7 +113,7 @@ impl<R: Rows> Executor<R> {
     }
 }
 
-/// Edits a job on its way to another life.
+/// Applies the edits of a replay.
 fn edit(entry: &mut Entry, edits: Edits) {
     edits.payload.apply(&mut entry.job.parts.payload);
     edits.state.apply(&mut entry.job.parts.state);

@@ -1,29 +1,29 @@
 //! Leasing ready jobs: heads of open lanes, merged by (rank, seq), queue after queue.
 
+use crate::commit::Transition;
 use crate::entry::{Entry, Leased};
-use crate::executor::{Executor, Happening};
+use crate::executor::Executor;
 use crate::rows::{Head, LaneKey, Rows};
 use crate::session::SessionEntry;
-use crate::taken::Taken;
 use std::collections::{HashMap, VecDeque};
 use windlass_core::engine::{
     Claim, Claimant, Claimed, ClaimedJob, Gate, KindWant, Lease, QueueWant, SessionId, Wait,
 };
 use windlass_core::machine::EventKind;
-use windlass_core::model::{Name, PartSet, State};
+use windlass_core::model::{Name, PartSet};
 use windlass_core::{JobId, Result, Timestamp};
 
-/// Who a claim leases to.
+/// The worker that a claim leases jobs to.
 struct Lessee {
     session: SessionId,
     claim_no: u64,
     worker: String,
 }
 
-/// How much more a claim may take.
+/// The number of jobs that a claim may still take.
 struct Room {
     all: u32,
-    /// By kind; a kind that is not named here is not wanted, unless all are.
+    /// Limits by kind, of which others are excluded; `None`: all kinds, without limits.
     kinds: Option<HashMap<Name, u32>>,
 }
 
@@ -72,7 +72,7 @@ impl<R: Rows> Executor<R> {
         Ok(Claimed::new(taken))
     }
 
-    /// The session a claim leases to; one of its own if it has none.
+    /// The session that a claim leases to; a claim without a session opens one of its own.
     fn lessee(&mut self, claim: &Claim, now: Timestamp) -> Result<Lessee> {
         match &claim.by {
             Claimant::Session { session, claim_no } => {
@@ -80,7 +80,7 @@ impl<R: Rows> Executor<R> {
                 Ok(Lessee { session: session.clone(), claim_no: *claim_no, worker })
             }
             Claimant::Alone { claim_id, worker, lease_ms } => {
-                // Named after the claim, so that repeating the claim finds it.
+                // Derived from the claim id, so that a repeated claim finds it.
                 let session = SessionId::new(format!("alone:{claim_id}"));
                 if !self.sessions.contains_key(&session) {
                     let entry = SessionEntry {
@@ -89,7 +89,7 @@ impl<R: Rows> Executor<R> {
                         ttl_ms: *lease_ms,
                         expires_at: now.plus(*lease_ms),
                         alone: true,
-                        // Whoever claims without a session may be anywhere.
+                        // A claim without a session may come from another process.
                         remote: true,
                     };
                     self.rows.save_session(&session, Some(&entry))?;
@@ -100,7 +100,7 @@ impl<R: Rows> Executor<R> {
         }
     }
 
-    /// The jobs still leased under this very claim, in the order they were claimed.
+    /// The jobs that are still leased under the same claim, in the order of the claim.
     fn leased_under(&self, lessee: &Lessee, parts: PartSet) -> Result<Vec<ClaimedJob>> {
         let mut jobs = Vec::new();
         for id in self.rows.held(&lessee.session) {
@@ -108,13 +108,13 @@ impl<R: Rows> Executor<R> {
                 let leased = entry.leased.as_ref()?;
                 (leased.claim_no == lessee.claim_no).then(|| (entry.seq, entry.claimed(parts)))
             };
-            jobs.extend(self.look(id, again)?);
+            jobs.extend(self.read(id, again)?);
         }
         jobs.sort_by_key(|(seq, _)| *seq);
         Ok(jobs.into_iter().filter_map(|(_, job)| job).collect())
     }
 
-    /// Claims from one queue; `true` if it found a suspect, which must come alone.
+    /// Claims from one queue; `true` if it claimed a suspect job, which is handed out alone.
     fn claim_queue(
         &mut self,
         want: &QueueWant,
@@ -143,14 +143,14 @@ impl<R: Rows> Executor<R> {
                 return Ok(true);
             }
             if self.gate(&lanes[lane].key).is_some() {
-                // That was the last permit.
+                // The last permit of the kind is used.
                 lanes.retain(|lane| lane.key.1 != kind);
             }
         }
         Ok(false)
     }
 
-    /// The first job of these lanes by (rank, seq), and its lane.
+    /// The first ready job of these lanes by (rank, seq), and its lane.
     fn best_head(
         &self,
         lanes: &mut Vec<Lane>,
@@ -182,25 +182,14 @@ impl<R: Rows> Executor<R> {
             worker: lessee.worker.clone(),
             started_at: now,
         };
-        let what = Happening { lease: Some(lease), ..Happening::default() };
-        let taken = self.take_if(id, EventKind::Claim, &what, now, |_, _| Ok(()))?;
-        let Some((mut entry, event, step)) = taken.map(Taken::into_parts) else { return Ok(None) };
-        self.carry_out(&mut entry, step, event, what, now)?;
-        self.enter(&mut entry, State::Running, now);
-        let claimed = entry.claimed(parts);
-        let header = &entry.job.header;
-        if let Some(permits) = self.kinds.get_mut(&header.kind).and_then(|k| k.permits.as_mut()) {
-            *permits = permits.saturating_sub(1);
-            self.rows.save_kind(&header.kind, self.kinds.get(&header.kind))?;
-        }
-        if let Some(turns) = self.turns.get_mut(&header.queue) {
-            turns.clock.serve(entry.rank);
-        }
-        self.rows.put(entry)?;
+        let data = Transition { lease: Some(lease), ..Transition::default() };
+        let taken = self.take_if(id, EventKind::Claim, &data, now, |_, _| Ok(()))?;
+        let Some(taken) = taken else { return Ok(None) };
+        let (_, claimed) = self.commit(taken, data, now, |entry| entry.claimed(parts))?;
         Ok(claimed)
     }
 
-    /// Why nothing of a lane may be claimed.
+    /// The reason why no job of a lane may be claimed.
     pub(crate) fn gate(&self, (queue, kind): &LaneKey) -> Option<Gate> {
         let kind = self.kinds.get(kind);
         if self.queues.get(queue).is_some_and(|settings| settings.paused) {
@@ -214,7 +203,7 @@ impl<R: Rows> Executor<R> {
         }
     }
 
-    /// Whether something of these lanes could be claimed now.
+    /// Whether a job of these lanes could be claimed now.
     pub fn is_ready(&self, wait: &Wait) -> Result<bool> {
         let wanted = |kind: &Name| wait.kinds.as_ref().is_none_or(|kinds| kinds.contains(kind));
         for lane in wait.queues.iter().flat_map(|queue| self.rows.lanes(queue)) {
@@ -227,7 +216,7 @@ impl<R: Rows> Executor<R> {
     }
 }
 
-/// A lane while a claim looks at it: its next heads, fetched a few at a time.
+/// The next heads of a lane, fetched in chunks by a claim.
 struct Lane {
     key: LaneKey,
     heads: VecDeque<Head>,
@@ -236,7 +225,7 @@ struct Lane {
 }
 
 impl Lane {
-    /// Heads fetched at once: most of a usual claim, little in vain where lanes are many.
+    /// Heads fetched at once: enough for a typical claim, few enough where a claim reads many lanes.
     const CHUNK: usize = 32;
 
     const fn new(key: LaneKey) -> Self {

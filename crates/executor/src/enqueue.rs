@@ -1,7 +1,8 @@
-//! Storing new jobs: each for itself, all or nothing, or as follow-ups of a settled one.
+//! Enqueue: jobs one by one, all or nothing, or as follow-ups of a settled job.
 
+use crate::commit::Transition;
 use crate::entry::{Entry, UniqueSlot};
-use crate::executor::{Executor, Happening};
+use crate::executor::Executor;
 use crate::rows::Rows;
 use crate::unique::unique_verdict;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,23 +14,23 @@ use windlass_core::policy::{Holder, UniqueScope, UniqueVerdict};
 use windlass_core::time::DAY_MS;
 use windlass_core::{Error, JobId, Result, Timestamp};
 
-/// What a batch will have done by the time the next of its jobs is looked at.
+/// The changes that the jobs of a batch will make, as far as later jobs of the batch depend on them.
 #[derive(Default)]
-pub(crate) struct Ahead {
+pub(crate) struct BatchPreview {
     ids: BTreeSet<JobId>,
-    /// Unique keys that jobs of the batch will hold, all of them still waiting.
+    /// Unique keys that jobs of the batch will hold; all of these jobs wait.
     slots: BTreeMap<UniqueSlot, JobId>,
     created: BTreeMap<Name, u64>,
     /// Lanes that do not exist yet, as kinds by queue.
     lanes: BTreeMap<Name, BTreeSet<Name>>,
-    /// The job whose unique key becomes free in the same step.
+    /// The job that releases its unique key in the same step.
     freed: Option<JobId>,
-    /// Follow-ups are not held up by a full queue.
+    /// Whether depth limits do not apply: follow-ups may enter a full queue.
     pub(crate) any_depth: bool,
 }
 
-impl Ahead {
-    /// Before the follow-ups of `settled`; `ends` says whether it ends in this step.
+impl BatchPreview {
+    /// The preview for follow-ups of `settled`; `ends`: whether it ends in this step.
     pub(crate) fn of_follow_ups(settled: JobId, ends: bool) -> Self {
         Self { freed: ends.then_some(settled), any_depth: true, ..Self::default() }
     }
@@ -45,7 +46,8 @@ impl<R: Rows> Executor<R> {
         for job in &mut request.jobs {
             job.id.get_or_insert_with(|| self.ids.next(now, &*self.random));
         }
-        if let Err((culprit, error)) = self.foresee_all(&request.jobs, Ahead::default(), now) {
+        if let Err((culprit, error)) = self.preview_all(&request.jobs, BatchPreview::default(), now)
+        {
             let aborted = |index| match index == culprit {
                 true => Err(error.clone()),
                 false => Err(Error::Aborted { culprit }),
@@ -56,27 +58,32 @@ impl<R: Rows> Executor<R> {
     }
 
     fn enqueue_one(&mut self, job: NewJob, now: Timestamp) -> Item<Enqueued> {
-        match self.foresee(&job, &mut Ahead::default(), now)? {
+        match self.preview(&job, &mut BatchPreview::default(), now)? {
             Some(known) => Ok(known),
             None => self.admit_new(job, now),
         }
     }
 
-    /// Whether all of these would be taken, one after the other; if not, the first that would not.
-    pub(crate) fn foresee_all(
+    /// Checks that all of these jobs can be stored, in order; the error names the first that cannot.
+    pub(crate) fn preview_all(
         &self,
         jobs: &[NewJob],
-        mut ahead: Ahead,
+        mut batch: BatchPreview,
         now: Timestamp,
     ) -> Result<(), (usize, Error)> {
         jobs.iter().enumerate().try_for_each(|(index, job)| {
-            self.foresee(job, &mut ahead, now).map(|_| ()).map_err(|error| (index, error))
+            self.preview(job, &mut batch, now).map(|_| ()).map_err(|error| (index, error))
         })
     }
 
-    /// Whether a job would be taken after those before it in its batch; the answer, if its id is
-    /// known already.
-    fn foresee(&self, job: &NewJob, ahead: &mut Ahead, now: Timestamp) -> Result<Option<Enqueued>> {
+    /// Checks that a job can be stored after the jobs before it in its batch. Returns the reply if a job with
+    /// its id exists already.
+    fn preview(
+        &self,
+        job: &NewJob,
+        batch: &mut BatchPreview,
+        now: Timestamp,
+    ) -> Result<Option<Enqueued>> {
         job.check(now, self.capabilities.payload_bytes_max)?;
         let global = job.unique.as_ref().is_some_and(|u| u.scope == UniqueScope::Global);
         if global && !self.capabilities.has(Capability::GlobalUnique) {
@@ -88,28 +95,28 @@ impl<R: Rows> Executor<R> {
         }
         if let Some(id) = job.id {
             let state = self.state(id)?;
-            if state.is_some() || !ahead.ids.insert(id) {
+            if state.is_some() || !batch.ids.insert(id) {
                 self.check_same(job, id)?;
                 return Ok(Some(Enqueued { id, disposition: Disposition::Existing, state }));
             }
         }
-        self.foresee_lane(job, ahead)?;
+        self.preview_lane(job, batch)?;
         let adds = match slot(job) {
             None => true,
-            Some(slot) => self.foresee_unique(job, slot, ahead, now)?,
+            Some(slot) => self.preview_unique(job, slot, batch, now)?,
         };
-        if adds && !ahead.any_depth {
-            self.foresee_depth(&job.queue, ahead)?;
+        if adds && !batch.any_depth {
+            self.preview_depth(&job.queue, batch)?;
         }
         Ok(None)
     }
 
-    /// Refuses a job that would add a lane to a queue that has too many.
-    fn foresee_lane(&self, job: &NewJob, ahead: &mut Ahead) -> Result<()> {
+    /// Refuses a job that would exceed the number of lanes per queue.
+    fn preview_lane(&self, job: &NewJob, batch: &mut BatchPreview) -> Result<()> {
         let lane = (job.queue.clone(), job.kind.clone());
         let Some(count) = self.rows.lanes_before(&lane) else { return Ok(()) };
         let (queue, kind) = lane;
-        let added = ahead.lanes.entry(queue).or_default();
+        let added = batch.lanes.entry(queue).or_default();
         if !added.contains(&kind) && count + added.len() >= LANES_PER_QUEUE_MAX {
             return Err(too_many_lanes(job));
         }
@@ -117,7 +124,7 @@ impl<R: Rows> Executor<R> {
         Ok(())
     }
 
-    /// Refuses a job whose derived id another job has: what the id stands for would never happen.
+    /// Refuses a job whose derived id belongs to a different job, because it would silently not be stored.
     fn check_same(&self, job: &NewJob, id: JobId) -> Result<()> {
         if !job.derived {
             return Ok(());
@@ -133,32 +140,32 @@ impl<R: Rows> Executor<R> {
         Err(Error::invalid("id", id, expected))
     }
 
-    /// Whether a unique job would add to its queue's depth; an error if it would be rejected.
-    fn foresee_unique(
+    /// Whether a unique job would add to its queue's depth; an error if its key is taken.
+    fn preview_unique(
         &self,
         job: &NewJob,
         slot: UniqueSlot,
-        ahead: &mut Ahead,
+        batch: &mut BatchPreview,
         now: Timestamp,
     ) -> Result<bool> {
-        let in_batch = ahead.slots.get(&slot).map(|id| Holder { id: *id, waiting: true });
+        let in_batch = batch.slots.get(&slot).map(|id| Holder { id: *id, waiting: true });
         let holder = match in_batch {
             Some(holder) => Some(holder),
-            None => self.holder(&slot, ahead.freed, now)?,
+            None => self.holder(&slot, batch.freed, now)?,
         };
         let verdict = unique_verdict(job, holder)?;
         let creates = matches!(verdict, UniqueVerdict::Create | UniqueVerdict::Replace { .. });
         if let Some(id) = job.id.filter(|_| creates) {
-            ahead.slots.insert(slot, id);
+            batch.slots.insert(slot, id);
         }
         Ok(verdict == UniqueVerdict::Create)
     }
 
-    fn foresee_depth(&self, queue: &Name, ahead: &mut Ahead) -> Result<()> {
+    fn preview_depth(&self, queue: &Name, batch: &mut BatchPreview) -> Result<()> {
         let Some(limit) = self.queues.get(queue).and_then(|settings| settings.max_depth) else {
             return Ok(());
         };
-        let created = ahead.created.entry(queue.clone()).or_default();
+        let created = batch.created.entry(queue.clone()).or_default();
         let depth = self.rows.depth(queue) + *created;
         if depth >= limit {
             let queue = queue.to_string();
@@ -168,7 +175,7 @@ impl<R: Rows> Executor<R> {
         Ok(())
     }
 
-    /// Stores a job that was foreseen to be acceptable.
+    /// Stores a job whose preview succeeded.
     pub(crate) fn admit(&mut self, job: NewJob, now: Timestamp) -> Item<Enqueued> {
         if let Some(id) = job.id
             && let Some(state) = self.state(id)?
@@ -178,19 +185,19 @@ impl<R: Rows> Executor<R> {
         self.admit_new(job, now)
     }
 
-    /// The same for a job whose id is new.
+    /// Stores a job whose id is new and whose preview succeeded.
     fn admit_new(&mut self, job: NewJob, now: Timestamp) -> Item<Enqueued> {
         let Some(slot) = slot(&job) else { return self.create(job, now) };
         let Some(holder) = self.holder(&slot, None, now)? else { return self.create(job, now) };
         match unique_verdict(&job, Some(holder))? {
-            UniqueVerdict::Existing => self.there_already(holder.id, Disposition::Existing),
-            UniqueVerdict::Throttled => self.there_already(holder.id, Disposition::Throttled),
+            UniqueVerdict::Existing => self.existing(holder.id, Disposition::Existing),
+            UniqueVerdict::Throttled => self.existing(holder.id, Disposition::Throttled),
             UniqueVerdict::Replace { keeps_time } => self.replace(job, holder.id, keeps_time, now),
             _ => self.create(job, now),
         }
     }
 
-    fn there_already(&self, id: JobId, disposition: Disposition) -> Item<Enqueued> {
+    fn existing(&self, id: JobId, disposition: Disposition) -> Item<Enqueued> {
         Ok(Enqueued { id, disposition, state: self.state(id)? })
     }
 
@@ -199,7 +206,7 @@ impl<R: Rows> Executor<R> {
         self.create_at(job, run_at, now)
     }
 
-    /// Puts a job in the place of one that waits.
+    /// Cancels the waiting holder of the unique key and stores the job instead.
     fn replace(
         &mut self,
         mut job: NewJob,
@@ -208,11 +215,11 @@ impl<R: Rows> Executor<R> {
         now: Timestamp,
     ) -> Item<Enqueued> {
         let id = *job.id.get_or_insert_with(|| self.ids.next(now, &*self.random));
-        let held_run_at = self.look(holder, |entry| entry.job.header.run_at)?;
+        let held_run_at = self.read(holder, |entry| entry.job.header.run_at)?;
         let own_run_at = job.due.at(now);
         let run_at = if keeps_time { own_run_at.min(held_run_at) } else { own_run_at };
-        let what = Happening { finish: Some(Finish::ReplacedBy(id)), ..Happening::default() };
-        self.apply(holder, EventKind::Cancel, what, now)?;
+        let data = Transition { finish: Some(Finish::ReplacedBy(id)), ..Transition::default() };
+        self.apply(holder, EventKind::Cancel, data, now)?;
         let created = self.create_at(job, run_at, now)?;
         Ok(Enqueued { disposition: Disposition::Replaced(holder), ..created })
     }
@@ -236,13 +243,12 @@ impl<R: Rows> Executor<R> {
             counters: Default::default(),
         };
         let entry = Box::new(Entry::new(Job::new(header, State::Scheduled, job.parts)));
-        self.take_unique(&entry, now)?;
         let state = self.insert(entry, now)?;
         Ok(Enqueued { id, disposition: Disposition::Created, state: Some(state) })
     }
 }
 
-/// That a queue has no room for another kind.
+/// The error for a queue that has the maximum number of kinds.
 fn too_many_lanes(job: &NewJob) -> Error {
     let days = LANE_IDLE_MS / DAY_MS;
     let expected = format!(

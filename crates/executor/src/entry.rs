@@ -1,4 +1,4 @@
-//! A job as an engine holds it: what people may see, and what only the engine needs.
+//! A stored job: the public part, and the fields that only engines need.
 
 use std::collections::VecDeque;
 use windlass_core::engine::{ClaimedJob, Lease, SessionId};
@@ -14,39 +14,39 @@ pub struct Leased {
     pub lease: Lease,
     /// The session that holds it.
     pub session: SessionId,
-    /// The claim it came from.
+    /// The number of the claim that issued it.
     pub claim_no: u64,
-    /// What the worker calls itself.
+    /// The name of the worker.
     pub worker: String,
-    /// When it was given.
+    /// The time at which it was issued.
     pub started_at: Timestamp,
 }
 
 /// A stored job.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// What people see, parts and all; history is kept apart, with its leases.
+    /// The public job with all its parts; the history is in `past`, with its leases.
     pub job: Job,
-    /// Its place among equals, given anew each time it enters a state.
+    /// The order in which jobs entered their states; assigned anew each time the job enters one.
     pub seq: u64,
-    /// Its rank among ready jobs, given when it becomes ready.
+    /// The rank among ready jobs, assigned when the job becomes ready.
     pub rank: i64,
-    /// When it became ready.
+    /// The time at which the job became ready.
     pub ready_at: Timestamp,
-    /// Whether it holds its ordering key.
+    /// Whether the job holds its ordering key.
     pub holds_key: bool,
-    /// Whether it waits for a signal.
+    /// Whether the job waits for a signal.
     pub waits: bool,
-    /// Whether a signal came before it waited.
+    /// Whether a signal is kept for the next wait.
     pub signalled: bool,
-    /// Its lease, while it runs.
+    /// The lease of a running job.
     pub leased: Option<Leased>,
-    /// Ended attempts and the leases they ran under, so that a repeated settle is recognised.
+    /// Ended attempts and their leases, so that a repeated settle is recognised.
     pub past: VecDeque<(Lease, Attempt)>,
 }
 
 impl Entry {
-    /// A job to which nothing has happened yet.
+    /// A job that is not stored yet.
     pub fn new(job: Job) -> Self {
         Self {
             job,
@@ -61,23 +61,23 @@ impl Entry {
         }
     }
 
-    /// Which job it is.
+    /// The id of the job.
     pub const fn id(&self) -> JobId {
         self.job.header.id
     }
 
-    /// Its current lease, if `lease` is that one.
+    /// The current lease, if its token is `lease`.
     pub fn leased_under(&self, lease: &Lease) -> Option<&Leased> {
         self.leased.as_ref().filter(|leased| leased.lease == *lease)
     }
 
-    /// How the attempt under `lease` was settled, if it was and is still remembered.
+    /// How the attempt under `lease` was settled, if it was and the history still contains it.
     pub fn settled_under(&self, lease: &Lease) -> Option<AttemptEnd> {
         let found = self.past.iter().find(|(past, _)| past == lease);
         found.map(|(_, attempt)| attempt.end).filter(|end| *end != AttemptEnd::Lost)
     }
 
-    /// Ends the lease and writes the attempt into the history.
+    /// Ends the lease and adds the attempt to the history.
     pub fn end_attempt(&mut self, end: AttemptEnd, error: Option<JobError>, now: Timestamp) {
         let Some(leased) = self.leased.take() else { return };
         if error.is_some() {
@@ -95,6 +95,16 @@ impl Entry {
             error,
         };
         self.past.push_back((leased.lease, attempt));
+    }
+
+    /// Clears the traces of the life that ended: budgets, outcome, cancellation request, kept signal.
+    pub fn start_over(&mut self) {
+        let job = &mut self.job;
+        job.header.counters.failures = 0;
+        job.header.counters.crashes = 0;
+        (job.finish, job.finished_at) = (None, None);
+        job.cancel_requested = false;
+        self.signalled = false;
     }
 
     /// The job with the parts in `set`, and its history.
@@ -119,7 +129,7 @@ impl Entry {
         job
     }
 
-    /// The job as its worker gets it.
+    /// The job as it is handed to its worker.
     pub fn claimed(&self, set: PartSet) -> Option<ClaimedJob> {
         let leased = self.leased.as_ref()?;
         Some(ClaimedJob::new(
@@ -130,7 +140,7 @@ impl Entry {
         ))
     }
 
-    /// The slot its unique key occupies.
+    /// The slot of the job's unique key.
     pub fn unique_slot(&self) -> Option<UniqueSlot> {
         let header = &self.job.header;
         header
@@ -139,7 +149,7 @@ impl Entry {
             .map(|unique| UniqueSlot::new(unique.scope, &header.queue, &header.kind, &unique.key))
     }
 
-    /// What is wrong with it, if anything: things that can never be true of a sound job.
+    /// Contradictions within the job, one sentence each.
     pub fn contradictions(&self, is_open: &dyn Fn(&SessionId) -> bool) -> Vec<String> {
         let (id, state) = (self.id(), self.job.state);
         let mut found = Vec::new();
@@ -158,18 +168,18 @@ impl Entry {
         found
     }
 
-    /// Whether it stands in line for its ordering key.
+    /// Whether the job is in line for its ordering key.
     pub fn in_line(&self) -> bool {
         self.job.state == State::Blocked && self.job.header.key.is_some() && !self.holds_key
     }
 }
 
-/// Where a unique key is unique: empty names are "any".
+/// The scope and value of a unique key; an empty name stands for any.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UniqueSlot {
-    /// The queue it is unique in.
+    /// The queue that the key is unique in.
     pub queue: String,
-    /// The kind it is unique among.
+    /// The kind that the key is unique in.
     pub kind: String,
     /// The key.
     pub key: String,

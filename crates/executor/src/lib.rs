@@ -1,13 +1,12 @@
 //! Executes the specification over rows that one writer owns.
 //!
-//! Engines whose store has a single writer (memory, local) differ in how they keep rows, not in what
-//! must happen to them. They give the [`Executor`] their [`Rows`]; it validates requests, asks core's
-//! state machine, and carries out every effect. It knows nothing of files, SQL, locks or threads, and it
-//! does nothing concurrently: one call after the other, each one an atomic step if its owner makes it
-//! one.
+//! Engines give the [`Executor`] their [`Rows`]; it validates requests, asks core's state machine, and
+//! executes every effect at one commit point (`commit.rs`). It knows nothing of files, SQL, locks or threads,
+//! and it does nothing concurrently. A call is atomic if the owner of the rows rolls back after an error.
 
 mod change;
 mod claim;
+mod commit;
 mod enqueue;
 mod entry;
 mod executor;
@@ -17,7 +16,6 @@ mod query;
 mod rows;
 mod session;
 mod settle;
-mod taken;
 mod unique;
 
 pub use entry::{Entry, Leased, UniqueSlot};

@@ -1,6 +1,7 @@
-//! Maintenance: bounded steps, each job by its own event.
+//! Maintenance in bounded steps; each job changes by an event of its own.
 
-use crate::executor::{Executor, Happening};
+use crate::commit::Transition;
+use crate::executor::Executor;
 use crate::rows::{Due, Rows};
 use windlass_core::engine::{MaintainReply, MaintainRequest, SessionId, Work};
 use windlass_core::machine::EventKind;
@@ -35,8 +36,8 @@ impl<R: Rows> Executor<R> {
         }
     }
 
-    /// Lets `event` happen to one due job after the other. What `due` holds beyond the budget tells
-    /// whether there is more, and when.
+    /// Applies `event` to one due job after the other. The first job beyond the budget determines the reply's
+    /// `more` and `next_at`.
     fn each_due(
         &mut self,
         request: MaintainRequest,
@@ -50,12 +51,12 @@ impl<R: Rows> Executor<R> {
                 (reply.next_at, reply.more) = (Some(at), at <= now);
                 break;
             }
-            self.count_applied(id, event, Happening::default(), now, &mut reply)?;
+            self.count_applied(id, event, Transition::default(), now, &mut reply)?;
         }
         Ok(reply)
     }
 
-    /// Takes back what sessions held that ran out.
+    /// Ends the leases of expired sessions.
     fn reclaim(&mut self, request: MaintainRequest, now: Timestamp) -> Result<MaintainReply> {
         let mut reply = MaintainReply::default();
         loop {
@@ -76,37 +77,37 @@ impl<R: Rows> Executor<R> {
         }
     }
 
-    /// The session that runs out first.
+    /// The session that expires first.
     fn next_to_reclaim(&self) -> Option<(Timestamp, SessionId)> {
         let sessions = self.sessions.iter();
         sessions.map(|(id, session)| (session.expires_at, id.clone())).min()
     }
 
     fn lose(&mut self, id: JobId, now: Timestamp, reply: &mut MaintainReply) -> Result<()> {
-        let crashes = self.look(id, |entry| entry.job.header.counters.crashes)?.saturating_add(1);
+        let crashes = self.read(id, |entry| entry.job.header.counters.crashes)?.saturating_add(1);
         let run_at = Some(now.plus(crash_delay_ms(crashes, &*self.random)));
-        let what = Happening { run_at, ..Happening::default() };
-        self.count_applied(id, EventKind::Lose, what, now, reply)
+        let data = Transition { run_at, ..Transition::default() };
+        self.count_applied(id, EventKind::Lose, data, now, reply)
     }
 
     fn count_applied(
         &mut self,
         id: JobId,
         event: EventKind,
-        what: Happening,
+        data: Transition,
         now: Timestamp,
         reply: &mut MaintainReply,
     ) -> Result<()> {
         let (queue, from) =
-            self.look(id, |entry| (entry.job.header.queue.clone(), entry.job.state))?;
-        let to = self.apply(id, event, what, now)?;
+            self.read(id, |entry| (entry.job.header.queue.clone(), entry.job.state))?;
+        let to = self.apply(id, event, data, now)?;
         reply.count(&queue, from, to);
         reply.done += 1;
         Ok(())
     }
 
-    /// Forgets what has no meaning any more: unique keys past their window, lanes that have been idle for
-    /// long, and tenants that a fair queue would treat as newcomers anyway.
+    /// Removes unique keys whose window is over, idle lanes, and tenants that a fair queue would treat as new ones
+    /// anyway.
     fn compact(&mut self, request: MaintainRequest, now: Timestamp) -> Result<()> {
         self.rows.forget_windows(now)?;
         self.rows.forget_lanes(now, request.budget as usize)?;
@@ -119,7 +120,7 @@ impl<R: Rows> Executor<R> {
     }
 }
 
-/// As many as a step may touch, and one to know what comes after it.
+/// The budget of a step, plus one job to learn what remains.
 const fn one_more(request: MaintainRequest) -> usize {
     request.budget as usize + 1
 }

@@ -8,7 +8,7 @@ use windlass_core::limits::{PRIORITIES_MAX, READY_COUNTED_MAX};
 use windlass_core::model::Order;
 use windlass_core::{Result, Timestamp};
 
-/// Ranks of a lane to look for: one more than are told, so that it shows whether there are others.
+/// Ranks of a lane to read: one more than are reported, to learn whether there are others.
 pub const RANKS_MAX: usize = PRIORITIES_MAX + 1;
 
 /// Behind all jobs of a rank; stores keep numbers with a sign.
@@ -121,7 +121,7 @@ impl<R: Rows> Executor<R> {
             && let Some(head) = self.rows.ready(&key, after, 1)?.first()
         {
             let first = |job: &Entry| Rank::new(head.rank, job.job.header.priority, job.ready_at);
-            ranks.push(self.look(head.id, first)?);
+            ranks.push(self.read(head.id, first)?);
             after = Some((head.rank, LAST));
         }
         Ok(ranks)

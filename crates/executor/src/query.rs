@@ -1,4 +1,4 @@
-//! Looking at jobs, lanes and records.
+//! Queries for jobs, lanes and records.
 
 use crate::executor::Executor;
 use crate::rows::Rows;
@@ -16,7 +16,7 @@ impl<R: Rows> Executor<R> {
         request.ids.iter().map(|id| job(*id)).collect()
     }
 
-    /// Lanes in numbers.
+    /// Counts per lane.
     pub fn stats(&self, request: &StatsRequest) -> Result<Vec<LaneStats>> {
         let mut lanes = self.lanes(request)?;
         if request.by_priority {
@@ -25,7 +25,7 @@ impl<R: Rows> Executor<R> {
         Ok(lanes)
     }
 
-    /// Lanes in numbers, and why nothing of them is claimed; all priorities together.
+    /// Counts per lane and the reason why a lane is closed; all priorities together.
     pub fn lanes(&self, request: &StatsRequest) -> Result<Vec<LaneStats>> {
         let wanted = |lane: &LaneStats| request.queue.as_ref().is_none_or(|q| *q == lane.queue);
         let mut lanes: Vec<LaneStats> = self.rows.stats()?.into_iter().filter(wanted).collect();
@@ -46,7 +46,7 @@ impl<R: Rows> Executor<R> {
         Ok(batch.into_iter().map(perform).collect())
     }
 
-    /// Whether everything agrees.
+    /// Checks that rows and everything derived from them agree.
     pub fn check(&mut self, repair: bool) -> Result<CheckReport> {
         let sessions = &self.sessions;
         self.rows.check(&|id| sessions.contains_key(id), repair)

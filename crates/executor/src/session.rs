@@ -1,7 +1,8 @@
-//! Sessions: who is alive, and what they hold.
+//! Sessions: which workers are alive, and which jobs they hold.
 
+use crate::commit::Transition;
 use crate::entry::Entry;
-use crate::executor::{Executor, Happening};
+use crate::executor::Executor;
 use crate::rows::Rows;
 use std::collections::HashSet;
 use windlass_core::engine::{
@@ -13,13 +14,13 @@ use windlass_core::{Error, JobId, Result, Timestamp};
 /// An open session.
 #[derive(Clone, Debug)]
 pub struct SessionEntry {
-    /// What the worker calls itself.
+    /// The name of the worker.
     pub worker: String,
-    /// Since when it is open.
+    /// The time at which it was opened.
     pub opened_at: Timestamp,
-    /// How long it lives without a heartbeat.
+    /// The time without a heartbeat after which it expires.
     pub ttl_ms: u64,
-    /// When it runs out.
+    /// The time at which it expires.
     pub expires_at: Timestamp,
     /// Whether it belongs to a single claim and ends with its last lease.
     pub alone: bool,
@@ -46,7 +47,7 @@ impl<R: Rows> Executor<R> {
         Ok(Session { id, expires_at })
     }
 
-    /// The session, if it was not reclaimed.
+    /// The session, unless it was reclaimed.
     pub(crate) fn session(&self, id: &SessionId) -> Result<&SessionEntry> {
         self.sessions.get(id).ok_or_else(|| Error::SessionLost { session: id.to_string() })
     }
@@ -69,7 +70,7 @@ impl<R: Rows> Executor<R> {
                     !known && !on_its_way
                 })
             };
-            if self.look(id, is_undeclared)? {
+            if self.read(id, is_undeclared)? {
                 undeclared.push(id);
             }
         }
@@ -89,7 +90,7 @@ impl<R: Rows> Executor<R> {
         Ok(HeartbeatReply { expires_at, lost, cancel, released: undeclared.len() as u32 })
     }
 
-    /// Moves the end of a session.
+    /// Changes the time at which a session expires.
     pub(crate) fn extend_session(&mut self, id: &SessionId, expires_at: Timestamp) -> Result<()> {
         if let Some(session) = self.sessions.get_mut(id) {
             session.expires_at = expires_at;
@@ -103,8 +104,8 @@ impl<R: Rows> Executor<R> {
         self.rows.save_session(id, None)
     }
 
-    /// Sorts out the sessions of a store that was away: those of workers that died with its process
-    /// have run out now; the others get their whole length to come back.
+    /// Adjusts the sessions of a store that was closed: sessions of workers that ended with its process expire
+    /// now; remote workers get a full `ttl_ms` to reconnect.
     pub fn after_restart(&mut self, now: Timestamp) -> Result<()> {
         let ends = |session: &SessionEntry| match session.remote {
             true => session.expires_at.max(now.plus(session.ttl_ms)),
@@ -114,7 +115,7 @@ impl<R: Rows> Executor<R> {
         moved.into_iter().try_for_each(|(id, expires_at)| self.extend_session(&id, expires_at))
     }
 
-    /// Ends a session in good order.
+    /// Closes a session and releases its jobs.
     pub fn close_session(&mut self, id: &SessionId, now: Timestamp) -> Result<()> {
         for job in self.rows.held(id) {
             self.release(job, now)?;
@@ -122,13 +123,13 @@ impl<R: Rows> Executor<R> {
         self.drop_session(id)
     }
 
-    /// Gives a running job back, no crash counted.
+    /// Releases a running job without counting a crash.
     fn release(&mut self, id: JobId, now: Timestamp) -> Result<()> {
-        let what = Happening { run_at: Some(now), ..Happening::default() };
-        self.apply(id, EventKind::Release, what, now).map(|_| ())
+        let data = Transition { run_at: Some(now), ..Transition::default() };
+        self.apply(id, EventKind::Release, data, now).map(|_| ())
     }
 
-    /// A claim's own session ends with its last lease.
+    /// Ends the session of a single claim with its last lease.
     pub(crate) fn end_if_alone(&mut self, id: &SessionId) -> Result<()> {
         let alone = self.sessions.get(id).is_some_and(|session| session.alone);
         if alone && self.rows.held(id).is_empty() {
@@ -137,7 +138,7 @@ impl<R: Rows> Executor<R> {
         Ok(())
     }
 
-    /// The sessions that are open.
+    /// All open sessions.
     pub fn sessions(&self) -> Vec<SessionInfo> {
         let info = |(id, session): (&SessionId, &SessionEntry)| SessionInfo {
             id: id.clone(),

@@ -1,10 +1,10 @@
 //! Reports from workers: outcomes, progress, checkpoints.
 
-use crate::enqueue::Ahead;
+use crate::commit::{Taken, Transition};
+use crate::enqueue::BatchPreview;
 use crate::entry::Entry;
-use crate::executor::{Executor, Happening};
+use crate::executor::Executor;
 use crate::rows::Rows;
-use crate::taken::Taken;
 use windlass_core::engine::{
     Enqueued, Item, Outcome, SessionId, Settle, SettleItem, SettleReply, Settled, Update,
     UpdateItem, Updated,
@@ -24,40 +24,40 @@ impl<R: Rows> Executor<R> {
 
     fn settle_one(&mut self, item: &SettleItem, now: Timestamp) -> Item<Settled> {
         let SettleItem { id, ref lease, .. } = *item;
-        // Looked at where it is: a follow-up may name this very job.
-        let foreseen = self.look(id, |entry| match entry.settled_under(lease) {
+        // Read in its place, not taken: a follow-up may name this very job.
+        let preview = self.read(id, |entry| match entry.settled_under(lease) {
             Some(end) => Err(Ok((end, entry.job.state))),
-            None => self.foresee_settle(entry, item, now).map_err(Err),
+            None => self.preview_settle(entry, item, now).map_err(Err),
         })?;
-        let plan = match foreseen {
+        let plan = match preview {
             Ok(plan) => plan,
             Err(Ok((end, state))) => {
                 return Ok(Settled { id, already: true, end, state, follow_ups: Vec::new() });
             }
             Err(Err(error)) => return Err(error),
         };
-        let taken = self.take_for(id, item.outcome.event(), &plan.what, now)?;
+        let taken = self.take_for(id, item.outcome.event(), &plan.data, now)?;
         self.settle_as(taken, item, plan, now)
     }
 
-    /// Whether a report can be taken, and what goes with it.
-    fn foresee_settle(&self, entry: &Entry, item: &SettleItem, now: Timestamp) -> Result<Plan> {
+    /// Checks whether a report can be accepted, and computes its data.
+    fn preview_settle(&self, entry: &Entry, item: &SettleItem, now: Timestamp) -> Result<Plan> {
         let id = item.id;
         let leased = entry.leased_under(&item.lease).ok_or(Error::LeaseLost { id })?;
         item.check(now, self.capabilities.payload_bytes_max)?;
         let header = &entry.job.header;
-        let what = self.happening(header, &item.outcome, item.priority, now);
+        let data = self.transition(header, &item.outcome, item.priority, now);
         let follow_ups: Vec<NewJob> = (0..)
             .zip(item.follow_ups.iter().cloned())
             .map(|(index, job)| job.follow_up_of(header, index, leased.started_at, now))
             .collect();
         if !follow_ups.is_empty() {
-            let next = self.judge(entry, item.outcome.event(), &what, now)?.next;
-            let ahead = Ahead::of_follow_ups(id, next.is_some_and(State::is_terminal));
-            self.foresee_all(&follow_ups, ahead, now)
+            let next = self.decide(entry, item.outcome.event(), &data, now)?.next;
+            let preview = BatchPreview::of_follow_ups(id, next.is_some_and(State::is_terminal));
+            self.preview_all(&follow_ups, preview, now)
                 .map_err(|(index, error)| error.within(format_args!("follow_ups[{index}]")))?;
         }
-        Ok(Plan { what, follow_ups, session: leased.session.clone() })
+        Ok(Plan { data, follow_ups, session: leased.session.clone() })
     }
 
     fn settle_as(
@@ -74,7 +74,7 @@ impl<R: Rows> Executor<R> {
         if let Outcome::Complete { result } = &item.outcome {
             job.result.clone_from(result);
         }
-        let next = self.apply_taken(taken, plan.what, now)?;
+        let (next, ()) = self.commit(taken, plan.data, now, |_| ())?;
         self.end_if_alone(&plan.session)?;
         let follow_ups = plan.follow_ups.into_iter().map(|job| self.admit(job, now));
         let follow_ups = follow_ups.collect::<Result<Vec<Enqueued>>>()?;
@@ -82,14 +82,14 @@ impl<R: Rows> Executor<R> {
         Ok(Settled { id, already: false, end, state, follow_ups })
     }
 
-    /// The numbers that go with an outcome.
-    fn happening(
+    /// The data of the transition that an outcome leads to.
+    fn transition(
         &self,
         header: &Header,
         outcome: &Outcome,
         priority: Option<i32>,
         now: Timestamp,
-    ) -> Happening {
+    ) -> Transition {
         let delay_ms = match outcome {
             Outcome::Retry { delay_ms: None, .. } => {
                 let failures = header.counters.failures.saturating_add(1);
@@ -104,7 +104,7 @@ impl<R: Rows> Executor<R> {
             Outcome::Retry { error, .. } | Outcome::Fail { error } => Some(error.clone().bounded()),
             _ => None,
         };
-        Happening { run_at: Some(now.plus(delay_ms)), priority, error, ..Happening::default() }
+        Transition { run_at: Some(now.plus(delay_ms)), priority, error, ..Transition::default() }
     }
 
     /// Reports from running jobs; see [`windlass_core::engine::Hot::update`].
@@ -116,7 +116,7 @@ impl<R: Rows> Executor<R> {
     fn update_one(&mut self, item: UpdateItem, now: Timestamp) -> Item<Updated> {
         item.check()?;
         let id = item.id;
-        let session = self.look(id, |entry| {
+        let session = self.read(id, |entry| {
             entry.leased_under(&item.lease).map(|leased| leased.session.clone())
         })?;
         let session = session.ok_or(Error::LeaseLost { id })?;
@@ -141,9 +141,9 @@ impl<R: Rows> Executor<R> {
     }
 }
 
-/// A report that was found acceptable.
+/// A report that can be accepted.
 struct Plan {
-    what: Happening,
+    data: Transition,
     follow_ups: Vec<NewJob>,
     session: SessionId,
 }

@@ -1,4 +1,4 @@
-//! Unique keys: who holds them, and what becomes of a newcomer.
+//! Unique keys: their holders, and the verdict on a new job.
 
 use crate::entry::{Entry, UniqueSlot};
 use crate::executor::Executor;
@@ -8,7 +8,7 @@ use windlass_core::policy::{Holder, UniqueVerdict, Until};
 use windlass_core::{Error, JobId, Result, Timestamp};
 
 impl<R: Rows> Executor<R> {
-    /// Who holds a slot now; `freed` is a holder that gives it up in the same step.
+    /// The current holder of a slot; `freed` is a job that releases it in the same step.
     pub(crate) fn holder(
         &self,
         slot: &UniqueSlot,
@@ -24,7 +24,7 @@ impl<R: Rows> Executor<R> {
         Ok(holds.then_some(Holder { id: hold.holder, waiting }))
     }
 
-    /// Gives a job its unique key.
+    /// Acquires the unique key of a job, if it has one.
     pub(crate) fn take_unique(&mut self, entry: &Entry, now: Timestamp) -> Result<()> {
         let (Some(slot), Some(unique)) = (entry.unique_slot(), &entry.job.header.unique) else {
             return Ok(());
@@ -36,7 +36,7 @@ impl<R: Rows> Executor<R> {
         self.rows.set_unique(slot, Some(UniqueHold { holder: entry.id(), until }))
     }
 
-    /// Frees the key of a job that ended, unless it holds for a window or a successor has it.
+    /// Releases the unique key of a job that ended, unless it is held for a window or by another job.
     pub(crate) fn free_unique(&mut self, entry: &Entry) -> Result<()> {
         let Some(slot) = entry.unique_slot() else { return Ok(()) };
         let held = self.rows.unique(&slot)?;
@@ -47,7 +47,7 @@ impl<R: Rows> Executor<R> {
     }
 }
 
-/// What becomes of a new job that finds its key with `holder`.
+/// The verdict on a new job whose key `holder` holds.
 pub(crate) fn unique_verdict(job: &NewJob, holder: Option<Holder>) -> Result<UniqueVerdict> {
     let Some(unique) = &job.unique else { return Ok(UniqueVerdict::Create) };
     match (unique.on_conflict.decide(holder), holder) {

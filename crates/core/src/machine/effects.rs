@@ -1,57 +1,72 @@
-//! What must happen together with a transition, in the same atomic step.
+//! Effects: the writes that belong to a transition and are committed with it in one atomic step.
 
 use std::fmt;
 
-/// Something that goes with a transition.
+/// One write that belongs to a transition.
+///
+/// The variants are in the order of execution. An executor matches them exhaustively, so an effect without a
+/// consumer does not compile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Effect {
-    /// Hold the unique key, if it has one.
-    TakeUnique,
-    /// Free the unique key, if it is held until the job finishes.
-    FreeUnique,
-    /// Hold the ordering key, if it has one.
-    TakeKey,
-    /// Pass the ordering key to the next in line.
-    HandOverKey,
-    /// Tell the job that waits for this one.
-    WakeParent,
-    /// Hand out a fresh lease and count the start.
-    IssueLease,
-    /// The lease is over; its token is worth nothing any more.
+    /// The current lease ends and the attempt is added to the history.
     EndLease,
+    /// A new lease is issued: `attempt + 1`, one permit of the kind is used, a fair queue advances its turn.
+    IssueLease,
     /// `failures + 1`.
     CountFailure,
     /// `crashes + 1`.
     CountCrash,
     /// `crashes = 0`: a handler reported an outcome.
     ClearCrashes,
-    /// `failures = crashes = 0`: another life.
-    ClearBudgets,
-    /// Deliver a cancellation to the worker.
+    /// `failures = crashes = 0`; outcome, cancellation request and kept signal are cleared.
+    StartOver,
+    /// The cancellation is requested from the worker.
     RequestCancel,
-    /// Remember the signal: it ends the wait of a job set aside, or else the next wait.
+    /// The job waits for a signal from now on.
+    BeginWait,
+    /// The job no longer waits for a signal.
+    EndWait,
+    /// The signal is kept for the next wait.
     KeepSignal,
-    /// Tell whoever listens.
+    /// The kept signal is consumed by this wait.
+    UseSignal,
+    /// The time and the reason of the end are recorded; the job no longer waits for a signal.
+    Finish,
+    /// The unique key is acquired, if the job has one.
+    TakeUnique,
+    /// The unique key is released, if the job holds it until it ends.
+    FreeUnique,
+    /// The ordering key is acquired, if the job has one and does not hold it yet.
+    TakeKey,
+    /// The ordering key is released, and the first job in line for it is freed.
+    HandOverKey,
+    /// The job enters its state anew, behind all jobs that are there already.
+    Moved,
+    /// Listeners are notified: a job has become ready.
     Emit,
 }
 
 impl Effect {
-    /// All of them.
-    pub const ALL: [Self; 14] = [
+    /// All effects, each at the index of its discriminant.
+    pub const ALL: [Self; 18] = [
+        Self::EndLease,
+        Self::IssueLease,
+        Self::CountFailure,
+        Self::CountCrash,
+        Self::ClearCrashes,
+        Self::StartOver,
+        Self::RequestCancel,
+        Self::BeginWait,
+        Self::EndWait,
+        Self::KeepSignal,
+        Self::UseSignal,
+        Self::Finish,
         Self::TakeUnique,
         Self::FreeUnique,
         Self::TakeKey,
         Self::HandOverKey,
-        Self::WakeParent,
-        Self::IssueLease,
-        Self::EndLease,
-        Self::CountFailure,
-        Self::CountCrash,
-        Self::ClearCrashes,
-        Self::ClearBudgets,
-        Self::RequestCancel,
-        Self::KeepSignal,
+        Self::Moved,
         Self::Emit,
     ];
 }
@@ -59,36 +74,38 @@ impl Effect {
 impl fmt::Display for Effect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::EndLease => "end lease",
+            Self::IssueLease => "issue lease",
+            Self::CountFailure => "failures + 1",
+            Self::CountCrash => "crashes + 1",
+            Self::ClearCrashes => "crashes = 0",
+            Self::StartOver => "start over",
+            Self::RequestCancel => "request cancellation",
+            Self::BeginWait => "begin wait",
+            Self::EndWait => "end wait",
+            Self::KeepSignal => "keep signal",
+            Self::UseSignal => "use kept signal",
+            Self::Finish => "record end",
             Self::TakeUnique => "take unique key",
             Self::FreeUnique => "free unique key",
             Self::TakeKey => "take ordering key",
             Self::HandOverKey => "hand over ordering key",
-            Self::WakeParent => "wake parent",
-            Self::IssueLease => "issue lease",
-            Self::EndLease => "end lease",
-            Self::CountFailure => "failures + 1",
-            Self::CountCrash => "crashes + 1",
-            Self::ClearCrashes => "crashes = 0",
-            Self::ClearBudgets => "failures = crashes = 0",
-            Self::RequestCancel => "request cancellation",
-            Self::KeepSignal => "keep signal",
+            Self::Moved => "move",
             Self::Emit => "emit",
         })
     }
 }
 
-/// A set of effects. A number, because a claim of a thousand jobs computes a thousand of them.
+/// A set of effects. A bit set, because a claim of 1,000 jobs computes 1,000 of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Effects(u16);
+pub struct Effects(u32);
 
 impl Effects {
-    /// Nothing else happens.
+    /// No effects.
     pub const NONE: Self = Self(0);
-    /// What every claim does.
-    pub(super) const CLAIM: Self = Self::of(&[Effect::IssueLease]);
-    /// What every end of a job does.
+    /// The effects of every transition to a terminal state.
     pub(super) const END: Self =
-        Self::of(&[Effect::FreeUnique, Effect::HandOverKey, Effect::WakeParent, Effect::Emit]);
+        Self::of(&[Effect::Finish, Effect::FreeUnique, Effect::HandOverKey, Effect::Moved]);
 
     pub(super) const fn of(effects: &[Effect]) -> Self {
         let mut set = Self::NONE;
@@ -108,13 +125,32 @@ impl Effects {
         Self(self.0 | other.0)
     }
 
-    /// Whether `effect` is among them.
+    /// Whether `effect` is in the set.
     pub const fn has(self, effect: Effect) -> bool {
         self.0 & (1 << effect as u8) != 0
     }
 
-    /// One after the other.
+    /// The effects in the order of execution.
     pub fn iter(self) -> impl Iterator<Item = Effect> {
-        Effect::ALL.into_iter().filter(move |effect| self.has(*effect))
+        let mut rest = self.0;
+        std::iter::from_fn(move || {
+            let effect = Effect::ALL.get(rest.trailing_zeros() as usize)?;
+            rest &= rest - 1;
+            Some(*effect)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_yields_its_effects_in_the_order_of_execution() {
+        let set = Effects::of(&[Effect::Emit, Effect::EndLease, Effect::Moved]);
+        let listed: Vec<_> = set.iter().collect();
+        assert_eq!(listed, [Effect::EndLease, Effect::Moved, Effect::Emit]);
+        assert_eq!(Effects::of(&Effect::ALL).iter().collect::<Vec<_>>(), Effect::ALL);
+        assert_eq!(Effects::NONE.iter().next(), None);
     }
 }

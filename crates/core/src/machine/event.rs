@@ -1,4 +1,4 @@
-//! What can happen to a job.
+//! The events of the state machine.
 
 use std::fmt;
 
@@ -6,56 +6,56 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum EventKind {
-    /// A producer hands it over.
+    /// A producer enqueues the job.
     Enqueue,
-    /// Its time has come.
+    /// The job's time has come.
     Due,
-    /// What it waited for, or its ordering key, may have become free.
+    /// The ordering key that the job is in line for may have become free.
     Free,
-    /// A worker takes it.
+    /// A worker claims the job.
     Claim,
-    /// Its handler finished it.
+    /// The handler completed the job.
     Complete,
-    /// Its handler failed and wants another attempt.
+    /// The handler failed and asks for another attempt.
     Retry,
-    /// Its handler puts it off, no failure counted.
+    /// The handler postpones the job; no failure is counted.
     Snooze,
-    /// Its handler failed for good.
+    /// The handler failed and asks for no further attempt.
     Fail,
-    /// Its worker gives it back unfinished, no failure counted.
+    /// The worker returns the job unfinished; no failure is counted.
     Release,
-    /// Its handler waits for a signal or for children.
+    /// The handler waits for a signal.
     Wait,
-    /// Its handler ends it as cancelled.
+    /// The handler ends the job as cancelled.
     CancelSelf,
-    /// Its lease was lost.
+    /// The lease was lost.
     Lose,
-    /// Somebody calls it off, or a newer job replaces it.
+    /// A client cancels the job, or a newer job replaces it.
     Cancel,
-    /// It has waited longer than it may.
+    /// The job has waited longer than its limit.
     Expire,
-    /// An operator sets it aside.
+    /// An operator pauses the job.
     Pause,
-    /// An operator takes it back.
+    /// An operator resumes the job.
     Resume,
-    /// An operator lets it run now.
+    /// An operator lets the job run now.
     Promote,
-    /// Somebody moves its time.
+    /// A client changes the time at which the job runs.
     Reschedule,
-    /// Somebody changes its priority.
+    /// A client changes the priority.
     Reprioritise,
-    /// The signal it waits, or will wait, for.
+    /// A client sends the signal that the job waits for, or will wait for.
     Signal,
-    /// An operator gives it another life.
+    /// An operator runs an ended job again, with fresh budgets.
     Replay,
-    /// An operator throws it away.
+    /// An operator removes an ended job.
     Discard,
-    /// Its retention is over.
+    /// The retention of an ended job is over.
     Retain,
 }
 
 impl EventKind {
-    /// All of them, in the order of a job's life.
+    /// All events, in the order of a job's life.
     pub const ALL: [Self; 23] = [
         Self::Enqueue,
         Self::Due,
@@ -82,7 +82,7 @@ impl EventKind {
         Self::Retain,
     ];
 
-    /// Whether it ends an attempt.
+    /// Whether the event ends an attempt.
     pub const fn is_report(self) -> bool {
         matches!(
             self,
@@ -97,7 +97,7 @@ impl EventKind {
         )
     }
 
-    /// The verb, as it reads in a message: `it cannot be cancelled`.
+    /// The verb for messages of the form `it cannot be cancelled`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Enqueue => "be enqueued",

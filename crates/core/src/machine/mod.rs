@@ -1,8 +1,8 @@
 //! The state machine: `(state, event, facts) → (next, effects)`. It is the specification.
 //!
-//! The memory engine executes [`step`] directly; SQL and Lua are checked against its full table
-//! ([`table`]) by the conformance kit. The function is pure: it knows no clock, no store and no
-//! numbers; whoever calls it has turned those into [`Facts`].
+//! The executor carries out [`step`] directly; SQL and Lua are checked against its full table ([`table`]) by the
+//! conformance kit. The function is pure: it knows no clock, no store and no numbers; the caller turns those into
+//! [`Facts`].
 
 mod effects;
 mod event;
@@ -13,27 +13,29 @@ pub use event::EventKind;
 
 use crate::model::State;
 
-/// What the machine must know besides state and event.
+/// The facts about a job that decide a transition, besides its state and the event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Facts {
-    /// The time the job is to run has come (the new time, where the event sets one).
+    /// The time at which the job may run has passed (the new time, where the event sets one).
     pub due: bool,
-    /// It still waits for a dependency or a signal.
+    /// The job waits for a signal.
     pub waits: bool,
-    /// Its ordering key is held by another job, or others stand in line before it.
+    /// A signal arrived before the job waited for one, and is kept for its next wait.
+    pub signalled: bool,
+    /// The ordering key is held by another job, or other jobs are ahead in line for it.
     pub key_taken: bool,
     /// This failure or crash uses up the job's budget.
     pub spent: bool,
-    /// Somebody asked to cancel it while it ran.
+    /// A cancellation was requested while the job ran.
     pub cancel_requested: bool,
 }
 
-/// What happens: the next state (`None`: the job is gone) and what else must happen with it.
+/// The outcome of a transition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Where the job stands afterwards.
+    /// The state afterwards; `None`: the job is removed.
     pub next: Option<State>,
-    /// What goes with it, in the same atomic step.
+    /// The writes that are committed with it, in the same atomic step.
     pub effects: Effects,
 }
 
@@ -57,67 +59,67 @@ pub fn step(from: Option<State>, event: EventKind, facts: Facts) -> Result<Step,
     use State as S;
     let Some(from) = from else {
         return match event {
-            E::Enqueue => Ok(moved(entry(facts), Effects::of(&[Effect::TakeUnique]))),
+            E::Enqueue => Ok(enter(None, facts, Effects::of(&[Effect::TakeUnique]))),
             _ => Err(Refusal("enqueue it first")),
         };
     };
     match (from, event) {
         (_, E::Enqueue) => Err(Refusal("it exists already: the same id is the same job")),
 
-        // Waiting for its turn.
-        (S::Scheduled, E::Due) if facts.due => Ok(moved(entry(facts), Effects::NONE)),
+        // Waiting.
+        (S::Scheduled, E::Due) if facts.due => Ok(enter(Some(from), facts, Effects::NONE)),
         (S::Scheduled, E::Due) => Err(Refusal("its time has not come")),
-        (S::Blocked, E::Free | E::Signal) if entry(been_due(facts)) != S::Blocked => {
-            Ok(moved(entry(been_due(facts)), Effects::NONE))
+        (S::Blocked, E::Free) => Ok(unblocked(facts, Effects::NONE)),
+        (S::Available, E::Claim) => {
+            Ok(moved(Some(from), S::Running, Effects::of(&[Effect::IssueLease])))
         }
-        (S::Blocked, E::Free) => Ok(stay(from)),
-        (S::Available, E::Claim) => Ok(moved(S::Running, Effects::CLAIM)),
 
         // A worker reports.
         (S::Running, report) if report.is_report() => Ok(reported(report, facts)),
 
         // Operators and limits.
         (S::Running, E::Cancel) => {
-            Ok(Step { next: Some(S::Running), effects: Effects::of(&[Effect::RequestCancel]) })
+            Ok(Step { effects: Effects::of(&[Effect::RequestCancel]), ..stay(from) })
         }
         (from, E::Cancel) if from.is_waiting() => Ok(ended(S::Cancelled, Effects::NONE)),
         (S::Cancelled, E::Cancel) => Ok(stay(from)),
         (S::Blocked | S::Available | S::Paused, E::Expire) => Ok(ended(S::Expired, Effects::NONE)),
-        (S::Scheduled | S::Blocked | S::Available, E::Pause) => Ok(moved(S::Paused, Effects::NONE)),
+        (S::Scheduled | S::Blocked | S::Available, E::Pause) => {
+            Ok(moved(Some(from), S::Paused, Effects::NONE))
+        }
         (S::Paused, E::Pause) => Ok(stay(from)),
-        (S::Paused, E::Resume) => Ok(moved(entry(facts), Effects::NONE)),
+        (S::Paused, E::Resume) => Ok(enter(Some(from), facts, Effects::NONE)),
         (S::Scheduled | S::Blocked | S::Available, E::Resume) => Ok(stay(from)),
-        (S::Scheduled, E::Promote) => Ok(moved(entry(facts), Effects::NONE)),
+        (S::Scheduled, E::Promote) => Ok(enter(Some(from), facts, Effects::NONE)),
         (S::Available, E::Promote) => Ok(stay(from)),
         (S::Blocked, E::Promote) => {
             Err(Refusal("what it waits for is not time: signal it, or finish the job before it"))
         }
         (S::Paused, E::Promote) => Err(Refusal("resume it first")),
         (S::Scheduled | S::Blocked | S::Available, E::Reschedule) => {
-            Ok(moved(entry(facts), Effects::NONE))
+            Ok(enter(Some(from), facts, Effects::NONE))
         }
         (S::Paused, E::Reschedule | E::Reprioritise) => Ok(stay(from)),
         (S::Scheduled | S::Blocked, E::Reprioritise) => Ok(stay(from)),
-        // Its place in line depends on the priority: it enters again, at the tail of the new rank.
-        (S::Available, E::Reprioritise) => Ok(moved(S::Available, Effects::NONE)),
-        (from, E::Signal) if !from.is_terminal() => {
-            Ok(Step { next: Some(from), effects: Effects::of(&[Effect::KeepSignal]) })
-        }
+        // The order of ready jobs depends on the priority: the job enters again, behind its equals.
+        (S::Available, E::Reprioritise) => Ok(moved(Some(from), S::Available, Effects::NONE)),
+        (from, E::Signal) if !from.is_terminal() => Ok(signalled(from, facts)),
 
         // After the end.
         (S::Dead | S::Cancelled | S::Expired, E::Replay) => {
-            Ok(moved(entry(facts), Effects::of(&[Effect::TakeUnique, Effect::ClearBudgets])))
+            let effects = Effects::of(&[Effect::StartOver, Effect::TakeUnique]);
+            Ok(enter(Some(from), facts, effects))
         }
         (S::Completed, E::Replay) => Err(Refusal("it is done; enqueue a new job instead")),
         (from, E::Discard | E::Retain) if from.is_terminal() => {
-            Ok(Step { next: None, effects: Effects::of(&[Effect::Emit]) })
+            Ok(Step { next: None, effects: Effects::NONE })
         }
 
         (from, _) => Err(Refusal(advice(from, event))),
     }
 }
 
-/// Where a job goes that is to run: each stage is skipped when there is nothing to wait for.
+/// The first state in which a job that is to run must wait; each is skipped if there is nothing to wait for.
 const fn entry(facts: Facts) -> State {
     if !facts.due {
         State::Scheduled
@@ -128,13 +130,27 @@ const fn entry(facts: Facts) -> State {
     }
 }
 
-/// The facts of a job that waits for others: its time has come before. If the clock was set back since, it
-/// must not go back to wait for its time, because others would overtake it in the line of its key.
-const fn been_due(facts: Facts) -> Facts {
-    Facts { due: true, ..facts }
+/// A blocked job becomes ready if nothing blocks it any more.
+///
+/// Its time has passed before. If the clock was set back since, the job must not return to scheduled, because
+/// other jobs would overtake it in the line of its key.
+fn unblocked(facts: Facts, also: Effects) -> Step {
+    match entry(Facts { due: true, ..facts }) {
+        State::Blocked => Step { effects: also, ..stay(State::Blocked) },
+        next => moved(Some(State::Blocked), next, also),
+    }
 }
 
-/// How a running job ends its attempt, reported by its worker or by the loss of its lease.
+/// A signal ends the wait of a job, whichever state the job is in, or is kept for its next wait.
+fn signalled(from: State, facts: Facts) -> Step {
+    let effects = Effects::of(&[if facts.waits { Effect::EndWait } else { Effect::KeepSignal }]);
+    match from {
+        State::Blocked => unblocked(Facts { waits: false, ..facts }, effects),
+        _ => Step { effects, ..stay(from) },
+    }
+}
+
+/// The end of an attempt, reported by the worker or by the loss of the lease.
 fn reported(report: EventKind, facts: Facts) -> Step {
     use EventKind as E;
     let counted = match report {
@@ -145,25 +161,35 @@ fn reported(report: EventKind, facts: Facts) -> Step {
         E::Lose => Effects::of(&[Effect::EndLease, Effect::CountCrash]),
         _ => Effects::of(&[Effect::EndLease]),
     };
+    let running = Some(State::Running);
     match report {
         E::Complete => ended(State::Completed, counted),
         E::Fail => ended(State::Dead, counted),
         E::CancelSelf => ended(State::Cancelled, counted),
-        // Whoever asked for the cancellation does not want it to come back.
+        // A job whose cancellation was requested must not run again.
         _ if facts.cancel_requested => ended(State::Cancelled, counted),
         E::Retry | E::Lose if facts.spent => ended(State::Dead, counted),
-        _ => moved(entry(facts), counted),
+        E::Wait if facts.signalled => {
+            enter(running, Facts { waits: false, ..facts }, counted.with(Effect::UseSignal))
+        }
+        E::Wait => enter(running, Facts { waits: true, ..facts }, counted.with(Effect::BeginWait)),
+        _ => enter(running, facts, counted),
     }
 }
 
-fn moved(next: State, also: Effects) -> Step {
-    let effects = also.with(Effect::Emit);
-    // The key is taken on entering ready and then held until the end, so taking it again is nothing.
-    let takes_key = matches!(next, State::Available);
-    Step {
-        next: Some(next),
-        effects: if takes_key { effects.with(Effect::TakeKey) } else { effects },
-    }
+/// Moves a job that is to run to its [`entry`].
+fn enter(from: Option<State>, facts: Facts, also: Effects) -> Step {
+    moved(from, entry(facts), also)
+}
+
+fn moved(from: Option<State>, next: State, also: Effects) -> Step {
+    let becomes_ready = next == State::Available && from != Some(State::Available);
+    // The ordering key is acquired on becoming ready and held until the end.
+    let ready = match becomes_ready {
+        true => Effects::of(&[Effect::TakeKey, Effect::Emit]),
+        false => Effects::NONE,
+    };
+    Step { next: Some(next), effects: also.and(ready).with(Effect::Moved) }
 }
 
 fn ended(next: State, also: Effects) -> Step {
@@ -174,7 +200,7 @@ const fn stay(state: State) -> Step {
     Step { next: Some(state), effects: Effects::NONE }
 }
 
-/// What to do instead, where no closer answer was given.
+/// What to do instead, where `step` gives no more specific advice.
 const fn advice(from: State, event: EventKind) -> &'static str {
     use EventKind as E;
     match (from, event) {
@@ -196,8 +222,14 @@ const fn advice(from: State, event: EventKind) -> &'static str {
 mod tests {
     use super::*;
 
-    const DUE: Facts =
-        Facts { due: true, waits: false, key_taken: false, spent: false, cancel_requested: false };
+    const DUE: Facts = Facts {
+        due: true,
+        waits: false,
+        signalled: false,
+        key_taken: false,
+        spent: false,
+        cancel_requested: false,
+    };
 
     #[test]
     fn a_job_enters_at_the_first_stage_it_must_wait_in() {
@@ -209,13 +241,13 @@ mod tests {
     }
 
     #[test]
-    fn every_end_frees_the_unique_key_and_hands_over_the_ordering_key() {
+    fn every_end_is_recorded_and_releases_both_keys() {
         for row in table::rows() {
-            let Ok(taken) = row.outcome else { continue };
-            let ends = taken.next.is_some_and(State::is_terminal)
+            let Ok(done) = row.outcome else { continue };
+            let ends = done.next.is_some_and(State::is_terminal)
                 && !row.from.is_some_and(State::is_terminal);
-            for effect in [Effect::FreeUnique, Effect::HandOverKey, Effect::WakeParent] {
-                assert_eq!(taken.effects.has(effect), ends, "{row:?}");
+            for effect in [Effect::Finish, Effect::FreeUnique, Effect::HandOverKey] {
+                assert_eq!(done.effects.has(effect), ends, "{row:?}");
             }
         }
     }
@@ -223,12 +255,63 @@ mod tests {
     #[test]
     fn a_lease_is_issued_on_entering_running_and_ended_on_leaving_it() {
         for row in table::rows() {
-            let Ok(taken) = row.outcome else { continue };
+            let Ok(done) = row.outcome else { continue };
             let was = row.from == Some(State::Running);
-            let is = taken.next == Some(State::Running);
-            assert_eq!(taken.effects.has(Effect::IssueLease), is && !was, "{row:?}");
-            assert_eq!(taken.effects.has(Effect::EndLease), was && !is, "{row:?}");
+            let is = done.next == Some(State::Running);
+            assert_eq!(done.effects.has(Effect::IssueLease), is && !was, "{row:?}");
+            assert_eq!(done.effects.has(Effect::EndLease), was && !is, "{row:?}");
         }
+    }
+
+    #[test]
+    fn every_effect_is_in_the_table() {
+        for effect in Effect::ALL {
+            let has = |row: table::Row| row.outcome.is_ok_and(|done| done.effects.has(effect));
+            assert!(table::rows().any(has), "{effect:?}");
+        }
+    }
+
+    #[test]
+    fn a_job_that_changes_its_state_moves() {
+        for row in table::rows() {
+            let Ok(done) = row.outcome else { continue };
+            let changes = done.next.is_some() && done.next != row.from;
+            assert!(!changes || done.effects.has(Effect::Moved), "{row:?}");
+            if done.next.is_none() {
+                assert_eq!(done.effects, Effects::NONE, "a removed job is nowhere: {row:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn listeners_are_notified_of_jobs_that_become_ready_only() {
+        for row in table::rows() {
+            let Ok(done) = row.outcome else { continue };
+            let ready = Some(State::Available);
+            let becomes_ready = done.next == ready && row.from != ready;
+            assert_eq!(done.effects.has(Effect::Emit), becomes_ready, "{row:?}");
+            assert_eq!(done.effects.has(Effect::TakeKey), becomes_ready, "{row:?}");
+        }
+        let moved = step(Some(State::Available), EventKind::Reprioritise, DUE).unwrap();
+        assert_eq!(moved.effects, Effects::of(&[Effect::Moved]), "it was ready before");
+    }
+
+    #[test]
+    fn a_signal_ends_a_wait_or_is_kept_for_the_next_one() {
+        for state in State::ALL.into_iter().filter(|state| !state.is_terminal()) {
+            for waits in [false, true] {
+                let done = step(Some(state), EventKind::Signal, Facts { waits, ..DUE }).unwrap();
+                assert_eq!(done.effects.has(Effect::EndWait), waits, "{state}");
+                assert_eq!(done.effects.has(Effect::KeepSignal), !waits, "{state}");
+            }
+        }
+        let wait = |signalled| {
+            step(Some(State::Running), EventKind::Wait, Facts { signalled, ..DUE }).unwrap()
+        };
+        assert_eq!(wait(false).next, Some(State::Blocked));
+        assert!(wait(false).effects.has(Effect::BeginWait));
+        assert_eq!(wait(true).next, Some(State::Available));
+        assert!(wait(true).effects.has(Effect::UseSignal));
     }
 
     #[test]
@@ -236,8 +319,8 @@ mod tests {
         for due in [false, true] {
             let facts = Facts { due, ..Facts::default() };
             for event in [EventKind::Free, EventKind::Signal] {
-                let taken = step(Some(State::Blocked), event, facts).unwrap();
-                assert_eq!(taken.next, Some(State::Available), "{event:?}, due: {due}");
+                let done = step(Some(State::Blocked), event, facts).unwrap();
+                assert_eq!(done.next, Some(State::Available), "{event:?}, due: {due}");
             }
         }
     }
@@ -245,10 +328,10 @@ mod tests {
     #[test]
     fn snooze_and_release_count_and_clear_nothing() {
         for event in [EventKind::Snooze, EventKind::Release] {
-            let taken = step(Some(State::Running), event, DUE).unwrap();
+            let done = step(Some(State::Running), event, DUE).unwrap();
             let counts = [Effect::CountFailure, Effect::CountCrash, Effect::ClearCrashes];
-            assert!(counts.iter().all(|count| !taken.effects.has(*count)));
-            assert_eq!(taken.next, Some(State::Available));
+            assert!(counts.iter().all(|count| !done.effects.has(*count)));
+            assert_eq!(done.next, Some(State::Available));
         }
     }
 
@@ -262,11 +345,11 @@ mod tests {
             EventKind::Wait,
             EventKind::Lose,
         ] {
-            let taken = step(Some(State::Running), event, facts).unwrap();
-            assert_eq!(taken.next, Some(State::Cancelled), "{event}");
+            let done = step(Some(State::Running), event, facts).unwrap();
+            assert_eq!(done.next, Some(State::Cancelled), "{event}");
         }
         let done = step(Some(State::Running), EventKind::Complete, facts).unwrap();
-        assert_eq!(done.next, Some(State::Completed), "work that was done is done");
+        assert_eq!(done.next, Some(State::Completed), "the work was done");
     }
 
     #[test]

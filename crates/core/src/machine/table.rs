@@ -1,4 +1,4 @@
-//! The full transition table, enumerated from [`step`]: for the kit, the docs and the curious.
+//! The full transition table, enumerated from [`step`], for the kit and the docs.
 
 use super::{EventKind, Facts, Refusal, Step, step};
 use crate::model::State;
@@ -9,16 +9,17 @@ use std::fmt::Write as _;
 pub struct Row {
     /// The state before; `None` before the job exists.
     pub from: Option<State>,
-    /// What happens.
+    /// The event.
     pub event: EventKind,
-    /// Under which facts.
+    /// The facts that hold.
     pub facts: Facts,
-    /// What comes of it.
+    /// The transition, or the reason why it is refused.
     pub outcome: Result<Step, Refusal>,
 }
 
 /// The names of the facts, in the order [`facts`] decodes them.
-const FACTS: [&str; 5] = ["due", "waits", "key taken", "budget spent", "cancel requested"];
+const FACTS: [&str; 6] =
+    ["due", "waits", "signal kept", "key taken", "budget spent", "cancel requested"];
 
 /// Every combination of state, event and facts.
 pub fn rows() -> impl Iterator<Item = Row> {
@@ -36,18 +37,25 @@ pub fn rows() -> impl Iterator<Item = Row> {
 /// The facts encoded by `bits`, one bit per name in [`FACTS`].
 fn facts(bits: u32) -> Facts {
     let bit = |n: u32| bits & (1 << n) != 0;
-    Facts { due: bit(0), waits: bit(1), key_taken: bit(2), spent: bit(3), cancel_requested: bit(4) }
+    Facts {
+        due: bit(0),
+        waits: bit(1),
+        signalled: bit(2),
+        key_taken: bit(3),
+        spent: bit(4),
+        cancel_requested: bit(5),
+    }
 }
 
 /// The possible transitions as Markdown, one line for each distinct outcome; facts that make no
-/// difference are left out.
+/// difference are omitted.
 pub fn markdown() -> String {
     let mut text = String::from("| from | event | when | to | effects |\n|---|---|---|---|---|\n");
     for from in std::iter::once(None).chain(State::ALL.map(Some)) {
         for event in EventKind::ALL {
-            for (when, taken) in cases(from, event) {
-                let effects: Vec<String> = taken.effects.iter().map(|e| e.to_string()).collect();
-                let (from, to) = (name(from, "—"), name(taken.next, "gone"));
+            for (when, done) in cases(from, event) {
+                let effects: Vec<String> = done.effects.iter().map(|e| e.to_string()).collect();
+                let (from, to) = (name(from, "—"), name(done.next, "gone"));
                 // Writing to a String cannot fail.
                 let _ = writeln!(
                     text,
@@ -66,15 +74,15 @@ pub fn mermaid() -> String {
     for from in std::iter::once(None).chain(State::ALL.map(Some)) {
         let mut arrows: Vec<(Option<State>, Vec<String>)> = Vec::new();
         for event in EventKind::ALL {
-            for (_, taken) in cases(from, event) {
-                if taken.next == from {
+            for (_, done) in cases(from, event) {
+                if done.next == from {
                     continue;
                 }
                 let label = format!("{event:?}");
-                match arrows.iter_mut().find(|(to, _)| *to == taken.next) {
+                match arrows.iter_mut().find(|(to, _)| *to == done.next) {
                     Some((_, labels)) if labels.contains(&label) => {}
                     Some((_, labels)) => labels.push(label),
-                    None => arrows.push((taken.next, vec![label])),
+                    None => arrows.push((done.next, vec![label])),
                 }
             }
         }
@@ -95,13 +103,13 @@ fn cases(from: Option<State>, event: EventKind) -> Vec<(String, Step)> {
     let all = 0..1_u32 << FACTS.len();
     let outcome = |bits: u32| step(from, event, facts(bits)).ok();
     let mut distinct: Vec<Step> = Vec::new();
-    for taken in all.clone().filter_map(outcome) {
-        if !distinct.contains(&taken) {
-            distinct.push(taken);
+    for done in all.clone().filter_map(outcome) {
+        if !distinct.contains(&done) {
+            distinct.push(done);
         }
     }
-    let describe = |taken: Step| {
-        let ways: Vec<u32> = all.clone().filter(|bits| outcome(*bits) == Some(taken)).collect();
+    let describe = |done: Step| {
+        let ways: Vec<u32> = all.clone().filter(|bits| outcome(*bits) == Some(done)).collect();
         let shared = |n: &u32| ways.iter().all(|bits| (bits ^ ways[0]) & (1 << n) == 0);
         let shared: Vec<u32> = (0..FACTS.len() as u32).filter(shared).collect();
         let fits = |bits: u32| shared.iter().all(|n| (bits ^ ways[0]) & (1 << n) == 0);
@@ -112,11 +120,11 @@ fn cases(from: Option<State>, event: EventKind) -> Vec<(String, Step)> {
                 format!("{no}{}", FACTS[*n as usize])
             })
             .collect();
-        // What the ways share does not tell them from those that lead elsewhere.
-        if all.clone().any(|bits| fits(bits) && outcome(bits) != Some(taken)) {
+        // The shared facts alone do not distinguish this outcome from another one.
+        if all.clone().any(|bits| fits(bits) && outcome(bits) != Some(done)) {
             when.push("otherwise".to_owned());
         }
-        (when.join(", "), taken)
+        (when.join(", "), done)
     };
     distinct.into_iter().map(describe).collect()
 }
@@ -127,10 +135,10 @@ mod tests {
 
     #[test]
     fn the_table_covers_every_combination_and_every_state_can_be_reached_and_left() {
-        assert_eq!(rows().count(), 10 * EventKind::ALL.len() * 32);
+        assert_eq!(rows().count(), 10 * EventKind::ALL.len() * 64);
         for state in State::ALL {
-            let arrives = |row: &Row| row.outcome.is_ok_and(|taken| taken.next == Some(state));
-            let leaves = |row: &Row| row.outcome.is_ok_and(|taken| taken.next != Some(state));
+            let arrives = |row: &Row| row.outcome.is_ok_and(|done| done.next == Some(state));
+            let leaves = |row: &Row| row.outcome.is_ok_and(|done| done.next != Some(state));
             assert!(rows().any(|row| row.from != Some(state) && arrives(&row)), "{state}");
             assert!(rows().any(|row| row.from == Some(state) && leaves(&row)), "{state}");
         }

@@ -3,7 +3,7 @@
 use crate::rig::{QUEUE, Rig, assert_code, assert_refused};
 use windlass_core::engine::{Change, ChangeItem, Edits, Outcome, SessionId};
 use windlass_core::limits::DELAY_MAX_MS;
-use windlass_core::machine::{EventKind, Facts, step};
+use windlass_core::machine::{Facts, step};
 use windlass_core::model::{Due, Finish, Job, NewJob, State};
 use windlass_core::policy::Unique;
 use windlass_core::time::{DAY_MS, HOUR_MS, MINUTE_MS};
@@ -61,11 +61,10 @@ async fn standing(rig: &Rig, session: &SessionId, state: State, kind: &str) -> J
     }
 }
 
-/// What is true of a job of `standing` at the moment of a change.
+/// The facts about a job in `state` at the moment of a change.
 fn facts(state: State, change: &Change) -> Facts {
     let later = matches!(change, Change::Reschedule(Due::After(_)));
-    let waits = state == State::Blocked && change.event() != EventKind::Signal;
-    Facts { due: !later, waits, ..Facts::default() }
+    Facts { due: !later, waits: state == State::Blocked, ..Facts::default() }
 }
 
 pub(super) async fn every_change_in_every_state_does_what_the_machine_says(rig: Rig) {

@@ -111,9 +111,6 @@ impl Model {
         });
         agree("the counters in the claim", &job.counters, &got.header.counters)?;
         agree("the start in the claim", &self.now, &got.started_at)?;
-        if let Some(permits) = self.kinds.get_mut(&job.new.kind).and_then(|k| k.permits.as_mut()) {
-            *permits -= 1;
-        }
         Ok(())
     }
 }

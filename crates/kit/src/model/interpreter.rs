@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use windlass_core::engine::{Disposition, Gate, Lease, SessionId};
 use windlass_core::limits::{CRASH_BACKOFF_BASE_MS, CRASH_BACKOFF_CAP_MS, CRASH_BACKOFF_JITTER_MS};
-use windlass_core::machine::{Effect, EventKind, Facts, step};
+use windlass_core::machine::{Effect, EventKind, Facts, Step, step};
 use windlass_core::model::{
     AttemptEnd, Counters, Finish, KindSettings, Name, NewJob, QueueSettings, State,
 };
@@ -163,11 +163,7 @@ impl Model {
     }
 
     fn create(&mut self, id: JobId, new: NewJob, run_at: Timestamp) {
-        if let Some(unique) = &new.unique {
-            let slot = slot(&new);
-            self.hold(slot, id, unique.until);
-        }
-        let mut job = ModelJob {
+        let job = ModelJob {
             id,
             new,
             run_at: (run_at, run_at),
@@ -188,11 +184,10 @@ impl Model {
         };
         let facts = self.facts(&job, EventKind::Enqueue);
         let taken = step(None, EventKind::Enqueue, facts).expect("a job can always be enqueued");
-        self.enter(&mut job, taken.next.expect("an enqueued job is somewhere"));
-        self.jobs.insert(id, job);
+        self.commit(job, EventKind::Enqueue, taken, None).expect("nothing refuses a new job");
     }
 
-    /// Lets something happen to a job, as the table says.
+    /// Applies an event to a job, as the table says.
     pub(super) fn apply(
         &mut self,
         id: JobId,
@@ -203,56 +198,71 @@ impl Model {
         let Some(mut job) = self.jobs.get(&id).cloned() else { return Err("not_found") };
         job.run_at = run_at.unwrap_or(job.run_at);
         let taken = step(Some(job.state), event, self.facts(&job, event)).map_err(|_| "refused")?;
-        let does = |effect| taken.effects.has(effect);
+        self.commit(job, event, taken, finish)
+    }
+
+    /// Carries out a row of the table.
+    fn commit(
+        &mut self,
+        mut job: ModelJob,
+        event: EventKind,
+        taken: Step,
+        finish: Option<Finish>,
+    ) -> Result<Option<State>, Code> {
         let Some(next) = taken.next else {
-            self.jobs.remove(&id);
+            self.jobs.remove(&job.id);
             return Ok(None);
         };
-        if does(Effect::IssueLease) {
-            job.counters.attempt += 1;
-        }
-        if does(Effect::CountFailure) {
-            job.counters.failures += 1;
-        }
-        if does(Effect::CountCrash) {
-            job.counters.crashes += 1;
-        }
-        if does(Effect::ClearCrashes) {
-            job.counters.crashes = 0;
-        }
-        if does(Effect::ClearBudgets) {
-            (job.counters.failures, job.counters.crashes) = (0, 0);
-            (job.finish, job.finished_at) = (None, None);
-            (job.cancel_requested, job.signalled) = (false, false);
-        }
-        job.cancel_requested |= does(Effect::RequestCancel);
-        match event {
-            EventKind::Wait => {
-                job.waits = !job.signalled;
-                job.signalled = false;
+        let mut handed_over = None;
+        for effect in taken.effects.iter() {
+            match effect {
+                // The claim's lease is taken over from the engine's reply.
+                Effect::IssueLease => {
+                    job.counters.attempt += 1;
+                    let settings = self.kinds.get_mut(&job.new.kind);
+                    if let Some(permits) = settings.and_then(|kind| kind.permits.as_mut()) {
+                        *permits -= 1;
+                    }
+                }
+                Effect::EndLease => job.leased = None,
+                Effect::CountFailure => job.counters.failures += 1,
+                Effect::CountCrash => job.counters.crashes += 1,
+                Effect::ClearCrashes => job.counters.crashes = 0,
+                Effect::StartOver => {
+                    (job.counters.failures, job.counters.crashes) = (0, 0);
+                    (job.finish, job.finished_at) = (None, None);
+                    (job.cancel_requested, job.signalled) = (false, false);
+                }
+                Effect::RequestCancel => job.cancel_requested = true,
+                Effect::BeginWait => job.waits = true,
+                Effect::EndWait => job.waits = false,
+                Effect::KeepSignal => job.signalled = true,
+                Effect::UseSignal => job.signalled = false,
+                Effect::Finish => {
+                    job.waits = false;
+                    job.finished_at = Some(self.now);
+                    job.finish = finish.clone().or(Some(why(next, event)));
+                }
+                Effect::TakeUnique => {
+                    if let Some(unique) = &job.new.unique {
+                        self.hold(slot(&job.new), job.id, unique.until);
+                    }
+                }
+                Effect::FreeUnique => {
+                    self.uniques.retain(|hold| hold.holder != job.id || hold.until.is_some());
+                }
+                Effect::TakeKey => job.holds_key = job.new.key.is_some(),
+                Effect::HandOverKey => {
+                    job.holds_key = false;
+                    handed_over = job.new.key.clone().map(|key| (job.new.queue.clone(), key));
+                }
+                Effect::Moved => self.enter(&mut job, next),
+                // No claim waits in a story.
+                Effect::Emit => {}
             }
-            EventKind::Signal if job.waits => job.waits = false,
-            EventKind::Signal => job.signalled = true,
-            _ => {}
         }
-        if does(Effect::EndLease) {
-            job.leased = None;
-        }
-        let ends = does(Effect::HandOverKey);
-        if ends {
-            (job.holds_key, job.waits) = (false, false);
-            job.finished_at = Some(self.now);
-            job.finish = Some(finish.unwrap_or_else(|| why(next, event)));
-        }
-        if does(Effect::FreeUnique) {
-            self.uniques.retain(|hold| hold.holder != id || hold.until.is_some());
-        }
-        if does(Effect::Emit) {
-            self.enter(&mut job, next);
-        }
-        let line = job.new.key.clone().map(|key| (job.new.queue.clone(), key));
-        self.jobs.insert(id, job);
-        if let Some((queue, key)) = line.filter(|_| ends)
+        self.jobs.insert(job.id, job);
+        if let Some((queue, key)) = handed_over
             && let Some(heir) = self.first_in_line(&queue, &key)
         {
             self.apply(heir, EventKind::Free, None, None)?;
@@ -264,11 +274,8 @@ impl Model {
         let Counters { failures, crashes, .. } = job.counters;
         Facts {
             due: job.run_at.1 <= self.now,
-            waits: match event {
-                EventKind::Wait => !job.signalled,
-                EventKind::Signal => false,
-                _ => job.waits,
-            },
+            waits: job.waits,
+            signalled: job.signalled,
             key_taken: self.key_taken(job),
             spent: match event {
                 EventKind::Retry => failures + 1 >= job.new.policy.max_attempts,
@@ -304,7 +311,6 @@ impl Model {
         job.entered = (self.number, self.turn);
         job.state = state;
         if state == State::Available {
-            job.holds_key = job.new.key.is_some();
             job.rank = job.new.priority.into();
         }
     }
@@ -321,7 +327,7 @@ impl Model {
         held.until.is_none_or(|until| self.now < until).then_some(held.holder)
     }
 
-    pub(super) fn hold(&mut self, slot: Slot, holder: JobId, until: Until) {
+    fn hold(&mut self, slot: Slot, holder: JobId, until: Until) {
         let until = match until {
             Until::Finished => None,
             Until::Window(ms) => Some(self.now.plus(ms)),

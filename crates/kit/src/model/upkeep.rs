@@ -109,13 +109,10 @@ pub(super) fn wished(
     if matches!(wish, Wish::Replay(_))
         && let Some(job) = model.jobs.get(&id)
         && matches!(job.state, State::Dead | State::Cancelled | State::Expired)
-        && let Some(unique) = job.new.unique.clone()
+        && job.new.unique.is_some()
+        && model.holder(&slot(&job.new)).is_some_and(|holder| holder != id)
     {
-        let slot = slot(&job.new);
-        if model.holder(&slot).is_some_and(|holder| holder != id) {
-            return Err("duplicate");
-        }
-        model.hold(slot, id, unique.until);
+        return Err("duplicate");
     }
     model.apply(id, event, run_at, None)
 }
