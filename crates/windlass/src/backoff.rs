@@ -1,4 +1,4 @@
-//! Backoffs by [`Duration`]: how long a job waits after a failure.
+//! Constructors of [`Backoff`] from a [`Duration`]: the delay before a failed job runs again.
 //!
 //! ```
 //! use std::time::Duration;
@@ -13,19 +13,19 @@ use std::time::Duration;
 use windlass_core::limits::BACKOFF_JITTER_DEFAULT_MS;
 use windlass_core::policy::Backoff;
 
-/// Doubling from `first` up to `longest`, with up to half of `first` (at most 15 s) added at random.
+/// Doubles from `first` up to `longest`, plus random jitter of up to half of `first` (at most 15 s).
 pub fn exponential(first: Duration, longest: Duration) -> Backoff {
     let base_ms = millis(first);
     Backoff::Exponential { base_ms, cap_ms: millis(longest), jitter_ms: usual_jitter_ms(base_ms) }
 }
 
-/// Always `delay`, with up to half of it (at most 15 s) added at random.
+/// Always `delay`, plus random jitter of up to half of it (at most 15 s).
 pub fn fixed(delay: Duration) -> Backoff {
     let delay_ms = millis(delay);
     Backoff::Fixed { delay_ms, jitter_ms: usual_jitter_ms(delay_ms) }
 }
 
-/// The same rule as in `#[job(backoff = "…")]`.
+/// The default jitter; the same rule as in `#[job(backoff = "…")]`.
 fn usual_jitter_ms(delay_ms: u64) -> u64 {
     (delay_ms / 2).min(BACKOFF_JITTER_DEFAULT_MS)
 }

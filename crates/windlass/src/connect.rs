@@ -1,4 +1,4 @@
-//! From a URL to a client. The only place of this crate that names concrete engines, behind its features.
+//! From a URL to a client. The only file of this crate that names concrete engines, behind its features.
 
 use crate::client::Client;
 use crate::error::{Error, Result};
@@ -15,7 +15,7 @@ use windlass_core::engine::Engine;
 /// | `postgres://user@host/database` | PostgreSQL, shared by any number of processes | `postgres` |
 /// | `http://127.0.0.1:7474` | whatever a server of ours keeps | `remote` |
 ///
-/// Every call of `memory:` is a store of its own; clone the [`Client`] to share it.
+/// Every `memory:` connection is a separate store; clone the [`Client`] to share one.
 ///
 /// ```no_run
 /// # async fn start() -> windlass::Result<()> {
@@ -31,7 +31,7 @@ pub async fn connect(url: impl AsRef<str>) -> Result<Client> {
 }
 
 impl Url {
-    /// Opens the engine there, as it is: without the layers that [`connect`] puts around it.
+    /// Opens the engine at this URL, without the layers that [`connect`] adds.
     pub async fn open(&self) -> Result<Arc<dyn Engine>> {
         match self {
             #[cfg(feature = "memory")]
@@ -56,7 +56,7 @@ impl Url {
         }
     }
 
-    /// Opening reads and mends files, which blocks: not on a thread that others need.
+    /// Opens a local store on a blocking thread, because opening reads and repairs files.
     #[cfg(feature = "local")]
     async fn open_local(&self, dir: std::path::PathBuf) -> Result<Arc<dyn Engine>> {
         use windlass_local::{LocalEngine, Options};

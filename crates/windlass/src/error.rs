@@ -1,21 +1,21 @@
-//! Everything that can go wrong for users of this crate, in one place.
+//! The error type of this crate.
 
 use std::time::Duration;
 use windlass_core::JobId;
 use windlass_core::model::State;
 
-/// A result with our [`Error`].
+/// A result with [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Every failure of this crate. Errors of the store are [`Error::Engine`]; [`Error::as_engine`] finds them
-/// wherever they are.
+/// Every failure of this crate. Errors of the store are [`Error::Engine`]; [`Error::as_engine`] also finds
+/// them inside other variants.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The store or the contract says no; its own error says why, and what to do.
+    /// The store refused or failed the call; the inner error has the reason and the way out.
     #[error(transparent)]
     Engine(#[from] windlass_core::Error),
-    /// The URL does not lead to a store that this program can use.
+    /// The URL is invalid or names a store that this program cannot use.
     #[error("cannot connect to {url}: {reason}")]
     Connect {
         /// The URL, without its secrets.
@@ -23,36 +23,36 @@ pub enum Error {
         /// What is wrong, and the way out.
         reason: String,
     },
-    /// The store at the URL does not open.
+    /// The store at the URL cannot be opened.
     #[error("cannot open {url}: {source}")]
     Open {
         /// The URL.
         url: String,
-        /// What the store says.
+        /// The store's error.
         source: windlass_core::Error,
     },
-    /// A worker is not put together well.
+    /// The options of a worker are invalid.
     #[cfg(feature = "worker")]
     #[error(transparent)]
     Build(#[from] windlass_worker::BuildError),
     /// A value cannot be written as JSON.
     #[error("the {part} of {job} cannot be written as JSON: {source}")]
     Unwritable {
-        /// Of which job.
+        /// The job.
         job: String,
-        /// Which part of it.
+        /// The part of the job.
         part: &'static str,
-        /// What serde says.
+        /// The serializer's error.
         source: serde_json::Error,
     },
-    /// What is stored cannot be read as what was asked for.
+    /// A stored value cannot be read as the requested type.
     #[error("the {part} of job {id} cannot be read: {reason}")]
     Unreadable {
         /// The job.
         id: JobId,
-        /// Which part of it.
+        /// The part of the job.
         part: &'static str,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
     /// An all-or-nothing batch was refused because of one of its jobs; nothing of it is stored.
@@ -60,12 +60,12 @@ pub enum Error {
         "nothing of this all-or-nothing batch is stored: job {index} of it was refused: {source}"
     )]
     NotStored {
-        /// Which job of the batch, counted from 0.
+        /// Index of the refused job in the batch, from 0.
         index: usize,
         /// Why it was refused.
         source: Box<Error>,
     },
-    /// The job did not end in the time allowed for waiting. It goes on.
+    /// The job did not end within the time allowed for waiting. It keeps running.
     #[error(
         "job {id} is still {state} after {waited:?}; it goes on: wait longer, or look again later"
     )]
@@ -74,10 +74,10 @@ pub enum Error {
         id: JobId,
         /// Where it stood when last seen.
         state: State,
-        /// How long it was waited for.
+        /// How long the caller waited.
         waited: Duration,
     },
-    /// The result of a job was asked for that ended without completing.
+    /// The result of a job that ended without completing was requested.
     #[error("job {id} has no result: it is {state} ({reason})")]
     NotCompleted {
         /// The job.
@@ -90,7 +90,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The error of the store, where this is one.
+    /// The store's error, if there is one.
     pub fn as_engine(&self) -> Option<&windlass_core::Error> {
         match self {
             Self::Engine(error) | Self::Open { source: error, .. } => Some(error),

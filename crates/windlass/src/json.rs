@@ -1,4 +1,4 @@
-//! Between values and the bytes of parts: JSON. The only place where it is written or read.
+//! Conversion between values and parts, as JSON. The only file of this crate that serializes or deserializes.
 
 use crate::error::{Error, Result};
 use serde::Serialize;
@@ -7,7 +7,7 @@ use std::fmt::Display;
 use windlass_core::JobId;
 use windlass_core::model::Part;
 
-/// A value as a part of `job`, as messages name it.
+/// Serializes a value as a part; `job` identifies the job in error messages.
 pub(crate) fn write<T>(job: impl Display, part: &'static str, value: &T) -> Result<Part>
 where
     T: Serialize + ?Sized,
@@ -16,7 +16,7 @@ where
     serde_json::to_vec(value).map(Part::new).map_err(unwritable)
 }
 
-/// A part as a value; what is not there reads as `null`.
+/// Deserializes a part; a missing part reads as `null`.
 pub(crate) fn read<T>(id: JobId, name: &'static str, part: Option<&Part>) -> Result<T>
 where
     T: DeserializeOwned,

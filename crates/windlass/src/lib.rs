@@ -1,7 +1,7 @@
 //! Durable background jobs.
 //!
-//! Once an enqueue is acknowledged, the job completes or is visibly dead. Nothing is lost silently,
-//! nothing runs forever, nothing lies.
+//! Once an enqueue is acknowledged, the job either completes or is visibly dead. No job is lost silently and
+//! no job runs forever.
 //!
 //! A job is a Rust type with a name; a handler is a function that takes it; a worker runs handlers:
 //!
@@ -62,8 +62,8 @@
 //! # }
 //! ```
 //!
-//! - [`connect`] and [`Client`]: enqueue, look, wait, change. Concurrent single enqueues travel
-//!   together to the store by themselves.
+//! - [`connect`] and [`Client`]: enqueue, read, wait, change. Concurrent single enqueues are merged into
+//!   batches automatically.
 //! - [`Job`]: the derive macro and the trait behind it.
 #![cfg_attr(
     feature = "worker",
@@ -75,24 +75,24 @@
 )]
 #![cfg_attr(
     feature = "services",
-    doc = "- [`Client::schedule`]: jobs that come again and again, and the other [`services`] of a store."
+    doc = "- [`Client::schedule`]: recurring jobs, and the other [`services`] of a store."
 )]
 #![cfg_attr(
     feature = "memory",
     doc = "- [`testing`]: a queue for tests, without a server, with time travel and assertions."
 )]
-//! - [`engine`], [`model`], [`policy`], [`limits`]: the contract underneath, for whoever needs all of it;
-//!   [`Client::engine`] leads there.
+//! - [`engine`], [`model`], [`policy`], [`limits`]: the underlying engine contract; [`Client::engine`] gives
+//!   access to all of it.
 //!
 //! # Features
 //!
-//! | feature | brings | default |
+//! | feature | adds | default |
 //! |---|---|---|
 //! | `memory` | `memory:` and `testing` | yes |
 //! | `local` | `file:DIR`, durable in one directory | yes |
-//! | `worker` | `Client::worker`; producers can do without | yes |
+//! | `worker` | `Client::worker`; not needed by producers | yes |
 //! | `process` | commands as handlers, on Unix | no |
-//! | `otel` | traces from the span that enqueues to the one around the handler, by OpenTelemetry | no |
+//! | `otel` | OpenTelemetry traces that link the enqueueing span to the handler's span | no |
 //! | `services` | schedules, history and samples of a store; part of `worker` | yes |
 
 pub mod backoff;
@@ -115,8 +115,8 @@ pub use url::Url;
 #[doc = include_str!("job.md")]
 pub use windlass_macros::Job;
 
-/// What handlers and workers are made of. [`Ctx`], [`Stop`] and others stand at the top as well; the
-/// extractor [`State`](worker::State) does not, where it would be taken for the [`State`] of a job.
+/// Building blocks of handlers and workers. [`Ctx`], [`Stop`] and others are also exported at the top level;
+/// the extractor [`State`](worker::State) is not, because it would collide with the [`State`] of a job.
 #[cfg(feature = "worker")]
 pub mod worker {
     pub use windlass_worker::*;
@@ -128,7 +128,7 @@ pub mod process {
     pub use windlass_worker::process::*;
 }
 
-/// The services that keep a store in order, hosted by its workers.
+/// The services that maintain a store, hosted by its workers.
 #[cfg(feature = "services")]
 pub mod services {
     pub use windlass_services::*;
@@ -148,7 +148,7 @@ pub use windlass_core::{JobId, Timestamp, engine, limits, model, policy};
 #[doc(hidden)]
 pub mod __private;
 
-/// The guides and the README, whose code must keep working.
+/// The guides and the README, so that their code blocks run as doctests.
 #[cfg(all(doctest, feature = "local", feature = "memory", feature = "worker"))]
 mod guides {
     #[doc = include_str!("../../../README.md")]

@@ -1,9 +1,9 @@
-//! Durations as the contract counts them: whole milliseconds.
+//! Conversion of durations to the contract's unit: whole milliseconds.
 
 use std::time::Duration;
 
-/// The milliseconds, rounded up, so that a short time does not become none; the longest that can be
-/// said if it is longer, which the contract then refuses by name.
+/// Milliseconds, rounded up so that a short duration does not become zero. A duration that does not fit
+/// becomes `u64::MAX`, which the contract then refuses with an error that names the field.
 pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }

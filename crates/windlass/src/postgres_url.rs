@@ -1,16 +1,16 @@
-//! A PostgreSQL database as people write it, and what of it is ours: the schema, and whether to migrate.
-//! Shows no secret; connects to nothing.
+//! Parses PostgreSQL URLs and extracts Windlass's own parameters: the schema, and whether to migrate. Never
+//! prints a secret; never connects.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use std::fmt;
 
-/// The schema unless the URL names another.
+/// The schema if the URL names none.
 const SCHEMA_DEFAULT: &str = "windlass";
-/// The parameter that names one. It is ours, as is the next: PostgreSQL does not know them.
+/// The query parameter that names the schema. Windlass's own: it is removed before PostgreSQL sees the URL.
 const SCHEMA_PARAMETER: &str = "schema=";
-/// The parameter that turns off that tables are made and updated when the store is opened.
+/// The query parameter that disables migrations on open. Windlass's own, as `schema=` is.
 const MIGRATE_PARAMETER: &str = "migrate=";
-/// What stands in a URL as it is.
+/// Characters that must be percent-encoded in a URL.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'_').remove(b'-').remove(b'.');
 
 /// `postgres://user:password@host:port/database?schema=windlass&migrate=off`.
@@ -22,7 +22,7 @@ pub struct PostgresUrl {
 }
 
 impl PostgresUrl {
-    /// Reads what stands behind `postgres://`.
+    /// Parses the part of the URL after `postgres://`.
     pub(crate) fn parse(rest: &str) -> Result<Self, String> {
         if rest.is_empty() {
             return Err("name a database, as in postgres://user@host:5432/database".to_owned());
@@ -49,34 +49,34 @@ impl PostgresUrl {
         Ok(Self { server: format!("postgres://{place}{query}"), schema, migrate })
     }
 
-    /// The URL without what is ours, its password included.
+    /// The URL without Windlass's own parameters. Contains the password.
     pub fn server(&self) -> &str {
         &self.server
     }
 
-    /// The schema.
+    /// The name of the schema.
     pub fn schema(&self) -> &str {
         &self.schema
     }
 
-    /// Whether tables are made and updated when the store is opened.
+    /// Whether opening the store creates and updates its tables.
     pub const fn migrates(&self) -> bool {
         self.migrate
     }
 
-    /// The same database, another schema.
+    /// The same database with another schema.
     #[must_use]
     pub fn with_schema(&self, schema: impl Into<String>) -> Self {
         Self { schema: schema.into(), ..self.clone() }
     }
 
-    /// The same, with or without migrations.
+    /// The same URL with migrations turned on or off.
     #[must_use]
     pub fn with_migrations(&self, migrate: bool) -> Self {
         Self { migrate, ..self.clone() }
     }
 
-    /// All of it, its password included.
+    /// The complete URL. Contains the password.
     pub(crate) fn whole(&self) -> String {
         let mut ours = Vec::new();
         if self.schema != SCHEMA_DEFAULT {

@@ -1,4 +1,4 @@
-//! Where a store is, as people write it. Parses and prints; opening is another's business.
+//! Parses and prints store URLs. Does not open stores.
 
 use crate::error::Error;
 use crate::postgres_url::PostgresUrl;
@@ -7,15 +7,15 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// The schemes, for people who used another one.
+/// The supported schemes, for error messages.
 const KNOWN: &str = "memory: (in this process, nothing kept), file:DIR (durable, in one directory), \
     postgres://USER@HOST/DATABASE (shared by any number of processes), http://HOST:PORT or https://HOST:PORT (a server)";
-/// Schemes that will mean something one day.
+/// Schemes reserved for future engines.
 const NOT_YET: &[&str] = &["redis", "rediss", "redis+cluster", "rediss+cluster"];
-/// Stands for whatever may be a secret.
+/// Replaces anything that may be a secret.
 const HIDDEN: &str = "***";
 
-/// Where a store is.
+/// The location of a store.
 ///
 /// ```
 /// let url: windlass::Url = "file:./jobs".parse()?;
@@ -26,14 +26,14 @@ const HIDDEN: &str = "***";
 #[serde(try_from = "String", into = "String")]
 #[non_exhaustive]
 pub enum Url {
-    /// `memory:`, in this process; nothing is kept.
+    /// `memory:`, in this process; nothing is persisted.
     Memory,
-    /// `file:DIR`, durable in one directory with one owner.
+    /// `file:DIR`, durable in one directory, owned by one process at a time.
     File(PathBuf),
     /// `postgres://USER@HOST/DATABASE`, PostgreSQL.
     Postgres(PostgresUrl),
-    /// `http://HOST:PORT`, a server of ours, with a key of the store where it asks for one:
-    /// `http://wl_…@HOST:PORT`, unless that is in the environment variable `WINDLASS_KEY`.
+    /// `http://HOST:PORT`, a Windlass server. If the server requires a key, it is part of the URL
+    /// (`http://wl_…@HOST:PORT`) or in the environment variable `WINDLASS_KEY`.
     Http(String),
 }
 
@@ -49,7 +49,7 @@ fn parse(text: &str) -> Result<Url, String> {
     let Some((scheme, rest)) = text.split_once(':') else {
         return Err(format!("it has no scheme; the known ones: {KNOWN}"));
     };
-    // `file:///var/jobs` is how other tools write `file:/var/jobs`.
+    // Other tools write `file:/var/jobs` as `file:///var/jobs`.
     let rest = rest.strip_prefix("//").unwrap_or(rest);
     match scheme {
         "memory" if rest.is_empty() => Ok(Url::Memory),
@@ -76,8 +76,8 @@ fn is_scheme(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.chars().all(fits)
 }
 
-/// A URL as it may stand in messages: without user, password and query. Passwords contain anything, so
-/// it hides too much rather than too little.
+/// A URL for messages: without user, password and query. Passwords may contain any character, so this hides
+/// too much rather than too little.
 pub(crate) fn shown(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once(':').filter(|(scheme, _)| is_scheme(scheme)) else {
         let is_plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "_-./\\".contains(c));
@@ -110,7 +110,7 @@ impl fmt::Display for Url {
     }
 }
 
-/// As `Display` shows it: without secrets.
+/// Same as `Display`: without secrets.
 impl fmt::Debug for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Url({self})")
@@ -126,7 +126,7 @@ impl TryFrom<String> for Url {
 }
 
 impl From<Url> for String {
-    /// All of it, secrets included; what people see is made by `Display`.
+    /// The complete URL, secrets included; use `Display` for anything that people see.
     fn from(url: Url) -> Self {
         match url {
             Url::Postgres(url) => url.whole(),

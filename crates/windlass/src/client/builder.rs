@@ -1,4 +1,4 @@
-//! One job, set up step by step and enqueued when it is awaited.
+//! A builder for one job, which enqueues the job when it is awaited.
 
 use super::{Client, typed};
 use crate::error::Result;
@@ -15,9 +15,9 @@ use windlass_core::model::{Due, Name, NewJob, Part, PartName};
 use windlass_core::policy::{Backoff, Retention, Unique, Until};
 use windlass_core::{JobId, Timestamp, TypedJob};
 
-/// What can be enqueued: a typed job, or a [`JobBuilder`].
+/// Anything that can be enqueued: a typed job or a [`JobBuilder`].
 pub trait IntoJob {
-    /// The job as the contract knows it.
+    /// Converts into the job type of the engine contract.
     fn into_new_job(self) -> Result<NewJob>;
 }
 
@@ -33,11 +33,11 @@ impl IntoJob for JobBuilder {
     }
 }
 
-/// A job being set up. Await it to enqueue it; made by [`Client::job`] and [`Client::job_of`].
+/// A builder for one job. Await it to enqueue the job; created by [`Client::job`] and [`Client::job_of`].
 #[must_use = "a job is enqueued when its builder is awaited"]
 pub struct JobBuilder {
     client: Client,
-    /// An error of any step waits here until somebody awaits.
+    /// The job, or the first error of a builder step, which is returned when the builder is awaited.
     job: Result<NewJob>,
 }
 
@@ -46,123 +46,123 @@ impl JobBuilder {
         Self { client, job }
     }
 
-    /// With this id: the same id again is the same job. See [`Client::new_id`].
+    /// Sets the job id. Enqueueing the same id again stores nothing new. See [`Client::new_id`].
     pub fn id(self, id: JobId) -> Self {
         self.set(|job| job.id = Some(id))
     }
 
-    /// On this queue.
+    /// Sets the queue.
     pub fn queue(self, queue: impl Into<Name>) -> Self {
         self.set(|job| job.queue = queue.into())
     }
 
-    /// To run this long after the store received it.
+    /// Runs the job this long after the store has received it.
     pub fn delay(self, delay: Duration) -> Self {
         self.set(|job| job.due = Due::After(millis(delay)))
     }
 
-    /// To run at this instant of the store's clock; one in the past is now.
+    /// Runs the job at this time of the store's clock; a time in the past means now.
     pub fn run_at(self, at: Timestamp) -> Self {
         self.set(|job| job.due = Due::At(at))
     }
 
-    /// With this priority; lower runs first.
+    /// Sets the priority; lower runs first.
     pub fn priority(self, priority: i32) -> Self {
         self.set(|job| job.priority = priority)
     }
 
-    /// At most one job with this key in its lane until it ends; the next one is answered with it.
+    /// Allows at most one unfinished job with this key per lane; a duplicate returns the existing job.
     pub fn unique(self, key: impl Into<String>) -> Self {
         self.unique_with(Unique::by(key))
     }
 
-    /// At most one job with this key in its lane within this time, whatever becomes of it.
+    /// Allows at most one job with this key per lane within this window, whatever state the job is in.
     pub fn unique_for(self, key: impl Into<String>, window: Duration) -> Self {
         self.unique_with(Unique::by(key).until(Until::Window(millis(window))))
     }
 
-    /// Unique like this.
+    /// Sets the full uniqueness rule.
     pub fn unique_with(self, unique: Unique) -> Self {
         self.set(|job| job.unique = Some(unique))
     }
 
-    /// In order with the others of this key: one at a time, first come, first served.
+    /// Runs jobs with this key one at a time, in the order in which they were enqueued.
     pub fn key(self, key: impl Into<String>) -> Self {
         self.set(|job| job.key = Some(key.into()))
     }
 
-    /// For this tenant.
+    /// Sets the tenant that the job belongs to.
     pub fn tenant(self, tenant: impl Into<String>) -> Self {
         self.set(|job| job.tenant = Some(tenant.into()))
     }
 
-    /// With one more label for people.
+    /// Adds a tag: a free-form label.
     pub fn tag(self, tag: impl Into<String>) -> Self {
         self.set(|job| job.tags.push(tag.into()))
     }
 
-    /// With this trace context (W3C `traceparent`), which the handler gets; with the feature `otel` it is that of
-    /// the current span if it is not set.
+    /// Sets the trace context (W3C `traceparent`) that the handler receives. With the feature `otel` it
+    /// defaults to the context of the current span.
     pub fn trace(self, trace: impl Into<String>) -> Self {
         self.set(|job| job.trace = Some(trace.into()))
     }
 
-    /// Dead after this many failed attempts.
+    /// Sets the number of failed attempts after which the job is dead.
     pub fn max_attempts(self, attempts: u32) -> Self {
         self.set(|job| job.policy.max_attempts = attempts)
     }
 
-    /// Dead when more leases than this were lost.
+    /// Sets the number of lost leases above which the job is dead.
     pub fn max_crashes(self, crashes: u32) -> Self {
         self.set(|job| job.policy.max_crashes = crashes)
     }
 
-    /// Waiting like this after a failure; see [`backoff`](crate::backoff).
+    /// Sets the delay between attempts; see [`backoff`](crate::backoff).
     pub fn backoff(self, backoff: Backoff) -> Self {
         self.set(|job| job.policy.backoff = backoff)
     }
 
-    /// Stopped, and failed, when a handler runs longer than this.
+    /// Sets the maximum run time of the handler; an attempt that exceeds it is stopped and fails.
     pub fn timeout(self, timeout: Duration) -> Self {
         self.set(|job| job.policy.timeout_ms = Some(millis(timeout)))
     }
 
-    /// Expired when it has been due for this long without starting.
+    /// Expires the job if it has been due for this long without being started.
     pub fn max_wait(self, wait: Duration) -> Self {
         self.set(|job| job.policy.max_wait_ms = Some(millis(wait)))
     }
 
-    /// Kept this long after its end, however it ends.
+    /// Keeps the job this long after it ends, in whichever state it ends.
     pub fn retention(self, keep: Duration) -> Self {
         self.set(|job| job.policy.retention = Some(Retention::uniform(millis(keep))))
     }
 
-    /// With this as payload, written as JSON. Typed jobs have theirs already.
+    /// Sets the payload, serialized as JSON. Typed jobs already have one.
     pub fn payload<T: Serialize + ?Sized>(self, payload: &T) -> Self {
         self.write(PartName::Payload, payload)
     }
 
-    /// With these bytes as payload.
+    /// Sets the payload to these bytes.
     pub fn payload_bytes(self, bytes: impl Into<Bytes>) -> Self {
         self.set(|job| job.parts.payload = Some(Part::new(bytes)))
     }
 
-    /// With these notes beside it, written as JSON.
+    /// Sets the metadata, serialized as JSON.
     pub fn metadata<T: Serialize + ?Sized>(self, metadata: &T) -> Self {
         self.write(PartName::Metadata, metadata)
     }
 
-    /// With this as its first checkpoint, written as JSON.
+    /// Sets the initial state (checkpoint), serialized as JSON.
     pub fn state<T: Serialize + ?Sized>(self, state: &T) -> Self {
         self.write(PartName::State, state)
     }
 
-    /// With these bytes as its first checkpoint.
+    /// Sets the initial state (checkpoint) to these bytes.
     pub fn state_bytes(self, bytes: impl Into<Bytes>) -> Self {
         self.set(|job| job.parts.state = Some(Part::new(bytes)))
     }
 
-    /// With this large binary.
+    /// Sets the blob: a large binary part.
     pub fn blob(self, bytes: impl Into<Bytes>) -> Self {
         self.set(|job| job.parts.blob = Some(Part::new(bytes)))
     }
@@ -195,7 +195,7 @@ impl IntoFuture for JobBuilder {
 
 impl fmt::Debug for JobBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Not the job itself: payloads do not belong in logs.
+        // The job itself is left out: payloads do not belong in logs.
         match &self.job {
             Ok(job) => write!(f, "JobBuilder({} on {})", job.kind, job.queue),
             Err(error) => write!(f, "JobBuilder({error})"),

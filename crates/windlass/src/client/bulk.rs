@@ -1,4 +1,4 @@
-//! Many jobs in few calls.
+//! Bulk enqueue and bulk change: many jobs in few calls.
 
 use super::{Client, IntoJob, trace};
 use crate::error::{Error, Result};
@@ -9,13 +9,12 @@ use windlass_core::limits::{BATCH_MAX, ENQUEUE_BATCH_MAX};
 use windlass_core::model::{NewJob, Part, PartName};
 use windlass_core::policy::{Pace, Pacer};
 
-/// Bytes in one call of a bulk enqueue: large payloads make smaller calls.
+/// Maximum payload bytes per call of a bulk enqueue; larger payloads mean fewer jobs per call.
 const CALL_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 impl Client {
-    /// Stores many jobs, each for itself, in as few calls as the limits allow. The answers are in the
-    /// order of the jobs; one that is refused does not stop the others. Jobs are taken from the iterator
-    /// call by call.
+    /// Enqueues many jobs in as few calls as the limits allow. Each job has its own result, in the order of
+    /// the jobs; a refused job does not affect the others. The iterator is consumed one call at a time.
     ///
     /// ```
     /// # use serde::{Deserialize, Serialize};
@@ -44,8 +43,9 @@ impl Client {
         self.enqueue_spread(None, jobs).await
     }
 
-    /// The same, spread over time: at most so many jobs per second fall due, counted from when each of
-    /// them would be due by itself. A million mails need not all go out at once.
+    /// Enqueues many jobs spread over time: at most the given number of jobs per second become due, counted
+    /// from the time at which each job would be due by itself. Use it to avoid sending, say, a million mails
+    /// at once.
     ///
     /// ```
     /// # use serde::{Deserialize, Serialize};
@@ -87,7 +87,7 @@ impl Client {
                 Err(error) => each(count, Err(error)),
             };
             let mut stored = stored.into_iter();
-            // Jobs that could not even be written keep their place between the others.
+            // Jobs that failed to serialize keep their position among the results.
             answers.extend(call.places.into_iter().map(|place| match place {
                 Some(error) => Err(error),
                 None => stored.next().unwrap_or_else(|| Err(not_answered())),
@@ -96,7 +96,7 @@ impl Client {
         answers
     }
 
-    /// Gives the jobs of the next call their times, by the store's clock.
+    /// Assigns run times, by the store's clock, to the jobs of the next call.
     async fn spread(
         &self,
         pace: Pace,
@@ -110,15 +110,15 @@ impl Client {
         Ok(())
     }
 
-    /// Stores all of these jobs or none of them, in one atomic step. At most
-    /// [`ENQUEUE_BATCH_MAX`], and on some engines on one queue only.
+    /// Enqueues all of these jobs or none of them, in one atomic step. At most [`ENQUEUE_BATCH_MAX`] jobs;
+    /// some engines also require that all are on one queue.
     pub async fn enqueue_atomic<I>(&self, jobs: I) -> Result<Vec<Enqueued>>
     where
         I: IntoIterator<Item: IntoJob>,
     {
         let refused = |index, source| Error::NotStored { index, source: Box::new(source) };
         let mut batch = Vec::new();
-        // One more than allowed is enough for the engine to say so.
+        // One job over the limit is enough for the engine to refuse the batch.
         for (index, job) in jobs.into_iter().take(ENQUEUE_BATCH_MAX + 1).enumerate() {
             batch.push(job.into_new_job().map_err(|error| refused(index, error))?);
         }
@@ -138,7 +138,7 @@ impl Client {
         Ok(stored)
     }
 
-    /// Does the same to many jobs, each for itself. The answers are in the order of the ids.
+    /// Applies one change to many jobs. Each job has its own result, in the order of the ids.
     pub async fn change_all<I>(&self, ids: I, change: Change) -> Vec<Result<Changed>>
     where
         I: IntoIterator<Item = JobId>,
@@ -147,8 +147,8 @@ impl Client {
         self.change_each(ids.into_iter().map(item)).await
     }
 
-    /// Makes changes of many jobs, each for itself, in the order of the items. An item may name the state that it
-    /// was decided for ([`ChangeItem::if_state`]).
+    /// Applies a list of changes, in order, each with its own result. An item may require that the job is
+    /// still in the state that the change was decided for ([`ChangeItem::if_state`]).
     pub async fn change_each<I>(&self, items: I) -> Vec<Result<Changed>>
     where
         I: IntoIterator<Item = ChangeItem>,
@@ -173,11 +173,11 @@ impl Client {
     }
 }
 
-/// The jobs of one call, and where their answers belong.
+/// The jobs of one call, and the positions of their results.
 #[derive(Default)]
 struct Call {
     jobs: Vec<NewJob>,
-    /// Everything taken from the iterator: an error, or a place for an answer.
+    /// One entry per item taken from the iterator: its error, or `None` if the store's reply has its result.
     places: Vec<Option<Error>>,
 }
 
@@ -206,7 +206,7 @@ fn size(job: &NewJob) -> usize {
     PartName::ALL.into_iter().filter_map(|name| job.parts.get(name)).map(bytes).sum()
 }
 
-/// One answer per item: an error of the whole call is everybody's.
+/// One result per item; an error of the whole call is repeated for every item.
 fn each<T>(count: usize, reply: windlass_core::Result<Vec<Item<T>>>) -> Vec<Result<T>> {
     match reply {
         Ok(items) => {

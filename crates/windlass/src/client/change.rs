@@ -1,4 +1,4 @@
-//! Changing jobs from outside, one at a time.
+//! Changes to single jobs: cancel, promote, reschedule, replay and so on.
 
 use super::{Client, only};
 use crate::error::Result;
@@ -14,25 +14,25 @@ use windlass_core::engine::{Change, ChangeItem, Changed, Edits};
 use windlass_core::model::{Due, Part, PartEdit, Policy};
 use windlass_core::{JobId, Timestamp, TypedJob};
 
-/// Asking for what is so already is fine. A change that the job's state does not allow is refused, and the
-/// error says what would be allowed.
+/// Changes to one job. A change that is already in effect succeeds. A change that the job's state does not
+/// allow is refused with an error that lists the allowed changes.
 impl Client {
-    /// Calls a job off. A running one is told, and ends when its worker reports or dies.
+    /// Cancels a job. A running job's handler is asked to stop; the job ends when its worker reports or dies.
     pub async fn cancel(&self, id: JobId) -> Result<Changed> {
         self.change(id, Change::Cancel).await
     }
 
-    /// Lets a waiting job run now.
+    /// Makes a waiting job run now.
     pub async fn promote(&self, id: JobId) -> Result<Changed> {
         self.change(id, Change::Promote).await
     }
 
-    /// Lets a waiting job run at this instant of the store's clock.
+    /// Makes a waiting job run at this time of the store's clock.
     pub async fn reschedule(&self, id: JobId, at: Timestamp) -> Result<Changed> {
         self.change(id, Change::Reschedule(Due::At(at))).await
     }
 
-    /// Lets a waiting job run this long from now.
+    /// Makes a waiting job run after this delay.
     pub async fn reschedule_in(&self, id: JobId, delay: Duration) -> Result<Changed> {
         self.change(id, Change::Reschedule(Due::After(millis(delay)))).await
     }
@@ -42,28 +42,28 @@ impl Client {
         self.change(id, Change::Reprioritise(priority)).await
     }
 
-    /// Sets a waiting job aside, this one only.
+    /// Pauses this one waiting job.
     pub async fn pause(&self, id: JobId) -> Result<Changed> {
         self.change(id, Change::Pause).await
     }
 
-    /// Takes a job back that was set aside.
+    /// Resumes a paused job.
     pub async fn resume(&self, id: JobId) -> Result<Changed> {
         self.change(id, Change::Resume).await
     }
 
-    /// Wakes a job that waits for a signal, or keeps the signal for when it does.
+    /// Wakes a job that waits for a signal; if it does not wait yet, the signal is kept until it does.
     pub async fn signal(&self, id: JobId) -> Result<Changed> {
         self.change(id, Change::Signal).await
     }
 
-    /// Throws an ended job away now, instead of when its retention is over.
+    /// Deletes an ended job now, before its retention is over.
     pub async fn discard(&self, id: JobId) -> Result<Changed> {
         self.change(id, Change::Discard).await
     }
 
-    /// Gives a dead, cancelled or expired job another life, with counters cleared. Edit it on the way if
-    /// need be, then await it.
+    /// Replays a dead, cancelled or expired job: runs it again with its counters reset. Edit the returned
+    /// builder if needed, then await it.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -84,7 +84,7 @@ impl Client {
     }
 }
 
-/// Another life for an ended job. Await it; made by [`Client::replay`].
+/// A builder for a replay. Await it to apply it; created by [`Client::replay`].
 #[must_use = "a job is replayed when this is awaited"]
 pub struct Replay {
     client: Client,
@@ -93,12 +93,12 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// With this job as its payload; it should be of the same kind.
+    /// Replaces the payload by this job, which should be of the same kind.
     pub fn job<J: TypedJob>(self, job: &J) -> Self {
         self.payload(job)
     }
 
-    /// With this payload, written as JSON.
+    /// Replaces the payload, serialized as JSON.
     pub fn payload<T: Serialize + ?Sized>(mut self, payload: &T) -> Self {
         self.edits = self.edits.and_then(|mut edits| {
             let whose = format_args!("job {}", self.id);
@@ -108,37 +108,37 @@ impl Replay {
         self
     }
 
-    /// With these bytes as payload.
+    /// Replaces the payload by these bytes.
     pub fn payload_bytes(self, bytes: impl Into<Bytes>) -> Self {
         self.set(|edits| edits.payload = PartEdit::Set(Part::new(bytes)))
     }
 
-    /// From the beginning: without the checkpoint it had reached.
+    /// Drops the last checkpoint, so that the job starts from the beginning.
     pub fn start_over(self) -> Self {
         self.set(|edits| edits.state = PartEdit::Unset)
     }
 
-    /// With this priority; lower runs first.
+    /// Sets the priority; lower runs first.
     pub fn priority(self, priority: i32) -> Self {
         self.set(|edits| edits.priority = Some(priority))
     }
 
-    /// With this policy instead of its own.
+    /// Replaces the job's policy.
     pub fn policy(self, policy: Policy) -> Self {
         self.set(|edits| edits.policy = Some(policy))
     }
 
-    /// Confirms the replay of a kind that is registered as sensitive, by its name. A server asks for it.
+    /// Confirms the replay of a kind registered as sensitive, by naming the kind. Servers require this.
     pub fn confirm(self, kind: &str) -> Self {
         self.set(|edits| edits.confirm = Some(kind.into()))
     }
 
-    /// To run this long from now.
+    /// Runs the job after this delay.
     pub fn delay(self, delay: Duration) -> Self {
         self.set(|edits| edits.due = Due::After(millis(delay)))
     }
 
-    /// To run at this instant of the store's clock.
+    /// Runs the job at this time of the store's clock.
     pub fn run_at(self, at: Timestamp) -> Self {
         self.set(|edits| edits.due = Due::At(at))
     }

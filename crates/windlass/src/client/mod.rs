@@ -1,4 +1,4 @@
-//! The client: what an application does with jobs, typed. Knows the contract and no concrete engine.
+//! The typed client of an application. Depends on the engine traits, not on any concrete engine.
 
 mod builder;
 mod bulk;
@@ -30,14 +30,14 @@ use windlass_core::time::{Clock, SystemClock};
 use windlass_core::{JobId, TypedJob};
 use windlass_layers::Coalesce;
 
-/// A handle to a store of jobs. Cheap to clone; clones share the connection.
+/// A handle to a job store. Cheap to clone; clones share the connection.
 ///
-/// Made by [`connect`](crate::connect), or around any engine. Calls made at the same time travel
-/// together: a hundred requests that each enqueue one job cost about as much as one.
+/// Created by [`connect`](crate::connect), or around any engine. Concurrent calls are merged into batches: a
+/// hundred requests that enqueue one job each cost about as much as one.
 ///
-/// Dropping a call before it answers leaves open whether it was made, as with any store. To enqueue
-/// safely across that, give the job an id of your own ([`Client::new_id`]): the same id again is the
-/// same job.
+/// If a call is dropped before it returns, it is unknown whether it took effect, as with any store. To
+/// enqueue safely in that case, give the job an id of your own ([`Client::new_id`]) and enqueue it again: the
+/// same id is the same job and is stored once.
 #[derive(Clone)]
 pub struct Client {
     inner: Arc<Inner>,
@@ -45,28 +45,29 @@ pub struct Client {
 
 struct Inner {
     engine: Arc<dyn Engine>,
-    /// For ids made here; what is due when is the store's to say.
+    /// The clock for ids generated here. Due times are decided by the store's clock.
     clock: Arc<dyn Clock>,
-    /// The services of this connection, on the engine below all merging: they come one call at a time.
+    /// The services of this connection. They use the engine without call merging: they make one call at a
+    /// time.
     #[cfg(feature = "services")]
     services: windlass_services::Host,
-    /// The engine below all merging, for workers: they make batches of their own.
+    /// The engine without call merging, for workers, which build their own batches.
     #[cfg(feature = "worker")]
     store: Arc<dyn Engine>,
 }
 
 impl Client {
-    /// A client of this engine, with concurrent calls merged on the way.
+    /// A client of this engine that merges concurrent calls.
     pub fn new(engine: Arc<dyn Engine>) -> Self {
         Self::on_clock(engine, Arc::new(SystemClock))
     }
 
-    /// A client of exactly this engine, with nothing in between.
+    /// A client of this engine without any layer in between.
     pub fn direct(engine: Arc<dyn Engine>) -> Self {
         Self::assemble(engine.clone(), engine, Arc::new(SystemClock))
     }
 
-    /// A client whose ids are made by `clock`: for stores that live in another time.
+    /// A client that takes the time of new ids from `clock`, for stores with a clock of their own.
     pub(crate) fn on_clock(engine: Arc<dyn Engine>, clock: Arc<dyn Clock>) -> Self {
         Self::assemble(Arc::new(Coalesce::new(engine.clone())), engine, clock)
     }
@@ -87,23 +88,23 @@ impl Client {
         Self { inner: Arc::new(inner) }
     }
 
-    /// The engine itself: the whole contract, for whatever this client has no word for.
+    /// The underlying engine, for operations of the contract that this client has no method for.
     pub fn engine(&self) -> &Arc<dyn Engine> {
         &self.inner.engine
     }
 
-    /// A fresh id, to give to a job before it is enqueued: enqueued twice, it is stored once.
+    /// Generates a job id. A job enqueued twice with the same id is stored once.
     pub fn new_id(&self) -> JobId {
         JobId::new(self.inner.clock.now(), &SystemRandom)
     }
 
-    /// Stores a job as its type describes it. Durable before it answers.
+    /// Enqueues a job with the options of its type. Returns once the job is durable.
     pub async fn enqueue<J: TypedJob>(&self, job: &J) -> Result<Enqueued> {
         let job = typed(job)?;
         self.store(job).await
     }
 
-    /// A job that differs from the others of its kind: set what you like, then await it.
+    /// A builder for a job with options that differ from those of its type. Set them, then await it.
     ///
     /// ```
     /// # use serde::{Deserialize, Serialize};
@@ -122,7 +123,7 @@ impl Client {
         JobBuilder::new(self.clone(), typed(&job))
     }
 
-    /// A job known only by the name of its kind.
+    /// A builder for a job of the kind with this name, without a Rust type.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -137,24 +138,24 @@ impl Client {
         JobBuilder::new(self.clone(), Ok(NewJob::new(kind)))
     }
 
-    /// A job with everything known of it but its parts; `None` if it does not exist (any more).
+    /// Returns the job without its parts; `None` if it does not exist or has been deleted.
     pub async fn get(&self, id: JobId) -> Result<Option<StoredJob>> {
         self.get_with(id, PartSet::NONE).await
     }
 
-    /// A job with these parts of it.
+    /// Returns the job with the given parts.
     pub async fn get_with(&self, id: JobId, parts: PartSet) -> Result<Option<StoredJob>> {
         let jobs = self.engine().get(Get::new([id]).parts(parts)).await?.value;
         Ok(jobs.into_iter().next().flatten())
     }
 
-    /// The payload of a job, as its type; `None` if the job does not exist (any more).
+    /// Returns the payload of a job, as its type; `None` if the job does not exist or has been deleted.
     pub async fn payload<J: TypedJob>(&self, id: JobId) -> Result<Option<J>> {
         let Some(job) = self.get_with(id, PartSet::PAYLOAD).await? else { return Ok(None) };
         read_payload(&job).map(Some)
     }
 
-    /// A page of jobs. A page may be short; only `next: None` means the end.
+    /// Returns one page of jobs. A page may be shorter than asked for; only `next: None` means the end.
     ///
     /// ```
     /// use windlass::State;
@@ -172,12 +173,12 @@ impl Client {
         Ok(self.engine().list(request).await?.value)
     }
 
-    /// Depth, running and dead jobs by lane, that is, by queue and kind.
+    /// Depth, running and dead jobs per lane (queue and kind).
     pub async fn stats(&self) -> Result<Vec<LaneStats>> {
         Ok(self.engine().stats(StatsRequest::default()).await?.value)
     }
 
-    /// The workers that are there.
+    /// The sessions of the workers that are connected now.
     pub async fn sessions(&self) -> Result<Vec<SessionInfo>> {
         Ok(self.engine().sessions().await?.value)
     }
@@ -187,13 +188,13 @@ impl Client {
         Ok(self.engine().settings().await?.value)
     }
 
-    /// Whether the store answers.
+    /// Checks that the store answers.
     pub async fn health(&self) -> Result<()> {
         self.engine().health().await?;
         Ok(())
     }
 
-    /// Stores one job.
+    /// Enqueues one job.
     pub(crate) async fn store(&self, mut job: NewJob) -> Result<Enqueued> {
         trace::hand_on(std::slice::from_mut(&mut job));
         only(self.engine().enqueue(Enqueue::each([job])).await?.value)
@@ -206,14 +207,14 @@ impl fmt::Debug for Client {
     }
 }
 
-/// A typed job as the contract knows it.
+/// Converts a typed job to the job type of the engine contract.
 fn typed<J: TypedJob>(job: &J) -> Result<NewJob> {
     let mut new = J::template();
     new.parts.payload = Some(json::write(format_args!("a {:?} job", J::KIND), "payload", job)?);
     Ok(new)
 }
 
-/// The payload of a stored job, as its type.
+/// Deserializes the payload of a stored job.
 pub(crate) fn read_payload<J: TypedJob>(job: &StoredJob) -> Result<J> {
     let id = job.header.id;
     if &*job.header.kind != J::KIND {
@@ -223,7 +224,7 @@ pub(crate) fn read_payload<J: TypedJob>(job: &StoredJob) -> Result<J> {
     json::read(id, "payload", job.parts.payload.as_ref())
 }
 
-/// The answer to a batch of one.
+/// The result of a batch with one item.
 fn only<T>(items: Vec<Item<T>>) -> Result<T> {
     match items.into_iter().next() {
         Some(item) => Ok(item?),

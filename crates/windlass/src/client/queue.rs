@@ -1,4 +1,4 @@
-//! Queues and kinds as operators see them: pause, resume, settings, numbers.
+//! Operator's view of queues and kinds: pause, resume, settings, statistics.
 
 use super::{Client, only};
 use crate::error::Result;
@@ -9,7 +9,7 @@ use windlass_core::model::{KindPatch, KindSettings, Name, Order, QueuePatch, Que
 use windlass_core::policy::Retention;
 
 impl Client {
-    /// A queue by its name. It need not hold any jobs yet.
+    /// A queue by its name. It need not contain jobs yet.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -25,7 +25,7 @@ impl Client {
         Queue { client: self.clone(), name: name.into() }
     }
 
-    /// A kind of jobs by its name, on whatever queue they are.
+    /// A kind by its name, across all queues.
     pub fn kind(&self, name: impl Into<Name>) -> Kind {
         Kind { client: self.clone(), name: name.into() }
     }
@@ -35,7 +35,7 @@ impl Client {
     }
 }
 
-/// A queue. Every change is in force for all workers and producers once it is answered.
+/// A queue. A change is in effect for all workers and producers once its call returns.
 #[derive(Clone, Debug)]
 pub struct Queue {
     client: Client,
@@ -43,32 +43,33 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Lets nothing of it start. What runs goes on; enqueues are taken.
+    /// Pauses the queue: no job of it starts. Running jobs continue; enqueues are accepted.
     pub async fn pause(&self) -> Result<()> {
         self.configure(QueuePatch::paused(true)).await
     }
 
-    /// Lets its jobs start again.
+    /// Resumes the queue.
     pub async fn resume(&self) -> Result<()> {
         self.configure(QueuePatch::paused(false)).await
     }
 
-    /// Refuses jobs when this many wait; `None` lifts the limit.
+    /// Refuses new jobs when this many are waiting; `None` removes the limit.
     pub async fn max_depth(&self, jobs: Option<u64>) -> Result<()> {
         self.configure(QueuePatch::max_depth(jobs)).await
     }
 
-    /// Orders jobs so that become ready from now on.
+    /// Sets the order of jobs that become ready from now on.
     pub async fn order(&self, order: Order) -> Result<()> {
         self.configure(QueuePatch::order(order)).await
     }
 
-    /// Keeps finished jobs so long, unless they say otherwise.
+    /// Sets how long ended jobs are kept, unless the job has a retention of its own.
     pub async fn retention(&self, retention: Retention) -> Result<()> {
         self.configure(QueuePatch::retention(retention)).await
     }
 
-    /// Lets jobs expire that wait longer, unless they say otherwise; `None` lifts the limit.
+    /// Expires jobs that wait longer than this, unless the job has a limit of its own; `None` removes the
+    /// limit.
     pub async fn max_wait(&self, wait: Option<Duration>) -> Result<()> {
         self.configure(QueuePatch::max_wait_ms(wait.map(millis))).await
     }
@@ -78,21 +79,21 @@ impl Queue {
         self.client.configure(Configure::queue(self.name.clone(), patch)).await
     }
 
-    /// Its settings.
+    /// The settings of the queue.
     pub async fn settings(&self) -> Result<QueueSettings> {
         let set = self.client.settings().await?.queues;
         let own = set.into_iter().find(|(name, _)| *name == self.name);
         Ok(own.map(|(_, settings)| settings).unwrap_or_default())
     }
 
-    /// Its lanes in numbers, one for each kind.
+    /// Statistics of its lanes, one per kind.
     pub async fn stats(&self) -> Result<Vec<LaneStats>> {
         let request = StatsRequest::queue(self.name.clone());
         Ok(self.client.engine().stats(request).await?.value)
     }
 }
 
-/// A kind of jobs. Every change is in force for all workers once it is answered.
+/// A kind. A change is in effect for all workers once its call returns.
 #[derive(Clone, Debug)]
 pub struct Kind {
     client: Client,
@@ -100,12 +101,12 @@ pub struct Kind {
 }
 
 impl Kind {
-    /// Lets no job of it start. What runs goes on; enqueues are taken.
+    /// Pauses the kind: no job of it starts. Running jobs continue; enqueues are accepted.
     pub async fn pause(&self) -> Result<()> {
         self.configure(KindPatch::paused(true)).await
     }
 
-    /// Lets its jobs start again.
+    /// Resumes the kind.
     pub async fn resume(&self) -> Result<()> {
         self.configure(KindPatch::paused(false)).await
     }
@@ -115,7 +116,7 @@ impl Kind {
         self.client.configure(Configure::kind(self.name.clone(), patch)).await
     }
 
-    /// Its settings.
+    /// The settings of the kind.
     pub async fn settings(&self) -> Result<KindSettings> {
         let set = self.client.settings().await?.kinds;
         let own = set.into_iter().find(|(name, _)| *name == self.name);

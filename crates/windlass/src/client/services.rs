@@ -1,4 +1,4 @@
-//! What the services keep: schedules, history, samples. Knows nothing of how they do it.
+//! Access to the data of the services: schedules, history, samples.
 
 use super::{Client, IntoJob};
 use crate::error::Result;
@@ -6,8 +6,9 @@ use windlass_core::policy::Schedule;
 use windlass_services::{History, Host, Samples, ScheduleView, Schedules};
 
 impl Client {
-    /// Has a job like this enqueued again and again: creates or replaces the schedule of this name.
-    /// A worker that hosts the services fires it; however many processes do, each fire happens once.
+    /// Creates or replaces the recurring schedule of this name, which enqueues a job like this one each time
+    /// it fires. A process that hosts the services fires it; each fire happens once, however many processes
+    /// host them.
     ///
     /// ```
     /// # use serde::{Deserialize, Serialize};
@@ -32,22 +33,22 @@ impl Client {
         Ok(self.schedules().put(name, schedule, job.into_new_job()?).await?)
     }
 
-    /// The recurring jobs of the store: look, pause, resume, trigger, remove.
+    /// The recurring schedules of the store: read, pause, resume, trigger, remove.
     pub fn schedules(&self) -> Schedules {
         Schedules::new(self.engine().clone())
     }
 
-    /// How many jobs were removed or expired, of which queue, and when.
+    /// Counts of removed and expired jobs by queue and time.
     pub fn history(&self) -> History {
         History::new(self.engine().clone())
     }
 
-    /// How queues did over time.
+    /// Samples of queue metrics over time.
     pub fn samples(&self) -> Samples {
         Samples::new(self.engine().clone())
     }
 
-    /// The services of this connection, which run while one of its workers does.
+    /// The services of this connection, which run while at least one of its workers runs.
     pub fn services(&self) -> &Host {
         &self.inner.services
     }

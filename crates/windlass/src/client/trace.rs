@@ -1,8 +1,8 @@
-//! The trace that jobs go on with (feature `otel`): that of the span they are enqueued in.
+//! Trace propagation (feature `otel`): jobs inherit the trace context of the span that enqueues them.
 
 use windlass_core::model::NewJob;
 
-/// Gives the current span's trace to those of the jobs that have none.
+/// Sets the current span's trace context on jobs that have none.
 #[cfg(feature = "otel")]
 pub(super) fn hand_on(jobs: &mut [NewJob]) {
     if jobs.iter().all(|job| job.trace.is_some()) {

@@ -1,4 +1,4 @@
-//! Waiting for a job to end. Looks again and again, ever less often: the contract has no events yet.
+//! Waits for a job to end. Polls with increasing intervals, because the contract has no events yet.
 
 use super::Client;
 use crate::error::{Error, Result};
@@ -8,22 +8,22 @@ use std::time::Duration;
 use windlass_core::JobId;
 use windlass_core::model::{Job as StoredJob, JobError, State};
 
-/// How long to wait before the second look; doubles with each.
+/// Interval before the second poll; doubles with each poll.
 const LOOK_FIRST: Duration = Duration::from_millis(5);
-/// The longest time between two looks: a job's end is noticed no later than this.
+/// Longest interval between two polls: the end of a job is noticed no later than this.
 const LOOK_LONGEST: Duration = Duration::from_millis(500);
 
 impl Client {
-    /// Waits until a job has ended, as long as that takes: a job may be scheduled for next year, so
-    /// [`Client::wait_for`] is mostly what you want. An end is noticed within half a second; looks of many
-    /// waiters travel together.
+    /// Waits until a job has ended, without a time limit. A job may be scheduled for next year, so prefer
+    /// [`Client::wait_for`]. An end is noticed within half a second; the polls of concurrent waiters are
+    /// merged.
     ///
-    /// A job that does not exist is an error, and so is one whose retention ends before it is seen.
+    /// Returns an error if the job does not exist, or if its retention ends before its end is seen.
     pub async fn wait(&self, id: JobId) -> Result<Finished> {
         self.look_until_finished(id, &mut None).await
     }
 
-    /// Waits until a job has ended, but no longer than this.
+    /// Waits until a job has ended, at most this long.
     pub async fn wait_for(&self, id: JobId, timeout: Duration) -> Result<Finished> {
         let mut seen = None;
         let finished = tokio::time::timeout(timeout, self.look_until_finished(id, &mut seen)).await;
@@ -55,28 +55,28 @@ impl Client {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Finished {
-    /// Everything known of it but its parts.
+    /// The job without its parts.
     pub job: StoredJob,
 }
 
 impl Finished {
-    /// How it ended.
+    /// The final state.
     pub const fn state(&self) -> State {
         self.job.state
     }
 
-    /// Whether it did what it was to do.
+    /// Whether the job completed.
     pub fn is_completed(&self) -> bool {
         self.job.state == State::Completed
     }
 
-    /// Its latest error.
+    /// The latest error of the job.
     pub const fn error(&self) -> Option<&JobError> {
         self.job.error.as_ref()
     }
 
-    /// What its handler returned. An error if it did not complete, or returned something else; a handler
-    /// that returned nothing can be read as `()` or `Option`.
+    /// The value that the handler returned. An error if the job did not complete or the value has another
+    /// type; a handler that returned nothing can be read as `()` or `Option`.
     pub fn result<T: DeserializeOwned>(&self) -> Result<T> {
         let id = self.job.header.id;
         if self.is_completed() {

@@ -1,19 +1,19 @@
-//! Workers on the client's store. Knows nothing of how they work.
+//! Creates workers on the client's store.
 
 use super::Client;
 use windlass_worker::{Builder, Worker};
 
-/// Engines whose other side hosts the services.
+/// Name of the engine whose server already hosts the services.
 const SERVED_ENGINE: &str = "remote";
 
 impl Client {
-    /// Begins to build a worker on this store.
+    /// Returns a builder for a worker on this store.
     ///
-    /// It hosts the services that keep the store in order (see [`services`](crate::services)): the
-    /// workers of one client share one set of them, which starts with the first and ends when the last
-    /// has drained. [`services(false)`](Builder::services) leaves that to another process,
-    /// [`service_options`](Builder::service_options) changes them. Behind a server, the server hosts
-    /// them.
+    /// The worker hosts the services that maintain the store (see [`services`](crate::services)). All workers
+    /// of one client share one set of services, which starts with the first worker and ends when the last one
+    /// has drained. [`services(false)`](Builder::services) leaves them to another process, and
+    /// [`service_options`](Builder::service_options) configures them. If the client is connected to a server,
+    /// the server hosts them.
     ///
     /// ```
     /// use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Looking at what was enqueued, and saying clearly what was there instead.
+//! Assertions about enqueued jobs, with failure messages that list the jobs found instead.
 
 use super::{TestQueue, at_once};
 use crate::client::read_payload;
@@ -9,14 +9,14 @@ use windlass_core::limits::PAGE_MAX;
 use windlass_core::model::{Job as StoredJob, PartSet};
 use windlass_core::{JobId, TypedJob};
 
-/// Jobs a failing assertion shows.
+/// Maximum number of jobs that a failure message lists.
 const SHOWN_MAX: usize = 20;
-/// Characters of a payload a failing assertion shows.
+/// Maximum number of characters of a payload that a failure message shows.
 const SHOWN_CHARS_MAX: usize = 200;
 
 impl TestQueue {
-    /// All jobs in the store with all their parts, in whatever state, in order of the time they were
-    /// enqueued (those of one instant in no particular order).
+    /// All jobs in the store with all their parts, in any state, in the order of their enqueue time (jobs
+    /// with the same time in no particular order).
     #[track_caller]
     pub fn jobs(&self) -> Vec<StoredJob> {
         let mut ids = Vec::new();
@@ -36,20 +36,20 @@ impl TestQueue {
         ids.chunks(PAGE_MAX as usize).flat_map(get).collect()
     }
 
-    /// The job with this id, with all its parts. Panics if there is none.
+    /// The job with this id, with all its parts. Panics if it does not exist.
     #[track_caller]
     pub fn job(&self, id: JobId) -> StoredJob {
         let found = at_once(self.engine.get(Get::new([id]).parts(PartSet::ALL)));
         found.into_iter().flatten().next().unwrap_or_else(|| panic!("there is no job {id}"))
     }
 
-    /// The payloads of all jobs of this type, in order of the time they were enqueued.
+    /// The payloads of all jobs of this type, in the order of their enqueue time.
     #[track_caller]
     pub fn enqueued<J: TypedJob>(&self) -> Vec<J> {
         self.of_kind(J::KIND).iter().map(payload).collect()
     }
 
-    /// How many jobs there are by kind.
+    /// Number of jobs per kind.
     #[track_caller]
     pub fn counts(&self) -> BTreeMap<String, usize> {
         let mut counts = BTreeMap::new();
@@ -59,7 +59,7 @@ impl TestQueue {
         counts
     }
 
-    /// Asserts that a job of this type was enqueued that is like this, and returns the first.
+    /// Asserts that a job of this type that satisfies the predicate was enqueued, and returns the first one.
     #[track_caller]
     pub fn assert_enqueued<J: TypedJob>(&self, is_like: impl Fn(&J) -> bool) -> StoredJob {
         let found = self.of_kind(J::KIND).into_iter().find(|job| is_like(&payload(job)));
@@ -68,7 +68,7 @@ impl TestQueue {
         })
     }
 
-    /// Asserts that no job of this type was enqueued that is like this.
+    /// Asserts that no job of this type that satisfies the predicate was enqueued.
     #[track_caller]
     pub fn refute_enqueued<J: TypedJob>(&self, is_like: impl Fn(&J) -> bool) {
         let found = self.of_kind(J::KIND).into_iter().find(|job| is_like(&payload(job)));
@@ -78,7 +78,7 @@ impl TestQueue {
         }
     }
 
-    /// Asserts how many jobs of this type were enqueued.
+    /// Asserts the number of enqueued jobs of this type.
     #[track_caller]
     pub fn assert_count<J: TypedJob>(&self, expected: usize) {
         let found = self.of_kind(J::KIND).len();
@@ -96,7 +96,7 @@ impl TestQueue {
         jobs
     }
 
-    /// What there is, for somebody whose expectation was not met.
+    /// Lists the jobs in the store, for a failure message.
     fn listing(&self) -> String {
         let jobs = self.jobs();
         let mut text = match jobs.len() {

@@ -1,4 +1,4 @@
-//! Running what is due through the handlers of a worker, one job after the other, until nothing is ready.
+//! Runs due jobs through the handlers of a worker, one job at a time, until nothing is ready.
 
 use super::{TestQueue, at_once};
 use std::fmt::Write as _;
@@ -11,15 +11,15 @@ use windlass_core::model::{Attempt, AttemptEnd, Name, State};
 use windlass_memory::MemoryEngine;
 use windlass_worker::{Builder, Ctx, Next};
 
-/// Attempts of one drain. A test that needs more has handlers that hand each other work for ever.
+/// Maximum number of attempts of one drain. More mean that handlers enqueue each other's jobs forever.
 pub const DRAIN_ATTEMPTS_MAX: usize = 10_000;
 
 impl TestQueue {
-    /// Runs everything that is due now through the handlers of this worker, one job after the other in
-    /// the order of the queue, until nothing is ready: jobs that handlers enqueue or follow up with
-    /// included. Time stands still meanwhile, so that a retry waits until it is
-    /// [moved](TestQueue::advance). The worker is the one of production, from payload to outcome, except
-    /// that it takes one job at a time, hosts no services and ends.
+    /// Runs everything that is due now through the handlers of this worker, one job at a time in the order of
+    /// the queue, until nothing is ready. This includes jobs that handlers enqueue or create as follow-ups.
+    /// The clock does not move meanwhile, so a retry waits until time is [advanced](TestQueue::advance). The
+    /// worker behaves as in production, from payload to outcome, except that it runs one job at a time, hosts
+    /// no services and ends.
     ///
     /// ```
     /// use serde::{Deserialize, Serialize};
@@ -59,8 +59,8 @@ impl TestQueue {
     /// ```
     ///
     /// # Panics
-    /// If the worker cannot be built, and after [`DRAIN_ATTEMPTS_MAX`] attempts. A handler that never
-    /// ends is stopped by its timeout, as ever.
+    /// If the worker cannot be built, and after [`DRAIN_ATTEMPTS_MAX`] attempts. A handler that never ends is
+    /// stopped by its timeout, as in production.
     pub async fn drain(&self, worker: Builder) -> Drained {
         self.advance(Duration::ZERO);
         let log = Arc::new(Log::new(self.engine.clone()));
@@ -90,13 +90,13 @@ impl TestQueue {
     }
 }
 
-/// What a drain did.
+/// The result of a drain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Drained {
-    /// All attempts in the order in which they were made.
+    /// All attempts, in order.
     pub attempts: Vec<Attempted>,
-    /// Jobs still ready: of kinds without a handler, on queues the worker does not serve, or paused.
+    /// Jobs still ready: of kinds without a handler, on queues that the worker does not serve, or paused.
     pub left: usize,
 }
 
@@ -108,40 +108,40 @@ pub struct Attempted {
     pub id: JobId,
     /// Its kind.
     pub kind: Name,
-    /// What the job's history says of the attempt.
+    /// The entry of the attempt in the job's history.
     pub attempt: Attempt,
 }
 
 impl Attempted {
-    /// How it ended.
+    /// How the attempt ended.
     pub const fn end(&self) -> AttemptEnd {
         self.attempt.end
     }
 
-    /// Why it failed, code and message; empty if it did not.
+    /// Code and message of its error; empty if it did not fail.
     pub fn error(&self) -> String {
         self.attempt.error.as_ref().map(ToString::to_string).unwrap_or_default()
     }
 }
 
 impl Drained {
-    /// How many attempts completed their job.
+    /// Number of attempts that completed their job.
     pub fn completed(&self) -> usize {
         self.ended(AttemptEnd::Complete)
     }
 
-    /// How many attempts ended like this.
+    /// Number of attempts that ended this way.
     pub fn ended(&self, end: AttemptEnd) -> usize {
         self.attempts.iter().filter(|attempted| attempted.end() == end).count()
     }
 
-    /// The attempts that failed, to be tried again or for good.
+    /// The failed attempts, whether the job is retried or dead.
     pub fn failures(&self) -> impl Iterator<Item = &Attempted> {
         let failed = |end| matches!(end, AttemptEnd::Retry | AttemptEnd::Fail);
         self.attempts.iter().filter(move |attempted| failed(attempted.end()))
     }
 
-    /// Asserts that every attempt completed its job and that nothing is left ready.
+    /// Asserts that every attempt completed its job and that no job is left ready.
     #[track_caller]
     pub fn assert_all_completed(&self) {
         let mut wrong = String::new();
@@ -159,7 +159,7 @@ impl Drained {
     }
 }
 
-/// What is being done, as it is done.
+/// The attempts of a drain, collected while it runs.
 struct Log {
     engine: MemoryEngine,
     lines: Mutex<Lines>,
@@ -169,7 +169,7 @@ struct Log {
 #[derive(Default)]
 struct Lines {
     begun: usize,
-    /// Attempts the store has not recorded yet, as far as we know: mostly the current one.
+    /// Attempts that the store has not recorded yet, as far as is known here: usually only the current one.
     open: Vec<(JobId, u32)>,
     done: Vec<Attempted>,
 }
@@ -181,7 +181,7 @@ impl Log {
 
     fn begin(&self, ctx: &Ctx) {
         self.with(|lines| {
-            // Read now: a job keeps only its latest attempts.
+            // Read after every attempt: a job keeps only its latest attempts.
             lines.close(&self.engine);
             lines.open.push((ctx.id(), ctx.attempt()));
             lines.begun += 1;
@@ -204,7 +204,7 @@ impl Log {
 }
 
 impl Lines {
-    /// Moves what the store has recorded to what is done.
+    /// Moves attempts that the store has recorded from `open` to the finished ones.
     fn close(&mut self, engine: &MemoryEngine) {
         self.open.retain(|(id, number)| {
             let found = at_once(engine.get(Get::new([*id])));

@@ -1,5 +1,5 @@
-//! A queue for tests: no server, no files, time travel, handlers run at once, and assertions on what was
-//! enqueued.
+//! A queue for tests: no server, no files, controlled time, handlers that run immediately, and assertions on
+//! enqueued jobs.
 //!
 //! ```
 //! use serde::{Deserialize, Serialize};
@@ -49,13 +49,14 @@ use windlass_core::time::{Clock as _, ManualClock};
 use windlass_core::{Result, Timestamp};
 use windlass_memory::MemoryEngine;
 
-/// When the time of every test queue begins: some day in 2027, so that it is nobody's real now.
+/// The start time of every test queue: in January 2027, so that it differs from the real time.
 pub const START: Timestamp = Timestamp::from_millis(1_800_000_000_000);
 
-/// A store in memory whose time stands still until it is moved. Cheap to clone; clones share the store.
+/// An in-memory store with a clock that moves only when it is advanced. Cheap to clone; clones share the
+/// store.
 ///
-/// It behaves like every other store: it is the engine the others are measured against. What looks at it
-/// here looks at the whole store, whoever enqueued.
+/// It behaves like every other store: the memory engine is the reference that the others are compared with.
+/// The methods below see all jobs in the store, regardless of which client enqueued them.
 #[derive(Clone)]
 pub struct TestQueue {
     engine: MemoryEngine,
@@ -73,27 +74,27 @@ impl TestQueue {
     /// An empty store at [`START`].
     pub fn new() -> Self {
         let clock = Arc::new(ManualClock::at(START));
-        // Jitter and ids repeat from run to run, so that a test that fails fails again.
+        // A fixed seed makes jitter and ids the same in every run, so that a failing test fails again.
         let engine = MemoryEngine::with(clock.clone(), Arc::new(Seeded::new(1)));
         let client = Client::on_clock(Arc::new(engine.clone()), clock.clone());
         Self { engine, clock, client }
     }
 
-    /// A client of it, for the code under test.
+    /// A client of this store, for the code under test.
     pub fn client(&self) -> Client {
         self.client.clone()
     }
 
-    /// What time it is in the store.
+    /// The current time of the store.
     pub fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
-    /// Lets time pass; what falls due on the way happens at its time. Jobs become available, expire, and
-    /// are removed when their retention is over; schedules fire.
+    /// Advances the clock; everything that becomes due on the way happens at its time. Jobs become available,
+    /// expire, and are removed when their retention is over; schedules fire.
     ///
-    /// Workers keep what they hold however long this is: their heartbeats come by the real clock, and
-    /// skipped time is not their death.
+    /// Workers keep their leases however far the clock moves: heartbeats use the real clock, and skipped time
+    /// does not count as a missed heartbeat.
     pub fn advance(&self, time: Duration) {
         travel::advance(&self.engine, &self.clock, crate::millis::millis(time));
     }
@@ -105,7 +106,7 @@ impl fmt::Debug for TestQueue {
     }
 }
 
-/// The answer of the memory engine, which never keeps anybody waiting: so that looking needs no `await`.
+/// The result of a call to the memory engine, which is always ready, so that reading needs no `await`.
 fn at_once<T>(answer: Answer<'_, T>) -> T {
     let answered: Option<Result<Stamped<T>>> = answer.now_or_never();
     match answered {

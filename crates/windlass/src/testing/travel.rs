@@ -1,4 +1,4 @@
-//! Time travel: from one thing that falls due to the next, as time would have it.
+//! Time travel: moves the clock from one due time to the next.
 
 use super::at_once;
 use windlass_core::Timestamp;
@@ -7,12 +7,12 @@ use windlass_core::limits::MAINTAIN_BUDGET_MAX;
 use windlass_core::time::{Clock as _, ManualClock};
 use windlass_memory::MemoryEngine;
 
-/// Stops on the way. After so many, the rest of the time passes in one step.
+/// Maximum number of stops. After that, the rest of the time passes in one step.
 const STOPS_MAX: usize = 100_000;
-/// What happens by itself. Not `Reclaim`: no worker dies of skipped time.
+/// Maintenance to run at each stop. Not `Reclaim`: skipped time must not expire the sessions of workers.
 const WORKS: [Work; 4] = [Work::Promote, Work::Expire, Work::Retain, Work::Compact];
 
-/// Moves the clock by `ms`, stopping wherever something falls due.
+/// Moves the clock by `ms`, stopping at every due time on the way.
 pub(super) fn advance(engine: &MemoryEngine, clock: &ManualClock, ms: u64) {
     let end = clock.now().plus(ms);
     for _ in 0..STOPS_MAX {
@@ -25,7 +25,7 @@ pub(super) fn advance(engine: &MemoryEngine, clock: &ManualClock, ms: u64) {
     stop_over(engine, end);
 }
 
-/// Does what is due and fires what schedules owe; says when the next thing is.
+/// Runs due maintenance and schedules; returns the next due time.
 fn stop_over(engine: &MemoryEngine, now: Timestamp) -> Option<Timestamp> {
     let fire = fire(engine).filter(|next| *next > now);
     [maintain(engine, now), fire].into_iter().flatten().min()
@@ -42,16 +42,16 @@ fn fire(engine: &MemoryEngine) -> Option<Timestamp> {
     }
 }
 
-/// Nobody can have made a schedule.
+/// Without the services there are no schedules.
 #[cfg(not(feature = "services"))]
 const fn fire(_: &MemoryEngine) -> Option<Timestamp> {
     None
 }
 
-/// Does everything that is due; says when the next thing is.
+/// Runs all due maintenance; returns the next due time.
 fn maintain(engine: &MemoryEngine, now: Timestamp) -> Option<Timestamp> {
     let next = WORKS.into_iter().filter_map(|work| finish(engine, work));
-    // What is due and still not done waits for something else than time.
+    // Work that is due but not done waits for something other than time.
     next.filter(|next| *next > now).min()
 }
 
