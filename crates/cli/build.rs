@@ -1,4 +1,4 @@
-//! Tells the program which cargo profile it was built with, so that `windlass bench` can print it.
+//! Passes the cargo profile to the program at compile time, so that `windlass bench` can print it.
 
 use std::env;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The `windlass` command: reads the command line and hands over to one file per command.
+//! The `windlass` command: parses the command line and dispatches to one module per command.
 
 mod bench;
 mod commands;
@@ -22,7 +22,7 @@ mod work;
 use clap::Parser as _;
 use std::process::ExitCode;
 
-/// Jobs are made on one thread and freed on another all the time; this allocator is made for that.
+/// Jobs are allocated on one thread and freed on another; mimalloc is fast at such cross-thread frees.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

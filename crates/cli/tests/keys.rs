@@ -134,10 +134,10 @@ fn the_lines_that_serve_prints_work_with_a_key() {
         let shown = Command::new("sh").args(["-c", line]).env("WINDLASS_KEY", key).output();
         text(&shown.unwrap().stdout)
     };
-    assert!(run("hand over a job:", &admin).contains("\"id\""), "{said}");
-    assert!(run("take one:", &admin).contains("Ada"), "{said}");
-    assert!(run("look at it:", &admin).contains("running"), "{said}");
-    assert!(run("look at it:", "").contains("unauthenticated"), "{said}");
+    assert!(run("enqueue a job:", &admin).contains("\"id\""), "{said}");
+    assert!(run("claim a job:", &admin).contains("Ada"), "{said}");
+    assert!(run("list jobs:", &admin).contains("running"), "{said}");
+    assert!(run("list jobs:", "").contains("unauthenticated"), "{said}");
 }
 
 #[test]

@@ -50,7 +50,7 @@ fn an_address_that_others_can_reach_is_refused_while_nobody_knows_whether_there_
     let refused = command.args(["serve", "--store", store, "--listen", "0.0.0.0:0"]).output();
     let refused = refused.unwrap();
     let said = String::from_utf8_lossy(&refused.stderr);
-    assert!(!refused.status.success() && said.contains("while it is away"), "{said}");
+    assert!(!refused.status.success() && said.contains("while it is unavailable"), "{said}");
     assert!(said.contains("--insecure") && said.contains("127.0.0.1"), "{said}");
 }
 

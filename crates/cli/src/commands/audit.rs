@@ -1,4 +1,4 @@
-//! `windlass audit`: who did what to the store, the latest first.
+//! `windlass audit`: lists entries of the audit log, newest first.
 
 use crate::output::{Cell, Table, ago, print, print_json};
 use crate::store::{Common, block_on};
@@ -12,19 +12,19 @@ use windlass_services::{Audit, AuditQuery, AuditRow};
 pub(super) struct Args {
     #[command(flatten)]
     common: Common,
-    /// Of whom: the name or the id of a key
+    /// Only entries of this key: its name or its id
     #[arg(long, value_name = "KEY")]
     who: Option<String>,
-    /// Which action: job.cancel, or job for all actions on jobs
+    /// Only this action, e.g. job.cancel, or job for all actions on jobs
     #[arg(long)]
     action: Option<String>,
-    /// To what: a job's id, a queue, a kind, a schedule, a key's id
+    /// Only this target: a job's id, a queue, a kind, a schedule, or a key's id
     #[arg(long)]
     target: Option<String>,
-    /// Not longer ago than this
+    /// Only entries of this last period, e.g. 24h
     #[arg(long, value_name = "TIME", value_parser = values::duration_ms)]
     since: Option<u64>,
-    /// At most so many
+    /// Maximum number of entries
     #[arg(long, default_value_t = 50)]
     limit: u32,
 }

@@ -1,4 +1,4 @@
-//! `windlass bench`: its arguments, and what they select. The measuring itself is in [`crate::bench`].
+//! `windlass bench`: parses its arguments into a plan. The measuring itself is in [`crate::bench`].
 
 use crate::bench::{self, Plan, Profile, Workload};
 use crate::connect::Url;
@@ -8,82 +8,82 @@ use clap::ValueEnum;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// The hidden command under which `bench` starts itself for one measurement.
+/// Name of the hidden command with which `bench` starts itself for one measurement.
 pub(super) const RUN_COMMAND: &str = "bench-run";
 
-/// How much time to spend.
+/// How long the measurements take.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum ProfileName {
-    /// A first impression in less than a minute, one repeat
+    /// A first impression in less than a minute: one repeat
     Quick,
-    /// Figures to quote: long enough to reach a steady state, three repeats
+    /// Publishable figures: long enough to reach a steady state, three repeats
     Full,
-    /// Enough to see that everything works; its figures say nothing, so debug builds take it too
+    /// A smoke test with meaningless figures, therefore also allowed in debug builds
     #[value(hide = true)]
     Tiny,
 }
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The engine: `memory:`, `file:DIR`, `postgres://…` or `http://HOST:PORT`. Only a fresh directory below
-    /// DIR, or a schema of its own, is written to, and it is removed afterwards; of a server only the
-    /// queue `windlass-bench`, and it is emptied
+    /// The engine: `memory:`, `file:DIR`, `postgres://…` or `http://HOST:PORT`. Writes only to a new directory
+    /// below DIR, or to a new schema, and removes it afterwards; on a server, writes only to the queue
+    /// `windlass-bench`, and empties it afterwards
     #[arg(default_value = "file:.")]
     url: Url,
-    /// How much time to spend
+    /// Length of the measurements
     #[arg(long, value_enum, default_value_t = ProfileName::Quick)]
     profile: ProfileName,
-    /// Only these workloads, as in `W1c64,W3`; `W5` means every workload that begins so. `W5deep` and `soak` are
-    /// run only if they are named
+    /// Workloads to run, e.g. `W1c64,W3`; `W5` selects every workload whose name starts with it. `W5deep` and
+    /// `soak` run only if they are named [default: all others]
     #[arg(long, visible_alias = "workload", value_delimiter = ',', value_name = "NAMES", value_parser = Workload::select)]
     only: Vec<Selection>,
-    /// Print a JSON array instead of the table
+    /// Print a JSON array instead of a table
     #[arg(long)]
     json: bool,
-    /// How often to measure each workload; the median is reported [default: quick 1, full 3]
+    /// Number of measurements per workload; the median is reported [default: quick 1, full 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     repeats: Option<u32>,
-    /// Leave the baselines (bare log, slim SQLite) out
+    /// Skip the baselines (bare log, slim SQLite)
     #[arg(long)]
     no_baselines: bool,
-    /// With file:DIR: also measure through a server in a process of its own, over loopback, beside the
+    /// With file:DIR: also measure through a server in a separate process, over loopback, in addition to the
     /// engine in this process
     #[arg(long)]
     over_http: bool,
-    /// W6, W7 and soak: how long each run takes, in seconds [default: as the profile says]
+    /// W6, W7 and soak: length of each run in seconds [default: depends on the profile]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=SECONDS_MAX))]
     seconds: Option<u64>,
-    /// W6, W7 and soak: write how each run went over time to this directory, as CSV and as a chart (SVG)
+    /// W6, W7 and soak: directory for the time series of each run, as CSV and as a chart (SVG)
     #[arg(long, value_name = "DIR")]
     csv: Option<PathBuf>,
     /// soak: jobs enqueued per second [default: quick 1,000, full 5,000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     rate: Option<u32>,
-    /// soak: how long finished jobs are kept, as in `5m` [default: quick 10s, full 5m]
+    /// soak: retention of finished jobs, e.g. `5m` [default: quick 10s, full 5m]
     #[arg(long, value_name = "TIME", value_parser = values::duration_ms)]
     retention: Option<u64>,
-    /// W5deep: how many others wait [default: quick 1,000,000, full 10,000,000]
+    /// W5deep: number of other ready jobs in the store [default: quick 1,000,000, full 10,000,000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=OTHERS_MAX))]
     ready: Option<u64>,
-    /// W5deep: how many others are scheduled for later [default: as many]
+    /// W5deep: number of other scheduled jobs in the store [default: the same as --ready]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=OTHERS_MAX))]
     scheduled: Option<u64>,
 }
 
-/// The longest run: a day.
+/// Maximum length of a run: one day.
 const SECONDS_MAX: u64 = 86_400;
-/// The most jobs that W5deep fills in.
+/// Maximum number of ready, and of scheduled, jobs that W5deep prepares.
 const OTHERS_MAX: u64 = 100_000_000;
 
-/// What one name of `--only` stands for. Behind a name, because clap takes a bare `Vec` of `Vec`s
-/// for something else.
+/// The workloads that one name of `--only` selects. An alias, because clap treats a bare `Vec` of `Vec`s
+/// differently.
 type Selection = Vec<Workload>;
 
 impl Args {
     pub(super) fn run(self) -> Result<ExitCode> {
         if cfg!(debug_assertions) && !matches!(self.profile, ProfileName::Tiny) {
             bail!(
-                "this is a debug build, and its figures would say nothing about Windlass; \
+                "this is a debug build, whose figures are meaningless; \
                  use a release build: cargo run --release -- bench {}",
                 self.url
             );
@@ -92,7 +92,7 @@ impl Args {
         self.check(&workloads)?;
         let profile = self.sizes();
         if self.over_http && !matches!(self.url, Url::File(_)) {
-            bail!("--over-http compares with an engine in a directory: bench file:DIR --over-http");
+            bail!("--over-http needs an engine in a directory: bench file:DIR --over-http");
         }
         let repeats = self.repeats.unwrap_or(profile.repeats);
         let plan = Plan {
@@ -108,7 +108,7 @@ impl Args {
         runtime()?.block_on(bench::run(plan))
     }
 
-    /// The profile, with what the user changes about it.
+    /// The profile, with the user's overrides applied.
     fn sizes(&self) -> Profile {
         let mut profile = match self.profile {
             ProfileName::Quick => Profile::quick(),
@@ -125,7 +125,7 @@ impl Args {
         profile
     }
 
-    /// Whether every option means something for what is run.
+    /// Fails if an option has no effect on the selected workloads.
     fn check(&self, workloads: &[Workload]) -> Result<()> {
         let watched = workloads.iter().any(|it| it.is_watched());
         let soaked = workloads.contains(&Workload::Soak);
@@ -141,14 +141,14 @@ impl Args {
         for (option, is_given, has_meaning, example) in options {
             if is_given && !has_meaning {
                 bail!(
-                    "{option} means nothing for these workloads; name one for which it does, as in --only {example}"
+                    "{option} has no effect on these workloads; select one that uses it, e.g. --only {example}"
                 );
             }
         }
         Ok(())
     }
 
-    /// The selected workloads in their own order, each once, whatever the order of `--only`.
+    /// The selected workloads in their declared order and without duplicates, whatever the order of `--only`.
     fn workloads(&self) -> Vec<Workload> {
         let named: Vec<Workload> = self.only.iter().flatten().copied().collect();
         if named.is_empty() {
@@ -158,7 +158,7 @@ impl Args {
     }
 }
 
-/// The process of one measurement. It is told on its input what to do.
+/// The process of one measurement. Reads its specification from stdin.
 pub(super) fn run_one() -> Result<ExitCode> {
     let spec = bench::told()?;
     bench::end_with_parent();

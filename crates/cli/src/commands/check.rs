@@ -1,4 +1,4 @@
-//! `windlass check`: whether every job is in exactly one place and every index agrees.
+//! `windlass check`: verifies that every job is stored in exactly one place and that all indexes agree.
 
 use crate::output::{Colour, paint, print, print_json};
 use crate::store::{Common, block_on};
@@ -12,14 +12,14 @@ use std::time::Duration;
 use windlass::Url;
 use windlass_core::engine::CheckReport;
 
-/// How often the sign of life moves.
+/// Interval at which the spinner moves.
 const TICK: Duration = Duration::from_millis(100);
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
     common: Common,
-    /// Mend what is found
+    /// Repair the inconsistencies found
     #[arg(long)]
     repair: bool,
 }
@@ -66,19 +66,21 @@ impl Args {
         let mut text = String::new();
         for finding in &report.findings {
             let mark = match finding.repaired {
-                true => paint("mended", Colour::Good),
+                true => paint("repaired", Colour::Good),
                 false => paint("wrong", Colour::Bad),
             };
             writeln!(text, "{mark}  {}", finding.what)?;
         }
         let jobs = HumanCount(report.jobs);
         match (report.findings.len(), left) {
-            (0, _) => writeln!(text, "{jobs} jobs, all in good order")?,
-            (found, 0) => writeln!(text, "{jobs} jobs, {found} findings, all mended")?,
+            (0, _) => writeln!(text, "{jobs} jobs, no problems found")?,
+            (found, 0) => writeln!(text, "{jobs} jobs, {found} findings, all repaired")?,
             (found, left) if self.repair => {
-                writeln!(text, "{jobs} jobs, {found} findings, {left} could not be mended")?;
+                writeln!(text, "{jobs} jobs, {found} findings, {left} could not be repaired")?;
             }
-            (found, _) => writeln!(text, "{jobs} jobs, {found} findings; mend them with --repair")?,
+            (found, _) => {
+                writeln!(text, "{jobs} jobs, {found} findings; repair them with --repair")?
+            }
         }
         Ok(text)
     }

@@ -1,4 +1,4 @@
-//! `windlass completions`: what a shell needs to complete our command line.
+//! `windlass completions`: prints the completion script of a shell.
 
 use crate::output::print;
 use anyhow::{Context as _, Result};

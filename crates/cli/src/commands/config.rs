@@ -1,4 +1,5 @@
-//! `windlass config`: mistakes found, what holds shown, an example printed. It starts and changes nothing.
+//! `windlass config`: validates the configuration, shows the effective one, prints an example. Starts and
+//! changes nothing.
 
 use super::serve;
 use crate::config::{Config, FILE_DEFAULT, Given, example, show, summary};
@@ -16,14 +17,14 @@ pub(super) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Find mistakes in a file and in variables, all at once
+    /// Validate the file and the environment variables, and report all errors at once
     Check {
-        /// The file [default: ./windlass.toml, or WINDLASS_CONFIG]
+        /// Configuration file [default: ./windlass.toml, or WINDLASS_CONFIG]
         path: Option<PathBuf>,
     },
-    /// Print what `serve` would run with, and where each value comes from; takes the flags of `serve`
+    /// Print the settings that `serve` would use, and the source of each; takes the flags of `serve`
     Show(Box<serve::Args>),
-    /// Print every setting with its default, as a file to start from
+    /// Print every setting with its default, as a template for a configuration file
     Example,
 }
 
@@ -47,7 +48,7 @@ fn check(path: Option<PathBuf>) -> Result<()> {
     note(&config);
     let Some(file) = &config.file else {
         bail!(
-            "there is no {FILE_DEFAULT} here; name a file, or write one to start from: \
+            "no {FILE_DEFAULT} in this directory; name a file, or create one from the example: \
              windlass config example > {FILE_DEFAULT}"
         );
     };

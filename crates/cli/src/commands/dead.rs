@@ -1,4 +1,4 @@
-//! `windlass dead`: dead letters, by id or all at once.
+//! `windlass dead`: lists, shows, replays and discards dead letters, by id or all at once.
 
 use super::jobs::{ListArgs, change_all, check_sensitive, filter, list, show};
 use crate::exit;
@@ -26,50 +26,50 @@ pub(super) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// List dead letters, the newest first
+    /// List dead letters, newest first
     List(ListArgs),
-    /// Show everything known of a dead letter
+    /// Show all details of a dead letter
     Show {
-        /// The job
+        /// Id of the job
         id: JobId,
     },
-    /// Give dead letters another life, with counters cleared
+    /// Replay dead letters, with counters reset
     Replay {
         #[command(flatten)]
         which: Which,
-        /// With this payload instead (one job only): JSON, `-` for stdin, `@FILE` for a file
+        /// Payload that replaces the old one (one job only): JSON, `-` for stdin, `@FILE` for a file
         #[arg(long, value_name = "JSON|-|@FILE", conflicts_with = "all")]
         payload: Option<String>,
-        /// From the beginning, without the checkpoint they had reached
+        /// Discard the checkpoint, so that the jobs start from the beginning
         #[arg(long)]
         start_over: bool,
-        /// The kind once more, if it is registered as sensitive
+        /// Name of the kind, as a confirmation; required if the kind is registered as sensitive
         #[arg(long, value_name = "KIND")]
         confirm: Option<String>,
     },
-    /// Throw dead letters away
+    /// Discard dead letters
     Discard {
         #[command(flatten)]
         which: Which,
     },
 }
 
-/// Which dead letters.
+/// Selects dead letters.
 #[derive(Debug, clap::Args)]
 struct Which {
-    /// The jobs
+    /// Ids of the jobs
     #[arg(value_name = "ID", required_unless_present = "all")]
     ids: Vec<JobId>,
-    /// All of them that pass --queue and --kind
+    /// Select all dead letters, or those that match --queue and --kind
     #[arg(long, conflicts_with = "ids")]
     all: bool,
-    /// With --all: only of this queue
+    /// With --all: only dead letters of this queue
     #[arg(long, short, value_name = "NAME", requires = "all")]
     queue: Option<String>,
-    /// With --all: only of this kind
+    /// With --all: only dead letters of this kind
     #[arg(long, short, value_name = "NAME", requires = "all")]
     kind: Option<String>,
-    /// Do not ask
+    /// Skip the confirmation prompt
     #[arg(long, short)]
     yes: bool,
 }
@@ -86,7 +86,7 @@ impl Args {
             Action::Show { id } => block_on(show(&common, id)),
             Action::Replay { which, payload, start_over, confirm } => {
                 if payload.is_some() && which.ids.len() > 1 {
-                    bail!("payload: it is for one job, and {} are named", which.ids.len());
+                    bail!("--payload applies to one job, but {} ids are given", which.ids.len());
                 }
                 let change = replay(payload.as_deref(), start_over, confirm)?;
                 block_on(which.change(&common, "replay", change))
@@ -115,7 +115,7 @@ impl Which {
     async fn change(self, common: &Common, verb: &str, change: Change) -> Result<ExitCode> {
         let client = common.open().await?;
         if !self.all {
-            // If one of them is not dead, nothing is changed at all.
+            // If one of the jobs is not dead, no job is changed.
             only_dead(&client, &self.ids).await?;
             return change_all(&client, common, self.ids, &change, Some(State::Dead)).await;
         }
@@ -124,7 +124,7 @@ impl Which {
             return self.end(common, 0, 0);
         }
         if !self.yes && !confirmed(verb, dead)? {
-            bail!("nothing is done");
+            bail!("aborted; no dead letter was changed");
         }
         self.sweep(&client, common, dead, &change).await
     }
@@ -137,7 +137,7 @@ impl Which {
         Ok(lanes.map(|lane| lane.dead).sum())
     }
 
-    /// Page by page. What is refused stays, and is passed over by the cursor.
+    /// Applies the change page by page. Refused jobs stay dead; the cursor moves past them.
     async fn sweep(
         &self,
         client: &Client,
@@ -201,7 +201,7 @@ async fn only_dead(client: &Client, ids: &[JobId]) -> Result<()> {
 
 fn confirmed(verb: &str, count: u64) -> Result<bool> {
     if !std::io::stdin().is_terminal() {
-        bail!("this would {verb} {count} dead letters; add --yes if that is what you want");
+        bail!("this would {verb} {count} dead letters; add --yes to confirm");
     }
     eprint!("{verb} {count} dead letters? [y/N] ");
     let mut answer = String::new();

@@ -1,4 +1,4 @@
-//! `windlass enqueue`: one job from the command line, or many from lines of JSON.
+//! `windlass enqueue`: enqueues one job from the command line, or many from lines of JSON.
 
 use crate::job_args::{self, JobArgs};
 use crate::output::{print, print_json};
@@ -24,34 +24,33 @@ mod line;
 pub(super) struct Args {
     #[command(flatten)]
     common: Common,
-    /// What sort of work it is; with --ndjson, for lines that name none
+    /// Kind of the job; with --ndjson, the default kind of lines without one
     #[arg(required_unless_present = "ndjson")]
     kind: Option<String>,
-    /// The payload as JSON; `-` reads it from stdin, `@FILE` from a file
+    /// Payload as JSON; `-` reads it from stdin, `@FILE` from a file
     #[arg(value_name = "JSON|-|@FILE", conflicts_with = "ndjson", allow_hyphen_values = true)]
     payload: Option<String>,
-    /// Take the payload as bytes, JSON or not
+    /// Send the payload as raw bytes, without checking that it is JSON
     #[arg(long, requires = "payload")]
     raw: bool,
-    /// The job's id (a UUIDv7): enqueued twice, it is stored once
+    /// Id of the job (a UUIDv7); a second enqueue with the same id stores nothing [default: a new id]
     #[arg(long, value_name = "UUID", conflicts_with = "ndjson")]
     id: Option<JobId>,
-    /// To run this long from now
+    /// Delay before the job becomes due, e.g. 10m
     #[arg(long, short, value_name = "TIME", value_parser = values::duration_ms)]
     delay: Option<u64>,
-    /// To run at this instant, as in 2030-01-31T09:00:00Z
+    /// Time at which the job becomes due, e.g. 2030-01-31T09:00:00Z [default: now]
     #[arg(long, value_name = "TIME", value_parser = values::instant, conflicts_with = "delay")]
     at: Option<Timestamp>,
     #[command(flatten)]
     job: JobArgs,
-    /// Enqueue one job for each line of JSON in FILE (`-`: stdin). Lines take what these options say,
-    /// unless they say otherwise
+    /// File with one job per line as JSON (`-`: stdin). The other options are the defaults for all lines
     #[arg(long, value_name = "FILE")]
     ndjson: Option<String>,
-    /// Pass over so many lines first, to go on where an earlier run ended
+    /// Number of lines to skip, to resume an earlier run
     #[arg(long, value_name = "LINES", requires = "ndjson", default_value_t = 0)]
     skip: u64,
-    /// Spread the jobs of the lines over time: at most so many per second fall due
+    /// Maximum number of jobs that become due per second; spreads the jobs over time
     #[arg(long, value_name = "N", requires = "ndjson",
           value_parser = clap::value_parser!(u64).range(1..=PACE_PER_SECOND_MAX))]
     per_second: Option<u64>,
@@ -72,7 +71,7 @@ impl Args {
     }
 
     async fn run_one(&self) -> Result<ExitCode> {
-        let kind = self.kind.as_deref().context("name the kind of the job")?;
+        let kind = self.kind.as_deref().context("the kind of the job is missing")?;
         let mut job = self.template(kind);
         if let Some(text) = &self.payload {
             job = job.payload(job_args::payload(text, self.raw)?);
@@ -80,7 +79,9 @@ impl Args {
         job.id = self.id;
         let client = self.common.open_or_create().await?;
         let answers = client.engine().enqueue(Enqueue::each([job])).await?.value;
-        let Some(answer) = answers.into_iter().next() else { bail!("the store gave no answer") };
+        let Some(answer) = answers.into_iter().next() else {
+            bail!("the store returned no result")
+        };
         let enqueued = answer?;
         if self.common.json {
             print_json(&EnqueuedView::of(&enqueued))?;
@@ -93,7 +94,7 @@ impl Args {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// A job of `kind` with everything the options say.
+    /// A job of `kind` with all options applied.
     fn template(&self, kind: &str) -> NewJob {
         let due = match (self.delay, self.at) {
             (Some(ms), _) => Due::After(ms),
@@ -104,14 +105,15 @@ impl Args {
     }
 }
 
-/// What somebody who only sees an id should know.
+/// A note for the user if the printed id is not simply that of a new job.
 fn note(disposition: Disposition) -> Option<String> {
     match disposition {
-        Disposition::Existing => Some("it was there already; nothing new is stored".to_owned()),
-        Disposition::Replaced(id) => Some(format!("it took the place of job {id}")),
-        Disposition::Throttled => {
-            Some("one of its kind was taken in this window; dropped".to_owned())
-        }
+        Disposition::Existing => Some("the job exists already; nothing was stored".to_owned()),
+        Disposition::Replaced(id) => Some(format!("replaced job {id}")),
+        Disposition::Throttled => Some(
+            "throttled: a job with this unique key was enqueued within its window; dropped"
+                .to_owned(),
+        ),
         _ => None,
     }
 }

@@ -1,4 +1,4 @@
-//! `windlass history`: what was removed or expired, of which queue, and when.
+//! `windlass history`: lists how many jobs were removed or expired, by queue and time.
 
 use crate::output::{Cell, Table, print, print_json};
 use crate::store::{Common, block_on};
@@ -16,13 +16,13 @@ use windlass_services::{History, HistoryRow};
 pub(super) struct Args {
     #[command(flatten)]
     common: Common,
-    /// Only of this queue
+    /// Only rows of this queue
     #[arg(long, short, value_name = "NAME")]
     queue: Option<String>,
-    /// From this instant on, as in 2030-01-31T09:00:00Z
+    /// Only rows from this time on, e.g. 2030-01-31T09:00:00Z
     #[arg(long, value_name = "TIME", value_parser = values::instant)]
     from: Option<Timestamp>,
-    /// At most so many rows, the latest
+    /// Maximum number of rows; the latest are kept
     #[arg(long, short, value_name = "N", default_value_t = 50)]
     limit: usize,
 }
@@ -52,7 +52,7 @@ impl Args {
         if self.common.json {
             print_json(&rows.iter().map(value).collect::<Vec<_>>())?;
         } else if rows.is_empty() {
-            eprintln!("nothing was removed or expired yet");
+            eprintln!("no jobs were removed or expired");
         } else {
             print(&table(&rows).to_string())?;
         }

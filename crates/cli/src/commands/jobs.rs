@@ -1,4 +1,4 @@
-//! `windlass jobs`: look at jobs, and change them one by one.
+//! `windlass jobs`: lists jobs, shows one, and changes jobs by id.
 
 mod change;
 mod list;
@@ -27,64 +27,64 @@ pub(super) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// List jobs, the newest first
+    /// List jobs, newest first
     List {
-        /// Only in this state
+        /// Only jobs in this state
         #[arg(long, value_parser = state, value_name = "STATE")]
         state: Option<State>,
         #[command(flatten)]
         list: ListArgs,
     },
-    /// Show everything known of a job
+    /// Show all details of a job
     Show {
-        /// The job
+        /// Id of the job
         id: JobId,
     },
-    /// Call jobs off; a running one is told
+    /// Cancel jobs; the worker of a running job is asked to stop it
     Cancel(Ids),
-    /// Give dead, cancelled or expired jobs another life
+    /// Replay dead, cancelled or expired jobs
     Retry {
         #[command(flatten)]
         ids: Ids,
-        /// The kind once more, if it is registered as sensitive
+        /// Name of the kind, as a confirmation; required if the kind is registered as sensitive
         #[arg(long, value_name = "KIND")]
         confirm: Option<String>,
     },
-    /// Let waiting jobs run now
+    /// Make waiting jobs due now
     Promote(Ids),
-    /// Move the time of waiting jobs
+    /// Change the due time of waiting jobs
     Reschedule {
         #[command(flatten)]
         ids: Ids,
-        /// To run this long from now
+        /// Delay from now until the jobs become due, e.g. 10m
         #[arg(long = "in", value_name = "TIME", value_parser = values::duration_ms)]
         delay: Option<u64>,
-        /// To run at this instant, as in 2030-01-31T09:00:00Z
+        /// Time at which the jobs become due, e.g. 2030-01-31T09:00:00Z
         #[arg(long, value_name = "TIME", value_parser = values::instant,
               conflicts_with = "delay", required_unless_present = "delay")]
         at: Option<Timestamp>,
     },
-    /// Change the priority; lower runs first
+    /// Change the priority of jobs; lower runs first
     Reprioritise {
         #[command(flatten)]
         ids: Ids,
-        /// The new priority
+        /// New priority
         #[arg(long, short, value_name = "N", allow_negative_numbers = true)]
         priority: i32,
     },
-    /// Set waiting jobs aside
+    /// Pause waiting jobs
     Pause(Ids),
-    /// Take jobs back that were set aside
+    /// Resume paused jobs
     Resume(Ids),
-    /// Throw ended jobs away now
+    /// Remove ended jobs now
     Discard(Ids),
-    /// Wake jobs that wait for a signal
+    /// Signal jobs that wait for a signal
     Signal(Ids),
 }
 
 #[derive(Debug, clap::Args)]
 struct Ids {
-    /// The jobs
+    /// Ids of the jobs
     #[arg(required = true, value_name = "ID")]
     ids: Vec<JobId>,
 }
@@ -123,11 +123,11 @@ impl Args {
     }
 }
 
-/// A state by its name.
+/// Parses a state.
 fn state(text: &str) -> Result<State, String> {
     let found = State::ALL.into_iter().find(|state| state.as_str() == text);
     found.ok_or_else(|| {
         let known: Vec<_> = State::ALL.iter().map(|state| state.as_str()).collect();
-        format!("{text:?} is no state; the states: {}", known.join(", "))
+        format!("unknown state {text:?}: use {}", known.join(", "))
     })
 }

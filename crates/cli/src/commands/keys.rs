@@ -1,4 +1,4 @@
-//! `windlass keys`: who may do what with a store that is served.
+//! `windlass keys`: creates, lists and revokes the access keys of a store.
 
 use crate::output::{Cell, Colour, Table, ago, print, print_json};
 use crate::store::{Common, block_on};
@@ -20,13 +20,13 @@ pub(super) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Make a key; its secret is shown once, on stdout
+    /// Create a key; its secret is printed once, on stdout
     Create(Create),
-    /// List keys, without their secrets
+    /// List keys without their secrets
     List,
-    /// Take keys back, for good
+    /// Revoke keys permanently
     Revoke {
-        /// The keys, by their ids
+        /// Ids of the keys
         #[arg(required = true, value_name = "ID")]
         ids: Vec<String>,
     },
@@ -34,9 +34,9 @@ enum Action {
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Permissions:
-  enqueue:KIND  hand over jobs of this kind; enqueue:* of every kind
-  work:QUEUE    claim from this queue and report; work:* from every queue
-  view          look at everything, payloads included
+  enqueue:KIND  enqueue jobs of this kind; enqueue:* of every kind
+  work:QUEUE    claim and settle jobs of this queue; work:* of every queue
+  view          read everything, payloads included
   admin         everything
 
 Examples:
@@ -44,16 +44,16 @@ Examples:
   windlass keys create --name billing --may enqueue:generate_invoice,work:billing --expires 90d
   windlass keys create --name mailer --may work:mail --certificate CN=mailer")]
 struct Create {
-    /// What people call it: usually the service that will use it
+    /// Name of the key, usually that of the service that uses it
     #[arg(long)]
     name: String,
-    /// What it may do, separated by commas
+    /// Permissions, separated by commas
     #[arg(long, value_name = "PERMISSIONS")]
     may: Grants,
-    /// How long it is good for; until it is revoked unless told
+    /// Validity period, e.g. 90d [default: until it is revoked]
     #[arg(long, value_name = "TIME", value_parser = values::duration_ms)]
     expires: Option<u64>,
-    /// Proven by a client certificate with this name (CN=…, DNS:…, URI:… or EMAIL:…), not by a secret
+    /// Subject of a client certificate (CN=…, DNS:…, URI:… or EMAIL:…) that authenticates instead of a secret
     #[arg(long, value_name = "NAME")]
     certificate: Option<String>,
 }
@@ -82,7 +82,7 @@ impl Args {
                     let key = keys.revoke(&id).await?;
                     if !common.json {
                         eprintln!(
-                            "key {id} ({}) is revoked; servers notice within seconds",
+                            "key {id} ({}) is revoked; servers stop accepting it within seconds",
                             key.name
                         );
                     }
@@ -106,14 +106,17 @@ impl Create {
         match secret {
             Some(secret) => {
                 eprintln!(
-                    "key {} ({}) may {}; it is shown now and never again:",
+                    "key {} ({}) may {}; its secret is shown only once:",
                     key.id, key.name, key.may
                 );
                 print(&format!("{}\n", secret.expose()))
             }
             None => {
                 let name = key.certificate.as_deref().unwrap_or_default();
-                eprintln!("key {} ({}) may {}, proven by {name}", key.id, key.name, key.may);
+                eprintln!(
+                    "key {} ({}) may {}, authenticated by the certificate {name}",
+                    key.id, key.name, key.may
+                );
                 Ok(())
             }
         }
@@ -126,7 +129,7 @@ async fn list(common: &Common, keys: &Keys) -> Result<()> {
         return print_json(&answer.value.iter().map(value).collect::<Vec<_>>());
     }
     if answer.value.is_empty() {
-        eprintln!("no keys: a server of this store asks nobody who he is");
+        eprintln!("no keys: a server of this store accepts unauthenticated requests");
         return Ok(());
     }
     let mut table = Table::new(["ID", "NAME", "MAY", "PROOF", "MADE", "STATE"]);

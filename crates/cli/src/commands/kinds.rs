@@ -1,4 +1,5 @@
-//! `windlass kinds`: depth, age and settings by kind, on whatever queue; pause, resume, set, register.
+//! `windlass kinds`: lists depth, age and settings per kind across all queues; pauses, resumes, configures and
+//! registers kinds.
 
 mod register;
 
@@ -25,29 +26,29 @@ pub(super) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// List kinds (also without a word)
+    /// List kinds (the default)
     List,
-    /// Let no job of these kinds start; what runs goes on
+    /// Pause kinds: none of their jobs starts; running jobs continue
     Pause(Names),
-    /// Let their jobs start again
+    /// Resume kinds
     Resume(Names),
-    /// Register a kind, or replace all its rules: its schema, limits and breaker
+    /// Register a kind, or replace all its rules: schema, limits and breaker
     Register(register::Register),
-    /// Forget the rules of a kind; its jobs stay
+    /// Remove the rules of a kind; its jobs stay
     Unregister {
-        /// The kind
+        /// Name of the kind
         kind: String,
     },
-    /// Show the rules of a kind, and where its breaker stands
+    /// Show the rules of a kind and the state of its breaker
     Show {
-        /// The kind
+        /// Name of the kind
         kind: String,
     },
     /// Change the settings of a kind
     Set {
-        /// The kind
+        /// Name of the kind
         kind: String,
-        /// How many more of its jobs may start; `none` lifts the limit
+        /// Number of further jobs of the kind that may start; `none` removes the limit
         #[arg(long, value_name = "N", value_parser = values::count_limit::<u32>)]
         permits: Limit<u32>,
     },
@@ -55,7 +56,7 @@ enum Action {
 
 #[derive(Debug, clap::Args)]
 struct Names {
-    /// The kinds
+    /// Names of the kinds
     #[arg(required = true, value_name = "KIND")]
     names: Vec<String>,
 }
@@ -89,7 +90,7 @@ impl Args {
     }
 }
 
-/// What is known of one kind.
+/// One row of the list.
 #[derive(Default)]
 struct Kind {
     sums: Sums,
@@ -126,7 +127,7 @@ async fn list(common: &Common) -> Result<ExitCode> {
         };
         print_json(&kinds.iter().map(view).collect::<Vec<_>>())?;
     } else if kinds.is_empty() {
-        eprintln!("no kinds: nothing was enqueued yet");
+        eprintln!("no kinds: nothing has been enqueued");
     } else {
         let heads = [
             "KIND",
@@ -151,14 +152,14 @@ async fn list(common: &Common) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Where a breaker stands, as the API tells it.
+/// The state of a breaker as the HTTP API represents it.
 fn wire_breaker(breaker: &Breaker) -> windlass_wire::Breaker {
     breaker.into()
 }
 
 fn words(kind: &Kind) -> Cell {
     let open = kind.breaker.as_ref().and_then(Breaker::open_since);
-    // Its permits are the breaker's while it is open.
+    // While the breaker is open, it controls the permits.
     let permits = kind.settings.permits.filter(|_| open.is_none());
     let words = [
         kind.settings.paused.then(|| "paused".to_owned()),

@@ -1,5 +1,5 @@
-//! `windlass migrate`: the tables of a PostgreSQL store, made or brought up to this version by whoever
-//! owns them; and rights for roles that do not.
+//! `windlass migrate`: creates or upgrades the tables of a PostgreSQL store with the rights of their owner, and
+//! grants access to other roles.
 
 use crate::output::{print, print_json};
 use crate::store::block_on;
@@ -12,30 +12,30 @@ use windlass_postgres::{Access, Migration, Options, grant, migrate, plan};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The database: postgres://USER@HOST/DATABASE
-    // Not read by clap, which shows what it cannot read: there may be a password in it.
+    /// Database: postgres://USER@HOST/DATABASE
+    // Not parsed by clap, whose error messages would show the value: it may contain a password.
     #[arg(value_name = "URL", env = "WINDLASS_STORE", hide_env_values = true)]
     store: String,
-    /// The schema, instead of the one the URL names
+    /// Schema [default: that of the URL]
     #[arg(long, value_name = "NAME")]
     schema: Option<String>,
-    /// Only say what would be done
+    /// Print the migrations that would run, without running them
     #[arg(long)]
     dry_run: bool,
-    /// Only print the SQL that would be run, for whoever runs it by hand
+    /// Print the SQL that would run, without running it, to be run by hand
     #[arg(long, conflicts_with = "dry_run")]
     print_sql: bool,
-    /// Let a role hand jobs over by the SQL functions, and nothing else; can be repeated
+    /// Role that may enqueue jobs with the SQL functions, and nothing else; can be repeated
     #[arg(long, value_name = "ROLE", conflicts_with_all = ["dry_run", "print_sql"])]
     grant_enqueue: Vec<String>,
-    /// Let a role do everything but change the tables: workers, servers, producers that use the library;
-    /// can be repeated
+    /// Role that may do everything except change the tables: for workers, servers and producers that use the
+    /// library; can be repeated
     #[arg(long, value_name = "ROLE", conflicts_with_all = ["dry_run", "print_sql"])]
     grant_worker: Vec<String>,
-    /// Let a role look at the views; can be repeated
+    /// Role that may read the views; can be repeated
     #[arg(long, value_name = "ROLE", conflicts_with_all = ["dry_run", "print_sql"])]
     grant_viewer: Vec<String>,
-    /// Answer in JSON, for machines
+    /// Print JSON
     #[arg(long)]
     pub(super) json: bool,
 }
@@ -66,7 +66,7 @@ impl Args {
         Ok(Options::new(at.server()).schema(schema))
     }
 
-    /// Gives roles their rights; the statements that did it.
+    /// Grants access to the roles; returns the statements that did it.
     async fn grant(&self, options: &Options) -> Result<Vec<String>> {
         let wanted = [
             (Access::Enqueue, &self.grant_enqueue),

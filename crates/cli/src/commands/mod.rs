@@ -1,4 +1,4 @@
-//! What can be said on the command line: one module per command.
+//! The commands of the command line interface: one module per command.
 
 mod audit;
 mod bench;
@@ -36,59 +36,59 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Hand jobs over
+    /// Enqueue jobs
     Enqueue(enqueue::Args),
-    /// Run jobs: a shell command or an HTTP call for each
+    /// Run jobs with shell commands or HTTP calls as handlers
     Work(work::Args),
-    /// Look at jobs and change them
+    /// List, show and change jobs
     Jobs(jobs::Args),
-    /// Look at dead letters, give them another life, or throw them away
+    /// List, show, replay or discard dead letters
     Dead(dead::Args),
-    /// Queues with their depth and settings; pause, resume, set
+    /// List queues with their depth and settings; pause, resume and configure them
     Queues(queues::Args),
-    /// Kinds with their depth and settings; pause, resume, set
+    /// List kinds with their depth and settings; pause, resume, configure and register them
     Kinds(kinds::Args),
-    /// What was removed or expired, and when
+    /// List how many jobs were removed or expired, by queue and time
     History(history::Args),
-    /// Recurring jobs
+    /// Manage recurring jobs
     Schedules(schedules::Args),
-    /// The workers that are there
+    /// List connected workers
     Workers(workers::Args),
-    /// How many workers a queue needs
+    /// Compute how many workers a queue needs
     Scale(scale::Args),
-    /// Who may do what with a store that is served
+    /// Manage the access keys of a store
     Keys(keys::Args),
-    /// Who did what to the store
+    /// List changes made to the store, with who made them
     Audit(audit::Args),
-    /// Verify the store, and mend it with --repair
+    /// Verify the consistency of the store, and repair it with --repair
     Check(check::Args),
-    /// Make or update the tables of a PostgreSQL store, and grant rights to them
+    /// Create or upgrade the tables of a PostgreSQL store, and grant roles access to them
     Migrate(migrate::Args),
-    /// Watch queues live
+    /// Show queues and workers live
     Top(top::Args),
     /// Serve a store over HTTP
     Serve(serve::Args),
-    /// Find mistakes in a configuration, show what holds, print an example
+    /// Validate a configuration, show the effective one, or print an example
     Config(config::Args),
-    /// Measure an engine with the workloads W1–W6
+    /// Benchmark an engine
     Bench(bench::Args),
-    /// Prove the promises under kills, stalls and a bad network
+    /// Test the guarantees of a store under process kills, stalls and network faults
     Torture(torture::Args),
-    /// Print completions for a shell
+    /// Print a completion script for a shell
     Completions(completions::Args),
-    /// One measurement in a process of its own, started by `bench`
+    /// Run one measurement in a separate process, started by `bench`
     #[command(name = bench::RUN_COMMAND, hide = true)]
     BenchRun,
-    /// A process with producers and workers in it, started by `torture`
+    /// Run producers and workers in a separate process, started by `torture`
     #[command(name = crate::torture::CLIENT_COMMAND, hide = true)]
     TortureClient,
-    /// A server that ends with the `bench` or `torture` that started it
+    /// Serve a store until the `bench` or `torture` process that started it exits
     #[command(name = crate::bench::SERVE_COMMAND, hide = true)]
     BenchServe(serve::Args),
 }
 
 impl Cli {
-    /// Does what was asked.
+    /// Runs the selected command.
     pub(crate) fn run(self) -> Result<ExitCode> {
         match self.command {
             Command::Enqueue(args) => args.run(),
@@ -115,13 +115,13 @@ impl Cli {
             Command::BenchRun => bench::run_one(),
             Command::BenchServe(args) => {
                 crate::bench::end_with_parent();
-                // Nothing of what lies around here may change what is measured.
+                // Ignores configuration files and environment variables, which would change the measurement.
                 args.run_alone()
             }
         }
     }
 
-    /// Whether a machine reads the answer, errors included.
+    /// Whether `--json` was given; errors are then printed as JSON, too.
     pub(crate) fn wants_json(&self) -> bool {
         match &self.command {
             Command::Migrate(args) => args.json,

@@ -1,4 +1,4 @@
-//! `windlass queues`: depth, age and settings by queue; pause, resume, set.
+//! `windlass queues`: lists depth, age and settings per queue; pauses, resumes and configures queues.
 
 use crate::output::{Cell, Colour, Table, print, print_json, span};
 use crate::store::{Common, block_on};
@@ -24,11 +24,11 @@ pub(super) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// List queues (also without a word)
+    /// List queues (the default)
     List,
-    /// Let nothing of these queues start; what runs goes on
+    /// Pause queues: none of their jobs starts; running jobs continue
     Pause(Names),
-    /// Let their jobs start again
+    /// Resume queues
     Resume(Names),
     /// Change the settings of a queue
     Set(Set),
@@ -36,45 +36,44 @@ enum Action {
 
 #[derive(Debug, clap::Args)]
 struct Names {
-    /// The queues
+    /// Names of the queues
     #[arg(required = true, value_name = "QUEUE")]
     names: Vec<String>,
 }
 
 #[derive(Debug, clap::Args)]
 struct Set {
-    /// The queue
+    /// Name of the queue
     queue: String,
-    /// Refuse jobs when this many wait; `none` lifts the limit
+    /// Maximum number of waiting jobs; more are refused. `none` removes the limit
     #[arg(long, value_name = "N", value_parser = values::count_limit::<u64>)]
     max_depth: Option<Limit<u64>>,
-    /// How ready jobs are ordered: strict, lifo, fair, or ageing=TIME (how much waiting a step of
-    /// priority is worth)
+    /// Order of ready jobs: strict, lifo, fair, or ageing=TIME (the waiting time that outweighs one step of
+    /// priority)
     #[arg(long, value_parser = values::order)]
     order: Option<Order>,
-    /// Keep ended jobs so long
+    /// Retention of all ended jobs, e.g. 7d
     #[arg(long, value_name = "TIME", value_parser = values::duration_ms)]
     retention: Option<u64>,
-    /// Keep completed and cancelled jobs so long
+    /// Retention of completed and cancelled jobs
     #[arg(long, value_name = "TIME", value_parser = values::duration_ms)]
     keep_finished: Option<u64>,
-    /// Keep dead letters so long
+    /// Retention of dead letters
     #[arg(long, value_name = "TIME", value_parser = values::duration_ms)]
     keep_dead: Option<u64>,
-    /// Keep expired jobs so long
+    /// Retention of expired jobs
     #[arg(long, value_name = "TIME", value_parser = values::duration_ms)]
     keep_expired: Option<u64>,
-    /// Let dead letters hold so many bytes together, as in 1G; beyond them the oldest go. `none` lifts
-    /// the limit
+    /// Maximum total size of dead letters, e.g. 1G; beyond it the oldest are removed. `none` removes the limit
     #[arg(long, value_name = "SIZE", value_parser = values::bytes_limit)]
     dead_bytes_max: Option<Limit<u64>>,
-    /// Let jobs expire that wait longer; `none` lifts the limit
+    /// Maximum wait of a due job, after which it expires. `none` removes the limit
     #[arg(long, value_name = "TIME", value_parser = values::time_limit)]
     max_wait: Option<Limit<u64>>,
 }
 
 impl Set {
-    /// What is to change, of settings that are so now.
+    /// The settings to change. `now` is the current retention, whose parts stay unless they are given.
     fn patch(&self, now: Retention) -> Result<QueuePatch> {
         let mut patch = QueuePatch::default();
         patch.max_depth = self.max_depth.map(|limit| limit.0);
@@ -89,7 +88,7 @@ impl Set {
         patch.max_wait_ms = self.max_wait.map(|limit| limit.0);
         if patch == QueuePatch::default() {
             bail!(
-                "nothing to set; give --max-depth, --order, --retention, --keep-finished, --keep-dead, \
+                "nothing to set; use --max-depth, --order, --retention, --keep-finished, --keep-dead, \
                  --keep-expired, --dead-bytes-max or --max-wait"
             );
         }
@@ -121,9 +120,9 @@ impl Args {
     }
 }
 
-/// Changes some settings of a queue. Ages that are not named stay as they are.
+/// Changes settings of a queue. Retention periods that are not given stay as they are.
 async fn set(common: &Common, args: &Set) -> Result<ExitCode> {
-    // Before the store is made: a command that says nothing should leave nothing behind.
+    // Checked before the store is created: a command without settings must not leave a new store behind.
     args.patch(Retention::default())?;
     let client = common.open_or_create().await?;
     let queues = client.settings().await?.queues;
@@ -134,7 +133,7 @@ async fn set(common: &Common, args: &Set) -> Result<ExitCode> {
     list(common).await
 }
 
-/// Changes settings, making the store if need be: settings may come before the first job.
+/// Changes settings. Creates the store if it does not exist: settings may precede the first job.
 pub(super) async fn configure(common: &Common, changes: Vec<Configure>) -> Result<()> {
     let client = common.open_or_create().await?;
     for answer in client.engine().configure(changes).await?.value {
@@ -166,14 +165,14 @@ async fn list(common: &Common) -> Result<ExitCode> {
     if common.json {
         print_json(&rows.iter().map(|(name, sums, set)| sums.json(name, set)).collect::<Vec<_>>())?;
     } else if rows.is_empty() {
-        eprintln!("no queues: nothing was enqueued yet");
+        eprintln!("no queues: nothing has been enqueued");
     } else {
         print(&table(&rows, stats.now).to_string())?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the lanes of a queue, or of a kind, add up to.
+/// The sums over all lanes of a queue or of a kind.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sums {
     pub(super) depth: u64,
@@ -198,7 +197,7 @@ impl Sums {
         self.oldest = [self.oldest, lane.head_ready_at].into_iter().flatten().min();
     }
 
-    /// The figures every listing has.
+    /// The columns that every list shares.
     pub(super) fn cells(&self, now: Timestamp) -> [Cell; 7] {
         let oldest = self.oldest.map(|at| span(now.since(at))).unwrap_or_default();
         let dead = Cell::count(self.dead);
@@ -213,7 +212,7 @@ impl Sums {
         ]
     }
 
-    /// The same for machines, with more beside it.
+    /// The same figures as JSON, with a few more.
     pub(super) fn value(&self) -> serde_json::Value {
         json!({
             "depth": self.depth, "available": self.available, "scheduled": self.scheduled,
@@ -254,7 +253,7 @@ fn table(rows: &[(String, Sums, QueueSettings)], now: Timestamp) -> Table {
     table
 }
 
-/// What differs from the defaults.
+/// The settings that differ from the defaults.
 fn words(settings: &QueueSettings) -> String {
     let default = QueueSettings::default();
     let order = match settings.order {

@@ -1,4 +1,4 @@
-//! `windlass scale`: how many workers a queue needs.
+//! `windlass scale`: computes how many workers a queue needs.
 
 use crate::output::{print, print_json, span};
 use crate::store::{Common, block_on};
@@ -12,18 +12,18 @@ use windlass_services::{Scale, ScaleQuery};
 pub(super) struct Args {
     #[command(flatten)]
     common: Common,
-    /// The queue
+    /// Name of the queue
     queue: String,
-    /// Within which time what is ready should be started
+    /// Time within which ready jobs should start
     #[arg(long, value_name = "TIME", value_parser = values::duration_ms, default_value = "30s")]
     target_latency: u64,
-    /// Jobs that one worker runs at a time
+    /// Number of jobs that one worker runs at a time
     #[arg(long, value_name = "N", default_value_t = 1)]
     per_worker: u64,
-    /// Workers, at least
+    /// Minimum number of workers
     #[arg(long, value_name = "N", default_value_t = 0)]
     min: u64,
-    /// Workers, at most
+    /// Maximum number of workers
     #[arg(long, value_name = "N", default_value_t = 100)]
     max: u64,
 }
@@ -52,7 +52,7 @@ impl Args {
         }
         let each = scale.run_ms.map_or_else(|| "an unknown time".to_owned(), span);
         print(&format!(
-            "{} workers: {} ready, {} running, {:.1}/s coming in, {each} each\n",
+            "{} workers: {} ready, {} running, {:.1}/s arriving, {each} each\n",
             scale.desired, scale.available, scale.running, scale.arrivals_per_second
         ))?;
         Ok(ExitCode::SUCCESS)

@@ -1,4 +1,5 @@
-//! `windlass schedules`: recurring jobs. They fire wherever the services run (`work`, `serve`).
+//! `windlass schedules`: manages recurring jobs. They fire in any process that hosts the services (`work`,
+//! `serve`).
 
 use crate::job_args::{self, JobArgs};
 use crate::output::{Cell, Colour, Table, ago, print, print_json, span};
@@ -28,24 +29,24 @@ pub(super) struct Args {
 enum Action {
     /// List schedules
     List,
-    /// Add a schedule, or replace the one of this name
+    /// Add a schedule, or replace the one with this name
     Add(Box<Add>),
-    /// Remove schedules; jobs they enqueued stay
+    /// Remove schedules; jobs that they enqueued stay
     Remove(Names),
-    /// Set schedules aside
+    /// Pause schedules
     Pause(Names),
-    /// Take schedules back; what would have fired meanwhile is not caught up
+    /// Resume schedules; runs missed while paused are not made up
     Resume(Names),
-    /// Enqueue the job of a schedule now; its rhythm stays as it is
+    /// Enqueue the job of a schedule now; its timing does not change
     Trigger {
-        /// The schedule
+        /// Name of the schedule
         name: String,
     },
 }
 
 #[derive(Debug, clap::Args)]
 struct Names {
-    /// The schedules
+    /// Names of the schedules
     #[arg(required = true, value_name = "NAME")]
     names: Vec<String>,
 }
@@ -55,32 +56,32 @@ struct Names {
   windlass schedules add report send_report '{\"to\":\"ada\"}' --cron '0 6 * * *' --zone Europe/Berlin
   windlass schedules add sweep clean_up --every 15m --queue slow")]
 struct Add {
-    /// The schedule's name
+    /// Name of the schedule
     name: String,
-    /// The kind of the job it enqueues
+    /// Kind of the jobs to enqueue
     kind: String,
-    /// The job's payload as JSON; `-` reads it from stdin, `@FILE` from a file
+    /// Payload of the jobs as JSON; `-` reads it from stdin, `@FILE` from a file
     #[arg(value_name = "JSON|-|@FILE")]
     payload: Option<String>,
-    /// At the times of this cron line: minute, hour, day, month, weekday; or @daily and the like
+    /// Cron line: minute, hour, day, month, weekday; or @daily and similar
     #[arg(long, value_name = "LINE", required_unless_present = "every")]
     cron: Option<String>,
-    /// The time zone of the cron line
+    /// Time zone of the cron line
     #[arg(long, value_name = "ZONE", default_value = "UTC", requires = "cron")]
     zone: String,
-    /// At this interval
+    /// Interval between runs
     #[arg(long, value_name = "TIME", value_parser = values::duration_ms, conflicts_with = "cron")]
     every: Option<u64>,
-    /// Not before this instant
+    /// Time before which the schedule does not fire
     #[arg(long, value_name = "TIME", value_parser = values::instant)]
     start: Option<Timestamp>,
-    /// Not after this instant
+    /// Time after which the schedule does not fire
     #[arg(long, value_name = "TIME", value_parser = values::instant)]
     end: Option<Timestamp>,
-    /// At most so often in total
+    /// Maximum number of runs in total
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
-    /// What becomes of fires nobody was there to see
+    /// How to handle missed runs
     #[arg(long, value_enum, default_value_t = MissedName::Once)]
     missed: MissedName,
     #[command(flatten)]
@@ -89,11 +90,11 @@ struct Add {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum MissedName {
-    /// They are passed over
+    /// Skip all missed runs
     Skip,
-    /// One fire stands for all of them
+    /// Make up for all missed runs with one
     Once,
-    /// Each of them is given
+    /// Make up for each missed run
     All,
 }
 
@@ -102,7 +103,7 @@ impl Add {
         let mut schedule = match (&self.cron, self.every) {
             (Some(line), _) => Schedule::cron(line, &self.zone),
             (None, Some(ms)) => Schedule::every(ms),
-            (None, None) => bail!("say when: --cron LINE or --every TIME"),
+            (None, None) => bail!("the timing is missing: use --cron LINE or --every TIME"),
         };
         (schedule.start, schedule.end, schedule.limit) = (self.start, self.end, self.limit);
         Ok(schedule.missed(match self.missed {
@@ -182,7 +183,7 @@ async fn list(common: &Common, schedules: &Schedules) -> Result<()> {
         }
     }
     for name in unreadable {
-        eprintln!("schedule {name:?} cannot be read and does not fire; add it again, or remove it");
+        eprintln!("schedule {name:?} cannot be read and does not fire; add it again or remove it");
     }
     if rows.is_empty() && !common.json {
         eprintln!("no schedules");

@@ -1,5 +1,5 @@
-//! `windlass serve`: a store as an HTTP API. It opens the store and waits for the end; what is served,
-//! and how, is the server's business.
+//! `windlass serve`: serves a store as an HTTP API. Opens the store and handles signals; the HTTP API itself is
+//! in the server crate.
 
 use crate::config::{Config, Flag, Given, LogHandle, Reloader, Setup};
 use crate::connect::Url;
@@ -24,63 +24,65 @@ use windlass_services::KeyRing;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The file with settings [default: ./windlass.toml if it is there, or WINDLASS_CONFIG]
+    /// Configuration file [default: ./windlass.toml if it exists, or WINDLASS_CONFIG]
     #[arg(long, value_name = "PATH")]
     config: Option<PathBuf>,
-    /// Any setting of `windlass config example`, as in server.grace=30s; can be repeated
+    /// Setting by its key in `windlass config example`, e.g. server.grace=30s; can be repeated
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = setting)]
     settings: Vec<(String, String)>,
-    /// The store: file:DIR keeps jobs in a directory, memory: keeps nothing [default: file:./windlass-data]
+    /// Store: file:DIR (durable, in one directory), postgres://USER@HOST/DATABASE (shared by any number of
+    /// processes) or memory: (not persistent) [default: file:./windlass-data]
     #[arg(long, value_name = "URL")]
     store: Option<String>,
-    /// Where to listen [default: 127.0.0.1:7474]
+    /// Address to listen on [default: 127.0.0.1:7474]
     #[arg(long, value_name = "ADDR")]
     listen: Option<String>,
-    /// A name to answer to beside localhost, as that of a proxy in front of the server; can be repeated
+    /// Accepted host name besides localhost, e.g. that of a proxy in front of the server; can be repeated
     #[arg(long = "host", value_name = "NAME")]
     hosts: Vec<String>,
-    /// Listen beyond this machine although the store has no keys, so that whoever reaches the server may
-    /// do anything with it
+    /// Listen on a non-loopback address even if the store has no keys, which gives everyone who can reach the
+    /// server full access
     #[arg(long)]
     insecure: bool,
-    /// Encrypt connections with the certificate in this PEM file
+    /// PEM file with the TLS certificate; enables encryption
     #[arg(long, value_name = "FILE")]
     tls_cert: Option<String>,
-    /// The private key of that certificate
+    /// PEM file with the private key of the certificate
     #[arg(long, value_name = "FILE")]
     tls_key: Option<String>,
-    /// Know clients by certificates of the authorities in this PEM file (`keys create --certificate`)
+    /// PEM file with the authorities whose client certificates are accepted (`keys create --certificate`)
     #[arg(long, value_name = "FILE")]
     tls_client_ca: Option<String>,
     /// Refuse jobs of kinds that are not registered
     #[arg(long)]
     strict_kinds: bool,
-    /// Let so many jobs wait in a queue that has no --max-depth of its own [default: 100000]
+    /// Default depth limit per queue, for queues without a --max-depth [default: 100000]
     #[arg(long, value_name = "JOBS")]
     soft_depth: Option<String>,
-    /// Let so many jobs wait in any queue, even if its own --max-depth is higher [default: 500000]
+    /// Upper depth limit of any queue, even if its own --max-depth is higher [default: 500000]
     #[arg(long, value_name = "JOBS")]
     hard_depth: Option<String>,
-    /// Take so many jobs per second from each client, and as many at once after a rest [default: any]
+    /// Maximum jobs per second from each client; the burst after a pause is as large [default: unlimited]
     #[arg(long, value_name = "JOBS")]
     jobs_per_second: Option<String>,
-    /// Leave the tables of a PostgreSQL store as they are, and refuse to serve old ones
+    /// Do not migrate the tables of a PostgreSQL store; refuse to start if they are outdated
     #[arg(long)]
     no_migrate: bool,
-    /// Tell metrics of queues apart by kind, too: more to see at /metrics, and more to keep
+    /// Label queue metrics by kind, too; adds series to /metrics
     #[arg(long)]
     metrics_by_kind: bool,
-    /// Tell the ready jobs of queues by priority at /metrics, too: how many, and how long the first has waited
+    /// Export the number of ready jobs and the wait of the oldest per priority at /metrics, too
     #[arg(long)]
     metrics_by_priority: bool,
-    /// Warn when 80 % of so many bytes are used by the store: of a database, or of a directory, where it is
-    /// else the whole file system
+    /// Disk limit of the store, e.g. 10G: warns when 80 % of it is used. Counts the size of the database or of
+    /// the directory [default: a directory is measured by its file system, a database is not]
     #[arg(long, value_name = "SIZE")]
     disk_limit: Option<String>,
-    /// How long the services rest when the server that ran them was killed, in milliseconds
+    /// Time until another process takes over the services after the one running them was killed, in
+    /// milliseconds
     #[arg(long, hide = true, value_name = "MS")]
     lead_ttl_ms: Option<u64>,
-    /// What to log to stderr: off, error, warn, info, debug or trace [default: warn]
+    /// Log level on stderr: off, error, warn, info, debug or trace [default: warn]
     #[arg(long, value_name = "LEVEL")]
     log: Option<String>,
 }
@@ -88,26 +90,26 @@ pub(super) struct Args {
 fn setting(text: &str) -> Result<(String, String), String> {
     let pair = text.split_once('=').filter(|(key, _)| !key.is_empty());
     let pair = pair.map(|(key, value)| (key.trim().to_owned(), value.trim().to_owned()));
-    pair.ok_or_else(|| format!("{text:?}: write a key, `=`, and its value, as in server.grace=30s"))
+    pair.ok_or_else(|| format!("invalid setting {text:?}: use KEY=VALUE, e.g. server.grace=30s"))
 }
 
 impl Args {
-    /// Serves with what was given here, in variables and in the file.
+    /// Serves with the flags, the environment variables and the configuration file.
     pub(super) fn run(self) -> Result<ExitCode> {
         self.start(self.given())
     }
 
-    /// Serves with what was given here alone.
+    /// Serves with the flags alone.
     pub(super) fn run_alone(self) -> Result<ExitCode> {
         self.start(Given { flags: self.flags(), ..Given::default() })
     }
 
-    /// What was given here, in variables and in the file.
+    /// The flags, the environment variables and the configuration file.
     pub(super) fn given(&self) -> Given {
         Given::around(self.config.clone(), self.flags())
     }
 
-    /// These flags by the keys of their settings.
+    /// The flags as settings, by key.
     fn flags(&self) -> Vec<Flag> {
         let flag =
             |key: &str, flag, text: &str| Flag { key: key.to_owned(), flag, text: text.to_owned() };
@@ -163,7 +165,7 @@ impl Args {
 async fn serve(given: Given, config: Config, log: LogHandle) -> Result<ExitCode> {
     open_files::raise_limit();
     let fixed = &config.fixed;
-    // First, so that no signal is missed once somebody was told that it runs.
+    // Before anything else, so that no signal is missed once the server has announced itself.
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for ctrl-c")?;
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let hangup = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
@@ -186,7 +188,9 @@ async fn serve(given: Given, config: Config, log: LogHandle) -> Result<ExitCode>
         }
         Err(error) if is_away(&error) => {
             ensure_locked(&setup.config(), asks).with_context(|| format!("{error:#}"))?;
-            println!("{error:#}\nserving without it until it answers: verbs get status 503\n");
+            println!(
+                "{error:#}\nserving without the store until it answers; requests get status 503\n"
+            );
             let (at, setup) = (url.clone(), setup.clone());
             let open = move || reopen(store.clone(), at.clone(), disk.clone(), setup.clone());
             (server.serve_once_open(open)?, Vec::new())
@@ -201,8 +205,8 @@ async fn serve(given: Given, config: Config, log: LogHandle) -> Result<ExitCode>
         _ = terminate.recv() => {}
         _ = &mut reloading => {}
     }
-    say("stopping: requests under way are answered first; once more stops at once");
-    // It holds the engine, which is to be let go of.
+    say("stopping: finishing requests in flight; a second signal stops immediately");
+    // The reloader holds a reference to the engine, which must be released.
     reloading.abort();
     if !reloading.is_finished() {
         let _ = reloading.await;
@@ -216,14 +220,14 @@ async fn serve(given: Given, config: Config, log: LogHandle) -> Result<ExitCode>
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether clients are asked for keys.
+/// Whether the server requires keys.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Asks {
-    /// The store has keys.
+    /// The store has keys, so clients need one.
     Keys,
-    /// The store has none.
+    /// The store has no keys, so requests are not authenticated.
     Nothing,
-    /// The store is not there yet.
+    /// The store is not open yet.
     Unknown,
 }
 
@@ -235,8 +239,8 @@ impl Asks {
     }
 }
 
-/// Whether not just anybody could do anything: who can be reached from elsewhere asks for keys or
-/// certificates, or was told that it need not.
+/// Fails if unauthenticated clients on other machines would have full access: a server on a non-loopback
+/// address needs keys, client certificates, or `--insecure`.
 fn ensure_locked(config: &Config, asks: Asks) -> Result<()> {
     let (server, store) = (&config.fixed.server, &config.fixed.store.url);
     let listen = server.options.listen;
@@ -246,27 +250,27 @@ fn ensure_locked(config: &Config, asks: Asks) -> Result<()> {
     }
     ensure!(
         asks == Asks::Nothing,
-        "server.listen is {listen}, which can be reached from other machines, and whether {store} has keys \
-         cannot be seen while it is away; start again when it answers, listen on 127.0.0.1, or say \
-         --insecure (server.insecure = true) if the network is yours alone"
+        "server.listen is {listen}, which is reachable from other machines, and whether {store} has keys \
+         is unknown while it is unavailable; start again when it answers, listen on 127.0.0.1, or use \
+         --insecure (server.insecure = true) on a trusted network"
     );
     bail!(
-        "server.listen is {listen}, which can be reached from other machines, and {store} has no keys, so that \
-         anybody could do anything with it; make the first key (`windlass keys create --name admin --may \
-         admin --store {store}`), listen on 127.0.0.1, or say --insecure (server.insecure = true) if the \
-         network is yours alone"
+        "server.listen is {listen}, which is reachable from other machines, and {store} has no keys, so \
+         everyone would have full access; create the first key (`windlass keys create --name admin --may \
+         admin --store {store}`), listen on 127.0.0.1, or use --insecure (server.insecure = true) on a \
+         trusted network"
     )
 }
 
-/// Says something to whoever still listens.
+/// Prints a line to stdout; a closed stdout is no error.
 fn say(line: &str) {
     let _ = writeln!(std::io::stdout(), "{line}");
 }
 
-/// The store, as it may be opened.
+/// The URL of the store, with migrations disabled if the configuration says so.
 fn found_store(config: &Config) -> Url {
     match &config.fixed.store.url {
-        // A URL may say itself that there are to be no migrations.
+        // Only overridden here if disabled: the URL itself may disable migrations, too.
         Url::Postgres(at) if !config.fixed.store.migrate => {
             Url::Postgres(at.with_migrations(false))
         }
@@ -274,7 +278,7 @@ fn found_store(config: &Config) -> Url {
     }
 }
 
-/// Opens the store, with the address where others find it.
+/// Opens the store. A directory also stores `url`, at which other processes reach this server.
 async fn open(store: Url, url: String, disk: &Disk) -> Result<Arc<dyn Engine>> {
     let dir = match &store {
         Url::File(dir) => dir.clone(),
@@ -290,7 +294,7 @@ async fn open(store: Url, url: String, disk: &Disk) -> Result<Arc<dyn Engine>> {
         _ => return Ok(store.open().await?),
     };
     let options = windlass_local::Options::new(&dir).address(url);
-    // Reads and mends files, which blocks.
+    // Reading and recovering files blocks.
     let opened = tokio::task::spawn_blocking(move || {
         if let Some(warning) = windlass_local::exposure(&dir) {
             warn!("{warning}");
@@ -299,7 +303,7 @@ async fn open(store: Url, url: String, disk: &Disk) -> Result<Arc<dyn Engine>> {
     })
     .await?;
     let engine = match opened {
-        // There may be room later; anything else would be the same.
+        // A full disk may have space later, so this error is retried; others would recur.
         Err(source @ Error::StoreFull { .. }) => {
             return Err(windlass::Error::Open { url: store.to_string(), source }.into());
         }
@@ -309,8 +313,8 @@ async fn open(store: Url, url: String, disk: &Disk) -> Result<Arc<dyn Engine>> {
     Ok(Arc::new(engine))
 }
 
-/// Whether a store could not be reached or does not fit on its disk, and may later. Anything else would be the
-/// same later.
+/// Whether opening the store may succeed later: it is unreachable, or its disk is full. Other errors would
+/// recur.
 fn is_away(error: &anyhow::Error) -> bool {
     let opened = error.downcast_ref::<windlass::Error>();
     let source = opened.and_then(|opened| match opened {
@@ -320,7 +324,7 @@ fn is_away(error: &anyhow::Error) -> bool {
     matches!(source, Some(Error::Unavailable { .. } | Error::StoreFull { .. }))
 }
 
-/// Opens the store once more, and sets it up.
+/// Opens the store again and applies the configuration to it.
 async fn reopen(
     store: Url,
     url: String,
@@ -342,7 +346,7 @@ async fn reopen(
     })
 }
 
-/// A URL under which this machine reaches `address`.
+/// A URL at which this machine reaches `address`.
 fn reachable(mut address: SocketAddr, tls: bool) -> String {
     if address.ip().is_unspecified() {
         let loopback =
@@ -353,23 +357,24 @@ fn reachable(mut address: SocketAddr, tls: bool) -> String {
     format!("{scheme}://{address}")
 }
 
-/// What is served where, and how to try it.
+/// The text printed at the start: the store, the address, and commands to try.
 fn greeting(config: &Config, changed: &[String], url: &str, asks: Asks) -> String {
     let store = &config.fixed.store.url;
     let kept = match store {
-        Url::Memory => "kept in memory only, gone when this stops",
-        Url::File(_) => "durable; one process at a time owns it",
-        Url::Postgres(_) => "durable; any number of processes share it",
-        _ => "where it is",
+        Url::Memory => "in memory only, lost when the server stops",
+        Url::File(_) => "durable; owned by one process at a time",
+        Url::Postgres(_) => "durable; shared by any number of processes",
+        _ => "remote",
     };
     let (asks, curl) = match asks {
         Asks::Keys => (
-            "asks for a key: WINDLASS_KEY=wl_… in what follows\n",
+            "requires a key: set WINDLASS_KEY=wl_… for the commands below\n",
             "curl -H \"Authorization: Bearer $WINDLASS_KEY\"",
         ),
-        Asks::Nothing => {
-            ("open: nobody is asked for a key; `windlass keys create` makes the first\n", "curl")
-        }
+        Asks::Nothing => (
+            "no keys yet: accepts unauthenticated requests; create the first key with `windlass keys create`\n",
+            "curl",
+        ),
         Asks::Unknown => ("", "curl"),
     };
     let file = config.file.as_ref().map(|path| format!("configured by {}\n", path.display()));
@@ -383,10 +388,10 @@ fn greeting(config: &Config, changed: &[String], url: &str, asks: Asks) -> Strin
          {asks}\n\
          dashboard:        {url}/\n\
          metrics:          {url}/metrics\n\
-         hand over a job:  {curl} --json '{{\"kind\":\"hello\",\"payload\":{{\"name\":\"Ada\"}}}}' {url}/v1/jobs\n\
-         take one:         {curl} --json '{{\"queues\":[\"default\"],\"wait_ms\":10000}}' {url}/v1/claim\n\
-         report on it:     {curl} --json '{{\"items\":[{{\"id\":\"…\",\"lease\":\"…\",\"outcome\":\"complete\"}}]}}' {url}/v1/settle\n\
-         look at it:       {curl} {url}/v1/jobs\n\n\
+         enqueue a job:    {curl} --json '{{\"kind\":\"hello\",\"payload\":{{\"name\":\"Ada\"}}}}' {url}/v1/jobs\n\
+         claim a job:      {curl} --json '{{\"queues\":[\"default\"],\"wait_ms\":10000}}' {url}/v1/claim\n\
+         settle it:        {curl} --json '{{\"items\":[{{\"id\":\"…\",\"lease\":\"…\",\"outcome\":\"complete\"}}]}}' {url}/v1/settle\n\
+         list jobs:        {curl} {url}/v1/jobs\n\n\
          stop with ctrl-c"
     )
 }

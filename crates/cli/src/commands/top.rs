@@ -1,4 +1,4 @@
-//! `windlass top`: queues and workers, live. `--json` is one look for machines.
+//! `windlass top`: shows queues and workers live. `--json` prints one snapshot.
 
 mod snapshot;
 mod view;
@@ -16,9 +16,9 @@ use std::time::Duration;
 use view::View;
 use windlass::Client;
 
-/// The shortest time between two looks.
+/// Minimum refresh interval.
 const EVERY_MIN: Duration = Duration::from_millis(100);
-/// The longest.
+/// Maximum refresh interval.
 const EVERY_MAX: Duration = Duration::from_secs(3_600);
 
 #[derive(Debug, clap::Args)]
@@ -26,19 +26,19 @@ const EVERY_MAX: Duration = Duration::from_secs(3_600);
 pub(super) struct Args {
     #[command(flatten)]
     common: Common,
-    /// How often to look
+    /// Refresh interval
     #[arg(long, value_name = "TIME", value_parser = values::duration, default_value = "1s")]
     every: Duration,
 }
 
-/// What a key asks for.
+/// The action that a key selects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wish {
     Quit,
     Up,
     Down,
     Pause,
-    /// Nothing but another look.
+    /// Refresh.
     Look,
 }
 
@@ -55,7 +55,7 @@ impl Args {
             );
         }
         if !self.common.json && !std::io::stdout().is_terminal() {
-            bail!("top needs a terminal; for one look in a pipe use --json, or `windlass queues`");
+            bail!("top needs a terminal; to print one snapshot use --json, or `windlass queues`");
         }
         block_on(async {
             let client = self.common.open().await?;
@@ -73,7 +73,8 @@ impl Args {
     async fn watch(&self, client: &Client, mut terminal: DefaultTerminal) -> Result<()> {
         let mut view = View::new(self.common.url()?.to_string());
         loop {
-            // A store that is away for a while comes back; what was seen last stays until then.
+            // If the store is unavailable, the last snapshot stays on the screen with the error, until a read
+            // succeeds.
             match Snapshot::take(client).await {
                 Ok(snapshot) => view.show(snapshot),
                 Err(error) => view.fail(&error),
@@ -104,7 +105,7 @@ impl Args {
     }
 }
 
-/// The next key, or another look when the time is up.
+/// The action of the next key, or a refresh when the time is up.
 async fn next_wish(wait: Duration) -> Result<Wish> {
     let read = tokio::task::spawn_blocking(move || match event::poll(wait)? {
         true => event::read().map(Some),

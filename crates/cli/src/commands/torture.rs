@@ -1,4 +1,4 @@
-//! `windlass torture`: its arguments. What is done with them is in [`crate::torture`].
+//! `windlass torture`: parses its arguments into a plan. The run itself is in [`crate::torture`].
 
 use crate::connect::Url;
 use crate::store::block_on;
@@ -9,52 +9,53 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use windlass_core::random::{Random as _, SystemRandom};
 
-/// The longest run.
+/// Maximum length of a run: one day.
 const SECONDS_MAX: u64 = 24 * 3_600;
-/// Seeds that are made up are short enough to be typed again.
+/// Generated seeds are below this, so that they are short enough to type.
 const SEEDS: u64 = 1_000_000;
 
-/// Operators in a run: each is a process, and they must leave some work to the others.
+/// Maximum number of operators: each is a process, and together they must leave jobs for the workers.
 const OPERATORS_MAX: i64 = 8;
-/// A shorter retention would remove jobs before their workers know that they have reported.
+/// Minimum retention: a shorter one would remove jobs before their workers learn that the settle succeeded.
 const RETENTION_MIN_MS: u64 = 100;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = torture::HELP)]
 pub(super) struct Args {
-    /// The store: `file:DIR`, `postgres://…` or `http://HOST:PORT`. Only a fresh directory below DIR, or a
-    /// schema of its own, is written to; of a server only a queue of its own
+    /// Store: `file:DIR`, `postgres://…` or `http://HOST:PORT`. Writes only to a new directory below DIR, or to
+    /// a new schema; on a server, only to a queue of its own
     #[arg(required_unless_present = "start_postgres")]
     url: Option<String>,
-    /// Instead of a URL: start a PostgreSQL of our own, in a fresh directory below DIR and on a private port,
-    /// and kill it too. It syncs; it is ended and removed afterwards
+    /// Directory in which to start a PostgreSQL server, instead of a URL: in a new subdirectory, on a private
+    /// port, with fsync enabled. It is killed during the run, too, and removed afterwards
     #[arg(long, value_name = "DIR", conflicts_with_all = ["url", "serve"])]
     start_postgres: Option<PathBuf>,
-    /// How long things go wrong; draining and judging come on top
+    /// Length of the fault phase in seconds; draining and checking take additional time
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=SECONDS_MAX))]
     seconds: u64,
-    /// Decides what goes wrong when; the same seed means the same faults [default: made up, and printed]
+    /// Seed of the fault schedule; the same seed produces the same faults [default: random, and printed]
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
-    /// With file:DIR: a server of our own owns the directory and is killed too, the clients talk to it over
-    /// HTTP
+    /// With file:DIR: start a server that owns the directory, connect the clients over HTTP, and kill the
+    /// server, too
     #[arg(long)]
     serve: bool,
-    /// Without the proxy in between: the network does not fail
+    /// Connect without the proxy, so that the network does not fail
     #[arg(long)]
     direct: bool,
-    /// Operators who cancel, edit, move and replay jobs meanwhile
+    /// Number of operators, which cancel, edit, move and replay jobs during the run
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(..=OPERATORS_MAX))]
     operators: u32,
-    /// How long ended jobs are kept, at least 100ms; the operators discard jobs, too [default: longer than the run]
+    /// Retention of ended jobs, at least 100ms; if set, the operators discard jobs, too [default: longer than
+    /// the run]
     #[arg(long, value_name = "TIME", value_parser = retention)]
     retention: Option<u64>,
-    /// With --start-postgres: a setting of that PostgreSQL, as in default_transaction_isolation=serializable; can
-    /// be repeated
+    /// With --start-postgres: setting of that PostgreSQL server, e.g.
+    /// default_transaction_isolation=serializable; can be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = postgres_setting)]
     postgres_setting: Vec<String>,
-    /// Keep histories, logs, schedule and findings in this directory, whatever the verdict
-    /// [default: a fresh one, removed if all is well]
+    /// Directory for histories, logs, schedule and findings, kept whatever the verdict [default: a new one,
+    /// removed if the run passes]
     #[arg(long, value_name = "DIR")]
     evidence: Option<PathBuf>,
     /// Print the verdict as JSON
@@ -66,7 +67,7 @@ impl Args {
     pub(super) fn run(self) -> Result<ExitCode> {
         if self.start_postgres.is_none() && !self.postgres_setting.is_empty() {
             bail!(
-                "--postgres-setting is for the PostgreSQL of --start-postgres; on a server of your own use ALTER \
+                "--postgres-setting applies to the server of --start-postgres only; on another server use ALTER \
                  DATABASE … SET"
             );
         }
@@ -105,22 +106,22 @@ fn postgres_setting(text: &str) -> Result<String, String> {
     };
     match text.split_once('=') {
         Some((name, _)) if is_name(name) => Ok(text.to_owned()),
-        _ => Err("use NAME=VALUE, as in default_transaction_isolation=serializable".to_owned()),
+        _ => Err("use NAME=VALUE, e.g. default_transaction_isolation=serializable".to_owned()),
     }
 }
 
-/// The store that a URL names, if it can be tortured.
+/// Parses the URL of the store; fails if it cannot be tortured.
 fn the_store(url: Option<String>, serve: bool) -> Result<Url> {
-    // Not read by clap, which shows what it cannot read: there may be a password in it.
+    // Not parsed by clap, whose error messages would show the value: it may contain a password.
     let url: Url = url.unwrap_or_default().parse()?;
     if matches!(url, Url::Memory) {
         bail!(
-            "memory: keeps nothing when its process is killed, so there is nothing to prove; \
+            "memory: loses everything when its process is killed, so there is nothing to test; \
              torture file:DIR, postgres://… or http://HOST:PORT"
         );
     }
     if serve && !matches!(url, Url::File(_)) {
-        bail!("--serve starts a server on a directory: torture file:DIR --serve");
+        bail!("--serve needs a store in a directory: torture file:DIR --serve");
     }
     Ok(url)
 }

@@ -1,5 +1,5 @@
-//! `windlass work`: a worker whose handlers are shell commands and HTTP calls. Hosts the services too,
-//! so that a store needs nothing else.
+//! `windlass work`: runs a worker whose handlers are shell commands and HTTP calls. Also hosts the services, so
+//! that a store needs no other process.
 
 use crate::config::{Config, LogHandle};
 use crate::output::{print, print_json};
@@ -19,11 +19,11 @@ use windlass_services::{Services, ServicesHandle};
 use windlass_worker::process::Process;
 use windlass_worker::{BuildError, Worker, WorkerHandle};
 
-/// The engine of a store that a server stands before; the server counts outcomes itself.
+/// Engine name of a store behind a server; the server counts outcomes itself.
 const SERVED_ENGINE: &str = "remote";
-/// What is logged unless somebody says otherwise: what the worker does, and of the services what fails.
+/// Default log levels: everything the worker does, but only warnings of the services.
 const LOG_DEFAULT: &str = "info,windlass_services=warn";
-/// How often `--until-empty` looks.
+/// Interval at which `--until-empty` checks the queues.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 #[derive(Debug, clap::Args)]
@@ -31,40 +31,40 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 pub(super) struct Args {
     #[command(flatten)]
     common: Common,
-    /// A queue to take jobs from, in order of preference; repeatable
+    /// Queue to claim jobs from, in order of preference; can be repeated
     #[arg(long, short, value_name = "NAME", default_value = DEFAULT_QUEUE)]
     queue: Vec<String>,
-    /// Run this shell command for each job of the kind; repeatable
+    /// Shell command to run for each job of the kind; can be repeated
     #[arg(long, value_name = "KIND=COMMAND", value_parser = pair, required_unless_present = "http")]
     exec: Vec<Pair>,
-    /// Post each job of the kind to this URL; repeatable
+    /// URL to post each job of the kind to; can be repeated
     #[arg(long, value_name = "KIND=URL", value_parser = pair)]
     http: Vec<Pair>,
-    /// Jobs to run at a time [default: one per CPU]
+    /// Number of jobs to run at a time [default: one per CPU]
     #[arg(long, short, value_name = "N")]
     concurrency: Option<u32>,
-    /// How long a job may run, unless it says otherwise
+    /// Timeout of jobs that do not set their own
     #[arg(long, value_name = "TIME", value_parser = values::duration, default_value = "1h")]
     timeout: Duration,
-    /// How long running jobs may go on once this worker is told to end
+    /// Time that running jobs have to finish after SIGTERM or SIGINT
     #[arg(long, value_name = "TIME", value_parser = values::duration, default_value = "25s")]
     grace: Duration,
-    /// How long a job waits whose command ended with exit code 75
+    /// Delay before a job whose command exited with code 75 runs again
     #[arg(long, value_name = "TIME", value_parser = values::duration, default_value = "30s")]
     snooze: Duration,
     #[command(flatten)]
     limits: Limits,
     #[command(flatten)]
     environment: Environment,
-    /// What people call this worker [default: windlass-work-PID]
+    /// Name of this worker [default: windlass-work-PID]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// End when nothing of these queues and kinds is left to do, now or later
+    /// Exit when these queues have no more jobs of these kinds, neither ready nor scheduled
     #[arg(long)]
     until_empty: bool,
 }
 
-/// A kind and what is done with it.
+/// A kind and its handler: a shell command or a URL.
 #[derive(Clone, Debug)]
 struct Pair {
     kind: String,
@@ -76,9 +76,9 @@ fn pair(text: &str) -> Result<Pair, String> {
         Some((kind, what)) if !kind.is_empty() && !what.trim().is_empty() => {
             Ok(Pair { kind: kind.to_owned(), what: what.to_owned() })
         }
-        _ => {
-            Err(format!("{text:?}: write a kind, `=`, and what to do, as in resize='./resize.sh'"))
-        }
+        _ => Err(format!(
+            "invalid handler {text:?}: use KIND=COMMAND or KIND=URL, e.g. resize='./resize.sh'"
+        )),
     }
 }
 
@@ -89,10 +89,10 @@ impl Args {
 
     pub(super) fn run(self) -> Result<ExitCode> {
         if self.limits.any() && self.exec.is_empty() {
-            bail!("--memory-max, --processes-max and --cpu-max are for --exec, and there is none");
+            bail!("--memory-max, --processes-max and --cpu-max require --exec");
         }
         if self.environment.any() && self.exec.is_empty() {
-            bail!("--env and --pass-env are for --exec, and there is none");
+            bail!("--env and --pass-env require --exec");
         }
         let commands = self.commands()?;
         hide_environment().context("cannot hide the environment of this worker")?;
@@ -107,7 +107,7 @@ impl Args {
         })
     }
 
-    /// The commands, which can run under their limits.
+    /// The commands of `--exec`, checked to be able to run under their limits.
     fn commands(&self) -> Result<Vec<Process>> {
         let commands = self.exec.iter().map(|Pair { what, .. }| {
             let process = self.limits.on(Process::shell(what).snooze(self.snooze));
@@ -145,7 +145,7 @@ impl Args {
         Ok(match stopped.undelivered {
             0 => ExitCode::SUCCESS,
             jobs => {
-                eprintln!("the outcome of {jobs} jobs is not stored; they will run again");
+                eprintln!("the outcome of {jobs} jobs could not be stored; they will run again");
                 ExitCode::FAILURE
             }
         })
@@ -182,19 +182,20 @@ impl Args {
     fn services(&self, client: &Client, config: &Config) -> Result<Option<ServicesHandle>> {
         let Some(mut options) = config.fixed.services.hosted().cloned() else { return Ok(None) };
         options.label = self.name();
-        // A store of this process alone has nobody to agree with: no wait after a crash.
+        // A store that only this process uses needs no leader election, and so no wait for the old leadership
+        // to expire after a crash.
         options.leadership &= !matches!(self.common.url()?, Url::Memory | Url::File(_));
         Ok(Some(Services::builder(Arc::clone(client.engine())).options(options).start()?))
     }
 
-    /// Waits until nothing is left of what this worker does.
+    /// Waits until no job of this worker's queues and kinds is left.
     async fn empty(&self, client: &Client) {
         let is_ours = |queue: &str, kind: &str| {
             let mut pairs = self.exec.iter().chain(&self.http);
             self.queue.iter().any(|it| it == queue) && pairs.any(|pair| pair.kind == kind)
         };
         loop {
-            // A store that does not answer is not an empty one.
+            // An unavailable store does not count as empty.
             if let Ok(lanes) = client.stats().await
                 && !lanes.iter().any(|lane| {
                     let left = lane.scheduled + lane.blocked + lane.available + lane.running;
@@ -223,15 +224,15 @@ impl Args {
     }
 }
 
-/// Keeps commands that run as the same user from reading the environment of this process, which may hold keys
-/// and passwords, from `/proc`. It also means: no core dumps, and no debugger without root.
+/// Prevents commands that run as the same user from reading this process's environment in `/proc`, which may
+/// contain keys and passwords. Side effects: no core dumps, and no debugger without root.
 fn hide_environment() -> std::io::Result<()> {
     #[cfg(target_os = "linux")]
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)?;
     Ok(())
 }
 
-/// Names a limit as the user does.
+/// Rewrites the option in an error to the name of its flag.
 fn in_flags(error: BuildError) -> anyhow::Error {
     match error {
         BuildError::Option { option, value, expected } => {
@@ -241,7 +242,7 @@ fn in_flags(error: BuildError) -> anyhow::Error {
     }
 }
 
-/// The signals that end a worker.
+/// SIGTERM and SIGINT, which stop a worker.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,

@@ -1,4 +1,4 @@
-//! `windlass workers`: the sessions that are open.
+//! `windlass workers`: lists workers with an open session.
 
 use crate::output::{Cell, Colour, Table, ago, print, print_json, span};
 use crate::store::{Common, block_on};

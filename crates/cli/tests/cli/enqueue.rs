@@ -78,7 +78,7 @@ fn a_unique_job_is_answered_with_the_one_that_is_there() {
     let third = store.json(&["enqueue", "x", "--unique", "k", "--replace"]);
     assert_eq!((&third["disposition"], &third["replaced"]), (&json!("replaced"), &json!(first)));
     let words = store.run(&["enqueue", "x", "--unique", "k"]);
-    assert!(words.stderr.contains("there already"), "{words:?}");
+    assert!(words.stderr.contains("exists already"), "{words:?}");
 }
 
 #[test]

@@ -49,7 +49,7 @@ fn a_worker_that_was_killed_is_seen_until_its_session_is_taken_back() {
 fn a_good_store_is_said_to_be_good() {
     let store = Store::new();
     store.enqueue(&["x"]);
-    assert_eq!(store.run(&["check"]).ok(), "1 jobs, all in good order\n");
+    assert_eq!(store.run(&["check"]).ok(), "1 jobs, no problems found\n");
     let report = store.json(&["check", "--repair"]);
     let good = serde_json::json!({ "jobs": 1, "ok": true, "findings": [], "warnings": [] });
     assert_eq!(report, good);
@@ -103,7 +103,7 @@ fn a_store_with_a_row_astray_is_found_bad_and_mended() {
     assert_eq!(found.code, 1, "{found:?}");
     assert!(found.stdout.contains(&id) && found.stdout.contains("--repair"), "{found:?}");
     let mended = store.run(&["check", "--repair"]).ok();
-    assert!(mended.contains("mended") && mended.contains("all mended"), "{mended}");
-    assert_eq!(store.run(&["check"]).ok(), "1 jobs, all in good order\n");
+    assert!(mended.contains("repaired") && mended.contains("all repaired"), "{mended}");
+    assert_eq!(store.run(&["check"]).ok(), "1 jobs, no problems found\n");
     assert_eq!(store.run(&["jobs", "promote", &id]).ok(), format!("{id}  available\n"));
 }

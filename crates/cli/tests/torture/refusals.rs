@@ -13,7 +13,7 @@ fn refused(arguments: &[&str]) -> String {
 #[test]
 fn a_store_that_keeps_nothing_is_refused_with_the_way_out() {
     let error = refused(&["memory:"]);
-    assert!(error.contains("keeps nothing") && error.contains("file:DIR"), "{error}");
+    assert!(error.contains("loses everything") && error.contains("file:DIR"), "{error}");
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Many jobs from lines of JSON: batches, progress, and an answer for every line.
+//! `windlass enqueue --ndjson`: enqueues jobs from lines of JSON in batches, with progress and a result for
+//! every line.
 
 use super::{Args, line};
 use crate::exit;
@@ -17,18 +18,19 @@ use windlass_core::engine::{Enqueue, Enqueued};
 use windlass_core::model::NewJob;
 use windlass_core::policy::{Pace, Pacer};
 
-/// Lines in one call to the store.
+/// Maximum number of lines in one call to the store.
 const BATCH_LINES_MAX: usize = 1_000;
-/// Bytes of lines in one call to the store.
+/// Maximum total size of the lines in one call to the store, in bytes.
 const BATCH_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// A longer line is no job.
+/// Maximum length of a line, in bytes.
 const LINE_BYTES_MAX: u64 = 16 * 1024 * 1024;
-/// Lines that a server has no room for yet are tried again for so long without one getting in.
+/// How long refused lines are retried when a server is full. The time starts again whenever one of them is
+/// accepted.
 const FULL_PATIENCE: Duration = Duration::from_secs(300);
-/// Refusals shown in words; the others are counted.
+/// Number of refused lines that are printed; further ones are only counted.
 const SHOWN_MAX: u64 = 20;
 
-/// A line, and what it stands for.
+/// A line and the job parsed from it.
 struct Entry {
     number: u64,
     job: Result<NewJob, String>,
@@ -47,7 +49,7 @@ pub(super) async fn run(args: &Args, file: &str) -> Result<ExitCode> {
     loop {
         let mut batch = gather(&mut lines, &template, &mut number, args.skip, &bar)?;
         let Some(last) = batch.last().map(|entry| entry.number) else { break };
-        let done = || format!("lines up to {} are done; go on with --skip {0}", first_open - 1);
+        let done = || format!("lines up to {} are done; resume with --skip {0}", first_open - 1);
         if let Some(pace) = pace {
             spread(&client, pace, &mut pacer, &mut batch).await.with_context(done)?;
         }
@@ -69,7 +71,7 @@ fn open(file: &str) -> Result<(Box<dyn BufRead>, Option<u64>)> {
     Ok((Box::new(BufReader::new(opened)), length))
 }
 
-/// A bar of bytes read, if errors go to a terminal.
+/// A progress bar of bytes read, shown if stderr is a terminal.
 fn bar(length: Option<u64>) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
@@ -84,7 +86,7 @@ fn bar(length: Option<u64>) -> ProgressBar {
     }
 }
 
-/// The lines of the next call; none at the end.
+/// Reads the lines of the next batch; returns none at the end of the file.
 fn gather(
     lines: &mut impl BufRead,
     template: &NewJob,
@@ -122,7 +124,7 @@ fn gather(
     Ok(batch)
 }
 
-/// Gives the jobs of the next call their times, by the store's clock.
+/// Sets the due times of a batch according to the pace, by the store's clock.
 async fn spread(
     client: &Client,
     pace: Pace,
@@ -138,7 +140,8 @@ async fn spread(
     Ok(())
 }
 
-/// Stores what can be stored; an answer per line. An error means that the outcome of none is known.
+/// Stores the valid lines of a batch; returns a result per line. An error means that the outcome of no line is
+/// known.
 async fn store(client: &Client, batch: Vec<Entry>) -> Result<Vec<(u64, Result<Enqueued, String>)>> {
     let (mut jobs, mut places) = (Vec::new(), Vec::new());
     for Entry { number, job } in batch {
@@ -158,14 +161,15 @@ async fn store(client: &Client, batch: Vec<Entry>) -> Result<Vec<(u64, Result<En
         Some(error) => Err(error),
         None => stored
             .next()
-            .context("the store gave no answer")
+            .context("the store returned no result")
             .map_err(|error| error.to_string())
             .and_then(|item| item.map_err(|error| error.to_string())),
     };
     Ok(places.into_iter().map(|(number, error)| (number, answer(error))).collect())
 }
 
-/// Hands jobs over, and those that find no room again and again, as long as it was said.
+/// Enqueues jobs, and retries those that are refused because the server is full, after the delay that it
+/// advises, for at most `patience` without success.
 async fn hand_over(
     client: &Client,
     jobs: Vec<NewJob>,
@@ -184,7 +188,7 @@ async fn hand_over(
         let again = full.iter().map(|at| jobs[*at].clone());
         let again = match client.engine().enqueue(Enqueue::each(again)).await {
             Ok(reply) => reply.value,
-            // Of these lines it is not known whether they are stored; of the others it is.
+            // The outcome of these lines is unknown; that of the others is known.
             Err(error) => vec![Err(error); full.len()],
         };
         for (at, answer) in full.into_iter().zip(again) {
@@ -196,7 +200,7 @@ async fn hand_over(
     }
 }
 
-/// What became of the lines so far.
+/// Counts of stored and refused lines so far.
 struct Tally {
     json: bool,
     stored: u64,

@@ -1,4 +1,4 @@
-//! One line of a bulk enqueue: its JSON, and the job it stands for.
+//! Parses one line of a bulk enqueue into a job.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -6,7 +6,7 @@ use windlass_core::model::{Due, NewJob};
 use windlass_core::policy::Unique;
 use windlass_core::{JobId, Timestamp};
 
-/// A job as a line writes it. A field nobody knows is an error: it would be lost silently.
+/// The JSON object of one line. Unknown fields are an error: they would be lost silently.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Line<'a> {
@@ -29,7 +29,7 @@ pub(super) struct Line<'a> {
     max_wait_ms: Option<u64>,
 }
 
-/// A key alone, or everything about uniqueness.
+/// A unique key alone, or the full uniqueness policy.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum UniqueLine {
@@ -37,7 +37,7 @@ enum UniqueLine {
     Full(Unique),
 }
 
-/// The job of one line; `template` is what the command line says.
+/// The job of one line; `template` holds the defaults from the command line.
 pub(super) fn job(text: &str, template: &NewJob) -> Result<NewJob, String> {
     let line: Line<'_> = serde_json::from_str(text).map_err(|error| said(&error))?;
     let mut job = template.clone();
@@ -47,9 +47,7 @@ pub(super) fn job(text: &str, template: &NewJob) -> Result<NewJob, String> {
         job.kind = kind.into();
     }
     if job.kind.is_empty() {
-        return Err(
-            "kind is missing; add \"kind\", or name one for all lines before --ndjson".into()
-        );
+        return Err("kind is missing; add \"kind\", or give a default kind before --ndjson".into());
     }
     if let Some(queue) = line.queue {
         job.queue = queue.into();
@@ -75,14 +73,14 @@ pub(super) fn job(text: &str, template: &NewJob) -> Result<NewJob, String> {
     Ok(job)
 }
 
-/// What is wrong with a line. It has a number of its own already; within it, the column counts.
+/// The parse error of a line, without serde's line number, which is always 1; the column stays.
 fn said(error: &serde_json::Error) -> String {
     error.to_string().replace(" at line 1 column ", " at column ")
 }
 
 fn due(line: &Line<'_>) -> Result<Option<Due>, String> {
     match (line.delay_ms, &line.run_at) {
-        (Some(_), Some(_)) => Err("it has both delay_ms and run_at; give one of them".into()),
+        (Some(_), Some(_)) => Err("delay_ms and run_at are both set; use one of them".into()),
         (Some(ms), None) => Ok(Some(Due::After(ms))),
         (None, Some(at)) => {
             let at: Timestamp =

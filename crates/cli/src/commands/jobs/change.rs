@@ -1,4 +1,4 @@
-//! The same change for many jobs, with an answer for each.
+//! Applies one change to many jobs, with a result for each.
 
 use crate::exit;
 use crate::output::{print, print_json};
@@ -13,7 +13,7 @@ use windlass_core::limits::BATCH_MAX;
 use windlass_core::model::State;
 use windlass_services::Kinds;
 
-/// Changes jobs, if need be only those in a state, and says what became of each.
+/// Changes jobs, with `if_state` only those in that state, and prints the result of each.
 pub(in crate::commands) async fn change_all(
     client: &Client,
     common: &Common,
@@ -40,7 +40,7 @@ pub(in crate::commands) async fn change_all(
             Err(error) => refused.push(error),
         }
     }
-    // One job, one error: that is the error of the command.
+    // With a single job, its error is the error of the command.
     if count == 1
         && let Some(error) = refused.pop()
     {
@@ -52,8 +52,8 @@ pub(in crate::commands) async fn change_all(
     Ok(if refused.is_empty() { ExitCode::SUCCESS } else { exit::partly() })
 }
 
-/// Whether jobs of sensitive kinds are among those to be replayed, and it was not said. A server finds
-/// that out by itself, a store does not.
+/// Fails if a replay includes jobs of sensitive kinds without confirmation. A server checks this itself; an
+/// engine that is opened directly does not.
 pub(in crate::commands) async fn check_sensitive(
     client: &Client,
     ids: &[JobId],

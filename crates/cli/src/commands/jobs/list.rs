@@ -1,4 +1,4 @@
-//! Pages of jobs, as a table or as JSON.
+//! Lists jobs page by page, as a table or as JSON.
 
 use crate::output::{Cell, Colour, Table, ago, print, print_json};
 use crate::store::Common;
@@ -12,59 +12,59 @@ use windlass_core::limits::{PAGE_DEFAULT, PAGE_MAX};
 use windlass_core::model::{Job, State};
 use windlass_core::{JobId, Timestamp};
 
-/// Characters of an error shown in a table.
+/// Maximum number of characters of an error in the table.
 const ERROR_CHARS_MAX: usize = 60;
-/// Pages looked through for one answer: a filter may leave many of them empty.
+/// Maximum number of pages read for one list: a filter may leave many of them empty.
 const PAGES_MAX: usize = 10_000;
 
-/// Which jobs to list.
+/// Selects the jobs to list.
 #[derive(Debug, clap::Args)]
 pub(in crate::commands) struct ListArgs {
-    /// Only of this queue
+    /// Only jobs of this queue
     #[arg(long, short, value_name = "NAME")]
     pub(in crate::commands) queue: Option<String>,
-    /// Only of this kind
+    /// Only jobs of this kind
     #[arg(long, short, value_name = "NAME")]
     pub(in crate::commands) kind: Option<String>,
     #[command(flatten)]
     search: SearchArgs,
-    /// At most so many
+    /// Maximum number of jobs
     #[arg(long, short, value_name = "N", default_value_t = PAGE_DEFAULT,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(PAGE_MAX)))]
     limit: u32,
-    /// The oldest first
+    /// List the oldest jobs first
     #[arg(long)]
     oldest: bool,
-    /// After this place, as an earlier list named it
+    /// Cursor printed by an earlier list, after which to continue
     #[arg(long, value_name = "CURSOR")]
     after: Option<String>,
 }
 
-/// What jobs carry, and when they came.
+/// Filters by attributes and by creation time.
 #[derive(Debug, Default, clap::Args)]
 pub(in crate::commands) struct SearchArgs {
-    /// Only for this tenant
+    /// Only jobs of this tenant
     #[arg(long, value_name = "NAME")]
     tenant: Option<String>,
-    /// Only with this ordering key
+    /// Only jobs with this ordering key
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
-    /// Only with this tag
+    /// Only jobs with this tag
     #[arg(long, value_name = "TAG")]
     tag: Option<String>,
-    /// Only those that came from this job
+    /// Only children of this job
     #[arg(long, value_name = "ID")]
     parent: Option<JobId>,
-    /// Only those enqueued at this instant or later, as in 2030-01-31T09:00:00Z
+    /// Only jobs enqueued at or after this time, e.g. 2030-01-31T09:00:00Z
     #[arg(long, value_name = "TIME", value_parser = values::instant)]
     created_from: Option<Timestamp>,
-    /// Only those enqueued before this instant
+    /// Only jobs enqueued before this time
     #[arg(long, value_name = "TIME", value_parser = values::instant)]
     created_until: Option<Timestamp>,
 }
 
 impl SearchArgs {
-    /// `filter` and what these say.
+    /// Adds these criteria to `filter`.
     fn narrow(&self, mut filter: Filter) -> Filter {
         filter.tenant.clone_from(&self.tenant);
         filter.key.clone_from(&self.key);
@@ -75,7 +75,7 @@ impl SearchArgs {
     }
 }
 
-/// Which jobs a filter of queue and kind lets through.
+/// A filter by queue, kind and state.
 pub(in crate::commands) fn filter(
     queue: Option<&str>,
     kind: Option<&str>,
@@ -118,7 +118,7 @@ pub(in crate::commands) async fn list(
     } else {
         print_table(&jobs, now)?;
         if let Some(next) = next {
-            eprintln!("there are more: add --after {}", next.as_str());
+            eprintln!("more jobs follow: continue with --after {}", next.as_str());
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -149,7 +149,7 @@ fn print_table(jobs: &[Job], now: Timestamp) -> Result<()> {
     print(&table.to_string())
 }
 
-/// The instant that matters in this state.
+/// The most relevant time in the job's state.
 fn when(job: &Job, now: Timestamp) -> String {
     match (job.state, job.started_at, job.finished_at) {
         (State::Scheduled, ..) => format!("due {}", ago(job.header.run_at, now)),
@@ -164,7 +164,7 @@ pub(in crate::commands) fn state_cell(state: State) -> Cell {
     Cell::text(state.as_str()).colour(colour(state))
 }
 
-/// What a state means to somebody who looks.
+/// The colour of a state.
 pub(super) const fn colour(state: State) -> Colour {
     match state {
         State::Completed => Colour::Good,

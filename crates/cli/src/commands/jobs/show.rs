@@ -1,4 +1,4 @@
-//! Everything known of one job.
+//! `windlass jobs show`: all details of one job.
 
 use super::list::colour;
 use crate::output::{Colour, ago, paint, print, print_json, span};
@@ -11,7 +11,7 @@ use windlass_core::engine::Get;
 use windlass_core::model::{AttemptEnd, Header, Job, Part, PartName, PartSet, Progress};
 use windlass_core::{Error, JobId, Timestamp};
 
-/// Characters of a part shown to people; `--json` has all of it.
+/// Maximum number of characters of a part in the text output; `--json` prints all of it.
 const PART_CHARS_MAX: usize = 4_000;
 
 /// Shows a job.
@@ -41,7 +41,7 @@ fn described(job: &Job, now: Timestamp) -> Result<String> {
     Ok(text)
 }
 
-/// What there is to say, by name; nothing where there is nothing.
+/// The labelled values of a job; `None` for absent ones.
 fn facts(job: &Job, now: Timestamp) -> Vec<(&'static str, Option<String>)> {
     let header = &job.header;
     let at = |at: Timestamp| format!("{at} ({})", ago(at, now));
@@ -64,7 +64,10 @@ fn facts(job: &Job, now: Timestamp) -> Vec<(&'static str, Option<String>)> {
         ("tags", (!header.tags.is_empty()).then(|| header.tags.join(", "))),
         ("trace", header.trace.clone()),
         ("progress", job.progress.as_ref().map(progress)),
-        ("cancel", job.cancel_requested.then(|| "asked for, the worker was told".to_owned())),
+        (
+            "cancel",
+            job.cancel_requested.then(|| "requested; the worker has been notified".to_owned()),
+        ),
         ("error", job.error.as_ref().map(ToString::to_string)),
         ("result", job.result.as_ref().map(part)),
     ]

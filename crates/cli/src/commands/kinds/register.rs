@@ -1,4 +1,4 @@
-//! Rules of kinds from the command line: register, forget, show.
+//! `windlass kinds register`, `unregister` and `show`: the registered rules of a kind.
 
 use super::wire_breaker;
 use crate::job_args;
@@ -18,39 +18,39 @@ use windlass_services::{Breakers, Kinds};
   windlass kinds register send_email --schema @send_email.schema.json --payload-max 4K
   windlass kinds register charge_card --sensitive --breaker --breaker-errors 50")]
 pub(super) struct Register {
-    /// The kind
+    /// Name of the kind
     kind: String,
-    /// A JSON Schema that payloads must fit: JSON, `-` for stdin, `@FILE` for a file
+    /// JSON Schema that payloads must match: JSON, `-` for stdin, `@FILE` for a file
     #[arg(long, value_name = "JSON|-|@FILE")]
     schema: Option<String>,
-    /// Bytes of payload, as in 4K
+    /// Maximum size of a payload, e.g. 4K
     #[arg(long, value_name = "SIZE", value_parser = values::bytes)]
     payload_max: Option<u64>,
-    /// Attempts of a job that has the usual number
+    /// Default maximum number of attempts, for jobs that do not set their own
     #[arg(long, value_name = "N")]
     max_attempts: Option<u32>,
-    /// How long a handler may run, for jobs that do not say
+    /// Default timeout of an attempt, for jobs that do not set their own
     #[arg(long, value_name = "TIME", value_parser = values::duration_ms)]
     timeout: Option<u64>,
-    /// When a waiting job expires, for jobs that do not say
+    /// Default maximum wait before a due job expires, for jobs that do not set their own
     #[arg(long, value_name = "TIME", value_parser = values::duration_ms)]
     max_wait: Option<u64>,
-    /// Replay its jobs only for somebody who names the kind once more
+    /// Require the name of the kind as a confirmation to replay its jobs
     #[arg(long)]
     sensitive: bool,
-    /// Hold its jobs back while most of them fail
+    /// Enable the circuit breaker: hold jobs back while most of them fail
     #[arg(long)]
     breaker: bool,
-    /// Open the breaker above this share of errors, in percent
+    /// Error rate in percent above which the breaker opens
     #[arg(long, value_name = "PERCENT", requires = "breaker", default_value_t = 80)]
     breaker_errors: u8,
-    /// Count outcomes this far back
+    /// Time window over which outcomes are counted
     #[arg(long, value_name = "TIME", requires = "breaker", value_parser = values::duration_ms)]
     breaker_window: Option<u64>,
-    /// Open on no fewer outcomes than this
+    /// Minimum number of outcomes in the window before the breaker can open
     #[arg(long, value_name = "N", requires = "breaker", default_value_t = 20)]
     breaker_samples: u64,
-    /// Let one job through this often while it is open
+    /// Interval between probe jobs while the breaker is open
     #[arg(long, value_name = "TIME", requires = "breaker", value_parser = values::duration_ms)]
     breaker_probe: Option<u64>,
 }
@@ -92,7 +92,7 @@ impl Register {
 pub(super) async fn forget(common: &Common, kind: &str) -> Result<ExitCode> {
     let client = common.open().await?;
     if !Kinds::new(client.engine().clone()).remove(kind).await? {
-        bail!("kind {kind:?} is not registered; `windlass kinds` lists those that are");
+        bail!("kind {kind:?} is not registered; see `windlass kinds` for registered kinds");
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -101,10 +101,10 @@ pub(super) async fn show(common: &Common, kind: &str) -> Result<ExitCode> {
     tell(&common.open().await?, common, kind).await
 }
 
-/// Prints what is registered of a kind, from a store that is open.
+/// Prints the registered rules of a kind and the state of its breaker.
 async fn tell(client: &Client, common: &Common, kind: &str) -> Result<ExitCode> {
     let Some(rules) = Kinds::new(client.engine().clone()).get(kind).await? else {
-        bail!("kind {kind:?} is not registered; `windlass kinds register {kind}` does it");
+        bail!("kind {kind:?} is not registered; register it with `windlass kinds register {kind}`");
     };
     let breaker = Breakers::new(client.engine().clone()).get(kind).await?;
     let rules = serde_json::to_value(windlass_wire::KindRules::from(rules))?;

@@ -1,4 +1,4 @@
-//! One look at a store: its queues and its workers at one instant.
+//! One snapshot of a store: its queues and its workers.
 
 use crate::commands::queues::Sums;
 use crate::views;
@@ -9,14 +9,14 @@ use windlass::Client;
 use windlass_core::Timestamp;
 use windlass_core::engine::{SessionInfo, StatsRequest};
 
-/// A queue as it was.
+/// A queue at the time of the snapshot.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Queue {
     pub(super) sums: Sums,
     pub(super) paused: bool,
 }
 
-/// What was there.
+/// The queues and workers of a store at one time.
 #[derive(Clone, Debug)]
 pub(super) struct Snapshot {
     pub(super) now: Timestamp,
@@ -25,7 +25,7 @@ pub(super) struct Snapshot {
 }
 
 impl Snapshot {
-    /// Looks.
+    /// Reads the store.
     pub(super) async fn take(client: &Client) -> Result<Self> {
         let stats = client.engine().stats(StatsRequest::default()).await?;
         let mut queues: BTreeMap<String, Queue> = BTreeMap::new();
@@ -38,7 +38,7 @@ impl Snapshot {
         Ok(Self { now: stats.now, queues, workers: client.sessions().await? })
     }
 
-    /// For machines.
+    /// The snapshot as JSON.
     pub(super) fn value(&self) -> Value {
         let queue = |(name, queue): (&String, &Queue)| {
             let mut value = queue.sums.value();

@@ -1,4 +1,4 @@
-//! What is on the screen. Knows snapshots, and nothing of stores or keys.
+//! Draws the screen of `windlass top` from snapshots. Knows nothing of stores or keys.
 
 use super::snapshot::{Queue, Snapshot};
 use crate::output::{ago, span};
@@ -9,13 +9,13 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Cell, Paragraph, Row, Table, TableState};
 use windlass_core::Timestamp;
 
-/// Lines for workers at the bottom, their head included.
+/// Lines for workers at the bottom, including their header.
 const WORKER_LINES: u16 = 8;
-/// The heads of the queues' figures.
+/// Column headers of the queue table.
 const HEADS: [&str; 9] =
     ["QUEUE", "DEPTH", "READY", "SCHEDULED", "BLOCKED", "RUNNING", "DEAD", "OLDEST", "DEPTH/s"];
 
-/// The screen.
+/// The state of the screen.
 #[derive(Debug)]
 pub(super) struct View {
     store: String,
@@ -26,24 +26,24 @@ pub(super) struct View {
 }
 
 impl View {
-    /// Of the store with this name.
+    /// An empty screen for the store with this name.
     pub(super) fn new(store: String) -> Self {
         let place = TableState::default().with_selected(0);
         Self { store, latest: None, before: None, error: None, place }
     }
 
-    /// The next snapshot.
+    /// Shows the next snapshot and clears the error.
     pub(super) fn show(&mut self, snapshot: Snapshot) {
         self.before = self.latest.replace(snapshot);
         self.error = None;
     }
 
-    /// A look that failed.
+    /// Shows the error of a failed read.
     pub(super) fn fail(&mut self, error: &anyhow::Error) {
         self.error = Some(crate::exit::sentence(error));
     }
 
-    /// Selects another queue.
+    /// Moves the selection by `step` queues.
     pub(super) fn select(&mut self, step: isize) {
         let count = self.latest.as_ref().map_or(0, |it| it.queues.len());
         let at = self.place.selected().unwrap_or_default();
@@ -57,7 +57,7 @@ impl View {
         Some((name.clone(), queue.paused))
     }
 
-    /// Draws everything.
+    /// Draws the whole screen.
     pub(super) fn draw(&mut self, frame: &mut Frame<'_>) {
         let rows = [Constraint::Length(2), Constraint::Min(3), Constraint::Length(WORKER_LINES)];
         let [top, middle, bottom] = Layout::vertical(rows).areas(frame.area());
@@ -135,7 +135,7 @@ fn figure(text: &str, right: bool) -> Cell<'static> {
     Cell::from(if right { line.right_aligned() } else { line })
 }
 
-/// How fast the depth of a queue grew between two snapshots.
+/// The growth of a queue's depth between two snapshots, in jobs per second.
 fn change(before: &Snapshot, latest: &Snapshot, queue: &str) -> Option<f64> {
     let seconds = latest.now.since(before.now) as f64 / 1_000.0;
     let depth = |of: &Snapshot| of.queues.get(queue).map_or(0, |it| it.sums.depth) as f64;
