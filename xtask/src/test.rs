@@ -1,4 +1,5 @@
-//! `cargo xtask test`: lint, tidy and every test, with the servers that tests need around them.
+//! `cargo xtask test`: lint, tidy and every test, with the servers that tests need around them; `--fast` for the
+//! everyday loop, `--long` for what takes longer than CI has time for.
 
 use std::process::Command;
 
@@ -13,8 +14,29 @@ const LONG_MODEL_CASES: &str = "20000";
 const MODEL_CASES_VAR: &str = "WINDLASS_MODEL_CASES";
 const MODEL_SEED_VAR: &str = "WINDLASS_MODEL_SEED";
 
+/// The packages of `--fast`: their tests need no server and no browser.
+const FAST: [&str; 12] = [
+    "windlass-core",
+    "windlass-executor",
+    "windlass-kit",
+    "windlass-layers",
+    "windlass-macros",
+    "windlass-memory",
+    "windlass-services",
+    "windlass-traces",
+    "windlass-wire",
+    "windlass-worker",
+    "windlass",
+    "xtask",
+];
+/// Test binaries of these packages that run compilers or other processes.
+const NOT_FAST: &str = "not binary(/^(examples|left_out|mistakes|process|processes)$/)";
+
 #[derive(clap::Args)]
 pub(crate) struct Options {
+    /// Run only what needs no server, browser or other process; leaves out lint, tidy and doc tests.
+    #[arg(long, conflicts_with = "long")]
+    fast: bool,
     /// Also run ignored tests, many more cases of the model-based test, schemathesis, and the tests of
     /// the PostgreSQL engine on every version of it.
     #[arg(long)]
@@ -25,12 +47,13 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options) -> Result<()> {
     let mut steps = Steps::default();
-    if options.filter.is_none() {
+    let whole = options.filter.is_none() && !options.fast;
+    if whole {
         lint::add_steps(&mut steps);
         steps.run("tidy", "cargo xtask tidy", tidy::run);
     }
     steps.run("tests", "cargo xtask test FILTER, with part of a test's name", || tests(options));
-    if options.filter.is_none() {
+    if whole {
         let alone = "cargo test --workspace --all-features --doc";
         steps.run("doc tests", alone, || doc_tests(options));
         if options.long {
@@ -44,20 +67,27 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 }
 
 fn tests(options: &Options) -> Result<()> {
-    let services = Services::start()?;
+    let services = if options.fast { None } else { Some(Services::start()?) };
     let mut command = if process::has_cargo_subcommand("nextest")? {
         nextest(options)?
     } else {
         cargo_test(options)?
     };
-    process::stream(command.envs(services.variables()))
+    process::stream(command.envs(services.iter().flat_map(Services::variables)))
 }
 
 fn nextest(options: &Options) -> Result<Command> {
-    let mut command = process::cargo_locked(&["nextest", "run", "--workspace", "--all-features"])?;
-    command.arg("--no-fail-fast");
+    let mut command =
+        process::cargo_locked(&["nextest", "run", "--all-features", "--no-fail-fast"])?;
+    select_packages(&mut command, options);
+    if options.fast {
+        command.args(["--filterset", NOT_FAST]);
+    }
     if options.long {
-        command.args(["--run-ignored", "all"]);
+        command.args(["--run-ignored", "all", "--profile", "long"]);
+    }
+    if options.filter.is_some() {
+        command.arg("--ignore-default-filter");
     }
     command.args(&options.filter);
     raise_model_cases(&mut command, options);
@@ -65,7 +95,8 @@ fn nextest(options: &Options) -> Result<Command> {
 }
 
 fn cargo_test(options: &Options) -> Result<Command> {
-    let mut command = process::cargo_locked(&["test", "--workspace", "--all-features"])?;
+    let mut command = process::cargo_locked(&["test", "--all-features"])?;
+    select_packages(&mut command, options);
     // Doc tests are a step of their own, as nextest does not run them.
     command.args(["--no-fail-fast", "--lib", "--bins", "--tests", "--examples"]);
     command.args(&options.filter);
@@ -74,6 +105,14 @@ fn cargo_test(options: &Options) -> Result<Command> {
     }
     raise_model_cases(&mut command, options);
     Ok(command)
+}
+
+fn select_packages(command: &mut Command, options: &Options) {
+    if options.fast {
+        command.args(FAST.iter().flat_map(|package| ["--package", package]));
+    } else {
+        command.arg("--workspace");
+    }
 }
 
 fn doc_tests(options: &Options) -> Result<()> {
