@@ -1,5 +1,5 @@
-//! Connections: accepted one by one within their bound, served until they or the server end. It knows
-//! nothing of what is said on them.
+//! Accepts connections up to the limit and serves each until it closes or the server stops. It
+//! knows nothing about the requests on them.
 
 use crate::access::PeerNames;
 use crate::admit::Peer;
@@ -26,40 +26,42 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
-/// The pause after a connection could not be accepted: usually there are too many open files.
+/// Pause after a failed accept. The usual cause is the limit of open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// The same if idle connections are ending to give back files.
+/// Pause after a failed accept when idle connections are closing and will release files.
 const SHORT_PAUSE: Duration = Duration::from_millis(10);
-/// Idle connections that end when there are too many open files.
+/// Maximum number of idle connections to close after a failed accept.
 const ENDED_AT_ONCE: usize = 32;
-/// Connections that cannot be accepted are logged once in this time, with their number.
+/// Minimum interval between log lines about failed accepts; each line includes the count since the
+/// last.
 const LOG_EVERY: Duration = Duration::from_secs(10);
 
-/// The bytes of a request's head. The head of a real one is far below this; a page of cookies fits.
+/// Maximum bytes of a request head. Typical heads are far smaller; 64 KiB leaves space for large
+/// cookies.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 
-/// What is needed to accept connections.
+/// The accept loop's inputs.
 pub(crate) struct Acceptor {
     pub(crate) listener: TcpListener,
     pub(crate) router: Router,
-    /// Connections at a time.
+    /// Maximum number of connections.
     pub(crate) connections_max: usize,
     pub(crate) limits: watch::Receiver<Limits>,
-    /// Encrypts, if told to.
+    /// Terminates TLS, if configured.
     pub(crate) tls: Option<TlsAcceptor>,
     pub(crate) stop: CancellationToken,
-    /// How many are open.
+    /// Number of open connections.
     pub(crate) connections: Arc<AtomicUsize>,
 }
 
-/// Accepts connections until the server stops, then lets those under way end.
+/// Accepts connections until shutdown, then waits up to the grace period for requests in progress.
 pub(crate) async fn accept(acceptor: Acceptor) {
     let Acceptor { listener, router, connections_max, limits, tls, stop, connections } = acceptor;
     let all = Connections::new(connections_max, connections.clone());
     let mut tasks = JoinSet::new();
     let mut failures = Failures::default();
     loop {
-        // Those that ended are let go, or the set would grow for as long as the server runs.
+        // Reap finished tasks, or the set would grow as long as the server runs.
         while tasks.try_join_next().is_some() {}
         let next = async { Ok::<_, io::Error>((listener.accept().await?, all.place().await)) };
         let accepted = tokio::select! {
@@ -71,14 +73,14 @@ pub(crate) async fn accept(acceptor: Acceptor) {
             Ok(accepted) => accepted,
             Err(error) => {
                 failures.log(&error);
-                // An idle connection that ends gives back a file.
+                // Each idle connection that closes releases a file descriptor.
                 let ended = (0..ENDED_AT_ONCE).take_while(|_| all.end_one()).count();
                 let pause = if ended > 0 { SHORT_PAUSE } else { ACCEPT_PAUSE };
                 tokio::time::sleep(pause).await;
                 continue;
             }
         };
-        // Replies are small and whole: waiting to fill a packet only delays them.
+        // Replies are small and written whole: Nagle's algorithm would only delay them.
         let _ = stream.set_nodelay(true);
         let served = Served {
             router: router.clone(),
@@ -99,7 +101,7 @@ pub(crate) async fn accept(acceptor: Acceptor) {
     tasks.shutdown().await;
 }
 
-/// Connections that could not be accepted, logged now and then.
+/// Failed accepts, logged at most once per [`LOG_EVERY`].
 #[derive(Default)]
 struct Failures {
     logged: Option<Instant>,
@@ -107,7 +109,8 @@ struct Failures {
 }
 
 impl Failures {
-    /// How many there were since the last line of the log, this one included, if it is time for another.
+    /// Number of failures since the last log line including this one; `None` if it is too early to
+    /// log.
     fn count(&mut self) -> Option<u64> {
         self.since += 1;
         if self.logged.is_some_and(|logged| logged.elapsed() < LOG_EVERY) {
@@ -124,7 +127,7 @@ impl Failures {
     }
 }
 
-/// What one connection needs.
+/// State for serving one connection.
 struct Served {
     router: Router,
     peer: Peer,
@@ -134,19 +137,19 @@ struct Served {
 }
 
 impl Served {
-    /// Answers what is asked on a connection until it ends, or is told to.
+    /// Serves requests until the connection closes or is chosen to make space for another.
     async fn run(self, stream: TcpStream, tls: Option<TlsAcceptor>) {
         let connection = self.connection.clone();
         tokio::select! {
             () = self.answer(stream, tls) => {}
-            () = connection.told_to_end() => debug!("an idle connection ends for another"),
+            () = connection.told_to_end() => debug!("closing an idle connection to accept another"),
         }
     }
 
     async fn answer(self, stream: TcpStream, tls: Option<TlsAcceptor>) {
         let stream = self.connection.patient(stream, &self.limits);
         let Some(tls) = tls else { return self.answer_on(stream, None).await };
-        // Encryption is agreed on in the time that a request may take to arrive.
+        // The TLS handshake has the same time limit as a request head.
         let shaken = tokio::select! {
             shaken = tokio::time::timeout(self.read_timeout(), tls.accept(stream)) => shaken,
             () = self.stop.cancelled() => return,
@@ -156,7 +159,7 @@ impl Served {
                 let names = tls::peer_names(stream.get_ref().1);
                 self.answer_on(stream, names).await;
             }
-            Ok(Err(error)) => debug!(%error, "a connection was not agreed on"),
+            Ok(Err(error)) => debug!(%error, "TLS handshake failed"),
             Err(_) => {}
         }
     }
@@ -190,16 +193,16 @@ impl Served {
         }
     }
 
-    /// For the head of a request to arrive.
+    /// Time limit for a request head.
     fn read_timeout(&self) -> Duration {
         Duration::from_millis(self.limits.borrow().read_timeout_ms)
     }
 }
 
-/// The routes, told where requests come from.
+/// Adds the client's address and certificate names to each request before routing.
 struct From {
     peer: Peer,
-    /// Those in the certificate that the client showed.
+    /// Names from the client's certificate.
     names: Option<PeerNames>,
     router: TowerToHyperService<Router>,
     connection: Arc<Connection>,
@@ -225,7 +228,7 @@ impl Service<Request<Incoming>> for From {
     }
 }
 
-/// An answer in the making, which keeps its connection from being idle.
+/// A response in progress, which marks its connection as busy.
 struct Answering<F> {
     answer: std::pin::Pin<Box<F>>,
     _busy: Busy,

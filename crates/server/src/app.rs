@@ -1,4 +1,4 @@
-//! What every request shares: the engine, the bounds, and the news that the server stops.
+//! State shared by all requests: the engine, the limits and the shutdown signal.
 
 use crate::access::{Access, KeyNews, Who};
 use crate::admit::{Paces, Registry};
@@ -20,7 +20,7 @@ use windlass_core::engine::{Answer, Engine, Stamped};
 use windlass_core::{Error, Result};
 use windlass_services::{Audit, Audited, Flows};
 
-/// Cheap to clone; one per server.
+/// Shared application state, one per server. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct App {
     inner: Arc<Inner>,
@@ -28,37 +28,38 @@ pub(crate) struct App {
 
 pub(crate) struct Inner {
     pub(crate) engine: Arc<dyn Engine>,
-    /// What is known of registered kinds.
+    /// Rules of registered kinds.
     pub(crate) registry: Arc<Registry>,
-    /// How fast everybody hands over jobs.
+    /// Enqueue rate limits per principal.
     pub(crate) paces: Paces,
-    /// What went in and out of late, for people.
+    /// Recent throughput rates, for the dashboard.
     pub(crate) rates: Rates,
-    /// What went in and out of this server and is not stored yet.
+    /// Counts of this server that are not yet written to the store.
     pub(crate) flows: Flows,
-    /// The last hour over all servers, for people.
+    /// The last hour across all servers, for the dashboard.
     pub(crate) hour: LastHour,
-    /// What it was told at its start.
+    /// Options as given at startup.
     pub(crate) options: Options,
-    /// The bounds that may have changed since.
+    /// Current values of the limits that can change at run time.
     pub(crate) limits: watch::Receiver<Limits>,
-    /// Memory for requests and replies.
+    /// Memory budgets for requests and replies.
     pub(crate) budgets: Budgets,
-    /// Long requests that are read at a time: they must not take all processors.
+    /// Limits how many large bodies are parsed at a time, so that parsing cannot occupy all
+    /// processors.
     pub(crate) readers: Semaphore,
-    /// Cancelled when the server stops: whoever waits answers with what there is.
+    /// Cancelled at shutdown: waiting requests then answer at once.
     pub(crate) stopping: CancellationToken,
-    /// Requests that wait for something to claim.
+    /// Number of requests that wait for claimable jobs.
     pub(crate) waiting: Arc<AtomicUsize>,
-    /// What they wait for.
+    /// The queues that these requests wait for.
     pub(crate) waits: Waits,
-    /// Who may do what.
+    /// Authentication and authorization.
     pub(crate) access: Access,
-    /// Who did what.
+    /// The audit log.
     pub(crate) audit: Audit,
-    /// Whether the store answers.
+    /// Health of the store.
     pub(crate) health: StoreHealth,
-    /// The numbers of the store, for metrics.
+    /// Store statistics for metrics.
     pub(crate) gauges: StoreGauges,
 }
 
@@ -108,22 +109,23 @@ impl App {
         Self { inner: Arc::new(inner) }
     }
 
-    /// The engine as somebody acts on it: what he changes is told to the audit log.
+    /// The engine on behalf of a principal: changes are written to the audit log.
     pub(crate) fn acting(&self, who: &Who) -> Audited {
         Audited::new(self.engine.clone(), self.audit.clone(), who.0.clone())
     }
 
-    /// The bounds of a request that comes now.
+    /// The current limits.
     pub(crate) fn limits(&self) -> Limits {
         *self.limits.borrow()
     }
 
-    /// The engine's answer, if it comes in time.
+    /// Awaits an engine call within the call timeout.
     pub(crate) async fn call<T>(&self, answer: Answer<'_, T>) -> Result<Stamped<T>> {
         self.call_within(answer, 0).await
     }
 
-    /// The engine's answer, where it was asked to wait for up to `wait_ms`.
+    /// Awaits an engine call that may wait on purpose for up to `wait_ms`; the call timeout is
+    /// added to it.
     pub(crate) async fn call_within<T>(
         &self,
         answer: Answer<'_, T>,
@@ -132,7 +134,7 @@ impl App {
         self.in_time(answer, wait_ms).await
     }
 
-    /// The answer of something that calls the engine more than once, if it comes in time.
+    /// Awaits a future of several engine calls within the call timeout plus `wait_ms`.
     pub(crate) async fn in_time<T>(
         &self,
         answer: impl Future<Output = Result<T>>,

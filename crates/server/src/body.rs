@@ -1,4 +1,4 @@
-//! Reading requests: their bytes, within all bounds, into the types of the wire.
+//! Receives request bodies within all limits and parses them into wire types.
 
 use crate::app::App;
 use crate::beside::beside;
@@ -17,11 +17,12 @@ use serde::de::DeserializeOwned;
 use std::time::Duration;
 use windlass_core::{Error, Result};
 
-/// Memory for a body is taken in steps of at least this size, as its bytes arrive.
+/// Minimum step in which memory is reserved as a body arrives.
 const STEP_BYTES: usize = 8 * 1024;
-/// A body of which nothing arrives for this long is given up, even if it has more time in all.
+/// Maximum time without any bytes of a body arriving, even if the read timeout is longer.
 const STALL_MAX: Duration = Duration::from_secs(10);
-/// Bodies above this size are read beside the requests of others, which would have to wait for it.
+/// Bodies of at least this size are parsed on the blocking thread pool, so as not to delay other
+/// requests.
 const BESIDE_BYTES_MIN: usize = 64 * 1024;
 
 /// A request with a JSON body.
@@ -51,13 +52,13 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<App> for Json<T> {
     }
 }
 
-/// Reads a long text on a thread for such work, a few at a time.
+/// Parses a large body on the blocking thread pool, with limited concurrency.
 async fn read_beside<T: DeserializeOwned + Send + 'static>(
     raw: Raw,
     app: &App,
     held: &Held,
 ) -> Result<Result<T>, Refusal> {
-    // Never closed, so that there is always a turn.
+    // The semaphore is never closed, so this cannot fail.
     let _turn = app.readers.acquire().await;
     let counting = held.clone();
     let (raw, cost) = beside(move || {
@@ -69,15 +70,15 @@ async fn read_beside<T: DeserializeOwned + Send + 'static>(
     beside(move || windlass_wire::read(&raw.bytes)).await
 }
 
-/// A body as it came.
+/// A raw body.
 pub(crate) struct Raw {
     pub(crate) bytes: Bytes,
-    /// Given back with the bytes.
+    /// Released together with the bytes.
     _taken: Taken,
 }
 
 impl Raw {
-    /// All of a body of at most `limit` bytes, in time.
+    /// Receives a complete body of at most `limit` bytes within the read timeout.
     pub(crate) async fn receive(
         body: Body,
         app: &App,
@@ -95,8 +96,8 @@ impl Raw {
     }
 }
 
-/// Gathers a body. Memory is taken for what has arrived and never for what was announced: who announces
-/// much and sends nothing holds nothing.
+/// Collects a body. Reserves memory for bytes that have arrived, never for the announced length, so
+/// a client that announces a large body and sends nothing holds no memory.
 async fn collect(
     mut body: Body,
     held: &Held,
@@ -130,18 +131,23 @@ async fn collect(
 }
 
 fn broken_off(error: &axum::Error) -> Refusal {
-    let error = Error::invalid("body", "broken off", format!("send all of it: {error}"));
+    let error = Error::invalid(
+        "body",
+        "incomplete",
+        format!("the connection failed before the end of the body: {error}"),
+    );
     Refusal::with(StatusCode::BAD_REQUEST, error)
 }
 
-/// Only JSON that says it is: no page in somebody's browser can send that here unasked.
+/// Requires the JSON media type: browsers do not send it across origins without a preflight
+/// request.
 fn check_media_type(parts: &Parts) -> Result<(), Refusal> {
     let given = parts.headers.get(CONTENT_TYPE).map(|value| value.to_str().unwrap_or("?"));
     let essence = given.unwrap_or("none").split(';').next().unwrap_or_default().trim();
     if essence.eq_ignore_ascii_case(windlass_wire::JSON) {
         return Ok(());
     }
-    let expected = "send JSON and say so: Content-Type: application/json (curl --json does)";
+    let expected = "send JSON with Content-Type: application/json (curl --json sets it)";
     let error = Error::invalid("content-type", essence, expected);
     Err(Refusal::with(StatusCode::UNSUPPORTED_MEDIA_TYPE, error))
 }
@@ -157,7 +163,7 @@ fn too_slow(limit_ms: u64) -> Refusal {
     Refusal::with(StatusCode::REQUEST_TIMEOUT, error)
 }
 
-/// The query of a request.
+/// The parsed query string of a request.
 pub(crate) struct Query<T>(pub(crate) T);
 
 impl<T: DeserializeOwned> FromRequestParts<App> for Query<T> {
@@ -169,7 +175,7 @@ impl<T: DeserializeOwned> FromRequestParts<App> for Query<T> {
     }
 }
 
-/// What the path of a request names.
+/// The parsed path parameters of a request.
 pub(crate) struct Path<T>(pub(crate) T);
 
 impl<T: DeserializeOwned + Send> FromRequestParts<App> for Path<T> {
@@ -178,7 +184,7 @@ impl<T: DeserializeOwned + Send> FromRequestParts<App> for Path<T> {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
         let named = axum::extract::Path::from_request_parts(parts, app).await;
         named.map(|axum::extract::Path(named)| Self(named)).map_err(|_| {
-            let expected = "it must be UTF-8, with what is no letter or digit as %XX";
+            let expected = "it must be percent-encoded UTF-8";
             Refusal::from(Error::invalid("path", parts.uri.path(), expected))
         })
     }

@@ -1,6 +1,6 @@
-//! What a request may hold, by what it is for. Workers have memory of their own, apart from that of
-//! producers and operators: whatever those send, reports and heartbeats get through, and no worker loses
-//! its leases to them.
+//! Memory budgets by purpose of a request. Workers have budgets separate from producers and
+//! operators, so that load from the latter cannot block reports and heartbeats and cost workers
+//! their leases.
 
 use crate::access;
 use crate::access::table::Needs;
@@ -21,23 +21,23 @@ use windlass_core::model;
 use windlass_wire as wire;
 use windlass_wire::routes as paths;
 
-/// Replies up to this size are not counted: as many as there are connections fit anyway.
+/// Replies up to this size are not counted: one per connection fits in memory anyway.
 const SMALL_BYTES: u64 = 16 * 1024;
-/// What an item of a batch costs in memory beyond its own text: once as it is read, once as engines take it.
+/// Memory per batch item beyond its text: the parsed wire type and the engine's type.
 const ITEM_BYTES: usize = size_of::<wire::NewJob>() + size_of::<model::NewJob>();
-/// The same for a lease that a heartbeat declares, or a queue or kind that a claim names.
+/// Memory per lease in a heartbeat, or per queue or kind in a claim.
 const NAME_BYTES: usize = 128;
-/// The most items that are kept of one request: a full batch and the follow-ups of a full settle.
+/// Maximum number of items kept from one request: a full batch and the follow-ups of a full settle.
 const ITEMS_MAX: usize = 21_000;
 
-/// What requests are for.
+/// The purpose of a request, which selects its budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// Workers stay alive and ask for jobs: small requests.
+    /// Sessions, heartbeats and claims of workers: small requests.
     Work,
-    /// Workers report on jobs.
+    /// Reports of workers on their jobs.
     Report,
-    /// Everything else.
+    /// All other requests.
     Other,
 }
 
@@ -54,28 +54,29 @@ impl Purpose {
     }
 }
 
-/// The memory for one purpose.
+/// The memory budget of one purpose.
 #[derive(Clone, Debug)]
 pub(crate) struct Budget {
     purpose: Purpose,
-    /// For bodies while they arrive.
+    /// For bodies while they are received.
     pub(crate) bodies: Room,
-    /// For requests that were read, until they are answered.
+    /// For parsed requests, until they are answered.
     read: Room,
-    /// For replies until their clients have taken them.
+    /// For replies, until clients have read them.
     replies: Room,
 }
 
 impl Budget {
     fn new(purpose: Purpose, bytes_max: usize) -> Self {
-        // Workers often share one key; what they send to stay alive is small.
+        // Workers often share one key, and these requests are small: one client may use the whole
+        // budget.
         let share = if purpose == Purpose::Work { 1 } else { 2 };
         let room = |bytes: usize| Room::new(bytes, bytes / share);
         let [bodies, read, replies] = [bytes_max, bytes_max / 2, bytes_max / 2].map(room);
         Self { purpose, bodies, read, replies }
     }
 
-    /// The memory that this text takes once it is read.
+    /// Estimates the memory for the parsed form of this text.
     fn cost(&self, text: &[u8]) -> usize {
         let items = items(text, self.purpose);
         text.len()
@@ -86,7 +87,7 @@ impl Budget {
     }
 }
 
-/// The memory for all purposes.
+/// The memory budgets of all purposes.
 #[derive(Debug)]
 pub(crate) struct Budgets {
     work: Budget,
@@ -95,7 +96,7 @@ pub(crate) struct Budgets {
 }
 
 impl Budgets {
-    /// So many bytes of bodies for each purpose.
+    /// Budgets with `bytes_max` bytes of bodies for each purpose.
     pub(crate) fn new(bytes_max: usize) -> Self {
         let budget = |purpose| Budget::new(purpose, bytes_max);
         Self {
@@ -114,7 +115,7 @@ impl Budgets {
     }
 }
 
-/// What one request holds, until its reply is made. Travels with the request.
+/// The memory that one request holds until its reply is built. Stored in the request's extensions.
 #[derive(Clone, Debug)]
 pub(crate) struct Held {
     pub(crate) budget: Budget,
@@ -130,7 +131,7 @@ impl Held {
         Self { budget, client: Client::of(request.extensions()), read: Arc::default() }
     }
 
-    /// That of a request. One that has none yet is anybody's.
+    /// Returns the accounting of a request, or a new one with the budget for other requests.
     pub(crate) fn by(app: &App, extensions: &Extensions) -> Self {
         extensions.get::<Self>().cloned().unwrap_or_else(|| Self {
             budget: app.budgets.of(Purpose::Other).clone(),
@@ -139,12 +140,12 @@ impl Held {
         })
     }
 
-    /// The memory that this text takes once it is read.
+    /// Estimates the memory for the parsed form of this text.
     pub(crate) fn cost(&self, text: &[u8]) -> usize {
         self.budget.cost(text)
     }
 
-    /// Takes the memory for a text that is read.
+    /// Reserves memory for a parsed request.
     pub(crate) async fn take(&self, cost: usize) -> Result<(), Refusal> {
         let taken = self.budget.read.take(self.client.clone(), cost).await;
         let taken = taken.map_err(|full| busy(full, "requests"))?;
@@ -152,7 +153,7 @@ impl Held {
         Ok(())
     }
 
-    /// The reply with memory of its own, which is given back when the client has taken all of it.
+    /// Reserves memory for the reply; it is released when the client has read all of it.
     async fn account(&self, response: Response) -> Response {
         let size = response.body().size_hint().exact().unwrap_or_default();
         if size <= SMALL_BYTES {
@@ -164,7 +165,7 @@ impl Held {
             Err(full) => return busy(full, "replies").into_response(),
         };
         let (head, body) = response.into_parts();
-        // Replies are made whole, so that this neither waits nor copies.
+        // Replies have complete bodies, so this neither waits nor copies.
         let bytes = match body.collect().await {
             Ok(body) => body.to_bytes(),
             Err(_) => return busy(Full, "replies").into_response(),
@@ -174,7 +175,7 @@ impl Held {
     }
 }
 
-/// Bytes of a reply, and the memory that they take.
+/// The bytes of a reply with their memory reservation.
 struct Owned {
     bytes: Bytes,
     _taken: Taken,
@@ -186,9 +187,9 @@ impl AsRef<[u8]> for Owned {
     }
 }
 
-/// Counts what a request and its reply hold.
+/// Middleware that accounts for the memory of a request and its reply.
 ///
-/// Routes that need nothing have small requests, and replies that are made once for everybody.
+/// Routes without authorization have small requests and shared replies, and are not counted.
 pub(crate) async fn account(State(app): State<App>, mut request: Request, next: Next) -> Response {
     if access::needs_of(&request) == Needs::Nothing {
         return next.run(request).await;
@@ -199,15 +200,15 @@ pub(crate) async fn account(State(app): State<App>, mut request: Request, next: 
     held.account(response).await
 }
 
-/// That there is no memory for it at present.
+/// The error for a request when no memory is available.
 pub(crate) fn busy(_: Full, what: &str) -> Refusal {
     ::metrics::counter!("windlass_server_refused_total", "why" => "memory").increment(1);
-    let reason =
-        format!("it holds as many bytes of {what} as it may; try again, with smaller batches");
+    let reason = format!("its memory for {what} is full; try again, with smaller batches");
     Refusal::from(Error::Unavailable { store: "this server".to_owned(), reason })
 }
 
-/// How many items a text may hold: objects in a list in an object and, in reports, their follow-ups.
+/// Upper bound of the items in a text: objects in an array in an object and, in reports, their
+/// follow-ups.
 fn items(text: &[u8], purpose: Purpose) -> usize {
     let inner = if purpose == Purpose::Report { 5 } else { 3 };
     let (mut depth, mut count, mut in_string, mut is_escaped) = (0_usize, 0, false, false);

@@ -1,5 +1,5 @@
-//! The open connections of a server: how many there may be, which of them is closed when one too many
-//! comes, and how long a client may take to read. It knows nothing of what is said on them.
+//! The open connections of a server: their limit, which idle one to close for a new one, and how
+//! long a client may take to read. It knows nothing about the requests on them.
 
 use crate::options::Limits;
 use std::collections::BTreeMap;
@@ -13,13 +13,14 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, Sleep, sleep};
 
-/// Connections beyond the limit, for workers that report and for health probes.
+/// Connections beyond the limit, reserved for worker reports and health probes.
 const FOR_REPORTS: usize = 64;
-/// Connections beyond those, for health probes alone: they have no body and cannot be held up.
+/// Connections beyond those, reserved for health probes. Probes have no body, so a slow upload
+/// cannot block them.
 const FOR_PROBES: usize = 64;
-/// Connections that are looked at to find an idle one.
+/// Maximum number of connections to examine in one search for an idle one.
 const LOOKED_AT_MAX: usize = 256;
-/// A client that reads slowly must take this many bytes in the time that a request may take to arrive.
+/// Minimum bytes that a slow client must read within each read timeout.
 const TAKEN_BYTES_MIN: usize = 256 * 1024;
 
 /// All open connections. Cheap to clone.
@@ -29,12 +30,12 @@ pub(crate) struct Connections {
 }
 
 struct Shared {
-    /// Connections at a time, without the reserve.
+    /// Maximum number of connections, without the reserve.
     max: usize,
     open: Mutex<Open>,
-    /// How many are open, for whoever asks.
+    /// Number of open connections, shared with the server's status.
     count: Arc<AtomicUsize>,
-    /// Since when the times of connections are counted.
+    /// Reference point for `idle_since`.
     begin: Instant,
     ended: Notify,
 }
@@ -43,22 +44,22 @@ struct Shared {
 struct Open {
     next: u64,
     by_number: BTreeMap<u64, Arc<State>>,
-    /// Those that were told to end and have not yet.
+    /// Connections that were asked to close and are still open.
     leaving: usize,
-    /// Where the last search for an idle one ended.
+    /// Connection number at which the next search for an idle one starts.
     searched: u64,
 }
 
-/// What is known of a connection by whoever may close it.
+/// State of a connection, as needed to decide whether it can be closed.
 #[derive(Default)]
 struct State {
-    /// Whether a request is being answered.
+    /// Whether a request is in progress.
     is_busy: AtomicBool,
-    /// Whether some of a reply is not yet with the kernel.
+    /// Whether part of a reply is not yet written to the socket.
     is_writing: AtomicBool,
-    /// When its last reply was sent, in milliseconds since the beginning.
+    /// When its last reply was sent, in milliseconds since `Shared::begin`.
     idle_since: AtomicU64,
-    /// Whether it was told to end.
+    /// Whether it was asked to close.
     is_leaving: AtomicBool,
     leave: Notify,
 }
@@ -69,7 +70,7 @@ impl State {
     }
 }
 
-/// A connection that has its place, until this is dropped.
+/// An accepted connection; dropping it releases its slot.
 pub(crate) struct Connection {
     connections: Connections,
     number: u64,
@@ -77,7 +78,7 @@ pub(crate) struct Connection {
     place: Place,
 }
 
-/// Which place a connection took.
+/// The type of slot a connection occupies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Place {
     Usual,
@@ -85,12 +86,12 @@ enum Place {
     ForProbes,
 }
 
-/// What is answered on a connection beyond the limit.
+/// The requests that are allowed on a connection beyond the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Restricted {
-    /// Workers that report, and probes.
+    /// Worker reports and health probes.
     ToReports,
-    /// Probes.
+    /// Health probes.
     ToProbes,
 }
 
@@ -101,12 +102,12 @@ impl Connections {
     }
 
     fn open(&self) -> MutexGuard<'_, Open> {
-        // Whole after every step, so that a panic elsewhere has not harmed it.
+        // Consistent between statements, so a poisoned lock is safe to use.
         self.shared.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place for a new connection. If all are taken, one that is idle ends for it; if none is, it gets a
-    /// place beyond the limit, and waits where those are taken as well.
+    /// Allocates a slot for a new connection. At the limit, an idle connection is closed for it; if
+    /// none is idle, it gets a reserved slot; if those are used up too, it waits.
     pub(crate) async fn place(&self) -> Connection {
         loop {
             let ended = self.shared.ended.notified();
@@ -135,7 +136,7 @@ impl Connections {
         Some(Connection { connections: self.clone(), number, state, place })
     }
 
-    /// The place of a connection that comes after so many.
+    /// The type of slot for a new connection when `count` are open; `None` if all are used.
     fn place_after(&self, count: usize) -> Option<Place> {
         let max = self.shared.max;
         if count < max {
@@ -149,7 +150,7 @@ impl Connections {
         }
     }
 
-    /// Ends an idle connection, where there is one: the process has no more files.
+    /// Closes an idle connection to release a file descriptor. Returns false if none is idle.
     pub(crate) fn end_one(&self) -> bool {
         self.open().end_idle()
     }
@@ -160,12 +161,13 @@ impl Connections {
 }
 
 impl Open {
-    /// Connections that stay.
+    /// Open connections without those that are closing.
     fn count(&self) -> usize {
         self.by_number.len() - self.leaving
     }
 
-    /// Tells a connection to end that has been idle for long, of some that are looked at.
+    /// Asks the longest idle connection among those examined to close. Returns false if none is
+    /// idle.
     fn end_idle(&mut self) -> bool {
         let later = self.by_number.range(self.searched..);
         let looked_at = later.chain(self.by_number.range(..self.searched)).take(LOOKED_AT_MAX);
@@ -190,32 +192,32 @@ impl Open {
 }
 
 impl Connection {
-    /// Waits until it is told to end and is idle.
+    /// Waits until the connection is asked to close while idle.
     pub(crate) async fn told_to_end(&self) {
         loop {
             self.state.leave.notified().await;
             if self.state.is_idle() {
                 return;
             }
-            // A request came first: another connection ends instead.
+            // A request arrived first. Keep this connection; a later search closes another.
             let mut open = self.connections.open();
             open.leaving -= 1;
             self.state.is_leaving.store(false, Ordering::Relaxed);
         }
     }
 
-    /// Whether no request is being answered on it.
+    /// Whether no request is in progress on it.
     pub(crate) fn is_idle(&self) -> bool {
         self.state.is_idle()
     }
 
-    /// A request begins; it ends with its reply.
+    /// Marks the connection as busy until the returned guard is dropped.
     pub(crate) fn request(&self) -> Busy {
         self.state.is_busy.store(true, Ordering::Release);
         Busy { connections: self.connections.clone(), state: self.state.clone() }
     }
 
-    /// What is answered on it, if its place is beyond the limit and there is still no other.
+    /// The restriction that applies now: `None` for a regular slot, or once a regular slot is free.
     pub(crate) fn restricted(&self) -> Option<Restricted> {
         if self.place == Place::Usual {
             return None;
@@ -229,7 +231,7 @@ impl Connection {
         }
     }
 
-    /// The stream with a limit to how long its client may take to read.
+    /// Wraps the stream with a time limit for the client to read.
     pub(crate) fn patient<S>(&self, stream: S, limits: &watch::Receiver<Limits>) -> Patient<S> {
         let patience = Duration::from_millis(limits.borrow().read_timeout_ms);
         let (connections, state) = (self.connections.clone(), self.state.clone());
@@ -251,7 +253,7 @@ impl Drop for Connection {
     }
 }
 
-/// A request that is being answered.
+/// Marks a connection as busy; dropping it marks the connection as idle.
 pub(crate) struct Busy {
     connections: Connections,
     state: Arc<State>,
@@ -264,21 +266,21 @@ impl Drop for Busy {
     }
 }
 
-/// A stream whose client must read what is written to it.
+/// A stream that fails if the client reads too slowly.
 pub(crate) struct Patient<S> {
     stream: S,
     connections: Connections,
     state: Arc<State>,
-    /// How long the client may take for [`TAKEN_BYTES_MIN`], or for all that is left.
+    /// Time limit for the client to read [`TAKEN_BYTES_MIN`] or the rest of the reply.
     patience: Duration,
-    /// Runs while the client takes nothing.
+    /// The running time limit, started by the first blocked write.
     blocked: Option<Pin<Box<Sleep>>>,
-    /// Bytes taken since that began.
+    /// Bytes written since the time limit started.
     taken: usize,
 }
 
 impl<S> Patient<S> {
-    /// What became of a write, unless the client's time is up.
+    /// Passes on the result of a write, or fails if the client's time limit has expired.
     fn in_time(
         &mut self,
         cx: &mut Context<'_>,
@@ -359,7 +361,7 @@ mod tests {
     use super::*;
     use tokio::time::timeout;
 
-    /// Time stands still here, but for what waits.
+    /// The tests use paused time, so this only lets other tasks run.
     const SOON: Duration = Duration::from_millis(1);
 
     fn connections(max: usize) -> Connections {
@@ -395,7 +397,7 @@ mod tests {
         let mut next = Box::pin(all.place());
         assert!(timeout(SOON, &mut next).await.is_err(), "no place at all");
         drop(requests);
-        // Those before it have left: the last one is a usual one now.
+        // The connections before it have closed, so the last one now has a regular slot.
         let last = open.pop().expect("the last");
         drop(open);
         assert_eq!(last.restricted(), None);

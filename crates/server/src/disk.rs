@@ -1,4 +1,5 @@
-//! How full the disk of the store is, as whoever opened the store can tell. It must not know how.
+//! Monitors the usage of the store's disk through a probe supplied by the caller. It must not know
+//! how usage is measured.
 
 use crate::health::StoreHealth;
 use metrics::{describe_gauge, gauge};
@@ -11,24 +12,24 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 use windlass_core::Result;
 
-/// How often it is looked. Asking a database for its size reads its directory: seldom.
+/// Interval of measurements. Infrequent, because measuring a database reads its directory.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
-/// The longest a look may take.
+/// Timeout of one measurement.
 const LOOK_WITHIN: Duration = Duration::from_secs(10);
-/// From this part of the limit on it is warned, in percent.
+/// Usage at which a warning is logged, in percent of the limit.
 const WARN_PERCENT: u128 = 80;
 
-/// How much of a disk, or of what somebody allows, is used.
+/// Usage of a disk or of a quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiskUse {
-    /// Bytes that are used.
+    /// Bytes in use.
     pub used_bytes: u64,
-    /// Bytes that there are.
+    /// Capacity or quota in bytes.
     pub limit_bytes: u64,
 }
 
 impl DiskUse {
-    /// Whether it is time to do something about it: 80 % are used.
+    /// Whether at least 80 % are in use.
     ///
     /// ```
     /// use windlass_server::DiskUse;
@@ -44,7 +45,7 @@ impl DiskUse {
 pub(crate) type Shortage = dyn Fn() -> Option<String> + Send + Sync;
 type Look = dyn Fn() -> Pin<Box<dyn Future<Output = Result<DiskUse>> + Send>> + Send + Sync;
 
-/// Looks how full the disk of the store is.
+/// Measures the usage of the store's disk.
 #[derive(Clone)]
 pub struct DiskProbe {
     look: Arc<Look>,
@@ -52,7 +53,7 @@ pub struct DiskProbe {
 }
 
 impl DiskProbe {
-    /// Looks by this function.
+    /// A probe that measures with this function.
     pub fn new<F>(look: impl Fn() -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Result<DiskUse>> + Send + 'static,
@@ -60,25 +61,26 @@ impl DiskProbe {
         Self { look: Arc::new(move || Box::pin(look())), shortage: None }
     }
 
-    /// Asks this function, often, why the store refuses new jobs; `None` while it accepts them.
+    /// Sets the function that returns why the store refuses new jobs, `None` while it accepts them.
+    /// It is called often.
     #[must_use]
     pub fn shortage(mut self, why: impl Fn() -> Option<String> + Send + Sync + 'static) -> Self {
         self.shortage = Some(Arc::new(why));
         self
     }
 
-    /// Looks again and again, until the server stops; says so when it is time to do something.
+    /// Measures periodically until shutdown. Logs when usage crosses the warning level.
     pub(crate) async fn watch(self, health: StoreHealth, stop: CancellationToken) {
-        describe_gauge!("windlass_disk_used_bytes", "bytes that are used of the store's disk");
-        describe_gauge!("windlass_disk_limit_bytes", "bytes that there are for the store");
+        describe_gauge!("windlass_disk_used_bytes", "bytes in use on the store's disk");
+        describe_gauge!("windlass_disk_limit_bytes", "capacity of the store's disk in bytes");
         let (mut ticks, mut warned) = (tokio::time::interval(LOOK_EVERY), false);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         while stop.run_until_cancelled(ticks.tick()).await.is_some() {
             let seen = match timeout(LOOK_WITHIN, (self.look)()).await {
                 Ok(Ok(seen)) => seen,
                 away => {
-                    // That the store is away is said elsewhere.
-                    debug!(?away, "how full the disk is cannot be told");
+                    // An outage of the store is logged by the health check.
+                    debug!(?away, "cannot measure disk usage");
                     continue;
                 }
             };
@@ -91,11 +93,14 @@ impl DiskProbe {
                     warn!(
                         used_bytes,
                         limit_bytes,
-                        "the disk of the store is filling up: more than {WARN_PERCENT} % are used"
+                        "the store's disk is filling up: at least {WARN_PERCENT} % are in use"
                     );
                 }
                 (false, true) => {
-                    info!(used_bytes, limit_bytes, "the disk of the store has room again");
+                    info!(
+                        used_bytes,
+                        limit_bytes, "the store's disk usage is below the warning level again"
+                    );
                 }
                 _ => {}
             }

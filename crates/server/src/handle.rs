@@ -1,4 +1,4 @@
-//! The handle of a running server: where it listens, how it is doing, and the way to stop it.
+//! The handle of a running server: address, status, changes at run time and shutdown.
 
 use crate::hosting::Hosting;
 use crate::options::Limits;
@@ -11,7 +11,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use windlass_core::{Error, Result};
 use windlass_services::ServiceOptions;
 
-/// A running server. Cheap to clone; when the last clone is gone, it stops by itself.
+/// A running server. Cheap to clone; dropping the last clone stops the server.
 #[derive(Clone)]
 pub struct ServerHandle {
     inner: Arc<Inner>,
@@ -23,32 +23,32 @@ struct Inner {
     dials: Dials,
     stop: CancellationToken,
     ended: CancellationToken,
-    /// Stops the server with the last handle.
+    /// Stops the server when the last handle is dropped.
     _guard: DropGuard,
 }
 
-/// What a server counts while it runs.
+/// Counters of a running server.
 #[derive(Clone, Default)]
 pub(crate) struct Counts {
     pub(crate) connections: Arc<AtomicUsize>,
     pub(crate) waiting: Arc<AtomicUsize>,
 }
 
-/// What can be changed while a server runs.
+/// Settings that can change while a server runs.
 pub(crate) struct Dials {
     pub(crate) limits: watch::Sender<Limits>,
-    /// Room for the bodies of all requests, which cannot change.
+    /// Memory for all request bodies; fixed at startup.
     pub(crate) bodies_bytes_max: usize,
     pub(crate) services: Hosting,
 }
 
-/// How a server is doing.
+/// A snapshot of a server's load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Status {
     /// Open connections.
     pub connections: usize,
-    /// Requests that wait for something to claim.
+    /// Requests that wait for claimable jobs.
     pub waiting: usize,
 }
 
@@ -65,52 +65,51 @@ impl ServerHandle {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Where it listens.
+    /// The address it listens on.
     pub fn address(&self) -> SocketAddr {
         self.inner.address
     }
 
-    /// How it is doing.
+    /// The current load.
     pub fn status(&self) -> Status {
         let count = |count: &AtomicUsize| count.load(Ordering::Relaxed);
         let Counts { connections, waiting } = &self.inner.counts;
         Status { connections: count(connections), waiting: count(waiting) }
     }
 
-    /// The bounds that hold at present.
+    /// The current limits.
     pub fn limits(&self) -> Limits {
         *self.inner.dials.limits.borrow()
     }
 
-    /// Keeps these bounds from now on.
+    /// Replaces the limits. They apply to later requests and connections.
     pub fn set_limits(&self, limits: Limits) -> Result<()> {
         limits.check()?;
         let room = self.inner.dials.bodies_bytes_max;
         if limits.body_bytes_max > room {
-            let expected = format!(
-                "there is room for {room} bytes of requests; restart with a larger bodies_bytes_max"
-            );
+            let expected =
+                format!("bodies_bytes_max is {room}; restart with a larger bodies_bytes_max");
             return Err(Error::invalid("body_bytes_max", limits.body_bytes_max, expected));
         }
         self.inner.dials.limits.send_replace(limits);
         Ok(())
     }
 
-    /// Hosts services with these options from now on, or none. Those that run are stopped in good order
-    /// first; meanwhile another process on the store may take the leadership.
+    /// Restarts the hosted services with these options; `None` stops them. The running services
+    /// shut down first, and another process may become leader in between.
     pub async fn set_services(&self, services: Option<&ServiceOptions>) -> Result<()> {
         self.inner.dials.services.change(services).await
     }
 
-    /// Stops in good order: no new connections, waiting claims answer with nothing, requests under way
-    /// are answered within the grace time, then the services stop and the engine is let go. Stopping
-    /// twice is fine.
+    /// Stops gracefully: accepts no more connections, answers waiting claims without jobs, finishes
+    /// requests in progress within the grace period, then stops the services and releases the
+    /// engine. Calling it twice is safe.
     pub async fn stop(&self) {
         self.inner.stop.cancel();
         self.ended().await;
     }
 
-    /// Waits until it has stopped, whoever stopped it.
+    /// Waits until the server has stopped, for any reason.
     pub async fn ended(&self) {
         self.inner.ended.cancelled().await;
     }

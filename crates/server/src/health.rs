@@ -1,4 +1,5 @@
-//! Whether the store answers, since when it does not, and why. It must not know who asks.
+//! Health of the store: whether it answers, since when it does not, and why. It must not know the
+//! callers.
 
 use crate::disk::{DiskProbe, DiskUse, Shortage};
 use metrics::{describe_gauge, gauge};
@@ -13,31 +14,31 @@ use windlass_core::Error;
 use windlass_core::engine::Engine;
 use windlass_wire as wire;
 
-/// How often the store is asked.
+/// Interval of health checks.
 const ASK_EVERY: Duration = Duration::from_secs(1);
-/// How long it may take to prove that it is there.
+/// Timeout of one health check.
 pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(2);
-/// An outage that lasts longer is no hiccup any more.
+/// An outage of this length makes the store unhealthy; a shorter one counts as transient.
 const UNHEALTHY_AFTER: Duration = Duration::from_secs(30);
 
-/// What strangers learn about a store that is away.
+/// Reason of an outage as shown to callers without view permission.
 const UNTOLD: &str = "it does not answer; the log of the server says why, and so does /healthz to a key \
      that may view";
-/// What they learn of a full disk.
+/// Reason of a full disk as shown to callers without view permission.
 const FULL: &str = "its disk is full";
 
-/// What is known of the store. Cheap to clone.
+/// Health of the store. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct StoreHealth {
     inner: Arc<Inner>,
 }
 
 struct Inner {
-    /// What people call the store.
+    /// Display name of the store.
     name: String,
-    /// Says why the store refuses new jobs, if it does.
+    /// Returns why the store refuses new jobs, or `None` if it accepts them.
     shortage: Option<Arc<Shortage>>,
-    /// Whether it refused them when it was asked last.
+    /// Whether the store refused new jobs at the last check.
     refused: AtomicBool,
     outage: Mutex<Option<Outage>>,
     disk: Mutex<Option<DiskUse>>,
@@ -53,7 +54,7 @@ impl fmt::Debug for Inner {
 struct Outage {
     since: Instant,
     reason: String,
-    /// Whether it was said that it lasts.
+    /// Whether the error for a long outage was logged.
     lasting: bool,
 }
 
@@ -76,11 +77,11 @@ impl StoreHealth {
     }
 
     fn outage(&self) -> MutexGuard<'_, Option<Outage>> {
-        // Whole after every step, so that a panic elsewhere has not harmed it.
+        // Consistent between statements, so a poisoned lock is safe to use.
         self.inner.outage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The store answered.
+    /// Records a successful health check and ends an outage.
     pub(crate) fn answered(&self) {
         let outage = self.outage().take();
         if let Some(outage) = outage {
@@ -91,29 +92,36 @@ impl StoreHealth {
         gauge!("windlass_store_down_seconds").set(0.0);
     }
 
-    /// The store did not answer. Said once when it begins, and once when it lasts.
+    /// Records a failed health check. Logs once when an outage starts and once when the store
+    /// becomes unhealthy.
     pub(crate) fn failed(&self, reason: String) {
         let mut held = self.outage();
         let store = &self.inner.name;
         let outage = held.get_or_insert_with(|| {
-            warn!(store, reason, "the store does not answer; verbs are refused until it does");
+            warn!(store, reason, "the store does not answer; refusing requests until it does");
             Outage { since: Instant::now(), reason: String::new(), lasting: false }
         });
         let down = outage.since.elapsed();
         if down >= UNHEALTHY_AFTER && !std::mem::replace(&mut outage.lasting, true) {
-            error!(store, reason, down_ms = millis(down), "the store stays away: unhealthy");
+            error!(
+                store,
+                reason,
+                down_ms = millis(down),
+                "the store still does not answer: unhealthy"
+            );
         }
         outage.reason = reason;
         gauge!("windlass_store_up").set(0.0);
         gauge!("windlass_store_down_seconds").set(down.as_secs_f64());
     }
 
-    /// Why the store refuses new jobs, if it does.
+    /// Why the store refuses new jobs; `None` if it accepts them.
     fn shortage(&self) -> Option<String> {
         self.inner.shortage.as_ref().and_then(|why| why())
     }
 
-    /// The error of an enqueue, if the store refuses new jobs; whoever may not view learns no details.
+    /// The error for an enqueue if the store refuses new jobs; without details if the caller may
+    /// not view them.
     pub(crate) fn full(&self, may_view: bool) -> Option<Error> {
         let reason = self.shortage()?;
         let (store, reason) = match may_view {
@@ -123,7 +131,7 @@ impl StoreHealth {
         Some(Error::StoreFull { store, reason })
     }
 
-    /// Looks whether the store refuses new jobs. Logged when that changes.
+    /// Checks whether the store refuses new jobs, and logs changes.
     fn look_for_room(&self) {
         let (store, shortage) = (&self.inner.name, self.shortage());
         gauge!("windlass_store_full").set(f64::from(u8::from(shortage.is_some())));
@@ -137,12 +145,12 @@ impl StoreHealth {
         }
     }
 
-    /// The store's disk was looked at.
+    /// Records the measured disk usage.
     pub(crate) fn disk(&self, seen: DiskUse) {
         *self.inner.disk.lock().unwrap_or_else(PoisonError::into_inner) = Some(seen);
     }
 
-    /// How things are.
+    /// The current health, with all details.
     pub(crate) fn standing(&self) -> wire::StoreHealth {
         let outage = self.outage().clone();
         let down = outage.as_ref().map(|outage| outage.since.elapsed());
@@ -163,8 +171,8 @@ impl StoreHealth {
         }
     }
 
-    /// How things are, for whoever may not know more than that: neither the name of the store nor its own
-    /// words, which tell where it is.
+    /// The current health without the store's name and error messages, which reveal its location.
+    /// For callers without view permission.
     pub(crate) fn outline(&self) -> wire::StoreHealth {
         let standing = self.standing();
         let told = if standing.up { FULL } else { UNTOLD };
@@ -172,19 +180,19 @@ impl StoreHealth {
         wire::StoreHealth { name: "the store".to_owned(), reason, disk: None, ..standing }
     }
 
-    /// The error of a verb while the store is away, for whoever may not know why.
+    /// The error for requests during an outage, without details.
     pub(crate) fn away_untold() -> Error {
         Error::Unavailable { store: "the store".to_owned(), reason: UNTOLD.to_owned() }
     }
 
-    /// The error of a verb while the store is away.
+    /// The error for requests during an outage, with the reason.
     pub(crate) fn away(&self) -> Error {
         let reason = self.outage().as_ref().map(|outage| outage.reason.clone());
         let reason = reason.unwrap_or_else(|| "it does not answer".to_owned());
         Error::Unavailable { store: self.inner.name.clone(), reason }
     }
 
-    /// Asks the store once.
+    /// Checks the store's health once.
     pub(crate) async fn ask(&self, engine: &dyn Engine) -> bool {
         match timeout(ANSWER_WITHIN, engine.health()).await {
             Ok(Ok(_)) => {
@@ -203,7 +211,7 @@ impl StoreHealth {
         }
     }
 
-    /// Asks the store again and again, until the server stops.
+    /// Checks the store's health periodically until shutdown.
     pub(crate) async fn watch(self, engine: Arc<dyn Engine>, stop: CancellationToken) {
         let mut ticks = tokio::time::interval(ASK_EVERY);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -213,7 +221,7 @@ impl StoreHealth {
     }
 }
 
-/// Why, without the name of the store, which stands beside it.
+/// The reason of an error without the store's name, which is reported separately.
 pub(crate) fn told(error: Error) -> String {
     match error {
         Error::Unavailable { reason, .. } | Error::StoreFull { reason, .. } => reason,

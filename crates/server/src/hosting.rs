@@ -1,5 +1,5 @@
-//! The services that a server hosts: started with it, exchanged while it runs, stopped with it. It must not
-//! know what services do.
+//! Lifecycle of the hosted services: started with the server, replaced at run time, stopped with
+//! the server. It must not know what the services do.
 
 use std::sync::Arc;
 use tokio::sync::Mutex;
@@ -7,37 +7,37 @@ use windlass_core::engine::Engine;
 use windlass_core::{Error, Result};
 use windlass_services::{ServiceOptions, Services, ServicesHandle};
 
-/// Cheap to clone.
+/// The hosted services. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Hosting {
-    /// Held across a stop and a start: two changes at a time must not leave two sets running.
+    /// Held across a stop and a start, so that concurrent changes cannot leave two sets running.
     hosted: Arc<Mutex<Hosted>>,
 }
 
 enum Hosted {
-    /// There is no engine yet.
+    /// The engine is not open yet; these options are used once it is.
     Later(Option<ServiceOptions>),
     On {
         engine: Arc<dyn Engine>,
         running: Option<ServicesHandle>,
     },
-    /// The server has stopped: a handle that outlives it must not hold the engine.
+    /// The server has stopped. Holds no engine, because a handle can outlive the server.
     Over,
 }
 
 impl Hosting {
-    /// Starts services with these options, or none.
+    /// Starts services with these options; `None` starts none.
     pub(crate) fn start(engine: Arc<dyn Engine>, options: Option<&ServiceOptions>) -> Result<Self> {
         let running = start(&engine, options)?;
         Ok(Self { hosted: Arc::new(Mutex::new(Hosted::On { engine, running })) })
     }
 
-    /// For an engine that is not there yet.
+    /// Defers the start until the engine is open ([`Hosting::begin`]).
     pub(crate) fn later(options: Option<ServiceOptions>) -> Self {
         Self { hosted: Arc::new(Mutex::new(Hosted::Later(options))) }
     }
 
-    /// The engine is there.
+    /// Starts the deferred services on the opened engine.
     pub(crate) async fn begin(&self, engine: Arc<dyn Engine>) -> Result<()> {
         let mut hosted = self.hosted.lock().await;
         if let Hosted::Later(options) = &*hosted {
@@ -47,13 +47,14 @@ impl Hosting {
         Ok(())
     }
 
-    /// Goes on with these options, or without services.
+    /// Restarts the services with these options; `None` stops them.
     pub(crate) async fn change(&self, options: Option<&ServiceOptions>) -> Result<()> {
         options.map_or(Ok(()), ServiceOptions::check)?;
         match &mut *self.hosted.lock().await {
             Hosted::Later(later) => *later = options.cloned(),
             Hosted::On { engine, running } => {
-                // In this order: the leadership is given back before it is wanted again.
+                // Stop first: the running services must release the leadership before new ones
+                // request it.
                 if let Some(running) = running.take() {
                     running.stop().await;
                 }
@@ -66,7 +67,7 @@ impl Hosting {
         Ok(())
     }
 
-    /// Stops them for good and lets the engine go.
+    /// Stops the services permanently and releases the engine.
     pub(crate) async fn stop(&self) {
         let hosted = std::mem::replace(&mut *self.hosted.lock().await, Hosted::Over);
         if let Hosted::On { running: Some(running), .. } = hosted {
@@ -80,7 +81,7 @@ fn start(
     options: Option<&ServiceOptions>,
 ) -> Result<Option<ServicesHandle>> {
     let start = |options: &ServiceOptions| {
-        // Every server shows the numbers of the store at `/metrics`, whoever leads.
+        // Every server exports the store's gauges at `/metrics` itself, leader or not.
         let mut options = options.clone();
         options.gauges = false;
         Services::builder(engine.clone()).options(options).start()

@@ -1,5 +1,5 @@
-//! A server whose store is not there yet: it says so, and opens the store when it comes. It must not know
-//! what is served then.
+//! Serves health probes and refuses other requests while the store is not open yet, and retries
+//! opening it. It must not know the routes served afterwards.
 
 use crate::health::{StoreHealth, told};
 use crate::metrics::Exporter;
@@ -19,12 +19,13 @@ use windlass_core::engine::Engine;
 use windlass_core::random::{Random, SystemRandom};
 use windlass_wire as wire;
 
-/// The first pause between two tries; twice as long each time, up to the next, before jitter.
+/// Initial pause between attempts. It doubles after each attempt up to [`PAUSE_MAX_MS`]; jitter
+/// adds up to 100 %.
 const PAUSE_FIRST_MS: u64 = 250;
-/// The longest pause: how late a store that comes back is noticed.
+/// Maximum pause before jitter: bounds how late a returning store is noticed.
 const PAUSE_MAX_MS: u64 = 4_000;
 
-/// Routes that are there once the store is.
+/// Routes that become available once the store is open.
 #[derive(Clone)]
 pub(crate) struct Late {
     routes: Arc<OnceLock<Router>>,
@@ -34,17 +35,17 @@ pub(crate) struct Late {
 
 impl Late {
     pub(crate) fn new(health: StoreHealth, exporter: Option<Exporter>) -> Self {
-        health.failed("it was not reached yet".to_owned());
+        health.failed("not connected yet".to_owned());
         Self { routes: Arc::default(), health, exporter }
     }
 
-    /// The store is there: from now on these answer.
+    /// Switches to these routes: the store is open.
     pub(crate) fn arrived(&self, routes: Router) {
-        // Only ever called once, by whoever opened the store.
+        // Called once, by the task that opened the store.
         let _ = self.routes.set(routes);
     }
 
-    /// What answers until then, and passes on afterwards.
+    /// A router that refuses requests until the store is open and forwards them afterwards.
     pub(crate) fn router(&self) -> Router {
         let late = self.clone();
         Router::new().fallback(move |request| late.clone().answer(request))
@@ -60,12 +61,12 @@ impl Late {
                 json(StatusCode::OK, &wire::Alive { store: self.health.outline() })
             }
             (wire::routes::METRICS, Some(exporter)) => routes::metrics::text(exporter),
-            // Without the store there are no keys, and nobody is known.
+            // Keys are in the store, so the caller cannot be authenticated yet.
             _ => Refusal::from(StoreHealth::away_untold()).into_response(),
         }
     }
 
-    /// Tries to open the store until it is open; `None` when the server stops before that.
+    /// Retries until the store is open; `None` if the server stops first.
     pub(crate) async fn open<F>(
         &self,
         mut open: impl FnMut() -> F,

@@ -1,10 +1,11 @@
-//! Turns an engine into HTTP. It knows the traits, the words of `windlass-wire` and the services it
-//! hosts; it must not know which engine it serves, nor keep anything that a second server would need.
+//! Serves any engine over HTTP. Depends on the engine traits, the `windlass-wire` types and the
+//! services it hosts. It must not depend on a concrete engine, nor hold state that a second server
+//! would need.
 //!
-//! Any number of servers may serve one store. The calls of all connections gather into batches of the
-//! engine ([`windlass_layers::Coalesce`]), so that a hundred clients that enqueue one job each cost one
-//! write to the disk. Routes and shapes are described in `docs/protocol.md`, and
-//! for programs in `docs/openapi.json` ([`openapi()`]), which is also served.
+//! Any number of servers can serve one store. Calls from all connections are merged into engine
+//! batches ([`windlass_layers::Coalesce`]): 100 clients that enqueue one job each cost one disk
+//! write. `docs/protocol.md` describes routes and JSON; `docs/openapi.json` ([`openapi()`]) is the
+//! machine-readable version, which the server serves as well.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -21,11 +22,12 @@
 //! # }).unwrap();
 //! ```
 //!
-//! The same address serves a dashboard for people at `/` (`docs/guides/dashboard.md`).
+//! The same address serves the dashboard at `/` (`docs/guides/dashboard.md`).
 //!
-//! Everything is bounded: connections, the bytes of one body and of all bodies held at a time, the time
-//! for a request to arrive, for the engine to answer and for a stop ([`Options`]). A claim that waits
-//! holds no lease while it does, and ends with its connection: nothing is leased to a caller who left.
+//! Every resource has a limit: the number of connections, the bytes of one body and of all bodies
+//! in memory, and the time for a request to arrive, for the engine to answer and for a shutdown
+//! ([`Options`]). A waiting claim holds no lease and ends with its connection, so no job is leased
+//! to a disconnected client.
 
 mod accept;
 mod access;
@@ -65,7 +67,7 @@ pub use options::{Limits, Options, TlsFiles};
 pub use routes::served;
 pub use server::Server;
 
-/// Whether a text is a JSON Schema that payloads can be checked against; the error says what is wrong.
+/// Checks that `text` is a JSON Schema usable for payload validation; the error names the problem.
 pub fn check_schema(text: &str) -> windlass_core::Result<()> {
     admit::Schema::read(text).map(drop)
 }

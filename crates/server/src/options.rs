@@ -1,4 +1,4 @@
-//! How a server is set up: where it listens, and the bound of everything it holds or waits for.
+//! Server options: the listen address, and a limit for each resource and timeout.
 
 use crate::disk::DiskProbe;
 use crate::metrics::Exporter;
@@ -8,42 +8,44 @@ use std::path::PathBuf;
 use windlass_core::{Error, Result, within_range};
 use windlass_services::ServiceOptions;
 
-/// Bytes of one request, unless set otherwise: the biggest job (a state and a blob of 16 MiB) in base64.
+/// Default for `body_bytes_max`: fits the largest job (a state and a blob of 16 MiB each) in
+/// base64.
 const BODY_BYTES_DEFAULT: usize = 64 * 1024 * 1024;
-/// Bytes of requests held at a time for one purpose, unless set otherwise.
+/// Default for `bodies_bytes_max`.
 const BODIES_BYTES_DEFAULT: usize = 128 * 1024 * 1024;
-/// Connections at a time, unless set otherwise.
+/// Default for `connections_max`.
 const CONNECTIONS_DEFAULT: usize = 10_000;
-/// For a request to arrive, unless set otherwise.
+/// Default for `read_timeout_ms`.
 const READ_TIMEOUT_DEFAULT_MS: u64 = 30_000;
-/// For the engine to answer, unless set otherwise.
+/// Default for `call_timeout_ms`.
 const CALL_TIMEOUT_DEFAULT_MS: u64 = 30_000;
-/// For a stop in good order, unless set otherwise.
+/// Default for `grace_ms`.
 const GRACE_DEFAULT_MS: u64 = 10_000;
-/// Jobs that may wait in a queue that has no limit of its own, unless set otherwise.
+/// Default for `soft_depth`.
 const SOFT_DEPTH_DEFAULT: u64 = 100_000;
-/// Jobs that may wait in any queue, unless set otherwise.
+/// Default for `hard_depth`.
 const HARD_DEPTH_DEFAULT: u64 = 500_000;
 
-/// The PEM files of a server that encrypts its connections.
+/// PEM files for TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TlsFiles {
-    /// Its certificate, and those between it and the authority.
+    /// The server's certificate, followed by intermediate certificates.
     pub cert: PathBuf,
     /// The private key of that certificate.
     pub key: PathBuf,
-    /// The authorities whose certificates clients may show instead of a key.
+    /// CA certificates for client authentication. A client certificate signed by one of them
+    /// replaces a key.
     pub client_ca: Option<PathBuf>,
 }
 
 impl TlsFiles {
-    /// A certificate and its private key.
+    /// TLS with this certificate and private key, without client certificates.
     pub fn new(cert: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
         Self { cert: cert.into(), key: key.into(), client_ca: None }
     }
 
-    /// Clients may show certificates of these authorities.
+    /// Accepts client certificates signed by these authorities.
     #[must_use]
     pub fn client_ca(mut self, path: impl Into<PathBuf>) -> Self {
         self.client_ca = Some(path.into());
@@ -51,82 +53,85 @@ impl TlsFiles {
     }
 }
 
-/// What a server is told. Only the address is needed.
+/// Configuration of a server. Only `listen` is required.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Options {
-    /// Where it listens; port 0 lets the system choose.
+    /// Address to listen on; port 0 lets the operating system choose.
     pub listen: SocketAddr,
-    /// Names it answers to beside its own address and `localhost`, if it listens on this machine only:
-    /// those of a proxy in front of it.
+    /// Additional accepted host names, e.g. of a reverse proxy. A server on a loopback address
+    /// accepts only its own address, `localhost` and these.
     pub hosts: Vec<String>,
-    /// Whether everybody may do everything while the store has no keys, although other machines can reach
-    /// the address. Without it, such a server lets nobody in before the first key is made.
+    /// Accepts unauthenticated requests while the store has no keys, even if `listen` is reachable
+    /// from other machines. If false, such a server refuses all requests until the first key is
+    /// created.
     pub insecure: bool,
-    /// Encrypts connections, and knows clients by their certificates; `None`: plain HTTP.
+    /// TLS, optionally with client certificates; `None` serves plain HTTP.
     pub tls: Option<TlsFiles>,
-    /// Bytes of one request.
+    /// Maximum bytes of one request body.
     pub body_bytes_max: usize,
-    /// Bytes of requests held at a time, counted as they arrive: so many for producers and operators, as
-    /// many for the reports of workers, and as many for their sessions, heartbeats and claims, so that
-    /// none of these can be kept out by others. One client has half of them. A request that finds no room
-    /// waits for two seconds and is refused then.
+    /// Maximum bytes of request bodies in memory, counted as they arrive. Applies separately to
+    /// three purposes: producers and operators; reports of workers; sessions, heartbeats and
+    /// claims. Traffic for one purpose therefore cannot starve another. One client may use half of
+    /// it. A request that finds no memory waits up to 2 seconds and is then refused.
     pub bodies_bytes_max: usize,
-    /// Connections at a time. For one more an idle one is closed. While none is idle, 64 more connections
-    /// are served health probes and workers' reports only, and another 64 health probes only.
+    /// Maximum number of connections. At the limit, a new connection replaces an idle one. If none
+    /// is idle, 64 extra connections are accepted for health probes and worker reports, and another
+    /// 64 for health probes only.
     pub connections_max: usize,
-    /// How long the head of a request, and then its body, may take to arrive, and how long a client may
-    /// take to read the next 256 KiB of a reply. Idle connections are closed after it too.
+    /// Time for the head of a request to arrive, then for its body, and for the client to read each
+    /// 256 KiB of a reply. Also the timeout of idle connections.
     pub read_timeout_ms: u64,
-    /// How long the engine may take to answer, waiting on purpose not counted.
+    /// Time for the engine to answer, excluding the wait that a claim asks for.
     pub call_timeout_ms: u64,
-    /// How long a stop waits for requests that are being answered.
+    /// Time that a shutdown waits for requests in progress.
     pub grace_ms: u64,
-    /// The services it hosts; `None`: others do.
+    /// Options of the hosted services; `None` hosts no services.
     pub services: Option<ServiceOptions>,
-    /// What people call the store where they are told how it is doing: its URL without secrets. `None`: by
-    /// its engine.
+    /// Display name of the store in health reports: its URL without secrets. `None` uses the
+    /// engine's name.
     pub store: Option<String>,
-    /// What looks how full the store's disk is; `None`: nothing does.
+    /// Measures the usage of the store's disk; `None` disables the check.
     pub disk: Option<DiskProbe>,
-    /// What writes the metrics of this process as text, for `/metrics`; `None`: nothing does.
+    /// Renders the metrics of this process for `/metrics`; `None` renders none.
     pub exporter: Option<Exporter>,
-    /// Whether metrics of queues are told apart by kind, too: more to see, and more to keep.
+    /// Adds a kind label to the metrics of queues, at the cost of more time series.
     pub metrics_by_kind: bool,
-    /// Whether requests that hand over jobs are spans of their own, for whoever makes traces of them.
+    /// Creates a tracing span for each request that enqueues jobs.
     pub traces: bool,
-    /// Whether metrics tell the ready jobs of queues by priority, too.
+    /// Adds a metric of ready jobs per queue and priority.
     pub metrics_by_priority: bool,
-    /// Whether jobs of kinds that are not registered are refused.
+    /// Refuses jobs of unregistered kinds.
     pub strict_kinds: bool,
-    /// Jobs that may wait in a queue that has no `max_depth` of its own; more are refused with the time
-    /// to come again.
+    /// Maximum number of waiting jobs in a queue without its own `max_depth`. Further jobs are
+    /// refused with a retry time.
     pub soft_depth: u64,
-    /// Jobs that may wait in any queue, even if its own `max_depth` is higher.
+    /// Maximum number of waiting jobs in any queue, even if its own `max_depth` is higher.
     pub hard_depth: u64,
-    /// Jobs that one principal may hand over per second, and at once after a rest; `None`: any number.
+    /// Jobs that one principal may enqueue per second, which is also the burst size; `None` is
+    /// unlimited.
     pub jobs_per_second: Option<u32>,
 }
 
-/// The bounds that can change while a server runs ([`ServerHandle::set_limits`]). They hold for
-/// requests, and connections, that come after the change.
+/// Limits that can change while a server runs ([`ServerHandle::set_limits`]). A change applies to
+/// later requests and connections.
 ///
 /// [`ServerHandle::set_limits`]: crate::ServerHandle::set_limits
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Bytes of one request.
+    /// Maximum bytes of one request body.
     pub body_bytes_max: usize,
-    /// How long the head of a request, and then its body, may take to arrive.
+    /// Time for the head of a request to arrive, then for its body.
     pub read_timeout_ms: u64,
-    /// How long the engine may take to answer.
+    /// Time for the engine to answer.
     pub call_timeout_ms: u64,
-    /// How long a stop waits for requests that are being answered.
+    /// Time that a shutdown waits for requests in progress.
     pub grace_ms: u64,
 }
 
 impl Limits {
-    /// Whether every bound can be kept.
+    /// Checks that every limit is within its allowed range.
     pub fn check(self) -> Result<()> {
         within_range("body_bytes_max", self.body_bytes_max as u64, ranges::BODY_BYTES)?;
         within_range("read_timeout_ms", self.read_timeout_ms, ranges::READ_TIMEOUT_MS)?;
@@ -136,7 +141,7 @@ impl Limits {
 }
 
 impl Options {
-    /// Listens there, with every default.
+    /// Default options for a server on this address.
     pub fn new(listen: SocketAddr) -> Self {
         Self {
             listen,
@@ -163,110 +168,111 @@ impl Options {
         }
     }
 
-    /// Calls the store so in health and readiness. Whoever reaches the server sees it: no secrets.
+    /// Sets the display name of the store in health reports. Every caller can see it, so it must
+    /// not contain secrets.
     #[must_use]
     pub fn store(mut self, name: impl Into<String>) -> Self {
         self.store = Some(name.into());
         self
     }
 
-    /// Watches the store's disk by this, and warns at 80 %.
+    /// Monitors the store's disk with this probe and warns at 80 % usage.
     #[must_use]
     pub fn disk(mut self, probe: Option<DiskProbe>) -> Self {
         self.disk = probe;
         self
     }
 
-    /// Serves at `/metrics` what this writes.
+    /// Serves the output of this exporter at `/metrics`.
     #[must_use]
     pub fn exporter(mut self, exporter: Exporter) -> Self {
         self.exporter = Some(exporter);
         self
     }
 
-    /// Tells metrics of queues apart by kind, or not.
+    /// Adds or omits a kind label on the metrics of queues.
     #[must_use]
     pub const fn metrics_by_kind(mut self, by_kind: bool) -> Self {
         self.metrics_by_kind = by_kind;
         self
     }
 
-    /// Makes spans of requests that hand over jobs, or none.
+    /// Enables or disables spans for requests that enqueue jobs.
     #[must_use]
     pub const fn traces(mut self, traces: bool) -> Self {
         self.traces = traces;
         self
     }
 
-    /// Tells ready jobs in metrics by priority, or not.
+    /// Adds or omits the metric of ready jobs by priority.
     #[must_use]
     pub const fn metrics_by_priority(mut self, by_priority: bool) -> Self {
         self.metrics_by_priority = by_priority;
         self
     }
 
-    /// Refuses kinds that are not registered, or takes any.
+    /// Refuses or accepts unregistered kinds.
     #[must_use]
     pub const fn strict_kinds(mut self, strict: bool) -> Self {
         self.strict_kinds = strict;
         self
     }
 
-    /// Lets so many jobs wait in a queue without a limit of its own, and so many in any.
+    /// Sets the depth limits: `soft` for queues without their own limit, `hard` for every queue.
     #[must_use]
     pub const fn depths(mut self, soft: u64, hard: u64) -> Self {
         (self.soft_depth, self.hard_depth) = (soft, hard);
         self
     }
 
-    /// Takes so many jobs per second from each principal, or any number.
+    /// Sets the number of jobs per second for each principal; `None` is unlimited.
     #[must_use]
     pub const fn jobs_per_second(mut self, per_second: Option<u32>) -> Self {
         self.jobs_per_second = per_second;
         self
     }
 
-    /// Answers to this name, too.
+    /// Accepts this host name too.
     #[must_use]
     pub fn host(mut self, name: impl Into<String>) -> Self {
         self.hosts.push(name.into());
         self
     }
 
-    /// Lets everybody in while the store has no keys, wherever it listens.
+    /// Accepts unauthenticated requests while the store has no keys, on any listen address.
     #[must_use]
     pub const fn insecure(mut self, insecure: bool) -> Self {
         self.insecure = insecure;
         self
     }
 
-    /// Encrypts connections with these files.
+    /// Serves TLS with these files.
     #[must_use]
     pub fn tls(mut self, files: TlsFiles) -> Self {
         self.tls = Some(files);
         self
     }
 
-    /// Whether everybody may do everything while the store has no keys. Whoever set up certificates for
-    /// clients does not mean that.
+    /// Whether unauthenticated requests are accepted while the store has no keys. Client
+    /// certificates turn this off on loopback addresses: they show that authentication is wanted.
     pub(crate) fn is_open(&self) -> bool {
         let certificates = self.tls.as_ref().is_some_and(|files| files.client_ca.is_some());
         (self.listen.ip().is_loopback() && !certificates) || self.insecure
     }
 
-    /// Whether connections are encrypted.
+    /// Whether the server uses TLS.
     pub(crate) const fn is_tls(&self) -> bool {
         self.tls.is_some()
     }
 
-    /// Hosts these services, or none.
+    /// Sets the options of the hosted services; `None` hosts no services.
     #[must_use]
     pub fn services(mut self, services: Option<ServiceOptions>) -> Self {
         self.services = services;
         self
     }
 
-    /// Those of the bounds that can change later.
+    /// The subset of limits that can change at run time.
     pub const fn limits(&self) -> Limits {
         Limits {
             body_bytes_max: self.body_bytes_max,
@@ -276,14 +282,14 @@ impl Options {
         }
     }
 
-    /// Whether every bound can be kept.
+    /// Checks that every limit is within its allowed range.
     pub fn check(&self) -> Result<()> {
         self.limits().check()?;
         let (bodies, connections) = (self.bodies_bytes_max as u64, self.connections_max as u64);
         within_range("bodies_bytes_max", bodies, ranges::BODIES_BYTES)?;
         within_range("connections_max", connections, ranges::CONNECTIONS)?;
         if self.bodies_bytes_max < self.body_bytes_max {
-            let expected = "it must have room for one request of body_bytes_max";
+            let expected = "it must be at least body_bytes_max";
             return Err(Error::invalid("bodies_bytes_max", self.bodies_bytes_max, expected));
         }
         within_range("soft_depth", self.soft_depth, ranges::DEPTH)?;

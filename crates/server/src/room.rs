@@ -1,5 +1,5 @@
-//! Memory for requests and replies: how many bytes are held at a time, in all and for one client. Knows
-//! nothing of HTTP but who sends a request.
+//! Memory accounting for requests and replies: bytes held in total and per client. Knows nothing of
+//! HTTP except the sender of a request.
 
 use crate::admit::{Peer, Principal};
 use http::Extensions;
@@ -10,12 +10,13 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// How long a request waits for memory before it is refused. Short, because waiting requests hold memory too.
+/// How long a request waits for memory before it is refused. Short, because waiting requests use
+/// memory too.
 const WAIT_MAX: Duration = Duration::from_secs(2);
-/// Requests that wait for memory in one room; further ones are refused at once.
+/// Maximum number of requests waiting for memory in one room; further requests are refused at once.
 const WAITING_MAX: usize = 64;
 
-/// Who memory is counted for: the key of a request, else the address it came from.
+/// The client that memory is attributed to: the request's key, otherwise its source address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Client {
     Key(Arc<str>),
@@ -32,7 +33,7 @@ impl Client {
     }
 }
 
-/// The address that counts: a client with IPv6 usually owns all addresses of a /64 network.
+/// The address to account for: IPv6 clients usually control a whole /64 network.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
@@ -48,11 +49,11 @@ pub(crate) struct Room {
 
 #[derive(Debug)]
 struct Shared {
-    /// Bytes for everybody.
+    /// Bytes for all clients together.
     total: usize,
-    /// Bytes for one client, unless a single request of it needs more.
+    /// Bytes per client. A single larger request is allowed if the client holds nothing else.
     each: usize,
-    /// Held for moments, never across an await.
+    /// Never held across an await.
     used: Mutex<Used>,
     freed: Notify,
 }
@@ -64,23 +65,23 @@ struct Used {
     waiting: usize,
 }
 
-/// There is no memory left for a request at present.
+/// No memory is available for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Full;
 
 impl Room {
-    /// `total` bytes, and of those `each` for one client.
+    /// A room of `total` bytes, of which one client may hold `each`.
     pub(crate) fn new(total: usize, each: usize) -> Self {
         let (used, freed) = (Mutex::default(), Notify::new());
         Self { shared: Arc::new(Shared { total, each, used, freed }) }
     }
 
-    /// Nothing yet, for this client.
+    /// An empty reservation for this client.
     pub(crate) fn empty(&self, client: Client) -> Taken {
         Taken { shared: self.shared.clone(), client, bytes: 0 }
     }
 
-    /// Memory for this client; a request that needs more than all of it gets all of it.
+    /// Reserves memory for this client. A request larger than the room reserves the whole room.
     pub(crate) async fn take(&self, client: Client, bytes: usize) -> Result<Taken, Full> {
         let mut taken = self.empty(client);
         taken.grow(bytes.min(self.shared.total)).await?;
@@ -90,12 +91,12 @@ impl Room {
 
 impl Shared {
     fn used(&self) -> MutexGuard<'_, Used> {
-        // Whole after every step, so that a panic elsewhere has not harmed it.
+        // Consistent between statements, so a poisoned lock is safe to use.
         self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Memory that is taken until this is dropped.
+/// Reserved memory; dropping it releases the memory.
 #[derive(Debug)]
 pub(crate) struct Taken {
     shared: Arc<Shared>,
@@ -104,7 +105,7 @@ pub(crate) struct Taken {
 }
 
 impl Taken {
-    /// Takes more, waiting for others to give some back if need be.
+    /// Reserves more memory; waits up to [`WAIT_MAX`] for other reservations to end.
     pub(crate) async fn grow(&mut self, by: usize) -> Result<(), Full> {
         if self.try_grow(by) {
             return Ok(());
@@ -115,7 +116,7 @@ impl Taken {
         loop {
             let freed = shared.freed.notified();
             tokio::pin!(freed);
-            // Before looking again: what is freed after this look must not go unnoticed.
+            // Register before the next attempt, so that a release in between is not missed.
             freed.as_mut().enable();
             if self.try_grow(by) {
                 return Ok(());
@@ -127,7 +128,7 @@ impl Taken {
     fn try_grow(&mut self, by: usize) -> bool {
         let mut used = self.shared.used();
         let of_client = used.clients.get(&self.client).copied().unwrap_or_default();
-        // A client that holds nothing else may have a request that is bigger than its share.
+        // A client that holds nothing else may exceed its share with one request.
         let is_within_share = of_client + by <= self.shared.each || of_client == self.bytes;
         if !is_within_share || used.bytes + by > self.shared.total {
             return false;
@@ -160,7 +161,7 @@ impl Drop for Taken {
     }
 }
 
-/// Counts a request for as long as it waits for memory.
+/// Counts a request as waiting for memory until dropped.
 struct Waiting(Arc<Shared>);
 
 impl Waiting {
@@ -198,7 +199,7 @@ mod tests {
         drop(first);
         let third = room.take(client("a"), 200).await.unwrap();
         drop((second, third));
-        // Alone, a request may be as big as it likes.
+        // A client that holds nothing else may exceed its share.
         let big = room.take(client("a"), 5_000).await.unwrap();
         assert_eq!(big.bytes, 1_000);
         drop(big);

@@ -1,4 +1,5 @@
-//! From options to a running server: bind first, so that the engine can be told the address.
+//! Builds a running server from options. The address is bound first, so that the engine can publish
+//! it.
 
 use crate::accept::{Acceptor, accept};
 use crate::access::KeyNews;
@@ -27,10 +28,10 @@ use windlass_core::{Error, Result};
 use windlass_layers::Coalesce;
 use windlass_services::{Flows, Outcomes};
 
-/// Connections that may wait to be accepted; systems allow fewer, often 4,096.
+/// Length of the accept queue. Operating systems often cap it at 4,096.
 const BACKLOG: u32 = 65_535;
 
-/// A server that has its address and waits for its engine.
+/// A server that is bound to its address but has no engine yet.
 pub struct Server {
     options: Options,
     listener: TcpListener,
@@ -45,7 +46,8 @@ impl fmt::Debug for Server {
 }
 
 impl Server {
-    /// Takes the address. Clients can connect from now on; they are answered once it serves.
+    /// Binds the address. Clients can connect from now on; requests are answered once the server
+    /// serves.
     pub async fn bind(options: Options) -> Result<Self> {
         options.check()?;
         let tls = options.tls.as_ref().map(tls::acceptor).transpose()?;
@@ -58,12 +60,12 @@ impl Server {
         Ok(Self { options, listener, address, tls })
     }
 
-    /// Where it listens.
+    /// The bound address.
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Serves this engine in the background, on the current tokio runtime.
+    /// Serves this engine in background tasks of the current tokio runtime.
     pub fn serve(self, engine: Arc<dyn Engine>) -> Result<ServerHandle> {
         let name = self.options.store.clone();
         let name = name.unwrap_or_else(|| engine.capabilities().engine.into());
@@ -74,9 +76,9 @@ impl Server {
         Ok(self.run(base, router, services))
     }
 
-    /// The same for a store that is not there yet. Until `open` gives it, the process lives, is not ready
-    /// and refuses every verb as [`Error::Unavailable`]; `open` is tried again and again, with pauses of
-    /// seconds at most.
+    /// Serves a store that is not available yet. Until `open` succeeds the process is alive but not
+    /// ready, and refuses every request with [`Error::Unavailable`]. `open` is retried with pauses
+    /// of at most 8 seconds.
     pub fn serve_once_open<F>(
         self,
         open: impl FnMut() -> F + Send + 'static,
@@ -95,9 +97,9 @@ impl Server {
             async move {
                 let Some(engine) = late.open(open, &base.stop).await else { return };
                 let (engine, router) = base.over(engine);
-                // Options are checked when the address is bound, and when they are changed.
+                // Only invalid options can fail here, and `bind` and `set_services` check them.
                 if let Err(error) = services.begin(engine).await {
-                    error!(%error, "the store is open, but there are no services for it");
+                    error!(%error, "the store is open, but its services did not start");
                 }
                 late.arrived(router);
             }
@@ -105,7 +107,7 @@ impl Server {
         Ok(self.run(base, router, services))
     }
 
-    /// Answers by these routes until it is stopped, and then stops the services.
+    /// Serves these routes until shutdown, then stops the services.
     fn run(self, base: Base, router: Router, services: Hosting) -> ServerHandle {
         let Self { options, listener, address, tls } = self;
         let Base { counts, stop, health, limits, set_limits, .. } = base;
@@ -134,18 +136,18 @@ impl Server {
     }
 }
 
-/// Listens there. Connections wait to be accepted in a queue as long as the system allows: one that finds
-/// it full tries again after a second, and so would health probes.
+/// Listens with the longest accept queue that the system allows: a client that finds the queue full
+/// retries after a second, which would delay health probes too.
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    // As the standard library does: a server that was restarted gets its address back at once.
+    // As the standard library does: lets a restarted server bind the same address at once.
     #[cfg(not(windows))]
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
 }
 
-/// What a server has before it has a store.
+/// Server state that exists before the store is open.
 #[derive(Clone)]
 pub(crate) struct Base {
     pub(crate) options: Options,
@@ -163,7 +165,7 @@ impl Base {
         Self { options, counts, stop, health, limits, set_limits }
     }
 
-    /// The engine as services see it, and the routes over it.
+    /// Wraps the engine in layers. Returns the engine for the services, and the routes.
     fn over(&self, engine: Arc<dyn Engine>) -> (Arc<dyn Engine>, Router) {
         let options = &self.options;
         let (rates, flows) = (Rates::new(), Flows::default());
