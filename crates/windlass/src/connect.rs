@@ -68,7 +68,7 @@ impl Url {
         });
         let opened = opening.await.map_err(|error| Error::Connect {
             url: self.to_string(),
-            reason: format!("opening it was cut short: {error}; try again"),
+            reason: format!("opening it was interrupted: {error}; try again"),
         })?;
         match opened {
             Ok(engine) => Ok(Arc::new(engine)),

@@ -1,5 +1,5 @@
-//! One attempt at one job: runs the handler, catches its panics, stops it when it must stop, and
-//! turns how it ended into an outcome. Knows nothing of claims, sessions or other jobs.
+//! One attempt at one job: runs the handler, catches its panics, stops it when required, and converts its end
+//! into an outcome. Independent of claims, sessions and other jobs.
 
 use crate::ctx::Ctx;
 use crate::panics;
@@ -19,10 +19,10 @@ use windlass_core::engine::Outcome;
 use windlass_core::limits::BACKOFF_MAX_MS;
 use windlass_core::model::JobError;
 
-/// An attempt at work.
+/// The future of one attempt.
 pub(crate) type Attempting = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Runs the handler of a job to its end and reports that.
+/// Runs the handler of a job to its end and reports the outcome.
 pub(crate) fn run(running: Arc<Running>) -> Attempting {
     let span = running.span.clone();
     let attempt = async move {
@@ -31,11 +31,11 @@ pub(crate) fn run(running: Arc<Running>) -> Attempting {
         let outcome = outcome(&running, ended, running.signal.causes());
         report.send(outcome);
     };
-    // Without anybody listening, entering a span that is not there still costs at every poll.
+    // Entering a disabled span still costs time at every poll, so skip it when there is no subscriber.
     if span.is_disabled() { Box::pin(attempt) } else { Box::pin(attempt.instrument(span)) }
 }
 
-/// Sees to it that whatever happens in the task, the runtime hears of its end.
+/// Guarantees that the runtime learns of the end of the task, even if the task is dropped.
 struct Report {
     running: Option<Arc<Running>>,
 }
@@ -53,7 +53,7 @@ impl Report {
 
 impl Drop for Report {
     fn drop(&mut self) {
-        self.send(Some(Outcome::retry(code::PANIC, "the task of the handler was torn down")));
+        self.send(Some(Outcome::retry(code::PANIC, "the task of the handler was dropped")));
     }
 }
 
@@ -62,8 +62,8 @@ async fn drive(running: &Arc<Running>) -> Option<Ended> {
     let shared = &running.shared;
     let route = &shared.routes[running.kind];
     let mut attempt = route.attempt(Ctx::new(running.clone()), &shared.stack);
-    // Timer and signal are listened to only once the handler has to wait for something: most jobs
-    // of a busy worker never pay for them.
+    // The timer and the stop signal are polled only after the handler returns `Pending`: most jobs of a busy
+    // worker finish on the first poll and never pay for them.
     let mut stopped = None;
     let ended = poll_fn(|cx| {
         match panics::catch(|| attempt.as_mut().poll(cx)) {
@@ -76,12 +76,12 @@ async fn drive(running: &Arc<Running>) -> Option<Ended> {
     })
     .await;
     if let Err(panic) = panics::catch(|| drop(attempt)) {
-        tracing::warn!(error = %panic, "a handler panicked while it was dropped");
+        tracing::warn!(error = %panic, "handler panicked while being dropped");
     }
     ended
 }
 
-/// Waits until the handler may go on no longer.
+/// Waits until the handler must be dropped: its grace time after a stop signal, or its deadline, is over.
 async fn stopped_at_last(running: &Running) {
     let deadline = running.deadline();
     let mut seen = Causes::default();
@@ -108,12 +108,12 @@ async fn stopped_at_last(running: &Running) {
     }
 }
 
-/// What to report; `None` if there is nobody left to report to.
+/// The outcome to report; `None` if the lease is lost, so that there is nothing to report.
 fn outcome(running: &Running, ended: Option<Ended>, causes: Causes) -> Option<Outcome> {
     let cause = causes.gravest();
     let why = match ended {
         _ if cause == Some(Cause::LeaseLost) => return None,
-        // Whoever finishes in spite of everything has finished.
+        // A handler that completes after it was asked to stop has still completed.
         Some(Ok(done)) => return Some(Outcome::Complete { result: done.0 }),
         Some(Err(stop)) => Some(stop.0),
         None => None,
@@ -122,14 +122,14 @@ fn outcome(running: &Running, ended: Option<Ended>, causes: Causes) -> Option<Ou
         (Some(Cause::Operator), _) => Outcome::Cancel,
         (_, Some(Why::Fatal { error })) => Outcome::Fail { error },
         (Some(Cause::Timeout), _) => retry(running, timed_out(running), None),
-        // A failure after the worker asked to stop is most likely because it asked.
+        // A failure after a shutdown request is most likely a consequence of the request.
         (Some(Cause::Shutdown), None | Some(Why::Retry { .. })) => Outcome::Release,
         (_, Some(why)) => by_handler(running, why),
         (_, None) => Outcome::Release,
     })
 }
 
-/// The outcome the handler asked for.
+/// Converts the handler's own reason for stopping into an outcome.
 fn by_handler(running: &Running, why: Why) -> Outcome {
     match why {
         Why::Retry { error, after } => retry(running, error, after),

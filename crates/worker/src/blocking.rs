@@ -1,8 +1,8 @@
-//! Threads for handlers that block: the worker's own, bounded, and never waited for when the process
-//! wants to end. Knows nothing of jobs beyond running a closure.
+//! A bounded thread pool for blocking handlers, owned by the worker. Process exit does not wait for it. The
+//! pool only runs closures and is independent of jobs.
 //!
-//! A thread cannot be stopped from outside. When its caller has gone away (timeout, lost lease,
-//! shutdown) it counts as leaked until the handler ends by itself; only then is its place free again.
+//! A thread cannot be stopped from outside. When its caller is gone (timeout, lost lease, shutdown), the
+//! thread counts as leaked until the handler returns; only then is its slot free again.
 
 use crate::ctx::Ctx;
 use crate::panics;
@@ -14,12 +14,12 @@ use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 use windlass_core::model::JobError;
 
-/// A thread with nothing to do for this long ends.
+/// A thread that has been idle for this long exits.
 const IDLE_MAX: Duration = Duration::from_secs(10);
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// The pool. Callers see to it that no more work is handed over than there are threads.
+/// The thread pool. Callers must not submit more work than there are threads.
 pub(crate) struct Pool {
     inner: Arc<Inner>,
 }
@@ -27,11 +27,11 @@ pub(crate) struct Pool {
 struct Inner {
     threads_max: u32,
     queue: Mutex<Queue>,
-    /// Rung when there is work, or none ever again.
+    /// Notified when there is work, or when the pool shuts down.
     work: Condvar,
     leaked: AtomicU32,
     leaked_ever: AtomicU64,
-    /// Rung when a leaked thread has come back.
+    /// Notified when a leaked thread has finished its handler.
     returned: Arc<Notify>,
 }
 
@@ -56,12 +56,12 @@ impl Pool {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Threads that run for nobody.
+    /// Threads whose caller no longer waits for them.
     pub(crate) fn leaked(&self) -> u32 {
         self.inner.leaked.load(Ordering::Relaxed)
     }
 
-    /// How many threads were ever left behind.
+    /// Total number of threads leaked since the start.
     pub(crate) fn leaked_ever(&self) -> u64 {
         self.inner.leaked_ever.load(Ordering::Relaxed)
     }
@@ -74,14 +74,14 @@ impl Pool {
         let work = move || {
             let start = fate.compare_exchange(QUEUED, WORKING, Ordering::AcqRel, Ordering::Relaxed);
             if start.is_err() {
-                return; // Nobody waits for it any more.
+                return; // Its caller is gone.
             }
             let value = work();
             if fate.swap(DONE, Ordering::AcqRel) == LEFT {
                 pool.leaked.fetch_sub(1, Ordering::Relaxed);
                 pool.returned.notify_one();
             }
-            // The caller may have gone away in this instant; then nobody wants the value.
+            // The caller may have gone away at this moment; the value is then dropped.
             let _ = reply.send(value);
         };
         self.inner.hand_over(Box::new(work));
@@ -113,8 +113,9 @@ impl Inner {
             match spawned {
                 Ok(_) => queue.threads += 1,
                 Err(error) => {
-                    tracing::error!(%error, threads = queue.threads, "no thread for a blocking handler");
-                    // Another thread will come to it; without one its caller is told by the drop.
+                    tracing::error!(%error, threads = queue.threads, "cannot start a thread for a blocking handler");
+                    // Another thread will take the work; if there is none, dropping the sender reports the
+                    // failure to the caller.
                     if queue.threads == 0 {
                         queue.work.clear();
                     }
@@ -153,7 +154,7 @@ const WORKING: u8 = 1;
 const DONE: u8 = 2;
 const LEFT: u8 = 3;
 
-/// Somebody waiting for a piece of work. Dropping it leaves the thread to itself.
+/// The caller that waits for a closure. Dropping it leaks the thread until the closure returns.
 struct Call<T> {
     answer: oneshot::Receiver<T>,
     fate: Arc<AtomicU8>,

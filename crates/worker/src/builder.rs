@@ -1,4 +1,4 @@
-//! Putting a worker together. Everything that can be wrong is found in [`Builder::build`].
+//! Builds a worker. All options are validated in [`Builder::build`].
 
 use crate::blocking::Pool;
 use crate::error::BuildError;
@@ -20,7 +20,7 @@ use windlass_core::random::{Random, SystemRandom};
 use windlass_core::{check_name, check_text};
 use windlass_services::{Host, Outcomes, ServiceOptions};
 
-/// Builds a [`Worker`]. Options that are not set have the defaults of [`crate::defaults`].
+/// Builds a [`Worker`]. Options that are not set have the defaults in [`crate::defaults`].
 #[must_use = "a builder does nothing until it is built"]
 pub struct Builder {
     engine: Arc<dyn Engine>,
@@ -31,27 +31,27 @@ pub struct Builder {
     states: Values,
     random: Arc<dyn Random>,
     companions: Vec<Companion>,
-    /// Waits for what handlers that were stopped have left running.
+    /// Futures that wait for processes that stopped handlers have left running.
     leftovers: Vec<Task>,
     host: Host,
     hosting: Hosting,
-    /// Whether breakers learn from this worker what became of its jobs.
+    /// Whether this worker reports the outcomes of its jobs to the circuit breakers.
     counts_outcomes: bool,
     queue_limits: Vec<(String, u32)>,
     kind_limits: Vec<(String, u32)>,
     kind_timeouts: Vec<(String, Duration)>,
-    /// The first thing that went wrong where it could not be returned.
+    /// The first error of a builder method, returned by `build`.
     wrong: Option<BuildError>,
 }
 
-/// Whether the worker has the services of the store run beside it.
+/// Whether the worker hosts the services of the store.
 enum Hosting {
     Off,
-    /// With these options, if any were given.
+    /// Hosts the services, with these options if any were given.
     On(Option<ServiceOptions>),
 }
 
-/// Which jobs, and how many.
+/// Queues, kinds and limits.
 impl Builder {
     pub(crate) fn new(engine: Arc<dyn Engine>) -> Self {
         Self {
@@ -74,15 +74,15 @@ impl Builder {
         }
     }
 
-    /// Serves this queue, after those named before it: while they have jobs, it waits. Without any
-    /// queue a worker serves `default`.
+    /// Adds a queue to serve. Queues are served strictly in the order in which they are added: a queue gets a
+    /// turn only while the earlier ones have no jobs. A worker without any queue serves `default`.
     pub fn queue(mut self, name: impl Into<String>) -> Self {
         self.queues.push(Served { name: name.into().into(), weight: None, limit: None });
         self
     }
 
-    /// Serves these queues by weight: while all of them have jobs, one of weight 3 gets three times
-    /// as many started as one of weight 1.
+    /// Serves these queues by weight: while all of them have jobs, a queue of weight 3 starts three times as
+    /// many jobs as a queue of weight 1.
     pub fn weighted<N: Into<String>>(mut self, queues: impl IntoIterator<Item = (N, u32)>) -> Self {
         let served = |(name, weight): (N, u32)| Served {
             name: name.into().into(),
@@ -93,39 +93,39 @@ impl Builder {
         self
     }
 
-    /// Runs at most so many jobs at a time.
+    /// Maximum number of jobs that run at a time.
     pub const fn concurrency(mut self, jobs: u32) -> Self {
         self.options.concurrency = jobs;
         self
     }
 
-    /// Runs at most so many jobs of this queue at a time.
+    /// Maximum number of jobs of this queue that run at a time.
     pub fn queue_limit(mut self, queue: impl Into<String>, jobs: u32) -> Self {
         self.queue_limits.push((queue.into(), jobs));
         self
     }
 
-    /// Runs at most so many jobs of this kind at a time.
+    /// Maximum number of jobs of this kind that run at a time.
     pub fn kind_limit(mut self, kind: impl Into<String>, jobs: u32) -> Self {
         self.kind_limits.push((kind.into(), jobs));
         self
     }
 
-    /// Runs blocking handlers on at most so many threads.
+    /// Maximum number of threads for blocking handlers.
     pub const fn blocking_threads(mut self, threads: u32) -> Self {
         self.options.blocking_threads = threads;
         self
     }
 }
 
-/// How to run them.
+/// Handlers, state and middleware.
 impl Builder {
-    /// Runs jobs of the kind that the handler's first argument names.
+    /// Adds a handler for the kind that its first argument names.
     pub fn handle<J: Kinded + 'static, A: 'static>(self, handler: impl Handler<J, A>) -> Self {
         self.handle_kind(J::KIND, handler)
     }
 
-    /// Runs jobs of this kind.
+    /// Adds a handler for this kind.
     pub fn handle_kind<J: 'static, A: 'static>(
         mut self,
         kind: &str,
@@ -135,7 +135,7 @@ impl Builder {
         self
     }
 
-    /// Runs jobs of the kind that the first argument names with a function that may block.
+    /// Adds a function that may block as the handler of the kind that its first argument names.
     pub fn handle_blocking<J: Kinded + 'static, A: 'static>(
         self,
         handler: impl BlockingHandler<J, A>,
@@ -143,7 +143,7 @@ impl Builder {
         self.handle_kind_blocking(J::KIND, handler)
     }
 
-    /// Runs jobs of this kind with a function that may block.
+    /// Adds a function that may block as the handler of this kind.
     pub fn handle_kind_blocking<J: 'static, A: 'static>(
         mut self,
         kind: &str,
@@ -153,8 +153,8 @@ impl Builder {
         self
     }
 
-    /// Runs a command for jobs of this kind: see [`process`](crate::process). The program must have
-    /// called [`process::enter`](crate::process::enter).
+    /// Runs a command for jobs of this kind; see [`process`](crate::process). The program must have called
+    /// [`process::enter`](crate::process::enter).
     #[cfg(all(feature = "process", unix))]
     pub fn handle_process(mut self, kind: &str, process: crate::process::Process) -> Self {
         if let Err(wrong) = process.check_for(kind) {
@@ -165,7 +165,7 @@ impl Builder {
         self.handle_kind(kind, crate::process::Run::new(process, commands))
     }
 
-    /// Gives handlers this value, which they take as [`State<T>`](crate::State).
+    /// Adds shared state that handlers take as [`State<T>`](crate::State).
     pub fn state<T: Clone + Send + Sync + 'static>(mut self, state: T) -> Self {
         if !self.states.put(state) {
             let state = type_name::<T>();
@@ -174,26 +174,26 @@ impl Builder {
         self
     }
 
-    /// Runs this around every handler, inside of what was given before.
+    /// Adds middleware around every handler, inside the middleware added before.
     pub fn middleware(mut self, middleware: impl Middleware) -> Self {
         self.middleware.push(Stack::erase(middleware));
         self
     }
 
-    /// Runs this around every handler and all other middleware.
+    /// Adds middleware around every handler and all other middleware.
     pub fn outermost(mut self, middleware: impl Middleware) -> Self {
         self.middleware.insert(0, Stack::erase(middleware));
         self
     }
 
-    /// Brings this part along with every claim, where handlers would else fetch it one by one.
+    /// Loads this part with every claim, so that handlers need not fetch it one by one.
     pub fn bring(mut self, part: PartName) -> Self {
         self.options.parts = self.options.parts.with(part);
         self
     }
 
-    /// Runs this beside the worker: started with it, told to end when the worker has drained, and
-    /// dropped if it does not.
+    /// Runs a task beside the worker: starts with the worker, is asked to end when the worker has drained,
+    /// and is dropped if it does not.
     pub fn beside<F, Fut>(mut self, name: &'static str, task: F) -> Self
     where
         F: FnOnce(Arc<dyn Engine>, Until) -> Fut + Send + 'static,
@@ -206,35 +206,35 @@ impl Builder {
 
 /// The services of the store.
 impl Builder {
-    /// Whether the worker hosts the services that keep its store in order: promoting what is due,
-    /// reclaiming what dead workers held, firing schedules and so on. Among all processes one does the
-    /// work at a time. `windlass::Client::worker` turns this on; without it, another process must.
+    /// Whether the worker hosts the services that maintain its store: promote due jobs, reclaim jobs of dead
+    /// workers, fire schedules and so on. Only one process at a time does this work.
+    /// `windlass::Client::worker` turns this on; without it, another process must host the services.
     pub fn services(mut self, host: bool) -> Self {
         self.hosting = if host { Hosting::On(None) } else { Hosting::Off };
         self.counts_outcomes(host)
     }
 
-    /// Whether circuit breakers learn from this worker what became of its jobs, for kinds that have one.
-    /// So it is where it hosts services; a worker on a server leaves it to the server.
+    /// Whether this worker reports the outcomes of its jobs to the circuit breakers of kinds that have one.
+    /// On by default if the worker hosts services; a worker connected to a server leaves this to the server.
     pub const fn counts_outcomes(mut self, counts: bool) -> Self {
         self.counts_outcomes = counts;
         self
     }
 
     /// Hosts the services with these options. All workers on one [`Host`] share one set of services:
-    /// options that differ from those of another one are refused by [`build`](Self::build).
+    /// [`build`](Self::build) refuses options that differ from those of another worker.
     pub fn service_options(mut self, options: ServiceOptions) -> Self {
         self.hosting = Hosting::On(Some(options));
         self.counts_outcomes(true)
     }
 
-    /// Hosts the services together with all others on this host.
+    /// Hosts the services on this host, shared with its other workers.
     pub fn services_of(mut self, host: Host) -> Self {
         self.host = host;
         self.services(true)
     }
 
-    /// Has the services run from the start of the worker until it has drained.
+    /// Adds the task that hosts the services from the start of the worker until it has drained.
     fn host_services(mut self) -> Result<Self, BuildError> {
         let Hosting::On(options) = &mut self.hosting else { return Ok(self) };
         if let Some(options) = options.take() {
@@ -253,80 +253,79 @@ impl Builder {
 
 /// Times and names.
 impl Builder {
-    /// What people call the worker, in the store and in logs.
+    /// The name of the worker, shown in the store and in logs.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.options.name = name.into();
         self
     }
 
-    /// Says that the store may outlive or restart without this process (see
+    /// Declares that the store may outlive this process, or restart without it (see
     /// [`OpenSession::remote`](windlass_core::engine::OpenSession)).
     pub const fn remote(mut self) -> Self {
         self.options.remote = true;
         self
     }
 
-    /// How long handlers may run, where neither the job nor its kind says.
+    /// Maximum run time of handlers if neither the job nor its kind sets one.
     pub const fn timeout(mut self, time: Duration) -> Self {
         self.options.timeout = time;
         self
     }
 
-    /// How long handlers of this kind may run, where the job does not say.
+    /// Maximum run time of handlers of this kind if the job does not set one.
     pub fn kind_timeout(mut self, kind: impl Into<String>, time: Duration) -> Self {
         self.kind_timeouts.push((kind.into(), time));
         self
     }
 
-    /// How long a draining worker lets its handlers finish.
+    /// How long handlers may continue while the worker drains.
     pub const fn grace(mut self, time: Duration) -> Self {
         self.options.grace = time;
         self
     }
 
-    /// How long a handler may go on after its job was cancelled.
+    /// How long a handler may continue after its job was cancelled.
     pub const fn cancel_grace(mut self, time: Duration) -> Self {
         self.options.cancel_grace = time;
         self
     }
 
-    /// How long a handler that must stop now is waited for: see
+    /// How long to wait for a handler that must stop now: see
     /// [`STOP_GRACE_DEFAULT`](crate::defaults::STOP_GRACE_DEFAULT).
     pub const fn stop_grace(mut self, time: Duration) -> Self {
         self.options.stop_grace = time;
         self
     }
 
-    /// How long the store may be silent before the worker says it is unhealthy.
+    /// How long the store may be unresponsive before the worker reports itself as unhealthy.
     pub const fn unhealthy_after(mut self, time: Duration) -> Self {
         self.options.unhealthy_after = time;
         self
     }
 
-    /// How long one call to the store may take before it is repeated.
+    /// Timeout of one call to the store, after which it is repeated.
     pub const fn call_timeout(mut self, time: Duration) -> Self {
         self.options.call_timeout = time;
         self
     }
 
-    /// How long the store keeps the worker's jobs for it without a sign of life, and how often it
-    /// gives one.
+    /// How long the store keeps the worker's leases without a heartbeat, and the interval of heartbeats.
     pub const fn session(mut self, ttl: Duration, heartbeat: Duration) -> Self {
         self.options.session_ttl = ttl;
         self.options.heartbeat = heartbeat;
         self
     }
 
-    /// With this randomness for jitter, so that tests repeat.
+    /// The source of randomness for jitter, so that tests are repeatable.
     pub fn random(mut self, random: Arc<dyn Random>) -> Self {
         self.random = random;
         self
     }
 }
 
-/// The end of it.
+/// Validation.
 impl Builder {
-    /// Checks everything and makes the worker. It does nothing until it is started.
+    /// Validates all options and creates the worker. It does nothing until it is started.
     pub fn build(mut self) -> Result<Worker, BuildError> {
         if let Some(wrong) = self.wrong {
             return Err(wrong);
@@ -403,7 +402,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Gives the options for single queues and kinds to those they name.
+    /// Assigns the per-queue and per-kind options to their queues and kinds.
     fn assign(&mut self) -> Result<(), BuildError> {
         let unknown = |option, name: &str| BuildError::Unknown { option, name: name.to_owned() };
         for (name, limit) in &self.queue_limits {

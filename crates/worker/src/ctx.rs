@@ -1,5 +1,5 @@
-//! What a handler knows of its job and can say about it. Knows nothing of claims and settles: what
-//! is said here is carried to the store by the runtime, or by a call of its own where it must last.
+//! The context of a handler: reads the job and reports about it. The runtime sends most reports to the store;
+//! reports that must be durable immediately make their own call.
 
 use crate::draft::Draft;
 use crate::running::Running;
@@ -21,9 +21,9 @@ use windlass_core::{Error, JobId, Result, TypedJob};
 
 /// The context of one attempt at a job. Cheap to clone; take it as an argument of the handler.
 ///
-/// **What is kept when an attempt fails?** Parts that were set ([`set_state`](Self::set_state) and
-/// the like), progress and log lines are kept however the attempt ends, short of a lost lease.
-/// Follow-up jobs are created only if it completes, in one step with the completion.
+/// **What is kept when an attempt fails?** Changed parts ([`set_state`](Self::set_state) and the like),
+/// progress and log lines are kept however the attempt ends, unless its lease is lost. Follow-up jobs are
+/// created only if the attempt completes, in one atomic step with the completion.
 ///
 /// ```
 /// use windlass_worker::{Ctx, Json, Stop};
@@ -42,7 +42,7 @@ use windlass_core::{Error, JobId, Result, TypedJob};
 #[derive(Clone)]
 pub struct Ctx(Arc<Running>);
 
-/// Who the job is.
+/// Identity of the job.
 impl Ctx {
     pub(crate) const fn new(running: Arc<Running>) -> Self {
         Self(running)
@@ -52,7 +52,7 @@ impl Ctx {
         &self.0.shared
     }
 
-    /// Everything that describes the job.
+    /// The header of the job: all its fields except the parts.
     pub fn header(&self) -> &Header {
         &self.0.header
     }
@@ -72,32 +72,32 @@ impl Ctx {
         &self.header().kind
     }
 
-    /// Whose work it is.
+    /// The tenant that the job belongs to.
     pub fn tenant(&self) -> Option<&str> {
         self.header().tenant.as_deref()
     }
 
-    /// Its labels.
+    /// The tags of the job.
     pub fn tags(&self) -> &[String] {
         &self.header().tags
     }
 
-    /// Which start of the job this is, counted from 1.
+    /// Number of this attempt, from 1.
     pub fn attempt(&self) -> u32 {
         self.header().counters.attempt
     }
 
-    /// How many attempts have failed so far.
+    /// Number of failed attempts so far.
     pub fn failures(&self) -> u32 {
         self.header().counters.failures
     }
 
-    /// How many workers have died on it since one last reported an outcome.
+    /// Number of lost leases since a worker last reported an outcome.
     pub fn crashes(&self) -> u32 {
         self.header().counters.crashes
     }
 
-    /// Whether the job is dead if this attempt fails.
+    /// Whether the job will be dead if this attempt fails.
     pub fn is_last_attempt(&self) -> bool {
         self.header().counters.failure_spends(&self.header().policy)
     }
@@ -107,13 +107,13 @@ impl Ctx {
         &self.0.span
     }
 
-    /// The trace context (W3C `traceparent`) for whatever this attempt calls: that of the current span where
-    /// traces are made (feature `otel`), or else the one that the job came with.
+    /// The trace context (W3C `traceparent`) for calls that this attempt makes: the context of the current
+    /// span if traces are recorded (feature `otel`), otherwise the one stored with the job.
     pub fn trace(&self) -> Option<String> {
         trace::here(self.span()).or_else(|| self.header().trace.clone())
     }
 
-    /// The payload as it was stored.
+    /// The payload as stored.
     pub fn payload(&self) -> Option<&Part> {
         self.0.parts.payload.as_ref()
     }
@@ -121,12 +121,12 @@ impl Ctx {
 
 /// Time and cancellation.
 impl Ctx {
-    /// When the handler must be done.
+    /// The time at which the handler is stopped by its timeout.
     pub fn deadline(&self) -> Instant {
         self.0.deadline()
     }
 
-    /// How long it may still run.
+    /// Time left until the deadline.
     pub fn remaining(&self) -> Duration {
         self.deadline().saturating_duration_since(Instant::now())
     }
@@ -136,8 +136,8 @@ impl Ctx {
         self.0.signal.causes().gravest()
     }
 
-    /// Waits until the handler should stop, and says why. It then has a short while to clean up; an
-    /// async handler that ran out of time or lost its lease has none.
+    /// Waits until the handler should stop, and returns the cause. The handler then has a grace time to clean
+    /// up; an async handler that timed out or lost its lease has none.
     pub async fn cancelled(&self) -> Cause {
         loop {
             let causes = self.0.signal.changed(Causes::default()).await;
@@ -147,8 +147,8 @@ impl Ctx {
         }
     }
 
-    /// Whether the worker is shutting down. Handlers may go on for its grace time; a long one does
-    /// well to [`checkpoint`](Self::checkpoint) and return [`Stop::release`](crate::Stop::release).
+    /// Whether the worker is shutting down. Handlers may continue for its grace time; a long-running one
+    /// should [`checkpoint`](Self::checkpoint) and return [`Stop::release`](crate::Stop::release).
     pub fn is_draining(&self) -> bool {
         self.shared().is_draining()
     }
@@ -156,29 +156,29 @@ impl Ctx {
     /// Waits until the worker is shutting down.
     pub async fn draining(&self) {
         let mut orders = self.shared().order.subscribe();
-        // The sender lives in `self`: it cannot close while we wait.
+        // `self` holds the sender: the channel cannot close while this waits.
         let _ = orders.wait_for(|order| *order >= crate::shared::Order::Drain).await;
     }
 }
 
-/// Saying how it goes.
+/// Progress and log.
 impl Ctx {
-    /// Notes how far the job has come. Costs next to nothing: the latest value is sent along with
-    /// those of other jobs a few times a second, and before the outcome.
+    /// Records the progress of the job. Cheap: the latest value is sent together with those of other jobs
+    /// every 250 ms, and before the outcome.
     pub fn progress(&self, done: u64, total: Option<u64>, note: impl Into<String>) {
         let mut note = note.into();
         cut(&mut note, PROGRESS_NOTE_BYTES_MAX);
         self.tell(|draft| draft.note_progress(Progress { done, total, note }));
     }
 
-    /// Adds a line to the job's log, sent like progress. The log keeps the latest hundred lines.
+    /// Adds a line to the job's log, sent like progress. The log keeps the latest 100 lines.
     pub fn log(&self, line: impl Into<String>) {
         let mut line = line.into();
         cut(&mut line, LOG_LINE_BYTES_MAX);
         self.tell(|draft| draft.note_line(line));
     }
 
-    /// Changes the draft, and has the runtime come for it if it was clean.
+    /// Changes the draft; if it had nothing to send before, notifies the runtime.
     fn tell(&self, change: impl FnOnce(&mut Draft) -> bool) {
         if self.0.draft(change) {
             self.shared().inbox.announce(self.0.clone());
@@ -188,7 +188,7 @@ impl Ctx {
 
 /// State, metadata, blob.
 impl Ctx {
-    /// The state that an earlier attempt or [`set_state`](Self::set_state) left, read from JSON.
+    /// The state stored by an earlier attempt or set by [`set_state`](Self::set_state), read from JSON.
     pub async fn state<T: DeserializeOwned>(&self) -> Result<Option<T>> {
         let Some(part) = self.part(PartName::State).await? else { return Ok(None) };
         let read = serde_json::from_slice(&part.bytes);
@@ -198,7 +198,7 @@ impl Ctx {
         })
     }
 
-    /// A part of the job, with the changes of this attempt. Fetched from the store on demand.
+    /// A part of the job, including the changes of this attempt. Fetched from the store on demand.
     pub async fn part(&self, name: PartName) -> Result<Option<Part>> {
         if let Some(part) = self.0.drafted(|draft| draft.part(name)).flatten() {
             return Ok(part);
@@ -212,46 +212,46 @@ impl Ctx {
         Ok(part)
     }
 
-    /// Stores the state now, as JSON: when this returns, an attempt after a crash will find it.
+    /// Stores the state now, as JSON. Once this returns, an attempt after a crash will find it.
     ///
-    /// While the store does not answer, this waits for it, until the handler is stopped.
+    /// While the store does not answer, this waits until it does or the handler is stopped.
     pub async fn checkpoint(&self, state: &impl Serialize) -> Result<()> {
         self.checkpoint_bytes(json("state", state)?).await
     }
 
-    /// Stores the state now, as these bytes.
+    /// Stores the state now, as bytes.
     pub async fn checkpoint_bytes(&self, state: impl Into<Bytes>) -> Result<()> {
         let part = Part::new(state);
-        // In the draft too: should this fail or be dropped, the state goes with the outcome.
+        // Also recorded in the draft: if this call fails or is dropped, the state is sent with the outcome.
         self.0.draft(|draft| draft.edit(PartName::State, PartEdit::Set(part.clone())));
         self.update(|item| item.state(PartEdit::Set(part.clone()))).await?;
         self.0.draft(|draft| draft.state_stored(part));
         Ok(())
     }
 
-    /// Sets the state, as JSON, with the outcome.
+    /// Sets the state, as JSON. Stored with the outcome.
     pub fn set_state(&self, state: &impl Serialize) -> Result<()> {
         let bytes = json("state", state)?;
         self.set(PartName::State, PartEdit::Set(Part::new(bytes)))
     }
 
-    /// Sets the metadata, as JSON, with the outcome.
+    /// Sets the metadata, as JSON. Stored with the outcome.
     pub fn set_metadata(&self, metadata: &impl Serialize) -> Result<()> {
         let bytes = json("metadata", metadata)?;
         self.set(PartName::Metadata, PartEdit::Set(Part::new(bytes)))
     }
 
-    /// Sets the blob with the outcome.
+    /// Sets the blob. Stored with the outcome.
     pub fn set_blob(&self, blob: impl Into<Bytes>) -> Result<()> {
         self.set(PartName::Blob, PartEdit::Set(Part::new(blob)))
     }
 
-    /// Sets or removes the state, the metadata or the blob with the outcome.
+    /// Sets or removes the state, the metadata or the blob. Stored with the outcome.
     pub fn set(&self, name: PartName, edit: PartEdit) -> Result<()> {
         if name == PartName::Payload {
             return Err(Error::invalid("payload", "…", "it is written once, with the job"));
         }
-        // Checked here, where the handler can still do something about it.
+        // Validated here, while the handler can still react to the error.
         let mut item = UpdateItem::new(self.id(), self.0.lease.clone());
         match name {
             PartName::State => item.parts.state = edit.clone(),
@@ -263,12 +263,12 @@ impl Ctx {
         Ok(())
     }
 
-    /// Gives the job this priority from the outcome on.
+    /// Sets the priority of the job. Takes effect with the outcome.
     pub fn set_priority(&self, priority: i32) {
         self.0.draft(|draft| draft.set_priority(priority));
     }
 
-    /// One update of this job, repeated until the store answers or the handler is stopped.
+    /// Updates this job, repeating the call until the store answers or the handler is stopped.
     async fn update(&self, change: impl Fn(UpdateItem) -> UpdateItem) -> Result<Updated> {
         let mut pause = crate::outage::Pause::default();
         loop {
@@ -304,32 +304,33 @@ impl Ctx {
     }
 }
 
-/// Jobs that follow, and values for the handler.
+/// Follow-up jobs and extensions.
 impl Ctx {
-    /// Has this job created when this one completes, in the same atomic step: both or neither. It
-    /// names this job as its parent. An attempt that does not complete creates nothing.
+    /// Creates this job when the current one completes, in the same atomic step. The new job has the current
+    /// one as its parent. An attempt that does not complete creates nothing.
     pub fn follow_up(&self, job: impl Into<NewJob>) -> Result<()> {
         let mut job = job.into();
-        // Without this it has the trace of its parent; with it, it shows in that trace where it comes from.
+        // By default it inherits its parent's trace. With the context of this span it also shows which span
+        // created it.
         job.trace = job.trace.or_else(|| trace::here(self.span()));
         let payload_bytes_max = self.shared().engine.capabilities().payload_bytes_max;
-        // The store checks again with its own clock; here the handler learns which line was wrong.
+        // The store validates again with its own clock; validating here points the handler to the wrong call.
         let ran_ms = u64::try_from(self.0.began().elapsed().as_millis()).unwrap_or(u64::MAX);
         job.check(self.0.claimed_at.plus(ran_ms), payload_bytes_max)?;
         self.0.draft(|draft| draft.follow_up(job))
     }
 
-    /// The same with a typed job, on the queue and with the policy of its type.
+    /// Same as `follow_up` for a typed job, with the queue and policy of its type.
     pub fn follow_up_with<T: TypedJob>(&self, job: &T) -> Result<()> {
         self.follow_up(T::template().payload(json("payload", job)?))
     }
 
-    /// Leaves a value for the handler, which takes it as [`Extension<T>`](crate::Extension).
+    /// Inserts a value that handlers take as [`Extension<T>`](crate::Extension).
     pub fn insert<T: Send + Sync + 'static>(&self, value: T) {
         self.0.draft(|draft| draft.extensions.put(value));
     }
 
-    /// A value that was left here.
+    /// The inserted value of this type, if any.
     pub fn extension<T: Clone + 'static>(&self) -> Option<T> {
         self.0.drafted(|draft| draft.extensions.get()).flatten()
     }
@@ -349,7 +350,7 @@ fn json(field: &'static str, value: &impl Serialize) -> Result<Vec<u8>> {
     })
 }
 
-/// Cuts a text for people on a character boundary: refusing it would help nobody.
+/// Truncates a text at a character boundary, because refusing a text meant for people would not help.
 fn cut(text: &mut String, bytes_max: usize) {
     if text.len() > bytes_max {
         text.truncate(text.floor_char_boundary(bytes_max));

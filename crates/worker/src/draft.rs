@@ -1,5 +1,5 @@
-//! What a running handler has said so far: what goes to the store now and then (progress, log lines)
-//! and what goes with the outcome (parts, priority, follow-ups).
+//! Unsent reports of a running handler: those sent periodically (progress, log lines) and those sent with the
+//! outcome (parts, priority, follow-ups).
 
 use crate::extract::Values;
 use windlass_core::engine::{SettleItem, UpdateItem};
@@ -7,23 +7,23 @@ use windlass_core::limits::{FOLLOW_UPS_MAX, LOG_LINES_MAX};
 use windlass_core::model::{NewJob, Part, PartEdit, PartEdits, PartName, Progress};
 use windlass_core::{Error, Result};
 
-/// The notes of one attempt.
+/// The unsent reports of one attempt.
 #[derive(Default)]
 pub(crate) struct Draft {
-    /// Set with whatever outcome.
+    /// Part changes, sent with any outcome.
     parts: PartEdits,
     priority: Option<i32>,
-    /// Created with completion only.
+    /// Follow-up jobs, created only if the job completes.
     follow_ups: Vec<NewJob>,
-    /// Not sent yet; the latest wins.
+    /// Unsent progress; only the latest value is kept.
     progress: Option<Progress>,
-    /// Not sent yet; the latest lines win.
+    /// Unsent log lines; only the latest ones are kept.
     log: Vec<String>,
-    /// Whether some are on their way.
+    /// Whether an update with progress or log lines is in flight.
     sending: bool,
-    /// Parts that were fetched, or known since they were stored by us.
+    /// Parts as last fetched from or stored in the store by this attempt.
     known: Vec<(PartName, Option<Part>)>,
-    /// What middleware left for the handler.
+    /// Values that middleware inserted for the handler.
     pub(crate) extensions: Values,
 }
 
@@ -33,7 +33,7 @@ impl Draft {
             PartName::State => self.parts.state = edit,
             PartName::Metadata => self.parts.metadata = edit,
             PartName::Blob => self.parts.blob = edit,
-            // There is no way to ask for it: the payload is written once.
+            // Unreachable through the API: the payload is written once.
             PartName::Payload => {}
         }
     }
@@ -47,7 +47,7 @@ impl Draft {
         }
     }
 
-    /// A part as the handler sees it, if it is at hand.
+    /// A part as the handler sees it, if it is known without asking the store.
     pub(crate) fn part(&self, name: PartName) -> Option<Option<Part>> {
         match self.edited(name) {
             PartEdit::Set(part) => Some(Some(part.clone())),
@@ -59,13 +59,13 @@ impl Draft {
         }
     }
 
-    /// Remembers what the store holds.
+    /// Records the stored value of a part.
     pub(crate) fn know(&mut self, name: PartName, part: Option<Part>) {
         self.known.retain(|(known, _)| *known != name);
         self.known.push((name, part));
     }
 
-    /// This state is stored now: unless it was set anew since, the outcome need not carry it.
+    /// Records that this state is stored: unless it was set again since, the outcome need not carry it.
     pub(crate) fn state_stored(&mut self, part: Part) {
         if self.parts.state == PartEdit::Set(part.clone()) {
             self.parts.state = PartEdit::Keep;
@@ -91,14 +91,14 @@ impl Draft {
         Ok(())
     }
 
-    /// Notes progress; `true` if nothing was waiting to be sent before.
+    /// Records progress; `true` if nothing was waiting to be sent before.
     pub(crate) fn note_progress(&mut self, progress: Progress) -> bool {
         let first = !self.has_news();
         self.progress = Some(progress);
         first
     }
 
-    /// Notes a line; `true` if nothing was waiting to be sent before.
+    /// Records a log line; `true` if nothing was waiting to be sent before.
     pub(crate) fn note_line(&mut self, line: String) -> bool {
         let first = !self.has_news();
         if self.log.len() >= LOG_LINES_MAX {
@@ -108,17 +108,17 @@ impl Draft {
         first
     }
 
-    /// Whether there is something to send before the outcome.
+    /// Whether there are progress or log lines to send before the outcome.
     pub(crate) const fn has_news(&self) -> bool {
         self.progress.is_some() || !self.log.is_empty()
     }
 
-    /// Whether nothing is left to send or to be answered before the outcome may go.
+    /// Whether the outcome may be sent: no progress or log lines are unsent or in flight.
     pub(crate) const fn is_clean(&self) -> bool {
         !self.has_news() && !self.sending
     }
 
-    /// Moves the news into an update; `None` if there are none.
+    /// Moves unsent progress and log lines into an update; `None` if there are none.
     pub(crate) fn take_news(&mut self, mut item: UpdateItem) -> Option<UpdateItem> {
         if !self.has_news() {
             return None;
@@ -129,7 +129,7 @@ impl Draft {
         Some(item)
     }
 
-    /// The news were answered, or come back to be sent again together with newer ones.
+    /// Ends the update in flight; progress and log lines of a failed one are queued again before newer ones.
     pub(crate) fn news_answered(&mut self, returned: Option<UpdateItem>) {
         self.sending = false;
         let Some(item) = returned else { return };
@@ -140,7 +140,7 @@ impl Draft {
         self.log.drain(..surplus);
     }
 
-    /// Adds what goes with the outcome to its report.
+    /// Adds parts, priority and follow-ups to the report of the outcome.
     pub(crate) fn complete_report(&mut self, item: &mut SettleItem, completed: bool) {
         item.parts = std::mem::take(&mut self.parts);
         item.priority = self.priority;

@@ -1,13 +1,13 @@
-//! What can be wrong with the way a worker is put together, in words that name the option.
+//! Errors of building a worker, with messages that name the option.
 
 /// Why a worker could not be built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// It has nothing to do.
+    /// No handler was added.
     #[error("a worker needs a handler: add one with `handle`, `handle_kind` or `handle_blocking`")]
     NoHandlers,
-    /// Two handlers for one kind.
+    /// One kind has two handlers.
     #[error(
         "kind {kind:?} has two handlers: remove one, or give it a kind of its own with `handle_kind`"
     )]
@@ -15,7 +15,7 @@ pub enum BuildError {
         /// The kind.
         kind: String,
     },
-    /// A handler takes state that the worker was not given.
+    /// A handler takes state that the worker does not have.
     #[error(
         "the handler of kind {kind:?} takes State<{state}>, but the worker has none: add it with `.state(…)`"
     )]
@@ -25,7 +25,7 @@ pub enum BuildError {
         /// The type.
         state: &'static str,
     },
-    /// Two values of one type of state.
+    /// Two values of state have the same type.
     #[error(
         "state of type {state} was given twice: handlers could not tell them apart; wrap one in a type of its own"
     )]
@@ -33,7 +33,7 @@ pub enum BuildError {
         /// The type.
         state: &'static str,
     },
-    /// Queues with and without weights.
+    /// Some queues have weights and some do not.
     #[error(
         "queue {queue:?} has no weight, but others have: use either `queue` or `weighted` for all of them"
     )]
@@ -41,7 +41,7 @@ pub enum BuildError {
         /// The queue.
         queue: String,
     },
-    /// An option for a queue or kind the worker does not have.
+    /// An option names a queue or kind that the worker does not serve.
     #[error(
         "{option} names {name:?}, which this worker does not serve: add it, or remove the option"
     )]
@@ -51,17 +51,17 @@ pub enum BuildError {
         /// The name.
         name: String,
     },
-    /// An option with a value it cannot have.
+    /// An option has an invalid value.
     #[error("{option} is {value}: {expected}")]
     Option {
         /// The option.
         option: &'static str,
         /// The value.
         value: String,
-        /// What it must be instead.
+        /// The valid values.
         expected: String,
     },
-    /// A command is to run jobs, but this program has no place where it could be started.
+    /// A handler is a command, but the program never called `process::enter`.
     #[error(
         "kind {kind:?} is handled by a process, but this program has not called `process::enter()`: \
          make that call the first line of main, before arguments are read"
@@ -70,7 +70,7 @@ pub enum BuildError {
         /// The kind.
         kind: String,
     },
-    /// A name or number that no engine would take.
+    /// A name or number that violates the limits of the engine contract.
     #[error(transparent)]
     Invalid(#[from] windlass_core::Error),
 }

@@ -1,5 +1,5 @@
-//! What a handler's arguments are made of: the payload first, then anything that can be taken from
-//! its [`Ctx`]. Knows nothing of how handlers are run.
+//! Extractors: the types that a handler takes as arguments. The first is made from the payload, the others
+//! from the [`Ctx`]. Independent of how handlers run.
 
 use crate::ctx::Ctx;
 use crate::stop::{Stop, code};
@@ -12,18 +12,18 @@ use windlass_core::TypedJob;
 
 /// The first argument of a handler, made from the job's payload.
 ///
-/// Implemented for every [`TypedJob`], for [`Json`] and for [`Raw`]. A payload that cannot be read
-/// fails its job for good, code `unreadable_payload`.
+/// Implemented for every [`TypedJob`], for [`Json`] and for [`Raw`]. A payload that cannot be read makes the
+/// job dead at once, with code `unreadable_payload`.
 #[diagnostic::on_unimplemented(
     message = "the first argument of a handler cannot be `{Self}`",
     note = "take a type that derives `Job`, `Json<T>` with `T: Deserialize`, or `Raw`"
 )]
 pub trait FromJob: Sized + Send {
-    /// Reads it.
+    /// Reads the argument from the job.
     fn from_job(ctx: &Ctx) -> Result<Self, Stop>;
 }
 
-/// A first argument that says itself which kind of jobs it is the payload of.
+/// A first argument whose type names its kind of jobs.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not say which kind of jobs this handler takes",
     note = "take a type that derives `Job`, or name the kind with `handle_kind`"
@@ -43,7 +43,7 @@ impl<T: TypedJob> Kinded for T {
     const KIND: &'static str = T::KIND;
 }
 
-/// The payload as JSON, into any type: `Json<serde_json::Value>` takes whatever it is.
+/// The payload, deserialized from JSON into any type: `Json<serde_json::Value>` accepts any JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Json<T>(pub T);
 
@@ -57,7 +57,7 @@ impl<T: TypedJob> Kinded for Json<T> {
     const KIND: &'static str = T::KIND;
 }
 
-/// The payload as it is; empty if there is none.
+/// The payload as raw bytes; empty if there is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Raw(pub Bytes);
 
@@ -68,14 +68,14 @@ impl FromJob for Raw {
 }
 
 fn json<T: DeserializeOwned>(ctx: &Ctx) -> Result<T, Stop> {
-    // A job without a payload is one whose payload says nothing.
+    // A missing payload reads as `null`.
     let bytes = readable(ctx)?.map_or(&b"null"[..], |bytes| bytes);
     serde_json::from_slice(bytes).map_err(|error| {
         unreadable(format!("the payload is not the JSON of {}: {error}", type_name::<T>()))
     })
 }
 
-/// The payload, if no layer that would be needed to read it is missing.
+/// The payload, or an error if it has an encoding that this worker has no layer for.
 fn readable(ctx: &Ctx) -> Result<Option<&Bytes>, Stop> {
     let Some(payload) = ctx.payload() else { return Ok(None) };
     match payload.envelope() {
@@ -111,10 +111,10 @@ fn unreadable(message: String) -> Stop {
             implements `FromContext`"
 )]
 pub trait FromContext: Sized + Send {
-    /// Takes it.
+    /// Extracts the argument.
     fn from_context(ctx: &Ctx) -> Result<Self, Stop>;
 
-    /// The shared state it cannot do without, checked when the worker is built.
+    /// The shared state that the argument requires; checked when the worker is built.
     fn needs() -> Option<Need> {
         None
     }
@@ -128,7 +128,7 @@ pub struct Need {
 }
 
 impl Need {
-    /// State of type `T`.
+    /// Requires state of type `T`.
     pub fn of<T: 'static>() -> Self {
         Self { id: TypeId::of::<T>(), name: type_name::<T>() }
     }
@@ -140,10 +140,10 @@ impl FromContext for Ctx {
     }
 }
 
-/// State the worker was built with, shared by all handlers: pools, clients, configuration.
+/// State that the worker was built with, shared by all handlers: pools, clients, configuration.
 ///
-/// It is cloned for each job; put what is heavy behind an `Arc`. A handler that asks for state the
-/// worker was not given is refused when the worker is built.
+/// It is cloned for each job, so put expensive values behind an `Arc`. Building the worker fails if a handler
+/// takes state that the worker does not have.
 #[derive(Clone, Copy, Debug)]
 pub struct State<T>(pub T);
 
@@ -179,7 +179,7 @@ impl<T: Clone + Send + Sync + 'static> FromContext for Extension<T> {
 pub(crate) struct Values(HashMap<TypeId, Arc<dyn Any + Send + Sync>>);
 
 impl Values {
-    /// Puts one in; `false` if it took the place of another.
+    /// Inserts a value; `false` if it replaced another of the same type.
     pub(crate) fn put<T: Send + Sync + 'static>(&mut self, value: T) -> bool {
         self.0.insert(TypeId::of::<T>(), Arc::new(value)).is_none()
     }

@@ -1,5 +1,5 @@
-//! Plain functions as handlers: how arguments are taken from a job and what they need. Knows nothing
-//! of queues, leases or timeouts.
+//! Functions as handlers: how arguments are extracted from a job and which state they require. Independent of
+//! queues, leases and timeouts.
 
 use crate::blocking;
 use crate::ctx::Ctx;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use windlass_core::model::Name;
 
-/// A handler at work.
+/// The future of a running handler.
 pub(crate) type Attempt = Pin<Box<dyn Future<Output = Ended> + Send>>;
 
 /// An async function that runs jobs: the payload `J` first, then up to six extractors `A`.
@@ -34,13 +34,13 @@ pub trait Handler<J, A>: Clone + Send + Sync + 'static {
     /// Runs one job.
     fn call(self, ctx: Ctx) -> impl Future<Output = Ended> + Send + 'static;
 
-    /// What its arguments cannot do without.
+    /// The shared state that its arguments require.
     fn needs() -> Vec<Need>;
 }
 
-/// A plain function that runs jobs and may block: the same arguments as a [`Handler`].
+/// A function that runs jobs and may block. Takes the same arguments as a [`Handler`].
 ///
-/// It runs on a thread of the worker's own pool, inside the runtime's context, so that
+/// It runs on a thread of the worker's own pool, inside the Tokio context, so that
 /// `tokio::runtime::Handle::current().block_on(ctx.checkpoint(…))` works.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a blocking handler",
@@ -51,7 +51,7 @@ pub trait BlockingHandler<J, A>: Clone + Send + Sync + 'static {
     /// Runs one job.
     fn call(self, ctx: &Ctx) -> Ended;
 
-    /// What its arguments cannot do without.
+    /// The shared state that its arguments require.
     fn needs() -> Vec<Need>;
 }
 
@@ -65,7 +65,7 @@ macro_rules! handlers {
             $($arg: FromContext + 'static,)*
         {
             async fn call(self, ctx: Ctx) -> Ended {
-                // Not held across the await: the arguments belong to the handler.
+                // `ctx` is not held across the await: the handler owns its arguments.
                 let running = (self)(J::from_job(&ctx)?, $($arg::from_context(&ctx)?),*);
                 drop(ctx);
                 running.await.into_ended()
@@ -107,16 +107,16 @@ handlers!(A1, A2, A3, A4, A5, A6);
 /// A handler with its types erased.
 pub(crate) type Call = Arc<dyn Fn(Ctx) -> Attempt + Send + Sync>;
 
-/// Everything the worker knows of one kind.
+/// The worker's configuration of one kind.
 pub(crate) struct Route {
     pub(crate) kind: Name,
     pub(crate) call: Call,
     pub(crate) needs: Vec<Need>,
-    /// Whether it occupies a thread.
+    /// Whether the handler occupies a thread of the pool.
     pub(crate) blocking: bool,
-    /// How long it may run, unless the job itself says.
+    /// Maximum run time, unless the job sets one.
     pub(crate) timeout: Option<Duration>,
-    /// At most so many at a time.
+    /// Maximum number of jobs of this kind that run at a time.
     pub(crate) limit: Option<u32>,
 }
 
@@ -141,7 +141,7 @@ impl Route {
         Self { kind: kind.into(), call, needs, blocking, timeout: None, limit: None }
     }
 
-    /// Starts an attempt, through the middleware.
+    /// Starts an attempt through the middleware.
     pub(crate) fn attempt(&self, ctx: Ctx, stack: &Stack) -> Attempt {
         if stack.is_empty() {
             return (self.call)(ctx);

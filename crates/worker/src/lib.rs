@@ -1,8 +1,8 @@
 //! The worker runtime of Windlass: claim, run, settle.
 //!
-//! A [`Worker`] takes jobs from an engine and hands them to plain functions. It keeps its leases alive
-//! while they run, stops them when they must stop, and delivers what became of them: once a job is
-//! claimed, it completes, fails visibly, or goes back to the others.
+//! A [`Worker`] claims jobs from an engine and runs them with plain functions. It keeps its leases alive
+//! while they run, stops them when required, and reports their outcomes: a claimed job completes, fails
+//! visibly, or is released to other workers.
 //!
 //! - Handlers are `async fn(payload, extractors…) -> Result<R, E>` ([`Handler`]) or plain functions
 //!   that may block ([`BlockingHandler`]).
@@ -10,12 +10,12 @@
     all(feature = "process", unix),
     doc = "- Commands of any language are handlers, too, each job in processes of its own ([`process`])."
 )]
-//! - [`Ctx`] is what a handler knows of its job and can say about it.
-//! - [`Stop`] is why an attempt ends without completing.
+//! - [`Ctx`] is the context of a handler: reads the job, reports progress, stores checkpoints.
+//! - [`Stop`] is the reason why an attempt ends without completing.
 //! - [`Middleware`] runs around every handler.
-//! - [`WorkerHandle`] watches and drains a running worker.
+//! - [`WorkerHandle`] observes and drains a running worker.
 //!
-//! This crate knows the contract of engines, not any engine.
+//! This crate depends on the engine traits, not on any engine.
 
 mod attempt;
 mod blocking;
@@ -56,7 +56,7 @@ pub use stats::{Health, Stats};
 pub use stop::{BoxError, Done, Ended, Return, Stop, code};
 pub use worker::{Until, Worker, WorkerHandle};
 
-/// The defaults and bounds of a worker's options.
+/// Defaults and bounds of a worker's options.
 pub mod defaults {
     pub use crate::options::{
         BLOCKING_THREADS_DEFAULT, BLOCKING_THREADS_MAX, CALL_TIMEOUT_DEFAULT, CANCEL_GRACE_DEFAULT,

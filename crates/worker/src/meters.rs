@@ -1,5 +1,5 @@
-//! The worker's metrics, through the `metrics` facade. Labels are the worker's own queues and kinds,
-//! so that there are only so many of them.
+//! The worker's metrics, through the `metrics` facade. Labels are the worker's own queues and kinds, which
+//! bounds their cardinality.
 
 use crate::shared::Shared;
 use crate::stats::End;
@@ -7,7 +7,7 @@ use metrics::{Counter, Gauge, Histogram, counter, describe_counter, describe_gau
 use metrics::{describe_histogram, gauge, histogram};
 use std::time::Duration;
 
-/// Handles, registered once: looking them up for each job would cost more than most jobs.
+/// Metric handles, registered once: looking them up for each job would cost more than most jobs.
 pub(crate) struct Meters {
     lanes: Vec<Lane>,
     kinds: usize,
@@ -22,7 +22,7 @@ struct Lane {
     in_flight: Gauge,
 }
 
-/// This worker's part of a gauge that all workers of the process share.
+/// This worker's contribution to a gauge that all workers of the process share.
 pub(crate) struct Level {
     gauge: Gauge,
     own: f64,
@@ -100,15 +100,14 @@ impl Lane {
 fn describe() {
     describe_counter!(
         "windlass_jobs_finished_total",
-        "attempts by how they ended; `lost`: lease lost"
+        "finished attempts by outcome; `lost`: the lease was lost"
     );
-    describe_histogram!(
-        "windlass_job_run_seconds",
-        metrics::Unit::Seconds,
-        "how long handlers ran"
-    );
-    describe_gauge!("windlass_jobs_in_flight", "handlers at work");
+    describe_histogram!("windlass_job_run_seconds", metrics::Unit::Seconds, "run time of handlers");
+    describe_gauge!("windlass_jobs_in_flight", "running handlers");
     describe_gauge!("windlass_worker_buffered", "results that wait for the store");
-    describe_gauge!("windlass_worker_leaked_threads", "threads of handlers that ignored their end");
+    describe_gauge!(
+        "windlass_worker_leaked_threads",
+        "threads of blocking handlers that ignored the stop signal"
+    );
     describe_counter!("windlass_worker_store_errors_total", "calls the store did not answer");
 }

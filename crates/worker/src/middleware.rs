@@ -1,13 +1,13 @@
-//! Code around every handler: tenancy, extra metrics, whatever all jobs have in common.
+//! Middleware: code that runs around every handler, e.g. for tenancy or extra metrics.
 
 use crate::ctx::Ctx;
 use crate::handler::{Attempt, Call};
 use crate::stop::Ended;
 use std::sync::Arc;
 
-/// Something that runs around every handler of a worker.
+/// Code that runs around every handler of a worker.
 ///
-/// Any `async fn(Ctx, Next) -> Ended` is one. The first one given to the builder is the outermost.
+/// Any `async fn(Ctx, Next) -> Ended` is a middleware. The first one added to the builder is the outermost.
 ///
 /// ```
 /// use windlass_worker::{Ctx, Ended, Next, Stop};
@@ -28,7 +28,7 @@ use std::sync::Arc;
     note = "a middleware is an `async fn(Ctx, Next) -> Ended`"
 )]
 pub trait Middleware: Send + Sync + 'static {
-    /// Runs around one attempt; `next` is what it runs around.
+    /// Runs around one attempt; `next` runs the inner middleware and the handler.
     fn call(&self, ctx: Ctx, next: Next) -> impl Future<Output = Ended> + Send + 'static;
 }
 
@@ -62,7 +62,7 @@ impl Stack {
     }
 }
 
-/// The rest of the way to the handler.
+/// The inner middleware and the handler.
 pub struct Next {
     stack: Stack,
     passed: usize,
@@ -74,7 +74,7 @@ impl Next {
         Self { stack, passed: 0, handler }
     }
 
-    /// Goes on.
+    /// Runs the inner middleware and the handler.
     pub async fn run(mut self, ctx: Ctx) -> Ended {
         let stack = self.stack.clone();
         match stack.0.get(self.passed) {

@@ -1,61 +1,61 @@
-//! The settings of a worker, their defaults and their bounds.
+//! Options of a worker: defaults and bounds.
 
 use std::time::Duration;
 use windlass_core::limits;
 use windlass_core::model::PartSet;
 
-/// Jobs a worker runs at a time, unless told otherwise.
+/// Default number of jobs that a worker runs at a time.
 pub const CONCURRENCY_DEFAULT: u32 = 100;
-/// The most jobs one worker may run at a time. Results that wait for the store come on top, as many
-/// again, and a heartbeat declares both.
+/// Maximum number of jobs that a worker may run at a time. As many results again may wait for the store, and
+/// a heartbeat declares the leases of both.
 pub const CONCURRENCY_MAX: u32 = (limits::DECLARED_LEASES_MAX / 2) as u32;
-/// Threads for blocking handlers, unless told otherwise.
+/// Default number of threads for blocking handlers.
 pub const BLOCKING_THREADS_DEFAULT: u32 = 32;
-/// The most threads for blocking handlers.
+/// Maximum number of threads for blocking handlers.
 pub const BLOCKING_THREADS_MAX: u32 = 4_096;
-/// How long a handler may run, unless its job or its kind says otherwise.
+/// Default maximum run time of a handler, if neither its job nor its kind sets one.
 pub const TIMEOUT_DEFAULT: Duration = Duration::from_secs(3_600);
-/// How long a draining worker lets its handlers finish.
+/// Default time for handlers to finish while the worker drains.
 pub const GRACE_DEFAULT: Duration = Duration::from_secs(25);
-/// How long a cancelled handler has to end by itself.
+/// Default time for a cancelled handler to end by itself.
 pub const CANCEL_GRACE_DEFAULT: Duration = Duration::from_secs(10);
-/// How long a handler that must stop now is waited for, where waiting can help: blocking handlers
-/// that ran out of time or lost their lease, and any handler at the end of a drain.
+/// Default time to wait for a handler that must stop now, where waiting can help: blocking handlers that
+/// timed out or lost their lease, and any handler at the end of a drain.
 pub const STOP_GRACE_DEFAULT: Duration = Duration::from_secs(2);
-/// Without an answer from the store for this long, a worker says it is unhealthy.
+/// A worker reports itself as unhealthy if the store has not answered for this long (default).
 pub const UNHEALTHY_AFTER_DEFAULT: Duration = Duration::from_secs(30);
-/// How long one call to the store may take before it counts as unanswered and is repeated.
+/// Default timeout of one call to the store, after which it is repeated.
 pub const CALL_TIMEOUT_DEFAULT: Duration = Duration::from_secs(15);
-/// The longest any of the times above may be set to.
+/// Upper bound of each of the times above.
 pub const TIME_MAX: Duration = Duration::from_millis(limits::TIMEOUT_MAX_MS);
 
-/// Results that may wait for the store, per job that may run: while more wait, nothing is claimed.
+/// Results that may wait for the store, per job slot. While more wait, nothing is claimed.
 pub(crate) const BUFFERED_PER_SLOT: u32 = 1;
-/// Calls that report or claim, on their way at a time. The second one lets results travel while the
-/// first one waits for a disk.
+/// Maximum number of settle and claim calls in flight. The second one transmits results while the first one
+/// waits for the store's disk.
 pub(crate) const CALLS_MAX: usize = 2;
-/// Claims without an answer at a time, where a store has plenty: while one is carried out, the other
-/// travels. They share the slots, if half of them are a batch worth a call.
+/// Maximum number of claims in flight while the store has plenty of jobs: one travels while the other is
+/// executed. They share the job slots if half of the slots are a batch that is worth a call.
 pub(crate) const CLAIMS_MAX: usize = 2;
-/// The fewest jobs worth a claim of their own where slots are shared.
+/// Minimum number of jobs per claim when two claims share the slots.
 pub(crate) const CLAIM_SHARE_MIN: u32 = 100;
-/// How long one wait for work lasts before it is asked again.
+/// Maximum duration of one wait for work, after which it is repeated.
 pub(crate) const WAIT: Duration = Duration::from_secs(30);
-/// Progress and log lines gather for this long before they are sent together.
+/// Progress and log lines are collected for this long before they are sent together.
 pub(crate) const NEWS_EVERY: Duration = Duration::from_millis(250);
-/// How long a worker that is done tries to deliver its last results and to close its session.
+/// How long a drained worker tries to deliver its last results and to close its session.
 pub(crate) const FLUSH_MAX: Duration = Duration::from_secs(5);
-/// Store calls are repeated after this long at first …
+/// First delay before a failed store call is repeated; doubles with each repetition.
 pub(crate) const RETRY_FIRST: Duration = Duration::from_millis(100);
-/// … and twice as long each time, up to this.
+/// Longest delay before a failed store call is repeated.
 pub(crate) const RETRY_MAX: Duration = Duration::from_secs(5);
-/// Claims in a row that may find nothing although the store said there was something, before the
-/// next one is put off.
+/// Number of consecutive empty claims, although the store reported ready jobs, after which the next claim is
+/// delayed.
 pub(crate) const VAIN_CLAIMS_MAX: u32 = 3;
-/// For how long it is put off.
+/// Delay of a claim after too many empty ones.
 pub(crate) const VAIN_CLAIM_PAUSE: Duration = Duration::from_millis(20);
 
-/// The settings that are not about single queues or kinds.
+/// Options of the whole worker, as opposed to those of single queues or kinds.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) name: String,
@@ -70,7 +70,7 @@ pub(crate) struct Options {
     pub(crate) call_timeout: Duration,
     pub(crate) session_ttl: Duration,
     pub(crate) heartbeat: Duration,
-    /// Parts a claim brings along.
+    /// Parts loaded with every claim.
     pub(crate) parts: PartSet,
 }
 

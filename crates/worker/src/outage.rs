@@ -1,4 +1,4 @@
-//! When the store does not answer: which errors mean that, how long to pause, when to say so.
+//! Store outages: which errors indicate one, how long to back off, when to log it.
 
 use crate::options::{RETRY_FIRST, RETRY_MAX};
 use crate::shared::Shared;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use windlass_core::Error;
 
-/// Whether repeating the call may help. Everything else is an answer.
+/// Whether repeating the call may help. Every other error is a definite answer.
 pub(crate) const fn is_transient(error: &Error) -> bool {
     matches!(
         error,
@@ -17,12 +17,12 @@ pub(crate) const fn is_transient(error: &Error) -> bool {
     )
 }
 
-/// A call that got no answer.
+/// The error of a call that got no answer.
 pub(crate) fn unanswered(reason: &str) -> Error {
     Error::Unavailable { store: "the store".to_owned(), reason: reason.to_owned() }
 }
 
-/// Pauses between repeated calls: twice as long each time, with jitter.
+/// Backoff between repeated calls: doubles each time, with jitter.
 #[derive(Debug, Default)]
 pub(crate) struct Pause {
     last: Option<Duration>,
@@ -36,7 +36,7 @@ impl Pause {
     }
 }
 
-/// Whether the store answers, and when to ask it again if it does not.
+/// Whether the store answers, and when to try again if it does not.
 #[derive(Debug, Default)]
 pub(crate) struct Outage {
     since: Option<Instant>,
@@ -46,7 +46,7 @@ pub(crate) struct Outage {
 }
 
 impl Outage {
-    /// Until when nothing is to be asked.
+    /// The time before which no call is made.
     pub(crate) fn ask_at(&self) -> Option<Instant> {
         self.ask_at.filter(|at| *at > Instant::now())
     }
@@ -55,22 +55,22 @@ impl Outage {
         self.since.is_some()
     }
 
-    /// The store did not answer a call. Said once per outage.
+    /// Records that the store did not answer a call. Logged once per outage.
     pub(crate) fn failed(&mut self, shared: &Shared, error: &Error) {
         let now = Instant::now();
         self.errors += 1;
         if self.since.is_none() {
             self.since = Some(now);
             tracing::warn!(%error, worker = %shared.options.name,
-                "the store does not answer; running jobs go on, results wait, trying again");
+                "the store does not answer; running jobs continue, results are buffered, retrying");
         }
-        // Calls that fail together count as one: they were sent before the pause was known.
+        // Calls that fail together count as one: all were sent before the backoff began.
         if self.ask_at().is_none() {
             self.ask_at = Some(now + self.pause.next(shared));
         }
     }
 
-    /// The store answered.
+    /// Records that the store answered.
     pub(crate) fn answered(&mut self, shared: &Shared) {
         if let Some(since) = self.since {
             let (outage, errors) = (since.elapsed(), self.errors);

@@ -1,9 +1,9 @@
-//! Catching the panics of handlers with their message, place and backtrace, while every other panic
-//! of the process goes its usual way.
+//! Catches panics of handlers with message, location and backtrace. Other panics of the process are
+//! unaffected.
 //!
-//! The place and the backtrace are known to the panic hook only. Ours is installed once and always
-//! calls the one that was there before (crash reporters rely on it); it remembers something only on
-//! a thread that is inside [`catch`]. If somebody replaces the hook later, the message remains.
+//! Only the panic hook sees the location and the backtrace. This module's hook is installed once and always
+//! calls the previous hook (crash reporters rely on it); it records something only on a thread that is inside
+//! [`catch`]. If the program replaces the hook later, the message is still available.
 
 use std::any::Any;
 use std::backtrace::Backtrace;
@@ -24,7 +24,7 @@ struct Caught {
     backtrace: Backtrace,
 }
 
-/// Frames of these are the machinery of panicking, catching and calling, not the handler's.
+/// Prefixes of frames that belong to panicking, catching and calling, not to the handler.
 const MACHINERY: &[&str] = &[
     "core::ops::function::",
     "core::panic::",
@@ -39,10 +39,10 @@ const MACHINERY: &[&str] = &[
     "windlass_worker::panics::install_hook",
     "windlass_worker::panics::remember",
 ];
-/// Everything from here on is ours, not the handler's.
+/// The frame from which on the backtrace belongs to the worker, not to the handler.
 const LAST: &str = "windlass_worker::panics::catch";
 
-/// Puts our hook in front of the one that is there. Any number of calls do it once.
+/// Installs the hook in front of the current one. Repeated calls have no effect.
 pub(crate) fn install_hook() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
@@ -61,14 +61,14 @@ fn remember(info: &PanicHookInfo<'_>) {
     CAUGHT.set(Some(Caught { place, backtrace: Backtrace::force_capture() }));
 }
 
-/// Runs a piece of a handler; a panic comes back as the error to report.
+/// Runs part of a handler; returns a panic as the error to report.
 pub(crate) fn catch<T>(piece: impl FnOnce() -> T) -> Result<T, JobError> {
     let outer = INSIDE.replace(true);
     let caught = catch_unwind(AssertUnwindSafe(piece));
     INSIDE.set(outer);
     caught.map_err(|panic| {
         let error = describe(&*panic, CAUGHT.take());
-        // The payload may be anything, and even dropping it may panic.
+        // A panic payload can be any value, and dropping it may panic again.
         let _ = catch_unwind(AssertUnwindSafe(move || drop(panic)));
         error
     })
@@ -89,7 +89,7 @@ fn describe(panic: &(dyn Any + Send), caught: Option<Caught>) -> JobError {
     JobError::new(code::PANIC, message).bounded()
 }
 
-/// The frames of the handler itself, each with the line that says where it is.
+/// The backtrace frames of the handler itself, each with its source location.
 fn own_frames(backtrace: &str) -> String {
     let mut own = String::new();
     let mut keep = false;

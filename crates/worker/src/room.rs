@@ -1,5 +1,5 @@
-//! How much a worker may still take on: in all, per queue, per kind, and of its threads. Pure
-//! bookkeeping; knows nothing of engines.
+//! Free capacity of a worker: in total, per queue, per kind, and of blocking threads. Pure bookkeeping,
+//! independent of engines.
 
 use crate::options::{CLAIM_SHARE_MIN, CLAIMS_MAX};
 use crate::shared::Shared;
@@ -8,14 +8,14 @@ use windlass_core::engine::{Claim, KindWant, QueueWant};
 use windlass_core::limits::{CLAIM_BATCH_MAX, CLAIM_KINDS_MAX};
 use windlass_core::model::{Header, Name};
 
-/// Some of one thing: how many are at work, how many may be.
+/// Capacity of one queue or kind: running jobs and their limit.
 struct Count {
     name: Name,
     limit: u32,
     running: u32,
-    /// How many claims without an answer may bring.
+    /// Slots reserved for claims in flight.
     promised: u32,
-    /// Whether it occupies a thread; kinds only.
+    /// Whether its jobs occupy a thread (kinds only).
     blocking: bool,
 }
 
@@ -24,7 +24,7 @@ impl Count {
         self.running >= self.limit
     }
 
-    /// How many more may be asked for.
+    /// Slots that a new claim may ask for.
     const fn free(&self) -> u32 {
         self.limit.saturating_sub(self.running).saturating_sub(self.promised)
     }
@@ -32,10 +32,10 @@ impl Count {
 
 pub(crate) struct Room {
     slots: u32,
-    /// The most that one claim asks for.
+    /// Maximum number of jobs per claim.
     share: u32,
     running: u32,
-    /// How many claims without an answer may bring.
+    /// Slots reserved for claims in flight.
     promised: u32,
     threads: u32,
     threads_busy: u32,
@@ -44,11 +44,11 @@ pub(crate) struct Room {
     kinds: Vec<Count>,
     queue_at: HashMap<Name, usize>,
     kind_at: HashMap<Name, usize>,
-    /// Which blocking kind is served first when threads are few.
+    /// The blocking kind that is served first when threads are scarce; rotates.
     turn: usize,
 }
 
-/// What to ask for in a claim.
+/// The queues, kinds and limit to put into a claim.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Wants {
     pub(crate) queues: Vec<QueueWant>,
@@ -56,7 +56,7 @@ pub(crate) struct Wants {
     pub(crate) limit: u32,
 }
 
-/// Which queues and kinds have room, as bits. Two that are equal wait for the same.
+/// The queues and kinds with free capacity, as bit sets. Equal values wait for the same jobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Open {
     queues: u64,
@@ -100,7 +100,7 @@ impl Room {
         }
     }
 
-    /// The places of a job's queue and kind, if they are ours.
+    /// Indices of the job's queue and kind, if this worker serves both.
     pub(crate) fn places(&self, header: &Header) -> Option<(usize, usize)> {
         Some((*self.queue_at.get(&header.queue)?, *self.kind_at.get(&header.kind)?))
     }
@@ -123,13 +123,13 @@ impl Room {
         self.threads_busy -= u32::from(self.kinds[kind].blocking);
     }
 
-    /// Keeps room for what a claim asks for.
+    /// Reserves capacity for a claim.
     pub(crate) fn promise(&mut self, claim: &Claim) {
         self.promised += claim.limit;
         self.each_promise(claim, |promised, limit| *promised += limit);
     }
 
-    /// Takes that back: the claim was answered, or never will be.
+    /// Releases the reservation of a claim that was answered or given up.
     pub(crate) fn take_back(&mut self, claim: &Claim) {
         self.promised -= claim.limit;
         self.each_promise(claim, |promised, limit| *promised -= limit);
@@ -156,7 +156,7 @@ impl Room {
         self.threads.saturating_sub(self.threads_busy).saturating_sub(leaked)
     }
 
-    /// Which queues and kinds have room; `None` if nothing has.
+    /// The queues and kinds with free capacity; `None` if there is none.
     pub(crate) fn open(&self, leaked: u32) -> Option<Open> {
         let mut open = Open::default();
         for (at, queue) in self.queues.iter().enumerate() {
@@ -171,7 +171,7 @@ impl Room {
         (!none).then_some(open)
     }
 
-    /// The names behind the bits.
+    /// The names of the queues and kinds in a bit set.
     pub(crate) fn names(&self, open: Open) -> (Vec<Name>, Vec<Name>) {
         let named = |counts: &[Count], has: &dyn Fn(usize) -> bool| -> Vec<Name> {
             let open = counts.iter().enumerate().filter(|(at, _)| has(*at));
@@ -182,7 +182,7 @@ impl Room {
         (queues, kinds)
     }
 
-    /// What to claim, queues in this order, at most `most`; `None` if there is no room.
+    /// The next claim, with queues in this order and at most `most` jobs; `None` if there is no capacity.
     pub(crate) fn wants(&mut self, order: &[usize], leaked: u32, most: u32) -> Option<Wants> {
         let free = self.slots.saturating_sub(self.running).min(most).saturating_sub(self.promised);
         let limit = free.min(self.share).min(CLAIM_BATCH_MAX);
@@ -210,8 +210,8 @@ impl Room {
         (!none).then_some(Wants { queues, kinds, limit })
     }
 
-    /// Shares the free threads between the blocking kinds, so that what is claimed always finds one.
-    /// A claim has limits per kind only; the odd ones go to another kind each time.
+    /// Divides the free threads among the blocking kinds, so that every claimed job has a thread. A claim can
+    /// only limit jobs per kind; the remainder goes to a different kind each time.
     fn shares(&self, threads: u32) -> impl Iterator<Item = u32> + use<> {
         let kinds = self.kinds.iter().filter(|kind| kind.blocking).count().max(1);
         let first = self.turn % kinds;

@@ -1,4 +1,4 @@
-//! A job in the hands of a worker, from its claim until the store has its outcome.
+//! A job held by a worker, from its claim until the store has its outcome.
 
 use crate::draft::Draft;
 use crate::shared::Shared;
@@ -18,17 +18,17 @@ pub(crate) struct Running {
     pub(crate) header: Header,
     pub(crate) lease: Lease,
     pub(crate) claimed_at: Timestamp,
-    /// What the claim brought along.
+    /// The parts that the claim loaded.
     pub(crate) parts: Parts,
-    /// Where it stands among the worker's queues and kinds.
+    /// Index of its queue among the worker's queues.
     pub(crate) queue: usize,
     pub(crate) kind: usize,
     pub(crate) signal: Signal,
     pub(crate) span: Span,
     pub(crate) shared: Arc<Shared>,
-    /// Set when the handler starts: a suspect may have to wait for its turn.
+    /// Set when the handler starts, which is later than the claim for a suspect that waits to run alone.
     began: OnceLock<Instant>,
-    /// Only made for handlers that have something to say.
+    /// Allocated only when the handler reports something.
     draft: Mutex<Option<Box<Draft>>>,
 }
 
@@ -40,10 +40,10 @@ impl Running {
             kind = %header.kind,
             queue = %header.queue,
             id = %header.id,
-            // OpenTelemetry knows numbers with a sign only, and would make others texts.
+            // OpenTelemetry has signed integers only; unsigned values would become strings.
             attempt = i64::from(header.counters.attempt),
             trace = header.trace.as_deref(),
-            // Said later, to whom it may concern.
+            // Recorded at the end of the attempt.
             outcome = Empty,
             otel.kind = Empty,
             otel.name = Empty,
@@ -81,7 +81,7 @@ impl Running {
         self.shared.routes[self.kind].blocking
     }
 
-    /// How long the handler may run: by the job, its kind, or the worker.
+    /// Maximum run time of the handler, set by the job, its kind, or the worker.
     pub(crate) fn timeout(&self) -> Duration {
         let of_job = self.header.policy.timeout_ms.map(Duration::from_millis);
         let of_kind = self.shared.routes[self.kind].timeout;
@@ -92,25 +92,25 @@ impl Running {
         self.began() + self.timeout()
     }
 
-    /// How long the handler may go on once it was told this.
+    /// How long the handler may continue after it was signalled this cause.
     pub(crate) fn grace(&self, cause: Cause) -> Duration {
         let options = &self.shared.options;
         match cause {
             _ if self.shared.is_aborted() => Duration::ZERO,
             Cause::Operator => options.cancel_grace,
             Cause::Shutdown => options.stop_grace,
-            // An async handler is simply dropped; a thread can only be asked.
+            // An async handler is dropped; a blocking one can only be asked to stop.
             Cause::Timeout | Cause::LeaseLost if self.is_blocking() => options.stop_grace,
             Cause::Timeout | Cause::LeaseLost => Duration::ZERO,
         }
     }
 
-    /// Works with the draft, making it if need be.
+    /// Accesses the draft; creates it if needed.
     pub(crate) fn draft<T>(&self, work: impl FnOnce(&mut Draft) -> T) -> T {
         work(self.lock().get_or_insert_default())
     }
 
-    /// Works with the draft if there is one.
+    /// Accesses the draft if there is one.
     pub(crate) fn drafted<T>(&self, work: impl FnOnce(&mut Draft) -> T) -> Option<T> {
         self.lock().as_deref_mut().map(work)
     }

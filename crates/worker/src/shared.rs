@@ -1,5 +1,5 @@
-//! What the runtime, its handlers and its handles share: the engine, the routes, the inbox, the
-//! counters. No logic of its own.
+//! State shared by the runtime, its handlers and its handles: engine, routes, inbox, counters. Contains no
+//! logic of its own.
 
 use crate::blocking::Pool;
 use crate::extract::Values;
@@ -28,21 +28,21 @@ pub(crate) struct Shared {
     pub(crate) starter: Arc<Starter>,
     pub(crate) inbox: Inbox,
     pub(crate) counts: Counts,
-    /// What the worker is to do.
+    /// The current order: work, drain or abort.
     pub(crate) order: watch::Sender<Order>,
 }
 
-/// A queue a worker serves.
+/// A queue that the worker serves.
 #[derive(Clone, Debug)]
 pub(crate) struct Served {
     pub(crate) name: Name,
-    /// Its share; `None` where queues are served strictly in order.
+    /// Its weight; `None` if queues are served strictly in order.
     pub(crate) weight: Option<u32>,
-    /// At most so many of its jobs at a time.
+    /// Maximum number of its jobs that run at a time.
     pub(crate) limit: Option<u32>,
 }
 
-/// What a worker is to do. Orders only ever get stricter.
+/// The requested mode of a worker. Orders only become stricter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Order {
     Work,
@@ -51,7 +51,7 @@ pub(crate) enum Order {
 }
 
 impl Shared {
-    /// Gives an order, unless a stricter one stands.
+    /// Gives an order, unless a stricter one is in effect.
     pub(crate) fn order(&self, order: Order) {
         self.order.send_if_modified(|standing| {
             let stricter = order > *standing;
@@ -80,17 +80,17 @@ impl Shared {
 /// A handler that has ended.
 pub(crate) struct Finished {
     pub(crate) running: Arc<Running>,
-    /// `None`: the lease is lost, there is nothing to report.
+    /// `None` if the lease is lost, so that there is nothing to report.
     pub(crate) outcome: Option<Outcome>,
     pub(crate) took: Duration,
 }
 
-/// What handlers leave for the runtime. Bounded by the number of handlers: each is in it once.
+/// Messages from handlers to the runtime. Bounded by the number of handlers: each has at most one entry.
 pub(crate) struct Inbox {
     finished: Mutex<Vec<Finished>>,
     /// Jobs with progress or log lines to send.
     news: Mutex<Vec<Arc<Running>>>,
-    /// Rung when something arrives in an empty inbox.
+    /// Notified when something arrives in an empty inbox.
     pub(crate) bell: Arc<Notify>,
 }
 
@@ -117,7 +117,7 @@ impl Inbox {
         }
     }
 
-    /// Swaps what has finished into `batch`, which must be empty.
+    /// Moves the finished handlers into `batch`, which must be empty.
     pub(crate) fn take_finished(&self, batch: &mut Vec<Finished>) {
         std::mem::swap(&mut *lock(&self.finished), batch);
     }

@@ -1,25 +1,25 @@
-//! Telling a running handler to stop, and why. Lock-free to read; knows nothing of jobs.
+//! The stop signal of a running handler, with its causes. Lock-free to read; independent of jobs.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
 use tokio::sync::Notify;
 
-/// Why a handler is to stop.
+/// Why a handler should stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Cause {
-    /// The lease is gone: the job belongs to somebody else now, or to nobody.
+    /// The lease is lost: the job has been given to another worker or has ended.
     LeaseLost,
-    /// Somebody called the job off.
+    /// The job was cancelled.
     Operator,
-    /// The job ran past its time.
+    /// The job exceeded its timeout.
     Timeout,
     /// The worker is shutting down and its grace time is over.
     Shutdown,
 }
 
 impl Cause {
-    /// The gravest first: it decides what becomes of the job.
+    /// By precedence: the first one that is set decides the outcome.
     const BY_WEIGHT: [Self; 4] = [Self::LeaseLost, Self::Operator, Self::Timeout, Self::Shutdown];
 
     const fn bit(self) -> u8 {
@@ -38,7 +38,7 @@ impl fmt::Display for Cause {
     }
 }
 
-/// The causes a handler has been told. They add up: a cancelled job may lose its lease too.
+/// The causes signalled to a handler. They accumulate: a cancelled job may also lose its lease.
 #[derive(Debug, Default)]
 pub(crate) struct Signal {
     told: AtomicU8,
@@ -54,14 +54,14 @@ impl Causes {
         self.0 & cause.bit() != 0
     }
 
-    /// The cause that decides.
+    /// The cause with the highest precedence, which decides the outcome.
     pub(crate) fn gravest(self) -> Option<Cause> {
         Cause::BY_WEIGHT.into_iter().find(|cause| self.has(*cause))
     }
 }
 
 impl Signal {
-    /// Tells one more cause; `false` if it was told before.
+    /// Signals a cause; `false` if it was signalled before.
     pub(crate) fn tell(&self, cause: Cause) -> bool {
         let before = self.told.fetch_or(cause.bit(), Ordering::AcqRel);
         self.changed.notify_waiters();
@@ -72,10 +72,10 @@ impl Signal {
         Causes(self.told.load(Ordering::Acquire))
     }
 
-    /// Waits until there are other causes than `seen`.
+    /// Waits until the causes differ from `seen`.
     pub(crate) async fn changed(&self, seen: Causes) -> Causes {
         loop {
-            // Registered before looking, so that nothing is missed in between.
+            // Registered before the check, so that no signal is missed in between.
             let mut changed = std::pin::pin!(self.changed.notified());
             changed.as_mut().enable();
             let causes = self.causes();

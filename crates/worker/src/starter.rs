@@ -1,10 +1,9 @@
-//! Starting handlers: many short ones on one thread, without a task for each, and never one behind
-//! another that takes its time.
+//! Starts handlers: many short ones on one thread without a task each, and without one delaying another.
 //!
-//! Jobs to start wait in a queue. A runner takes them one by one and polls each once: most handlers
-//! of a fast worker are done then. One that has to wait for something goes on in a task of its own.
-//! A runner that has been at it for a while gets help, and so does one that is stuck in a handler
-//! that computes (the runtime looks after that); there are never more runners than threads.
+//! Jobs to start wait in a queue. A runner takes them one by one and polls each once: most handlers of a fast
+//! worker are finished after that. A handler that is pending continues in its own task. A second runner is
+//! added when the first has run longer than [`ALONE_MAX`], or is blocked in a CPU-bound handler, which the
+//! runtime checks after [`STUCK_AFTER`]. There are never more runners than threads.
 
 use crate::attempt::{self, Attempting};
 use crate::panics;
@@ -16,9 +15,9 @@ use std::task::Poll;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long a runner goes on alone. Waking another thread costs a good part of this.
+/// How long a runner works alone. Waking another thread costs a considerable part of this time.
 const ALONE_MAX: Duration = Duration::from_micros(200);
-/// After this long, the runtime looks whether a runner is stuck.
+/// Delay after which the runtime checks whether a runner is blocked.
 pub(crate) const STUCK_AFTER: Duration = Duration::from_millis(2);
 
 #[derive(Default)]
@@ -33,7 +32,7 @@ struct State {
 }
 
 impl Starter {
-    /// Starts handlers, in this order.
+    /// Starts handlers in this order.
     pub(crate) fn start(self: &Arc<Self>, jobs: impl IntoIterator<Item = Arc<Running>>) {
         let mut state = self.lock();
         state.queue.extend(jobs);
@@ -58,7 +57,7 @@ impl Starter {
         tokio::spawn(run(self.clone()));
     }
 
-    /// The next job, or the end of a runner.
+    /// The next job; `None` ends the runner.
     fn next(&self) -> Option<Arc<Running>> {
         let mut state = self.lock();
         let next = state.queue.pop_front();
@@ -78,7 +77,7 @@ async fn run(starter: Arc<Starter>) {
     while let Some(running) = starter.next() {
         let mut attempting = attempt::run(running);
         let pending = poll_fn(|cx| {
-            // Handlers' panics are caught further in; this is for whatever surrounds them.
+            // Panics of handlers are caught further inside; this catches those of the code around them.
             let polled = panics::catch(|| attempting.as_mut().poll(cx));
             Poll::Ready(matches!(polled, Ok(Poll::Pending)))
         });
@@ -93,7 +92,7 @@ async fn run(starter: Arc<Starter>) {
     }
 }
 
-/// Goes on in a task of its own, which polls again at once and takes over the wake-ups.
+/// Continues the attempt in its own task, which polls again at once and registers for wake-ups.
 fn go_on(attempting: Attempting) {
     tokio::spawn(attempting);
 }

@@ -1,4 +1,4 @@
-//! Numbers about a worker: counters, health, and the metrics they are published as.
+//! Statistics of a worker: counters, health, and the metrics they are published as.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -41,7 +41,7 @@ impl End {
             Some(Outcome::Snooze { .. }) => Self::Snoozed,
             Some(Outcome::Wait) => Self::Waiting,
             Some(Outcome::Cancel) => Self::Cancelled,
-            // Whatever is new to us gives the job back as far as we can tell.
+            // An outcome unknown to this version counts as a release.
             Some(_) => Self::Released,
         }
     }
@@ -60,7 +60,7 @@ impl End {
     }
 }
 
-/// What a worker has done since it started. Outcomes count when the store has acknowledged them.
+/// Counters since the worker started. Outcomes count when the store has acknowledged them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
@@ -68,49 +68,49 @@ pub struct Stats {
     pub claimed: u64,
     /// Attempts that completed their job.
     pub completed: u64,
-    /// Attempts that failed, the job to be tried again or dead by its attempts.
+    /// Attempts that failed and whose job will be retried, or is dead because no attempts are left.
     pub retried: u64,
-    /// Attempts that failed for good.
+    /// Attempts that failed fatally.
     pub failed: u64,
-    /// Attempts put off.
+    /// Attempts that were snoozed.
     pub snoozed: u64,
-    /// Jobs given back unfinished.
+    /// Jobs released unfinished.
     pub released: u64,
-    /// Jobs that now wait for a signal.
+    /// Attempts that ended with their job waiting for a signal.
     pub waiting: u64,
-    /// Jobs ended as cancelled.
+    /// Attempts that ended with their job cancelled.
     pub cancelled: u64,
-    /// Leases lost: the job was somebody else's before it was settled.
+    /// Leases lost before the job was settled.
     pub leases_lost: u64,
-    /// Sessions lost: the store took this worker for dead.
+    /// Sessions lost because the store considered this worker dead.
     pub sessions_lost: u64,
-    /// Outcomes the store refused for good, reported as failures instead.
+    /// Outcomes that the store refused permanently; reported as failures instead.
     pub refused: u64,
-    /// Calls to the store that went unanswered and were repeated.
+    /// Calls that the store did not answer and that were repeated.
     pub store_errors: u64,
-    /// Threads of blocking handlers ever left behind.
+    /// Threads leaked by blocking handlers since the start.
     pub threads_leaked: u64,
 }
 
-/// How a worker is doing.
+/// Health of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Health {
-    /// Whether the store has answered lately. A liveness probe should look at this.
+    /// Whether the store has answered recently. Use this for liveness probes.
     pub healthy: bool,
-    /// Whether it takes new jobs: started, not draining, the store answering.
+    /// Whether the worker claims jobs: it is started, not draining, and the store answers.
     pub consuming: bool,
-    /// How long ago the last heartbeat was sent that the store answered; `None` before the first.
+    /// Age of the latest heartbeat that the store answered, since it was sent; `None` before the first.
     pub heartbeat_age: Option<Duration>,
-    /// Handlers at work.
+    /// Running handlers.
     pub in_flight: u64,
     /// Results that wait for the store.
     pub buffered: u64,
-    /// Threads whose blocking handler went on after its time.
+    /// Threads whose blocking handler ignored its stop signal.
     pub leaked_threads: u64,
 }
 
-/// Written by the runtime alone, read by handles.
+/// Counters written only by the runtime and read by handles.
 #[derive(Debug)]
 pub(crate) struct Counts {
     ends: [AtomicU64; End::ALL.len()],
@@ -153,12 +153,12 @@ impl Counts {
         self.ends[end as usize].load(Ordering::Relaxed)
     }
 
-    /// The store has answered something.
+    /// Records that the store answered a call.
     pub(crate) fn answered(&self) {
         self.with_times(|times| times.answered = Instant::now());
     }
 
-    /// The store has answered a heartbeat that was sent then.
+    /// Records that the store answered a heartbeat, by the time it was sent.
     pub(crate) fn heartbeat(&self, sent: Instant) {
         self.with_times(|times| times.heartbeat = Some(sent));
     }

@@ -1,5 +1,5 @@
-//! How an attempt ends: what a handler returns, and why it may stop short of completing. Knows
-//! nothing of leases, sessions or the runtime.
+//! How an attempt ends: the return values of handlers, and the reasons to stop without completing.
+//! Independent of leases, sessions and the runtime.
 
 use serde::Serialize;
 use std::error::Error as StdError;
@@ -8,33 +8,33 @@ use std::time::Duration;
 use windlass_core::limits::{ERROR_BYTES_MAX, RESULT_BYTES_MAX};
 use windlass_core::model::{JobError, Part};
 
-/// Codes the runtime itself reports under. Handlers are free to use others.
+/// Error codes used by the runtime. Handlers may use others.
 pub mod code {
-    /// A handler's error without a code of its own, to be tried again.
+    /// A retryable error of a handler that has no code of its own.
     pub const ERROR: &str = "error";
-    /// A handler's final error without a code of its own.
+    /// A fatal error of a handler that has no code of its own.
     pub const FATAL: &str = "fatal";
     /// The handler panicked.
     pub const PANIC: &str = "panic";
-    /// The handler ran past its time.
+    /// The handler exceeded its timeout.
     pub const TIMEOUT: &str = "timeout";
-    /// The payload is not what the handler takes.
+    /// The payload cannot be read as the type that the handler takes.
     pub const UNREADABLE_PAYLOAD: &str = "unreadable_payload";
-    /// The handler returned a result that is too large or cannot be written as JSON.
+    /// The handler's result is too large or cannot be serialized as JSON.
     pub const UNSTORABLE_RESULT: &str = "unstorable_result";
-    /// The store will never take what the handler reported, such as an invalid follow-up.
+    /// The store permanently refuses the handler's report, e.g. because of an invalid follow-up.
     pub const OUTCOME_REFUSED: &str = "outcome_refused";
-    /// An extractor found nothing to extract.
+    /// An extractor did not find its value.
     pub const MISSING_EXTENSION: &str = "missing_extension";
 }
 
-/// An error of any type, as `?` makes it.
+/// A boxed error of any type, as created by `?`.
 pub type BoxError = Box<dyn StdError + Send + Sync>;
 
 /// Why an attempt ends without completing its job.
 ///
-/// Any error turns into a retry, so that `?` works in handlers; the others are said explicitly.
-/// Like `anyhow::Error`, it is no `std::error::Error` itself.
+/// Any error converts into a retry, so that `?` works in handlers; use the constructors for the other
+/// reasons. Like `anyhow::Error`, it does not implement `std::error::Error`.
 ///
 /// ```
 /// use std::time::Duration;
@@ -52,7 +52,7 @@ pub type BoxError = Box<dyn StdError + Send + Sync>;
 /// ```
 pub struct Stop(pub(crate) Why);
 
-/// What is behind a [`Stop`].
+/// The reason inside a [`Stop`].
 #[derive(Debug)]
 pub(crate) enum Why {
     Retry { error: JobError, after: Option<Duration> },
@@ -64,40 +64,40 @@ pub(crate) enum Why {
 }
 
 impl Stop {
-    /// Failed; to be tried again by the job's backoff while attempts are left.
+    /// The attempt failed; the job is retried after its backoff while attempts are left.
     pub fn retry(error: impl Into<BoxError>) -> Self {
         Self(Why::Retry { error: job_error(code::ERROR, &*error.into()), after: None })
     }
 
-    /// Failed for good: the job is dead at once, whatever attempts are left.
+    /// The attempt failed and retrying cannot help: the job is dead at once, even if attempts are left.
     pub fn fatal(error: impl Into<BoxError>) -> Self {
         Self(Why::Fatal { error: job_error(code::FATAL, &*error.into()) })
     }
 
-    /// Not now: run again after `delay`. No failure is counted.
+    /// Runs the job again after `delay`. Does not count as a failure.
     pub const fn snooze(delay: Duration) -> Self {
         Self(Why::Snooze { delay })
     }
 
-    /// There is nothing left to do: the job ends as cancelled. The reason goes to its log.
+    /// The job is no longer needed: it ends as cancelled. The reason is added to its log.
     pub fn cancel(reason: impl Into<String>) -> Self {
         Self(Why::Cancel { reason: reason.into() })
     }
 
-    /// Waits, holding no slot, until somebody signals the job.
+    /// Waits until the job is signalled. A waiting job occupies no slot.
     pub const fn wait() -> Self {
         Self(Why::Wait)
     }
 
-    /// Gives the job back unfinished, no failure counted; any worker may start it at once.
+    /// Releases the job unfinished, without counting a failure; any worker may start it at once.
     pub const fn release() -> Self {
         Self(Why::Release)
     }
 
-    /// Retries after exactly this long, instead of the job's backoff.
+    /// Retries after exactly this delay instead of the job's backoff.
     ///
     /// # Panics
-    /// On anything but a retry, where it would mean nothing.
+    /// If this is not a retry.
     #[must_use]
     pub fn after(mut self, delay: Duration) -> Self {
         match &mut self.0 {
@@ -107,10 +107,10 @@ impl Stop {
         self
     }
 
-    /// With this code to group by, such as `smtp_451`.
+    /// Sets an error code to group by, such as `smtp_451`.
     ///
     /// # Panics
-    /// On anything but a retry or a fatal error, where there is no error to name.
+    /// If this is neither a retry nor a fatal error.
     #[must_use]
     pub fn code(mut self, code: impl Into<String>) -> Self {
         match &mut self.0 {
@@ -120,7 +120,7 @@ impl Stop {
         self
     }
 
-    /// A failure the runtime found itself.
+    /// A failure detected by the runtime.
     pub(crate) const fn failed(error: JobError) -> Self {
         Self(Why::Retry { error, after: None })
     }
@@ -138,13 +138,13 @@ impl<E: Into<BoxError>> From<E> for Stop {
     }
 }
 
-/// An error with its sources in one line, no longer than the store keeps.
+/// An error with its sources in one line, truncated to the limit of the store.
 fn job_error(code: &str, error: &(dyn StdError + 'static)) -> JobError {
     let mut message = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source.filter(|_| message.len() < ERROR_BYTES_MAX) {
         let text = cause.to_string();
-        // Many errors show their source already; saying it twice helps nobody.
+        // Many errors already include their source in their message; it is not repeated.
         if !message.contains(&text) {
             message.push_str(": ");
             message.push_str(&text);
@@ -154,15 +154,15 @@ fn job_error(code: &str, error: &(dyn StdError + 'static)) -> JobError {
     JobError::new(code, message).bounded()
 }
 
-/// What a completed job leaves behind.
+/// The result of a completed job.
 #[derive(Debug, Default)]
 pub struct Done(pub(crate) Option<Part>);
 
 impl Done {
-    /// Done, with nothing to keep.
+    /// Completed without a result.
     pub const NOTHING: Self = Self(None);
 
-    /// Done, with these bytes as the job's result.
+    /// Completed with these bytes as the result.
     pub fn bytes(result: impl Into<bytes::Bytes>) -> Self {
         Self(Some(Part::new(result)))
     }
@@ -184,18 +184,18 @@ impl Done {
     }
 }
 
-/// How an attempt ended, as middleware sees it.
+/// The end of an attempt, as middleware sees it.
 pub type Ended = Result<Done, Stop>;
 
-/// What a handler may return: nothing, or a `Result` of something that can be written as JSON.
+/// The return types of handlers: nothing, or a `Result` with a value that serializes to JSON.
 ///
-/// `()` and `None` store nothing; any other value becomes the job's result.
+/// `()` and `None` store no result; any other value is stored as the job's result.
 #[diagnostic::on_unimplemented(
     message = "a handler cannot return `{Self}`",
     note = "return `()` or `Result<R, E>`, with `R: Serialize` and `E` an error or a `Stop`"
 )]
 pub trait Return {
-    /// The end it stands for.
+    /// Converts the return value.
     fn into_ended(self) -> Ended;
 }
 

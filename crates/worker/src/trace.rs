@@ -1,5 +1,5 @@
-//! An attempt as a span of the trace that its job came with (feature `otel`). Knows nothing of exporters: where
-//! nobody listens, and without the feature, nothing of this costs anything.
+//! Spans of attempts, linked to the trace stored with the job (feature `otel`). Independent of exporters;
+//! free of cost without the feature or without a subscriber.
 
 #[cfg(feature = "otel")]
 pub(crate) use on::{begin, end, here};
@@ -14,15 +14,15 @@ mod on {
     use windlass_core::engine::Outcome;
     use windlass_core::model::Header;
 
-    /// How the loss of a lease is called where others give the code of an error.
+    /// The error type of a span whose lease was lost, in place of an error code.
     const LEASE_LOST: &str = "lease_lost";
 
-    /// Has the span of an attempt go on with the job's trace, or begin one.
+    /// Makes the span of an attempt continue the job's trace, or start a new one.
     pub(crate) fn begin(span: &Span, header: &Header) {
         if span.is_disabled() {
             return;
         }
-        // The one that is to be continued; anything else in its place is a text for the handler.
+        // Only a valid `traceparent` is continued; any other text is left to the handler.
         let trace = header.trace.as_deref().filter(|trace| windlass_traces::is_traceparent(trace));
         let heard = match trace {
             Some(trace) => windlass_traces::continue_from(span, trace),
@@ -34,7 +34,7 @@ mod on {
         }
     }
 
-    /// Says how the attempt ended; `None`: its lease was lost.
+    /// Records how the attempt ended; `None` if its lease was lost.
     pub(crate) fn end(span: &Span, outcome: Option<&Outcome>) {
         if span.is_disabled() {
             return;
@@ -48,7 +48,7 @@ mod on {
         windlass_traces::end(span, error);
     }
 
-    /// The context for whatever is called now, in an attempt with this span.
+    /// The trace context for outgoing calls in an attempt with this span.
     pub(crate) fn here(span: &Span) -> Option<String> {
         windlass_traces::current().or_else(|| windlass_traces::of(span))
     }

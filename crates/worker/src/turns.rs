@@ -1,31 +1,31 @@
-//! In which order a worker serves its queues: strictly, or by weight. Pure; knows nothing of engines.
+//! The order in which a worker serves its queues: strict, or by weight. Pure; independent of engines.
 
-/// The distance a queue of weight 1 moves per job.
+/// How far a queue of weight 1 advances per job.
 const STRIDE: u64 = 1 << 20;
 
-/// Whose turn it is.
+/// Stride scheduling of the queues.
 pub(crate) struct Turns {
     order: Vec<usize>,
-    /// By queue; empty where queues are served strictly in order.
+    /// One entry per queue; empty if queues are served strictly in order.
     weighted: Vec<Weighted>,
 }
 
 struct Weighted {
     stride: u64,
-    /// How far it has come. The one that is least far is next: over time each gets its share of the
-    /// jobs, however large the claims were.
+    /// The virtual time of the queue. The queue with the lowest value is next, so that over time each gets
+    /// its share of the jobs whatever the size of the claims.
     pass: u64,
 }
 
 impl Turns {
-    /// With the weights of the queues; none at all means strictly in order.
+    /// Takes the weights of the queues; no weights mean strict order.
     pub(crate) fn new(queues: usize, weights: impl Iterator<Item = u32>) -> Self {
         let weighted =
             weights.map(|weight| Weighted { stride: STRIDE / u64::from(weight), pass: 0 });
         Self { order: (0..queues).collect(), weighted: weighted.collect() }
     }
 
-    /// The queues in the order of the next claim.
+    /// The queues in the order for the next claim.
     pub(crate) fn order(&mut self) -> &[usize] {
         if !self.weighted.is_empty() {
             self.order.sort_by_key(|at| (self.weighted[*at].pass, *at));
@@ -33,13 +33,13 @@ impl Turns {
         &self.order
     }
 
-    /// Charges the queues for what they gave; `got` has one entry per queue.
+    /// Advances the queues by the number of jobs claimed from each; `got` has one entry per queue.
     pub(crate) fn charge(&mut self, got: &[u32]) {
         if self.weighted.is_empty() {
             return;
         }
-        // A queue that came before one that gave something and had nothing itself is empty. It must
-        // not save up turns, or it would keep all others out when it fills.
+        // A queue that was ahead of one that returned jobs, but returned none itself, is empty. It must not
+        // save up turns, or it would starve all others when it fills.
         let mut floor = 0;
         for at in self.order.iter().rev() {
             let queue = &mut self.weighted[*at];
@@ -57,7 +57,7 @@ impl Turns {
 mod tests {
     use super::*;
 
-    /// Serves jobs from queues that never end, except those that are empty, `claim` at a time.
+    /// Simulates claims of `claim` jobs each, from queues that never run out except those in `empty`.
     fn serve(turns: &mut Turns, empty: &[usize], claims: u32, claim: u32) -> Vec<u32> {
         let mut served = vec![0; turns.order.len()];
         for _ in 0..claims {

@@ -1,4 +1,4 @@
-//! The worker as a user sees it: built, started, watched, drained.
+//! The public API of a worker: build, start, observe, drain.
 
 use crate::builder::Builder;
 use crate::runtime::{Runtime, Stopped};
@@ -11,9 +11,9 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use windlass_core::engine::Engine;
 
-/// Runs jobs: claims them from an engine, hands them to handlers, and reports what became of them.
+/// Runs jobs: claims them from an engine, calls their handlers, and reports their outcomes.
 ///
-/// A process may have several, each with queues, kinds and limits of its own.
+/// A process may have several workers, each with its own queues, kinds and limits.
 ///
 /// ```
 /// use serde::{Deserialize, Serialize};
@@ -56,12 +56,12 @@ use windlass_core::engine::Engine;
 pub struct Worker {
     shared: Arc<Shared>,
     companions: Vec<Companion>,
-    /// Waited for before it counts as stopped.
+    /// Futures to wait for before the worker counts as stopped.
     leftovers: Vec<Task>,
 }
 
 impl Worker {
-    /// Begins to build a worker on this engine.
+    /// Returns a builder for a worker on this engine.
     pub fn builder(engine: Arc<dyn Engine>) -> Builder {
         Builder::new(engine)
     }
@@ -74,8 +74,8 @@ impl Worker {
         Self { shared, companions, leftovers }
     }
 
-    /// Starts it in the background. It runs until it is drained or aborted, even if every handle is
-    /// gone.
+    /// Starts the worker in the background. It runs until it is drained or aborted, even if every handle is
+    /// dropped.
     ///
     /// # Panics
     /// Outside of a Tokio runtime.
@@ -84,8 +84,8 @@ impl Worker {
         self.launch(runtime)
     }
 
-    /// Starts it in the background and drains it as soon as it holds nothing and finds nothing to
-    /// claim: for tests, and for commands that work off what there is.
+    /// Starts the worker in the background and drains it as soon as it holds no job and finds nothing to
+    /// claim: for tests, and for commands that process the current backlog.
     ///
     /// # Panics
     /// Outside of a Tokio runtime.
@@ -118,17 +118,17 @@ impl Worker {
         handle
     }
 
-    /// Starts it and waits until it is drained or aborted by somebody who has a handle, such as a
-    /// handler's state; most programs want [`run_until_signal`](Self::run_until_signal).
+    /// Starts the worker and waits until it is drained or aborted through a handle, e.g. one in a handler's
+    /// state. Most programs use [`run_until_signal`](Self::run_until_signal).
     pub async fn run(self) -> Stopped {
         self.start().stopped().await
     }
 
-    /// Runs until the process is told to end (ctrl-c, SIGTERM), then drains. A second signal ends
-    /// it at once, with what is left given to others when the session runs out.
+    /// Runs until the process is asked to end (ctrl-c, SIGTERM), then drains. A second signal ends the worker
+    /// at once; its remaining jobs are reclaimed when the session expires.
     ///
     /// # Errors
-    /// If the process may not listen for signals.
+    /// If signal handlers cannot be installed.
     pub async fn run_until_signal(self) -> std::io::Result<Stopped> {
         let mut signals = Signals::listen()?;
         let handle = self.start();
@@ -149,7 +149,7 @@ impl fmt::Debug for Worker {
     }
 }
 
-/// A running worker. Cheap to clone; the worker does not depend on it.
+/// A handle to a running worker. Cheap to clone; the worker keeps running without it.
 #[derive(Clone)]
 pub struct WorkerHandle {
     shared: Arc<Shared>,
@@ -157,37 +157,36 @@ pub struct WorkerHandle {
 }
 
 impl WorkerHandle {
-    /// How it is doing.
+    /// Health of the worker.
     pub fn health(&self) -> Health {
         let leaked = self.shared.pool.leaked();
         self.shared.counts.health(self.shared.options.unhealthy_after, leaked.into())
     }
 
-    /// What it has done so far.
+    /// Counters of the worker since its start.
     pub fn stats(&self) -> Stats {
         self.shared.counts.stats(self.shared.pool.leaked_ever())
     }
 
-    /// Stops in good order: claims nothing more, lets handlers finish for the grace time, stops the
-    /// rest, gives their jobs back so that others start them at once, and delivers every result.
-    /// Commands that were handlers are gone then.
+    /// Stops gracefully: claims nothing more, lets handlers finish within the grace time, stops the remaining
+    /// ones, releases their jobs so that others can start them at once, and delivers every result. All
+    /// processes of commands have ended when this returns.
     pub async fn drain(&self) -> Stopped {
         self.shared.order(Order::Drain);
         self.stopped().await
     }
 
-    /// Stops at once. Handlers are dropped where they stand; the store gives their jobs to others
-    /// when the session runs out.
+    /// Stops immediately. Handlers are dropped; their jobs are reclaimed when the session expires.
     pub async fn abort(&self) -> Stopped {
         self.shared.order(Order::Abort);
         self.stopped().await
     }
 
-    /// Waits until it has stopped, whoever stops it.
+    /// Waits until the worker has stopped, for whatever reason.
     pub async fn stopped(&self) -> Stopped {
         let mut stopped = self.stopped.clone();
         let seen = stopped.wait_for(Option::is_some).await;
-        // Closed without a word: the runtime it ran on is gone.
+        // The channel closed without a value: the Tokio runtime of the worker is gone.
         seen.ok().and_then(|stopped| *stopped).unwrap_or_default()
     }
 }
@@ -198,24 +197,24 @@ impl fmt::Debug for WorkerHandle {
     }
 }
 
-/// Tells a task beside a worker when to end.
+/// The stop signal of a task that runs beside a worker.
 #[derive(Clone, Debug)]
 pub struct Until(watch::Receiver<bool>);
 
 impl Until {
-    /// Waits until it is time to end.
+    /// Waits until the task should end.
     pub async fn stopped(&mut self) {
-        // A worker that is gone has nothing left to wait for.
+        // If the worker is gone, there is nothing left to wait for.
         let _ = self.0.wait_for(|stop| *stop).await;
     }
 
-    /// Whether it is time to end.
+    /// Whether the task should end.
     pub fn is_stopped(&self) -> bool {
         *self.0.borrow() || self.0.has_changed().is_err()
     }
 }
 
-/// Something that is waited for.
+/// A boxed future without a result.
 pub(crate) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A task that runs beside a worker.
@@ -239,7 +238,7 @@ impl Companion {
     }
 }
 
-/// The signals that ask a process to end.
+/// The signals that ask the process to end.
 struct Signals {
     #[cfg(unix)]
     terminate: tokio::signal::unix::Signal,

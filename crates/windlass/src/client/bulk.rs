@@ -220,6 +220,6 @@ fn each<T>(count: usize, reply: windlass_core::Result<Vec<Item<T>>>) -> Vec<Resu
 fn not_answered() -> Error {
     Error::Engine(windlass_core::Error::Unavailable {
         store: "the engine".into(),
-        reason: "it gave fewer answers than it was asked for".into(),
+        reason: "its reply has fewer results than items".into(),
     })
 }

@@ -230,7 +230,7 @@ fn only<T>(items: Vec<Item<T>>) -> Result<T> {
         Some(item) => Ok(item?),
         None => Err(Error::Engine(windlass_core::Error::Unavailable {
             store: "the engine".into(),
-            reason: "it gave no answer to a batch of one".into(),
+            reason: "its reply to a batch of one is empty".into(),
         })),
     }
 }

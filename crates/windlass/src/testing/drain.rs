@@ -73,7 +73,7 @@ impl TestQueue {
                 next.run(ctx)
             })
             .build();
-        let worker = built.unwrap_or_else(|error| panic!("nothing can be drained: {error}"));
+        let worker = built.unwrap_or_else(|error| panic!("cannot drain: {error}"));
         let handle = worker.start_until_idle();
         tokio::select! {
             _ = handle.stopped() => {}

@@ -1,5 +1,5 @@
-//! The last steps before a process is a command, which only it can take itself, without `unsafe`: die with
-//! the supervisor, set limits, become the command.
+//! The last steps of a process before it executes a command, which without `unsafe` only the process itself
+//! can take: die with the supervisor, set resource limits, exec.
 
 use super::limits::Limits;
 use super::role::ROLE_VARIABLE;
@@ -9,12 +9,12 @@ use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
-/// There is no such program. What a shell says, too.
+/// Exit code if the program does not exist, as in a shell.
 const EXIT_NOT_FOUND: i32 = 127;
-/// It cannot be run.
+/// Exit code if the program cannot be executed, as in a shell.
 const EXIT_CANNOT: i32 = 126;
 
-/// Becomes the command. If that fails, says why and answers with what code to exit.
+/// Executes the command in this process. If that fails, prints the reason and returns the exit code.
 pub(super) fn run(
     supervisor: i32,
     limits: Limits,

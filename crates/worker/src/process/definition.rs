@@ -1,4 +1,4 @@
-//! What a command is, as its user says it. Knows nothing of how it is run.
+//! The user's definition of a command. Independent of how it is run.
 
 use super::enter::{NAME, has_entered, this_program};
 use super::environment::Environment;
@@ -12,8 +12,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 use tokio::process::Command;
 
-/// A command that is run for each job of a kind, in a process of its own: see
-/// [the module](super) for what it gets and how its end is read.
+/// A command that runs for each job of a kind, in its own process. See [the module](super) for its input and
+/// the meaning of its exit code.
 ///
 /// ```
 /// use std::time::Duration;
@@ -30,7 +30,7 @@ use tokio::process::Command;
 #[derive(Clone, Debug)]
 #[must_use = "a process does nothing until it is given to `handle_process`"]
 pub struct Process {
-    /// The program and its arguments.
+    /// The program, followed by its arguments.
     words: Vec<OsString>,
     environment: Environment,
     pub(super) dir: Option<PathBuf>,
@@ -38,9 +38,9 @@ pub struct Process {
     pub(super) snooze: Duration,
 }
 
-/// What to run.
+/// Program and environment.
 impl Process {
-    /// A program, found as a shell would find it. Its arguments are given to it as they are.
+    /// A program, looked up in `PATH` as a shell does. Arguments are passed unchanged.
     pub fn new(program: impl Into<OsString>) -> Self {
         Self {
             words: vec![program.into()],
@@ -51,90 +51,91 @@ impl Process {
         }
     }
 
-    /// A line for `/bin/sh -c`. Never put anything of a job into it: that is for stdin.
+    /// A command line for `/bin/sh -c`. Never insert data of a job into it: that is what stdin is for.
     pub fn shell(line: impl Into<OsString>) -> Self {
         Self::new(SHELL).arg("-c").arg(line)
     }
 
-    /// With one more argument.
+    /// Adds an argument.
     pub fn arg(mut self, argument: impl Into<OsString>) -> Self {
         self.words.push(argument.into());
         self
     }
 
-    /// With more arguments.
+    /// Adds arguments.
     pub fn args<A: Into<OsString>>(mut self, arguments: impl IntoIterator<Item = A>) -> Self {
         self.words.extend(arguments.into_iter().map(Into::into));
         self
     }
 
-    /// Sets a variable in its environment. Otherwise it has `PATH`, `HOME`, `USER`, `LOGNAME`, `TMPDIR`,
-    /// `TZ`, `LANG`, `LANGUAGE`, `LC_*` and `LD_LIBRARY_PATH` of the host, and the variables of the job:
-    /// what a command prints becomes the result of its job, so the host's secrets stay with the host.
+    /// Sets an environment variable. By default the command gets `PATH`, `HOME`, `USER`, `LOGNAME`, `TMPDIR`,
+    /// `TZ`, `LANG`, `LANGUAGE`, `LC_*` and `LD_LIBRARY_PATH` of the host, and the variables of the job, but
+    /// no others: the output of a command becomes the result of its job, so it must not see the host's
+    /// secrets.
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.environment.set(name.into(), value.into());
         self
     }
 
-    /// Passes a variable of the host on to it, if it is set there when the command starts.
+    /// Passes on a variable of the host, if it is set when the command starts.
     pub fn pass_env(mut self, name: impl Into<OsString>) -> Self {
         self.environment.pass(name.into());
         self
     }
 
-    /// In this directory, instead of the host's.
+    /// Sets the working directory; the default is the host's.
     pub fn current_dir(mut self, dir: impl Into<PathBuf>) -> Self {
         self.dir = Some(dir.into());
         self
     }
 }
 
-/// What it may use. Without limits it may use what its host may.
+/// Resource limits. Without them, the limits of the host apply.
 impl Process {
-    /// How much memory (address space) each process of it may have. At least
+    /// Maximum memory (address space) of each process of the command. At least
     /// [`MEMORY_MIN`](super::MEMORY_MIN).
     pub const fn memory_max(mut self, bytes: u64) -> Self {
         self.limits.memory_bytes = Some(bytes);
         self
     }
 
-    /// How much CPU time each process of it may use; counted in whole seconds, rounded up.
+    /// Maximum CPU time of each process of the command, in whole seconds, rounded up.
     pub fn cpu_max(mut self, time: Duration) -> Self {
         self.limits.cpu_seconds = Some(whole_seconds(time));
         self
     }
 
-    /// How many processes and threads it may have at a time. The system counts them by user: a host
-    /// that is root runs such commands as users of their own ([`USERS`](super::USERS)), any other
-    /// counts from what its user has when the command starts.
+    /// Maximum number of processes and threads at a time. The system counts them per user: a host that runs
+    /// as root runs each such command as a separate user ([`USERS`](super::USERS)); any other host adds the
+    /// number of processes that its user has when the command starts.
     pub const fn processes_max(mut self, count: u64) -> Self {
         self.limits.processes = Some(count);
         self
     }
 
-    /// How large a file may become that it writes.
+    /// Maximum size of a file that the command writes.
     pub const fn file_size_max(mut self, bytes: u64) -> Self {
         self.limits.file_bytes = Some(bytes);
         self
     }
 }
 
-/// How it goes on.
+/// Snoozing and validation.
 impl Process {
-    /// How long a job waits whose command ended with [`EXIT_SNOOZE`](super::EXIT_SNOOZE); without it
+    /// Delay of a job whose command exits with [`EXIT_SNOOZE`](super::EXIT_SNOOZE). The default is
     /// [`SNOOZE_DEFAULT`].
     pub const fn snooze(mut self, time: Duration) -> Self {
         self.snooze = time;
         self
     }
 
-    /// Whether it can run under its limits and with its environment. [`Builder::build`](crate::Builder::build) asks, too.
+    /// Validates limits and environment. [`Builder::build`](crate::Builder::build) does so as well.
     pub fn check(&self) -> Result<(), BuildError> {
         self.environment.check()?;
         self.limits.check()
     }
 
-    /// Whether it can run for jobs of this kind.
+    /// Validates the command for jobs of this kind.
     pub(crate) fn check_for(&self, kind: &str) -> Result<(), BuildError> {
         if !has_entered() {
             return Err(BuildError::NotEntered { kind: kind.to_owned() });
@@ -142,14 +143,15 @@ impl Process {
         self.check()
     }
 
-    /// What starts it: this program, as its supervisor, with these variables of the job.
+    /// The process that starts the command: this program as its supervisor, with these variables of the job.
     pub(super) fn supervisor<'a>(
         &self,
         job: impl IntoIterator<Item = (&'a str, impl AsRef<OsStr>)>,
     ) -> io::Result<Command> {
         let mut command = Command::new(this_program()?);
         command.arg0(NAME).args(&self.words);
-        // The command inherits what its supervisor has, so that nothing of the host is in either.
+        // The command inherits the environment of its supervisor, so both are started without the host's
+        // variables.
         command.env_clear().envs(self.environment.variables()).envs(job);
         command.env(ROLE_VARIABLE, Role::Supervisor(self.limits).to_string());
         if let Some(dir) = &self.dir {
@@ -165,7 +167,7 @@ mod tests {
     use crate::Worker;
     use std::sync::Arc;
 
-    /// Nobody has called `enter` in a test of this sort.
+    /// Test binaries never call `enter`.
     #[test]
     fn a_program_that_has_not_entered_is_told_where_to() {
         let engine = Arc::new(windlass_memory::MemoryEngine::new());

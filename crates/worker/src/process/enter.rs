@@ -1,24 +1,24 @@
-//! Where a program that was started again finds out what for.
+//! Entry point for the re-executed program, which determines its role.
 
 use super::role::{ROLE_VARIABLE, Role};
 use super::{command, supervisor};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What a process is called in lists that was started to run a command; the command follows.
+/// Prefix of the process names of supervisors and commands; followed by the command.
 pub(super) const NAME: &str = "windlass-process";
-/// Somebody else has set the variable.
+/// Exit code if the role variable has an invalid value, i.e. was not set by Windlass.
 const EXIT_NO_ROLE: i32 = 126;
 
 static ENTERED: AtomicBool = AtomicBool::new(false);
 
-/// Makes commands as handlers possible: call it first in `main`, before arguments are read, anything is
-/// printed or threads are started.
+/// Enables commands as handlers: call it first in `main`, before reading arguments, printing anything or
+/// starting threads.
 ///
-/// A job's command is started by the host's own program, run again, which sets limits, watches over the
-/// command and ends all of it; this is where that second run finds out what it is there for, and it goes
-/// no further. In any other process the function returns at once, having done nothing but note that it
-/// was called: without that, [`Builder::build`](crate::Builder::build) refuses handlers of this sort.
+/// The host starts a job's command by executing its own program again. That process sets limits, supervises
+/// the command and kills all of its processes at the end. `enter` detects such a process by its environment,
+/// runs its role and never returns. In any other process it returns at once and only records that it was
+/// called; without that, [`Builder::build`](crate::Builder::build) refuses commands as handlers.
 ///
 /// ```
 /// use windlass_worker::process;
@@ -42,13 +42,13 @@ pub fn enter() {
     })
 }
 
-/// Whether this program, run again, would find its way.
+/// Whether `enter` was called, so that this program can be executed again as a supervisor.
 pub(super) fn has_entered() -> bool {
     ENTERED.load(Ordering::Relaxed)
 }
 
-/// This program's own file, to start it again. On Linux by a name that still works when the file was
-/// replaced by a newer one, or lies where a user that was dropped to may not look.
+/// The path of this program, to execute it again. On Linux a path that still works if the file was replaced
+/// by a newer one, or is in a directory that the command's user cannot read.
 pub(super) fn this_program() -> std::io::Result<PathBuf> {
     if cfg!(target_os = "linux") { Ok("/proc/self/exe".into()) } else { std::env::current_exe() }
 }

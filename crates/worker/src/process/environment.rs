@@ -1,5 +1,5 @@
-//! The environment of a command: a few variables of the host, and the ones that its user names. Everything
-//! else stays with the host, because what a command prints becomes the result of its job.
+//! The environment of a command: a few variables of the host, and those that the user names. Other variables
+//! are not passed on, because the output of a command becomes the result of its job.
 
 use super::role::ROLE_VARIABLE;
 use crate::error::BuildError;
@@ -7,18 +7,18 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::os::unix::ffi::OsStrExt as _;
 
-/// Variables of the host that every command gets: paths, user, locale and time zone. None of them holds a
-/// secret by convention. The loader's path is among them because the supervisor is the host's own program.
+/// Host variables that every command gets: paths, user, locale and time zone. None of them contains a secret
+/// by convention. The library path is included because the supervisor is the host's own program.
 const PASSED: [&str; 9] =
     ["PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "LD_LIBRARY_PATH"];
-/// The prefix of the other variables of the locale.
+/// Prefix of the remaining locale variables.
 const PASSED_PREFIX: &str = "LC_";
-/// The prefix of the variables that describe the job.
+/// Prefix of the variables that describe the job.
 const JOB_PREFIX: &str = "WINDLASS_JOB_";
-/// The variable with the trace context of the job.
+/// The variable that contains the trace context of the job.
 pub(super) const TRACE_VARIABLE: &str = "TRACEPARENT";
 
-/// Which variables a command gets. Its `Debug` shows names only: values may be secrets.
+/// The variables of a command. `Debug` prints names only, because values may be secrets.
 #[derive(Clone, Default)]
 pub(super) struct Environment {
     set: Vec<(OsString, OsString)>,
@@ -31,19 +31,19 @@ impl Environment {
         self.set.push((name, value));
     }
 
-    /// Passes a variable of the host on, if the host has it.
+    /// Passes on a variable of the host, if the host has it.
     pub(super) fn pass(&mut self, name: OsString) {
         self.passed.push(name);
     }
 
-    /// Whether all names can be names, and none is set for each job anyway.
+    /// Checks that all names are valid and that none is a variable set for each job.
     pub(super) fn check(&self) -> Result<(), BuildError> {
         let set = self.set.iter().map(|(name, value)| ("env", name, value.as_os_str()));
         let passed = self.passed.iter().map(|name| ("pass_env", name, OsStr::new("")));
         set.chain(passed).try_for_each(|(option, name, value)| check(option, name, value))
     }
 
-    /// The variables as they are now. A variable that is named wins over one that is passed on.
+    /// The variables with their current values. A variable set by name overrides one that is passed on.
     pub(super) fn variables(&self) -> impl Iterator<Item = (OsString, OsString)> {
         let base = std::env::vars_os().filter(|(name, _)| is_passed(name));
         let passed = self.passed.iter();

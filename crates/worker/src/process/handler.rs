@@ -1,5 +1,5 @@
-//! A command as a handler: the payload on stdin, the job in the environment, the outcome in the exit code.
-//! Knows nothing of processes.
+//! A command as a handler: payload on stdin, job in the environment, outcome from the exit code. Independent
+//! of process handling.
 
 use super::environment::TRACE_VARIABLE;
 use super::line::Report;
@@ -14,13 +14,13 @@ use bytes::Bytes;
 use std::sync::Arc;
 use windlass_core::limits::{ERROR_BYTES_MAX, RESULT_BYTES_MAX};
 
-/// What a process gets that has used up its CPU time.
+/// The signal for a process that has used up its CPU time.
 const SIGXCPU: i32 = rustix::process::Signal::XCPU.as_raw();
-/// What a process gets that would write too large a file.
+/// The signal for a process that exceeds the maximum file size.
 const SIGXFSZ: i32 = rustix::process::Signal::XFSZ.as_raw();
-/// Bytes kept of the end of stderr: it becomes an error, with a few words before it.
+/// Maximum number of bytes kept of the end of stderr, which becomes the error message after a short prefix.
 const STDERR_BYTES_MAX: usize = ERROR_BYTES_MAX / 2;
-/// Lines of stderr that a command which succeeds leaves in its job's log.
+/// Maximum number of stderr lines that a successful command adds to its job's log.
 const LOG_LINES_MAX: usize = 20;
 
 /// Runs a command for each job.
@@ -83,9 +83,7 @@ impl Run {
                 Stop::retry(error).code(format!("signal_{signal}"))
             }
             Report::NoUser => {
-                tracing::warn!(
-                    "every user that can be lent to a command is in use; putting the job off"
-                );
+                tracing::warn!("no free user id for a command; snoozing the job");
                 Stop::snooze(USER_WAIT)
             }
             Report::Failed(why) => Stop::retry(format!("cannot start the command: {why}")),
@@ -106,7 +104,7 @@ impl Handler<Raw, ()> for Run {
     }
 }
 
-/// What happened, with what the command said about it.
+/// An error message: what happened, followed by the command's stderr.
 fn said(what: &str, stderr: &Tail) -> String {
     match stderr.text() {
         text if text.is_empty() => what.to_owned(),

@@ -1,4 +1,5 @@
-//! What a command may use, as the system counts it. Knows nothing of how commands are started.
+//! Resource limits of a command, as the operating system counts them. Independent of how commands are
+//! started.
 
 use super::MEMORY_MIN;
 use crate::error::BuildError;
@@ -6,21 +7,21 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 use std::io;
 use std::time::Duration;
 
-/// Limits of a command. Each holds for every process of it, but that on their number.
+/// Limits of a command. Each applies to every process separately, except the number of processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Limits {
     /// Address space.
     pub(super) memory_bytes: Option<u64>,
     /// CPU time.
     pub(super) cpu_seconds: Option<u64>,
-    /// Processes and threads at a time, all together.
+    /// Processes and threads at a time, in total.
     pub(super) processes: Option<u64>,
-    /// The longest a file may become that it writes.
+    /// Maximum size of a file that the command writes.
     pub(super) file_bytes: Option<u64>,
 }
 
 impl Limits {
-    /// Whether a command can run under them.
+    /// Validates the limits.
     pub(super) fn check(&self) -> Result<(), BuildError> {
         if let Some(bytes) = self.memory_bytes.filter(|bytes| *bytes < MEMORY_MIN) {
             let expected =
@@ -37,7 +38,7 @@ impl Limits {
         Ok(())
     }
 
-    /// All of them, by the names they have where a process is told of them.
+    /// All limits by name, as used in the role variable.
     pub(super) const fn by_name(&mut self) -> [(&'static str, &mut Option<u64>); 4] {
         [
             ("memory", &mut self.memory_bytes),
@@ -47,18 +48,18 @@ impl Limits {
         ]
     }
 
-    /// Puts this very process under them, for good.
+    /// Applies the limits to the current process, irrevocably.
     pub(super) fn apply(&self) -> io::Result<()> {
         set("no core dump", Resource::Core, Some(0))?;
         set("file_size_max", Resource::Fsize, self.file_bytes)?;
         set("cpu_max", Resource::Cpu, self.cpu_seconds)?;
         set("processes_max", Resource::Nproc, self.processes)?;
-        // The last: from here on, hardly anything more can be had.
+        // Applied last: afterwards hardly any memory can be allocated.
         set("memory_max", Resource::As, self.memory_bytes)
     }
 }
 
-/// CPU time as the system counts it: what was asked for, and no less.
+/// CPU time in the whole seconds that the system counts, rounded up.
 pub(super) fn whole_seconds(time: Duration) -> u64 {
     time.as_secs().saturating_add(u64::from(time.subsec_nanos() > 0))
 }
@@ -69,7 +70,8 @@ fn wrong(option: &'static str, value: impl ToString, expected: &str) -> BuildErr
 
 fn set(name: &str, resource: Resource, limit: Option<u64>) -> io::Result<()> {
     let Some(limit) = limit else { return Ok(()) };
-    // Past the first CPU limit comes a signal that says so, past the second an end without words.
+    // Exceeding the soft CPU limit sends SIGXCPU, which identifies the cause; exceeding the hard one sends
+    // SIGKILL.
     let maximum = if resource == Resource::Cpu { limit.saturating_add(1) } else { limit };
     let limits = Rlimit { current: Some(limit), maximum: Some(maximum) };
     setrlimit(resource, limits)

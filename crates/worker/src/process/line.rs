@@ -1,7 +1,8 @@
-//! The line between a host and a supervisor: what is said on it and how. Knows neither of them.
+//! The protocol between host and supervisor.
 //!
-//! The supervisor greets; the host sends the payload; the command runs. The host may ask for its end, and
-//! a host that is gone has asked for it at once. The supervisor's last word is a [`Report`].
+//! The supervisor sends a greeting, the host sends the payload, and the command runs. The host may request
+//! the end of the command; a closed connection means that the host is gone and kills the command at once. The
+//! last message of the supervisor is a [`Report`].
 
 use std::fmt;
 use std::io;
@@ -9,14 +10,14 @@ use std::str::FromStr;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use windlass_core::limits::PAYLOAD_BYTES_MAX;
 
-/// Says that the host's program has found its way to `enter`.
+/// Confirms that the host's program has reached `enter`.
 pub(super) const GREETING: u8 = b'w';
-/// Asks for the end of the command: SIGTERM, and SIGKILL for whoever does not listen.
+/// Requests the end of the command: SIGTERM, then SIGKILL for processes that are still running.
 pub(super) const END: u8 = b'e';
-/// The longest report.
+/// Maximum size of a report in bytes.
 const REPORT_BYTES_MAX: u64 = 4 * 1024;
 
-/// Sends what a command is to read.
+/// Sends the stdin of the command.
 pub(super) async fn send_payload(
     to: &mut (impl AsyncWrite + Unpin),
     payload: &[u8],
@@ -25,7 +26,7 @@ pub(super) async fn send_payload(
     to.write_all(payload).await
 }
 
-/// Receives what a command is to read.
+/// Receives the stdin of the command.
 pub(super) async fn receive_payload(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Vec<u8>> {
     let length = from.read_u64().await?;
     let length = usize::try_from(length).ok().filter(|it| *it <= PAYLOAD_BYTES_MAX);
@@ -35,23 +36,23 @@ pub(super) async fn receive_payload(from: &mut (impl AsyncRead + Unpin)) -> io::
     Ok(payload)
 }
 
-/// Receives how it ended; `None` if the supervisor went without a word.
+/// Receives the report; `None` if the supervisor exited without one.
 pub(super) async fn receive_report(from: &mut (impl AsyncRead + Unpin)) -> Option<Report> {
     let mut text = String::new();
     from.take(REPORT_BYTES_MAX).read_to_string(&mut text).await.ok()?;
     text.parse().ok()
 }
 
-/// How a command ended, or why there was none.
+/// How a command ended, or why it was not started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Report {
-    /// By itself, with this code.
+    /// Exited with this code.
     Exit(i32),
-    /// By this signal.
+    /// Killed by this signal.
     Signal(i32),
-    /// Nobody is left whom it could run as.
+    /// Not started: no free user to run it as.
     NoUser,
-    /// It could not be started.
+    /// Not started, for this reason.
     Failed(String),
 }
 

@@ -1,5 +1,6 @@
-//! Commands as handlers: programs in any language, each job in processes of its own, under limits, and
-//! nothing left of them when they end. For Unix; what has left its process group is found on Linux only.
+//! Commands as handlers: programs in any language, each job in its own processes, with resource limits, and
+//! with all processes killed at the end. Unix only; processes that left their process group are found on
+//! Linux only.
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -21,40 +22,39 @@
 //! }
 //! ```
 //!
-//! # What a command gets
+//! # Input of a command
 //!
-//! The payload on stdin, and in its environment `WINDLASS_JOB_ID`, `WINDLASS_JOB_KIND`,
-//! `WINDLASS_JOB_QUEUE`, `WINDLASS_JOB_ATTEMPT` and, if there is a trace
-//! ([`Ctx::trace`](crate::Ctx::trace)), `TRACEPARENT`. Of the host's own environment it gets paths, user,
-//! locale and time zone, and nothing else unless [`Process::env`] or [`Process::pass_env`] names it: what a
-//! command prints becomes the result of its job.
+//! The payload on stdin, and in its environment `WINDLASS_JOB_ID`, `WINDLASS_JOB_KIND`, `WINDLASS_JOB_QUEUE`,
+//! `WINDLASS_JOB_ATTEMPT` and, if there is a trace ([`Ctx::trace`](crate::Ctx::trace)), `TRACEPARENT`. Of the
+//! host's environment it gets paths, user, locale and time zone, and no other variable unless
+//! [`Process::env`] or [`Process::pass_env`] names it, because the output of a command becomes the result of
+//! its job.
 //!
-//! # How its end is read
+//! # Outcome of a job
 //!
-//! | it ends with | the job |
+//! | the command ends with | the job |
 //! |---|---|
-//! | exit code 0 | is completed; stdout is the result, if it is no longer than 64 KiB, and the last lines of stderr go to its log |
+//! | exit code 0 | is completed; stdout is the result, if it has at most 64 KiB, and the last lines of stderr are added to its log |
 //! | exit code 65 ([`EXIT_FATAL`]) | is dead at once, code `exit_65` |
-//! | exit code 75 ([`EXIT_SNOOZE`]) | runs again after [`Process::snooze`], no failure counted |
+//! | exit code 75 ([`EXIT_SNOOZE`]) | runs again after [`Process::snooze`]; does not count as a failure |
 //! | any other exit code | has failed, code `exit_N`; the end of stderr is the error |
 //! | a signal | has failed, code `signal_N` |
-//! | nothing: it runs out of time | has failed, code `timeout` |
+//! | nothing, because it exceeds its timeout | has failed, code `timeout` |
 //!
-//! # How it is ended
+//! # How a command is stopped
 //!
-//! Out of time, cancelled, or at the end of a drain, its whole process group gets SIGTERM, and SIGKILL
-//! [`KILL_GRACE`] later. Whatever it leaves running is killed at its end, also what has left its group.
-//! If the host dies, all of it is killed at once.
+//! When it times out, is cancelled, or at the end of a drain, its whole process group gets SIGTERM, and
+//! SIGKILL [`KILL_GRACE`] later. Processes that it leaves running are killed when it ends, including those
+//! that left its process group. If the host dies, all of them are killed at once.
 //!
-//! # How it works
+//! # Implementation
 //!
-//! The host starts its own program again, as the command's **supervisor**; [`enter`] is where that second
-//! run finds out what it is there for. The supervisor starts it once more, which puts itself under the
-//! limits and becomes the command. Everybody below a supervisor belongs to its command, whatever they do:
-//! on Linux those who lose their parent become the supervisor's children. So the host's own children are
-//! never touched, one command's processes are never taken for another's, and a supervisor that finds its
-//! line to the host closed knows that it is to end them all. In lists of processes both are called
-//! `windlass-process`, followed by the command.
+//! The host executes its own program again as the command's **supervisor**; [`enter`] detects this. The
+//! supervisor executes the program once more; that process applies the limits to itself and becomes the
+//! command. All descendants of a supervisor belong to its command: on Linux, orphans become children of the
+//! supervisor. So the host's own children are never touched, processes of different commands are never
+//! confused, and a supervisor whose connection to the host is closed kills all its descendants. In process
+//! lists, both are called `windlass-process`, followed by the command.
 
 mod command;
 mod definition;
@@ -78,21 +78,21 @@ pub(crate) use supervised::Commands;
 use std::ops::Range;
 use std::time::Duration;
 
-/// The exit code of a command whose input is bad: no attempt can succeed (`EX_DATAERR`).
+/// Exit code for invalid input: no attempt can succeed (`EX_DATAERR`).
 pub const EXIT_FATAL: i32 = 65;
-/// The exit code of a command that cannot run now (`EX_TEMPFAIL`).
+/// Exit code for a command that cannot run now (`EX_TEMPFAIL`).
 pub const EXIT_SNOOZE: i32 = 75;
-/// How long a job waits whose command cannot run now, unless told otherwise.
+/// Default delay of a job whose command cannot run now.
 pub const SNOOZE_DEFAULT: Duration = Duration::from_secs(30);
-/// How long a command that was told to end has for it.
+/// Time between SIGTERM and SIGKILL.
 pub const KILL_GRACE: Duration = Duration::from_secs(2);
-/// The least memory a command may be limited to: a shell needs about this much to start at all.
+/// Minimum memory limit of a command: a shell needs about this much to start.
 pub const MEMORY_MIN: u64 = 8 * 1024 * 1024;
-/// Users that nobody else has, for the commands of a host that is root: the range that systemd keeps for
-/// users made up on the spot.
+/// User ids for commands of a host that runs as root: the range that systemd reserves for dynamic users, so
+/// that no other user has them.
 pub const USERS: Range<u32> = 61_184..65_520;
 
-/// How long a job is put off when there is no user to run it as.
+/// Delay of a job when no user id is free to run it as.
 const USER_WAIT: Duration = Duration::from_secs(1);
-/// What reads a line of shell.
+/// The shell that runs command lines.
 const SHELL: &str = "/bin/sh";

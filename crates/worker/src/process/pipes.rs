@@ -1,4 +1,4 @@
-//! What a command writes, read to its end and kept within bounds.
+//! Reads the output of a command to its end and keeps a bounded part of it.
 
 use std::collections::VecDeque;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
@@ -9,25 +9,25 @@ const CHUNK_BYTES: usize = 8 * 1024;
 /// The beginning of a stream.
 #[derive(Debug)]
 pub(super) struct Head {
-    /// What is kept.
+    /// The kept bytes.
     pub(super) kept: Vec<u8>,
-    /// How much there was.
+    /// Total number of bytes read.
     pub(super) total: u64,
     max: usize,
 }
 
 impl Head {
-    /// Keeps so much.
+    /// Keeps at most `max` bytes.
     pub(super) const fn new(max: usize) -> Self {
         Self { kept: Vec::new(), total: 0, max }
     }
 
-    /// Whether nothing was left out.
+    /// Whether all bytes were kept.
     pub(super) const fn is_whole(&self) -> bool {
         self.total <= self.max as u64
     }
 
-    /// Reads to the end. An error is an end too, and so is nothing to read from.
+    /// Reads to the end of the stream. An error, or no stream at all, counts as the end.
     pub(super) async fn read(&mut self, from: Option<impl AsyncRead + Unpin>) {
         let Some(mut from) = from else { return };
         let mut chunk = [0; CHUNK_BYTES];
@@ -48,12 +48,12 @@ pub(super) struct Tail {
 }
 
 impl Tail {
-    /// Keeps so much.
+    /// Keeps at most `max` bytes.
     pub(super) const fn new(max: usize) -> Self {
         Self { kept: VecDeque::new(), cut: false, max }
     }
 
-    /// Reads to the end. An error is an end too, and so is nothing to read from.
+    /// Reads to the end of the stream. An error, or no stream at all, counts as the end.
     pub(super) async fn read(&mut self, from: Option<impl AsyncRead + Unpin>) {
         let Some(mut from) = from else { return };
         let mut chunk = [0; CHUNK_BYTES];
@@ -65,7 +65,7 @@ impl Tail {
         }
     }
 
-    /// As text, from the first whole line if the beginning is missing.
+    /// The kept bytes as text, from the first complete line if the beginning was dropped.
     pub(super) fn text(&self) -> String {
         let bytes: Vec<u8> = self.kept.iter().copied().collect();
         let text = String::from_utf8_lossy(&bytes);

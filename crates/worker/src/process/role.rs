@@ -1,21 +1,21 @@
-//! What a process that was started to run a command is there for: said in one variable of its
-//! environment, with the command itself as its arguments. Knows nothing of what is done about it.
+//! The role of a re-executed program, passed in one environment variable; the command itself is passed as
+//! arguments. Only encodes and decodes roles.
 
 use super::limits::Limits;
 use std::fmt;
 use std::str::FromStr;
 
-/// Holds the role. Unset in a host, and in a command.
+/// Contains the role. Not set in hosts and commands.
 pub(super) const ROLE_VARIABLE: &str = "WINDLASS_PROCESS_ROLE";
 
-/// Why a host started its own program again.
+/// Why a host executed its own program again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// To stand between the host and a command.
+    /// To supervise a command for the host.
     Supervisor(Limits),
     /// To become the command.
     Command {
-        /// The process of the supervisor: if it is gone, there is nobody to run for.
+        /// Process id of the supervisor: if it is gone, the command must not start.
         supervisor: i32,
         limits: Limits,
     },
@@ -38,9 +38,9 @@ impl fmt::Display for Role {
     }
 }
 
-/// That a role cannot be read.
+/// The role variable has an invalid value.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{ROLE_VARIABLE} is {0:?}, which is no role: leave it to Windlass to set")]
+#[error("{ROLE_VARIABLE} is {0:?}, which is not a valid role: only Windlass may set this variable")]
 pub(super) struct NoRole(String);
 
 impl FromStr for Role {
@@ -63,7 +63,7 @@ fn read(text: &str) -> Option<Role> {
             None => return None,
         };
         if slot.replace(value.parse().ok()?).is_some() {
-            return None; // said twice
+            return None; // duplicate
         }
     }
     match (name, supervisor) {

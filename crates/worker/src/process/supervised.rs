@@ -1,5 +1,5 @@
-//! A command as its host sees it: a supervisor at the other end of a line, fed, read and asked to end.
-//! Knows nothing of jobs.
+//! The host's side of a command: a supervisor on the other end of a socket, which gets input, returns output
+//! and can be asked to end. Independent of jobs.
 
 use super::KILL_GRACE;
 use super::line::{self, END, GREETING, Report};
@@ -15,22 +15,22 @@ use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-/// How long a program that was started again may take to `enter`, however busy the machine.
+/// How long a re-executed program may take to reach `enter`, even on a busy machine.
 const ENTER_WAIT: Duration = Duration::from_secs(30);
-/// How long a supervisor that has nothing left to do may take to exit.
+/// How long a supervisor that has finished may take to exit.
 const EXIT_WAIT: Duration = Duration::from_secs(1);
-/// How long the output of a command that has ended is waited for: a process that could not be killed may
-/// hold it open forever.
+/// How long to wait for the output of a command that has ended: a process that could not be killed may keep
+/// the pipe open forever.
 const OUTPUT_WAIT: Duration = Duration::from_secs(1);
-/// How long the commands of a worker that stops may take to be gone: told, killed, buried.
+/// How long the commands of a stopping worker may take to be terminated, killed and reaped.
 const FINISH_MAX: Duration = KILL_GRACE.saturating_add(Duration::from_secs(3));
 
-/// The commands of a kind, also those nobody waits for any more. Cheap to clone.
+/// The commands of a kind, including those whose handler was dropped. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Commands(TaskTracker);
 
 impl Commands {
-    /// Waits until all of them are gone, and no longer than that should take.
+    /// Waits until all of them have ended, at most [`FINISH_MAX`].
     pub(crate) async fn finish(self) {
         self.0.close();
         if timeout(FINISH_MAX, self.0.wait()).await.is_err() {
@@ -39,7 +39,7 @@ impl Commands {
     }
 }
 
-/// What a command left.
+/// The output of a command.
 #[derive(Debug)]
 pub(super) struct Output {
     pub(super) end: Result<Report, Lost>,
@@ -47,7 +47,7 @@ pub(super) struct Output {
     pub(super) stderr: Tail,
 }
 
-/// Why it is not known how a command ended.
+/// Why the end of a command is unknown.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Lost {
     #[error(
@@ -56,31 +56,31 @@ pub(super) enum Lost {
         ended(.0)
     )]
     NotEntered(Option<ExitStatus>),
-    #[error("the process that supervised the command went without a word ({})", ended(.0))]
+    #[error("the supervisor of the command exited without a report ({})", ended(.0))]
     Supervisor(Option<ExitStatus>),
 }
 
 fn ended(status: &Option<ExitStatus>) -> String {
-    status.map_or_else(|| "it went on, and was killed".to_owned(), |status| status.to_string())
+    status.map_or_else(|| "it did not exit and was killed".to_owned(), |status| status.to_string())
 }
 
-/// A running command. Dropped, it is ended with everything it has started.
+/// A running command. Dropping it kills the command with all its descendants.
 #[derive(Debug)]
 pub(super) struct Supervised {
-    /// `None` once it has ended.
+    /// `None` after the command has ended.
     life: Option<Life>,
     commands: Commands,
 }
 
-/// What there is of a command while any of it lives.
+/// The resources of a running command.
 #[derive(Debug)]
 struct Life {
     supervisor: Child,
-    /// Closed, it has the supervisor kill everything at once.
+    /// The connection to the supervisor. Closing it makes the supervisor kill everything at once.
     line: UnixStream,
-    /// Whether the payload was sent; the command does not run before.
+    /// Whether the payload was sent; the command starts only afterwards.
     fed: bool,
-    /// A worker that stops waits for this.
+    /// Makes a stopping worker wait for this command.
     _token: TaskTrackerToken,
 }
 
@@ -91,14 +91,14 @@ impl Supervised {
         ours.set_nonblocking(true)?;
         let line = UnixStream::from_std(ours)?;
         supervisor.stdin(OwnedFd::from(theirs)).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // A key on the keyboard ends the host in good order, and must leave the command to it.
+        // Own process group: ctrl-c drains the host and must not reach the command.
         let supervisor = supervisor.process_group(0).spawn()?;
         let life = Life { supervisor, line, fed: false, _token: commands.0.token() };
         Ok(Self { life: Some(life), commands })
     }
 
-    /// Feeds the command `input` and waits for its end; tells it to end when `stop` says so. Keeps
-    /// `stdout_max` and `stderr_max` bytes of what it writes.
+    /// Writes `input` to the command and waits for its end; asks it to end when `stop` resolves. Keeps at
+    /// most `stdout_max` and `stderr_max` bytes of its output.
     pub(super) async fn run<T>(
         mut self,
         input: &[u8],
@@ -149,7 +149,7 @@ impl Life {
         report.ok_or(Lost::Supervisor(exited))
     }
 
-    /// Waits for the supervisor's last word, and asks for it when `stop` says so.
+    /// Waits for the supervisor's report; requests the end of the command when `stop` resolves.
     async fn report<T>(&mut self, stop: impl Future<Output = T>) -> Option<Report> {
         let (mut from, mut to) = self.line.split();
         let reporting = line::receive_report(&mut from);
@@ -160,14 +160,14 @@ impl Life {
                 report = &mut reporting => return report,
                 _ = &mut stop, if !told => {
                     told = true;
-                    // Whoever does not hear it has ended.
+                    // A write error means that the supervisor has already ended.
                     let _ = to.write_u8(END).await;
                 }
             }
         }
     }
 
-    /// Sees a supervisor to its end that has nothing left to do; how it exited, if by itself.
+    /// Waits for a finished supervisor to exit; returns its exit status if it exited by itself.
     async fn end_at_once(&mut self) -> Option<ExitStatus> {
         if let Ok(Ok(status)) = timeout(EXIT_WAIT, self.supervisor.wait()).await {
             return Some(status);
@@ -181,7 +181,7 @@ impl Drop for Supervised {
     fn drop(&mut self) {
         let Some(mut life) = self.life.take() else { return };
         if !life.fed {
-            // Perhaps it never came to `enter`: nobody knows what it would do.
+            // Perhaps it never reached `enter` and runs something else.
             let _ = life.supervisor.start_kill();
         }
         if tokio::runtime::Handle::try_current().is_err() {

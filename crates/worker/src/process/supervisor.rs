@@ -1,6 +1,6 @@
-//! The process between a host and a command, one for each: everybody below it belongs to that command. It
-//! feeds it, ends it when the host asks for that or dies, and buries what is left before it tells the
-//! host how the command ended. Knows nothing of jobs.
+//! The process between a host and a command, one per command: all its descendants belong to that command. It
+//! writes the command's stdin, ends the command when the host asks for it or dies, and kills and reaps all
+//! descendants before it reports the end of the command to the host. Independent of jobs.
 
 use super::enter::{NAME, this_program};
 use super::limits::Limits;
@@ -20,14 +20,14 @@ use tokio::process::ChildStdin;
 use tokio::signal::unix::{Signal as Signals, SignalKind, signal};
 use tokio::time::{Instant, sleep_until};
 
-/// Runs a command for the host at the other end of stdin; the answer is what code to exit with.
+/// Runs a command for the host connected to stdin; returns the exit code.
 pub(super) fn run(limits: Limits, words: Vec<OsString>) -> i32 {
-    // Whoever called `enter` may be inside a runtime already; on another thread nobody is.
+    // `enter` may have been called inside a Tokio runtime; a new thread is outside of it.
     let supervising = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(supervise(limits, words))
     });
-    // A host that is gone needs no answer, and one that is there sees that there was none.
+    // If the host is gone it needs no report; if it is not, it notices that there was none.
     i32::from(!matches!(supervising.join(), Ok(Ok(()))))
 }
 
@@ -43,7 +43,7 @@ async fn supervise(limits: Limits, words: Vec<OsString>) -> io::Result<()> {
     host.write_all(report.to_string().as_bytes()).await
 }
 
-/// The line to the host.
+/// The connection to the host.
 fn host() -> io::Result<UnixStream> {
     let line = std::os::unix::net::UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     line.set_nonblocking(true)?;
@@ -51,20 +51,20 @@ fn host() -> io::Result<UnixStream> {
 }
 
 struct Supervisor {
-    /// The command itself, which leads a process group; not buried before the group is told.
+    /// The command itself, leader of its process group. Reaped only after the group was signalled.
     leader: Pid,
     /// The command's stdin.
     input: ChildStdin,
-    /// Rings when a child has died.
+    /// Notified when a child has died.
     deaths: Signals,
-    /// Whoever tells all processes of a service to end does not mean this one.
+    /// Signals sent to all processes of a service are ignored here: the host decides when to end the command.
     _deaf_to: [Signals; 3],
-    /// The user it runs as stays its own.
+    /// Reserves the user that the command runs as.
     _user: Option<Lent>,
 }
 
 impl Supervisor {
-    /// Starts the command; `None` if there is nobody left to run it as.
+    /// Starts the command; `None` if no user is free to run it as.
     fn start(mut limits: Limits, words: &[OsString]) -> io::Result<Option<Self>> {
         descendants::adopt()?;
         let deaths = signal(SignalKind::child())?;
@@ -79,7 +79,7 @@ impl Supervisor {
                 let Some(lent) = lend() else { return Ok(None) };
                 user = Some(lent);
             } else {
-                // Counted together with what the user has already.
+                // Added to the number of processes that the user already has.
                 *max = max.saturating_add(tasks_of(getuid().as_raw()));
             }
         }
@@ -87,11 +87,11 @@ impl Supervisor {
         Ok(Some(Self { leader, input, deaths, _deaf_to: deaf_to, _user: user }))
     }
 
-    /// Sees the command to its end, and everybody it has started.
+    /// Runs the command to its end, and kills and reaps all its descendants.
     async fn see_to_the_end(mut self, host: &mut UnixStream, payload: Vec<u8>) -> Report {
         let (leader, mut input) = (self.leader, self.input);
         let feeding = async move {
-            // A command that does not read its input has its reasons.
+            // A command need not read its input.
             let _ = input.write_all(&payload).await;
         };
         tokio::pin!(feeding);
@@ -116,7 +116,7 @@ impl Supervisor {
                 _ = self.deaths.recv() => descendants::bury_but(Some(leader)),
             }
         }
-        // What it left running must not outlive it.
+        // Processes that it left running must not outlive it.
         signal_group(leader, Signal::KILL);
         let report = bury(leader);
         descendants::end_all().await;
@@ -124,7 +124,7 @@ impl Supervisor {
     }
 }
 
-/// Starts this program once more, to become the command, in a process group of its own.
+/// Executes this program once more, to become the command, in its own process group.
 fn spawn(limits: Limits, user: Option<&Lent>, words: &[OsString]) -> io::Result<(Pid, ChildStdin)> {
     let role = Role::Command { supervisor: std::process::id().cast_signed(), limits };
     let mut command = Command::new(this_program()?);
@@ -140,17 +140,19 @@ fn spawn(limits: Limits, user: Option<&Lent>, words: &[OsString]) -> io::Result<
     Ok((leader, ChildStdin::from_std(input)?))
 }
 
-/// Tells everybody in the command's group. That nobody is left is fine.
+/// Sends a signal to the command's process group. An empty group is not an error.
 fn signal_group(leader: Pid, signal: Signal) {
     let _ = kill_process_group(leader, signal);
 }
 
-/// How the command ended that is dead.
+/// Reaps the dead command and reports how it ended.
 fn bury(leader: Pid) -> Report {
     let status = match waitpid(Some(leader), WaitOptions::NOHANG) {
         Ok(Some((_, status))) => status,
-        Ok(None) => return Report::Failed("the command lives, although it was dead".to_owned()),
-        Err(error) => return Report::Failed(format!("it is not known how it ended: {error}")),
+        Ok(None) => {
+            return Report::Failed("the command is running, although it had ended".to_owned());
+        }
+        Err(error) => return Report::Failed(format!("cannot read its exit status: {error}")),
     };
     match (status.exit_status(), status.terminating_signal()) {
         (Some(code), _) => Report::Exit(code),

@@ -1,5 +1,6 @@
-//! Whom a command runs as when its processes are counted. The system counts processes by user, and not
-//! those of root: so root lends each command a user of its own, and others count from what they have.
+//! Users for commands with a process limit. The system counts processes per user and does not limit root: a
+//! root host runs each command as a separate user, and any other host counts from its user's current
+//! processes.
 
 use super::USERS;
 use std::collections::HashSet;
@@ -8,26 +9,27 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixDatagram;
 
-/// A user lent to a command, given back when dropped.
+/// A user reserved for a command; released when dropped.
 #[derive(Debug)]
 pub(super) struct Lent {
     pub(super) uid: u32,
-    /// Keeps others from it.
+    /// The reservation, visible to other workers on this machine.
     _claim: Option<UnixDatagram>,
 }
 
-/// Lends a user that no other command of any worker has; `None` when all are lent.
+/// Reserves a user that no other command of any worker has; `None` if all are in use.
 pub(super) fn lend() -> Option<Lent> {
     let busy: HashSet<u32> = processes().map(|(uid, _)| uid).collect();
-    // Each process begins elsewhere, as those in other containers do not see its claims.
+    // Each process starts at a different id, because processes in other containers do not see its
+    // reservations.
     let first = std::process::id() % (USERS.end - USERS.start);
     let all = (USERS.start + first..USERS.end).chain(USERS.start..USERS.start + first);
     let mut free = all.filter(|uid| !busy.contains(uid));
     free.find_map(|uid| Some(Lent { uid, _claim: claim(uid).ok()? }))
 }
 
-/// Claims a user before all other workers on this host: a name that one process can have at a time, and
-/// that is free when it dies.
+/// Reserves a user against all workers on this machine, by binding an abstract socket name: only one process
+/// can have it, and it is released when that process dies.
 #[cfg(target_os = "linux")]
 fn claim(uid: u32) -> io::Result<Option<UnixDatagram>> {
     use std::os::linux::net::SocketAddrExt as _;
@@ -36,20 +38,20 @@ fn claim(uid: u32) -> io::Result<Option<UnixDatagram>> {
     UnixDatagram::bind_addr(&name).map(Some)
 }
 
-/// Elsewhere there are no such names; that a user has no processes must do.
+/// Other systems have no abstract socket names; checking that the user has no processes must suffice.
 #[cfg(not(target_os = "linux"))]
 fn claim(_: u32) -> io::Result<Option<UnixDatagram>> {
     Ok(None)
 }
 
-/// How many processes and threads a user has at present.
+/// Current number of processes and threads of a user.
 pub(super) fn tasks_of(uid: u32) -> u64 {
     let tasks = |process: fs::DirEntry| fs::read_dir(process.path().join("task"));
     let theirs = processes().filter(|(owner, _)| *owner == uid);
     theirs.map(|(_, process)| tasks(process).map_or(0, |tasks| tasks.count() as u64)).sum()
 }
 
-/// The processes that can be seen, with their users.
+/// All visible processes with their users.
 fn processes() -> impl Iterator<Item = (u32, fs::DirEntry)> {
     let is_number = |name: &str| name.bytes().all(|byte| byte.is_ascii_digit());
     let all = fs::read_dir("/proc").into_iter().flatten().flatten();

@@ -1,4 +1,4 @@
-//! Calls to the store that are under way, each with a time limit, and the way their answers take.
+//! Store calls in flight, each with a timeout, and the dispatch of their replies.
 
 use super::Runtime;
 use super::news::Sent;
@@ -15,10 +15,10 @@ use windlass_core::engine::{
 };
 use windlass_core::{Error, Result};
 
-/// The calls under way.
+/// The calls in flight.
 pub(super) type Calls = FuturesUnordered<Pin<Box<dyn Future<Output = Reply> + Send>>>;
 
-/// An answer, with what is needed to make sense of it.
+/// A reply, with the context needed to process it.
 pub(super) enum Reply {
     Opened(Result<Session>),
     Beat { sent: Instant, held: Vec<Held>, answer: Result<HeartbeatReply> },
@@ -28,7 +28,7 @@ pub(super) enum Reply {
     Closed,
 }
 
-/// Makes a call; one that takes too long counts as unanswered.
+/// Makes a call; a call that exceeds its timeout counts as unanswered.
 pub(super) async fn ask<T>(
     engine: Arc<dyn Engine>,
     time: Duration,
@@ -67,16 +67,16 @@ impl Runtime {
         }
     }
 
-    /// The store answered, be it with a refusal.
+    /// Records that the store answered, even if with a refusal.
     pub(super) fn answered(&mut self) {
         self.outage.answered(&self.shared);
         self.shared.counts.answered();
     }
 
-    /// The store could not serve a call as a whole: ask again later.
+    /// Records that the store could not serve a call as a whole; it is repeated later.
     pub(super) fn unanswered(&mut self, error: &Error) {
         if !is_transient(error) {
-            // It does answer, but nothing we can use.
+            // The store does respond, although with an error that cannot be used.
             self.shared.counts.answered();
         }
         self.shared.counts.store_errors.fetch_add(1, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Asking for work: what to claim, when, and waiting for the store to have something.
+//! Claims: when to claim, what to claim, and waiting for the store to have work.
 
 use super::calls::{Reply, ask};
 use super::{Phase, Runtime};
@@ -11,34 +11,34 @@ use windlass_core::{Error, Result};
 
 #[derive(Default)]
 pub(super) struct Claims {
-    /// The number of the last claim that was made.
+    /// The number of the latest claim.
     last_no: u64,
-    /// Claims that have no answer yet, [`CLAIMS_MAX`] at most.
+    /// Claims without a reply, at most [`CLAIMS_MAX`].
     open: Vec<OpenClaim>,
-    /// Whether the store may have something for us: then we claim, else we wait.
+    /// Whether the store probably has jobs for this worker: if so it claims, otherwise it waits.
     likely: bool,
-    /// Whether the claim answered last got all it asked for: then two are made at a time.
+    /// Whether the latest claim was filled completely; if so, two claims are made at a time.
     plenty: bool,
-    /// Claims in a row that got nothing although something was said to be there.
+    /// Number of consecutive empty claims although the store reported work.
     vain: u32,
     put_off: Option<Instant>,
-    /// Whether a claim that came after every result of ours, and so saw what they left, found nothing.
+    /// Whether a claim that was sent after all results, and so saw their effects, returned nothing.
     found_nothing: bool,
     wait: Option<Waiting>,
 }
 
-/// A claim without an answer: under way, or to be repeated as it is.
+/// A claim without a reply: in flight, or to be repeated with the same number.
 struct OpenClaim {
     no: u64,
     claim: Claim,
     under_way: bool,
-    /// Not to be repeated: the worker drains, or its session is gone.
+    /// Not to be repeated, because the worker drains or its session is gone.
     given_up: bool,
-    /// Whether it was sent when nothing else of ours was.
+    /// Whether it was sent when the worker held no other job and had no other claim.
     is_last_word: bool,
 }
 
-/// A wait for work under way, and what it waits for.
+/// A wait for work in flight, and the queues and kinds it waits for.
 struct Waiting {
     open: Open,
     answer: Pin<Box<dyn Future<Output = Result<bool>> + Send>>,
@@ -53,7 +53,7 @@ impl Claims {
         self.open.iter().map(|open| open.no)
     }
 
-    /// Whether a claim may still bring jobs.
+    /// Whether a claim in flight may still return jobs.
     pub(super) const fn any_open(&self) -> bool {
         !self.open.is_empty()
     }
@@ -62,14 +62,14 @@ impl Claims {
         self.found_nothing
     }
 
-    /// Has the next claim made without waiting.
+    /// Makes the next claim happen without a wait before it.
     pub(super) const fn look(&mut self) {
         self.likely = true;
     }
 
-    /// Claims nothing more, because the worker drains or its session is gone. A claim under way is
-    /// still answered; one that would have to be repeated is left to the end of the session, which gives
-    /// back what it may have leased.
+    /// Stops claiming, because the worker drains or its session is gone. Claims in flight are still answered;
+    /// one that would have to be repeated is dropped: jobs it may have leased are released when the session
+    /// ends.
     pub(super) fn give_up(&mut self, room: &mut Room) {
         self.wait = None;
         self.open.retain_mut(|open| {
@@ -85,12 +85,12 @@ impl Claims {
         self.put_off.filter(|until| *until > Instant::now())
     }
 
-    /// Whether claims are put off for a moment.
+    /// Whether claims are delayed at present.
     fn is_put_off(&self) -> bool {
         self.alarm_at().is_some()
     }
 
-    /// The answer of the wait under way; never, if there is none.
+    /// The reply of the wait in flight; pending forever if there is none.
     pub(super) async fn waiting(&mut self) -> Result<bool> {
         match &mut self.wait {
             Some(waiting) => waiting.answer.as_mut().await,
@@ -100,8 +100,8 @@ impl Claims {
 }
 
 impl Runtime {
-    /// The claim to send now, if any, and its number. With `results` to ride with it costs no call of its
-    /// own, so that it is made even if the last one came back short.
+    /// The claim to send now, if any, and its number. Together with `results` it costs no separate call, so
+    /// it is then made even if the previous claim was not filled.
     pub(super) fn next_claim(&mut self, results: usize) -> Option<(u64, Claim)> {
         if !matches!(self.phase, Phase::Working) {
             return None;
@@ -118,7 +118,7 @@ impl Runtime {
         Some((open.no, open.claim.clone()))
     }
 
-    /// Makes a claim, if one is wanted and there is room, and says where it is.
+    /// Creates a claim if one is wanted and there is capacity, and returns its index.
     fn make_claim(&mut self, results: usize) -> Option<usize> {
         let claims_max = if self.claims.plenty { CLAIMS_MAX } else { 1 };
         let wanted = (self.claims.likely || results > 0) && !self.claims.is_put_off();
@@ -126,7 +126,7 @@ impl Runtime {
             return None;
         }
         let session = self.session.id()?;
-        // Running jobs and results that wait for the store together: the bound of the buffer.
+        // The buffer limit: running jobs and results that wait for the store, together.
         let held_max = self.shared.options.concurrency * (1 + BUFFERED_PER_SLOT);
         let most = held_max.saturating_sub(self.held.len() as u32);
         let leaked = self.shared.pool.leaked();
@@ -143,7 +143,7 @@ impl Runtime {
         Some(self.claims.open.len() - 1)
     }
 
-    /// Sends a claim that has no results to ride with.
+    /// Sends a claim in its own call, without results.
     pub(super) fn send_claim(&mut self, no: u64, claim: Claim) {
         let reply = move |answer| Reply::Claimed { no, answer };
         self.call("claim", move |engine| engine.claim(claim), reply);
@@ -157,7 +157,7 @@ impl Runtime {
             && !open.given_up
             && !matches!(error, Error::SessionLost { .. })
         {
-            // The claim stays open: repeated under its number, it returns what it may have leased.
+            // The claim stays open: repeating it under its number returns the jobs that it may have leased.
             return self.unanswered(error);
         }
         let open = self.claims.open.swap_remove(at);
@@ -177,7 +177,8 @@ impl Runtime {
         }
     }
 
-    /// A full claim makes another likely; a short one is a hint that there is no more.
+    /// Decides whether to claim again: a full claim makes more jobs likely, a short one suggests that there
+    /// are none.
     fn judge_claim(&mut self, got: usize, asked: usize) {
         let claims = &mut self.claims;
         if got == 0 && claims.likely {
@@ -192,7 +193,7 @@ impl Runtime {
         claims.likely = claims.plenty;
     }
 
-    /// Waits for work where there is room, if there is nothing better to do.
+    /// Waits for work on queues and kinds with free capacity, unless a claim is due.
     pub(super) fn wait_for_work(&mut self) {
         let idle = matches!(self.phase, Phase::Working)
             && self.session.is_open()
@@ -204,7 +205,7 @@ impl Runtime {
             self.claims.wait = None;
             return;
         };
-        // One that waits for the same goes on: for a remote store it is a request of its own.
+        // A wait for the same queues and kinds continues: on a remote store, each wait is a request.
         if self.claims.wait.as_ref().is_some_and(|wait| wait.open == open) {
             return;
         }
@@ -217,7 +218,8 @@ impl Runtime {
         self.claims.wait = Some(Waiting { open, answer: Box::pin(answer) });
     }
 
-    /// Something may be claimable, or the wait is over: look either way.
+    /// Handles the reply of a wait. Claims next in either case, whether work was reported or the wait timed
+    /// out.
     pub(super) fn waited(&mut self, answer: Result<bool>) {
         self.claims.wait = None;
         match answer {

@@ -1,5 +1,5 @@
-//! The end of a worker: stop claiming, let handlers finish, stop the rest, give everything back,
-//! close the session. Every step has an end of its own, so that the whole has one.
+//! Shutdown of a worker: stop claiming, let handlers finish, stop the remaining ones, release their jobs,
+//! close the session. Every step has a time limit, and so does the whole.
 
 use super::Runtime;
 use super::calls::Reply;
@@ -9,34 +9,34 @@ use crate::signal::Cause;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// What a worker left behind when it stopped.
+/// Work that was unfinished when the worker stopped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stopped {
-    /// Jobs whose outcome the store does not have: the store was away, or the worker was aborted.
-    /// The store will give them to others when the session runs out.
+    /// Jobs whose outcome did not reach the store, because the store was down or the worker was aborted. They
+    /// are reclaimed when the session expires.
     pub undelivered: u64,
-    /// Handlers that did not stop although they were told to; their jobs were given back.
+    /// Handlers that ignored the stop signal; their jobs were released.
     pub abandoned: u64,
 }
 
-/// Where a worker stands.
+/// The phase of a worker's life.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Phase {
     /// Claiming and running.
     Working,
-    /// Claims nothing; handlers may finish until then.
+    /// Claims nothing; handlers may finish until the given time.
     Draining(Instant),
-    /// Handlers were told to stop, and are waited for until then.
+    /// Handlers were asked to stop; waits for them until the given time.
     Stopping(Instant),
-    /// No handler is left; the last results are delivered until then.
+    /// No handler is left; delivers the last results until the given time.
     Flushing(Instant),
     /// Everything is delivered; the session is being closed.
     Closing(Instant, Stopped),
     Over(Stopped),
 }
 
-/// Time for tasks to notice that they were stopped, on a busy machine.
+/// Time for tasks to notice the stop signal on a busy machine.
 const MARGIN: Duration = Duration::from_millis(500);
 
 impl Phase {
@@ -52,7 +52,7 @@ impl Phase {
 }
 
 impl Runtime {
-    /// Follows an order from outside.
+    /// Executes an order from a handle.
     pub(super) fn obey(&mut self, order: Order) {
         match (order, self.phase) {
             (Order::Drain, Phase::Working) => {
@@ -64,7 +64,7 @@ impl Runtime {
             (Order::Abort, Phase::Over(_)) => {}
             (Order::Abort, _) => {
                 tracing::warn!(worker = %self.shared.options.name, running = self.room.running(),
-                    "stopping at once; the store gives the jobs to others when the session runs out");
+                    "aborting; jobs are reclaimed when the session expires");
                 self.tell_all(Cause::Shutdown);
                 self.phase = Phase::Over(self.left_behind());
             }
@@ -72,8 +72,8 @@ impl Runtime {
         }
     }
 
-    /// Begins to drain if that is wanted and there is nothing to do: nothing is held, and a claim made
-    /// since then found nothing.
+    /// Starts to drain if the worker should stop when idle and is idle: it holds no job, and a claim made
+    /// after its last result returned nothing.
     pub(super) fn drain_when_idle(&mut self) {
         let undecided = !self.until_idle
             || !self.session.is_open()
@@ -90,7 +90,7 @@ impl Runtime {
         }
     }
 
-    /// Goes on to the next phase when this one is over, as far as it goes without waiting.
+    /// Advances to the next phases as far as possible without waiting.
     pub(super) fn step_phase(&mut self) {
         let now = Instant::now();
         while self.step(now) {}
@@ -105,7 +105,7 @@ impl Runtime {
             }
             Phase::Draining(until) if now >= until => {
                 tracing::warn!(worker = %name, running = self.room.running(),
-                    "the grace time is over: telling handlers to stop");
+                    "the grace time is over: asking handlers to stop");
                 self.tell_all(Cause::Shutdown);
                 self.phase = Phase::Stopping(now + self.shared.options.stop_grace + MARGIN);
             }
@@ -135,7 +135,7 @@ impl Runtime {
         }
     }
 
-    /// Closes the session, which gives back whatever it still holds.
+    /// Closes the session, which releases all jobs that it still holds.
     fn close(&mut self, now: Instant) {
         let stopped = self.left_behind();
         let Some(session) = self.session.take() else {

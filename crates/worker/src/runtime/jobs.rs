@@ -1,4 +1,4 @@
-//! Jobs from their claim to their end: starting handlers, suspects apart, and taking in what ended.
+//! Jobs from claim to end: starts handlers, runs suspects alone, and collects finished handlers.
 
 use super::{Phase, Runtime};
 use crate::running::Running;
@@ -11,14 +11,15 @@ use std::sync::atomic::Ordering;
 use tokio::time::Instant;
 use windlass_core::engine::{ClaimedJob, Outcome};
 
-/// A job that workers have died on: while it is here, nothing else runs and nothing is claimed.
+/// A job whose earlier attempts lost their leases. While the worker holds one, it claims and runs nothing
+/// else.
 pub(super) struct Suspect {
     running: Arc<Running>,
     started: bool,
 }
 
 impl Runtime {
-    /// Takes in what a claim brought.
+    /// Starts the jobs returned by a claim.
     pub(super) fn start(&mut self, jobs: Vec<ClaimedJob>) {
         let now = Instant::now();
         let mut got = vec![0; self.shared.queues.len()];
@@ -31,7 +32,7 @@ impl Runtime {
             self.held.insert(running.header.id, running.clone());
             let working = matches!(self.phase, Phase::Working);
             if places.is_none() || !working {
-                // Not ours, or too late: others may have it at once.
+                // Not a queue or kind of this worker, or too late: release it for other workers.
                 self.report(running, Outcome::Release);
                 continue;
             }
@@ -47,7 +48,7 @@ impl Runtime {
         self.launch(starting, now);
     }
 
-    /// Takes the room for a job that starts now.
+    /// Reserves capacity for a job that starts now.
     fn prepare(&mut self, running: &Running, now: Instant) {
         self.room.take(running.queue, running.kind);
         self.meters.started(running.queue, running.kind);
@@ -61,7 +62,7 @@ impl Runtime {
         }
     }
 
-    /// Has jobs started by others whose starter is stuck in a handler that computes.
+    /// Adds a runner if the current one is blocked in a CPU-bound handler.
     pub(super) fn help_starter(&mut self) {
         if let Some(at) = self.help_at
             && at <= Instant::now()
@@ -73,20 +74,20 @@ impl Runtime {
 
     fn hold_suspect(&mut self, running: Arc<Running>) {
         if self.suspect.is_some() {
-            // They come one by one; should a store see that differently, the other one waits there.
+            // Stores return suspects one at a time; if one did not, the second is released.
             return self.report(running, Outcome::Release);
         }
         tracing::warn!(id = %running.header.id, kind = %running.header.kind,
-            crashes = running.header.counters.crashes, "workers died on this job: it runs alone");
+            crashes = running.header.counters.crashes, "earlier attempts lost their leases: running this job alone");
         self.suspect = Some(Suspect { running, started: false });
     }
 
-    /// Whether a suspect keeps everything else out.
+    /// Whether a suspect blocks all other work.
     pub(super) const fn is_occupied(&self) -> bool {
         self.suspect.is_some()
     }
 
-    /// Starts the suspect once nothing else runs, or lets go of it.
+    /// Starts the suspect once nothing else runs, or releases it.
     pub(super) fn start_suspect(&mut self) {
         let Some(suspect) = self.suspect.as_ref().filter(|suspect| !suspect.started) else {
             return;
@@ -99,7 +100,7 @@ impl Runtime {
             }
             Some(Cause::Operator) => Outcome::Cancel,
             _ if !matches!(self.phase, Phase::Working) => Outcome::Release,
-            // What other claims bring is started as it comes.
+            // Jobs of other claims in flight are started as they arrive.
             _ if self.room.running() > 0 || self.claims.any_open() => return,
             _ => {
                 self.suspect = Some(Suspect { running: running.clone(), started: true });
@@ -112,7 +113,7 @@ impl Runtime {
         self.report(running, outcome);
     }
 
-    /// Takes in what has ended.
+    /// Collects finished handlers.
     pub(super) fn collect_finished(&mut self) {
         let mut batch = std::mem::take(&mut self.finished);
         self.shared.inbox.take_finished(&mut batch);
@@ -132,7 +133,7 @@ impl Runtime {
         self.finished = batch;
     }
 
-    /// Lets go of a job that is not ours any more.
+    /// Drops a job whose lease is lost.
     pub(super) fn lose(&mut self, running: &Running) {
         self.let_go(running);
         self.shared.counts.end(End::Lost);
@@ -141,7 +142,7 @@ impl Runtime {
         tracing::warn!("lease lost: the outcome of this attempt is dropped");
     }
 
-    /// Forgets a lease, unless the job is here again under another one.
+    /// Forgets a lease, unless the job is held again under a newer one.
     pub(super) fn let_go(&mut self, running: &Running) {
         if let std::collections::hash_map::Entry::Occupied(held) =
             self.held.entry(running.header.id)

@@ -1,6 +1,6 @@
-//! The runtime of a worker: one loop that claims, starts, heartbeats and settles. It owns all of its
-//! state; handlers talk to it through the inbox. It never waits for a single thing: whatever happens
-//! next wakes it, it does what can be done now ([`Runtime::advance`]), and sleeps again.
+//! The runtime of a worker: one event loop that claims, starts, heartbeats and settles. It owns all of its
+//! state; handlers communicate with it through the inbox. It never blocks on one operation: any event wakes
+//! it, it does everything that is possible now ([`Runtime::advance`]), and sleeps again.
 
 mod calls;
 mod claims;
@@ -40,30 +40,30 @@ pub(crate) struct Runtime {
     turns: Turns,
     outage: Outage,
     phase: Phase,
-    /// Whether it drains by itself when there is nothing to do.
+    /// Whether the worker drains when it is idle.
     until_idle: bool,
     session: SessionState,
-    /// Every lease we hold: running, waiting for their turn, or waiting to be settled.
+    /// All leases held: running, waiting to start, or waiting to be settled.
     held: HashMap<JobId, Arc<Running>>,
-    /// A suspect, from its claim to its end.
+    /// The suspect, from its claim to its end.
     suspect: Option<jobs::Suspect>,
-    /// When to look whether the starter is stuck.
+    /// When to check whether the starter is blocked.
     help_at: Option<Instant>,
     claims: Claims,
     settles: Settles,
     news: News,
     calls: Calls,
-    /// Kept from batch to batch, so that it keeps its capacity.
+    /// Reused between batches to keep its capacity.
     finished: Vec<Finished>,
 }
 
-/// What woke the loop.
+/// An event that wakes the loop.
 enum Event {
-    /// The inbox, an order or the time: there is something to look at.
+    /// A message in the inbox, an order, or a timer.
     Look,
-    /// The store answered a call.
+    /// A reply to a call.
     Reply(Reply),
-    /// The store answered a wait for work.
+    /// A reply to a wait for work.
     Waited(windlass_core::Result<bool>),
 }
 
@@ -90,13 +90,13 @@ impl Runtime {
         }
     }
 
-    /// Drains by itself when there is nothing to do.
+    /// Makes the worker drain when it is idle.
     pub(crate) const fn until_idle(mut self) -> Self {
         self.until_idle = true;
         self
     }
 
-    /// Works until it is told to stop and has stopped.
+    /// Runs until the worker has stopped.
     pub(crate) async fn run(mut self) -> Stopped {
         let mut orders = self.shared.order.subscribe();
         let mut alarm = Box::pin(sleep_until(Instant::now()));
@@ -114,7 +114,7 @@ impl Runtime {
         }
     }
 
-    /// Does everything that can be done now. Starts calls, never waits for them.
+    /// Does everything that is possible now. Starts calls, never waits for them.
     fn advance(&mut self) {
         self.collect_finished();
         self.help_starter();
@@ -145,7 +145,7 @@ impl Runtime {
             Some(reply) = self.calls.next(), if !self.calls.is_empty() => Event::Reply(reply),
             answer = self.claims.waiting() => Event::Waited(answer),
             () = shared.inbox.bell.notified() => {
-                // Handlers that are ready to run go first: their results ride along.
+                // Lets ready handlers run first, so that their results are part of the next call.
                 tokio::task::yield_now().await;
                 Event::Look
             }
@@ -154,10 +154,10 @@ impl Runtime {
         }
     }
 
-    /// When to look again even if nothing happens.
+    /// When to wake even if no event occurs.
     fn alarm_at(&self) -> Instant {
         let times = match self.outage.ask_at() {
-            // Until then the store is asked nothing, whatever would be due.
+            // No call to the store is made before this time, even if one is due.
             Some(at) => [Some(at), self.help_at, self.phase.alarm_at(), None, None],
             None => [
                 self.help_at,
@@ -171,7 +171,7 @@ impl Runtime {
         next.unwrap_or_else(|| Instant::now() + self.shared.options.heartbeat)
     }
 
-    /// Shows handles what they may ask for.
+    /// Publishes the gauges that handles read.
     fn publish(&mut self) {
         let counts = &self.shared.counts;
         let consuming =
@@ -184,7 +184,7 @@ impl Runtime {
         self.meters.leaked.set(f64::from(self.shared.pool.leaked()));
     }
 
-    /// Results that the store does not have yet.
+    /// Number of results that the store does not have yet.
     fn buffered(&self) -> u64 {
         (self.settles.waiting() + self.news.deferred()) as u64
     }

@@ -1,5 +1,5 @@
-//! Progress and log lines: gathered from running handlers, sent together, and always before the
-//! outcome of their job, after which the store would not take them.
+//! Progress and log lines: collected from running handlers and sent in batches, always before the outcome of
+//! their job, because the store refuses them afterwards.
 
 use super::Runtime;
 use super::calls::Reply;
@@ -13,17 +13,17 @@ use tokio::time::Instant;
 use windlass_core::engine::{Item, Update, UpdateItem, Updated};
 use windlass_core::{Error, Result};
 
-/// Jobs in one update at most: each may bring a hundred lines.
+/// Maximum number of jobs per update, because each may carry 100 log lines.
 const NEWS_BATCH_MAX: usize = 500;
 
-/// One job's news on their way.
+/// One job's progress and log lines in flight.
 pub(super) type Sent = (Arc<Running>, UpdateItem);
 
 #[derive(Default)]
 pub(super) struct News {
-    /// Handlers that have something to say.
+    /// Jobs with unsent progress or log lines.
     from: Vec<Arc<Running>>,
-    /// Outcomes that wait for their news to arrive first.
+    /// Outcomes held back until their progress and log lines have been stored.
     deferred: Vec<Report>,
     send_at: Option<Instant>,
     under_way: bool,
@@ -38,7 +38,7 @@ impl News {
         self.send_at.filter(|_| !self.under_way)
     }
 
-    /// Keeps an outcome until its news are with the store. Nobody waits for them: they go now.
+    /// Holds an outcome back until its progress and log lines have been stored, and makes those due now.
     pub(super) fn defer(&mut self, report: Report) {
         self.from.push(report.running.clone());
         self.deferred.push(report);
@@ -47,7 +47,7 @@ impl News {
 }
 
 impl Runtime {
-    /// Sends news when it is time.
+    /// Sends progress and log lines when they are due.
     pub(super) fn send_news(&mut self) {
         let fresh = self.shared.inbox.take_news();
         if !fresh.is_empty() {
@@ -115,7 +115,8 @@ impl Runtime {
                 if matches!(error, Error::LeaseLost { .. }) {
                     running.signal.tell(Cause::LeaseLost);
                 }
-                // Progress is not worth a failed job; its outcome will tell what is the matter.
+                // Refused progress must not fail the job; if something is wrong, settling its outcome reports
+                // it.
                 tracing::debug!(parent: &running.span, %error, "progress was refused");
                 None
             }
@@ -128,7 +129,7 @@ impl Runtime {
         }
     }
 
-    /// Lets outcomes go whose news have arrived.
+    /// Queues outcomes whose progress and log lines have been stored.
     fn settle_deferred(&mut self) {
         let (ready, waiting): (Vec<_>, Vec<_>) = std::mem::take(&mut self.news.deferred)
             .into_iter()

@@ -1,4 +1,4 @@
-//! The worker's session: opening it, keeping it alive, noticing that it was lost.
+//! The worker's session: opens it, sends heartbeats, detects its loss.
 
 use super::calls::Reply;
 use super::{Phase, Runtime};
@@ -14,9 +14,9 @@ pub(super) struct SessionState {
     opening: bool,
     beating: bool,
     beat_at: Instant,
-    /// When the last heartbeat was sent that the store answered.
+    /// When the latest answered heartbeat was sent.
     alive_at: Instant,
-    /// Whether it was said that leases may be gone.
+    /// Whether it was logged that leases may be lost.
     doubted: bool,
 }
 
@@ -52,7 +52,7 @@ impl SessionState {
 }
 
 impl Runtime {
-    /// Opens a session, or keeps the one there is alive.
+    /// Opens a session, or sends a heartbeat if it is due.
     pub(super) fn keep_session(&mut self) {
         match self.session.id() {
             None if matches!(self.phase, Phase::Working) && !self.session.opening => {
@@ -78,7 +78,7 @@ impl Runtime {
                 let now = Instant::now();
                 self.session.alive_at = now;
                 self.session.beat_at = now + self.shared.options.heartbeat;
-                // Without its id: whoever has that can speak for this worker.
+                // Logged without the session id, which authorizes calls in the name of this worker.
                 tracing::info!(worker = %self.shared.options.name, "session open");
                 self.session.id = Some(session.id);
                 self.claims.look();
@@ -102,7 +102,7 @@ impl Runtime {
         match answer {
             Ok(reply) => {
                 self.answered();
-                // It counts from when it was sent: that is the latest the store can have seen it.
+                // Counted from the time it was sent, to be safe: the store has seen it no earlier.
                 self.session.alive_at = sent;
                 self.session.beat_at = sent + self.shared.options.heartbeat;
                 self.session.doubted = false;
@@ -120,7 +120,7 @@ impl Runtime {
         }
     }
 
-    /// Stops what the store says is not ours, or not wanted, any more.
+    /// Signals handlers whose job was cancelled or whose lease is lost according to a heartbeat reply.
     fn compare_notes(&self, declared: &[Held], reply: &HeartbeatReply) {
         let by_id = |ids: &[JobId], cause: Cause| {
             if ids.is_empty() {
@@ -128,13 +128,13 @@ impl Runtime {
             }
             let ids: HashSet<&JobId> = ids.iter().collect();
             for held in declared.iter().filter(|held| ids.contains(&held.id)) {
-                // The job may be here again under another lease by now.
+                // The job may be held again under a newer lease.
                 let running = self.held.get(&held.id);
                 if let Some(running) = running.filter(|running| running.lease == held.lease) {
-                    // Harmless if it has ended meanwhile: then the settle's answer decides.
+                    // Harmless if the handler has ended meanwhile: the reply to the settle decides.
                     if running.signal.tell(cause) {
                         let _span = running.span.enter();
-                        tracing::info!(%cause, "telling the handler to stop");
+                        tracing::info!(%cause, "asking the handler to stop");
                     }
                 }
             }
@@ -143,19 +143,19 @@ impl Runtime {
         by_id(&reply.cancel, Cause::Operator);
     }
 
-    /// Says once that leases may be gone. Everything goes on: a session is lost when the store
-    /// says so, and one that comes back from an outage lets its workers revive theirs.
+    /// Logs once that leases may be lost. Work continues: a session is lost only when the store says so, and
+    /// a store that returns from an outage lets its workers revive their sessions.
     fn doubt(&mut self) {
         let age = self.session.alive_at.elapsed();
         if age > self.shared.options.session_ttl && !self.session.doubted {
             self.session.doubted = true;
             tracing::warn!(?age, worker = %self.shared.options.name,
-                "no heartbeat answered for the length of the session; leases may be lost");
+                "no heartbeat answered for the whole session TTL; leases may be lost");
         }
     }
 
-    /// The store took this worker for dead: what runs is not ours any more. Results still go to the
-    /// store, which knows best what became of each.
+    /// Handles a lost session: the store considered this worker dead and its leases are void. Results are
+    /// still sent, because the store decides for each of them.
     pub(super) fn lose_session(&mut self) {
         if self.session.take().is_none() {
             return;

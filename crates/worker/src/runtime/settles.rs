@@ -1,5 +1,5 @@
-//! Delivering outcomes: batched while calls are under way, repeated until the store has answered, and
-//! each one judged by its own answer.
+//! Delivery of outcomes: batched while calls are in flight, repeated until the store answers, each with its
+//! own result.
 
 use super::calls::Reply;
 use super::{Phase, Runtime};
@@ -14,16 +14,17 @@ use std::sync::atomic::Ordering;
 use windlass_core::engine::{Claimed, Item, Outcome, Settle, SettleItem, SettleReply, Settled};
 use windlass_core::{Error, Result};
 
-/// While a call is under way, a second one is made for so many reports, or for the last ones: few are soon more.
+/// Minimum number of reports for a second concurrent call, unless they are the last ones: small batches soon
+/// grow.
 const SECOND_CALL_MIN: usize = 100;
-/// Reports in one call at most; halved where a store finds a whole call too large.
+/// Maximum number of reports per call; halved when the store refuses a call as too large.
 const SETTLE_BATCH_MAX: usize = 1_000;
 
-/// The outcome of a job, on its way to the store.
+/// The outcome of a job on its way to the store.
 pub(super) struct Report {
     pub(super) running: Arc<Running>,
     pub(super) item: SettleItem,
-    /// Whether it stands in for one that the store refused.
+    /// Whether it replaces a report that the store refused.
     substitute: bool,
 }
 
@@ -32,7 +33,7 @@ pub(super) struct Settles {
     under_way: usize,
     calls: usize,
     batch_max: usize,
-    /// Whether claims may ride along; not while a store refuses whole calls.
+    /// Whether settle calls may include a claim; not while the store refuses whole calls.
     carry_claims: bool,
 }
 
@@ -44,14 +45,14 @@ impl Default for Settles {
 }
 
 impl Settles {
-    /// Reports the store has not acknowledged.
+    /// Number of reports that the store has not acknowledged.
     pub(super) fn waiting(&self) -> usize {
         self.waiting.len() + self.under_way
     }
 }
 
 impl Runtime {
-    /// Takes an outcome in. Its news go first, if it has any.
+    /// Queues an outcome, after its progress and log lines if there are any.
     pub(super) fn report(&mut self, running: Arc<Running>, outcome: Outcome) {
         let mut item = SettleItem::new(running.header.id, running.lease.clone(), outcome);
         let completed = matches!(item.outcome, Outcome::Complete { .. });
@@ -67,12 +68,12 @@ impl Runtime {
         }
     }
 
-    /// Takes a report in whose news are with the store.
+    /// Queues a report whose progress and log lines have been stored.
     pub(super) fn report_at_last(&mut self, report: Report) {
         self.settles.waiting.push_back(report);
     }
 
-    /// Sends what waits and asks for more, in one call where possible.
+    /// Sends waiting reports and claims more jobs, in one call if possible.
     pub(super) fn send_reports_and_claims(&mut self) {
         while self.settles.calls < CALLS_MAX {
             let count = self.settles.waiting.len().min(self.settles.batch_max);
@@ -126,8 +127,8 @@ impl Runtime {
         }
     }
 
-    /// A whole call failed. Mostly the store is away, and the call is repeated as it is; a store
-    /// that refuses the call gets smaller ones, down to the single report that is to blame.
+    /// Handles the failure of a whole call. Usually the store is down and the call is repeated unchanged. If
+    /// the store refuses the call, the batch is halved, down to the one report that causes the refusal.
     fn settle_failed(&mut self, mut reports: Vec<Report>, claim_no: Option<u64>, error: &Error) {
         let refused = matches!(
             error,
@@ -167,13 +168,13 @@ impl Runtime {
         }
     }
 
-    /// The store will never take this report: say so in its place, once.
+    /// Replaces a report that the store permanently refuses by a failure that says so, once.
     fn refused(&mut self, report: Report, error: &Error) {
         let Report { running, item, substitute } = report;
         self.shared.counts.refused.fetch_add(1, Ordering::Relaxed);
         tracing::error!(parent: &running.span, %error, "the store refused the outcome of a job");
         if substitute {
-            // Nothing can be said about this job. Undeclared from now on, it goes back to others.
+            // Nothing can be reported for this job. Without a heartbeat for its lease, the job is reclaimed.
             return self.let_go(&running);
         }
         let end = End::of(Some(&item.outcome)).as_str();
@@ -183,7 +184,7 @@ impl Runtime {
         self.settles.waiting.push_back(Report { running, item, substitute: true });
     }
 
-    /// Whether everything that ended is with the store.
+    /// Whether the store has all outcomes.
     pub(super) fn is_flushed(&self) -> bool {
         debug_assert!(!matches!(self.phase, Phase::Working), "a working worker is never done");
         self.settles.waiting() == 0 && self.news.deferred() == 0 && !self.claims.any_open()
@@ -191,5 +192,5 @@ impl Runtime {
 }
 
 fn no_answer() -> Error {
-    crate::outage::unanswered("a settle answered for fewer jobs than it was asked about")
+    crate::outage::unanswered("a settle reply has fewer results than jobs")
 }
