@@ -1,13 +1,13 @@
-//! Long work beside short requests: health probes and heartbeats do not wait for somebody's batch.
+//! Runs long computations so that they do not delay health probes and heartbeats.
 
 use crate::reply::Refusal;
 use tokio::runtime::RuntimeFlavor;
 use windlass_core::Error;
 
-/// Items of a batch that take long enough to hold up other requests.
+/// Batch size from which processing would delay other requests.
 const MANY_ITEMS: usize = 500;
 
-/// The result of long work, done on a thread for such work.
+/// Runs long work on the blocking thread pool.
 pub(crate) async fn beside<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Refusal> {
@@ -17,8 +17,8 @@ pub(crate) async fn beside<T: Send + 'static>(
     })
 }
 
-/// The result of work on so many items, done here. Where they are many, other requests go on meanwhile on
-/// another thread, if the runtime has several.
+/// Runs work on a batch in the current task. For large batches on a multi-threaded runtime, moves
+/// other tasks to another thread first.
 pub(crate) fn on_items<T>(items: usize, work: impl FnOnce() -> T) -> T {
     let is_long = items >= MANY_ITEMS;
     match tokio::runtime::Handle::current().runtime_flavor() {

@@ -1,5 +1,5 @@
-//! A claim that waits: looks, waits for a sign, looks again. While it waits it holds no lease, and it
-//! ends when its connection does, because the server drops it then.
+//! Claims and waits with a timeout: try, wait for a wake-up, try again. A waiting claim holds no
+//! lease and ends with its connection, because the server drops its future.
 
 use crate::access::Who;
 use crate::app::App;
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use windlass_core::Result;
 use windlass_core::engine::{Claim, Claimed, Stamped, Wait};
 
-/// Claims, waiting up to `wait_ms` for something to claim.
+/// Claims jobs, waiting up to `wait_ms` for ready ones.
 pub(crate) async fn claim(
     app: &App,
     who: &Who,
@@ -33,7 +33,7 @@ pub(crate) async fn claim(
         if sign == Sign::Stop {
             return Ok(reply);
         }
-        // Nothing is leased to a key that was revoked while it waited.
+        // Do not lease jobs to a key that was revoked during the wait.
         app.access.still(&who.0).await?;
         if sign == Sign::Keys {
             continue;
@@ -49,7 +49,7 @@ pub(crate) async fn claim(
     }
 }
 
-/// Waits for something to claim, and answers early if the server stops.
+/// Waits for claimable jobs; answers early on shutdown.
 pub(crate) async fn wait(app: &App, who: &Who, mut wait: Wait) -> Result<Stamped<bool>> {
     wait.check()?;
     let deadline = Instant::now() + Duration::from_millis(wait.wait_ms);
@@ -77,7 +77,7 @@ pub(crate) async fn wait(app: &App, who: &Who, mut wait: Wait) -> Result<Stamped
     }
 }
 
-/// Counts a request for as long as it waits, however it ends.
+/// Counts a request as waiting until dropped.
 struct Counted<'a>(&'a AtomicUsize);
 
 impl<'a> Counted<'a> {

@@ -1,4 +1,4 @@
-//! Metrics: who writes them, and those that only the store knows. It must not know who collects them.
+//! Metrics: the exporter, and gauges that are read from the store. It must not know the collectors.
 
 use metrics::{describe_gauge, gauge};
 use std::fmt;
@@ -11,19 +11,22 @@ use windlass_core::Timestamp;
 use windlass_core::engine::{Engine, LaneStats, StatsRequest};
 use windlass_services::LaneGauges;
 
-/// The store is asked for its numbers no more often than this, however many ask for metrics.
+/// Minimum interval between reads of the store's statistics, regardless of the number of
+/// collectors.
 const REFRESH_MS: u64 = 1_000;
-/// For the store to answer; collectors give up after ten seconds, and must learn that it is away.
+/// Timeout of the store. Collectors usually give up after 10 seconds, and must still receive `NaN`
+/// for an unavailable store.
 const ANSWER_WITHIN: Duration = Duration::from_secs(3);
 
-/// Writes the metrics of this process as text, in the format of Prometheus.
+/// Renders the metrics of this process in the Prometheus text format.
 ///
-/// The program that installs the recorder of the `metrics` facade makes one from its handle.
+/// The program that installs the recorder of the `metrics` crate creates one from the recorder's
+/// handle.
 #[derive(Clone)]
 pub struct Exporter(Arc<dyn Fn() -> String + Send + Sync>);
 
 impl Exporter {
-    /// Writes by this function.
+    /// An exporter that calls this function.
     pub fn new(write: impl Fn() -> String + Send + Sync + 'static) -> Self {
         Self(Arc::new(write))
     }
@@ -39,17 +42,17 @@ impl fmt::Debug for Exporter {
     }
 }
 
-/// The numbers of the store as gauges.
+/// Statistics of the store as gauges.
 pub(crate) struct StoreGauges {
     engine: Arc<dyn Engine>,
-    /// What it is asked for.
+    /// The statistics to request.
     request: StatsRequest,
     seen: Mutex<Seen>,
 }
 
 struct Seen {
     lanes: LaneGauges,
-    /// When the store was asked last.
+    /// When the store was last read.
     at: Option<Instant>,
 }
 
@@ -62,7 +65,7 @@ impl StoreGauges {
         Self { engine, request, seen: Mutex::new(Seen { lanes, at: None }) }
     }
 
-    /// Shows how things are, as of a second ago at most. Those who ask together share one look.
+    /// Updates the gauges if they are older than a second. Concurrent calls share one read.
     pub(crate) async fn refresh(&self) {
         let mut seen = self.seen.lock().await;
         let age = seen.at.map(|at| at.elapsed());
@@ -77,7 +80,7 @@ impl StoreGauges {
                 gauge!("windlass_active_workers").set(workers as f64);
             }
             away => {
-                debug!(?away, "the store's numbers are not known");
+                debug!(?away, "cannot read the store's statistics");
                 seen.lanes.unknown();
                 gauge!("windlass_active_workers").set(f64::NAN);
             }
@@ -87,7 +90,8 @@ impl StoreGauges {
     async fn look(&self) -> windlass_core::Result<(Timestamp, Vec<LaneStats>, usize)> {
         let stats = self.engine.stats(self.request.clone()).await?;
         let sessions = self.engine.sessions().await?.value;
-        // A claim without a session of its own has one for as long as its lease, and no name.
+        // Counts claims without an explicit session too: each has an unnamed session for the time
+        // of its lease.
         Ok((stats.now, stats.value, sessions.len()))
     }
 }

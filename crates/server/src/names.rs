@@ -1,10 +1,11 @@
-//! By which names a server may be called. It knows the `Host` header and nothing of routes.
+//! Validates the `Host` header against DNS rebinding. It knows nothing of routes.
 //!
-//! There are no keys yet: whoever reaches the port may do anything, and a browser on this machine reaches
-//! it on behalf of every page it shows. A foreign site can make its own name point to 127.0.0.1 (DNS
-//! rebinding); to the browser it is then the same origin as we are. So a server that listens on this
-//! machine only answers only to names that nobody else can own: addresses of this machine, `localhost`,
-//! and those it was told. A server that listens for others has names that it cannot know, and takes any.
+//! A server on a loopback address may have no keys, and then accepts every request that reaches its
+//! port. A browser on the same machine can send such requests on behalf of any page. A malicious
+//! site can resolve its own name to 127.0.0.1 (DNS rebinding), which makes the server same-origin
+//! to that site. A server on a loopback address therefore accepts only names that no other site can
+//! own: loopback addresses, `localhost` and configured names. A server on any other address cannot
+//! know its names and accepts all.
 
 use crate::app::App;
 use crate::options::Options;
@@ -17,12 +18,12 @@ use http::{HeaderMap, StatusCode};
 use std::net::IpAddr;
 use windlass_core::Error;
 
-/// What to do about a name that is not ours.
+/// The solution in the error for an unknown host name.
 pub(crate) const WAY_OUT: &str = "this server listens on its own machine only and answers to 127.0.0.1, \
      [::1] and localhost, which keeps other sites from reaching it through a name of theirs; call it by \
      its address, or tell it the name of the proxy in front of it with --host";
 
-/// Lets a request through that calls the server by a name of its own.
+/// Middleware that refuses requests with an unknown host name.
 pub(crate) async fn check(State(app): State<App>, request: Request, next: Next) -> Response {
     match stranger(request.headers(), &app.options) {
         None => next.run(request).await,
@@ -33,7 +34,7 @@ pub(crate) async fn check(State(app): State<App>, request: Request, next: Next) 
     }
 }
 
-/// The name that a request calls us by, if it is not ours. One that gives none is not from a browser.
+/// The host name of a request, if it is not accepted. A request without one is not from a browser.
 pub(crate) fn stranger(headers: &HeaderMap, options: &Options) -> Option<String> {
     let host = headers.get(HOST).filter(|_| options.listen.ip().is_loopback())?;
     match host.to_str() {
@@ -42,7 +43,7 @@ pub(crate) fn stranger(headers: &HeaderMap, options: &Options) -> Option<String>
     }
 }
 
-/// Whether a name, perhaps with a port, is one of `told` or means this machine.
+/// Whether a name, with or without a port, is one of `told` or refers to this machine.
 fn is_ours(host: &str, told: &[String]) -> bool {
     let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((address, _port)) => address,

@@ -1,5 +1,5 @@
-//! The description of the API for programs: OpenAPI 3.1, made from the routes themselves and the types
-//! of `windlass-wire`. It knows no route by name; a route that is served is described.
+//! The OpenAPI 3.1 document, generated from the routes and the types of `windlass-wire`. It
+//! contains no route by name; every served route is described.
 //!
 //! To add a route:
 //! 1. Write its path in `windlass_wire::routes` and its types in `windlass-wire`, with
@@ -23,7 +23,7 @@ use std::sync::LazyLock;
 use utoipa::openapi::schema::ComponentsBuilder;
 use windlass_wire::Problem;
 
-/// What operations are grouped by.
+/// Tags that group operations.
 pub(crate) mod tag {
     pub(crate) const JOBS: &str = "jobs";
     pub(crate) const SCHEDULES: &str = "schedules";
@@ -33,14 +33,14 @@ pub(crate) mod tag {
     pub(crate) const SERVER: &str = "server";
 }
 
-/// The document as it is served.
+/// The document as served.
 pub(crate) struct Document {
     pub(crate) text: Bytes,
-    /// Changes when the text does.
+    /// Changes with the text.
     pub(crate) etag: String,
 }
 
-/// The document, made once.
+/// The document, generated once.
 pub(crate) fn document() -> &'static Document {
     static DOCUMENT: LazyLock<Document> = LazyLock::new(|| {
         let text = written();
@@ -51,20 +51,20 @@ pub(crate) fn document() -> &'static Document {
     &DOCUMENT
 }
 
-/// The OpenAPI document that the server serves, as it is served.
+/// The OpenAPI document as the server serves it.
 pub fn openapi() -> &'static str {
     std::str::from_utf8(&document().text).unwrap_or_default()
 }
 
-/// The document as text: indented, its keys in order, so that two of them can be compared.
+/// The document as text: indented and with sorted keys, so that two versions can be compared.
 fn written() -> String {
     let mut described = routes::all().into_openapi();
-    // No route names it: it is the answer of all of them.
+    // No route references this schema explicitly, because every route can return it.
     let problem = ComponentsBuilder::new().schema_from::<Problem>().build();
     described.components.get_or_insert_default().schemas.extend(problem.schemas);
     let mut document = serde_json::to_value(described).unwrap_or_default();
     document["info"] = info();
-    document["servers"] = json!([{"url": "/", "description": "The server that serves this."}]);
+    document["servers"] = json!([{"url": "/", "description": "This server."}]);
     document["tags"] = tags();
     complete(&mut document);
     make_strict(&mut document);
@@ -89,16 +89,16 @@ fn info() -> Value {
 
 fn tags() -> Value {
     json!([
-        {"name": tag::JOBS, "description": "Handing jobs over, looking at them, changing them."},
+        {"name": tag::JOBS, "description": "Enqueue, read and change jobs."},
         {"name": tag::SCHEDULES, "description": "Recurring jobs, by name."},
-        {"name": tag::WORK, "description": "Claiming jobs and reporting on them."},
+        {"name": tag::WORK, "description": "Claim jobs and report their results."},
         {"name": tag::SETTINGS, "description": "Queues, kinds and workers."},
         {"name": tag::STORE, "description": "For services and operators."},
         {"name": tag::SERVER, "description": "The server itself."},
     ])
 }
 
-/// With its keys in order, whatever map the JSON library was built with.
+/// Sorts keys, independently of the map type that the JSON library uses.
 fn sorted(value: Value) -> Value {
     match value {
         Value::Object(fields) => {

@@ -1,4 +1,4 @@
-//! Writing replies: stamped JSON, or a problem.
+//! Builds replies: JSON with the store's time and epoch, or an RFC 9457 problem.
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
@@ -9,36 +9,36 @@ use windlass_core::Error;
 use windlass_core::engine::Stamped;
 use windlass_wire::{EPOCH_HEADER, JSON, NOW_HEADER, PROBLEM_JSON, Problem};
 
-/// Seconds after which an absent store is worth another try, and whoever gave no time of its own.
+/// Default of the `Retry-After` header, for errors without their own retry time.
 const RETRY_AFTER_SECONDS: u64 = 1;
 
-/// What a route answers.
+/// The result of a route.
 pub(crate) type Reply = Result<Response, Refusal>;
 
-/// A request that was not carried out, and why.
+/// An error reply.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     /// Boxed, because every function that can refuse returns one.
     problem: Box<Problem>,
-    /// When to try again, where the error says so.
+    /// When to retry, if the error specifies it.
     retry_after_ms: Option<u64>,
 }
 
 impl Refusal {
-    /// With a status that says more than the error's own.
+    /// Overrides the error's default status.
     pub(crate) fn with(status: StatusCode, error: Error) -> Self {
         let mut refusal = Self::from(error);
         refusal.problem.status = status.as_u16();
         refusal
     }
 
-    /// Its HTTP status.
+    /// The HTTP status.
     pub(crate) fn status(&self) -> StatusCode {
         let status = StatusCode::from_u16(self.problem.status);
         status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
-    /// What happened and the way out, for a person.
+    /// Human-readable description of the problem and its solution.
     pub(crate) fn detail(&self) -> &str {
         &self.problem.detail
     }
@@ -62,7 +62,7 @@ impl IntoResponse for Refusal {
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"windlass\""));
         }
         if matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
-            // The header has whole seconds; earlier would be in vain.
+            // The header holds whole seconds. Round up, because an earlier retry would fail.
             let seconds = self.retry_after_ms.map_or(RETRY_AFTER_SECONDS, |ms| ms.div_ceil(1_000));
             headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
         }
@@ -70,19 +70,19 @@ impl IntoResponse for Refusal {
     }
 }
 
-/// A reply of the engine as JSON.
+/// Converts an engine reply to JSON with status 200.
 pub(crate) fn stamped<T: Serialize>(reply: Stamped<T>) -> Response {
     stamped_with(StatusCode::OK, reply)
 }
 
-/// The same with another status.
+/// Converts an engine reply to JSON with this status.
 pub(crate) fn stamped_with<T: Serialize>(status: StatusCode, reply: Stamped<T>) -> Response {
     let mut response = json(status, &reply.value);
     stamp(&mut response, &reply);
     response
 }
 
-/// Says when a reply was made, and by which store.
+/// Sets the headers for the store's time and epoch.
 pub(crate) fn stamp<T>(response: &mut Response, reply: &Stamped<T>) {
     let headers = response.headers_mut();
     headers.insert(NOW_HEADER, HeaderValue::from(reply.now.as_millis()));
@@ -91,7 +91,7 @@ pub(crate) fn stamp<T>(response: &mut Response, reply: &Stamped<T>) {
     }
 }
 
-/// A reply that is not the engine's.
+/// A JSON reply that does not originate from the engine, without time and epoch.
 pub(crate) fn json(status: StatusCode, value: &impl Serialize) -> Response {
     let mut response = Response::new(Body::from(windlass_wire::write(value)));
     *response.status_mut() = status;

@@ -1,4 +1,4 @@
-//! Stored measurements as points in time. It must not know who draws them.
+//! Aggregates stored samples into points of a time series. It must not know how they are displayed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use windlass_core::time::{HOUR_MS, MINUTE_MS};
 use windlass_services::{Flow, Resolution, Sample, SampleQuery, Samples};
 use windlass_wire::Point;
 
-/// How long the last hour is shown before it is read again: it changes once a minute.
+/// How long the last hour is cached. Samples change once a minute.
 const REREAD_AFTER: Duration = Duration::from_secs(5);
 
-/// One sample, or several of one point, summed up over its queues.
+/// Aggregate of the samples of one point, over all their queues.
 #[derive(Default)]
 struct Sum {
-    /// Samples in which something was measured.
+    /// Number of samples with measurements.
     measured: u64,
     averages: [f64; 4],
     depth_max: u64,
@@ -63,7 +63,7 @@ impl Sum {
     }
 }
 
-/// Samples summed up into points of `step_ms` that begin at `from`.
+/// Aggregates samples into points of `step_ms`, starting at `from`.
 pub(crate) fn points(samples: &[Sample], from: Timestamp, step_ms: u64) -> Vec<Point> {
     let mut sums: BTreeMap<u64, Sum> = BTreeMap::new();
     for sample in samples {
@@ -72,7 +72,7 @@ pub(crate) fn points(samples: &[Sample], from: Timestamp, step_ms: u64) -> Vec<P
     sums.into_iter().map(|(place, sum)| sum.point(from.plus(place * step_ms))).collect()
 }
 
-/// The minutes of the last hour, of all queues and servers. Those who look together share one reading.
+/// The minutes of the last hour, over all queues and servers. Concurrent readers share one read.
 pub(crate) struct LastHour {
     engine: Arc<dyn Engine>,
     read: Mutex<Option<(Instant, Arc<Vec<Point>>)>>,
@@ -83,7 +83,7 @@ impl LastHour {
         Self { engine, read: Mutex::default() }
     }
 
-    /// Its points, as far as they are known.
+    /// Its points; empty if the store cannot be read.
     pub(crate) async fn points(&self, now: Timestamp) -> Arc<Vec<Point>> {
         let mut read = self.read.lock().await;
         if let Some((at, points)) = &*read
@@ -93,7 +93,7 @@ impl LastHour {
         }
         let from = now.minus(HOUR_MS);
         let query = SampleQuery::new(Resolution::Minute, from, now);
-        // A curve is not worth failing a page for.
+        // A chart must not fail a whole page.
         let samples = Samples::new(self.engine.clone()).read(&query).await.unwrap_or_default();
         let points = Arc::new(points(&samples, Resolution::Minute.start(from), MINUTE_MS));
         *read = Some((Instant::now(), points.clone()));

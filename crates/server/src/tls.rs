@@ -1,5 +1,5 @@
-//! Encrypted connections: files to a configuration, a certificate to the names in it. It must not know who
-//! stands behind a name.
+//! TLS: loads certificate files and extracts names from client certificates. It must not know the
+//! principals behind the names.
 
 use crate::access::PeerNames;
 use crate::options::TlsFiles;
@@ -15,10 +15,10 @@ use windlass_core::{Error, Result};
 use x509_parser::extensions::GeneralName;
 use x509_parser::parse_x509_certificate;
 
-/// Names of one certificate that are looked at.
+/// Maximum number of names to read from one certificate.
 const NAMES_MAX: usize = 16;
 
-/// Takes connections with these files.
+/// Builds a TLS acceptor from these files.
 pub(crate) fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor> {
     let provider = Arc::new(ring::default_provider());
     let bad = |field: &'static str, path: &Path, error: &dyn std::fmt::Display| {
@@ -36,7 +36,8 @@ pub(crate) fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor> {
             for certificate in self::certificates("tls_client_ca", path)? {
                 roots.add(certificate).map_err(|error| bad("tls_client_ca", path, &error))?;
             }
-            // Whoever shows none may still have a key, and probes have neither.
+            // Client certificates are optional: clients may use a key instead, and health probes
+            // have neither.
             let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
                 .allow_unauthenticated()
                 .build()
@@ -57,22 +58,22 @@ fn certificates(field: &'static str, path: &Path) -> Result<Vec<CertificateDer<'
     let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     let found = read.map_err(|error| bad(format!("it cannot be read: {}", said(&error))))?;
     if found.is_empty() {
-        return Err(bad("there is no certificate in it; name a PEM file".to_owned()));
+        return Err(bad("it contains no certificate; use a PEM file".to_owned()));
     }
     Ok(found)
 }
 
-/// What is wrong with a PEM file.
+/// Describes an error in a PEM file.
 fn said(error: &pem::Error) -> String {
     match error {
         pem::Error::Io(error) => error.to_string(),
-        pem::Error::NoItemsFound => "it is no PEM file, or holds something else".to_owned(),
+        pem::Error::NoItemsFound => "it is not a PEM file, or contains no such item".to_owned(),
         other => format!("{other:?}"),
     }
 }
 
-/// The names in the certificate that the client showed, if it did. That the certificate is good was seen to
-/// in the handshake.
+/// The names in the client's certificate, if it sent one. The TLS handshake has verified the
+/// certificate.
 pub(crate) fn peer_names(connection: &ServerConnection) -> Option<PeerNames> {
     let certificate = connection.peer_certificates()?.first()?;
     Some(PeerNames(names(certificate).into()))

@@ -1,6 +1,6 @@
-//! Traces through a server: the `traceparent` of a request that hands over jobs goes to those of them that have no
-//! trace, by way of a span of its own where spans are made. Only there: claims, heartbeats and settles would drown
-//! everything else. Knows nothing of exporters.
+//! Trace propagation: the `traceparent` of an enqueue request is stored with those of its jobs that
+//! have no trace, through a span for the request if spans are enabled. Only enqueue requests are
+//! traced: claims, heartbeats and settles would flood the traces. Knows nothing of exporters.
 
 use crate::app::App;
 use axum::extract::FromRequestParts;
@@ -12,13 +12,14 @@ use windlass_core::{Error, Result};
 
 const TRACEPARENT: &str = "traceparent";
 
-/// The trace context that a request came with.
+/// The trace context of a request.
 pub(crate) struct Trace(Option<String>);
 
 impl FromRequestParts<App> for Trace {
     type Rejection = Infallible;
 
-    /// What is malformed, or there more than once, is no reason to refuse work: it is passed over, as W3C has it.
+    /// A malformed or repeated header is ignored, as W3C Trace Context requires, and never fails
+    /// the request.
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Infallible> {
         let mut given = parts.headers.get_all(TRACEPARENT).iter();
         let only = match (given.next(), given.next()) {
@@ -30,8 +31,9 @@ impl FromRequestParts<App> for Trace {
 }
 
 impl Trace {
-    /// Gives the request's trace to those of its jobs that have none; where `spans` are made, by way of one for the
-    /// request. There is none for jobs that all have a trace from elsewhere: it would lead nowhere.
+    /// Sets the request's trace on those of its jobs that have none. With `spans`, creates a span
+    /// for the request as their parent, unless all jobs have a trace already: such a span would
+    /// have no children.
     pub(crate) fn hand_on(self, jobs: &mut [NewJob], spans: bool, route: &str) -> Around {
         let lacking = jobs.iter().any(|job| job.trace.is_none());
         if !lacking || !spans && self.0.is_none() {
@@ -49,7 +51,7 @@ impl Trace {
     fn span(&self, jobs: usize, route: &str) -> Span {
         let name = format!("POST {route}");
         let (kind, name) = ("server", name.as_str());
-        // OpenTelemetry knows numbers with a sign only, and would make others texts.
+        // OpenTelemetry has signed integers only; other numbers would become strings.
         let jobs = i64::try_from(jobs).ok();
         let span = tracing::info_span!("enqueue", otel.kind = kind, otel.name = name, jobs);
         if let Some(parent) = &self.0 {
@@ -61,11 +63,11 @@ impl Trace {
     }
 }
 
-/// The span of a request, if there is one.
+/// The span of a request, if enabled.
 pub(crate) struct Around(Span);
 
 impl Around {
-    /// The answer to a call that is made inside the span, which ends with it.
+    /// Awaits a call inside the span; the span ends with the call.
     pub(crate) async fn around<T>(self, call: impl Future<Output = Result<T>>) -> Result<T> {
         let Self(span) = self;
         if span.is_disabled() {

@@ -1,6 +1,7 @@
-//! Requests that wait for something to claim, gathered: those that wait for the same share one wait at the
-//! engine, and a sign wakes a few of them, then more for as long as there is something. So thousands that
-//! wait cost one wait, and a single job does not set all of them running.
+//! Groups requests that wait for claimable jobs. Requests for the same queues and kinds share one
+//! engine wait. When jobs become ready, a group wakes one request, then twice as many in each round
+//! while jobs remain. Thousands of waiting requests thus cost one engine wait, and a single job
+//! does not wake all of them.
 
 use crate::app::App;
 use std::collections::HashMap;
@@ -14,42 +15,43 @@ use windlass_core::engine::Wait;
 use windlass_core::limits::WAIT_MAX_MS;
 use windlass_core::model::Name;
 
-/// The first pause after a sign, for those it woke to look; doubles while signs lead to nothing.
+/// Initial pause after a wake-up, for the woken requests to claim. Doubles while wake-ups yield no
+/// jobs.
 const PAUSE_MIN: Duration = Duration::from_millis(2);
-/// The longest such pause, and the pause after the engine gave no answer.
+/// Maximum pause between wake-ups, and the pause after an engine error.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
-/// The most that are woken at a time.
+/// Maximum number of requests to wake in one round.
 const WAKE_MAX: usize = 1_024;
 
-/// What is waited for.
+/// The queues and kinds to wait for.
 type Key = (Vec<Name>, Option<Vec<Name>>);
 
-/// All groups of a server. There are never more of them than requests that wait.
+/// All groups of a server. At most one per waiting request.
 #[derive(Default)]
 pub(crate) struct Waits {
     groups: Mutex<HashMap<Key, Weak<Group>>>,
 }
 
-/// Those that wait for the same.
+/// Requests that wait for the same queues and kinds.
 pub(crate) struct Group {
     signs: Notify,
-    /// How often a sign led to something.
+    /// Number of wake-ups that led to a claimed job.
     hits: AtomicU64,
-    /// Ends the group's wait at the engine with the last of its requests.
+    /// Cancels the group's engine wait when its last request leaves.
     over: CancellationToken,
     _over: DropGuard,
 }
 
-/// Why a request waits no longer.
+/// Why a request stopped waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sign {
-    /// There may be something.
+    /// Jobs may be ready.
     Look,
-    /// Its time is up.
+    /// Its wait time has expired.
     TimeUp,
-    /// Keys have changed.
+    /// The keys of the store have changed.
     Keys,
-    /// The server stops.
+    /// The server is shutting down.
     Stop,
 }
 
@@ -60,7 +62,7 @@ impl Group {
         Arc::new(Self { signs: Notify::new(), hits: AtomicU64::new(0), over, _over: guard })
     }
 
-    /// Waits for a sign.
+    /// Waits until the request is woken, its deadline passes, keys change or the server stops.
     pub(crate) async fn sign(
         &self,
         app: &App,
@@ -76,13 +78,14 @@ impl Group {
         }
     }
 
-    /// Says that a sign led to something.
+    /// Records that a wake-up led to a claimed job.
     pub(crate) fn hit(&self) {
         self.hits.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-/// Joins those that wait for the same, until the answer is dropped.
+/// Joins the group for these queues and kinds, creating it if needed. Dropping the returned value
+/// leaves it.
 pub(crate) fn join(app: &App, wait: &Wait) -> Arc<Group> {
     let key: Key = (wait.queues.clone(), wait.kinds.clone());
     let mut groups = app.waits.groups.lock().unwrap_or_else(PoisonError::into_inner);
@@ -95,7 +98,7 @@ pub(crate) fn join(app: &App, wait: &Wait) -> Arc<Group> {
     group
 }
 
-/// Waits at the engine for a whole group, for as long as it lasts.
+/// Runs a group's engine wait until the group is empty or the server stops.
 async fn watch(app: App, key: Key, group: Weak<Group>, over: CancellationToken) {
     tokio::select! {
         () = over.cancelled() => {}
@@ -103,7 +106,7 @@ async fn watch(app: App, key: Key, group: Weak<Group>, over: CancellationToken) 
         () = give_signs(&app, &key, &group) => {}
     }
     let mut groups = app.waits.groups.lock().unwrap_or_else(PoisonError::into_inner);
-    // Another group may have taken its place meanwhile.
+    // A new group may have replaced it in the map.
     if groups.get(&key).is_some_and(|it| it.ptr_eq(&group)) {
         groups.remove(&key);
     }
@@ -117,17 +120,18 @@ async fn give_signs(app: &App, key: &Key, group: &Weak<Group>) {
         let ready = app.call_within(app.engine.wait(wait.clone()), wait.wait_ms).await;
         let Some(group) = group.upgrade() else { return };
         match ready {
-            // Those who were woken have taken it all: the next sign is a new one.
+            // The woken requests have claimed everything: start over with one request.
             Ok(ready) if !ready.value => {
                 (pause, wake, wait.wait_ms) = (PAUSE_MIN, 1, WAIT_MAX_MS);
                 continue;
             }
-            // Not more than there are: a sign too many is kept, and would be followed in vain.
+            // At most one notification per member: `Notify` stores a surplus one, which would cause
+            // a useless claim.
             Ok(_) => {
                 let members = Arc::strong_count(&group) - 1;
                 (0..wake.min(members)).for_each(|_| group.signs.notify_one());
             }
-            // Whoever looks now learns what is the matter.
+            // Wake all requests: their own engine calls report the error.
             Err(_) => {
                 group.signs.notify_waiters();
                 pause = PAUSE_MAX;

@@ -112,7 +112,7 @@ fn certificates(field: &'static str, path: &Path) -> Result<Vec<CertificateDer<'
 fn said(error: &pem::Error) -> String {
     match error {
         pem::Error::Io(error) => error.to_string(),
-        pem::Error::NoItemsFound => "it is no PEM file, or holds something else".to_owned(),
+        pem::Error::NoItemsFound => "it is not a PEM file, or contains no such item".to_owned(),
         other => format!("{other:?}"),
     }
 }

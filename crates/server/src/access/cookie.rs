@@ -1,6 +1,6 @@
-//! The cookie of somebody who signed in to the dashboard: the id of a key, until when, and a signature that
-//! only servers of the store can make. Nothing is kept, so nothing can pile up; it ends with its key, and
-//! after [`SESSION_MAX`] whatever it says.
+//! The dashboard's session cookie: a key id, an expiry time and a signature that only servers of
+//! the store can create. Servers store no sessions. A cookie is invalid once its key is, and if its
+//! expiry is more than [`SESSION_MAX`] ahead.
 
 use http::HeaderMap;
 use http::header::COOKIE;
@@ -9,14 +9,14 @@ use windlass_core::Timestamp;
 use windlass_services::Principal;
 
 const NAME: &str = "windlass-session";
-/// How far ahead a cookie may end.
+/// Maximum time until the expiry of a cookie.
 const SESSION_MAX: Duration = Duration::from_secs(12 * 60 * 60);
-/// How far apart two servers may be that read the store's clock at the same time.
+/// Allowance for clock differences between servers that estimate the store's time.
 const CLOCKS_APART: Duration = Duration::from_secs(60);
-/// How long somebody stays signed in.
+/// How long a user stays signed in.
 pub(crate) const SESSION_SECONDS: u64 = SESSION_MAX.as_secs() - CLOCKS_APART.as_secs();
 
-/// A cookie as it came: nothing of it is proven yet.
+/// An unverified cookie.
 #[derive(Debug)]
 pub(crate) struct Cookie<'a> {
     pub(crate) id: &'a str,
@@ -34,7 +34,8 @@ impl<'a> Cookie<'a> {
         Some(Self { id: parts.next()?, until: parts.next()?, signature: parts.next()? })
     }
 
-    /// Whether it was made for this principal, its time is not over, and that is no longer than it may be.
+    /// Whether the cookie was signed for this principal, has not expired, and expires within
+    /// [`SESSION_MAX`].
     pub(crate) fn is_of(&self, who: &Principal, now: Timestamp) -> bool {
         let until = self.until.parse().map(Timestamp::from_millis);
         let in_time = |until: Timestamp| {
@@ -43,20 +44,20 @@ impl<'a> Cookie<'a> {
         until.is_ok_and(in_time) && who.signed(&text(self.until), self.signature)
     }
 
-    /// The header that signs somebody in.
+    /// The `Set-Cookie` header that signs a user in.
     pub(crate) fn sign_in(who: &Principal, now: Timestamp, secure: bool) -> Option<String> {
         let until = now.plus(SESSION_SECONDS * 1_000).as_millis().to_string();
         let (id, signature) = (who.id()?, who.sign(&text(&until))?);
         Some(header(&format!("{id}.{until}.{signature}"), SESSION_SECONDS, secure))
     }
 
-    /// The header that signs him out.
+    /// The `Set-Cookie` header that signs a user out.
     pub(crate) fn sign_out(secure: bool) -> String {
         header("", 0, secure)
     }
 }
 
-/// No script can read it, and no other site can have it sent.
+/// Scripts cannot read the cookie, and browsers do not send it with cross-site requests.
 fn header(value: &str, seconds: u64, secure: bool) -> String {
     let secure = if secure { "; Secure" } else { "" };
     format!("{NAME}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}")

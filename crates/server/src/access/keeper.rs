@@ -1,5 +1,5 @@
-//! The keys of the store as this server knows them: read anew every few seconds while somebody asks, and
-//! never for a single request. It must not know routes.
+//! Cache of the store's keys: refreshed every second while requests arrive, never once per request.
+//! It must not know routes.
 
 use super::PeerNames;
 use super::cookie::Cookie;
@@ -18,22 +18,23 @@ use windlass_core::engine::Engine;
 use windlass_core::{Error, Result, Timestamp};
 use windlass_services::{Denied, KeyRing, Principal};
 
-/// Keys are read anew after this, beside the requests that go on.
+/// Age at which keys are refreshed in the background while requests proceed.
 const FRESH: Duration = Duration::from_secs(1);
-/// Keys that were read longer ago decide nothing: how long a revoked key is let in at most.
+/// Maximum age of keys for a decision: bounds how long a revoked key remains accepted.
 const STALE: Duration = Duration::from_secs(3);
 
-/// Between two reads for keys that are not known: how long whoever shows one waits for his answer, too.
+/// Minimum interval between refreshes for unknown keys. Bounds the delay of a request with an
+/// unknown key too.
 const STRANGERS_EVERY: Duration = Duration::from_millis(100);
 
-/// How long a probe waits for keys that were read lately; then the last ones decide.
+/// How long a health probe waits for fresh keys; after that the cached ones decide.
 const VIEWER_WITHIN: Duration = Duration::from_millis(50);
 
-/// How to show a key.
+/// How to send a key, for error messages.
 const HOW: &str = "send it as `Authorization: Bearer wl_…`; our own clients take it from the URL \
      (http://wl_…@host) or from WINDLASS_KEY";
 
-/// Knows who is let in. Cheap to clone.
+/// Authenticates requests. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Access {
     inner: Arc<Inner>,
@@ -41,13 +42,13 @@ pub(crate) struct Access {
 
 struct Inner {
     engine: Arc<dyn Engine>,
-    /// Whether everybody may do everything while the store has no keys.
+    /// Whether unauthenticated requests are accepted while the store has no keys.
     open: bool,
-    /// How long the store may take to tell its keys.
+    /// Contains the timeout for reading keys.
     limits: watch::Receiver<Limits>,
-    /// Held for moments, never across an await.
+    /// Never held across an await.
     known: Mutex<Option<Known>>,
-    /// Held by whoever reads.
+    /// Held during a refresh, so that only one runs at a time.
     reading: tokio::sync::Mutex<()>,
     news: Arc<KeyNews>,
 }
@@ -56,12 +57,12 @@ struct Inner {
 struct Known {
     ring: Arc<KeyRing>,
     read_at: Instant,
-    /// The changes through this server that were made before.
+    /// Value of [`KeyNews::changes`] before the read.
     changes: u64,
 }
 
 impl Known {
-    /// The store's time, as far as it is known.
+    /// Estimate of the store's current time.
     fn now(&self) -> Timestamp {
         let passed = u64::try_from(self.read_at.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.ring.now().plus(passed)
@@ -80,7 +81,7 @@ impl Access {
         Self { inner: Arc::new(Inner { engine, open, limits, known, reading, news }) }
     }
 
-    /// Who shows this: a key, a certificate or, where it is enough, the dashboard's cookie.
+    /// Authenticates by key, client certificate or, if `by_cookie`, the dashboard's cookie.
     pub(crate) async fn admit(
         &self,
         headers: &HeaderMap,
@@ -94,7 +95,7 @@ impl Access {
             peer,
             by_cookie,
         ) {
-            // A fresh key is good at once.
+            // The key may be newer than the cache: refresh and decide again.
             Err(refused) if refused.may_be_new => {
                 let known = self.read_since(asked).await.map_err(|error| self.untold(error))?;
                 Ok(self.decide(&known, headers, peer, by_cookie)?)
@@ -103,8 +104,8 @@ impl Access {
         }
     }
 
-    /// The same for whoever watches over the store: while it does not answer, the keys that it told last
-    /// decide, however long ago.
+    /// Authenticates a request that monitors the store. While the store does not answer, the cached
+    /// keys decide, regardless of their age.
     pub(crate) async fn admit_watcher(
         &self,
         headers: &HeaderMap,
@@ -118,7 +119,8 @@ impl Access {
         Ok(self.decide(&known, headers, peer, true)?)
     }
 
-    /// Whether whoever shows this may view, as far as it is known at once: probes do not wait for the store.
+    /// Whether the request has view permission, decided within [`VIEWER_WITHIN`]: health probes do
+    /// not wait for the store.
     pub(crate) async fn may_view(&self, headers: &HeaderMap, peer: Option<&PeerNames>) -> bool {
         let known = tokio::time::timeout(VIEWER_WITHIN, self.known()).await;
         let known = known.ok().and_then(Result::ok).or_else(|| self.peek());
@@ -126,27 +128,28 @@ impl Access {
         who.is_some_and(|who| who.may().may_view())
     }
 
-    /// Reads the keys before somebody asks, so that watchers are let in if the store goes away at once; and
-    /// then while requests wait, which ask only once.
+    /// Reads the keys at startup, so that monitoring requests can be authenticated during an early
+    /// outage. Then refreshes them while requests wait, because a waiting request does not trigger
+    /// a refresh itself.
     pub(crate) async fn attend(self, waiting: Arc<AtomicUsize>, stop: CancellationToken) {
         let mut ticks = tokio::time::interval(FRESH);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut is_first = true;
         while stop.run_until_cancelled(ticks.tick()).await.is_some() {
             if std::mem::take(&mut is_first) || waiting.load(Ordering::Relaxed) > 0 {
-                // Whoever asks next learns what is wrong.
+                // The next request reports the error.
                 let _ = stop.run_until_cancelled(self.read(FRESH / 2)).await;
             }
         }
     }
 
-    /// Wakes a request that waits whenever keys have changed.
+    /// A receiver that is notified whenever keys change.
     pub(crate) fn watch(&self) -> watch::Receiver<()> {
         self.inner.news.watch()
     }
 
-    /// Whether somebody who was let in would be let in again: a key that was revoked, or the first key of
-    /// the store, ends what waits.
+    /// Checks that an authenticated principal is still accepted. A revoked key, or the first key of
+    /// the store, ends waiting requests.
     pub(crate) async fn still(&self, who: &Principal) -> Result<()> {
         let known = self.known().await?;
         let refused = match who.id() {
@@ -180,7 +183,8 @@ impl Access {
         if let Some(shown) = shown {
             let token = shown.to_str().ok().and_then(|text| text.split_once(' '));
             let token = token.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
-            let (_, token) = token.ok_or_else(|| Refused::from("what was sent is no key"))?;
+            let (_, token) =
+                token.ok_or_else(|| Refused::from("the Authorization header contains no key"))?;
             return ring.by_token(token.trim(), now).map_err(|why| Refused::new("the key", why));
         }
         if let Some(cookie) = Cookie::of(headers).filter(|_| by_cookie) {
@@ -194,7 +198,7 @@ impl Access {
         ring.by_certificate(&peer.0, now).map_err(|why| Refused::new(&what(), why))
     }
 
-    /// Who has this key, and the store's time.
+    /// The principal of this key, and the store's time.
     pub(crate) async fn by_token(&self, token: &str) -> Result<(Arc<Principal>, Timestamp)> {
         let asked = Instant::now();
         let mut known = self.known().await.map_err(|error| self.untold(error))?;
@@ -207,19 +211,19 @@ impl Access {
         Ok((who, known.now()))
     }
 
-    /// Whether nobody is asked for a key.
+    /// Whether the server accepts unauthenticated requests now.
     pub(crate) async fn is_open(&self) -> Result<bool> {
         Ok(self.inner.open
             && self.known().await.map_err(|error| self.untold(error))?.ring.is_empty())
     }
 
-    /// The keys, read lately.
+    /// The cached keys, refreshed if needed.
     async fn known(&self) -> Result<Known> {
         match self.peek() {
             Some(known) if known.changes != self.inner.news.changes() => self.read_changed().await,
             Some(known) if known.read_at.elapsed() < FRESH => Ok(known),
             Some(known) if known.read_at.elapsed() < STALE => {
-                // One reads beside the others, who need not wait for it.
+                // Refresh in one background task; requests do not wait for it.
                 let this = self.clone();
                 if self.inner.reading.try_lock().is_ok() {
                     tokio::spawn(async move { this.read(FRESH).await });
@@ -230,20 +234,20 @@ impl Access {
         }
     }
 
-    /// What somebody learns if the keys cannot be read, who may be a stranger: not where the store is, nor
-    /// what it says. Nobody was one when the keys were read last, if the store had none.
+    /// Removes the store's name and error message from an error, because the caller is not
+    /// authenticated. Keeps them if the server accepted unauthenticated requests at the last read.
     fn untold(&self, error: Error) -> Error {
         let is_open = self.inner.open && self.peek().is_some_and(|known| known.ring.is_empty());
         match error {
             Error::Unavailable { .. } | Error::Busy { .. } | Error::InUse { .. } if !is_open => {
-                tracing::debug!(%error, "the keys cannot be read");
+                tracing::debug!(%error, "cannot read the keys");
                 StoreHealth::away_untold()
             }
             other => other,
         }
     }
 
-    /// The keys as they are after the last change through this server.
+    /// Reads the keys unless they already include the last change through this server.
     async fn read_changed(&self) -> Result<Known> {
         let reading = self.inner.reading.lock().await;
         match self.peek() {
@@ -256,7 +260,7 @@ impl Access {
         self.inner.known.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Reads the keys, unless somebody else did so not longer than `within` ago.
+    /// Reads the keys unless another task did so less than `within` ago.
     async fn read(&self, within: Duration) -> Result<Known> {
         let reading = self.inner.reading.lock().await;
         match self.peek() {
@@ -265,8 +269,8 @@ impl Access {
         }
     }
 
-    /// The keys as they were at `asked` or later. However many strangers ask, the store is read for them a
-    /// few times a second, one after another.
+    /// Returns keys read at `asked` or later. Reads for unknown keys run one at a time, at most
+    /// once per [`STRANGERS_EVERY`].
     async fn read_since(&self, asked: Instant) -> Result<Known> {
         let reading = self.inner.reading.lock().await;
         let known = self.peek();
@@ -284,14 +288,14 @@ impl Access {
         known: Option<Known>,
         _reading: tokio::sync::MutexGuard<'_, ()>,
     ) -> Result<Known> {
-        // Before it is asked: what changes while it answers counts as not seen.
+        // Taken before the read: a change during the read counts as not included.
         let (read_at, changes) = (Instant::now(), self.inner.news.changes());
         let read = KeyRing::read(&*self.inner.engine, known.as_ref().map(|known| &*known.ring));
         let read_max = Duration::from_millis(self.inner.limits.borrow().call_timeout_ms);
         let ring = tokio::time::timeout(read_max, read).await.map_err(|_| late(read_max))??;
         let is_first = known.is_none();
         if is_first && ring.is_empty() && self.inner.open {
-            tracing::info!("the store has no keys: whoever reaches this server may do anything");
+            tracing::info!("the store has no keys: the server accepts unauthenticated requests");
         }
         let is_new = known.is_none_or(|known| !known.ring.is_same(&ring));
         let known = Known { ring: Arc::new(ring), read_at, changes };
@@ -304,14 +308,14 @@ impl Access {
 }
 
 fn late(after: Duration) -> Error {
-    let reason = format!("it did not tell its keys within {after:?}");
+    let reason = format!("reading its keys took longer than {after:?}");
     Error::Unavailable { store: "the store".to_owned(), reason }
 }
 
-/// Why somebody is not let in.
+/// Why authentication failed.
 struct Refused {
     error: Error,
-    /// Whether what he shows may have been made since the keys were read.
+    /// Whether the credentials may be newer than the cached keys.
     may_be_new: bool,
 }
 
@@ -320,9 +324,9 @@ impl Refused {
         let refused = Self::from(&*match why {
             Denied::Revoked => format!("{what} was revoked"),
             Denied::Expired => format!("{what} has expired"),
-            Denied::Ambiguous => format!(
-                "{what} has the names of several keys; revoke all but one (`windlass keys list`)"
-            ),
+            Denied::Ambiguous => {
+                format!("{what} matches several keys; revoke all but one (`windlass keys list`)")
+            }
             _ => format!("{what} is not known here"),
         });
         Self { may_be_new: why == Denied::Unknown, ..refused }

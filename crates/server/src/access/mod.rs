@@ -1,8 +1,8 @@
-//! Who may do what: from what a request shows to the principal behind it, and from there to the route it
-//! asks for. It knows keys and headers; it must not know what the routes do.
+//! Authentication and authorization: maps credentials to a principal and checks the permission that
+//! the route requires. It knows keys and headers; it must not know what the routes do.
 //!
-//! What each route needs stands in one table ([`table`]). A producer's kinds and a worker's queues are in
-//! the body, so their routes ask [`Who`] once they have read it.
+//! One table lists the permission of each route ([`table`]). A producer's kinds and a worker's
+//! queues are in the request body, so those routes check them through [`Who`] after parsing.
 
 mod cookie;
 mod keeper;
@@ -29,17 +29,17 @@ use table::Needs;
 use windlass_core::Error;
 use windlass_services::Principal;
 
-/// The names in the certificate that a client showed when it connected.
+/// The names in the certificate of a client.
 #[derive(Clone, Debug)]
 pub(crate) struct PeerNames(pub(crate) Arc<[String]>);
 
-/// Lets a request of the JSON routes through to whoever may make it, or answers why not.
+/// Middleware of the JSON routes: authenticates a request and checks its permission.
 pub(crate) async fn check(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let needs = needs_of(&request);
     if needs == Needs::Nothing {
         return next.run(request).await;
     }
-    // Who only looks may do so by the dashboard's cookie: its pages link to JSON.
+    // Reads accept the dashboard's cookie, because its pages link to JSON.
     let looks = matches!(*request.method(), Method::GET | Method::HEAD);
     let peer = request.extensions().get::<PeerNames>();
     let who = match needs {
@@ -55,7 +55,7 @@ pub(crate) async fn check(State(app): State<App>, mut request: Request, next: Ne
     }
 }
 
-/// Tells the routes who makes a request.
+/// Stores the principal in the request's extensions.
 pub(crate) fn let_through(request: &mut Request, who: Arc<Principal>) {
     if who.id().is_some() {
         request.extensions_mut().insert(pace::Principal(who.name().into()));
@@ -63,7 +63,7 @@ pub(crate) fn let_through(request: &mut Request, who: Arc<Principal>) {
     request.extensions_mut().insert(who);
 }
 
-/// What the route of a request needs. There is none for a path that nobody serves.
+/// The permission that a request needs; nothing for unknown paths.
 pub(crate) fn needs_of(request: &Request) -> Needs {
     match request.extensions().get::<MatchedPath>() {
         Some(path) => table::needs(request.method(), path.as_str()),
@@ -71,7 +71,7 @@ pub(crate) fn needs_of(request: &Request) -> Needs {
     }
 }
 
-/// The principal, if it may.
+/// Returns the principal if it has the permission.
 pub(crate) fn meets(who: Arc<Principal>, needs: Needs) -> Result<Arc<Principal>, Error> {
     if needs.met_by(who.may()) { Ok(who) } else { Err(Who(who).may_not(needs.as_str())) }
 }

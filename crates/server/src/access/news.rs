@@ -1,17 +1,17 @@
-//! That keys changed. Whoever changes them through this server is followed by their effect at once; changes
-//! made elsewhere are found when the keys are read again.
+//! Notifies of key changes. Changes through this server take effect at once; changes made elsewhere
+//! are found at the next refresh.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::watch;
 use windlass_core::engine::RecordOp;
 use windlass_services::is_key_record;
 
-/// Shared by whoever sees keys change and whoever acts on it.
+/// Shared between the layer that sees key changes and the requests that depend on keys.
 #[derive(Debug)]
 pub(crate) struct KeyNews {
-    /// Changes that were made through this server.
+    /// Number of changes through this server.
     changes: AtomicU64,
-    /// Wakes requests that wait, to look at their keys again.
+    /// Wakes waiting requests to check their keys again.
     wake: watch::Sender<()>,
 }
 
@@ -22,7 +22,7 @@ impl Default for KeyNews {
 }
 
 impl KeyNews {
-    /// Whether one of these operations may change who is let in.
+    /// Whether one of these operations may change keys.
     pub(crate) fn is_among(batch: &[RecordOp]) -> bool {
         batch.iter().any(|op| match op {
             RecordOp::Put { key, .. } | RecordOp::Delete { key, .. } => is_key_record(key),
@@ -30,22 +30,23 @@ impl KeyNews {
         })
     }
 
-    /// Tells everybody when it is dropped: a change whose answer was lost may have been made.
+    /// Returns a guard that announces a change when dropped, even after an error: a change whose
+    /// reply was lost may have been made.
     pub(crate) fn announce_at_end(&self) -> impl Drop + '_ {
         Announce(self)
     }
 
-    /// How many changes were made through this server.
+    /// Number of changes through this server.
     pub(super) fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
     }
 
-    /// Wakes requests that wait.
+    /// Wakes waiting requests.
     pub(super) fn wake(&self) {
         self.wake.send_replace(());
     }
 
-    /// For a request that waits.
+    /// Subscribes a waiting request.
     pub(super) fn watch(&self) -> watch::Receiver<()> {
         self.wake.subscribe()
     }

@@ -1,15 +1,15 @@
-//! Sessions and claims belong to the key that made them. A worker gets its session's id with a signature
-//! for its key, so that an id that somebody else saw is worth nothing to him; all servers of a store can
-//! check it, and none has to remember it.
+//! Binds sessions and claims to the key that created them. A worker receives its session id with a
+//! signature for its key, so that the id is useless to other keys. Every server of the store can
+//! verify the signature without stored state.
 
 use super::Who;
 use windlass_core::engine::{Claim, ClaimId, Claimant, SessionId};
 use windlass_core::{Error, Result};
 
-/// Between an id and its signature.
+/// Separator between a session id and its signature.
 const SEAM: char = '.';
 
-/// A session's id as its owner gets it.
+/// The signed session id for its owner.
 pub(crate) fn issue(who: &Who, session: &SessionId) -> SessionId {
     match who.0.sign(&text(session.as_str())) {
         Some(signature) => SessionId::new(format!("{session}{SEAM}{signature}")),
@@ -17,13 +17,14 @@ pub(crate) fn issue(who: &Who, session: &SessionId) -> SessionId {
     }
 }
 
-/// The engine's id of a session that its owner names.
+/// Verifies a signed session id and returns the engine's id.
 pub(crate) fn close(who: &Who, session: &SessionId) -> Result<SessionId> {
     session.check()?;
     if who.0.id().is_none() {
         return Ok(session.clone());
     }
-    // One of before there were keys, or of another key, is as good as gone: the worker opens a new one.
+    // A session from before the first key, or of another key, counts as lost: the worker opens a
+    // new one.
     let lost = || Error::SessionLost { session: session.as_str().to_owned() };
     let (id, signature) = session.as_str().rsplit_once(SEAM).ok_or_else(lost)?;
     match who.0.signed(&text(id), signature) {
@@ -32,7 +33,8 @@ pub(crate) fn close(who: &Who, session: &SessionId) -> Result<SessionId> {
     }
 }
 
-/// A claim under the name that the engine knows: its owner's session, or a name that no other key can use.
+/// Replaces the session or claim id of a claim by the engine's: the verified session, or a claim id
+/// that is unique to the key.
 pub(crate) fn bind_claim(who: &Who, mut claim: Claim) -> Result<Claim> {
     claim.check()?;
     match &mut claim.by {

@@ -1,26 +1,27 @@
-//! What each route needs, all of them in one place. A route that is not here needs `admin`; a test compares
-//! the table with the routes.
+//! The permission that each route requires, in one table. A route that is missing requires `admin`;
+//! a test compares the table with the routes.
 
 use http::Method;
 use windlass_services::Grants;
 use windlass_wire::routes as paths;
 
-/// What it takes to be let through to a route.
+/// The permission that a route requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Needs {
-    /// Nothing: for probes, and for whoever has yet to sign in.
+    /// No permission: for health probes and signing in.
     Nothing,
-    /// Any valid key: clients ask these before anything else.
+    /// Any valid key: for routes that clients call first.
     Key,
     /// `enqueue:…`; the route checks the kinds.
     Enqueue,
-    /// `work:…`; the route checks the queues. Reports are bound by their leases anyway.
+    /// `work:…`; the route checks the queues. Reports are restricted by their leases.
     Work,
-    /// `view`
+    /// The `view` permission.
     View,
-    /// `view`, also while the store is away: for whoever watches over it.
+    /// The `view` permission, checked with cached keys while the store does not answer: for
+    /// monitoring.
     Watch,
-    /// `admin`
+    /// The `admin` permission.
     Admin,
 }
 
@@ -35,7 +36,7 @@ impl Needs {
         }
     }
 
-    /// As permissions are written.
+    /// The permission in the syntax of keys.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Nothing => "nothing",
@@ -50,7 +51,7 @@ impl Needs {
 
 use Needs::{Admin, Enqueue, Key, Nothing, View, Watch, Work};
 
-/// By method and path.
+/// Required permissions by method and path.
 pub(crate) const TABLE: &[(&str, &str, Needs)] = &[
     ("POST", paths::JOBS, Enqueue),
     ("GET", paths::JOBS, View),
@@ -88,7 +89,7 @@ pub(crate) const TABLE: &[(&str, &str, Needs)] = &[
     ("DELETE", paths::KIND, Admin),
     ("GET", paths::SCHEDULES, View),
     ("GET", paths::SCHEDULE, View),
-    // A schedule outlives the key of whoever made it, so that it is not a producer's to make.
+    // A schedule outlives the key that created it, so producers may not create one.
     ("PUT", paths::SCHEDULE, Admin),
     ("PATCH", paths::SCHEDULE, Admin),
     ("DELETE", paths::SCHEDULE, Admin),
@@ -123,9 +124,9 @@ pub(crate) const TABLE: &[(&str, &str, Needs)] = &[
     ("GET", "/assets/{file}", Nothing),
 ];
 
-/// What a route needs.
+/// The permission that a route requires.
 pub(crate) fn needs(method: &Method, path: &str) -> Needs {
-    // Whoever may look may ask whether there is something to look at.
+    // HEAD requires the same permission as GET.
     let method = if *method == Method::HEAD { &Method::GET } else { method };
     let row = TABLE.iter().find(|(known, at, _)| *known == method.as_str() && *at == path);
     row.map_or(Admin, |(_, _, needs)| *needs)

@@ -1,4 +1,4 @@
-//! Who makes a request, as routes ask for it. It must not know how that was found out.
+//! The principal of a request, as used by routes. It must not know how it was authenticated.
 
 use super::PeerNames;
 use crate::app::App;
@@ -12,12 +12,13 @@ use windlass_core::model::NewJob;
 use windlass_core::{Error, Result};
 use windlass_services::Principal;
 
-/// The principal behind a request that was let through.
+/// The principal of an authenticated request.
 #[derive(Clone, Debug)]
 pub(crate) struct Who(pub(crate) Arc<Principal>);
 
 impl Who {
-    /// Whether this job may be handed over. Derived ids are for schedulers: a producer could take the place of a fire.
+    /// Checks that this job may be enqueued. Derived ids require `admin`: they are for schedulers,
+    /// and a producer could use one to suppress a scheduled run.
     pub(crate) fn may_enqueue(&self, job: &NewJob) -> Result<()> {
         let (may, kind) = (self.0.may(), &job.kind);
         if job.derived && !may.is_admin() {
@@ -29,12 +30,12 @@ impl Who {
         }
     }
 
-    /// Whether all of these jobs may be handed over.
+    /// Checks that all of these jobs may be enqueued.
     pub(crate) fn may_enqueue_all(&self, jobs: &[NewJob]) -> Result<()> {
         jobs.iter().try_for_each(|job| self.may_enqueue(job))
     }
 
-    /// Whether this queue may be worked on.
+    /// Checks that jobs of this queue may be claimed.
     pub(crate) fn may_work(&self, queue: &str) -> Result<()> {
         match self.0.may().may_work(queue) {
             true => Ok(()),
@@ -42,18 +43,19 @@ impl Who {
         }
     }
 
-    /// Whether this may be claimed.
+    /// Checks that this claim is permitted.
     pub(crate) fn may_claim(&self, claim: &Claim) -> Result<()> {
         claim.queues.iter().try_for_each(|want| self.may_work(&want.queue))
     }
 
-    /// That it may not.
+    /// The error for a missing permission.
     pub(crate) fn may_not(&self, needs: &str) -> Error {
         Error::Forbidden { who: format!("key {:?}", self.0.name()), needs: needs.to_owned() }
     }
 }
 
-/// Whether whoever makes a request may view. Of routes that need nothing, which tell some more than others.
+/// Whether the request has view permission. For routes without a required permission that return
+/// more details to viewers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Viewer(pub(crate) bool);
 
@@ -71,8 +73,11 @@ impl FromRequestParts<App> for Who {
 
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Refusal> {
         let who = parts.extensions.get::<Arc<Principal>>().cloned();
-        // Cannot happen to a route of the table; if it does, nothing is done for a stranger.
-        let stranger = || Error::Unauthenticated { reason: "this route asks nobody".to_owned() };
+        // Unreachable for routes in the table. Otherwise refuse the request, as it was not
+        // authenticated.
+        let stranger = || Error::Unauthenticated {
+            reason: "this route does not authenticate requests".to_owned(),
+        };
         who.map(Self).ok_or_else(|| Refusal::from(stranger()))
     }
 }

@@ -1,6 +1,6 @@
-//! An engine around an engine that lets in only what may come in: jobs that fit the rules of their kind
-//! (`registry`, `schema`), as many as a queue has room for (`depth`); and replays of sensitive kinds only
-//! when they are confirmed. It must not know HTTP, nor who asks (`pace` does).
+//! A layer that validates writes: jobs must follow the rules of their kind (`registry`, `schema`)
+//! and fit the depth limit of their queue (`depth`); replays of sensitive kinds must be confirmed.
+//! It must not know HTTP or the caller (only `pace` does).
 
 mod depth;
 mod pace;
@@ -20,13 +20,14 @@ use windlass_core::engine::*;
 use windlass_core::model::{Name, PartEdit};
 use windlass_core::{Error, Result};
 
-/// Stands above the layer that gathers single calls, so that each request is judged on its own task.
+/// The validating layer. It is above the layer that merges calls, so that each request is validated
+/// in its own task.
 pub(crate) struct Admit {
     engine: Arc<dyn Engine>,
     registry: Arc<Registry>,
-    /// Absent for the services: a fire that is due waits for no queue but one that says so itself.
+    /// `None` for the services: scheduled runs are limited only by a queue's own `max_depth`.
     depth: Option<Arc<Depth>>,
-    /// Told about changes of keys.
+    /// Notified of key changes.
     news: Arc<KeyNews>,
 }
 
@@ -40,7 +41,7 @@ impl Admit {
         Self { engine, registry, depth, news }
     }
 
-    /// Stores what may come in, and answers for the rest.
+    /// Stores the valid jobs of a request and returns an error for each of the others.
     async fn let_in(&self, mut request: Enqueue) -> Result<Stamped<Vec<Item<Enqueued>>>> {
         request.check()?;
         let table = self.registry.table().await?;
@@ -77,7 +78,7 @@ impl Admit {
         self.depth.as_ref().map_or(Ok(()), |depth| depth.take(queue))
     }
 
-    /// Stores jobs. Where a queue is full by a limit of its own, producers learn when to come again.
+    /// Stores jobs. Adds a retry time to errors of queues that are full by their own limit.
     async fn store(&self, request: Enqueue) -> Result<Stamped<Vec<Item<Enqueued>>>> {
         let mut reply = self.engine.enqueue(request).await?;
         if let Some(depth) = &self.depth {
@@ -90,12 +91,12 @@ impl Admit {
         Ok(reply)
     }
 
-    /// An answer that needs nothing of the store but its stamp.
+    /// Stamps an answer that needs no call to the store except for its time and epoch.
     async fn unasked<T>(&self, value: T) -> Result<Stamped<T>> {
         Ok(self.engine.health().await?.map(|()| value))
     }
 
-    /// Reports whose follow-ups may come in; the others keep their leases.
+    /// Settles the items with valid follow-ups; the others keep their leases.
     async fn report(&self, mut request: Settle) -> Result<Stamped<SettleReply>> {
         request.check()?;
         let table = self.registry.table().await?;
@@ -118,7 +119,7 @@ impl Admit {
         }))
     }
 
-    /// Changes jobs; replays as the rules of their kinds have it.
+    /// Changes jobs. Checks replays against the rules of their kinds.
     async fn alter(&self, batch: Vec<ChangeItem>) -> Result<Stamped<Vec<Item<Changed>>>> {
         check_items(&batch)?;
         let table = self.registry.table().await?;
@@ -132,7 +133,7 @@ impl Admit {
         let (mut kept, mut refused) = (Vec::with_capacity(batch.len()), Vec::new());
         for (index, item) in batch.into_iter().enumerate() {
             let checked = match &item.change {
-                // Of a job that is not there, the store says so.
+                // The store reports the missing job itself.
                 Change::Replay(edits) => match kinds.next().flatten() {
                     Some(kind) => replay(&table, &kind, edits),
                     None => Ok(()),
@@ -171,7 +172,7 @@ fn replay(table: &Table, kind: &Name, edits: &Edits) -> Result<()> {
     }
 }
 
-/// The answers of the engine with those to items it never saw put in their places.
+/// Merges the engine's answers with the errors of refused items, in the original order.
 pub(crate) fn merged<T>(answers: Vec<Result<T>>, bad: Vec<(usize, Error)>) -> Vec<Result<T>> {
     if bad.is_empty() {
         return answers;

@@ -1,5 +1,5 @@
-//! The registered kinds as this server knows them: their rules read from the store when they changed,
-//! their schemas read once per version. It must not know where jobs come from.
+//! Cache of the registered kinds: rules are re-read when they change, schemas are compiled once per
+//! version. It must not know the source of jobs.
 
 use super::schema::Schema;
 use std::collections::BTreeMap;
@@ -12,20 +12,20 @@ use windlass_core::model::{KindRules, Name, NewJob, Part};
 use windlass_core::{Error, Result};
 use windlass_services::Kinds;
 
-/// Rules that changed elsewhere are in force here after this time at most.
+/// Interval of checks for changes: the maximum delay until rules changed elsewhere apply here.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How like a registered name an unknown one must be to be meant, from 0 to 1.
+/// Minimum similarity of a registered name to be suggested for an unknown one, from 0 to 1.
 const NEAR_ENOUGH: f64 = 0.7;
-/// Registered names that an unknown one is compared to in a message.
+/// Maximum number of suggestions in an error message.
 const NEAR_NAMES_MAX: usize = 3;
 
-/// Knows the rules of all registered kinds.
+/// The rules of all registered kinds.
 pub(crate) struct Registry {
     kinds: Kinds,
-    /// Whether kinds that are not registered are refused.
+    /// Whether unregistered kinds are refused.
     strict: bool,
     seen: Mutex<Option<Seen>>,
-    /// Held by whoever looks; the others go by what was seen before.
+    /// Held during a refresh; other requests use the cached rules.
     looking: tokio::sync::Mutex<()>,
 }
 
@@ -44,7 +44,8 @@ pub(crate) struct Table {
 
 struct Entry {
     version: u64,
-    /// What is wrong with rules that cannot be enforced: nothing passes until they are mended.
+    /// Or the error of rules that cannot be enforced: all jobs of the kind are refused until the
+    /// rules are fixed.
     rules: Result<(KindRules, Option<Schema>)>,
 }
 
@@ -54,7 +55,7 @@ impl Registry {
         Self { kinds: Kinds::new(engine), strict, seen: Mutex::new(None), looking }
     }
 
-    /// The rules, as they were a moment ago.
+    /// The rules, at most [`LOOK_EVERY`] old unless a refresh is in progress or fails.
     pub(crate) async fn table(&self) -> Result<Arc<Table>> {
         let seen = self.seen();
         if let Some(seen) = seen.as_ref().filter(|seen| seen.at.elapsed() < LOOK_EVERY) {
@@ -67,7 +68,7 @@ impl Registry {
             },
             None => self.looking.lock().await,
         };
-        // Somebody may have looked while this one waited.
+        // Another task may have refreshed them during the wait.
         let seen = self.seen();
         if let Some(seen) = seen.as_ref().filter(|seen| seen.at.elapsed() < LOOK_EVERY) {
             return Ok(seen.table.clone());
@@ -75,7 +76,7 @@ impl Registry {
         let looked = self.look(seen.clone()).await;
         let now = match (looked, seen) {
             (Ok(now), _) => now,
-            // The store will say itself that it does not answer; rules stay as they were.
+            // Keep the old rules: the request's own store call will report the outage.
             (Err(_), Some(before)) => Seen { at: Instant::now(), ..before },
             (Err(error), None) => return Err(error),
         };
@@ -84,7 +85,7 @@ impl Registry {
         Ok(table)
     }
 
-    /// Looks anew at the next opportunity: something was changed through this server.
+    /// Discards the cache, because a kind was changed through this server.
     pub(crate) fn forget(&self) {
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
@@ -124,7 +125,7 @@ impl Entry {
         };
         let rules = rules.and_then(read);
         if let Err(error) = &rules {
-            warn!(kind, %error, "the rules of a kind cannot be enforced; its jobs are refused");
+            warn!(kind, %error, "invalid rules of a kind; its jobs are refused");
         }
         Self { version, rules }
     }
@@ -139,12 +140,12 @@ impl Entry {
 }
 
 impl Table {
-    /// Whether there is nothing to enforce.
+    /// Whether there are no rules to enforce.
     pub(crate) fn is_idle(&self) -> bool {
         self.kinds.is_empty() && !self.strict
     }
 
-    /// Lets a job in, with what its kind gives it, or says why not.
+    /// Applies the defaults of its kind to a job and validates it.
     pub(crate) fn admit(&self, job: &mut NewJob) -> Result<()> {
         let Some(entry) = self.kinds.get(&job.kind) else {
             return if self.strict { Err(self.unknown(&job.kind)) } else { Ok(()) };
@@ -153,19 +154,19 @@ impl Table {
         self.check_payload(&job.kind, job.parts.payload.as_ref())
     }
 
-    /// Whether this may be the payload of a job of `kind`.
+    /// Validates a payload for a job of `kind`.
     pub(crate) fn check_payload(&self, kind: &Name, payload: Option<&Part>) -> Result<()> {
         let Some(entry) = self.kinds.get(kind) else { return Ok(()) };
         let (rules, schema) = entry.rules(kind)?;
         let size = payload.map_or(0, |part| part.bytes.len() as u64);
         if let Some(limit) = rules.payload_bytes_max.filter(|limit| size > *limit) {
-            let hint = "its kind takes no more; keep large data elsewhere and name its place";
+            let hint = "the limit of its kind; store large data elsewhere and pass a reference";
             return Err(Error::TooLarge { field: "payload".into(), size, limit, hint });
         }
         schema.as_ref().map_or(Ok(()), |schema| schema.check(payload))
     }
 
-    /// Whether a replay of this kind must be confirmed. Where its rules cannot be read it must, too.
+    /// Whether a replay of this kind must be confirmed. True if its rules cannot be read.
     pub(crate) fn is_sensitive(&self, kind: &Name) -> bool {
         let sensitive = |entry: &Arc<Entry>| entry.rules.as_ref().map_or(true, |it| it.0.sensitive);
         self.kinds.get(kind).is_some_and(sensitive)

@@ -1,5 +1,5 @@
-//! What holds for every operation, said once: the problems that any body and any store can cause, the
-//! shape of a problem, and the headers of a reply.
+//! Parts common to all operations of the OpenAPI document: problems of bodies and of the store, the
+//! schema of a problem, and the headers of replies.
 
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -7,7 +7,7 @@ use windlass_wire::{BYTES, EPOCH_HEADER, NOW_HEADER, PROBLEM_JSON, routes};
 
 /// Problems of any request, by status.
 const OF_ANY: [(&str, &str); 2] = [
-    ("401", "The store has keys, and the request shows none that is valid."),
+    ("401", "The store has keys, and the request has no valid one."),
     (
         "403",
         "The key may not do this; or the server listens on its own machine only, and was called by \
@@ -15,24 +15,25 @@ const OF_ANY: [(&str, &str); 2] = [
     ),
 ];
 /// Problems of a request with a body.
-const OF_A_BODY: [(&str, &str); 2] =
-    [("400", "The body is no JSON, or broke off."), ("408", "The request did not arrive in time.")];
-/// Problems of a request whose body must be JSON.
-const OF_JSON: [(&str, &str); 1] =
-    [("415", "The request does not say `Content-Type: application/json`.")];
-/// Problems of what a request says, in its body, its query or its path.
-const OF_A_VALUE: [(&str, &str); 2] = [
-    ("413", "Something is over its limit."),
-    ("422", "A field holds what it cannot, or the engine behind the server has no such thing."),
+const OF_A_BODY: [(&str, &str); 2] = [
+    ("400", "The body is not JSON, or is incomplete."),
+    ("408", "The request did not arrive in time."),
 ];
-/// Problems of the store, which every operation that asks it may meet.
+/// Problems of a request with a JSON body.
+const OF_JSON: [(&str, &str); 1] = [("415", "The request lacks `Content-Type: application/json`.")];
+/// Problems of values in the body, the query or the path.
+const OF_A_VALUE: [(&str, &str); 2] = [
+    ("413", "A value exceeds its limit."),
+    ("422", "A field has an invalid value, or the engine does not support the operation."),
+];
+/// Problems of the store, for every operation that calls it.
 const OF_THE_STORE: [(&str, &str); 2] = [
-    ("500", "The store holds bad data: run `windlass check`."),
-    ("503", "The store is not answering; the outcome is unknown, repeat the request."),
+    ("500", "The store contains invalid data: run `windlass check`."),
+    ("503", "The store does not answer and the outcome is unknown; repeat the request."),
 ];
 
-/// Requests are strict, all the way down: what is not named is refused. Derived schemas say so of structs
-/// and not of enums.
+/// Forbids unknown fields in all schemas reachable from request bodies. Derived schemas do this for
+/// structs but not for enums.
 pub(super) fn make_strict(document: &mut Value) {
     let mut names = BTreeSet::new();
     for item in document["paths"].as_object().into_iter().flat_map(Map::values) {
@@ -45,7 +46,7 @@ pub(super) fn make_strict(document: &mut Value) {
     }
 }
 
-/// The names of all schemas that are reached from `value`.
+/// Collects the names of all schemas reachable from `value`.
 fn reach(value: &Value, document: &Value, names: &mut BTreeSet<String>) {
     match value {
         Value::Object(fields) => {
@@ -62,7 +63,8 @@ fn reach(value: &Value, document: &Value, names: &mut BTreeSet<String>) {
     }
 }
 
-/// Objects with named fields have no others, unless they say so themselves.
+/// Sets `additionalProperties` to false on objects with named fields, unless they set it
+/// themselves.
 fn close(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {
@@ -76,7 +78,7 @@ fn close(schema: &mut Value) {
     }
 }
 
-/// Adds what the operations have in common to a document that tells how they differ.
+/// Adds the common parts to a document that describes the individual operations.
 pub(super) fn complete(document: &mut Value) {
     let headers = json!({
         "Now": {
@@ -85,12 +87,12 @@ pub(super) fn complete(document: &mut Value) {
             "schema": {"type": "integer", "minimum": 0},
         },
         "Epoch": {
-            "description": "Identity and timeline of the store; when it changes, cursors are void.",
+            "description": "Identity and timeline of the store; when it changes, cursors become invalid.",
             "required": true,
             "schema": {"type": "string"},
         },
         "RetryAfter": {
-            "description": "Seconds after which another try is worth it.",
+            "description": "Seconds to wait before a retry.",
             "required": true,
             "schema": {"type": "integer", "minimum": 1},
         },
@@ -99,7 +101,7 @@ pub(super) fn complete(document: &mut Value) {
     document["components"]["securitySchemes"]["key"] = json!({
         "type": "http",
         "scheme": "bearer",
-        "description": "A key of the store, `wl_…`. A store without keys asks for none.",
+        "description": "A key of the store, `wl_…`. A store without keys requires none.",
     });
     document["security"] = json!([{}, {"key": []}]);
     for (status, description) in
@@ -115,7 +117,7 @@ pub(super) fn complete(document: &mut Value) {
     }
 }
 
-/// Whether the reply is the store's, with its stamp.
+/// Whether the reply has the store's time and epoch.
 fn asks_the_store(path: &str) -> bool {
     path.starts_with("/v1/") && path != routes::CAPABILITIES
 }
@@ -150,12 +152,12 @@ fn complete_operation(path: &str, operation: &mut Value) {
     }
 }
 
-/// The name of a reply that many operations share.
+/// The name of a reply shared by many operations.
 fn shared_name(status: &str) -> String {
     format!("Problem{status}")
 }
 
-/// A reply that says what went wrong.
+/// A reply with a problem.
 fn problem(status: &str, description: &str) -> Value {
     let mut response = json!({
         "description": description,

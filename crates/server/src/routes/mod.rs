@@ -1,4 +1,4 @@
-//! The routes: each turns a request of the wire into a verb of the engine and its answer into a reply.
+//! The routes: each converts a wire request to an engine call and the engine's answer to a reply.
 
 mod admin;
 mod audit;
@@ -36,13 +36,14 @@ use utoipa_axum::routes;
 use windlass_core::{Error, JobId, Result};
 use windlass_wire::routes as paths;
 
-/// What asks whether the server lives.
+/// Health probes.
 const PROBES: [&str; 2] = [paths::HEALTHZ, paths::READYZ];
-/// What keeps leases or gives them back.
+/// Requests that extend or release leases.
 const REPORTS: [&str; 5] =
     [paths::SESSIONS, paths::SESSION, paths::HEARTBEAT, paths::SETTLE, paths::UPDATE];
 
-/// All routes, with what describes them: a route that is not described cannot be registered here.
+/// All routes with their OpenAPI descriptions. A route without a description cannot be registered
+/// here.
 pub(crate) fn all() -> OpenApiRouter<App> {
     OpenApiRouter::default()
         .routes(routes!(jobs::enqueue_one, look::list))
@@ -87,7 +88,8 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .routes(routes!(described::openapi))
 }
 
-/// Every method and path that a server serves, the dashboard's included: for tests that must miss none.
+/// Every method and path that a server serves, including the dashboard. For tests that must cover
+/// all routes.
 pub fn served() -> Vec<(String, String)> {
     let described = serde_json::to_value(all().into_openapi().paths).unwrap_or_default();
     let paths = described.as_object().into_iter().flatten();
@@ -105,7 +107,7 @@ pub fn served() -> Vec<(String, String)> {
         .collect()
 }
 
-/// The routes as they are served.
+/// The router with all middleware.
 pub(crate) fn router(app: App) -> Router {
     let (router, _) = all().split_for_parts();
     router
@@ -120,7 +122,8 @@ pub(crate) fn router(app: App) -> Router {
         .with_state(app)
 }
 
-/// Answers probes and workers that report while there are too many connections, and refuses the rest.
+/// On connections beyond the limit, serves health probes and worker reports, and refuses other
+/// requests.
 async fn restrict(path: Option<MatchedPath>, request: Request, next: Next) -> Response {
     let path = path.as_ref().map_or("", MatchedPath::as_str);
     let is_answered = match request.extensions().get() {
@@ -131,7 +134,8 @@ async fn restrict(path: Option<MatchedPath>, request: Request, next: Next) -> Re
     if is_answered {
         return next.run(request).await;
     }
-    let reason = "it has as many connections as it may; close idle ones, or raise connections_max";
+    let reason =
+        "it has reached its connection limit; close idle connections, or raise connections_max";
     let error = Error::Unavailable { store: "this server".to_owned(), reason: reason.to_owned() };
     let mut response = Refusal::from(error).into_response();
     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
@@ -149,7 +153,7 @@ async fn count(path: Option<MatchedPath>, request: Request, next: Next) -> Respo
 }
 
 async fn not_here(uri: Uri) -> Reply {
-    let expected = "there is nothing here; the routes are under /v1";
+    let expected = "no such route; the API is under /v1";
     Err(Refusal::with(StatusCode::NOT_FOUND, Error::invalid("path", uri.path(), expected)))
 }
 
@@ -159,12 +163,12 @@ async fn not_allowed(method: Method, uri: Uri) -> Reply {
     Err(Refusal::with(StatusCode::METHOD_NOT_ALLOWED, error))
 }
 
-/// The job that a path names.
+/// Parses the job id of a path.
 fn job_id(text: &str) -> Result<JobId, Refusal> {
     text.parse().map_err(Refusal::from)
 }
 
-/// The only answer of a batch of one.
+/// The answer to a batch of one item.
 fn only<T>(answers: Vec<Result<T>>) -> Result<T> {
     let none = || Error::Unavailable {
         store: "the engine".to_owned(),
@@ -173,8 +177,9 @@ fn only<T>(answers: Vec<Result<T>>) -> Result<T> {
     answers.into_iter().next().ok_or_else(none)?
 }
 
-/// Takes out the items that are not fit to be done; each fails alone, in its place. `bad` are those that
-/// were taken out before, by their place among all.
+/// Removes items that fail `check` and adds them to `bad` with their position in the original
+/// batch, so that each bad item fails alone. `bad` already contains items that were removed
+/// earlier.
 fn take_out<T>(
     items: Vec<T>,
     bad: &mut Vec<(usize, Error)>,
