@@ -1,6 +1,6 @@
-//! How many jobs wait in each queue, and whether there is room for more. Read from the store now and
-//! then and shared by all requests; in between, what this server lets in is counted. It must not know
-//! what a job is.
+//! Enforces depth limits: the number of waiting jobs per queue, read from the store periodically
+//! and shared by all requests. Between reads, jobs admitted by this server are added. It must not
+//! know what a job is.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,29 +10,29 @@ use windlass_core::engine::{Engine, LaneStats, Settings, StatsRequest};
 use windlass_core::model::Name;
 use windlass_core::{Error, Result};
 
-/// The store is asked for depths at most this often, and only while somebody enqueues. What others let
-/// in meanwhile is how far a queue can go past its limit.
+/// Minimum interval between reads, which happen only while jobs are enqueued. Within it, jobs
+/// admitted by other servers can exceed the limit.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// The soonest that a refused producer is told to come again.
+/// Minimum retry time for a refused producer.
 const RETRY_MIN_MS: u64 = 1_000;
-/// The latest.
+/// Maximum retry time for a refused producer.
 const RETRY_MAX_MS: u64 = 60_000;
 
-/// How many jobs may wait in a queue.
+/// Limits of waiting jobs per queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DepthLimits {
-    /// In one that has no limit of its own.
+    /// For queues without their own limit.
     pub(crate) soft: u64,
-    /// In any, whatever its own limit.
+    /// For every queue, even with a higher limit of its own.
     pub(crate) hard: u64,
 }
 
-/// Knows how deep queues are.
+/// Tracks the depths of queues.
 pub(crate) struct Depth {
     engine: Arc<dyn Engine>,
     limits: DepthLimits,
     seen: Mutex<Seen>,
-    /// Held by whoever looks; the others go by what was seen before.
+    /// Held during a read; other requests use the cached depths.
     looking: tokio::sync::Mutex<()>,
 }
 
@@ -44,13 +44,13 @@ struct Seen {
 
 #[derive(Clone, Copy, Default)]
 struct Queue {
-    /// Jobs that waited when the store was asked.
+    /// Waiting jobs at the last read.
     depth: u64,
-    /// Jobs let in since.
+    /// Jobs admitted since.
     taken: u64,
-    /// Whether it has a limit of its own, which the store keeps to the job.
+    /// Whether it has its own limit, which the store enforces exactly.
     limited: bool,
-    /// Jobs that left per second of late; `None` before there are two looks to compare.
+    /// Recent drain rate in jobs per second; `None` before the second read.
     drain_per_s: Option<f64>,
 }
 
@@ -60,7 +60,8 @@ impl Depth {
         Self { engine, limits, seen: Mutex::default(), looking }
     }
 
-    /// Asks the store if that is due, and whoever comes meanwhile goes by what is known.
+    /// Reads depths from the store if they are outdated. Concurrent requests proceed with the
+    /// cached depths.
     pub(crate) async fn look(&self) -> Result<()> {
         let Some(_looking) = self.turn().await else { return Ok(()) };
         let before: HashMap<Name, u64> =
@@ -71,14 +72,14 @@ impl Depth {
         };
         match looked.await {
             Ok((lanes, settings)) => self.note(&before, &lanes, &settings),
-            // The store will say itself that it does not answer; until then what is known counts.
+            // Keep the cached depths: the request's own store call will report the outage.
             Err(_) if self.seen().at.is_some() => self.seen().at = Some(Instant::now()),
             Err(error) => return Err(error),
         }
         Ok(())
     }
 
-    /// The right to look, if somebody has to.
+    /// The lock for reading, if a read is due and no other task is reading.
     async fn turn(&self) -> Option<tokio::sync::MutexGuard<'_, ()>> {
         let is_fresh = || self.seen().at.is_some_and(|at| at.elapsed() < LOOK_EVERY);
         if is_fresh() {
@@ -93,7 +94,7 @@ impl Depth {
         (!is_fresh()).then_some(turn)
     }
 
-    /// Room for one more job, or none.
+    /// Admits one more job, or fails if the queue is full.
     pub(crate) fn take(&self, name: &Name) -> Result<()> {
         let mut seen = self.seen();
         let queue = seen.queues.entry(name.clone()).or_default();
@@ -109,7 +110,7 @@ impl Depth {
         Err(Error::QueueFull { queue: name.to_string(), depth, limit, retry_after_ms })
     }
 
-    /// A refusal of the store itself, with what is known here.
+    /// Adds a retry time to the store's own error for a full queue.
     pub(crate) fn advise(&self, error: &mut Error) {
         if let Error::QueueFull { queue, depth, limit, retry_after_ms: advice @ None } = error {
             let known = self.seen().queues.get(&**queue).copied().unwrap_or_default();
@@ -130,7 +131,7 @@ impl Depth {
         for (name, queue) in &mut queues {
             let old = seen.queues.get(name).copied().unwrap_or_default();
             let counted = before.get(name).copied().unwrap_or(0);
-            // What came in while the store was asked may or may not be in its answer; it counts.
+            // Jobs admitted during the read may or may not be included in it; count them.
             queue.taken = old.taken.saturating_sub(counted);
             queue.drain_per_s = elapsed.filter(|seconds| *seconds > 0.0).map(|seconds| {
                 let left = old.depth.saturating_add(counted).saturating_sub(queue.depth);
@@ -147,7 +148,7 @@ impl Depth {
 }
 
 impl Queue {
-    /// When there should be room, by how fast the queue drained of late.
+    /// Estimated time until the queue has capacity, from its recent drain rate.
     fn retry_after_ms(&self, depth: u64, limit: u64) -> u64 {
         let excess = depth.saturating_sub(limit) + 1;
         match self.drain_per_s {

@@ -1,5 +1,5 @@
-//! How fast each principal hands over jobs. It must not know what a job is, nor how somebody proves who
-//! it is.
+//! Enqueue rate limit per principal. It must not know what a job is, or how a principal is
+//! authenticated.
 
 use crate::app::App;
 use axum::extract::FromRequestParts;
@@ -13,21 +13,21 @@ use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, PoisonError};
 use windlass_core::{Error, Result};
 
-/// Principals remembered at a time. When more come, all start anew with a full allowance.
+/// Maximum number of tracked principals. Beyond it, all limits are reset.
 const PRINCIPALS_MAX: usize = 10_000;
 
-/// Who asks: the name of its key, where it showed one, and its address otherwise.
+/// The principal of a request: the name of its key, otherwise its address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Principal(pub(crate) Arc<str>);
 
-/// Where a request came from.
+/// The source address of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer(pub(crate) IpAddr);
 
 impl FromRequestParts<App> for Principal {
     type Rejection = Infallible;
 
-    /// Whoever checks keys puts a principal into the request; this is the one place that asks for it.
+    /// Authentication stores the principal in the request; without one, the source address is used.
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Infallible> {
         let found = parts.extensions.get::<Self>().cloned();
         let peer = || parts.extensions.get::<Peer>().map(|peer| peer.0.to_string());
@@ -35,7 +35,7 @@ impl FromRequestParts<App> for Principal {
     }
 }
 
-/// The paces of all principals.
+/// The rate limiters of all principals.
 pub(crate) struct Paces {
     per_second: Option<NonZeroU32>,
     known: Mutex<HashMap<Principal, Arc<DefaultDirectRateLimiter>>>,
@@ -43,12 +43,13 @@ pub(crate) struct Paces {
 }
 
 impl Paces {
-    /// So many jobs per second for each principal, and as many at once after a rest; `None`: any number.
+    /// `per_second` jobs per principal, which is also the burst size; `None` is unlimited.
     pub(crate) fn new(per_second: Option<NonZeroU32>) -> Self {
         Self { per_second, known: Mutex::default(), clock: DefaultClock::default() }
     }
 
-    /// Lets a principal hand over so many jobs now, or tells it when.
+    /// Checks that a principal may enqueue this number of jobs now; the error contains the retry
+    /// time.
     pub(crate) fn check(&self, who: &Principal, jobs: usize) -> Result<()> {
         let Some(per_second) = self.per_second else { return Ok(()) };
         let Some(count) = u32::try_from(jobs).ok().and_then(NonZeroU32::new) else { return Ok(()) };
@@ -62,7 +63,7 @@ impl Paces {
                 Err(Error::TooFast { who: who.0.to_string(), limit, retry_after_ms })
             }
             Err(_) => {
-                let hint = "that is what you may hand over in a second; split the batch";
+                let hint = "the limit of jobs per second; split the batch";
                 Err(Error::TooLarge { field: "jobs".into(), size: jobs as u64, limit, hint })
             }
         }

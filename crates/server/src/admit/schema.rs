@@ -1,5 +1,5 @@
-//! JSON Schemas of payloads: read once, then asked often. It must not know kinds or jobs, and nothing of
-//! a payload goes into its messages but the names of fields.
+//! JSON Schemas of payloads: compiled once, used often. It must not know kinds or jobs. Error
+//! messages contain field names of a payload but never its values.
 
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::{PatternOptions, ValidationError, Validator};
@@ -9,13 +9,13 @@ use windlass_core::limits::{SCHEMA_BYTES_MAX, SCHEMA_DEPTH_MAX};
 use windlass_core::model::{Envelope, Part};
 use windlass_core::{Error, Result};
 
-/// A schema that was read.
+/// A compiled schema.
 #[derive(Debug)]
 pub(crate) struct Schema(Validator);
 
 impl Schema {
-    /// Reads a schema. References stay within it: nothing is fetched from anywhere. Patterns are those
-    /// that take time in proportion to the text, so look-around is refused.
+    /// Compiles a schema. References must stay within it, so nothing is fetched. Patterns use a
+    /// linear-time regex engine, so look-around is refused.
     pub(crate) fn read(text: &str) -> Result<Self> {
         let bad = |why: String| Error::invalid("schema", "unfit", why);
         if text.len() > SCHEMA_BYTES_MAX {
@@ -27,19 +27,19 @@ impl Schema {
             .map_err(|error| bad(format!("it must be a JSON Schema: {error}")))?;
         if depth(&schema) > SCHEMA_DEPTH_MAX {
             return Err(bad(format!(
-                "it may be nested {SCHEMA_DEPTH_MAX} deep; define parts of it"
+                "it may be nested at most {SCHEMA_DEPTH_MAX} deep; move parts of it into $defs"
             )));
         }
         if let Some(reference) = foreign(&schema) {
             let why = format!(
-                "it refers to {reference:?}, and nothing is fetched from elsewhere; begin references \
-                 with #, and put what they name into $defs"
+                "it refers to {reference:?}, and external references are not supported; start references \
+                 with #, and put their targets into $defs"
             );
             return Err(bad(why));
         }
         if let Some(reference) = circle(&schema) {
             return Err(bad(format!(
-                "its reference {reference:?} leads to itself and nowhere else"
+                "its reference {reference:?} leads to itself in an endless loop"
             )));
         }
         let options = jsonschema::options().with_pattern_options(PatternOptions::regex());
@@ -51,13 +51,13 @@ impl Schema {
         Ok(Self(validator))
     }
 
-    /// Whether a payload fits; the error names the field by its JSON pointer below `payload`. None at
-    /// all counts as `null`.
+    /// Validates a payload; the error names the field as a JSON pointer below `payload`. A missing
+    /// payload is validated as `null`.
     pub(crate) fn check(&self, payload: Option<&Part>) -> Result<()> {
         let value = match payload {
             None => Value::Null,
             Some(part) if part.envelope().is_some_and(|it| *it != Envelope::PLAIN) => {
-                return Err(not_json("wrapped", "its bytes are in an envelope"));
+                return Err(not_json("wrapped", "it is compressed, encrypted or stored elsewhere"));
             }
             Some(part) => serde_json::from_slice(&part.bytes)
                 .map_err(|error| not_json("unfit", &error.to_string()))?,
@@ -71,7 +71,7 @@ fn not_json(value: &str, why: &str) -> Error {
     Error::invalid("payload", value, expected)
 }
 
-/// What does not fit, by the field that is to be changed.
+/// Converts a validation error to an error that names the invalid field.
 fn misfit(error: &ValidationError<'_>, absent: bool) -> Error {
     let mut field = format!("payload{}", error.instance_path());
     let mut found = if absent { "missing" } else { name(error.instance()) };
@@ -91,11 +91,11 @@ fn misfit(error: &ValidationError<'_>, absent: bool) -> Error {
         field.push_str(&below.replace('~', "~0").replace('/', "~1"));
     }
     let expected =
-        format!("the schema of its kind says: {}", shortened(&error.masked().to_string()));
+        format!("it violates the schema of its kind: {}", shortened(&error.masked().to_string()));
     Error::invalid(field, found, expected)
 }
 
-/// What a value is, without telling it.
+/// The type of a value, without revealing it.
 const fn name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -107,7 +107,7 @@ const fn name(value: &Value) -> &'static str {
     }
 }
 
-/// A message of a line: some quote whole schemas.
+/// Truncates a message, because some quote whole schemas.
 fn shortened(text: &str) -> String {
     const CHARS_MAX: usize = 300;
     match text.char_indices().nth(CHARS_MAX) {
@@ -116,7 +116,7 @@ fn shortened(text: &str) -> String {
     }
 }
 
-/// How deep a value is nested. It was parsed, which bounds it already.
+/// The nesting depth of a value. Recursion is bounded by the parser's own limit.
 fn depth(value: &Value) -> usize {
     match value {
         Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
@@ -125,7 +125,7 @@ fn depth(value: &Value) -> usize {
     }
 }
 
-/// A reference that leads out of the schema.
+/// A reference to another document.
 fn foreign(value: &Value) -> Option<&str> {
     match value {
         Value::Array(items) => items.iter().find_map(foreign),
@@ -139,21 +139,21 @@ fn foreign(value: &Value) -> Option<&str> {
     }
 }
 
-/// A reference that leads back to itself without a step into the payload in between: to follow it would
-/// never end.
+/// A reference cycle that does not descend into the payload: validation would never end.
 fn circle(root: &Value) -> Option<&str> {
     let mut trail = Trail::default();
     everywhere(root, &mut |schema| winds(root, schema, &mut trail))
 }
 
-/// References that are being followed, and those that were without harm: each is followed once.
+/// References on the current path, and those already found to be free of cycles; each is followed
+/// once.
 #[derive(Default)]
 struct Trail<'a> {
     open: Vec<&'a str>,
     done: HashSet<&'a str>,
 }
 
-/// The first answer that `ask` has for a value or one below it.
+/// The first result of `ask` for a value or its descendants.
 fn everywhere<'a>(
     value: &'a Value,
     ask: &mut impl FnMut(&'a Value) -> Option<&'a str>,
@@ -165,7 +165,7 @@ fn everywhere<'a>(
     })
 }
 
-/// Follows what applies to the same place of the payload.
+/// Follows subschemas that apply to the same position of the payload.
 fn winds<'a>(root: &'a Value, schema: &'a Value, trail: &mut Trail<'a>) -> Option<&'a str> {
     let fields = schema.as_object()?;
     let reference = fields.get("$ref").and_then(Value::as_str);

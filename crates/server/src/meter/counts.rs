@@ -1,5 +1,5 @@
-//! What passes through this server: as metrics by lane, and as flows of queues that are kept. It must not know
-//! how the former are exported and the latter stored.
+//! Counts jobs through this server: metrics per lane, and flows per queue for the stored history.
+//! It must not know how metrics are exported or flows are stored.
 
 use super::leases::{Begun, Leases};
 use metrics::{Unit, counter, describe_counter, describe_histogram, histogram};
@@ -11,32 +11,33 @@ use windlass_core::time::SECOND_MS;
 use windlass_core::{Error, Timestamp};
 use windlass_services::{Flows, LabelledLanes, LaneLabels};
 
-/// Where reports are counted whose job was claimed through another server: no queue can have this name.
+/// Placeholder queue for reports on jobs claimed through another server. Not a valid queue name.
 const UNKNOWN_QUEUE: &str = "*";
 
-/// The metrics of one server.
+/// The counters of one server.
 pub(crate) struct Counts {
     lanes: LabelledLanes,
     leases: Mutex<Leases>,
     flows: Flows,
 }
 
-/// What is known of the reports of a settle before it is sent: each with its lease, if it was claimed here.
+/// The leases of a settle's items before it is sent; `None` for jobs claimed through another
+/// server.
 pub(super) type Reported = Vec<Option<(Lease, Begun)>>;
 
 impl Counts {
-    /// By queue, and `by_kind` by kind too.
+    /// Counters labelled by queue and, if `by_kind`, by kind.
     pub(crate) fn new(by_kind: bool, flows: Flows) -> Self {
         describe();
         Self { lanes: LabelledLanes::new(by_kind), leases: Mutex::default(), flows }
     }
 
     fn leases(&self) -> MutexGuard<'_, Leases> {
-        // Whole after every step, so that a panic elsewhere has not harmed them.
+        // Consistent between statements, so a poisoned lock is safe to use.
         self.leases.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Jobs were stored.
+    /// Counts stored jobs.
     pub(super) fn enqueued<'a>(&self, now: Timestamp, lanes: impl Iterator<Item = Lane<'a>>) {
         for ((queue, kind), count) in summed(lanes) {
             let labels = self.lanes.of(queue, kind).labels();
@@ -45,12 +46,12 @@ impl Counts {
         }
     }
 
-    /// Jobs were not stored.
+    /// Counts jobs that were not stored.
     pub(super) fn refused(&self, error: &Error, count: u64) {
         counter!("windlass_enqueue_errors_total", "code" => error.code()).increment(count);
     }
 
-    /// Jobs were handed to workers.
+    /// Counts claimed jobs.
     pub(super) fn started(&self, now: Timestamp, claimed: &Claimed) {
         let jobs = || claimed.jobs.iter();
         for ((queue, _), count) in summed(jobs().map(lane)) {
@@ -64,19 +65,19 @@ impl Counts {
         jobs().for_each(|job| leases.begun(job));
     }
 
-    /// Reports are about to be sent.
+    /// Looks up the leases of a settle before it is sent.
     pub(super) fn reporting(&self, settle: &Settle) -> Reported {
         let mut leases = self.leases();
         settle.items.iter().map(|item| leases.take(&item.lease)).collect()
     }
 
-    /// Reports were not answered, and will come again.
+    /// Restores the leases of a settle without a reply: the worker will repeat it.
     pub(super) fn unanswered(&self, reported: Reported) {
         let mut leases = self.leases();
         reported.into_iter().flatten().for_each(|(lease, begun)| leases.put(lease, begun));
     }
 
-    /// Reports were answered.
+    /// Counts the results of a settle.
     pub(super) fn reported(&self, now: Timestamp, answers: &[Item<Settled>], reported: &Reported) {
         let mut lanes: BTreeMap<Option<Lane<'_>>, Ends> = BTreeMap::new();
         for (answer, begun) in answers.iter().zip(reported) {
@@ -100,15 +101,15 @@ impl Counts {
     }
 }
 
-/// How attempts of one lane ended.
+/// Results of attempts in one lane.
 #[derive(Default)]
 struct Ends {
     completed: u64,
     failed: u64,
     lost: u64,
-    /// How long those took that completed or failed, all together.
+    /// Total run time of completed and failed attempts.
     run_ms: u64,
-    /// How long each took.
+    /// Run time of each attempt.
     took_ms: Vec<u64>,
 }
 
@@ -154,12 +155,13 @@ fn lane(job: &ClaimedJob) -> Lane<'_> {
     (&job.header.queue, &job.header.kind)
 }
 
-/// Whether a worker had the job before and was not heard of again.
+/// Whether an earlier attempt of the job lost its worker.
 const fn is_again(job: &ClaimedJob) -> bool {
     job.header.counters.crashes > 0
 }
 
-/// Jobs of a batch are of few lanes: looking up a counter for each would cost more than counting.
+/// Counts jobs per lane. A batch has few lanes, and looking up a counter per job would cost more
+/// than counting.
 fn summed<'a>(lanes: impl Iterator<Item = Lane<'a>>) -> BTreeMap<Lane<'a>, u64> {
     let mut sums = BTreeMap::new();
     lanes.for_each(|lane| *sums.entry(lane).or_default() += 1);

@@ -1,16 +1,16 @@
-//! Which lane a lease belongs to and when its attempt began, remembered from its claim to its report. It
-//! must not know what is counted by it.
+//! Remembers the lane and start time of each lease from its claim to its report. It must not know
+//! what they are used for.
 
 use std::collections::HashMap;
 use windlass_core::Timestamp;
 use windlass_core::engine::{ClaimedJob, Lease};
 use windlass_core::model::Name;
 
-/// Leases of one generation; two are kept, some 20 MB at most. Leases that are never reported on, because
-/// their worker died, fall out with theirs.
+/// Maximum number of leases per generation. Two generations are kept, about 20 MB at most. Leases
+/// of crashed workers are never reported on and are dropped with their generation.
 const GENERATION_MAX: usize = 50_000;
 
-/// What was claimed.
+/// The lane and start time of an attempt.
 #[derive(Clone, Debug)]
 pub(super) struct Begun {
     pub(super) queue: Name,
@@ -18,7 +18,7 @@ pub(super) struct Begun {
     pub(super) at: Timestamp,
 }
 
-/// The leases that were handed out of late.
+/// Recently issued leases.
 #[derive(Debug, Default)]
 pub(super) struct Leases {
     young: HashMap<Lease, Begun>,
@@ -31,12 +31,12 @@ impl Leases {
         self.put(job.lease.clone(), Begun { queue, kind, at: job.started_at });
     }
 
-    /// Takes a lease that is reported on. One that was claimed through another server is not known.
+    /// Removes a lease that is reported on; `None` if it was claimed through another server.
     pub(super) fn take(&mut self, lease: &Lease) -> Option<(Lease, Begun)> {
         self.young.remove_entry(lease).or_else(|| self.old.remove_entry(lease))
     }
 
-    /// Puts back what was taken for a report that was not answered.
+    /// Adds a lease, or restores one after a settle without a reply.
     pub(super) fn put(&mut self, lease: Lease, begun: Begun) {
         if self.young.len() == GENERATION_MAX {
             self.old = std::mem::take(&mut self.young);

@@ -1,5 +1,5 @@
-//! An engine around an engine that counts what goes in and out, for metrics and the rates people look at.
-//! It counts what passes through this server and nothing else; it must not change a request or an answer.
+//! A layer that counts jobs for metrics and the dashboard's rates. It counts only calls through
+//! this server; it must not change a request or an answer.
 
 mod counts;
 mod leases;
@@ -20,7 +20,8 @@ fn lane(job: &NewJob) -> Lane {
     (job.queue.clone(), job.kind.clone())
 }
 
-/// Counts beneath the layer that gathers single calls, so that a batch is counted at once.
+/// The counting layer. It is below the layer that merges calls, so that a merged batch is counted
+/// at once.
 pub(crate) struct Meter {
     engine: Arc<dyn Engine>,
     rates: Rates,
@@ -32,13 +33,13 @@ impl Meter {
         Self { engine, rates, counts }
     }
 
-    /// Jobs that were stored.
+    /// Counts stored jobs.
     fn count_stored<'a>(&self, now: Timestamp, lanes: impl Iterator<Item = &'a Lane> + Clone) {
         self.rates.enqueued(now, lanes.clone().map(|(queue, _)| queue));
         self.counts.enqueued(now, lanes.map(|(queue, kind)| (queue, kind)));
     }
 
-    /// Jobs handed to workers. A claim that is repeated because its reply was lost counts again.
+    /// Counts claimed jobs. A claim repeated after a lost reply counts again.
     fn count_started(&self, now: Timestamp, claimed: &Claimed) {
         self.rates.started(now, claimed.jobs.iter().map(|job| &job.header.queue));
         self.counts.started(now, claimed);

@@ -1,4 +1,5 @@
-//! How much happened when: counts in short buckets over the last minutes, on the store's clock.
+//! Recent event rates: counts in buckets of 5 seconds over the last 5 minutes, on the store's
+//! clock.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,29 +7,29 @@ use windlass_core::Timestamp;
 use windlass_core::model::Name;
 use windlass_core::time::SECOND_MS;
 
-/// The length of a bucket.
+/// Length of a bucket.
 const BUCKET_MS: u64 = 5 * SECOND_MS;
-/// Buckets kept: five minutes.
+/// Number of buckets: five minutes.
 const BUCKETS: usize = 60;
-/// The latest buckets, the present one included, that make up a rate: a minute.
+/// Number of latest buckets in a rate, including the current one: a minute.
 const RATE_BUCKETS: usize = 12;
-/// Queues with counts of their own; those beyond are counted in the totals only.
+/// Maximum number of queues with separate counts; others are counted in the totals only.
 const QUEUES_MAX: usize = 1_024;
 
-/// Counts over the last minutes.
+/// Counts per bucket.
 #[derive(Clone, Copy, Debug)]
 struct Series {
-    /// The number of the newest bucket.
+    /// Number of the newest bucket.
     newest: i64,
-    /// A ring: the bucket of number `n` is at `n mod BUCKETS`.
+    /// Ring buffer: bucket `n` is at index `n mod BUCKETS`.
     counts: [u32; BUCKETS],
 }
 
 impl Series {
     const EMPTY: Self = Self { newest: 0, counts: [0; BUCKETS] };
 
-    /// Empties the buckets between the newest and this one. A clock that went back counts into the
-    /// newest until it has caught up.
+    /// Clears the buckets between the newest and this one. If the clock goes backwards, events
+    /// count into the newest bucket until the clock has caught up.
     fn advance(&mut self, bucket: i64) {
         let steps = bucket.saturating_sub(self.newest).clamp(0, BUCKETS as i64);
         for step in 0..steps {
@@ -47,12 +48,12 @@ impl Series {
         &mut self.counts[bucket.rem_euclid(BUCKETS as i64) as usize]
     }
 
-    /// As seen at `now` by somebody who has been counting since `since`.
+    /// The trend at `now`, for counts that started at `since`.
     fn trend(mut self, now: Timestamp, since: Timestamp) -> Trend {
         self.advance(bucket(now));
         let newest = self.newest;
         let mut count = |back: usize| *self.slot(newest - back as i64);
-        // The present bucket is not over: in a curve it would always look like a fall.
+        // Exclude the current bucket: it is incomplete and would look like a drop in the chart.
         let points: Vec<u32> = (1..BUCKETS).rev().map(&mut count).collect();
         let recent: u64 = (0..RATE_BUCKETS).map(|back| u64::from(count(back))).sum();
         let begun = (bucket(now) - RATE_BUCKETS as i64 + 1).saturating_mul(BUCKET_MS.cast_signed());
@@ -65,24 +66,24 @@ fn bucket(at: Timestamp) -> i64 {
     at.as_millis().div_euclid(BUCKET_MS.cast_signed())
 }
 
-/// One number over the last minutes.
+/// The recent values of one counter.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Trend {
-    /// Per second, over the last minute.
+    /// Events per second over the last minute.
     pub(crate) per_second: f64,
-    /// Counts by bucket, oldest first; those that are over.
+    /// Counts of the complete buckets, oldest first.
     pub(crate) points: Vec<u32>,
 }
 
 #[derive(Debug)]
 struct Book {
-    /// When the first thing was counted: before that, nobody looked.
+    /// Time of the first event: a rate must not include the time before it.
     since: Option<Timestamp>,
     enqueued: Series,
     started: Series,
     completed: Series,
     failed: Series,
-    /// Enqueued and started, by queue.
+    /// Enqueued and started jobs, by queue.
     queues: HashMap<Name, [Series; 2]>,
 }
 
@@ -95,11 +96,11 @@ impl Book {
     }
 }
 
-/// The counts of one server. Cheap to clone.
+/// Event counts of one server. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Rates(Arc<Mutex<Book>>);
 
-/// All queues together.
+/// Trends over all queues.
 #[derive(Clone, Debug)]
 pub(crate) struct Totals {
     pub(crate) enqueued: Trend,
@@ -122,21 +123,21 @@ impl Rates {
     }
 
     fn book(&self) -> MutexGuard<'_, Book> {
-        // Counts are whole after every step, so that a panic elsewhere has not harmed them.
+        // Consistent between statements, so a poisoned lock is safe to use.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts jobs that were stored, by their queues.
+    /// Counts stored jobs by queue.
     pub(super) fn enqueued<'a>(&self, now: Timestamp, queues: impl Iterator<Item = &'a Name>) {
         self.count(now, queues, |book| &mut book.enqueued, 0);
     }
 
-    /// Counts jobs that were handed to workers, by their queues.
+    /// Counts claimed jobs by queue.
     pub(super) fn started<'a>(&self, now: Timestamp, queues: impl Iterator<Item = &'a Name>) {
         self.count(now, queues, |book| &mut book.started, 1);
     }
 
-    /// Counts attempts that ended.
+    /// Counts completed and failed attempts.
     pub(super) fn ended(&self, now: Timestamp, completed: u32, failed: u32) {
         let mut book = self.book();
         book.since.get_or_insert(now);
@@ -157,7 +158,7 @@ impl Rates {
         }
         let mut book = self.book();
         book.since.get_or_insert(now);
-        // Jobs of one queue usually come together, and are counted together.
+        // Adjacent jobs usually have the same queue; count each run at once.
         while let Some(queue) = queues.next() {
             let mut count = 1;
             while queues.next_if(|next| *next == queue).is_some() {
@@ -170,7 +171,7 @@ impl Rates {
         }
     }
 
-    /// All queues together, as seen at `now`.
+    /// Trends over all queues at `now`.
     pub(crate) fn totals(&self, now: Timestamp) -> Totals {
         let book = self.book();
         let since = book.since.unwrap_or(now);
@@ -182,7 +183,7 @@ impl Rates {
         }
     }
 
-    /// Jobs of one queue that were enqueued, and started.
+    /// Trends of enqueued and started jobs of one queue.
     pub(crate) fn queue(&self, queue: &str, now: Timestamp) -> [Trend; 2] {
         let book = self.book();
         let since = book.since.unwrap_or(now);

@@ -1,4 +1,4 @@
-//! Settings, records, maintenance.
+//! Routes for settings, records and maintenance.
 
 use super::{merged, only};
 use crate::access::Who;
@@ -11,7 +11,7 @@ use windlass_core::engine::{Admin as _, Configure, Maintain as _};
 use windlass_wire as wire;
 use windlass_wire::routes as paths;
 
-/// How long a check of the whole store may take beyond the usual.
+/// Additional time for a check of the whole store, beyond the call timeout.
 const CHECK_MS_MAX: u64 = 60 * 60 * 1_000;
 
 /// Settings that differ from the defaults
@@ -31,7 +31,7 @@ pub(super) async fn settings(State(app): State<App>) -> Reply {
     post, path = paths::SETTINGS, tag = tag::SETTINGS, operation_id = "configure",
     request_body = wire::ConfigureBatch,
     responses(
-        (status = 200, body = wire::openapi::EmptyItems, description = "What became of each."),
+        (status = 200, body = wire::openapi::EmptyItems, description = "The result of each item."),
     ),
 )]
 pub(super) async fn configure(
@@ -46,7 +46,7 @@ pub(super) async fn configure(
 
 /// Change the settings of a queue
 ///
-/// What is absent stays; `null` lifts a limit.
+/// Absent fields stay unchanged; `null` removes a limit.
 #[utoipa::path(
     patch, path = paths::QUEUE, tag = tag::SETTINGS, operation_id = "configure_queue",
     request_body = wire::QueuePatch,
@@ -66,7 +66,7 @@ pub(super) async fn configure_queue(
 
 /// Change the settings of a kind
 ///
-/// What is absent stays; `null` lifts a limit.
+/// Absent fields stay unchanged; `null` removes a limit.
 #[utoipa::path(
     patch, path = paths::KIND, tag = tag::SETTINGS, operation_id = "configure_kind",
     request_body = wire::KindPatch,
@@ -90,14 +90,14 @@ async fn configure_one(app: &App, who: &Who, change: Configure) -> Reply {
     Ok(stamped(reply.map(|_| wire::Empty {})))
 }
 
-/// Small versioned documents and bounded logs
+/// Read and write records
 ///
-/// Carried out in order.
+/// Records are small versioned documents and bounded logs. Operations run in order.
 #[utoipa::path(
     post, path = paths::RECORDS, tag = tag::STORE, operation_id = "records",
     request_body = wire::RecordBatch,
     responses(
-        (status = 200, body = wire::openapi::RecordAnswerItems, description = "The answer to each."),
+        (status = 200, body = wire::openapi::RecordAnswerItems, description = "The result of each item."),
     ),
 )]
 pub(super) async fn records(
@@ -121,14 +121,14 @@ pub(super) async fn records(
     Ok(stamped(reply))
 }
 
-/// One bounded step of maintenance
+/// Run one bounded step of maintenance
 ///
-/// The server hosts services that do this by themselves.
+/// Usually unnecessary: the server hosts services that do this.
 #[utoipa::path(
     post, path = paths::MAINTAIN, tag = tag::STORE, operation_id = "maintain",
     request_body = wire::Maintain,
     responses(
-        (status = 200, body = wire::MaintainReply, description = "What it did."),
+        (status = 200, body = wire::MaintainReply, description = "The work done."),
     ),
 )]
 pub(super) async fn maintain(
@@ -142,12 +142,12 @@ pub(super) async fn maintain(
 
 /// Check the whole store
 ///
-/// Reads all of it; may take long.
+/// Reads all data and may take long.
 #[utoipa::path(
     post, path = paths::CHECK, tag = tag::STORE, operation_id = "check",
     request_body = wire::Check,
     responses(
-        (status = 200, body = wire::CheckReport, description = "What was found; nothing is good."),
+        (status = 200, body = wire::CheckReport, description = "The problems found; empty if the store is consistent."),
     ),
 )]
 pub(super) async fn check(State(app): State<App>, who: Who, check: Json<wire::Check>) -> Reply {

@@ -1,4 +1,4 @@
-//! What was done, and by whom.
+//! The audit log route.
 
 use crate::app::App;
 use crate::body::Query;
@@ -10,9 +10,9 @@ use windlass_services::{AuditQuery, AuditRow};
 use windlass_wire as wire;
 use windlass_wire::routes as paths;
 
-/// Who did what, and when
+/// List audit entries
 ///
-/// The latest first. A page may be short, even empty; only an absent `next` is the end.
+/// Newest first. A page may be short or even empty; only an absent `next` marks the end.
 #[utoipa::path(
     get, path = paths::AUDIT, tag = tag::STORE, operation_id = "audit",
     params(wire::AuditList),

@@ -1,5 +1,5 @@
-//! Dead letters: look at them, and replay or discard them, by id or all that pass a filter. Editing one
-//! before its replay is a change of that job.
+//! Dead letters: list, replay and discard them, by id or by filter. To edit one before its replay,
+//! use the change route of its job.
 
 use crate::access::Who;
 use crate::app::App;
@@ -16,7 +16,8 @@ use windlass_wire::{DeadBatch, DeadItem, DeadOnes, DeadReply};
 
 /// List dead letters
 ///
-/// As jobs are listed. A page may be short, even empty; only an absent `next` is the end.
+/// Takes the parameters of the job list. A page may be short or even empty; only an absent `next`
+/// marks the end.
 #[utoipa::path(
     get, path = paths::DEAD, tag = tag::JOBS, operation_id = "list_dead",
     params(wire::openapi::DeadList),
@@ -26,7 +27,7 @@ use windlass_wire::{DeadBatch, DeadItem, DeadOnes, DeadReply};
 )]
 pub(super) async fn list(State(app): State<App>, Query(mut list): Query<wire::List>) -> Reply {
     if let Some(state) = list.state {
-        let expected = "all of these are dead; leave it out, or list /v1/jobs";
+        let expected = "dead letters are always dead; omit it, or use /v1/jobs";
         return Err(Error::invalid("state", state, expected).into());
     }
     list.state = Some(JobState::Dead);
@@ -34,15 +35,15 @@ pub(super) async fn list(State(app): State<App>, Query(mut list): Query<wire::Li
     Ok(stamped(reply.map(wire::Page::from)))
 }
 
-/// Give dead letters another life
+/// Replay dead letters
 ///
-/// By `ids`, or page by page all that pass a `filter`. To edit one first, change it as a job. A job that is not
-/// dead answers `state_conflict` and stays as it is.
+/// By `ids`, or by `filter` one page at a time. To edit a job first, change it as a job. A job that
+/// is not dead fails with `state_conflict` and stays unchanged.
 #[utoipa::path(
     post, path = paths::DEAD_REPLAY, tag = tag::JOBS, operation_id = "replay_dead",
     request_body = DeadBatch,
     responses(
-        (status = 200, body = DeadReply, description = "What became of each."),
+        (status = 200, body = DeadReply, description = "The result of each item."),
     ),
 )]
 pub(super) async fn replay(State(app): State<App>, who: Who, batch: Json<DeadBatch>) -> Reply {
@@ -50,15 +51,15 @@ pub(super) async fn replay(State(app): State<App>, who: Who, batch: Json<DeadBat
     act(&app, &who, ones, change).await
 }
 
-/// Throw dead letters away
+/// Discard dead letters
 ///
-/// By `ids`, or page by page all that pass a `filter`. A job that is not dead answers `state_conflict` and stays
-/// as it is.
+/// By `ids`, or by `filter` one page at a time. A job that is not dead fails with `state_conflict`
+/// and stays unchanged.
 #[utoipa::path(
     post, path = paths::DEAD_DISCARD, tag = tag::JOBS, operation_id = "discard_dead",
     request_body = DeadBatch,
     responses(
-        (status = 200, body = DeadReply, description = "What became of each."),
+        (status = 200, body = DeadReply, description = "The result of each item."),
     ),
 )]
 pub(super) async fn discard(State(app): State<App>, who: Who, batch: Json<DeadBatch>) -> Reply {
@@ -74,8 +75,8 @@ async fn act(app: &App, who: &Who, ones: DeadOnes, change: Change) -> Reply {
             (page.rows.iter().map(|job| job.header.id).collect(), page.next)
         }
     };
-    // A discard would take any ended job and a replay a cancelled one. Somebody else may have replayed a dead
-    // letter since it was listed, too.
+    // Require the dead state: a discard would accept any finished job, and a replay a cancelled
+    // one. Another caller may also have replayed a job since it was listed.
     let item = |id: &JobId| ChangeItem::new(*id, change.clone()).if_state(JobState::Dead);
     let changed = match ids.is_empty() {
         true => app.call(app.engine.health()).await?.map(|()| Vec::new()),

@@ -1,4 +1,4 @@
-//! The document that describes the other routes.
+//! Serves the OpenAPI document.
 
 use crate::openapi::{document, tag};
 use axum::body::Body;
@@ -13,7 +13,7 @@ use windlass_wire::routes as paths;
     get, path = paths::OPENAPI, tag = tag::SERVER, operation_id = "openapi",
     responses(
         (status = 200, body = Object, description = "The document."),
-        (status = 304, description = "You have it: its `ETag` is the one you named in `If-None-Match`."),
+        (status = 304, description = "Not modified: `If-None-Match` contains the current `ETag`."),
     ),
 )]
 pub(super) async fn openapi(headers: HeaderMap) -> Response {

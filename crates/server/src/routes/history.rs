@@ -1,4 +1,4 @@
-//! What was removed or expired, and when.
+//! The history of removed and expired jobs.
 
 use crate::app::App;
 use crate::body::Query;
@@ -12,9 +12,10 @@ use windlass_services::{History, HistoryPlace};
 use windlass_wire as wire;
 use windlass_wire::routes as paths;
 
-/// What was removed or expired
+/// List removed and expired jobs
 ///
-/// Oldest first. A page may be short, even empty; only an absent `next` is the end.
+/// Counts per queue, oldest first. A page may be short or even empty; only an absent `next` marks
+/// the end.
 #[utoipa::path(
     get, path = paths::HISTORY, tag = tag::STORE, operation_id = "history",
     params(wire::HistoryQuery),

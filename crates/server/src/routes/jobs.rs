@@ -1,4 +1,4 @@
-//! Handing jobs over, and changing them.
+//! Enqueues and changes jobs.
 
 use super::{job_id, merged, only, take_out};
 use crate::access::Who;
@@ -17,18 +17,18 @@ use windlass_core::{Error, Result};
 use windlass_wire as wire;
 use windlass_wire::routes as paths;
 
-/// Hand over one job
+/// Enqueue one job
 ///
-/// Only `kind` is needed. It is durable when this is answered.
+/// Only `kind` is required. The job is durable once the reply is sent.
 #[utoipa::path(
     post, path = paths::JOBS, tag = tag::JOBS, operation_id = "enqueue_job",
     params(wire::openapi::TraceHeaders),
     request_body = wire::NewJob,
     responses(
         (status = 201, body = wire::Enqueued, description = "Stored."),
-        (status = 200, body = wire::Enqueued, description = "It was there already, or was throttled."),
-        (status = 409, description = "Its unique key is held, and it asked to be rejected."),
-        (status = 429, description = "Its queue is full, or you are too fast. Come again after `Retry-After`."),
+        (status = 200, body = wire::Enqueued, description = "The job exists already, or was throttled."),
+        (status = 409, description = "Its unique key is held by another job, and its conflict policy is `reject`."),
+        (status = 429, description = "The queue is full or the rate limit is exceeded. Retry after `Retry-After`."),
     ),
 )]
 pub(super) async fn enqueue_one(
@@ -50,16 +50,16 @@ pub(super) async fn enqueue_one(
     Ok(stamped_with(status, reply))
 }
 
-/// Hand over many jobs
+/// Enqueue many jobs
 ///
-/// With `atomic` all are stored or none, otherwise each for itself.
+/// With `atomic`, either all jobs are stored or none; otherwise each job succeeds or fails alone.
 #[utoipa::path(
     post, path = paths::JOBS_BATCH, tag = tag::JOBS, operation_id = "enqueue_jobs",
     params(wire::openapi::TraceHeaders),
     request_body = wire::Enqueue,
     responses(
-        (status = 200, body = wire::openapi::EnqueuedItems, description = "What became of each."),
-        (status = 429, description = "You are too fast. Come again after `Retry-After`."),
+        (status = 200, body = wire::openapi::EnqueuedItems, description = "The result of each item."),
+        (status = 429, description = "The rate limit is exceeded. Retry after `Retry-After`."),
     ),
 )]
 pub(super) async fn enqueue(
@@ -84,7 +84,7 @@ pub(super) async fn enqueue(
     let total = request.jobs.len() + bad.len();
     let reply = match bad.first() {
         Some((culprit, _)) if request.mode == Mode::AllOrNothing => {
-            // One bad job keeps all of them out, so the engine need not see them.
+            // One bad job fails the whole batch, so the engine is not called.
             let aborted: Result<_> = Err(Error::Aborted { culprit: *culprit });
             let answers = vec![aborted; total - bad.len()];
             app.call(app.engine.health()).await?.map(|()| answers)
@@ -103,7 +103,7 @@ pub(super) async fn enqueue(
     post, path = paths::JOBS_CHANGE, tag = tag::JOBS, operation_id = "change_jobs",
     request_body = wire::ChangeBatch,
     responses(
-        (status = 200, body = wire::openapi::ChangedItems, description = "What became of each."),
+        (status = 200, body = wire::openapi::ChangedItems, description = "The result of each item."),
     ),
 )]
 pub(super) async fn change(
@@ -133,7 +133,7 @@ pub(super) async fn change(
     responses(
         (status = 200, body = wire::Changed, description = "Done."),
         (status = 404, description = "There is no such job."),
-        (status = 409, description = "The job's state does not allow it, or its unique key is held."),
+        (status = 409, description = "The job's state does not allow it, or another job holds its unique key."),
     ),
 )]
 pub(super) async fn change_one(

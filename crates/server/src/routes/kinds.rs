@@ -1,4 +1,4 @@
-//! Kinds: how each is set and how it is doing, the rules of registered ones, and their breakers.
+//! Kinds: their settings, statistics, rules and circuit breakers.
 
 use super::queues::look;
 use crate::access::Who;
@@ -18,9 +18,9 @@ use windlass_wire as wire;
 use windlass_wire::routes as paths;
 use windlass_wire::{KindOverview, Overview};
 
-/// All kinds
+/// List kinds
 ///
-/// Those that have jobs, settings or rules.
+/// All kinds with jobs, settings or rules.
 #[utoipa::path(
     get, path = paths::KINDS, tag = tag::SETTINGS, operation_id = "list_kinds",
     responses(
@@ -56,9 +56,9 @@ async fn breakers(app: &App) -> Result<BTreeMap<Name, wire::Breaker>> {
     Ok(all.iter().map(|(kind, breaker)| (kind.clone(), breaker.into())).collect())
 }
 
-/// One kind
+/// Get a kind
 ///
-/// Every kind there could be, on whatever queue.
+/// Statistics cover all queues. An unused kind has zeros and default settings.
 #[utoipa::path(
     get, path = paths::KIND, tag = tag::SETTINGS, operation_id = "get_kind",
     params(("kind" = wire::openapi::Name, Path, description = "The kind; a `/` is written `%2F`.")),
@@ -73,7 +73,7 @@ pub(super) async fn get(
 ) -> Reply {
     check_name("kind", &kind)?;
     let rules = match app.in_time(Kinds::new(app.engine.clone()).get(&kind), 0).await {
-        // A name that is too long to be registered is not.
+        // A name that is too long to be registered cannot have rules.
         Err(error) if error.field() == Some("kind") => None,
         answer => answer?,
     };
@@ -94,13 +94,14 @@ pub(super) async fn get(
 
 /// Register a kind
 ///
-/// Or replace all its rules. In force here at once, and on other servers within a second or so.
+/// Replaces all rules of the kind. They apply here at once, and on other servers within about a
+/// second.
 #[utoipa::path(
     put, path = paths::KIND, tag = tag::SETTINGS, operation_id = "register_kind",
     request_body = wire::KindRules,
     params(("kind" = wire::openapi::Name, Path, description = "The kind; a `/` is written `%2F`.")),
     responses(
-        (status = 200, body = wire::KindRules, description = "The rules as they are now."),
+        (status = 200, body = wire::KindRules, description = "The current rules."),
     ),
 )]
 pub(super) async fn put(
@@ -118,15 +119,15 @@ pub(super) async fn put(
     answer(&app, wire::KindRules::from(rules)).await
 }
 
-/// Forget the rules of a kind
+/// Unregister a kind
 ///
-/// Its jobs stay.
+/// Removes its rules. Its jobs stay.
 #[utoipa::path(
     delete, path = paths::KIND, tag = tag::SETTINGS, operation_id = "unregister_kind",
     params(("kind" = wire::openapi::Name, Path, description = "The kind; a `/` is written `%2F`.")),
     responses(
-        (status = 200, body = wire::Empty, description = "It has no rules any more."),
-        (status = 404, description = "It had none."),
+        (status = 200, body = wire::Empty, description = "The rules are removed."),
+        (status = 404, description = "The kind is not registered."),
     ),
 )]
 pub(super) async fn remove(
@@ -144,7 +145,7 @@ pub(super) async fn remove(
     answer(&app, wire::Empty {}).await
 }
 
-/// An answer under the store's stamp.
+/// Adds the store's time and epoch to an answer.
 async fn answer<T: serde::Serialize>(app: &App, value: T) -> Reply {
     let Stamped { now, epoch, .. } = app.call(app.engine.health()).await?;
     Ok(stamped(Stamped { now, epoch, value }))

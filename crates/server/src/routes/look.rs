@@ -1,4 +1,4 @@
-//! Looking at jobs, lanes, workers and the server itself.
+//! Reads jobs, lanes, workers and the state of the server.
 
 use super::job_id;
 use crate::access::Viewer;
@@ -13,9 +13,9 @@ use windlass_core::{Error, check_name, engine};
 use windlass_wire as wire;
 use windlass_wire::routes as paths;
 
-/// Look at jobs by their ids
+/// Get jobs by id
 ///
-/// No parts unless named.
+/// Includes only the parts named in `parts`.
 #[utoipa::path(
     post, path = paths::JOBS_GET, tag = tag::JOBS, operation_id = "get_jobs",
     request_body = wire::Get,
@@ -28,15 +28,15 @@ pub(super) async fn get(State(app): State<App>, get: Json<wire::Get>) -> Reply {
     Ok(stamped(reply.map(wire::Jobs::from)))
 }
 
-/// Look at one job
+/// Get one job
 ///
-/// All parts unless named.
+/// Includes all parts unless `parts` names some.
 #[utoipa::path(
     get, path = paths::JOB, tag = tag::JOBS, operation_id = "get_job",
     params(("id" = wire::openapi::JobId, Path, description = "The job."), wire::GetOne),
     responses(
         (status = 200, body = wire::Job, description = "The job."),
-        (status = 404, description = "There is no such job, or it is past its retention."),
+        (status = 404, description = "There is no such job, or its retention has ended."),
     ),
 )]
 pub(super) async fn get_one(
@@ -54,7 +54,8 @@ pub(super) async fn get_one(
 
 /// List jobs
 ///
-/// Without parts, history and log. A page may be short, even empty; only an absent `next` is the end.
+/// Without parts, history and log. A page may be short or even empty; only an absent `next` marks
+/// the end.
 #[utoipa::path(
     get, path = paths::JOBS, tag = tag::JOBS, operation_id = "list_jobs",
     params(wire::List),
@@ -67,7 +68,7 @@ pub(super) async fn list(State(app): State<App>, Query(list): Query<wire::List>)
     Ok(stamped(reply.map(wire::Page::from)))
 }
 
-/// Lanes in numbers
+/// Get statistics of lanes
 #[utoipa::path(
     get, path = paths::STATS, tag = tag::SETTINGS, operation_id = "stats",
     params(wire::StatsQuery),
@@ -83,11 +84,11 @@ pub(super) async fn stats(State(app): State<App>, Query(query): Query<wire::Stat
     Ok(stamped(reply.map(wire::Stats::from)))
 }
 
-/// Open sessions
+/// List open sessions
 #[utoipa::path(
     get, path = paths::WORKERS, tag = tag::SETTINGS, operation_id = "workers",
     responses(
-        (status = 200, body = wire::Workers, description = "One for each."),
+        (status = 200, body = wire::Workers, description = "One entry for each session."),
     ),
 )]
 pub(super) async fn workers(State(app): State<App>) -> Reply {
@@ -95,13 +96,13 @@ pub(super) async fn workers(State(app): State<App>) -> Reply {
     Ok(stamped(reply.map(wire::Workers::from)))
 }
 
-/// What the server and its engine can do
+/// Get the capabilities of the server and its engine
 ///
-/// A client checks `protocol` once when it connects.
+/// Clients check `protocol` once when they connect.
 #[utoipa::path(
     get, path = paths::CAPABILITIES, tag = tag::SERVER, operation_id = "capabilities",
     responses(
-        (status = 200, body = wire::Capabilities, description = "What they can do."),
+        (status = 200, body = wire::Capabilities, description = "The capabilities."),
     ),
 )]
 pub(super) async fn capabilities(State(app): State<App>) -> Reply {
@@ -110,11 +111,11 @@ pub(super) async fn capabilities(State(app): State<App>) -> Reply {
     Ok(json(StatusCode::OK, &capabilities))
 }
 
-/// Whether the store answers
+/// Check that the store answers
 #[utoipa::path(
     get, path = paths::HEALTH, tag = tag::SERVER, operation_id = "health",
     responses(
-        (status = 200, body = wire::Empty, description = "It does."),
+        (status = 200, body = wire::Empty, description = "The store answers."),
     ),
 )]
 pub(super) async fn health(State(app): State<App>) -> Reply {
@@ -122,14 +123,14 @@ pub(super) async fn health(State(app): State<App>) -> Reply {
     Ok(stamped(reply.map(|()| wire::Empty {})))
 }
 
-/// Whether the process lives
+/// Liveness probe
 ///
-/// Whatever the store does. What is known of the store is told to keys that may view; others learn whether
-/// it answers.
+/// Succeeds while the process runs, regardless of the store. Keys with the view permission see
+/// details of the store; others see only whether it answers.
 #[utoipa::path(
     get, path = paths::HEALTHZ, tag = tag::SERVER, operation_id = "alive",
     responses(
-        (status = 200, body = wire::Alive, description = "It does."),
+        (status = 200, body = wire::Alive, description = "The process is alive."),
     ),
 )]
 pub(super) async fn alive(State(app): State<App>, viewer: Viewer) -> Reply {
@@ -137,14 +138,14 @@ pub(super) async fn alive(State(app): State<App>, viewer: Viewer) -> Reply {
     Ok(json(StatusCode::OK, &wire::Alive { store }))
 }
 
-/// Whether the server can serve
+/// Readiness probe
 ///
-/// The store answers and takes new jobs, and the server does not stop.
+/// Succeeds if the store answers and accepts new jobs, and the server is not stopping.
 #[utoipa::path(
     get, path = paths::READYZ, tag = tag::SERVER, operation_id = "ready",
     responses(
-        (status = 200, body = wire::Alive, description = "It can."),
-        (status = 503, description = "Its store is away or its disk is full, or it is stopping."),
+        (status = 200, body = wire::Alive, description = "The server is ready."),
+        (status = 503, description = "The store does not answer, its disk is full, or the server is stopping."),
     ),
 )]
 pub(super) async fn ready(State(app): State<App>, viewer: Viewer) -> Reply {

@@ -1,4 +1,4 @@
-//! Metrics for whoever collects them.
+//! The metrics route.
 
 use crate::app::App;
 use crate::metrics::Exporter;
@@ -12,18 +12,18 @@ use http::{HeaderValue, StatusCode};
 use windlass_core::Error;
 use windlass_wire::routes as paths;
 
-/// The text format of Prometheus, as it announces itself.
+/// Media type of the Prometheus text format.
 const PROMETHEUS_TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Metrics of this server and its store
+/// Get metrics of this server and its store
 ///
-/// In Prometheus' text format; `docs/guides/metrics.md` lists them. The store's numbers are a second old at
-/// most, and `NaN` while it does not answer.
+/// In the Prometheus text format; `docs/guides/metrics.md` lists them. Statistics of the store are
+/// at most a second old, and `NaN` while it does not answer.
 #[utoipa::path(
     get, path = paths::METRICS, tag = tag::SERVER, operation_id = "metrics",
     responses(
         (status = 200, body = String, content_type = "text/plain", description = "The metrics."),
-        (status = 404, description = "The program around this server collects none."),
+        (status = 404, description = "The server runs without a metrics exporter."),
     ),
 )]
 pub(super) async fn show(State(app): State<App>) -> Reply {
@@ -36,7 +36,7 @@ pub(super) async fn show(State(app): State<App>) -> Reply {
     Ok(text(exporter))
 }
 
-/// The metrics as they are.
+/// Renders the metrics.
 pub(crate) fn text(exporter: &Exporter) -> Response {
     let mut response = Response::new(Body::from(exporter.write()));
     let headers = response.headers_mut();

@@ -1,4 +1,4 @@
-//! Parts and results as raw bytes, for those who would rather not speak JSON about them.
+//! Parts and results as raw bytes, as an alternative to JSON.
 
 use super::{job_id, only};
 use crate::app::App;
@@ -18,7 +18,7 @@ use windlass_core::{Error, JobId, Result};
 use windlass_wire::routes as paths;
 use windlass_wire::{self as wire, BYTES, ENVELOPE_HEADER, JSON, LEASE_HEADER};
 
-/// What can be had as raw bytes.
+/// The data that is available as raw bytes.
 enum Which {
     Part(PartName),
     Result,
@@ -53,14 +53,14 @@ impl Which {
     }
 }
 
-/// The raw bytes of a part, or of the result
+/// Get the raw bytes of a part or the result
 ///
-/// As JSON where they are, and as plain bytes otherwise.
+/// With the JSON media type if they are valid JSON, otherwise as plain bytes.
 #[utoipa::path(
     get, path = paths::JOB_PART, tag = tag::JOBS, operation_id = "get_part",
     params(
         ("id" = wire::openapi::JobId, Path, description = "The job."),
-        ("part" = inline(wire::openapi::PartOrResult), Path, description = "Which."),
+        ("part" = inline(wire::openapi::PartOrResult), Path, description = "Name of the part, or `result`."),
     ),
     responses(
         (
@@ -71,7 +71,7 @@ impl Which {
             ),
             headers((
                 "windlass-envelope" = String,
-                description = "How to read the bytes, where they are not plain: an `Envelope` as JSON."
+                description = "Encoding of the bytes if they are not plain: an `Envelope` as JSON."
             )),
             description = "The bytes.",
         ),
@@ -93,12 +93,12 @@ pub(super) async fn get(
 
 /// Write a part of a running job
 ///
-/// For its worker. The bytes are taken as they are.
+/// Requires the job's lease. The bytes are stored unchanged.
 #[utoipa::path(
     put, path = paths::JOB_PART, tag = tag::WORK, operation_id = "put_part",
     params(
         ("id" = wire::openapi::JobId, Path, description = "The job."),
-        ("part" = inline(wire::openapi::WritablePart), Path, description = "Which."),
+        ("part" = inline(wire::openapi::WritablePart), Path, description = "Name of the part."),
         wire::openapi::RawHeaders,
     ),
     request_body(
@@ -111,7 +111,7 @@ pub(super) async fn get(
     responses(
         (status = 200, body = wire::Updated, description = "Done."),
         (status = 404, description = "There is no such job."),
-        (status = 409, description = "The lease is gone."),
+        (status = 409, description = "The lease is lost."),
     ),
 )]
 pub(super) async fn put(
@@ -128,13 +128,14 @@ pub(super) async fn put(
     let (head, body) = request.into_parts();
     let (lease, envelope) = (lease(&head.headers)?, envelope(&head.headers)?);
     let item = UpdateItem::new(id, lease);
-    // Checked before the body is read: nobody should send 16 MiB to be told no.
+    // Check the part before reading the body, so that a client need not upload 16 MiB to be
+    // refused.
     let set: fn(UpdateItem, PartEdit) -> UpdateItem = match part {
         PartName::State => UpdateItem::state,
         PartName::Blob => UpdateItem::blob,
         PartName::Metadata => UpdateItem::metadata,
         PartName::Payload => {
-            return Err(read_only(&name, "the payload stays as it was; a replay can edit it"));
+            return Err(read_only(&name, "the payload cannot change; a replay can edit it"));
         }
     };
     let limit = part.bytes_max(0).min(app.limits().body_bytes_max);
@@ -155,22 +156,20 @@ fn read_only(name: &str, expected: &'static str) -> Refusal {
     Error::invalid("part", name, expected).into()
 }
 
-/// The lease in the head of a request.
+/// The lease from the request headers.
 fn lease(headers: &HeaderMap) -> Result<Lease> {
     let Some(value) = headers.get(LEASE_HEADER) else {
-        let expected = "send the lease that the claim of this job gave you in this header";
+        let expected = "send the lease from the claim of this job in this header";
         return Err(Error::invalid(LEASE_HEADER, "missing", expected));
     };
     let text = std::str::from_utf8(value.as_bytes()).unwrap_or_default();
     let lease = Lease::new(text);
-    // Leases stay out of messages.
-    lease
-        .check()
-        .map_err(|_| Error::invalid(LEASE_HEADER, "unfit", "send the lease as it came"))?;
+    // Leases are secret and must not appear in messages.
+    lease.check().map_err(|_| Error::invalid(LEASE_HEADER, "unfit", "send the lease unchanged"))?;
     Ok(lease)
 }
 
-/// How the bytes of a request are to be read.
+/// The encoding of a request's bytes.
 fn envelope(headers: &HeaderMap) -> Result<Envelope> {
     let Some(value) = headers.get(ENVELOPE_HEADER) else { return Ok(Envelope::PLAIN) };
     let envelope = wire::read::<wire::Envelope>(value.as_bytes());
@@ -185,7 +184,7 @@ fn envelope(headers: &HeaderMap) -> Result<Envelope> {
     Ok(Envelope { codec, location, key_id })
 }
 
-/// Bytes as they are, with what is needed to read them.
+/// A reply with raw bytes and, if needed, their encoding.
 fn raw(part: Stamped<Part>) -> Reply {
     let bytes: Bytes = part.value.bytes.clone();
     let envelope = part.value.envelope().cloned();
@@ -197,7 +196,7 @@ fn raw(part: Stamped<Part>) -> Reply {
     let media = if is_json { JSON } else { BYTES };
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(media));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    // Whatever an application stores here is no page of ours.
+    // The bytes are from an application: browsers must not interpret them as a page of this server.
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     if let Some(Envelope { codec, location, key_id }) = envelope {
         let text = wire::write(&wire::Envelope { codec, location, key_id });

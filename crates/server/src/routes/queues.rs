@@ -1,4 +1,4 @@
-//! Queues: how each is set and how it is doing.
+//! Queues: their settings and statistics.
 
 use crate::app::App;
 use crate::body::{Path, Query};
@@ -12,9 +12,9 @@ use windlass_wire as wire;
 use windlass_wire::Overview;
 use windlass_wire::routes as paths;
 
-/// All queues
+/// List queues
 ///
-/// Those that have jobs or settings.
+/// All queues with jobs or settings.
 #[utoipa::path(
     get, path = paths::QUEUES, tag = tag::SETTINGS, operation_id = "list_queues",
     responses(
@@ -28,9 +28,9 @@ pub(super) async fn queues(State(app): State<App>, _: Query<wire::Nothing>) -> R
     Ok(stamped(lanes.map(|lanes| wire::Queues { queues: all(lanes) })))
 }
 
-/// One queue
+/// Get a queue
 ///
-/// Every queue there could be: of one that nobody used these are zeros and the defaults.
+/// An unused queue has zeros and default settings.
 #[utoipa::path(
     get, path = paths::QUEUE, tag = tag::SETTINGS, operation_id = "get_queue",
     params(("queue" = wire::openapi::Name, Path, description = "The queue; a `/` is written `%2F`.")),

@@ -1,4 +1,4 @@
-//! How many workers a queue needs, for whoever starts and stops them.
+//! Computes the number of workers that a queue needs, for autoscalers.
 
 use crate::app::App;
 use crate::body::Query;
@@ -10,17 +10,17 @@ use windlass_services::{Scale, ScaleQuery};
 use windlass_wire as wire;
 use windlass_wire::routes as paths;
 
-/// How many workers a queue needs
+/// Get the number of workers that a queue needs
 ///
-/// `desired` workers of `per_worker` jobs at a time keep up with what comes in and start what is ready within
-/// the target: the slots are arrivals per second × seconds per job + ready jobs × seconds per job ÷ target
-/// seconds, and never fewer than jobs run now. While nothing is known of how long jobs take, each counts as
-/// long as the target. When to follow is the caller's business.
+/// `desired` workers with `per_worker` slots each keep up with arrivals and start ready jobs within
+/// the target latency. The number of slots is arrivals per second × seconds per job + ready jobs ×
+/// seconds per job ÷ target seconds, but never less than the number of running jobs. Without a
+/// known run time, each job counts as long as the target. The caller decides when to scale.
 #[utoipa::path(
     get, path = paths::SCALE, tag = tag::SETTINGS, operation_id = "scale",
     params(wire::ScaleQuery),
     responses(
-        (status = 200, body = wire::Scale, description = "How many, and why."),
+        (status = 200, body = wire::Scale, description = "The number of workers, and the values it was computed from."),
     ),
 )]
 pub(super) async fn show(State(app): State<App>, Query(asked): Query<wire::ScaleQuery>) -> Reply {

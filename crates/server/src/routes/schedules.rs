@@ -1,4 +1,4 @@
-//! Schedules: recurring jobs by name. When they fire is the business of the services.
+//! Schedules: recurring jobs by name. The services enqueue their jobs when due.
 
 use crate::access::Who;
 use crate::app::App;
@@ -16,7 +16,7 @@ use windlass_wire::routes as paths;
 
 /// List schedules
 ///
-/// By name, page by page; only an absent `next` is the end.
+/// Sorted by name, in pages; only an absent `next` marks the end.
 #[utoipa::path(
     get, path = paths::SCHEDULES, tag = tag::SCHEDULES, operation_id = "list_schedules",
     params(wire::ScheduleList),
@@ -34,12 +34,12 @@ pub(super) async fn list(State(app): State<App>, Query(query): Query<wire::Sched
     })))
 }
 
-/// Look at a schedule
+/// Get a schedule
 #[utoipa::path(
     get, path = paths::SCHEDULE, tag = tag::SCHEDULES, operation_id = "get_schedule",
     params(("name" = wire::openapi::Name, Path, description = "The schedule; a `/` is written `%2F`.")),
     responses(
-        (status = 200, body = wire::ScheduleView, description = "The schedule, and how it is doing."),
+        (status = 200, body = wire::ScheduleView, description = "The schedule and its status."),
         (status = 404, description = "There is no such schedule."),
     ),
 )]
@@ -56,14 +56,15 @@ pub(super) async fn get(
 
 /// Create or replace a schedule
 ///
-/// One whose rhythm stays goes on where it was, with its new job; with another rhythm it starts over.
+/// If the recurrence is unchanged, the schedule continues with its new job; otherwise it starts
+/// over.
 #[utoipa::path(
     put, path = paths::SCHEDULE, tag = tag::SCHEDULES, operation_id = "put_schedule",
     request_body = wire::PutSchedule,
     params(("name" = wire::openapi::Name, Path, description = "The schedule; a `/` is written `%2F`.")),
     responses(
-        (status = 200, body = wire::ScheduleView, description = "The schedule as it is now."),
-        (status = 409, description = "Others keep changing it; try again."),
+        (status = 200, body = wire::ScheduleView, description = "The current schedule."),
+        (status = 409, description = "Concurrent changes; try again."),
     ),
 )]
 pub(super) async fn put(
@@ -73,7 +74,8 @@ pub(super) async fn put(
     request: Json<wire::PutSchedule>,
 ) -> Reply {
     let (schedule, job) = request.value.into_core()?;
-    // Fires are checked again, as rules may change; but who makes a schedule should know at once.
+    // Jobs are checked again at each run, as rules may change. This check reports errors to the
+    // caller early.
     let table = app.in_time(app.registry.table(), 0).await?;
     table.admit(&mut job.clone()).map_err(|error| error.within("job"))?;
     let reply =
@@ -83,15 +85,15 @@ pub(super) async fn put(
 
 /// Pause or resume a schedule
 ///
-/// A resumed one goes on from now: what it would have fired meanwhile was not wanted.
+/// A resumed schedule continues from now; runs missed while paused are skipped.
 #[utoipa::path(
     patch, path = paths::SCHEDULE, tag = tag::SCHEDULES, operation_id = "change_schedule",
     request_body = wire::SchedulePatch,
     params(("name" = wire::openapi::Name, Path, description = "The schedule; a `/` is written `%2F`.")),
     responses(
-        (status = 200, body = wire::ScheduleView, description = "The schedule as it is now."),
+        (status = 200, body = wire::ScheduleView, description = "The current schedule."),
         (status = 404, description = "There is no such schedule."),
-        (status = 409, description = "Others keep changing it; try again."),
+        (status = 409, description = "Concurrent changes; try again."),
     ),
 )]
 pub(super) async fn patch(
@@ -115,7 +117,7 @@ pub(super) async fn patch(
     delete, path = paths::SCHEDULE, tag = tag::SCHEDULES, operation_id = "delete_schedule",
     params(("name" = wire::openapi::Name, Path, description = "The schedule; a `/` is written `%2F`.")),
     responses(
-        (status = 200, body = wire::Empty, description = "It is gone."),
+        (status = 200, body = wire::Empty, description = "The schedule is deleted."),
         (status = 404, description = "There is no such schedule."),
     ),
 )]
@@ -134,17 +136,18 @@ pub(super) async fn remove(
 
 /// Enqueue the job of a schedule now
 ///
-/// Paused or not; its rhythm stays as it is. Doing it twice is two jobs, unless they are unique.
+/// Works for paused schedules too, and does not change the next run. Two calls enqueue two jobs,
+/// unless the job is unique.
 #[utoipa::path(
     post, path = paths::SCHEDULE_TRIGGER, tag = tag::SCHEDULES, operation_id = "trigger_schedule",
     request_body = wire::Nothing,
     params(("name" = wire::openapi::Name, Path, description = "The schedule; a `/` is written `%2F`.")),
     responses(
         (status = 201, body = wire::Enqueued, description = "Stored."),
-        (status = 200, body = wire::Enqueued, description = "It was there already, or was throttled."),
+        (status = 200, body = wire::Enqueued, description = "The job exists already, or was throttled."),
         (status = 404, description = "There is no such schedule."),
-        (status = 409, description = "Its unique key is held, and it asked to be rejected."),
-        (status = 429, description = "Its queue is full."),
+        (status = 409, description = "Its unique key is held by another job, and its conflict policy is `reject`."),
+        (status = 429, description = "The queue is full."),
     ),
 )]
 pub(super) async fn trigger(
@@ -160,12 +163,12 @@ pub(super) async fn trigger(
     Ok(stamped_with(status, reply))
 }
 
-/// Looks at the schedules, in time, and stamps the answer.
+/// Reads schedules within the call timeout and stamps the answer.
 async fn on<T>(app: &App, look: impl AsyncFnOnce(&Schedules) -> Result<T>) -> Result<Stamped<T>> {
     with(app, Schedules::new(app.engine.clone()), look).await
 }
 
-/// Does something to the schedules, which is told to the audit log.
+/// Changes schedules and writes the change to the audit log.
 async fn by<T>(
     app: &App,
     who: &Who,
@@ -184,8 +187,8 @@ async fn with<T>(
     Ok(Stamped { now, epoch, value })
 }
 
-/// An answer about a schedule that must be there: the service cannot tell a name that nobody uses from
-/// one that nobody can.
+/// Converts an error for a schedule that does not exist to 404. The service returns the same error
+/// for an unused and an invalid name, so this looks the name up.
 async fn there<T>(app: &App, name: &str, answer: Result<T>) -> Result<T, Refusal> {
     match answer {
         Err(error) if error.field() == Some("name") => {

@@ -1,4 +1,4 @@
-//! Queues over time, for charts.
+//! Time series of queues, for charts.
 
 use crate::app::App;
 use crate::body::Query;
@@ -12,14 +12,15 @@ use windlass_services::{Resolution, SampleQuery, Samples};
 use windlass_wire as wire;
 use windlass_wire::routes as paths;
 
-/// Points of one answer.
+/// Maximum number of points in one answer.
 const POINTS_MAX: u64 = 1_500;
-/// Points of an answer whose step nobody chose.
+/// Target number of points without an explicit step.
 const POINTS_DEFAULT: u64 = 300;
 
-/// Queues over time
+/// Get time series of queues
 ///
-/// Minutes of the last week and hours of the last 90 days. The present minute is there when it is over.
+/// Minutes of the last week and hours of the last 90 days. The current minute is included once it
+/// is complete.
 #[utoipa::path(
     get, path = paths::SERIES, tag = tag::SETTINGS, operation_id = "series",
     params(wire::SeriesQuery),
@@ -41,7 +42,7 @@ pub(super) async fn show(State(app): State<App>, Query(query): Query<wire::Serie
     Ok(stamped(health.map(|_| wire::Series { step_ms: range.step_ms, points })))
 }
 
-/// What to read, and how to sum it up.
+/// The samples to read, and the step to aggregate them by.
 #[derive(Debug, PartialEq)]
 struct Range {
     from: Timestamp,
@@ -71,15 +72,16 @@ impl Range {
         if step_ms == 0 || step_ms % length_ms != 0 {
             let expected = match resolution {
                 Resolution::Minute => "use whole minutes, in milliseconds",
-                _ => "use whole hours, in milliseconds: minutes are kept for a week only",
+                _ => "use whole hours, in milliseconds: minutes are kept for one week",
             };
             return Err(Error::invalid("step_ms", step_ms, expected));
         }
         if span_ms / step_ms > POINTS_MAX {
-            let expected = format!("that is more than {POINTS_MAX} points; use a longer step");
+            let expected =
+                format!("the answer would exceed {POINTS_MAX} points; use a longer step");
             return Err(Error::invalid("step_ms", step_ms, expected));
         }
-        // Points begin where samples do, or the first one would be cut.
+        // Align points with samples, or the first point would be incomplete.
         Ok(Self { from: resolution.start(from), to, step_ms, resolution })
     }
 }

@@ -1,4 +1,4 @@
-//! The verbs of workers: sessions, claims, reports.
+//! Worker routes: sessions, claims, reports.
 
 use super::{merged, take_out};
 use crate::access::{self, Who};
@@ -34,12 +34,12 @@ pub(super) async fn open_session(
 
 /// Close a session
 ///
-/// What it still holds is released at once. A session that is gone already is fine.
+/// Releases its leases at once. Succeeds if the session is already closed.
 #[utoipa::path(
     delete, path = paths::SESSION, tag = tag::WORK, operation_id = "close_session",
     params(("session" = wire::openapi::SessionId, Path, description = "The session.")),
     responses(
-        (status = 200, body = wire::Empty, description = "It is closed."),
+        (status = 200, body = wire::Empty, description = "The session is closed."),
     ),
 )]
 pub(super) async fn close_session(
@@ -54,13 +54,13 @@ pub(super) async fn close_session(
 
 /// Keep a session alive
 ///
-/// Declares the leases it holds; any other lease of that session is released.
+/// Declares the leases that the worker holds; other leases of the session are released.
 #[utoipa::path(
     post, path = paths::HEARTBEAT, tag = tag::WORK, operation_id = "heartbeat",
     request_body = wire::Heartbeat,
     responses(
-        (status = 200, body = wire::HeartbeatReply, description = "What the store knows better."),
-        (status = 409, description = "The session is gone."),
+        (status = 200, body = wire::HeartbeatReply, description = "The new expiry, lost leases and jobs to cancel."),
+        (status = 409, description = "The session has ended."),
     ),
 )]
 pub(super) async fn heartbeat(
@@ -75,14 +75,14 @@ pub(super) async fn heartbeat(
 
 /// Claim jobs
 ///
-/// With a session: `claim_no`. Without: `lease_ms`, `worker`, `claim_id`. No jobs is a hint, not proof of
-/// an empty queue.
+/// With a session: `claim_no`. Without: `lease_ms`, `worker`, `claim_id`. An empty reply is a hint,
+/// not proof of an empty queue.
 #[utoipa::path(
     post, path = paths::CLAIM, tag = tag::WORK, operation_id = "claim",
     request_body = wire::Claim,
     responses(
         (status = 200, body = wire::Claimed, description = "The jobs, in the order to start them."),
-        (status = 409, description = "The session is gone."),
+        (status = 409, description = "The session has ended."),
     ),
 )]
 pub(super) async fn claim(State(app): State<App>, who: Who, claim: Json<wire::Claim>) -> Reply {
@@ -97,12 +97,12 @@ pub(super) async fn claim(State(app): State<App>, who: Who, claim: Json<wire::Cl
     Ok(stamped(reply.map(wire::Claimed::from)))
 }
 
-/// Wait for something to claim
+/// Wait for claimable jobs
 #[utoipa::path(
     post, path = paths::WAIT, tag = tag::WORK, operation_id = "wait",
     request_body = wire::Wait,
     responses(
-        (status = 200, body = wire::Ready, description = "Whether something may be claimable."),
+        (status = 200, body = wire::Ready, description = "Whether jobs may be claimable."),
     ),
 )]
 pub(super) async fn wait(State(app): State<App>, who: Who, wait: Json<wire::Wait>) -> Reply {
@@ -111,14 +111,15 @@ pub(super) async fn wait(State(app): State<App>, who: Who, wait: Json<wire::Wait
     Ok(stamped(reply.map(|ready| wire::Ready { ready })))
 }
 
-/// Report on jobs
+/// Settle jobs
 ///
-/// And perhaps claim the next, in the same round trip. The reports are durable when this is answered.
+/// Reports results and optionally claims the next jobs in the same round trip. The results are
+/// durable once the reply is sent.
 #[utoipa::path(
     post, path = paths::SETTLE, tag = tag::WORK, operation_id = "settle",
     request_body = wire::Settle,
     responses(
-        (status = 200, body = wire::SettleReply, description = "What became of each report."),
+        (status = 200, body = wire::SettleReply, description = "The result of each item."),
     ),
 )]
 pub(super) async fn settle(State(app): State<App>, who: Who, settle: Json<wire::Settle>) -> Reply {
@@ -128,7 +129,8 @@ pub(super) async fn settle(State(app): State<App>, who: Who, settle: Json<wire::
         let bound = access::bind_claim(&who, claim).map_err(|error| error.within("claim"))?;
         request.claim = Some(bound);
     }
-    // A follow-up that its worker may not enqueue is refused like one that is invalid: the lease stays.
+    // A follow-up that the worker may not enqueue is refused like an invalid one; the job keeps its
+    // lease.
     request.items = take_out(request.items, &mut bad, |item| who.may_enqueue_all(&item.follow_ups));
     let reply = app.call(app.engine.settle(request)).await?;
     let reply = reply.map(|mut reply| {
@@ -138,14 +140,14 @@ pub(super) async fn settle(State(app): State<App>, who: Who, settle: Json<wire::
     Ok(stamped(reply))
 }
 
-/// Report from running jobs
+/// Update running jobs
 ///
-/// Progress, checkpoints, log lines; fetch parts; extend a lease.
+/// Reports progress, checkpoints and log lines, reads parts, and extends leases.
 #[utoipa::path(
     post, path = paths::UPDATE, tag = tag::WORK, operation_id = "update",
     request_body = wire::Update,
     responses(
-        (status = 200, body = wire::openapi::UpdatedItems, description = "What became of each."),
+        (status = 200, body = wire::openapi::UpdatedItems, description = "The result of each item."),
     ),
 )]
 pub(super) async fn update(State(app): State<App>, update: Json<wire::Update>) -> Reply {
