@@ -1,5 +1,5 @@
-//! What the file says of queues, kinds and schedules, carried to the store: only what differs is written, and what
-//! the file does not name stays as it is. Safe to do again, and by ten servers at a time.
+//! Applies the queues, kinds and schedules of the file to the store: writes only differences, and leaves
+//! everything that the file does not name as it is. Idempotent, and safe with several servers at a time.
 
 use super::load::Config;
 use super::sections::{Entry, Named, Recurring, Registered};
@@ -11,15 +11,15 @@ use windlass_core::limits::BATCH_MAX;
 use windlass_core::model::{QueuePatch, QueueSettings};
 use windlass_services::{Audit, Audited, Kinds, Principal, ScheduleView, Schedules};
 
-/// Who the audit log names.
+/// Name of the actor in the audit log.
 const WHO: &str = "configuration";
-/// How long the store may take for all of it.
+/// Timeout for applying the whole configuration.
 const TIME_MAX: Duration = Duration::from_secs(30);
 
-/// A store, once it is open, and what the file says of it.
+/// The store, once it is open, and the configuration to apply to it.
 pub(crate) struct Setup {
     engine: OnceLock<Arc<dyn Engine>>,
-    /// As of the last reload.
+    /// The configuration as of the last reload.
     config: Mutex<Arc<Config>>,
 }
 
@@ -28,27 +28,27 @@ impl Setup {
         Self { engine: OnceLock::new(), config: Mutex::new(Arc::new(config)) }
     }
 
-    /// What holds.
+    /// The current configuration.
     pub(crate) fn config(&self) -> Arc<Config> {
         self.config.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The store is open: it is set up; what was changed, one line for each setting.
+    /// Applies the configuration to a store that was just opened; returns one line per changed setting.
     pub(crate) async fn opened(&self, engine: Arc<dyn Engine>) -> Result<Vec<String>> {
         let (audit, who) = (Audit::new(engine.clone()), Principal::unasked(WHO));
         let engine: Arc<dyn Engine> = Arc::new(Audited::new(engine, audit, Arc::new(who)));
         let changed = apply(&self.config(), &engine).await?;
-        // Opened once; another would be the same store.
+        // The store is opened once; a second value would be the same store.
         let _ = self.engine.set(engine);
         Ok(changed)
     }
 
-    /// This holds from now on; what was changed.
+    /// Replaces the configuration and applies it; returns one line per changed setting.
     pub(crate) async fn change(&self, config: Config) -> Result<Vec<String>> {
         let changed = match self.engine.get() {
             Some(engine) => apply(&config, engine).await?,
             None => {
-                vec!["queues, kinds and schedules are set up when the store is there".to_owned()]
+                vec!["queues, kinds and schedules are applied once the store is open".to_owned()]
             }
         };
         *self.config.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
@@ -56,7 +56,7 @@ impl Setup {
     }
 }
 
-/// Carries it out; what was changed, one line for each setting.
+/// Applies a configuration within the timeout; returns one line per changed setting.
 async fn apply(config: &Config, engine: &Arc<dyn Engine>) -> Result<Vec<String>> {
     let applied = tokio::time::timeout(TIME_MAX, in_time(config, engine)).await;
     let late =
@@ -102,7 +102,7 @@ async fn queues(entries: &[Entry<QueueSettings>], engine: &dyn Engine) -> Result
     Ok(changed)
 }
 
-/// What leads from one to the other.
+/// The patch that changes `before` to `after`.
 fn patch(before: &QueueSettings, after: &QueueSettings) -> QueuePatch {
     let mut patch = QueuePatch::default();
     patch.max_depth = (before.max_depth != after.max_depth).then_some(after.max_depth);
@@ -112,7 +112,7 @@ fn patch(before: &QueueSettings, after: &QueueSettings) -> QueuePatch {
     patch
 }
 
-/// A kind belongs to the file as a whole: what it leaves out does not hold.
+/// Registers a kind. The file defines the whole kind: rules that it leaves out do not apply.
 async fn kind(entry: &Entry<Registered>, kinds: &Kinds) -> Result<Option<String>> {
     let rules = wanted(entry, Registered::default())?.rules();
     let rules = rules.map_err(|(key, given, wrong)| {
@@ -125,7 +125,7 @@ async fn kind(entry: &Entry<Registered>, kinds: &Kinds) -> Result<Option<String>
     Ok(news)
 }
 
-/// A schedule belongs to the file as a whole: what it leaves out has its default.
+/// Puts a schedule. The file defines the whole schedule: settings that it leaves out have their defaults.
 async fn schedule(entry: &Entry<Recurring>, schedules: &Schedules) -> Result<Option<String>> {
     let wanted = wanted(entry, Recurring::default())?;
     let (schedule, job) = (wanted.schedule(), wanted.job());
@@ -137,12 +137,13 @@ async fn schedule(entry: &Entry<Recurring>, schedules: &Schedules) -> Result<Opt
     Ok(news)
 }
 
-/// `base` with everything that the file names.
+/// `base` with the settings of the file applied.
 fn wanted<T: Named>(entry: &Entry<T>, base: T) -> Result<T> {
     entry.over(base).map_err(|wrong| anyhow!("{}", wrong.expected))
 }
 
-/// What putting it into the store changes there, in a line, unless it is there. One that cannot be read is put anew.
+/// Describes the change that storing the entry makes, or `None` if the stored one is equal. An unreadable
+/// stored entry counts as missing and is replaced.
 fn news<T: Named, K, E>(
     entry: &Entry<T>,
     known: Result<Option<K>, E>,

@@ -1,5 +1,5 @@
-//! The documented example, made from the tables of settings: what `windlass config example` prints and
-//! `docs/windlass.example.toml` holds.
+//! Generates the documented example from the tables of settings: the output of `windlass config example` and
+//! the content of `docs/windlass.example.toml`.
 
 use super::field::{Field, Reload};
 use super::sections::{Fixed, Named, Recurring, Registered, SECTIONS, variable};
@@ -7,21 +7,21 @@ use super::value::Value;
 use std::fmt::Write as _;
 use windlass_core::model::QueueSettings;
 
-/// Letters in a line of a comment.
+/// Maximum number of characters in a comment line.
 const LINE_CHARS: usize = 100;
 
 const HEAD: &str = "\
 # Windlass: every setting, with its default.
 #
-# `windlass serve` reads ./windlass.toml if it is there, or the file named by --config PATH or
-# WINDLASS_CONFIG. What is left out has its default. Flags go before environment variables, variables
-# before the file: `--set server.grace=30s`, `WINDLASS_SERVER_GRACE=30s`.
-# `windlass config check` finds mistakes, `windlass config show` tells what holds and why, and
-# `kill -HUP` has a running server read the file again. Times are written like \"500ms\", \"10s\",
-# \"1h30m\" or \"7d\", sizes like 65536, \"512K\" or \"64M\".
+# `windlass serve` reads ./windlass.toml if it exists, or the file named by --config PATH or
+# WINDLASS_CONFIG. Settings that are left out have their defaults. Flags override environment
+# variables, and variables override the file: `--set server.grace=30s`, `WINDLASS_SERVER_GRACE=30s`.
+# `windlass config check` validates the file, `windlass config show` prints the effective settings
+# with their sources, and `kill -HUP` makes a running server reload the file. Times are written like
+# \"500ms\", \"10s\", \"1h30m\" or \"7d\", sizes like 65536, \"512K\" or \"64M\".
 ";
 
-/// The whole example.
+/// Returns the whole example.
 pub(crate) fn example() -> String {
     let mut text = HEAD.to_owned();
     let defaults = Fixed::default();
@@ -47,7 +47,8 @@ pub(crate) fn example() -> String {
     text
 }
 
-/// A section that is only an example: it is commented out, without a space, so that it can be told from text.
+/// A named section. Its settings are commented out without a space after `#`, which distinguishes them from
+/// text.
 fn named<T: Named>(text: &mut String) {
     text.push('\n');
     comment(text, T::DOC);
@@ -101,7 +102,7 @@ mod tests {
     use super::*;
     use std::path::{Path, PathBuf};
 
-    /// Where the example lies for people.
+    /// Path of the example in the documentation.
     fn document() -> PathBuf {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
         root.join("docs/windlass.example.toml")

@@ -1,33 +1,33 @@
-//! One setting: its name, what it is for, how it is written, where it is held, and whether it can change
-//! while the server runs. Everything else (reading, checking, the example, `show`, reload) goes by it.
+//! One setting: its name, documentation, type, accessors, and whether it can change while the server runs.
+//! Parsing, validation, the example, `show` and reload are all driven by it.
 
 use super::value::{Kind, Value, Wrong};
 
-/// A setting of a section that is held in a `T`.
+/// A setting whose value is stored in a `T`.
 pub(crate) struct Field<T: 'static> {
-    /// Its key within its section; may have dots.
+    /// Key within the section; may contain dots.
     pub(crate) name: &'static str,
-    /// What it is for, in one or two sentences.
+    /// Documentation, one or two sentences.
     pub(crate) doc: &'static str,
     pub(crate) kind: Kind,
     pub(crate) reload: Reload,
-    /// The variable that sets it, where that is not named after the key.
+    /// The environment variable that sets it, if it is not derived from the key.
     pub(crate) env: Option<&'static str>,
     pub(crate) get: fn(&T) -> Value,
     pub(crate) set: fn(&mut T, &Value) -> Result<(), Wrong>,
 }
 
-/// When a change of a setting takes effect.
+/// When a changed setting takes effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reload {
-    /// On SIGHUP.
+    /// On reload (SIGHUP).
     Live,
-    /// When the server starts.
+    /// At the next start of the server.
     Restart,
 }
 
-/// A setting, whole: `field!(NAME, KIND, RELOAD, PLACE, DOC)`, and `Some(VARIABLE)` where its variable is not
-/// named after the key.
+/// Builds a `Field`: `field!(NAME, KIND, RELOAD, PLACE, DOC)`, with `Some(VARIABLE)` as an additional
+/// argument if its variable is not derived from the key.
 macro_rules! field {
     ($name:expr, $kind:expr, $reload:ident, $($place:ident).+, $doc:expr) => {
         $crate::config::field::field!($name, $kind, $reload, $($place).+, $doc, None)

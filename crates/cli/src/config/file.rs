@@ -1,5 +1,5 @@
-//! The tables of a file against the tables of settings: what is known is taken, what is not is a mistake with
-//! its line. It must not know what goes before what.
+//! Matches the tables of a file with the tables of settings: stores known keys, and reports unknown ones with
+//! their line. It must not know the precedence of sources.
 
 use super::field::Field;
 use super::mistake::{Mistake, Source, nearest};
@@ -8,7 +8,7 @@ use super::tree::{Raw, Table};
 use super::value::{Value, Wrong};
 use windlass_core::model::QueueSettings;
 
-/// A file that is read, and what is wrong with it.
+/// A file being read, and the errors found so far.
 pub(super) struct Reading<'a> {
     pub(super) path: &'a str,
     pub(super) mistakes: &'a mut Vec<Mistake>,
@@ -26,7 +26,7 @@ impl Reading<'_> {
         self.mistakes.push(mistake);
     }
 
-    /// The settings in a table and those below it; `above` is the path from the section to it.
+    /// The settings in a table and its subtables; `above` is the path from the section to the table.
     pub(super) fn leaves<T>(
         &mut self,
         table: &Table,
@@ -62,7 +62,7 @@ impl Reading<'_> {
         leaves
     }
 
-    /// Sets a setting, if it can have this value.
+    /// Stores the value of a setting if it is valid; returns whether it is.
     pub(super) fn put<T>(
         &mut self,
         held: &mut T,
@@ -75,7 +75,7 @@ impl Reading<'_> {
         put.map_err(|wrong| self.wrong(line, key, &raw.shown(), wrong)).is_ok()
     }
 
-    /// Everything in a section of named ones.
+    /// Reads all entries of a section of named ones.
     pub(super) fn named<T: Named>(&mut self, table: &Table) -> Vec<Entry<T>> {
         let mut entries = Vec::new();
         for one in table {
@@ -93,7 +93,7 @@ impl Reading<'_> {
                     named.push((field, value, line));
                 }
             }
-            // What is wrong alone is said already, and would be said again of the whole.
+            // The whole is checked only if all its settings are valid, so that no error is reported twice.
             let wrong =
                 if self.mistakes.len() == before { whole.check(&one.key) } else { Vec::new() };
             for (name, given, wrong) in wrong {
@@ -107,7 +107,7 @@ impl Reading<'_> {
         entries
     }
 
-    /// A key at the top that is no section, or a section that is no table.
+    /// Reports a top-level key that is not a section, or a section that is not a table.
     pub(super) fn stray(&mut self, key: &str, line: usize, raw: &Raw) {
         let named = [QueueSettings::SECTION, Registered::SECTION, Recurring::SECTION];
         let sections: Vec<&str> = SECTIONS.iter().map(|it| it.name).chain(named).collect();

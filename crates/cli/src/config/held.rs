@@ -1,4 +1,4 @@
-//! The types that settings have in the code, to and from values. It must not know which settings there are.
+//! Conversions between setting values and their Rust types. It must not know which settings exist.
 
 use super::value::{Value, Wrong, time};
 use crate::values;
@@ -9,17 +9,18 @@ use windlass_core::limits::AGE_MAX_MS;
 use windlass_core::model::Order;
 use windlass_core::policy::Missed;
 
-/// A type that a setting can have.
+/// A Rust type that stores a setting.
 pub(crate) trait Held: Sized {
-    /// The type from a value of the setting's kind.
+    /// Converts a value of the setting's kind to this type.
     fn from_value(value: &Value) -> Result<Self, Wrong>;
-    /// And back.
+    /// Converts this type to a value.
     fn value(&self) -> Value;
 }
 
-/// Said when a table pairs a setting's kind with a type that cannot hold it; a test reads every default back.
+/// The error for a setting whose kind does not fit its type: a bug in a table of settings, which a test finds
+/// by reading every default back.
 fn unfit<T>() -> Result<T, Wrong> {
-    Err("this version cannot hold such a value; leave it out".into())
+    Err("this version does not support such a value; leave it out".into())
 }
 
 macro_rules! held_number {
@@ -80,7 +81,7 @@ impl Held for PathBuf {
     }
 }
 
-/// A value of the user's own, as JSON.
+/// A user-defined value, as JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Json(pub(crate) String);
 

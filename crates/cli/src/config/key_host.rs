@@ -1,20 +1,21 @@
-//! The servers that `WINDLASS_KEY` may be sent to. A file in the working directory can come from a stranger, as in
-//! a repository that was just cloned, so it must not choose which server gets the user's key.
+//! Restricts the servers to which `WINDLASS_KEY` is sent. A file in the working directory may be untrusted,
+//! e.g. in a repository that was just cloned, so it must not choose the server that gets the user's key.
 
 use super::load::Config;
 use anyhow::{Result, bail};
 use windlass::Url;
 
-/// The key of the environment.
+/// Environment variable with the access key.
 const KEY_VARIABLE: &str = "WINDLASS_KEY";
-/// The servers that it is for; then the client itself sends it to no other.
+/// Environment variable with the servers that the key is for. If it is set, the client sends the key to no
+/// other server.
 const KEY_HOST_VARIABLE: &str = "WINDLASS_KEY_HOST";
-/// The setting with the store.
+/// Key of the setting with the store's URL.
 const STORE: &str = "store.url";
 
 impl Config {
-    /// The store, unless the key of the environment would be sent to a server that only a file in the
-    /// working directory names.
+    /// The URL of the store. Fails if the key in the environment would be sent to a server that only a file in
+    /// the working directory names.
     pub(crate) fn store(&self) -> Result<&Url> {
         let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let url = &self.fixed.store.url;
@@ -32,13 +33,13 @@ impl Config {
     }
 }
 
-/// The host and the port in a URL.
+/// The authority part of a URL: host and port, and credentials if there are any.
 fn server(url: &str) -> &str {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     rest.split(['/', '?', '#']).next().unwrap_or(rest)
 }
 
-/// Whether a URL brings a key of its own.
+/// Whether a URL contains its own key.
 fn has_key(url: &str) -> bool {
     server(url).contains('@')
 }

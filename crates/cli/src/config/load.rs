@@ -1,5 +1,6 @@
-//! From what somebody gave to a configuration: flags before variables before the file before defaults, and
-//! every mistake at once. It reads files and nothing else; it must not know what settings do.
+//! Loads the configuration: flags override environment variables, variables override the file, the file
+//! overrides defaults. Reports all errors at once. It reads files and nothing else; it must not know what
+//! settings do.
 
 use super::field::Field;
 use super::file::Reading;
@@ -17,16 +18,16 @@ use std::path::{Path, PathBuf};
 use windlass::Url;
 use windlass_core::model::QueueSettings;
 
-/// The file that is read if nobody names another, and it is there.
+/// Configuration file that is read by default, if it exists.
 pub(crate) const FILE_DEFAULT: &str = "windlass.toml";
-/// The variable that names the file.
+/// Environment variable that names the configuration file.
 const FILE_VARIABLE: &str = "WINDLASS_CONFIG";
-/// How our variables begin.
+/// Prefix of Windlass's environment variables.
 const VARIABLE_PREFIX: &str = "WINDLASS_";
-/// Bytes of a file.
+/// Maximum size of a configuration file, in bytes.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// What somebody gave: kept, so that a reload reads it again.
+/// The inputs of the configuration, kept so that a reload can read them again.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Given {
     pub(crate) file: Choice,
@@ -35,14 +36,14 @@ pub(crate) struct Given {
     pub(crate) flags: Vec<Flag>,
 }
 
-/// Which file is read.
+/// The configuration file to read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Choice {
     #[default]
     None,
-    /// This one, if it is there.
+    /// This file, if it exists.
     IfThere(PathBuf),
-    /// This one, which must be there.
+    /// This file; it is an error if it does not exist.
     Named(PathBuf),
 }
 
@@ -50,13 +51,14 @@ pub(crate) enum Choice {
 #[derive(Clone, Debug)]
 pub(crate) struct Flag {
     pub(crate) key: String,
-    /// As the user wrote it.
+    /// Name of the flag, for error messages.
     pub(crate) flag: &'static str,
     pub(crate) text: String,
 }
 
 impl Given {
-    /// These flags, this process's variables, and the file that was named, or the one that lies here.
+    /// These flags, the environment variables of this process, and the given file, or else the default one in
+    /// the working directory.
     pub(crate) fn around(file: Option<PathBuf>, flags: Vec<Flag>) -> Self {
         let named = file.or_else(|| std::env::var_os(FILE_VARIABLE).map(PathBuf::from));
         let variables = std::env::vars_os().filter_map(|(name, value)| {
@@ -71,7 +73,7 @@ impl Given {
     }
 }
 
-/// A configuration without mistakes.
+/// A valid configuration.
 #[derive(Debug, Default)]
 pub(crate) struct Config {
     pub(crate) fixed: Fixed,
@@ -82,14 +84,14 @@ pub(crate) struct Config {
     pub(crate) file: Option<PathBuf>,
     /// Whether that file was found in the working directory, not named by a flag or a variable.
     pub(super) found: bool,
-    /// Variables that look like settings and are none.
+    /// Warnings about variables whose names resemble those of settings.
     pub(crate) notes: Vec<String>,
-    /// By key; what is not there is the default.
+    /// The source of each setting, by key; settings without an entry have their default.
     sources: BTreeMap<String, Source>,
 }
 
 impl Config {
-    /// Reads and checks everything.
+    /// Reads and validates all inputs.
     pub(crate) fn load(given: &Given) -> Result<Self, Mistakes> {
         let mut loading = Loading::default();
         if let Some((path, text)) = loading.open(&given.file) {
@@ -106,7 +108,7 @@ impl Config {
         Ok(loading.config)
     }
 
-    /// Logs at these levels if nobody said otherwise.
+    /// Sets the log levels if no input sets them.
     pub(crate) fn log_by_default(&mut self, levels: &str) -> anyhow::Result<()> {
         if *self.source("log.level") == Source::Default {
             let levels = Levels::from_value(&Value::Text(levels.to_owned()));
@@ -120,13 +122,13 @@ impl Config {
         matches!(self.source(key), Source::File { .. })
     }
 
-    /// Where a setting came from.
+    /// The source of a setting.
     pub(crate) fn source(&self, key: &str) -> &Source {
         self.sources.get(key).unwrap_or(&Source::Default)
     }
 }
 
-/// A configuration while it is read.
+/// A configuration that is being loaded, with the errors found so far.
 #[derive(Default)]
 struct Loading {
     config: Config,
@@ -200,11 +202,12 @@ impl Loading {
             if let Some((_, key, field)) = known.iter().find(|(known, ..)| known == name) {
                 self.text(key, field, Source::Env(name.clone()), text);
             } else if name != FILE_VARIABLE {
-                // Only a note: who runs us may set variables of this form for other ends, as Kubernetes
-                // does for services named windlass.
+                // Only a note: the environment may contain such variables for other reasons. Kubernetes, for
+                // example, sets them for a service named windlass.
                 let known = known.iter().map(|(known, ..)| &**known);
                 let near = nearest(name, known);
-                let note = |near| format!("{name} is set and is no setting; did you mean {near}?");
+                let note =
+                    |near| format!("{name} is set but is not a setting; did you mean {near}?");
                 self.config.notes.extend(near.map(note));
             }
         }
@@ -232,7 +235,7 @@ impl Loading {
         }
     }
 
-    /// What no setting can tell alone.
+    /// Validates combinations of settings.
     fn check(&mut self) {
         let Fixed { server, store, traces, .. } = &self.config.fixed;
         let mut wrong = Vec::new();
@@ -243,7 +246,7 @@ impl Loading {
         }
         if !store.migrate && !matches!(store.url, Url::Postgres(_)) {
             let expected =
-                "it is for postgres:// stores, and store.url names another; leave it out";
+                "it applies to postgres:// stores only, and store.url is another; leave it out";
             wrong.push(("store.migrate", "false".to_owned(), expected));
         }
         if traces.service.is_empty() {
@@ -262,7 +265,7 @@ impl Loading {
                 wrong.push(("server.tls_key", shown(&server.tls_key), expected));
             }
             (None, None) if server.tls_client_ca.is_some() => {
-                let expected = "clients show certificates where connections are encrypted: set \
+                let expected = "client certificates require TLS: set \
                                 server.tls_cert and server.tls_key";
                 wrong.push(("server.tls_client_ca", shown(&server.tls_client_ca), expected));
             }
@@ -275,7 +278,7 @@ impl Loading {
     }
 }
 
-/// The text of a file of at most so many bytes, or why there is none.
+/// Reads a text file of at most `bytes_max` bytes, or returns the reason why it cannot.
 pub(crate) fn read_text(path: &Path, bytes_max: u64) -> Result<String, String> {
     let unread = |error: std::io::Error| format!("cannot read it: {error}");
     let mut text = String::new();

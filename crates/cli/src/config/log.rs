@@ -1,5 +1,5 @@
-//! The log of the process, whose level can change, and the spans of its traces. It must not know what is logged,
-//! nor where spans go.
+//! The log of the process, with a level that can change at run time, and the recording of spans. It must not
+//! know what is logged, nor where spans are sent.
 
 use super::sections::Fixed;
 use anyhow::{Context as _, Result};
@@ -11,14 +11,14 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _, fmt, reload};
 
-/// How the names of our crates begin.
+/// Prefix of the names of Windlass's crates.
 const OURS: &str = "windlass";
 
-/// The way to another level.
+/// Changes the log level of the process.
 pub(crate) struct LogHandle(Box<dyn Fn(EnvFilter) -> Result<()> + Send + Sync>);
 
 impl LogHandle {
-    /// Starts to log to stderr, and to make spans with a tracer if there is one.
+    /// Starts logging to stderr, and recording spans if there is a tracer.
     pub(crate) fn start(fixed: &Fixed, tracer: Option<SdkTracer>) -> Result<Self> {
         let filter = filter(fixed)?;
         match tracer {
@@ -27,7 +27,7 @@ impl LogHandle {
         }
     }
 
-    /// One filter for everything, which is the fastest there is.
+    /// Without spans, one global filter is enough, which is the fastest way.
     fn lines(filter: EnvFilter) -> Self {
         let builder = tracing_subscriber::fmt()
             .with_env_filter(filter)
@@ -39,7 +39,7 @@ impl LogHandle {
         Self(Box::new(move |filter| handle.reload(filter).context("cannot change the log")))
     }
 
-    /// A filter each: what is traced does not depend on what is logged.
+    /// Logs and spans have separate filters, so that the log level does not affect traces.
     fn lines_and_spans(filter: EnvFilter, tracer: SdkTracer) -> Self {
         let (filter, handle) = reload::Layer::new(filter);
         let lines = fmt::layer()
@@ -57,14 +57,14 @@ impl LogHandle {
         Self(Box::new(move |filter| handle.reload(filter).context("cannot change the log")))
     }
 
-    /// Logs at another level.
+    /// Changes the log level.
     pub(crate) fn change(&self, fixed: &Fixed) -> Result<()> {
         (self.0)(filter(fixed)?)
     }
 }
 
-/// What a trace is made of. Not of others' spans, which are none of its business, nor of what is logged, which may
-/// say anything.
+/// Traces contain only Windlass's own spans of level info and above: no spans of other crates, and no log
+/// events, which may contain any data.
 fn is_ours(what: &Metadata<'_>) -> bool {
     what.is_span() && *what.level() <= Level::INFO && what.target().starts_with(OURS)
 }

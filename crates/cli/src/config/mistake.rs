@@ -1,17 +1,16 @@
-//! What is wrong with a configuration, in words a person can act on: the place, the key, the value, the way
-//! out. It must not know which keys there are.
+//! Configuration errors with location, key, value and expected value. It must not know which keys exist.
 
 use super::value::Wrong;
 use std::fmt;
 
-/// Mistakes shown at a time; a file with more is probably no configuration.
+/// Maximum number of errors printed; a file with more is probably not a configuration.
 const SHOWN_MAX: usize = 100;
-/// Of this many letters one may be wrong for a word to be taken for another.
+/// One typo per this many letters is tolerated when a similar key is suggested.
 const LETTERS_PER_SLIP: usize = 3;
-/// And never more than this many: enough for a `_ms` too much.
+/// Maximum number of typos tolerated; enough for a superfluous `_ms`.
 const SLIPS_MAX: usize = 3;
 
-/// Where a value came from.
+/// The source of a value.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Source {
     Default,
@@ -22,7 +21,7 @@ pub(crate) enum Source {
     },
     /// An environment variable.
     Env(String),
-    /// A flag.
+    /// A command-line flag.
     Flag(String),
 }
 
@@ -36,7 +35,7 @@ impl fmt::Display for Source {
     }
 }
 
-/// One mistake.
+/// One error.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Mistake {
     pub(crate) source: Source,
@@ -48,14 +47,14 @@ impl Mistake {
         Self { source, text: text.into() }
     }
 
-    /// A key with a value it cannot have.
+    /// An invalid value.
     pub(crate) fn value(source: Source, key: &str, given: impl fmt::Display, wrong: Wrong) -> Self {
         let given = wrong.shown.unwrap_or_else(|| given.to_string());
         let error = windlass_core::Error::invalid(key.to_owned(), given, wrong.expected);
         Self::new(source, error.to_string())
     }
 
-    /// A key that does not exist, beside those that do.
+    /// An unknown key; suggests a similar one of `known`, or lists them all.
     pub(crate) fn unknown<'a>(
         source: Source,
         key: &str,
@@ -78,12 +77,12 @@ impl fmt::Display for Mistake {
     }
 }
 
-/// All mistakes of a configuration.
+/// All errors of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) struct Mistakes(Vec<Mistake>);
 
 impl Mistakes {
-    /// These, in the order of the file; `Ok` if there are none.
+    /// Sorts the errors by source and line; `Ok` if there are none.
     pub(crate) fn none_of(mut mistakes: Vec<Mistake>) -> Result<(), Self> {
         mistakes.sort();
         if mistakes.is_empty() { Ok(()) } else { Err(Self(mistakes)) }
@@ -106,8 +105,7 @@ impl fmt::Display for Mistakes {
     }
 }
 
-/// The word that somebody who wrote `word` most likely meant: by its letters, or by its last part where the
-/// rest was left out.
+/// The known key that most resembles `word`: as a whole, or by its last part if `word` has no dots.
 pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let last = |path: &str| path.rsplit('.').next().unwrap_or_default().to_owned();
     let distance = |known: &str| {

@@ -1,6 +1,6 @@
-//! The configuration of a process: every setting in one table each (`sections`), read from flags, variables,
-//! a file and the defaults (`load`), shown (`example`, `show`), carried to the store (`apply`) and changed
-//! while the server runs (`reload`). It must not know how what it configures works.
+//! The configuration of a process: tables of all settings (`sections`), merged from flags, environment
+//! variables, a file and defaults (`load`), printed (`example`, `show`), applied to the store (`apply`) and
+//! reloaded while the server runs (`reload`). It must not know how the configured parts work.
 
 mod apply;
 mod example;

@@ -1,5 +1,5 @@
-//! SIGHUP: the file is read again, and what can change while the server runs does. A file with a mistake
-//! changes nothing. It must not know how a server carries changes out.
+//! Reloads the configuration file on SIGHUP and applies the settings that can change while the server runs. An
+//! invalid file changes nothing. It must not know how the server applies changes.
 
 use super::apply::Setup;
 use super::field::Reload;
@@ -13,10 +13,10 @@ use std::sync::Arc;
 use tokio::signal::unix::Signal;
 use windlass_server::ServerHandle;
 
-/// What a reload needs.
+/// Reloads the configuration of a running server.
 pub(crate) struct Reloader {
     given: Given,
-    /// What holds: live settings as of the last reload, the others as of the start.
+    /// The effective settings: live ones as of the last reload, the others as of the start.
     running: Fixed,
     setup: Arc<Setup>,
     server: ServerHandle,
@@ -24,7 +24,7 @@ pub(crate) struct Reloader {
 }
 
 impl Reloader {
-    /// For a server that was started with this configuration.
+    /// A reloader for a server that was started with this configuration.
     pub(crate) fn new(
         given: Given,
         setup: Arc<Setup>,
@@ -33,14 +33,14 @@ impl Reloader {
     ) -> Self {
         let (mut given, config) = (given, setup.config());
         if let Some(path) = &config.file {
-            // A file that was there must not be missed: without it everything would be a default.
+            // From now on the file is required: if it disappears, a reload must not fall back to defaults.
             given.file = Choice::Named(path.clone());
         }
         Self { given, running: config.fixed.clone(), setup, server, log }
     }
 
-    /// Reloads with every signal. Ends when the terminal that the server was started in is gone: closing one
-    /// sends the same signal, and whoever does that means to end what runs in it.
+    /// Reloads on every SIGHUP. Returns when the terminal that the server was started in is gone: closing a
+    /// terminal sends the same signal, and is meant to stop the programs in it.
     pub(crate) async fn run(mut self, mut hangup: Signal) {
         let in_terminal = std::io::stdout().is_terminal();
         while hangup.recv().await.is_some() {
@@ -52,7 +52,9 @@ impl Reloader {
                     let refusal = match error.is::<Mistakes>() {
                         true => format!("not reloaded, nothing is changed: {why}"),
                         false => {
-                            format!("not reloaded: {why}; send SIGHUP again when that is mended")
+                            format!(
+                                "not reloaded: {why}; fix the reported error and send SIGHUP again"
+                            )
                         }
                     };
                     let _ = writeln!(std::io::stderr(), "{refusal}");
@@ -65,11 +67,11 @@ impl Reloader {
         }
     }
 
-    /// What was changed, and what waits for a restart.
+    /// Reloads; returns one line for each changed setting and for each that requires a restart.
     async fn reload(&mut self) -> Result<Vec<String>> {
         let config = Config::load(&self.given)?;
         let plan = Plan::new(&self.running, &config)?;
-        // First what can fail.
+        // The step that can fail goes first.
         let mut lines = self.setup.change(config).await?;
         self.server.set_limits(plan.next.server.options.limits())?;
         if plan.touches("log.") {
@@ -84,10 +86,10 @@ impl Reloader {
     }
 }
 
-/// What a new configuration means for what runs.
+/// The effect of a new configuration on the running server.
 struct Plan {
     next: Fixed,
-    /// The keys that change now.
+    /// Keys of the settings that change now.
     live: Vec<String>,
     lines: Vec<String>,
 }

@@ -1,10 +1,10 @@
-//! A configuration for people: what holds, and where each value came from. Secrets stay hidden.
+//! Prints the effective configuration with the source of each value. Secrets are redacted.
 
 use super::load::Config;
 use super::sections::{Entry, Named, keys};
 use std::fmt::Write as _;
 
-/// Every setting with its value and its source, as lines that could stand in a file.
+/// All settings with their values and sources, in the syntax of the file.
 pub(crate) fn show(config: &Config) -> String {
     let mut lines: Vec<(String, String)> = Vec::new();
     for (key, field) in keys() {
@@ -33,7 +33,7 @@ fn entries<T: Named>(lines: &mut Vec<(String, String)>, entries: &[Entry<T>], fi
     }
 }
 
-/// A key as a file needs it: names of queues may hold anything.
+/// Quotes a key where TOML requires it: names of queues may contain any character.
 fn quoted(key: &str) -> String {
     let is_bare = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
     match key.split_once('.') {
@@ -44,13 +44,13 @@ fn quoted(key: &str) -> String {
     }
 }
 
-/// A sound configuration in one line.
+/// Summarises a valid configuration in one line.
 pub(crate) fn summary(config: &Config) -> String {
     let set =
         keys().filter(|(key, _)| *config.source(key) != super::mistake::Source::Default).count();
     let Config { queues, kinds, schedules, .. } = config;
     let [queues, kinds, schedules] = [queues.len(), kinds.len(), schedules.len()];
     format!(
-        "{set} settings, {queues} queues, {kinds} kinds and {schedules} schedules; everything else is as it is"
+        "{set} settings, {queues} queues, {kinds} kinds and {schedules} schedules; all other settings keep their values"
     )
 }

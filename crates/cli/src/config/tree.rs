@@ -1,5 +1,5 @@
-//! A TOML text as a tree in which everything knows its line. The only place that knows the parser; it must
-//! not know which keys there are.
+//! Parses TOML into a tree whose entries know their line numbers. The only module that uses the TOML parser; it
+//! must not know which keys exist.
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -7,21 +7,21 @@ use toml::de::{DeTable, DeValue};
 /// A table: keys in the order of the file.
 pub(super) type Table = Vec<Entry>;
 
-/// A key and what stands there.
+/// A key and its value.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Entry {
     pub(super) key: String,
-    /// Counted from one.
+    /// Line number, counted from 1.
     pub(super) line: usize,
     pub(super) raw: Raw,
 }
 
-/// A value before anybody has looked at what it should be.
+/// A value that has not been matched with a setting yet.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Raw {
     Text(String),
     Whole(i64),
-    /// A number with a fraction, or a whole one that is too large, as it is written.
+    /// A fraction, or an integer out of range, in its original notation.
     Number(String),
     Flag(bool),
     Date(String),
@@ -29,16 +29,16 @@ pub(super) enum Raw {
     Table(Table),
 }
 
-/// Why a text is not TOML.
+/// A syntax error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Unreadable {
     pub(super) line: usize,
     pub(super) column: usize,
-    /// What the parser says. Nothing of the text is in it: there may be a password on that line.
+    /// The parser's message. It contains nothing of the text, which may have a password on that line.
     pub(super) reason: String,
 }
 
-/// Reads a text, or says everything that keeps it from being read.
+/// Parses a text; returns all syntax errors if there are any.
 pub(super) fn read(text: &str) -> Result<Table, Vec<Unreadable>> {
     let (table, errors) = DeTable::parse_recoverable(text);
     let unreadable = |error: &toml::de::Error| {
@@ -87,7 +87,7 @@ fn own(text: &str, value: &DeValue<'_>) -> Raw {
 }
 
 impl Raw {
-    /// As a message shows it: short, and never the inside of something larger.
+    /// The value as shown in error messages: lists and tables are not expanded.
     pub(super) fn shown(&self) -> String {
         match self {
             Self::Text(text) | Self::Number(text) | Self::Date(text) => text.clone(),
@@ -98,13 +98,13 @@ impl Raw {
         }
     }
 
-    /// The same value as JSON has it; dates become texts.
+    /// The value as JSON; dates become strings.
     pub(super) fn json(&self) -> serde_json::Value {
         match self {
             Self::Text(text) | Self::Date(text) => text.as_str().into(),
             Self::Whole(number) => (*number).into(),
             Self::Number(text) => {
-                // What JSON has no number for (`inf`, `nan`) stays a text.
+                // `inf` and `nan`, which JSON cannot represent as numbers, become strings.
                 let number = text.parse().ok().and_then(serde_json::Number::from_f64);
                 number.map_or_else(|| text.as_str().into(), Into::into)
             }

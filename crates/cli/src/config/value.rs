@@ -1,5 +1,5 @@
-//! What a setting can hold, how it is read from a file or a text, and how it is written. It must not know
-//! which settings there are.
+//! Types of setting values: how they are parsed from a file or from text, and how they are printed. It must not
+//! know which settings exist.
 
 use super::tree::Raw;
 use crate::values;
@@ -7,34 +7,34 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use windlass_core::time::DAY_MS;
 
-/// What lifts a limit.
+/// The value that removes a limit.
 const NONE: &str = "none";
 
 /// The value of a setting.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Value {
-    /// A count, a size in bytes, or a time in milliseconds: the kind of the setting tells.
+    /// A count, a size in bytes, or a time in milliseconds, depending on the kind of the setting.
     Number(u64),
     Flag(bool),
     Text(String),
-    /// A text with a secret in it, and how it may be shown.
+    /// A text that contains a secret, and its redacted form.
     Secret {
         whole: String,
         shown: String,
     },
     List(Vec<String>),
-    /// Something of the user's own, as JSON.
+    /// A user-defined value, as JSON.
     Json(String),
     /// No limit, or not set.
     None,
 }
 
-/// Why a value cannot be taken.
+/// Why a value is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wrong {
-    /// How the value may be shown, where it may not be shown as it is.
+    /// The redacted form of the value, if it must not be shown as it is.
     pub(crate) shown: Option<String>,
-    /// What it must be instead.
+    /// The accepted values, for the error message.
     pub(crate) expected: String,
 }
 
@@ -45,7 +45,7 @@ impl From<String> for Wrong {
 }
 
 impl From<windlass_core::Error> for Wrong {
-    /// The way out alone: the setting and its value are named by whoever says it.
+    /// Keeps only the expected value: the caller adds the setting and its value.
     fn from(error: windlass_core::Error) -> Self {
         match error {
             windlass_core::Error::Invalid { expected, .. } => expected.into_owned().into(),
@@ -60,11 +60,11 @@ impl From<&str> for Wrong {
     }
 }
 
-/// How a setting is written, and within which range.
+/// The type of a setting and its accepted range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Kind {
     shape: Shape,
-    /// Whether `none` lifts it.
+    /// Whether `none` is accepted.
     lifts: bool,
 }
 
@@ -82,23 +82,23 @@ enum Shape {
 
 impl Kind {
     pub(crate) const FLAG: Self = Self::of(Shape::Flag);
-    /// A text; what it holds says what it must be.
+    /// A text, validated by the type that stores it.
     pub(crate) const TEXT: Self = Self::of(Shape::Text);
-    /// Texts.
+    /// A list of texts.
     pub(crate) const LIST: Self = Self::of(Shape::List);
-    /// Any value at all.
+    /// Any value.
     pub(crate) const JSON: Self = Self::of(Shape::Json);
 
     const fn of(shape: Shape) -> Self {
         Self { shape, lifts: false }
     }
 
-    /// A length of time, its range in milliseconds.
+    /// A duration, with its range in milliseconds.
     pub(crate) const fn time(range: RangeInclusive<u64>) -> Self {
         Self::of(Shape::Time(range))
     }
 
-    /// A size, its range in bytes.
+    /// A size, with its range in bytes.
     pub(crate) const fn size(range: RangeInclusive<u64>) -> Self {
         Self::of(Shape::Size(range))
     }
@@ -107,18 +107,18 @@ impl Kind {
         Self::of(Shape::Count(range))
     }
 
-    /// One of these.
+    /// One of these words.
     pub(crate) const fn words(words: &'static [&'static str]) -> Self {
         Self::of(Shape::Words(words))
     }
 
-    /// Or `none`.
+    /// Also accepts `none`.
     pub(crate) const fn or_none(mut self) -> Self {
         self.lifts = true;
         self
     }
 
-    /// Reads what stands in a file.
+    /// Parses a value from the file.
     pub(super) fn read(&self, raw: &Raw) -> Result<Value, Wrong> {
         let quoted = |what: &str| Wrong::from(format!("write {what}, in quotes"));
         match (&self.shape, raw) {
@@ -128,7 +128,7 @@ impl Kind {
                 Err(format!("write it with its unit and in quotes, as in \"{number}s\"").into())
             }
             (Shape::Time(_) | Shape::Size(_), Raw::Text(text)) => self.parse(text),
-            (Shape::Time(_), _) => Err(quoted("a length of time, like \"30s\"")),
+            (Shape::Time(_), _) => Err(quoted("a duration, like \"30s\"")),
             (Shape::Size(_) | Shape::Count(_), Raw::Whole(number)) => {
                 let number = u64::try_from(*number).map_err(|_| Wrong::from(self.range()))?;
                 self.within(number)
@@ -153,7 +153,7 @@ impl Kind {
         }
     }
 
-    /// Reads what stands in a flag or a variable.
+    /// Parses a value from a flag or an environment variable.
     pub(crate) fn parse(&self, text: &str) -> Result<Value, Wrong> {
         match &self.shape {
             _ if self.lifts && text == NONE => Ok(Value::None),
@@ -196,7 +196,7 @@ impl Kind {
         }
     }
 
-    /// What it must be, for people; empty where the setting itself says it.
+    /// The accepted range as text; empty if the setting's documentation states it.
     pub(crate) fn range(&self) -> String {
         let or = if self.lifts { ", or \"none\"" } else { "" };
         let (low, high) = match &self.shape {
@@ -210,7 +210,7 @@ impl Kind {
         format!("it must be between {low} and {high}{or}")
     }
 
-    /// A value as this kind is written in a file, secrets hidden.
+    /// Formats a value as in a file, with secrets redacted.
     pub(crate) fn written(&self, value: &Value) -> String {
         let quoted = |text: &str| serde_json::Value::from(text).to_string();
         match (value, &self.shape) {
@@ -234,7 +234,7 @@ impl Kind {
     }
 }
 
-/// JSON as TOML writes it on one line.
+/// Formats JSON as inline TOML.
 fn inline(json: serde_json::Value) -> String {
     let joined = |parts: Vec<String>| parts.join(", ");
     match json {
@@ -250,13 +250,13 @@ fn inline(json: serde_json::Value) -> String {
     }
 }
 
-/// What is left of a message once it does not name the value.
+/// The hint at the end of a message, after the last semicolon, without the value.
 fn after_no(message: String) -> Wrong {
     let way_out = message.rsplit_once("; ").map_or(&*message, |(_, way_out)| way_out);
     way_out.into()
 }
 
-/// A time as it can be read again, in its largest units up to days: `1h30m`, `90d`.
+/// Formats a duration so that it parses to the same value, in units up to days: `1h30m`, `90d`.
 pub(crate) fn time(ms: u64) -> String {
     let up_to_days = values::TIME_UNITS.iter().filter(|(_, unit)| *unit <= DAY_MS).rev();
     let in_units = up_to_days.scan(ms, |rest, (name, unit)| {
@@ -271,7 +271,7 @@ pub(crate) fn time(ms: u64) -> String {
     }
 }
 
-/// A size as it can be read again, in the largest unit that leaves nothing over.
+/// Formats a size so that it parses to the same value, in the largest unit without a remainder.
 pub(crate) fn size(bytes: u64) -> String {
     let whole = |unit: &&(&str, u64)| bytes > 0 && bytes.is_multiple_of(unit.1);
     match values::SIZE_UNITS.iter().rev().find(whole) {
@@ -281,7 +281,7 @@ pub(crate) fn size(bytes: u64) -> String {
 }
 
 impl fmt::Debug for Value {
-    /// Secrets hidden.
+    /// Redacts secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&Kind::TEXT.written(self))
     }

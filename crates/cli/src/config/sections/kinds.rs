@@ -1,5 +1,5 @@
-//! `[kinds.NAME]`: rules of registered kinds. Like a schedule, a kind belongs to the file as a whole: what it
-//! leaves out does not hold.
+//! `[kinds.NAME]`: rules of registered kinds. As with schedules, the file defines the whole kind: rules that it
+//! leaves out do not apply.
 
 use super::{Field, Named};
 use crate::config::field::field;
@@ -20,10 +20,11 @@ const ATTEMPTS: RangeInclusive<u64> = 1..=MAX_ATTEMPTS_MAX as u64;
 const TIMEOUT_MS: RangeInclusive<u64> = 1..=TIMEOUT_MAX_MS;
 const MAX_WAIT_MS: RangeInclusive<u64> = 1..=AGE_MAX_MS;
 const SAMPLES: RangeInclusive<u64> = 1..=BREAKER_SAMPLES_MAX;
-/// More than all never fail.
+/// Accepted error rates. The breaker opens above the rate, and the rate never exceeds 100 %, so 100 would
+/// disable it.
 const PERCENT: RangeInclusive<u64> = 0..=99;
 
-/// A registered kind.
+/// The settings of one registered kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Registered {
     schema: Option<Json>,
@@ -43,89 +44,89 @@ static FIELDS: &[Field<Registered>] = &[
         Kind::JSON,
         Live,
         schema,
-        "A JSON Schema that every payload must fit, as a table. References stay within it."
+        "JSON Schema that every payload must match, as a table. References may only point into it."
     ),
     field!(
         "schema_file",
         Kind::TEXT,
         Live,
         schema_file,
-        "The file of such a schema, as JSON, in place of a table."
+        "File with such a schema as JSON, instead of a table."
     ),
     field!(
         "payload_bytes_max",
         Kind::size(PAYLOAD_BYTES).or_none(),
         Live,
         payload_bytes_max,
-        "Bytes of payload, if fewer than the store takes."
+        "Maximum size of a payload, if lower than the limit of the store."
     ),
     field!(
         "max_attempts",
         Kind::count(ATTEMPTS).or_none(),
         Live,
         max_attempts,
-        "Attempts of a job that has the usual number."
+        "Default maximum number of attempts, for jobs that do not set their own."
     ),
     field!(
         "timeout",
         Kind::time(TIMEOUT_MS).or_none(),
         Live,
         timeout_ms,
-        "How long a handler may run, for jobs that do not say."
+        "Default timeout of an attempt, for jobs that do not set their own."
     ),
     field!(
         "max_wait",
         Kind::time(MAX_WAIT_MS).or_none(),
         Live,
         max_wait_ms,
-        "When a waiting job expires, for jobs that do not say."
+        "Default maximum wait before a due job expires, for jobs that do not set their own."
     ),
     field!(
         "sensitive",
         Kind::FLAG,
         Live,
         sensitive,
-        "Whether a replay must name the kind once more."
+        "Require the name of the kind as a confirmation to replay its jobs."
     ),
     field!(
         "breaker.enabled",
         Kind::FLAG,
         Live,
         has_breaker,
-        "Whether its jobs are held back while most of them fail."
+        "Enable the circuit breaker: hold jobs back while most of them fail."
     ),
     field!(
         "breaker.error_rate_percent",
         Kind::count(PERCENT),
         Live,
         breaker.error_rate_percent,
-        "The breaker opens when more than this share of the outcomes are errors."
+        "Error rate in percent above which the breaker opens."
     ),
     field!(
         "breaker.min_samples",
         Kind::count(SAMPLES),
         Live,
         breaker.min_samples,
-        "It does not open on fewer outcomes than this."
+        "Minimum number of outcomes in the window before the breaker can open."
     ),
     field!(
         "breaker.window",
         Kind::time(BREAKER_INTERVAL_MS),
         Live,
         breaker.window_ms,
-        "How far back outcomes count."
+        "Time window over which outcomes are counted."
     ),
     field!(
         "breaker.probe_every",
         Kind::time(BREAKER_INTERVAL_MS),
         Live,
         breaker.probe_every_ms,
-        "How often an open breaker lets one job through."
+        "Interval between probe jobs while the breaker is open."
     ),
 ];
 
 impl Registered {
-    /// Its rules; the file of its schema is read.
+    /// The rules to store; reads the schema file if one is set.
     pub(crate) fn rules(&self) -> Result<KindRules, (&'static str, String, Wrong)> {
         let mut rules = KindRules::default();
         rules.schema = self.schema.as_ref().map(|schema| schema.0.clone());
@@ -152,8 +153,8 @@ impl Registered {
 
 impl Named for Registered {
     const SECTION: &'static str = "kinds";
-    const DOC: &'static str = "A registered kind. What is left out does not hold. A kind that is taken out of the \
-                               file stays in the store; `windlass kinds unregister` removes it.";
+    const DOC: &'static str = "A registered kind. Rules that are left out do not apply. A kind that is removed \
+                               from the file stays in the store; `windlass kinds unregister` removes it.";
     const EXAMPLE_NAME: &'static str = "send_email";
 
     fn fields() -> &'static [Field<Self>] {
@@ -171,7 +172,7 @@ impl Named for Registered {
             return vec![(key, given, "set beside schema; keep one of the two".into())];
         }
         if !self.has_breaker && self.breaker != BreakerPolicy::new() {
-            let expected = "set it to true, or leave out what else is said of the breaker";
+            let expected = "set it to true, or remove the other breaker settings";
             return vec![("breaker.enabled", "false".to_owned(), expected.into())];
         }
         let rules = match self.rules() {

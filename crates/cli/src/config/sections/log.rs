@@ -1,4 +1,4 @@
-//! `[log]`: what the process says about itself.
+//! `[log]`: log levels of the process.
 
 use super::Section;
 use crate::config::field::field;
@@ -10,13 +10,13 @@ const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 pub(super) const SECTION: Section = Section {
     name: "log",
-    doc: "What is logged to stderr.",
+    doc: "The log on stderr.",
     fields: &[field!(
         "level",
         Kind::TEXT,
         Live,
         log.level,
-        "off, error, warn, info, debug or trace; also by module, as in \"warn,windlass_services=info\".",
+        "Log level: off, error, warn, info, debug or trace; also by module, e.g. \"warn,windlass_services=info\".",
         Some("WINDLASS_LOG")
     )],
 };
@@ -26,8 +26,8 @@ pub(crate) struct Log {
     pub(crate) level: Levels,
 }
 
-/// Levels, for everything or by module. Checked here, because the library takes a misspelt level for the name
-/// of a module.
+/// Log levels, global or per module. Validated here, because the logging library would take a misspelt level
+/// for the name of a module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Levels(String);
 

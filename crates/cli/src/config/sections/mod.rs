@@ -1,5 +1,5 @@
-//! Every setting there is, one file per section. A new setting is one line in a table here; a new section is
-//! a file with its table, and its line in [`SECTIONS`] or beside the named ones.
+//! All settings, one file per section. A new setting is one entry in a table here; a new section is a file with
+//! its table, and an entry in [`SECTIONS`] or among the named ones.
 
 mod kinds;
 mod log;
@@ -23,7 +23,7 @@ use server::Server;
 use services::Services;
 use store::Store;
 
-/// What is told to a server once, section by section.
+/// The settings that exist once per process, by section.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Fixed {
     pub(crate) log: Log,
@@ -33,18 +33,18 @@ pub(crate) struct Fixed {
     pub(crate) traces: Traces,
 }
 
-/// A section of settings that there is one of.
+/// A section that exists once per file.
 pub(crate) struct Section {
     pub(crate) name: &'static str,
     pub(crate) doc: &'static str,
     pub(crate) fields: &'static [Field<Fixed>],
 }
 
-/// In the order of the example.
+/// All sections, in the order of the example.
 pub(crate) static SECTIONS: &[Section] =
     &[store::SECTION, server::SECTION, services::SECTION, log::SECTION, traces::SECTION];
 
-/// Every setting with its whole key.
+/// All settings with their full keys.
 pub(crate) fn keys() -> impl Iterator<Item = (String, &'static Field<Fixed>)> {
     let of = |section: &'static Section| {
         section.fields.iter().map(|field| (format!("{}.{}", section.name, field.name), field))
@@ -52,7 +52,7 @@ pub(crate) fn keys() -> impl Iterator<Item = (String, &'static Field<Fixed>)> {
     SECTIONS.iter().flat_map(of)
 }
 
-/// The variable that sets a key.
+/// The environment variable that sets a key.
 pub(crate) fn variable(key: &str, field: &Field<Fixed>) -> String {
     let by_key = || format!("WINDLASS_{}", key.replace('.', "_").to_uppercase());
     field.env.map_or_else(by_key, str::to_owned)

@@ -1,5 +1,4 @@
-//! Sections that there are many of, by name: what a file says of one queue, one schedule. It must not know
-//! what they are for.
+//! Sections that occur once per name, such as one per queue or schedule. It must not know what they configure.
 
 use super::Field;
 use crate::config::value::{Value, Wrong};
@@ -7,34 +6,35 @@ use std::fmt;
 
 /// Something with a name and settings, such as a queue.
 pub(crate) trait Named: Clone + Default + 'static {
-    /// How the section is called.
+    /// Name of the section.
     const SECTION: &'static str;
-    /// What it is for.
+    /// Documentation of the section, for the example.
     const DOC: &'static str;
-    /// A name for the example.
+    /// Name used in the example.
     const EXAMPLE_NAME: &'static str;
 
-    /// Its settings.
+    /// The settings of one entry.
     fn fields() -> &'static [Field<Self>];
 
-    /// One that can stand in the example.
+    /// The entry shown in the example.
     fn example() -> Self {
         Self::default()
     }
 
-    /// What is wrong with it as a whole: the key (empty: the name), what it holds, and the way out.
+    /// Validates the entry as a whole. Each error has the key (empty for the entry itself), its value, and the
+    /// expected value.
     fn check(&self, name: &str) -> Vec<(&'static str, String, Wrong)>;
 }
 
-/// What a file says of one of them; what it does not name stays as it is.
+/// One named entry of a file; settings that it leaves out stay as they are.
 pub(crate) struct Entry<T: 'static> {
     pub(crate) name: String,
-    /// The settings it names, with their lines.
+    /// The settings in the file, with their line numbers.
     pub(crate) named: Vec<(&'static Field<T>, Value, usize)>,
 }
 
 impl<T: Named> Entry<T> {
-    /// `base` with everything that the file names.
+    /// `base` with the settings of the file applied.
     pub(crate) fn over(&self, mut base: T) -> Result<T, Wrong> {
         for (field, value, _) in &self.named {
             (field.set)(&mut base, value)?;
@@ -42,12 +42,12 @@ impl<T: Named> Entry<T> {
         Ok(base)
     }
 
-    /// Its whole key.
+    /// The full key, e.g. `queues.mail`.
     pub(crate) fn key(&self) -> String {
         format!("{}.{}", T::SECTION, self.name)
     }
 
-    /// What carrying out `after` changes of `before`, one line for each setting.
+    /// The differences between `before` and `after`, one line per setting.
     pub(crate) fn changes(&self, before: &T, after: &T) -> Vec<String> {
         let change = |field: &Field<T>| {
             let (old, new) = ((field.get)(before), (field.get)(after));

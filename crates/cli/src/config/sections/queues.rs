@@ -1,4 +1,4 @@
-//! `[queues.NAME]`: settings of queues. Not whether they are paused: people pause queues, and a restart must
+//! `[queues.NAME]`: settings of queues. Excludes `paused`: operators pause queues by hand, and a restart must
 //! not undo that.
 
 use super::{Field, Named};
@@ -9,7 +9,7 @@ use windlass_core::check_name;
 use windlass_core::limits::AGE_MAX_MS;
 use windlass_core::model::QueueSettings;
 
-/// Depths, as far as a file can write them.
+/// Accepted depths: any positive TOML integer.
 const DEPTH: RangeInclusive<u64> = 1..=i64::MAX as u64;
 const RETENTION_MS: RangeInclusive<u64> = 0..=AGE_MAX_MS;
 const MAX_WAIT_MS: RangeInclusive<u64> = 1..=AGE_MAX_MS;
@@ -20,50 +20,50 @@ static FIELDS: &[Field<QueueSettings>] = &[
         Kind::count(DEPTH).or_none(),
         Live,
         max_depth,
-        "Jobs are refused when this many wait."
+        "Maximum number of waiting jobs; further jobs are refused."
     ),
     field!(
         "max_wait",
         Kind::time(MAX_WAIT_MS).or_none(),
         Live,
         max_wait_ms,
-        "Jobs expire that wait longer for their start, unless they say otherwise."
+        "Maximum wait before a due job expires, for jobs that do not set their own."
     ),
     field!(
         "order",
         Kind::TEXT,
         Live,
         order,
-        "How ready jobs are ordered: strict (by priority), lifo, fair (tenants take turns), or ageing=TIME \
-         (how much waiting a step of priority is worth)."
+        "Order of ready jobs: strict (by priority), lifo, fair (round-robin over tenants), or ageing=TIME \
+         (the waiting time that outweighs one step of priority)."
     ),
     field!(
         "retention.finished",
         Kind::time(RETENTION_MS),
         Live,
         retention.finished_ms,
-        "How long completed and cancelled jobs are kept, unless they say otherwise."
+        "Retention of completed and cancelled jobs that do not set their own."
     ),
     field!(
         "retention.dead",
         Kind::time(RETENTION_MS),
         Live,
         retention.dead_ms,
-        "How long dead jobs are kept: somebody should have looked at them by then."
+        "Retention of dead jobs: the time that operators have to inspect them."
     ),
     field!(
         "retention.expired",
         Kind::time(RETENTION_MS),
         Live,
         retention.expired_ms,
-        "How long expired jobs are kept."
+        "Retention of expired jobs."
     ),
 ];
 
 impl Named for QueueSettings {
     const SECTION: &'static str = "queues";
     const DOC: &'static str =
-        "Settings of a queue. What is not named here stays as it is in the store.";
+        "Settings of a queue. Settings that are left out stay as they are in the store.";
     const EXAMPLE_NAME: &'static str = "mail";
 
     fn fields() -> &'static [Field<Self>] {

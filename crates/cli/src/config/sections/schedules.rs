@@ -17,7 +17,7 @@ const EVERY_MS: RangeInclusive<u64> = EVERY_MIN_MS..=DELAY_MAX_MS;
 const ATTEMPTS: RangeInclusive<u64> = 1..=MAX_ATTEMPTS_MAX as u64;
 const TIMEOUT_MS: RangeInclusive<u64> = 1..=TIMEOUT_MAX_MS;
 
-/// A schedule, and what it enqueues.
+/// The settings of one schedule and of the jobs it enqueues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Recurring {
     cron: Option<String>,
@@ -38,48 +38,48 @@ static FIELDS: &[Field<Recurring>] = &[
         Kind::TEXT,
         Live,
         cron,
-        "At the times of this cron line: minute, hour, day, month, weekday; or @daily and the like."
+        "Cron line: minute, hour, day, month, weekday; or @daily and similar."
     ),
-    field!("zone", Kind::TEXT, Live, zone, "The time zone of the cron line."),
+    field!("zone", Kind::TEXT, Live, zone, "Time zone of the cron line."),
     field!(
         "every",
         Kind::time(EVERY_MS),
         Live,
         every_ms,
-        "At this interval, in place of a cron line."
+        "Interval between runs, instead of a cron line."
     ),
     field!(
         "missed",
         Kind::words(&["skip", "once", "all"]),
         Live,
         missed,
-        "What becomes of fires nobody was there to see: they are passed over, one stands for all of them, or \
-         each is given."
+        "How to handle missed runs: skip all of them, make up for all of them with one run, or make up for \
+         each."
     ),
-    field!("kind", Kind::TEXT, Live, kind, "The kind of the job it enqueues."),
-    field!("queue", Kind::TEXT, Live, queue, "The queue of the job."),
-    field!(
-        "payload",
-        Kind::JSON,
-        Live,
-        payload,
-        "The payload of the job; any value, stored as JSON."
-    ),
+    field!("kind", Kind::TEXT, Live, kind, "Kind of the jobs."),
+    field!("queue", Kind::TEXT, Live, queue, "Queue of the jobs."),
+    field!("payload", Kind::JSON, Live, payload, "Payload of the jobs: any value, stored as JSON."),
     field!(
         "max_attempts",
         Kind::count(ATTEMPTS),
         Live,
         max_attempts,
-        "The job is dead after this many failed attempts."
+        "Number of failed attempts after which a job is dead."
     ),
     field!(
         "timeout",
         Kind::time(TIMEOUT_MS).or_none(),
         Live,
         timeout_ms,
-        "The job is stopped, and failed, when it runs longer than this."
+        "Timeout of an attempt; one that runs longer is stopped and fails."
     ),
-    field!("unique", Kind::TEXT, Live, unique, "A key: no fire while a job with it has not ended."),
+    field!(
+        "unique",
+        Kind::TEXT,
+        Live,
+        unique,
+        "Unique key: no further job is enqueued while one with this key has not ended."
+    ),
 ];
 
 impl Default for Recurring {
@@ -100,7 +100,7 @@ impl Default for Recurring {
 }
 
 impl Recurring {
-    /// When it fires.
+    /// The timing of the schedule.
     pub(crate) fn schedule(&self) -> Schedule {
         let schedule = match (&self.cron, self.every_ms) {
             (Some(line), _) => Schedule::cron(line, &self.zone),
@@ -109,7 +109,7 @@ impl Recurring {
         schedule.missed(self.missed)
     }
 
-    /// What it enqueues.
+    /// The job that the schedule enqueues.
     pub(crate) fn job(&self) -> NewJob {
         let mut job = NewJob::new(self.kind.as_str()).queue(self.queue.as_str());
         if let Some(payload) = &self.payload {
@@ -121,7 +121,7 @@ impl Recurring {
         job
     }
 
-    /// The key that a field of core's errors is called here, and what it holds.
+    /// Maps the field of an error of core to the setting's key, with its value.
     fn blamed(&self, field: &str) -> (&'static str, String) {
         match field {
             "kind" => ("kind", self.kind.clone()),
@@ -139,7 +139,7 @@ impl Recurring {
 
 impl Named for Recurring {
     const SECTION: &'static str = "schedules";
-    const DOC: &'static str = "A recurring job. A schedule that is taken out of the file stays in the store; \
+    const DOC: &'static str = "A recurring job. A schedule that is removed from the file stays in the store; \
                                `windlass schedules remove` removes it.";
     const EXAMPLE_NAME: &'static str = "report";
 
@@ -165,7 +165,7 @@ impl Named for Recurring {
         }
         match (&self.cron, self.every_ms) {
             (None, None) => {
-                let expected = "say when it fires: cron = \"0 6 * * *\", or every = \"15m\"";
+                let expected = "set the timing: cron = \"0 6 * * *\", or every = \"15m\"";
                 wrong.push(("cron", "not set".to_owned(), expected.into()));
             }
             (Some(_), Some(_)) => {

@@ -1,4 +1,4 @@
-//! `[server]`: where the server listens, and the bound of everything it holds or waits for.
+//! `[server]`: listen address, TLS, and limits on connections, memory and time.
 
 use super::Section;
 use crate::config::field::field;
@@ -7,56 +7,56 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use windlass_server::{Options, TlsFiles, ranges};
 
-/// Where a server listens unless somebody says otherwise.
+/// Default listen address.
 const LISTEN_DEFAULT: SocketAddr =
     SocketAddr::V4(std::net::SocketAddrV4::new(Ipv4Addr::LOCALHOST, 7474));
 
 pub(super) const SECTION: Section = Section {
     name: "server",
-    doc: "Where the server listens, and the bound of everything it holds or waits for.",
+    doc: "Listen address, TLS, and limits on connections, memory and time.",
     fields: &[
         field!(
             "listen",
             Kind::TEXT,
             Restart,
             server.options.listen,
-            "Where to listen; port 0 lets the system choose."
+            "Address to listen on; port 0 selects a free port."
         ),
         field!(
             "hosts",
             Kind::LIST,
             Restart,
             server.options.hosts,
-            "Names to answer to beside localhost, as that of a proxy in front of the server."
+            "Accepted host names besides localhost, e.g. that of a proxy in front of the server."
         ),
         field!(
             "insecure",
             Kind::FLAG,
             Restart,
             server.options.insecure,
-            "Listen beyond this machine although the store has no keys, so that whoever reaches the server may \
-             do anything with it."
+            "Listen on a non-loopback address even if the store has no keys, which gives everyone who can reach \
+             the server full access."
         ),
         field!(
             "tls_cert",
             Kind::TEXT.or_none(),
             Restart,
             server.tls_cert,
-            "Encrypt connections with the certificate in this PEM file."
+            "PEM file with the TLS certificate; enables encryption."
         ),
         field!(
             "tls_key",
             Kind::TEXT.or_none(),
             Restart,
             server.tls_key,
-            "The PEM file with the private key of that certificate."
+            "PEM file with the private key of the certificate."
         ),
         field!(
             "tls_client_ca",
             Kind::TEXT.or_none(),
             Restart,
             server.tls_client_ca,
-            "Know clients by certificates of the authorities in this PEM file (`windlass keys create \
+            "PEM file with the authorities whose client certificates are accepted (`windlass keys create \
              --certificate`)."
         ),
         field!(
@@ -64,96 +64,96 @@ pub(super) const SECTION: Section = Section {
             Kind::FLAG,
             Restart,
             server.options.metrics_by_kind,
-            "Whether metrics of queues are told apart by kind, too: more to see at /metrics, and more to keep."
+            "Label queue metrics by kind, too; adds series to /metrics."
         ),
         field!(
             "metrics_by_priority",
             Kind::FLAG,
             Restart,
             server.options.metrics_by_priority,
-            "Whether metrics tell the ready jobs of queues by priority, too: how many, and how long the first has \
-             waited."
+            "Export the number of ready jobs and the wait of the oldest per priority at /metrics, too."
         ),
         field!(
             "strict_kinds",
             Kind::FLAG,
             Restart,
             server.options.strict_kinds,
-            "Whether jobs of kinds that are not registered are refused."
+            "Refuse jobs of kinds that are not registered."
         ),
         field!(
             "soft_depth",
             Kind::count(ranges::DEPTH),
             Restart,
             server.options.soft_depth,
-            "Jobs that may wait in a queue that has no max_depth of its own; more are refused with the time to \
-             come again."
+            "Default depth limit per queue, for queues without a max_depth; further jobs are refused with a retry \
+             delay."
         ),
         field!(
             "hard_depth",
             Kind::count(ranges::DEPTH),
             Restart,
             server.options.hard_depth,
-            "Jobs that may wait in any queue, even if its own max_depth is higher."
+            "Upper depth limit of any queue, even if its own max_depth is higher."
         ),
         field!(
             "jobs_per_second",
             Kind::count(ranges::JOBS_PER_SECOND).or_none(),
             Restart,
             server.options.jobs_per_second,
-            "Jobs that one client may hand over per second, and at once after a rest."
+            "Maximum jobs per second from each client; the burst after a pause is as large."
         ),
         field!(
             "body_bytes_max",
             Kind::size(ranges::BODY_BYTES),
             Live,
             server.options.body_bytes_max,
-            "The size of one request."
+            "Maximum size of one request body."
         ),
         field!(
             "bodies_bytes_max",
             Kind::size(ranges::BODIES_BYTES),
             Restart,
             server.options.bodies_bytes_max,
-            "The size of requests held at a time: for producers and operators, as much for the reports of workers, \
-             and as much for their sessions, heartbeats and claims. One client has half of it."
+            "Maximum total size of request bodies in memory. The limit applies separately to \
+             producers and operators, to results sent by workers (settle, update), and to their sessions, \
+             heartbeats and claims. One client may use half of it."
         ),
         field!(
             "connections_max",
             Kind::count(ranges::CONNECTIONS),
             Restart,
             server.options.connections_max,
-            "Connections at a time. For one more an idle one is closed; while none is idle, health probes and \
-             workers' reports are still answered."
+            "Maximum number of open connections. At the limit, a new connection replaces an idle one; if none is \
+             idle, new connections serve only health probes and the sessions, heartbeats and results of workers."
         ),
         field!(
             "read_timeout",
             Kind::time(ranges::READ_TIMEOUT_MS),
             Live,
             server.options.read_timeout_ms,
-            "How long the head of a request, and then its body, may take to arrive, and how long a client may \
-             take to read the next 256 KiB of a reply; idle connections are closed after it too."
+            "Timeout for receiving the head of a request, for receiving its body, and for the client to read each \
+             256 KiB of a reply. Idle connections are closed after the same time."
         ),
         field!(
             "call_timeout",
             Kind::time(ranges::CALL_TIMEOUT_MS),
             Live,
             server.options.call_timeout_ms,
-            "How long the store may take to answer, waiting on purpose not counted."
+            "Timeout of a call to the store; the wait time of long polls does not count."
         ),
         field!(
             "grace",
             Kind::time(ranges::GRACE_MS),
             Live,
             server.options.grace_ms,
-            "How long a stop waits for requests that are being answered."
+            "Time that requests in flight have to finish when the server stops."
         ),
     ],
 };
 
 #[derive(Clone, Debug)]
 pub(crate) struct Server {
-    /// Without services: they have a section of their own.
+    /// Server options without services, which have their own section.
     pub(crate) options: Options,
     pub(crate) tls_cert: Option<PathBuf>,
     pub(crate) tls_key: Option<PathBuf>,
@@ -161,8 +161,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// The files of encrypted connections; `None`: plain HTTP. The configuration was checked: a certificate
-    /// comes with its key.
+    /// The TLS files; `None` means plain HTTP. Validation guarantees that certificate and key are set together.
     pub(crate) fn tls(&self) -> Option<TlsFiles> {
         let mut files = TlsFiles::new(self.tls_cert.as_ref()?, self.tls_key.as_ref()?);
         files.client_ca.clone_from(&self.tls_client_ca);

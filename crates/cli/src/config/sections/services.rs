@@ -1,4 +1,4 @@
-//! `[services]`: what keeps the store in order, how often and how much at once.
+//! `[services]`: background maintenance of the store, with its intervals and batch sizes.
 
 use super::Section;
 use crate::config::field::field;
@@ -9,10 +9,11 @@ use windlass_services::{
     INTERVAL_MS, LEAD_TTL_MS, PROMPT_INTERVAL_MS, SAMPLE_INTERVAL_MS, ServiceOptions,
 };
 
-/// Items of one step.
+/// Accepted batch sizes of one maintenance step.
 const BATCH: RangeInclusive<u64> = 1..=MAINTAIN_BUDGET_MAX as u64;
 
-/// The settings of all services: `upkeep` works through jobs, `paced` looks from time to time.
+/// Builds the settings of all services: `upkeep` services process jobs in batches, `paced` ones run at an
+/// interval without a batch size.
 macro_rules! services {
     (
         own { $($own:expr,)+ }
@@ -29,7 +30,7 @@ macro_rules! services {
                     Kind::count(BATCH),
                     Live,
                     services.options.$upkeep.batch,
-                    "How many jobs one step touches; a run takes as many steps as there is work."
+                    "Maximum number of jobs per step; a run takes as many steps as there is work."
                 ),
             )+
             $(
@@ -44,7 +45,7 @@ macro_rules! services {
             Kind::FLAG,
             Live,
             services.options.$service.enabled,
-            concat!("Whether this process offers to: ", $does, ".")
+            concat!("Let this process ", $does, ".")
         )
     };
     (@interval $service:ident, $range:expr) => {
@@ -53,14 +54,14 @@ macro_rules! services {
             Kind::time($range),
             Live,
             services.options.$service.interval_ms,
-            "The longest time between two looks."
+            "Maximum interval between two runs."
         )
     };
 }
 
 pub(super) const SECTION: Section = Section {
     name: "services",
-    doc: "What keeps the store in order. Among all processes on a store one does the work at a time.",
+    doc: "Background maintenance of the store. One of the processes that share a store runs it at a time.",
     fields: services! {
         own {
         field!(
@@ -68,35 +69,35 @@ pub(super) const SECTION: Section = Section {
             Kind::FLAG,
             Live,
             services.enabled,
-            "Whether this process offers any of them; somebody must, or delayed jobs never become due."
+            "Run services in this process. At least one process must, or delayed jobs never become due."
         ),
         field!(
             "leadership",
             Kind::FLAG,
             Live,
             services.options.leadership,
-            "Whether only one process at a time works. Without it all do: safe, but a waste."
+            "Elect one process to run the services. If false, every process runs them: safe, but wasteful."
         ),
         field!(
             "lead_ttl",
             Kind::time(LEAD_TTL_MS),
             Live,
             services.options.lead_ttl_ms,
-            "How long the services rest when the process that ran them was killed."
+            "Time until another process takes over the services after the one running them was killed."
         ),
         }
         upkeep {
-            promote: PROMPT_INTERVAL_MS, "let due jobs in";
-            reclaim: PROMPT_INTERVAL_MS, "take back what lost workers held";
-            expire: INTERVAL_MS, "end what waited longer than it may";
-            retain: INTERVAL_MS, "remove what is past its retention";
-            compact: INTERVAL_MS, "give space back";
+            promote: PROMPT_INTERVAL_MS, "make due jobs ready";
+            reclaim: PROMPT_INTERVAL_MS, "reclaim the jobs of lost workers";
+            expire: INTERVAL_MS, "expire jobs that exceed their maximum wait";
+            retain: INTERVAL_MS, "remove jobs past their retention";
+            compact: INTERVAL_MS, "free disk space";
         }
         paced {
-            trim: INTERVAL_MS, "keep dead letters within the bytes of their queue";
-            breaker: PROMPT_INTERVAL_MS, "hold kinds back that keep failing";
+            trim: INTERVAL_MS, "trim dead letters to the size limit of their queue";
+            breaker: PROMPT_INTERVAL_MS, "open the circuit breakers of failing kinds";
             schedule: PROMPT_INTERVAL_MS, "fire schedules";
-            sample: SAMPLE_INTERVAL_MS, "measure queues";
+            sample: SAMPLE_INTERVAL_MS, "sample queue metrics";
         }
     },
 };
@@ -114,7 +115,7 @@ impl Default for Services {
 }
 
 impl Services {
-    /// What is to run here.
+    /// The options of the services that this process runs; `None` if they are disabled.
     pub(crate) fn hosted(&self) -> Option<&ServiceOptions> {
         self.enabled.then_some(&self.options)
     }

@@ -1,4 +1,4 @@
-//! `[store]`: where jobs are kept.
+//! `[store]`: the database or directory that holds the jobs.
 
 use super::Section;
 use crate::config::field::field;
@@ -6,15 +6,15 @@ use crate::config::value::Kind;
 use std::ops::RangeInclusive;
 use windlass::Url;
 
-/// Where jobs are unless somebody says otherwise.
+/// Default directory of the store.
 const DIRECTORY_DEFAULT: &str = "./windlass-data";
 
-/// Sizes of a store that somebody may have in mind.
+/// Accepted values of `disk_limit`: any positive TOML integer.
 const DISK_LIMIT: RangeInclusive<u64> = 1..=i64::MAX as u64;
 
 pub(super) const SECTION: Section = Section {
     name: "store",
-    doc: "Where jobs are kept.",
+    doc: "The database or directory that holds the jobs.",
     fields: &[
         field!(
             "url",
@@ -22,7 +22,7 @@ pub(super) const SECTION: Section = Section {
             Restart,
             store.url,
             "The store: file:DIR (durable, in one directory), postgres://USER@HOST/DATABASE (shared by any \
-             number of processes) or memory: (nothing is kept).",
+             number of processes) or memory: (not persistent).",
             Some("WINDLASS_STORE")
         ),
         field!(
@@ -30,16 +30,16 @@ pub(super) const SECTION: Section = Section {
             Kind::FLAG,
             Restart,
             store.migrate,
-            "Whether a start makes and updates the tables of a PostgreSQL store; without it, old ones are \
-             refused."
+            "Create and upgrade the tables of a PostgreSQL store at the start; if false, the server refuses to \
+             start with outdated tables."
         ),
         field!(
             "disk_limit",
             Kind::size(DISK_LIMIT).or_none(),
             Restart,
             store.disk_limit,
-            "Warn when 80 % of so many bytes are used by the store. Without it, a directory is watched by what \
-             is left on its file system, and a database not at all."
+            "Disk limit of the store: warns when 80 % of it is used. Without a limit, a directory is measured by \
+             its file system, and a database is not measured."
         ),
     ],
 };

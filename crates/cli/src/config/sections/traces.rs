@@ -1,4 +1,4 @@
-//! `[traces]`: where the spans of requests and jobs are sent.
+//! `[traces]`: export of the spans of requests and jobs.
 
 use super::Section;
 use crate::config::field::field;
@@ -6,39 +6,39 @@ use crate::config::held::Held;
 use crate::config::value::{Kind, Value, Wrong};
 use hyper::Uri;
 
-/// What a process is called in traces, unless somebody says otherwise.
+/// Default service name in traces.
 const SERVICE_DEFAULT: &str = "windlass";
-/// Traces that begin here and are sent, unless somebody says otherwise.
+/// Default share of traces started by this process that are exported, in percent.
 const SAMPLE_DEFAULT: u8 = 100;
-/// Where a collector takes traces.
+/// Path at which an OTLP collector accepts traces.
 const PATH: &str = "/v1/traces";
 
 pub(super) const SECTION: Section = Section {
     name: "traces",
-    doc: "Where the spans of requests and jobs are sent.",
+    doc: "Export of the spans of requests and jobs.",
     fields: &[
         field!(
             "endpoint",
             Kind::TEXT.or_none(),
             Restart,
             traces.endpoint,
-            "The collector that they are sent to, by OTLP over HTTP, as in \"http://127.0.0.1:4318\"; \
-             /v1/traces is added. Without it, there are no spans."
+            "Base URL of the collector, for OTLP over HTTP, e.g. \"http://127.0.0.1:4318\"; /v1/traces is \
+             appended. Without it, no spans are recorded."
         ),
         field!(
             "service",
             Kind::TEXT,
             Restart,
             traces.service,
-            "What this process is called in traces."
+            "Service name of this process in traces."
         ),
         field!(
             "sample_percent",
             Kind::count(0..=100),
             Restart,
             traces.sample_percent,
-            "How many of a hundred traces that begin here are sent. Of a trace that began elsewhere, spans are \
-             sent if they were there."
+            "Percentage of traces started by this process that are exported. Traces started elsewhere follow the \
+             sampling decision of their parent."
         ),
     ],
 };
@@ -56,12 +56,12 @@ impl Default for Traces {
     }
 }
 
-/// The base URL of a collector: plain HTTP, and nothing secret in it.
+/// The base URL of a collector: plain HTTP, without credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Endpoint(String);
 
 impl Endpoint {
-    /// Where traces are posted to.
+    /// The full URL to which traces are posted.
     pub(crate) fn traces(&self) -> String {
         format!("{}{PATH}", self.0.trim_end_matches('/'))
     }
@@ -72,19 +72,19 @@ impl Held for Endpoint {
         let text = String::from_value(value)?;
         let expected = "write the URL of a collector, as in http://127.0.0.1:4318";
         if text.contains('@') {
-            let expected = "a password does not belong into the URL; use a collector near by, which can \
-                            pass on with one";
+            let expected = "a password does not belong in the URL; use a collector near by, which can \
+                            authenticate upstream";
             return Err(Wrong { shown: Some("***".to_owned()), expected: expected.to_owned() });
         }
         let uri: Uri = text.parse().map_err(|_| Wrong::from(expected))?;
         let has_host = uri.host().is_some_and(|host| !host.is_empty());
         match uri.scheme_str() {
             Some("https") => {
-                Err("https is not available; use http to a collector near by, which can pass on"
+                Err("https is not available; use http to a collector near by, which can forward"
                     .into())
             }
             Some("http") if uri.path().trim_end_matches('/').ends_with(PATH) => {
-                Err(format!("leave out {PATH}, which is added").into())
+                Err(format!("leave out {PATH}, which is appended").into())
             }
             Some("http") if has_host && uri.query().is_none() => Ok(Self(text)),
             _ => Err(expected.into()),
