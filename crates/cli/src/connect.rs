@@ -1,4 +1,4 @@
-//! Opening engines for the bench, which also reads what they tell beyond the contract.
+//! Opens engines for the bench, with access to statistics that are not part of the engine traits.
 
 use anyhow::{Context as _, Result, bail};
 use std::pin::Pin;
@@ -10,28 +10,28 @@ use windlass_memory::MemoryEngine;
 use windlass_postgres::Spent;
 use windlass_remote::RemoteEngine;
 
-/// Connections to a server that are kept between calls: one for each caller of the largest workload.
+/// Maximum number of idle connections to a server: one for each caller of the largest workload.
 const CONNECTIONS_KEPT: usize = 1_024;
 
-/// Reads how many commits an engine has synced to disk so far.
+/// Returns the number of commits that an engine has synced to disk so far.
 pub(crate) type SyncCounter = Arc<dyn Fn() -> u64 + Send + Sync>;
 
-/// Reads what a server has spent so far.
+/// Returns the cumulative statistics of a PostgreSQL server.
 pub(crate) type SpentReader =
     Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Option<Spent>> + Send>> + Send + Sync>;
 
-/// An engine, and what it tells about itself beyond the contract.
+/// An engine with statistics that are not part of the engine traits.
 #[derive(Clone)]
 pub(crate) struct Connection {
     /// The engine.
     pub(crate) engine: Arc<dyn Engine>,
-    /// Its synced commits, if it counts them.
+    /// Counter of synced commits, if the engine has one.
     pub(crate) syncs: Option<SyncCounter>,
-    /// What its server spends, if it tells.
+    /// Statistics of its server, if available.
     pub(crate) spent: Option<SpentReader>,
 }
 
-/// Opens the engine at `url`, without layers around it.
+/// Opens the engine at `url` for a measurement.
 pub(crate) async fn connect(url: &Url) -> Result<Connection> {
     match url {
         Url::Memory => {
@@ -39,7 +39,7 @@ pub(crate) async fn connect(url: &Url) -> Result<Connection> {
         }
         Url::File(dir) => {
             let options = Options::new(dir);
-            // Reads and mends files, which blocks.
+            // Reading and recovering files blocks.
             let opened = tokio::task::spawn_blocking(|| LocalEngine::open(options)).await?;
             let engine = opened.with_context(|| format!("cannot open {url}"))?;
             let counted = engine.clone();
@@ -56,7 +56,7 @@ pub(crate) async fn connect(url: &Url) -> Result<Connection> {
                 let counted = counted.clone();
                 Box::pin(async move { counted.spent().await.ok() })
             });
-            // As applications get it: single calls that come together go out together.
+            // With the coalesce layer, as in applications: concurrent single calls are merged into batches.
             let engine = windlass_layers::Coalesce::new(Arc::new(engine));
             Ok(Connection { engine: Arc::new(engine), syncs: None, spent: Some(spent) })
         }
@@ -69,7 +69,7 @@ pub(crate) async fn connect(url: &Url) -> Result<Connection> {
         }
         _ => {
             bail!(
-                "the bench does not know {url}; it measures memory:, file:DIR, postgres:// and http://HOST:PORT"
+                "the bench does not support {url}; use memory:, file:DIR, postgres:// or http://HOST:PORT"
             )
         }
     }

@@ -1,5 +1,5 @@
-//! How full the disk of a store is: the file system of a directory, or a limit that somebody gave. It must not
-//! know what is done about it.
+//! Measures the disk usage of a store: against the file system of a directory, or against a configured limit.
+//! It must not know how the server reacts.
 
 use crate::connect::Url;
 use anyhow::{Result, bail};
@@ -12,13 +12,13 @@ use windlass_local::Space;
 use windlass_postgres::PostgresEngine;
 use windlass_server::{DiskProbe, DiskUse};
 
-/// Where a store keeps its bytes.
+/// Measures the disk usage of one store.
 #[derive(Clone, Debug)]
 pub(crate) struct Disk {
     limit_bytes: Option<u64>,
-    /// The engine, once it is open.
+    /// The PostgreSQL engine, once it is open.
     postgres: Arc<OnceLock<PostgresEngine>>,
-    /// Whether a directory has room for new jobs, once it is open.
+    /// The free-space check of a directory, once it is open.
     local: Arc<OnceLock<Space>>,
 }
 
@@ -27,19 +27,19 @@ impl Disk {
         Self { limit_bytes, postgres: Arc::default(), local: Arc::default() }
     }
 
-    /// The engine is open.
+    /// Sets the engine, once it is open.
     pub(crate) fn found(&self, engine: PostgresEngine) {
-        // Opened once; another would be the same store.
+        // The store is opened once; a second value would be the same store.
         let _ = self.postgres.set(engine);
     }
 
-    /// The directory is open.
+    /// Sets the free-space check of the directory, once it is open.
     pub(crate) fn found_directory(&self, space: Space) {
-        // Opened once.
+        // The store is opened once.
         let _ = self.local.set(space);
     }
 
-    /// What looks at the disk of this store, if there is one to look at.
+    /// The probe for this store; `None` if its disk is not measured.
     pub(crate) fn probe(&self, store: &Url) -> Result<Option<DiskProbe>> {
         match (store, self.limit_bytes) {
             (Url::File(dir), limit) => {
@@ -53,13 +53,15 @@ impl Disk {
             }
             (_, None) => Ok(None),
             (other, Some(_)) => {
-                bail!("--disk-limit is for file: and postgres:// stores, and {other} has no disk")
+                bail!(
+                    "--disk-limit applies to file: and postgres:// stores only, and {other} has no disk"
+                )
             }
         }
     }
 }
 
-/// With a limit, the files of the store; without, all of the file system they are on.
+/// With a limit, measures the files of the store; without one, the whole file system.
 async fn of_directory(dir: PathBuf, limit: Option<u64>) -> windlass_core::Result<DiskUse> {
     let looked = tokio::task::spawn_blocking(move || match limit {
         Some(limit_bytes) => Ok(DiskUse { used_bytes: size(&dir)?, limit_bytes }),
@@ -72,18 +74,19 @@ async fn of_directory(dir: PathBuf, limit: Option<u64>) -> windlass_core::Result
     looked.await.map_err(|error| unread(&error))?.map_err(|error| unread(&error))
 }
 
-/// The bytes of the files directly in a directory: a store has no others.
+/// The total size of the files in a directory, without subdirectories: a store has none.
 fn size(dir: &Path) -> std::io::Result<u64> {
     let mut sum = 0_u64;
     for entry in fs::read_dir(dir)? {
-        // One that is gone by now has no size.
+        // A file that was deleted meanwhile counts as 0 bytes.
         let metadata = entry?.metadata().ok().filter(fs::Metadata::is_file);
         sum = sum.saturating_add(metadata.map_or(0, |it| it.len()));
     }
     Ok(sum)
 }
 
-/// What is kept for root is as good as used.
+/// Usage of the file system. Blocks reserved for root are not part of the limit, because the server cannot use
+/// them.
 fn file_system(dir: &Path) -> std::io::Result<DiskUse> {
     let seen = statvfs(dir)?;
     let bytes = |blocks: u64| blocks.saturating_mul(seen.f_frsize);

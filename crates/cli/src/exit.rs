@@ -1,36 +1,36 @@
-//! How the command ends: its exit codes, and how errors are shown. Knows nothing of single commands.
+//! Exit codes of the program, and how errors are printed. Knows nothing of single commands.
 
 use serde_json::json;
 use std::process::ExitCode;
 use windlass_core::Error as EngineError;
 
-/// What the codes mean, for `--help`.
+/// The exit codes, for `--help`.
 pub(crate) const HELP: &str = "Exit codes:
   0  done
   1  failed; the message on stderr says why and what to do
-  2  the command line cannot be understood
-  3  the store cannot be used: in use by another process, away, or not there
-  4  of many items some were refused; the others are done";
+  2  the command line is invalid
+  3  the store cannot be used: locked by another process, unavailable, or missing
+  4  some of several items were refused; the others are done";
 
-/// The store cannot be used.
+/// Exit code: the store cannot be used.
 const STORE: u8 = 3;
-/// Some of many items were refused.
+/// Exit code: some of several items were refused.
 const PARTLY: u8 = 4;
 
-/// Said when some of many items were refused; each refusal has been shown already.
+/// The exit code if some of several items were refused; each refusal has been printed already.
 pub(crate) fn partly() -> ExitCode {
     ExitCode::from(PARTLY)
 }
 
-/// There is no store where one was expected.
+/// The store does not exist.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "there is no store at {0}; enqueue something first (`windlass enqueue`), or name the right one \
+    "no store at {0}; enqueue a job first (`windlass enqueue`), or select another store \
      with --store URL or WINDLASS_STORE"
 )]
 pub(crate) struct NoStore(pub(crate) windlass::Url);
 
-/// Shows an error on stderr, as JSON if that is what the caller reads.
+/// Prints an error to stderr, as JSON if `json`, and returns the exit code.
 pub(crate) fn report(error: &anyhow::Error, json: bool) -> ExitCode {
     let message = sentence(error);
     if json {
@@ -56,7 +56,8 @@ pub(crate) fn code(error: &anyhow::Error) -> &'static str {
     error.chain().find_map(known).unwrap_or("failed")
 }
 
-/// An error with its causes, each said once: many show their source already.
+/// An error with its causes. Causes that are already part of the text are skipped: many errors include their
+/// source.
 pub(crate) fn sentence(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {

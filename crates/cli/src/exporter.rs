@@ -1,19 +1,20 @@
-//! The recorder of this process's metrics. It knows how they are written; what they mean is said where they
-//! are counted.
+//! Installs the metrics recorder of this process and renders it in Prometheus format. Descriptions of metrics
+//! are in the modules that count them.
 
 use anyhow::{Context as _, Result};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use std::time::Duration;
 use windlass_server::Exporter;
 
-/// The bounds of histograms in seconds, from a quick call to the longest timeout that is common.
+/// Histogram buckets in seconds, from a fast call to the longest common timeout.
 const SECONDS: [f64; 14] =
     [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0, 300.0, 3_600.0];
 
-/// Measurements are summed up this often, or they would pile up where nobody collects them.
+/// Interval at which samples are aggregated. Without it, they would accumulate in memory if no collector
+/// scrapes `/metrics`.
 const SUM_UP_EVERY: Duration = Duration::from_secs(5);
 
-/// Records the metrics of this process from now on. Call once, inside the runtime.
+/// Installs the recorder. Call once, inside the runtime.
 pub(crate) fn install() -> Result<Exporter> {
     let handle = PrometheusBuilder::new()
         .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &SECONDS)

@@ -1,4 +1,4 @@
-//! What can be said about a new job on the command line, shared by `enqueue` and `schedules add`.
+//! Command-line options of a new job, shared by `enqueue` and `schedules add`.
 
 use crate::values;
 use anyhow::{Context as _, Result, bail};
@@ -7,61 +7,61 @@ use windlass_core::limits::PAYLOAD_BYTES_DEFAULT;
 use windlass_core::model::NewJob;
 use windlass_core::policy::{Backoff, OnConflict, Retention, Unique, Until};
 
-/// A payload from a file or stdin is read up to here; the store says what it takes.
+/// Maximum number of bytes read from a file or stdin; the store has its own limit for payloads.
 const READ_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-/// How a job differs from the defaults.
+/// Options of a new job.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct JobArgs {
-    /// The queue
+    /// Queue of the job [default: default]
     #[arg(long, short, value_name = "NAME")]
     queue: Option<String>,
-    /// The priority; lower runs first
+    /// Priority; lower runs first [default: 0]
     #[arg(long, short, value_name = "N", allow_negative_numbers = true)]
     priority: Option<i32>,
-    /// At most one job with this key until it ends; the next one is answered with it
+    /// Unique key: while a job with this key has not ended, an enqueue returns that job instead
     #[arg(long, value_name = "KEY")]
     unique: Option<String>,
-    /// Hold the unique key for this long instead, whatever becomes of the job
+    /// Time for which the unique key is held, whatever the outcome of the job [default: until the job ends]
     #[arg(long, value_name = "TIME", value_parser = values::duration_ms, requires = "unique")]
     unique_for: Option<u64>,
-    /// Replace the job that waits under the unique key, instead of being answered with it
+    /// Replace the waiting job with the same unique key, instead of returning it
     #[arg(long, requires = "unique", conflicts_with = "unique_for")]
     replace: bool,
-    /// One job per key at a time, in order of entry
+    /// Ordering key: jobs with the same key run one at a time, in the order of enqueueing
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
-    /// Whose work it is
+    /// Tenant of the job
     #[arg(long, value_name = "NAME")]
     tenant: Option<String>,
-    /// A label for people; repeatable
+    /// Tag for searching; can be repeated
     #[arg(long, value_name = "TAG")]
     tag: Vec<String>,
-    /// Trace context (W3C `traceparent`), carried to the handler
+    /// Trace context (W3C `traceparent`), passed to the handler
     #[arg(long, value_name = "TRACE")]
     trace: Option<String>,
-    /// Dead after this many failed attempts
+    /// Number of failed attempts after which the job is dead
     #[arg(long, value_name = "N")]
     max_attempts: Option<u32>,
-    /// Dead when more leases than this were lost
+    /// Maximum number of lost leases; with more, the job is dead
     #[arg(long, value_name = "N")]
     max_crashes: Option<u32>,
-    /// Wait exactly this long after each failure [default: 30 s, doubling up to 1 h, with jitter]
+    /// Fixed delay after each failure [default: 30 s, doubling up to 1 h, with jitter]
     #[arg(long, value_name = "TIME", value_parser = values::duration_ms)]
     backoff: Option<u64>,
-    /// Stopped, and failed, when it runs longer than this
+    /// Timeout of an attempt; one that runs longer is stopped and fails
     #[arg(long, value_name = "TIME", value_parser = values::duration_ms)]
     timeout: Option<u64>,
-    /// Expired when it has been due this long without starting
+    /// Maximum wait of the due job, after which it expires
     #[arg(long, value_name = "TIME", value_parser = values::duration_ms)]
     max_wait: Option<u64>,
-    /// Kept this long after its end, however it ends
+    /// Retention after the job ends, whatever its outcome
     #[arg(long, value_name = "TIME", value_parser = values::duration_ms)]
     retention: Option<u64>,
 }
 
 impl JobArgs {
-    /// A job of `kind` like this.
+    /// A job of `kind` with these options.
     pub(crate) fn job(&self, kind: &str) -> NewJob {
         let mut job = NewJob::new(kind);
         if let Some(queue) = &self.queue {
@@ -93,8 +93,7 @@ impl JobArgs {
     }
 }
 
-/// The payload that was named: JSON as it stands, `-` for stdin, `@file` for a file. What comes from
-/// stdin or a file is JSON too, unless `raw`.
+/// Reads the payload: the text itself, `-` for stdin, `@file` for a file. It must be JSON, unless `raw`.
 pub(crate) fn payload(text: &str, raw: bool) -> Result<Vec<u8>> {
     let (bytes, place) = match text.strip_prefix('@') {
         Some(path) => {
@@ -102,13 +101,13 @@ pub(crate) fn payload(text: &str, raw: bool) -> Result<Vec<u8>> {
                 .with_context(|| format!("cannot read the payload from {path:?}"))?;
             (read(file)?, format!("the content of {path:?}"))
         }
-        None if text == "-" => (read(std::io::stdin().lock())?, "what came on stdin".to_owned()),
+        None if text == "-" => (read(std::io::stdin().lock())?, "the input".to_owned()),
         None => (text.as_bytes().to_vec(), format!("{text:?}")),
     };
     if !raw && let Err(error) = serde_json::from_slice::<serde::de::IgnoredAny>(&bytes) {
         bail!(
-            "payload: {place} is not JSON: {error}; quote it for the shell, as in \
-             '{{\"to\":\"ada\"}}', or send bytes as they are with --raw"
+            "payload: {place} is not JSON: {error}; quote it for the shell, e.g. \
+             '{{\"to\":\"ada\"}}', or send raw bytes with --raw"
         );
     }
     Ok(bytes)
@@ -119,8 +118,8 @@ fn read(from: impl std::io::Read) -> Result<Vec<u8>> {
     from.take(READ_BYTES_MAX + 1).read_to_end(&mut bytes).context("cannot read the payload")?;
     if bytes.len() as u64 > READ_BYTES_MAX {
         bail!(
-            "payload: it has more than {READ_BYTES_MAX} bytes; keep the data elsewhere and enqueue \
-             where it is"
+            "payload: it has more than {READ_BYTES_MAX} bytes; store the data elsewhere and enqueue \
+             a reference to it"
         );
     }
     Ok(bytes)

@@ -1,8 +1,8 @@
-//! The limit of open files: every connection is one, and shells grant few of them.
+//! Raises the limit of open files: every connection needs one, and the default limit of shells is low.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Raises this process's limit as far as the system lets it. What it starts inherits the limit.
+/// Raises the soft limit of this process to its hard limit. Child processes inherit it.
 pub(crate) fn raise_limit() {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current == maximum {

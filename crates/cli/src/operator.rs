@@ -2,9 +2,9 @@
 
 use windlass_services::Principal;
 
-/// Where the host's name is, by system.
+/// Files that contain the host name; the first readable one is used.
 const HOST_FILES: [&str; 2] = ["/proc/sys/kernel/hostname", "/etc/hostname"];
-/// Users by name.
+/// File with the local users.
 const USERS_FILE: &str = "/etc/passwd";
 
 /// The user of this process, as `cli:USER@HOST`. `$USER` is not used: the user can set it to any name.
@@ -17,7 +17,7 @@ pub(crate) fn principal() -> Principal {
     Principal::unasked(format!("cli:{user}@{}", host.as_deref().unwrap_or("localhost")))
 }
 
-/// The name of a user in a file of users. Users of other directories (LDAP) are not there.
+/// Finds the name of a user in the content of the users file. Users of other directories (LDAP) are not in it.
 fn name(users: &str, uid: u32) -> Option<String> {
     users.lines().find_map(|line| {
         let mut fields = line.split(':');

@@ -1,11 +1,12 @@
-//! The directories in which PostgreSQL's own programs may be. Starts none of them but `pg_config`, which tells one.
+//! Finds directories that may contain PostgreSQL's programs. Runs none of them except `pg_config`.
 
 use std::path::PathBuf;
 
-/// Where Debian puts the programs of each version: beside the PATH.
+/// Directory in which Debian installs the programs of each version, outside the PATH.
 pub(crate) const DEBIAN: &str = "/usr/lib/postgresql";
 
-/// On the PATH, where `pg_config` says, and where Debian puts them, the newest first.
+/// The candidates, in this order: the PATH, the directory reported by `pg_config`, Debian's directories, newest
+/// version first.
 pub(crate) fn postgres_places() -> impl Iterator<Item = PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let on_path: Vec<PathBuf> = std::env::split_paths(&path).collect();

@@ -1,4 +1,4 @@
-//! The options every command shares, and the way from them to a store.
+//! The options that all commands share, and how to open the store that they select.
 
 use crate::config::{Config, Given};
 use crate::exit::NoStore;
@@ -12,12 +12,12 @@ use windlass_core::Error as EngineError;
 use windlass_core::engine::Engine;
 use windlass_services::{Audit, Audited};
 
-/// Where the store is, and how to answer.
+/// The options that all commands share.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Common {
-    /// The store: `file:DIR` (durable, in one directory), `postgres://USER@HOST/DATABASE` (shared by
-    /// any number of processes) or `memory:` (nothing is kept) [default: that of the configuration, or
-    /// file:./windlass-data]
+    /// Store: `file:DIR` (durable, in one directory), `postgres://USER@HOST/DATABASE` (shared by any number of
+    /// processes), `http://HOST:PORT` (a Windlass server) or `memory:` (not persistent) [default: that of the
+    /// configuration, or file:./windlass-data]
     #[arg(
         long,
         global = true,
@@ -27,17 +27,17 @@ pub(crate) struct Common {
         value_name = "URL"
     )]
     store: Option<String>,
-    /// The file with settings [default: ./windlass.toml if it is there, or WINDLASS_CONFIG]
+    /// Configuration file [default: ./windlass.toml if it exists, or WINDLASS_CONFIG]
     #[arg(long, global = true, value_name = "PATH")]
     config: Option<PathBuf>,
-    /// Answer in JSON, for machines
+    /// Print JSON
     #[arg(long, global = true)]
     pub(crate) json: bool,
 }
 
 impl Common {
-    /// Where the store is. Not read by clap, which shows what it cannot read: there may be a password
-    /// in it.
+    /// The URL of the store. Not parsed by clap, whose error messages would show the value: it may contain a
+    /// password.
     pub(crate) fn url(&self) -> Result<Url> {
         match &self.store {
             Some(store) => store.parse().context("--store"),
@@ -45,13 +45,13 @@ impl Common {
         }
     }
 
-    /// What the file and the variables say. A file with mistakes is refused: whoever goes on without it
-    /// looks at another store than the server's.
+    /// The configuration from the file and the environment variables. An invalid file is an error: without it,
+    /// the command might use a different store than the server.
     pub(crate) fn config(&self) -> Result<Config> {
         Ok(Config::load(&Given::around(self.config.clone(), Vec::new()))?)
     }
 
-    /// A client of the store, which must be there: looking at nothing must not leave a directory behind.
+    /// A client of the store, which must exist: a command that only reads must not create a directory.
     pub(crate) async fn open(&self) -> Result<Client> {
         Ok(self.reach().await?.client)
     }
@@ -67,8 +67,8 @@ impl Common {
         self.reach_or_create().await
     }
 
-    /// A client of the store, which is made if it is not there. A directory that another process owns
-    /// is reached through that process, if it serves it.
+    /// A client of the store, which is created if it does not exist. If another process owns the directory and
+    /// serves it, the client connects to that server.
     pub(crate) async fn open_or_create(&self) -> Result<Client> {
         Ok(self.reach_or_create().await?.client)
     }
@@ -77,7 +77,7 @@ impl Common {
     pub(crate) async fn reach_or_create(&self) -> Result<Reached> {
         let (engine, served) = self.engine().await?;
         if served {
-            // The server keeps the audit log, with the name of the key that it is asked with.
+            // The server writes the audit log, with the name of the client's key.
             return Ok(Reached { client: Client::new(engine), audited: None });
         }
         let audit = Audit::new(engine.clone());
@@ -85,7 +85,7 @@ impl Common {
         Ok(Reached { client: Client::new(Arc::new(audited.clone())), audited: Some(audited) })
     }
 
-    /// A client for a worker, whose services change the store all the time: they are not audited.
+    /// A client for a worker. It is not audited, because its services change the store continuously.
     pub(crate) async fn open_for_work(&self) -> Result<Client> {
         Ok(Client::new(self.engine().await?.0))
     }
@@ -102,7 +102,7 @@ impl Common {
         else {
             return Err(error.into());
         };
-        // The key goes there: not just anybody may say where.
+        // The key is sent to this address, so only the owner of the directory may set it.
         let address = windlass_local::server_address(dir).with_context(|| error.to_string())?;
         let Some(address) = address else { return Err(error.into()) };
         let url: Url = address.parse().with_context(|| error.to_string())?;
@@ -110,15 +110,15 @@ impl Common {
     }
 }
 
-/// A store that was opened.
+/// An open store.
 pub(crate) struct Reached {
-    /// A client of it. Without a server in between, its changes go to the audit log.
+    /// A client of the store. Without a server in between, it writes changes to the audit log.
     pub(crate) client: Client,
-    /// The same, for what the engine cannot see; none if a server keeps the log.
+    /// Writes audit entries for actions that the engine does not see; `None` if a server writes the log.
     pub(crate) audited: Option<Audited>,
 }
 
-/// Runs a command's async part to its end.
+/// Runs the async part of a command to completion.
 pub(crate) fn block_on<T>(command: impl Future<Output = Result<T>>) -> Result<T> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     runtime.context("cannot start the async runtime")?.block_on(command)

@@ -1,11 +1,11 @@
-//! Values as people write them on a command line: times, sizes, instants, limits that can be lifted.
+//! Parses values of the command line: durations, sizes, times, and limits that can be removed.
 
 use std::str::FromStr;
 use std::time::Duration;
 use windlass_core::Timestamp;
 use windlass_core::model::Order;
 
-/// The units of time.
+/// Units of time, in milliseconds.
 pub(crate) const TIME_UNITS: [(&str, u64); 6] = [
     ("ms", 1),
     ("s", 1_000),
@@ -14,14 +14,13 @@ pub(crate) const TIME_UNITS: [(&str, u64); 6] = [
     ("d", 86_400_000),
     ("w", 604_800_000),
 ];
-/// The units of size.
+/// Units of size, in bytes.
 pub(crate) const SIZE_UNITS: [(&str, u64); 4] =
     [("K", 1 << 10), ("M", 1 << 20), ("G", 1 << 30), ("T", 1 << 40)];
 
-/// A length of time: `500ms`, `10s`, `5m`, `1h30m`, `7d`.
+/// Parses a duration: `500ms`, `10s`, `5m`, `1h30m`, `7d`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let wrong =
-        || format!("{text:?} is no length of time; write it like 500ms, 10s, 5m, 1h30m or 7d");
+    let wrong = || format!("invalid duration {text:?}; write it like 500ms, 10s, 5m, 1h30m or 7d");
     let (mut rest, mut total) = (text, 0_u64);
     while !rest.is_empty() {
         let digits = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
@@ -36,57 +35,58 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     if text.is_empty() { Err(wrong()) } else { Ok(Duration::from_millis(total)) }
 }
 
-/// A length of time in milliseconds.
+/// Parses a duration into milliseconds.
 pub(crate) fn duration_ms(text: &str) -> Result<u64, String> {
     duration(text).map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// A size in bytes: `65536`, `512K`, `64M`, `2G`.
+/// Parses a size in bytes: `65536`, `512K`, `64M`, `2G`.
 pub(crate) fn bytes(text: &str) -> Result<u64, String> {
-    let wrong = || format!("{text:?} is no size; write it like 65536, 512K, 64M or 2G");
+    let wrong = || format!("invalid size {text:?}; write it like 65536, 512K, 64M or 2G");
     let unit = SIZE_UNITS.iter().find(|(name, _)| text.ends_with(name));
     let (number, unit) =
         unit.map_or((text, 1), |(name, unit)| (text.trim_end_matches(name), *unit));
     number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit)).ok_or_else(wrong)
 }
 
-/// An instant, as RFC 3339 writes it.
+/// Parses a time in RFC 3339 format.
 pub(crate) fn instant(text: &str) -> Result<Timestamp, String> {
     chrono::DateTime::parse_from_rfc3339(text)
         .map(|at| Timestamp::from_millis(at.timestamp_millis()))
-        .map_err(|_| format!("{text:?} is no instant; write it like 2030-01-31T09:00:00Z"))
+        .map_err(|_| format!("invalid time {text:?}; write it like 2030-01-31T09:00:00Z"))
 }
 
-/// How ready jobs are ordered: `strict`, `lifo`, `fair`, `ageing=10s`.
+/// Parses the order of ready jobs: `strict`, `lifo`, `fair`, `ageing=10s`.
 pub(crate) fn order(text: &str) -> Result<Order, String> {
     match text.split_once('=') {
         None if text == "strict" => Ok(Order::Strict),
         None if text == "lifo" => Ok(Order::Lifo),
         None if text == "fair" => Ok(Order::Fair),
         Some(("ageing", time)) => duration_ms(time).map(|quantum_ms| Order::Ageing { quantum_ms }),
-        _ => Err(format!("{text:?} is no order; use strict, lifo, fair or ageing=TIME")),
+        _ => Err(format!("unknown order {text:?}; use strict, lifo, fair or ageing=TIME")),
     }
 }
 
-/// A limit that can be lifted with `none`.
+/// A limit; `None` removes it, which is written `none`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limit<T>(pub(crate) Option<T>);
 
-/// A count, or `none`.
+/// Parses a count, or `none`.
 pub(crate) fn count_limit<T: FromStr>(text: &str) -> Result<Limit<T>, String> {
     if text == "none" {
         return Ok(Limit(None));
     }
-    let wrong = || format!("{text:?} is no limit; write a whole number, or `none` to lift it");
+    let wrong =
+        || format!("invalid limit {text:?}; write a whole number, or `none` to remove the limit");
     text.parse().map(|count| Limit(Some(count))).map_err(|_| wrong())
 }
 
-/// A size in bytes, or `none`.
+/// Parses a size in bytes, or `none`.
 pub(crate) fn bytes_limit(text: &str) -> Result<Limit<u64>, String> {
     if text == "none" { Ok(Limit(None)) } else { bytes(text).map(|bytes| Limit(Some(bytes))) }
 }
 
-/// A length of time in milliseconds, or `none`.
+/// Parses a duration into milliseconds, or `none`.
 pub(crate) fn time_limit(text: &str) -> Result<Limit<u64>, String> {
     match text {
         "none" => Ok(Limit(None)),

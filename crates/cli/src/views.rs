@@ -1,5 +1,4 @@
-//! Jobs as machines read them: the stable JSON of `--json`. Instants are RFC 3339, lengths of time are
-//! milliseconds.
+//! The stable JSON of `--json`. Times are RFC 3339, durations are milliseconds.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,7 +12,7 @@ use windlass_core::model::{
 };
 use windlass_core::policy::Unique;
 
-/// An instant as text.
+/// Formats a time.
 pub(crate) fn instant(at: Timestamp) -> String {
     at.to_string()
 }
@@ -56,7 +55,7 @@ pub(crate) struct JobView<'a> {
     progress: Option<&'a Progress>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a JobError>,
-    /// `payload`, `result` and so on.
+    /// `payload`, `checkpoint`, `metadata` and `result`.
     #[serde(flatten)]
     parts: BTreeMap<String, PartView>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -93,14 +92,14 @@ enum PartView {
 }
 
 impl PartView {
-    /// A part under its name: JSON as it is, other text as `NAME_text`, other bytes as `NAME_base64`.
-    /// The name tells them apart, as any JSON may be anything.
+    /// A part with its key: JSON under `NAME`, other text under `NAME_text`, other bytes as base64 under
+    /// `NAME_base64`. The key distinguishes them, because a JSON part may itself be a string.
     fn named(name: &str, part: &Part) -> (String, Self) {
         let Ok(text) = std::str::from_utf8(&part.bytes) else {
             return (format!("{name}_base64"), Self::Text(STANDARD.encode(&part.bytes)));
         };
         match serde_json::from_str::<Box<RawValue>>(text) {
-            // A line break inside would break the line of an answer in two.
+            // The JSON is compacted if it contains line breaks: each result must be one line.
             Ok(json) if !json.get().contains(['\n', '\r']) => (name.to_owned(), Self::Json(json)),
             Ok(json) => match compact(&json) {
                 Some(json) => (name.to_owned(), Self::Json(json)),
@@ -117,7 +116,7 @@ fn compact(json: &RawValue) -> Option<Box<RawValue>> {
 }
 
 impl<'a> JobView<'a> {
-    /// Everything that is known of `job`.
+    /// A view of all fields of `job`.
     pub(crate) fn of(job: &'a Job) -> Self {
         let header = &job.header;
         Self {
@@ -181,7 +180,7 @@ impl<'a> AttemptView<'a> {
     }
 }
 
-/// The answer to an enqueue.
+/// The result of an enqueue.
 #[derive(Serialize)]
 pub(crate) struct EnqueuedView {
     id: String,
@@ -193,7 +192,7 @@ pub(crate) struct EnqueuedView {
 }
 
 impl EnqueuedView {
-    /// What became of a job.
+    /// A view of the result of one job.
     pub(crate) fn of(enqueued: &Enqueued) -> Self {
         let (disposition, replaced) = match enqueued.disposition {
             Disposition::Created => ("created", None),

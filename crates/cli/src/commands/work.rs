@@ -218,7 +218,7 @@ impl Args {
             }));
         }
         print(&format!(
-            "{} completed, {} failed attempts, {} failed for good, {} given back\n",
+            "{} completed, {} failed attempts, {} failed permanently, {} released\n",
             stats.completed, stats.retried, stats.failed, stats.released
         ))
     }

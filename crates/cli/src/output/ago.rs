@@ -1,12 +1,12 @@
-//! Times as people say them.
+//! Formats durations and relative times for people.
 
 use windlass_core::Timestamp;
 use windlass_core::time::{DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS};
 
-/// From here on minutes are worth more than seconds: two of a unit, so that "1 min" is never 119 s.
+/// A larger unit is used from two of it on, so that 119 s is not shown as "1 min".
 const TWO: u64 = 2;
 
-/// A length of time in its largest unit: `340 ms`, `12 s`, `3 min`, `5 h`, `9 d`.
+/// A duration in its largest unit: `340 ms`, `12 s`, `3 min`, `5 h`, `9 d`.
 pub(crate) fn span(ms: u64) -> String {
     match ms {
         ms if ms < SECOND_MS => format!("{ms} ms"),
@@ -17,7 +17,7 @@ pub(crate) fn span(ms: u64) -> String {
     }
 }
 
-/// An instant as seen from `now`: `3 min ago`, `in 2 h`, `now`.
+/// A time relative to `now`: `3 min ago`, `in 2 h`, `now`.
 pub(crate) fn ago(at: Timestamp, now: Timestamp) -> String {
     match (at.since(now), now.since(at)) {
         (ahead, _) if ahead >= SECOND_MS => format!("in {}", span(ahead)),

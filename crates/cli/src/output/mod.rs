@@ -1,4 +1,4 @@
-//! Writing answers: tables and words for people, JSON for machines. Knows nothing of jobs.
+//! Writes results to stdout: tables and text, or JSON. Knows nothing of jobs.
 
 mod ago;
 mod paint;
@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result};
 use serde::Serialize;
 use std::io::{ErrorKind, Write as _};
 
-/// Writes to stdout. A reader that has seen enough (`| head`) is no error.
+/// Writes to stdout. A closed pipe (`| head`) is not an error.
 pub(crate) fn print(text: &str) -> Result<()> {
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {

@@ -1,15 +1,15 @@
-//! Colours, on a terminal only and never against the user's will (`NO_COLOR`).
+//! Colours for terminal output, disabled by `NO_COLOR` and if stdout is not a terminal.
 
 use std::io::IsTerminal as _;
 
-/// What a colour stands for.
+/// The meaning of a colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Colour {
-    /// As it should be.
+    /// Success.
     Good,
-    /// Worth a look.
+    /// Needs attention.
     Notice,
-    /// Bad.
+    /// Failure.
     Bad,
     /// Less important.
     Faint,
@@ -29,7 +29,7 @@ impl Colour {
     }
 }
 
-/// `text` in a colour, if stdout shows colours.
+/// Colours `text`, if stdout supports it.
 pub(crate) fn paint(text: &str, colour: Colour) -> String {
     if text.is_empty() || !shows_colours() {
         return text.to_owned();

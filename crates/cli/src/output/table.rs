@@ -1,4 +1,4 @@
-//! A plain table: columns as wide as their widest cell, figures to the right.
+//! A plain-text table: columns as wide as their widest cell, numbers aligned to the right.
 
 use super::paint::{Colour, paint};
 use std::fmt;
@@ -12,28 +12,28 @@ pub(crate) struct Cell {
 }
 
 impl Cell {
-    /// Words.
+    /// A text cell, aligned to the left.
     pub(crate) fn text(text: impl Into<String>) -> Self {
-        // One cell is one line, whatever it holds.
+        // A cell is a single line: control characters become spaces.
         let text: String = text.into();
         let text = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         Self { text, colour: None, right: false }
     }
 
-    /// A figure; 0 is shown faintly.
+    /// A number; 0 is shown in a faint colour.
     pub(crate) fn count(count: u64) -> Self {
         let colour = (count == 0).then_some(Colour::Faint);
         Self { text: count.to_string(), colour, right: true }
     }
 
-    /// In this colour.
+    /// Sets the colour.
     #[must_use]
     pub(crate) const fn colour(mut self, colour: Colour) -> Self {
         self.colour = Some(colour);
         self
     }
 
-    /// To the right.
+    /// Aligns the cell to the right.
     #[must_use]
     pub(crate) const fn right(mut self) -> Self {
         self.right = true;
@@ -56,12 +56,12 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// With these column heads.
+    /// An empty table with these column headers.
     pub(crate) fn new(heads: impl IntoIterator<Item = &'static str>) -> Self {
         Self { heads: heads.into_iter().collect(), rows: Vec::new() }
     }
 
-    /// One more row.
+    /// Adds a row.
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
         self.rows.push(cells.into_iter().collect());
     }
@@ -81,7 +81,7 @@ impl fmt::Display for Table {
         for row in std::iter::once(&heads).chain(&self.rows) {
             let mut line = String::new();
             for (column, cell) in row.iter().enumerate() {
-                // A head stands where its figures stand.
+                // A header is aligned like the cells of its column.
                 let right = self.rows.first().and_then(|row| row.get(column));
                 line += &cell.padded(widths[column], right.is_some_and(|cell| cell.right));
                 line += "  ";

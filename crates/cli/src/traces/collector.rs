@@ -1,5 +1,5 @@
-//! The way to a collector: spans in one request of OTLP over HTTP, answered within its time. It must not know what
-//! they are spans of, nor how they were gathered.
+//! Sends batches of spans to a collector by OTLP over HTTP, with a timeout. It must not know what the spans
+//! describe, nor how they were batched.
 
 use anyhow::{Context as _, Error, Result, ensure};
 use bytes::Bytes;
@@ -20,27 +20,27 @@ use prost::Message as _;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// How long a request may take, its answer included.
+/// Timeout of a request including its response.
 const SEND_MAX: Duration = Duration::from_secs(10);
-/// Bytes of an answer.
+/// Maximum size of a response, in bytes.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
-/// Somebody who takes spans.
+/// A client of one collector.
 pub(super) struct Collector {
     url: String,
     client: Client<HttpConnector, Full<Bytes>>,
-    /// Whose spans they are.
+    /// The resource that all spans belong to.
     resource: ResourceAttributesWithSchema,
 }
 
-/// Spans that did not arrive.
+/// Spans that were not delivered.
 pub(super) struct Lost {
     pub(super) spans: u64,
     pub(super) why: String,
 }
 
 impl Collector {
-    /// The one that takes spans at this URL, which are those of `resource`.
+    /// A client for the collector at this URL; all spans belong to `resource`.
     pub(super) fn new(url: String, resource: &Resource) -> Self {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
@@ -52,7 +52,7 @@ impl Collector {
         &self.url
     }
 
-    /// Sends spans, once: what does not arrive is lost.
+    /// Sends spans once, without retries: spans that do not arrive are lost.
     pub(super) async fn send(&self, spans: Vec<SpanData>) -> Result<(), Lost> {
         let count = spans.len() as u64;
         let resource_spans = group_spans_by_resource_and_scope(spans, &self.resource);
@@ -74,10 +74,10 @@ impl Collector {
             .body(Full::from(body))?;
         let answer = self.client.request(request).await?;
         let status = answer.status();
-        ensure!(status.is_success(), "the answer is {status}");
+        ensure!(status.is_success(), "HTTP status {status}");
         let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
-        let body = body.map_err(Error::from_boxed).context("the answer broke off")?.to_bytes();
-        // The status decides; what else is said matters only if it can be read.
+        let body = body.map_err(Error::from_boxed).context("the response was cut off")?.to_bytes();
+        // The status decides; the body is used only if it can be decoded.
         Ok(ExportTraceServiceResponse::decode(body).unwrap_or_default())
     }
 }
@@ -89,7 +89,7 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::TcpListener;
 
-    /// What becomes of no spans at all with a collector that answers like this.
+    /// The result of sending an empty batch to a collector that answers like this.
     async fn answered(status: &str, body: &[u8]) -> Result<(), (u64, String)> {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/v1/traces", listener.local_addr().unwrap());
@@ -109,7 +109,7 @@ mod tests {
         let some = ExportTracePartialSuccess { rejected_spans: 3, error_message: "old".to_owned() };
         let some = ExportTraceServiceResponse { partial_success: Some(some) }.encode_to_vec();
         assert_eq!(answered("200 OK", &some).await, Err((3, "old".to_owned())));
-        let all = "the answer is 503 Service Unavailable".to_owned();
+        let all = "HTTP status 503 Service Unavailable".to_owned();
         assert_eq!(answered("503 Service Unavailable", b"").await, Err((0, all)));
         assert_eq!(answered("200 OK", b"").await, Ok(()));
         assert_eq!(answered("200 OK", b"what is said in passing").await, Ok(()));

@@ -1,5 +1,5 @@
-//! The spans of this process on their way to a collector: sampled, gathered in batches, and sent. It must not know
-//! what they are spans of. A collector that is away costs the spans; it never holds up work.
+//! Samples the spans of this process, batches them, and sends them to a collector. It must not know what the
+//! spans describe. If the collector is unavailable, spans are lost, but work is never delayed.
 
 mod collector;
 mod queue;
@@ -12,14 +12,14 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::{Sampler, SdkTracer, SdkTracerProvider};
 use queue::Sending;
 
-/// What makes the spans, as traces call it.
+/// Instrumentation scope of the spans.
 const SCOPE: &str = "windlass";
 
-/// Where spans go, if anywhere.
+/// The export of spans; empty if none is configured.
 pub(crate) struct Traces(Option<(SdkTracerProvider, Sending)>);
 
 impl Traces {
-    /// Sends spans from now on, if there is somebody to send them to. Call once, inside the runtime.
+    /// Starts the export if a collector is configured. Call once, inside the runtime.
     pub(crate) fn start(section: &TracesSection) -> Self {
         let Some(endpoint) = &section.endpoint else { return Self(None) };
         let resource = Resource::builder()
@@ -35,12 +35,12 @@ impl Traces {
         Self(Some((provider, sending)))
     }
 
-    /// What makes spans; `None` if they would go nowhere.
+    /// The tracer; `None` if no collector is configured.
     pub(crate) fn tracer(&self) -> Option<SdkTracer> {
         self.0.as_ref().map(|(provider, _)| provider.tracer(SCOPE))
     }
 
-    /// Sends what is left, as far as that is possible in time.
+    /// Sends the remaining spans, with a time limit.
     pub(crate) async fn stop(self) {
         if let Some((_, sending)) = self.0 {
             sending.stop().await;

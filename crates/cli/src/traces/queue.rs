@@ -1,5 +1,6 @@
-//! Spans that wait to be sent, in batches, by a task of their own: whoever ends a span never waits for a collector.
-//! What finds no room or does not arrive is lost; it is counted, and said in the log now and then.
+//! Queues spans and sends them in batches from a separate task, so that ending a span never waits for the
+//! collector. Spans that exceed the queue or are not delivered are lost; they are counted, and logged at most
+//! once a minute.
 
 use super::collector::{Collector, Lost};
 use opentelemetry::Context;
@@ -13,23 +14,23 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-/// Spans that wait to be sent; more are lost.
+/// Capacity of the queue in spans; more are lost.
 const WAITING_SPANS_MAX: usize = 8_192;
-/// Spans in one request.
+/// Maximum number of spans in one request.
 const BATCH_SPANS_MAX: usize = 512;
-/// The longest that a span waits for others to go with it.
+/// Maximum time that a span waits for its batch to fill.
 const GATHER_MAX: Duration = Duration::from_secs(2);
-/// The longest that the end of the process waits for the last spans to be sent.
+/// Maximum time that the process waits at its end for the last spans to be sent.
 const FLUSH_MAX: Duration = Duration::from_secs(2);
-/// How often the log says that spans are lost.
+/// Minimum interval between two warnings about lost spans.
 const WARN_EVERY: Duration = Duration::from_secs(60);
 
-/// Where spans go when they end.
+/// The span processor: puts ended spans into the queue.
 #[derive(Debug)]
 pub(super) struct Queue {
     spans: mpsc::Sender<SpanData>,
-    /// Those that found no room, until the task tells the log. A span must not log while it ends: that would enter
-    /// the subscriber from within.
+    /// Number of spans lost because the queue was full, until the task logs it. `on_end` must not log itself:
+    /// that would re-enter the subscriber.
     overflow: Arc<AtomicU64>,
 }
 
@@ -43,18 +44,18 @@ impl SpanProcessor for Queue {
         }
     }
 
-    /// Nobody needs it: the task is asked ([`Sending::stop`]).
+    /// Not needed: [`Sending::stop`] flushes the queue.
     fn force_flush(&self) -> OTelSdkResult {
         Ok(())
     }
 
-    /// The same.
+    /// Not needed either: [`Sending::stop`] ends the task.
     fn shutdown_with_timeout(&self, _: Duration) -> OTelSdkResult {
         Ok(())
     }
 }
 
-/// The task that sends.
+/// The task that sends the spans of the queue.
 #[derive(Debug)]
 pub(super) struct Sending {
     task: JoinHandle<()>,
@@ -62,7 +63,7 @@ pub(super) struct Sending {
 }
 
 impl Sending {
-    /// Sends what comes into the queue. Call inside the runtime.
+    /// Starts the task. Call inside the runtime.
     pub(super) fn start(collector: Collector) -> (Queue, Self) {
         let (spans, waiting) = mpsc::channel(WAITING_SPANS_MAX);
         let (overflow, stop) = (Arc::new(AtomicU64::new(0)), CancellationToken::new());
@@ -77,10 +78,10 @@ impl Sending {
         (Queue { spans, overflow }, Self { task: tokio::spawn(sender.run()), stop })
     }
 
-    /// Sends what is left, as far as that is possible within [`FLUSH_MAX`].
+    /// Sends the remaining spans for at most [`FLUSH_MAX`], then ends the task.
     pub(super) async fn stop(self) {
         self.stop.cancel();
-        // Nothing is left to be told to somebody.
+        // The task returns nothing, and a panic in it is not worth reporting at the end.
         let _ = self.task.await;
     }
 }
@@ -109,7 +110,7 @@ impl Sender {
                 () = &mut too_late => {
                     self.waiting.close();
                     let spans = (count + self.waiting.len()) as u64;
-                    let why = format!("the process ends, and they were not taken within {FLUSH_MAX:?}");
+                    let why = format!("the process ends, and they were not accepted within {FLUSH_MAX:?}");
                     self.note(Err(Lost { spans, why }));
                     break;
                 }
@@ -118,18 +119,18 @@ impl Sender {
         self.losses.say(self.collector.url());
     }
 
-    /// Waits for the next batch; whether there is one.
+    /// Waits for the next batch; returns `false` if there is none because the queue was closed.
     async fn gather(&mut self) -> bool {
         if !self.more().await {
             return false;
         }
         let rest = async { while self.batch.len() < BATCH_SPANS_MAX && self.more().await {} };
-        // Late or not: what has come goes.
+        // On timeout, the batch is sent with the spans gathered so far.
         let _ = timeout(GATHER_MAX, rest).await;
         true
     }
 
-    /// Waits for spans; whether there are any, which is not so when all is over.
+    /// Waits for spans; returns `false` if the queue was closed and is empty.
     async fn more(&mut self) -> bool {
         let room = BATCH_SPANS_MAX - self.batch.len();
         let came = tokio::select! {
@@ -149,14 +150,14 @@ impl Sender {
         }
         let overflow = self.overflow.swap(0, Ordering::Relaxed);
         if overflow > 0 {
-            let why = format!("more than {WAITING_SPANS_MAX} wait to be sent");
+            let why = format!("the queue of {WAITING_SPANS_MAX} spans is full");
             self.losses.add(Lost { spans: overflow, why });
         }
         self.losses.say_at_times(self.collector.url());
     }
 }
 
-/// What the log has not been told yet.
+/// Losses that have not been logged yet.
 #[derive(Debug, Default)]
 struct Losses {
     spans: u64,
@@ -185,7 +186,7 @@ impl Losses {
             collector,
             spans = self.spans,
             error = self.why,
-            "spans are lost, for they do not arrive at the collector; work goes on"
+            "spans are lost because the collector does not receive them; jobs are not affected"
         );
         self.spans = 0;
         self.said_at = Some(Instant::now());

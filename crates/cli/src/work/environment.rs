@@ -1,15 +1,16 @@
-//! The environment of commands, as flags.
+//! Flags for the environment variables of commands.
 
 use windlass_worker::process::Process;
 
-/// Variables that commands get beside the few that all of them get.
+/// Environment variables of commands, in addition to the default ones.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct Environment {
-    /// With --exec: set a variable for the command; repeatable. Other users of this machine can see it in
-    /// the list of processes: use --pass-env for secrets
+    /// With --exec: environment variable of the command; can be repeated. Other users of this machine can see
+    /// its value in the process list: use --pass-env for secrets
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     env: Vec<Variable>,
-    /// With --exec: pass a variable of this worker on to the command, if it is set; repeatable
+    /// With --exec: name of an environment variable of this worker to pass to the command, if it is set; can be
+    /// repeated
     #[arg(long, value_name = "NAME")]
     pass_env: Vec<String>,
 }
@@ -25,17 +26,17 @@ fn variable(text: &str) -> Result<Variable, String> {
         Some((name, value)) if !name.is_empty() => {
             Ok(Variable { name: name.to_owned(), value: value.to_owned() })
         }
-        _ => Err("write it as NAME=VALUE, as in LOG_LEVEL=debug".to_owned()),
+        _ => Err("use NAME=VALUE, e.g. LOG_LEVEL=debug".to_owned()),
     }
 }
 
 impl Environment {
-    /// Whether any variable is named.
+    /// Whether any variable is given.
     pub(crate) const fn any(&self) -> bool {
         !self.env.is_empty() || !self.pass_env.is_empty()
     }
 
-    /// Gives the variables to a command.
+    /// Adds the variables to a command.
     pub(crate) fn on(&self, process: Process) -> Process {
         let process = self.pass_env.iter().fold(process, |process, name| process.pass_env(name));
         self.env.iter().fold(process, |process, Variable { name, value }| process.env(name, value))

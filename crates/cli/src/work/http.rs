@@ -1,4 +1,4 @@
-//! An HTTP call as a handler: the payload is posted, the outcome is the status.
+//! A handler that posts the payload to a URL; the HTTP status decides the outcome.
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
@@ -14,11 +14,11 @@ use windlass_core::limits::RESULT_BYTES_MAX;
 use windlass_core::time::{Clock as _, SystemClock};
 use windlass_worker::{Ctx, Done, Ended, FromJob as _, Handler, Need, Raw, Stop};
 
-/// How long connecting may take; the answer may take as long as the job.
+/// Timeout for connecting; the response may take as long as the job's timeout.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Characters of a refusal's body that become the error.
+/// Maximum number of characters of an error response that become the error of the job.
 const SAID_CHARS_MAX: usize = 2_000;
-/// The longest wait that a server can ask for.
+/// Maximum delay that a `Retry-After` header can request.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(86_400);
 
 /// Posts each job to a URL.
@@ -29,19 +29,17 @@ pub(crate) struct Http {
 }
 
 impl Http {
-    /// To this URL.
+    /// A handler that posts to this URL.
     pub(crate) fn new(url: &str) -> Result<Self, String> {
-        let uri: Uri = url.parse().map_err(|error| format!("{url:?} is no URL: {error}"))?;
+        let uri: Uri = url.parse().map_err(|error| format!("invalid URL {url:?}: {error}"))?;
         match uri.scheme_str() {
             Some("http") if uri.host().is_some() => {}
             Some("https") => {
-                return Err(format!(
-                    "{url:?}: https is not available; use http to a proxy near by"
-                ));
+                return Err(format!("{url:?}: https is not supported; use http to a local proxy"));
             }
             _ => {
                 return Err(format!(
-                    "{url:?} is no URL to post to; write it like http://host:port/path"
+                    "unsupported URL {url:?}; write it like http://host:port/path"
                 ));
             }
         }
@@ -80,7 +78,7 @@ impl Http {
             request = request.header("traceparent", trace);
         }
         let request = request.body(Full::new(payload));
-        request.map_err(|error| Stop::fatal(format!("the request cannot be written: {error}")))
+        request.map_err(|error| Stop::fatal(format!("cannot build the request: {error}")))
     }
 }
 
@@ -95,20 +93,20 @@ async fn judge(ctx: &Ctx, response: Response<Incoming>) -> Ended {
                 .map_or(Done::NOTHING, Done::bytes)),
             Err(error) if error.is::<LengthLimitError>() => {
                 ctx.log(format!(
-                    "the answer has more than {RESULT_BYTES_MAX} bytes: it is not kept"
+                    "the response has more than {RESULT_BYTES_MAX} bytes and is not stored as the result"
                 ));
                 Ok(Done::NOTHING)
             }
-            Err(error) => Err(Stop::retry(format!("the answer broke off: {error}"))),
+            Err(error) => Err(Stop::retry(format!("the response was cut off: {error}"))),
         };
     }
     let said =
         body.map(|body| String::from_utf8_lossy(&body.to_bytes()).into_owned()).unwrap_or_default();
     let said: String = said.trim().chars().take(SAID_CHARS_MAX).collect();
     let what = if said.is_empty() {
-        format!("the answer is {status}")
+        format!("HTTP status {status}")
     } else {
-        format!("the answer is {status}: {said}")
+        format!("HTTP status {status}: {said}")
     };
     let code = format!("http_{}", status.as_u16());
     if !may_succeed(status) {
@@ -121,13 +119,13 @@ async fn judge(ctx: &Ctx, response: Response<Incoming>) -> Ended {
     })
 }
 
-/// Whether the same request may be answered otherwise another time.
+/// Whether a retry of the same request may succeed.
 fn may_succeed(status: StatusCode) -> bool {
     let later = [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_EARLY, StatusCode::TOO_MANY_REQUESTS];
     status.is_server_error() || later.contains(&status)
 }
 
-/// How long the server asks to wait: seconds, or an instant.
+/// Parses `Retry-After`: seconds, or a date.
 fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     let wait = match text.parse() {

@@ -1,30 +1,30 @@
-//! What a command may use, as flags.
+//! Flags for the resource limits of commands.
 
 use crate::values;
 use std::time::Duration;
 use windlass_worker::process::Process;
 
-/// Limits of each command.
+/// Resource limits of each command.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct Limits {
-    /// With --exec: how much memory each process may have, as in 512M
+    /// With --exec: memory limit of each process, e.g. 512M
     #[arg(long, value_name = "SIZE", value_parser = values::bytes)]
     memory_max: Option<u64>,
-    /// With --exec: how many processes and threads a command may have at a time
+    /// With --exec: maximum number of processes and threads of a command at a time
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     processes_max: Option<u64>,
-    /// With --exec: how much CPU time each process may use, in whole seconds
+    /// With --exec: CPU time limit of each process, in whole seconds
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     cpu_max: Option<Duration>,
 }
 
 impl Limits {
-    /// Whether anything is limited.
+    /// Whether any limit is set.
     pub(crate) const fn any(&self) -> bool {
         self.memory_max.is_some() || self.processes_max.is_some() || self.cpu_max.is_some()
     }
 
-    /// Puts a command under them.
+    /// Applies the limits to a command.
     pub(crate) fn on(&self, mut process: Process) -> Process {
         if let Some(bytes) = self.memory_max {
             process = process.memory_max(bytes);

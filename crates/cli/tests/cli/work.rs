@@ -122,7 +122,7 @@ fn a_job_that_outlasts_the_grace_is_given_back_and_its_command_ended() {
     let written = || std::fs::read_to_string(&pid).is_ok_and(|text| text.ends_with('\n'));
     until("the job runs", written);
     let said = worker.drain().ok();
-    assert!(said.contains("1 given back"), "{said}");
+    assert!(said.contains("1 released"), "{said}");
     let job = store.job(&id);
     assert_eq!((&job["state"], &job["failures"]), (&json!("available"), &json!(0)));
     assert!(!lives(&std::fs::read_to_string(pid).unwrap()));
