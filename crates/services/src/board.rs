@@ -1,5 +1,5 @@
-//! The notice board: what each service did, for status, counters and summary lines. It must not know
-//! how services work.
+//! The status board: what each service did, for status, counters and log summaries. Independent of how
+//! services work.
 
 use metrics::{counter, gauge};
 use std::fmt;
@@ -9,35 +9,35 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 use windlass_core::Timestamp;
 
-/// A service says what it did at most once in this time.
+/// Minimum interval between two summary lines of a service.
 const SUMMARY_EVERY: Duration = Duration::from_secs(60);
 
-/// The services there are.
+/// The services.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ServiceName {
-    /// Lets due jobs in.
+    /// Makes due jobs available.
     Promote,
-    /// Takes back what lost sessions held.
+    /// Reclaims jobs of lost sessions.
     Reclaim,
-    /// Ends what waited longer than it may.
+    /// Expires jobs that waited longer than allowed.
     Expire,
-    /// Removes what is past its retention.
+    /// Removes ended jobs whose retention is over.
     Retain,
-    /// Gives space back.
+    /// Frees storage space.
     Compact,
-    /// Keeps dead letters within the bytes of their queue.
+    /// Keeps the dead jobs of each queue within its byte limit.
     Trim,
     /// Fires recurring jobs.
     Schedule,
-    /// Holds kinds back that keep failing.
+    /// Holds back kinds that keep failing.
     Breaker,
-    /// Measures queues.
+    /// Samples queue metrics.
     Sample,
 }
 
 impl ServiceName {
-    /// All of them.
+    /// All services.
     pub const ALL: [Self; 9] = [
         Self::Promote,
         Self::Reclaim,
@@ -72,33 +72,33 @@ impl fmt::Display for ServiceName {
     }
 }
 
-/// What one service did in this process.
+/// The status of one service in this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServiceStatus {
-    /// Which.
+    /// The service.
     pub name: ServiceName,
-    /// Steps that were answered.
+    /// Number of successful steps.
     pub runs: u64,
-    /// Items they handled.
+    /// Number of items processed by them.
     pub items: u64,
-    /// Steps that failed.
+    /// Number of failed steps.
     pub failures: u64,
-    /// Steps that failed since the last one that did not; 0 is healthy.
+    /// Number of failed steps since the last successful one; 0 means healthy.
     pub failing: u64,
-    /// The store's time of the last step that was answered.
+    /// Time of the last successful step, by the store's clock.
     pub last_run: Option<Timestamp>,
-    /// The latest failure; it stays after recovery, `failing` says whether it is over.
+    /// The latest error. Kept after recovery; `failing` says whether the problem persists.
     pub last_error: Option<String>,
 }
 
-/// How the services of this process are doing.
+/// The status of the services in this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Status {
     /// The fencing token of the term in which this process leads, if it does.
     pub leader: Option<u64>,
-    /// Each service that is enabled.
+    /// The enabled services.
     pub services: Vec<ServiceStatus>,
 }
 
@@ -109,7 +109,7 @@ impl Status {
     }
 }
 
-/// One service's place on the board.
+/// The status of one service, behind a lock.
 #[derive(Debug)]
 pub(crate) struct Board(Mutex<Notes>);
 
@@ -136,7 +136,7 @@ impl Board {
     }
 
     fn notes(&self) -> MutexGuard<'_, Notes> {
-        // Numbers for people: after a panic they are as good as before.
+        // The counters are valid even after a panic elsewhere.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -144,7 +144,7 @@ impl Board {
         self.notes().status.clone()
     }
 
-    /// A step was answered.
+    /// Records a successful step.
     pub(crate) fn ran(&self, items: u64, now: Timestamp) {
         let mut notes = self.notes();
         let service = notes.status.name.as_str();
@@ -162,13 +162,13 @@ impl Board {
         notes.summarise();
     }
 
-    /// A step failed. Returns how many have in a row.
+    /// Records a failed step. Returns the number of consecutive failures.
     pub(crate) fn failed(&self, error: String) -> u64 {
         let mut notes = self.notes();
         let service = notes.status.name.as_str();
         counter!("windlass_service_failures_total", "service" => service).increment(1);
         if notes.status.failing == 0 {
-            warn!(service, error, "a step failed; it is repeated until it works");
+            warn!(service, error, "step failed; retrying with backoff");
             gauge!("windlass_service_failing", "service" => service).set(1.0);
         }
         notes.status.failures += 1;
@@ -179,15 +179,15 @@ impl Board {
 }
 
 impl Notes {
-    /// Says what was done, if something was and the last line is old enough.
+    /// Logs a summary if there is something to report and the last summary is old enough.
     fn summarise(&mut self) {
         let quiet = self.said.is_none_or(|said| said.elapsed() >= SUMMARY_EVERY);
         let (items, steps) = self.unsaid;
-        // Measuring is all a sampler does; a line each minute would tell nothing.
+        // The sampler always has items; a line per minute would carry no information.
         if items == 0 || !quiet || self.status.name == ServiceName::Sample {
             return;
         }
-        info!(service = self.status.name.as_str(), items, steps, "done since the last summary");
+        info!(service = self.status.name.as_str(), items, steps, "work since the last summary");
         self.unsaid = (0, 0);
         self.said = Some(Instant::now());
     }
@@ -202,7 +202,7 @@ mod tests {
     use tracing::span::{Attributes, Id, Record};
     use tracing::{Event, Metadata, Subscriber};
 
-    /// Keeps every line that is logged.
+    /// Captures every logged line.
     #[derive(Clone, Default)]
     struct Lines(Arc<Mutex<Vec<String>>>);
 

@@ -1,4 +1,4 @@
-//! The handle of running services: how they are doing, and the way to stop them.
+//! A handle to running services: status and stop.
 
 use crate::board::{Board, Status};
 use crate::lead::Lead;
@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// Running services. Cheap to clone; when the last clone is gone, they stop by themselves.
+/// Running services. Cheap to clone; they stop when the last clone is dropped.
 #[derive(Clone)]
 pub struct ServicesHandle {
     inner: Arc<Inner>,
@@ -16,9 +16,9 @@ struct Inner {
     lead: Lead,
     boards: Vec<Arc<Board>>,
     stop: CancellationToken,
-    /// Cancelled once everything has ended and the leadership is given back.
+    /// Cancelled when all services have ended and the leadership has been released.
     ended: CancellationToken,
-    /// Stops the services with the last handle.
+    /// Stops the services when the last handle is dropped.
     _guard: DropGuard,
 }
 
@@ -33,26 +33,25 @@ impl ServicesHandle {
         Self { inner: Arc::new(Inner { lead, boards, stop, ended, _guard: guard }) }
     }
 
-    /// How the services of this process are doing.
+    /// The status of the services in this process.
     pub fn status(&self) -> Status {
         let services = self.inner.boards.iter().map(|board| board.status()).collect();
         Status { leader: self.inner.lead.term(), services }
     }
 
-    /// Whether this process leads, and so does the work.
+    /// Whether this process leads and so runs the services.
     pub fn leads(&self) -> bool {
         self.inner.lead.term().is_some()
     }
 
-    /// Stops in good order: steps under way are finished, then the leadership is given back, so that
-    /// another process takes over at once. Bounded by seconds even if the store is away. Stopping
-    /// twice is fine.
+    /// Stops gracefully: finishes steps in progress, then releases the leadership so that another process
+    /// takes over at once. Takes at most a few seconds even if the store is down. May be called repeatedly.
     pub async fn stop(&self) {
         self.inner.stop.cancel();
         self.inner.ended.cancelled().await;
     }
 
-    /// Waits until the services have ended, whoever stopped them.
+    /// Waits until the services have ended, for whatever reason.
     pub async fn ended(&self) {
         self.inner.ended.cancelled().await;
     }

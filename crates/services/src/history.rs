@@ -1,9 +1,9 @@
-//! The history of removals and expiries: how many jobs of which queue went, and when. For people; it
-//! must not know why a job was due to go.
+//! The history of removals and expiries: how many jobs of which queue, and when. For display only;
+//! independent of why a job was removed.
 //!
-//! A row is written after the jobs are gone, as the contract has no step that does both: a process
-//! killed in between leaves no row for that batch. A row that was written twice, because the reply of
-//! the first write was lost, is read once.
+//! A row is written after the jobs are removed, because the contract has no operation that does both
+//! atomically: a process killed in between leaves no row for that batch. A row that was written twice,
+//! because the reply of the first write was lost, is returned once.
 
 use crate::logs;
 use crate::records::encode;
@@ -16,34 +16,34 @@ use windlass_core::model::State;
 use windlass_core::random::{Random, SystemRandom};
 use windlass_core::{Error, Result, Timestamp};
 
-/// The log.
+/// The name of the log.
 const LOG: &str = "history/retention";
-/// Rows kept: a row is a batch of one queue and state, so that this is years for most stores.
+/// Rows kept. A row is a batch of one queue and state, so this covers years for most stores.
 const ROWS_KEPT: u32 = LOG_KEEP_MAX;
-/// Writers a reader remembers. A row is written again at once or not at all, so that only those of
-/// the moment matter.
+/// Number of writers that a reader remembers. A row is rewritten at once or never, so only recent writers
+/// matter.
 const WRITERS_MAX: usize = 32;
 
-/// Of these, how many go into a cursor.
+/// Number of writers that are encoded into a cursor.
 const CURSOR_WRITERS_MAX: usize = 8;
 
-/// A batch of jobs that were removed, or expired.
+/// A batch of jobs that were removed or expired.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HistoryRow {
-    /// When, by the store's clock.
+    /// Time of the step, by the store's clock.
     pub at: Timestamp,
-    /// The queue they were in.
+    /// The queue of the jobs.
     pub queue: String,
-    /// The state they were in.
+    /// Their previous state.
     pub from: State,
-    /// The state they are in now; `None`: gone.
+    /// Their new state; `None` if they were removed.
     pub to: Option<State>,
-    /// How many.
+    /// Number of jobs.
     pub count: u64,
 }
 
-/// A row as it is stored.
+/// The stored form of a row.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Stored {
     queue: String,
@@ -51,9 +51,9 @@ struct Stored {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     to: Option<State>,
     count: u64,
-    /// The fencing token under which it happened.
+    /// The fencing token of the leader that made the change.
     term: u64,
-    /// Who wrote it, one name per process and service, and a number that rises with its rows.
+    /// The writer (one name per process and service) and a sequence number of its rows.
     by: (String, u64),
 }
 
@@ -71,7 +71,7 @@ impl Scribe {
         Self { writer, number: 0, pending: Vec::new() }
     }
 
-    /// Notes what a step did under `term`; [`Scribe::write`] stores it.
+    /// Buffers the result of a step under `term`; [`Scribe::write`] stores it.
     pub(crate) fn note(&mut self, tallies: &[Tally], term: u64) {
         for tally in tallies {
             self.number += 1;
@@ -86,8 +86,8 @@ impl Scribe {
         }
     }
 
-    /// Stores what was noted. Until it is answered, the rows stay here and are written again; as a
-    /// step begins with this, they are never more than those of one step.
+    /// Stores the buffered rows. They are kept and written again until the store has acknowledged them; every
+    /// step begins with this, so the buffer never exceeds the rows of one step.
     pub(crate) async fn write(&mut self, engine: &dyn Engine) -> Result<()> {
         while !self.pending.is_empty() {
             let batch = self.pending.len().min(BATCH_MAX);
@@ -99,16 +99,16 @@ impl Scribe {
     }
 }
 
-/// A place in the history, to read on from.
+/// A position in the history.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HistoryPlace {
     after: u64,
-    /// The last row of each of the latest writers, to know one that was written twice.
+    /// The last row of each recent writer, to detect rows that were written twice.
     read: Vec<(String, u64)>,
 }
 
 impl HistoryPlace {
-    /// The place as text, for somebody who goes on elsewhere. Only the latest writers are in it.
+    /// Encodes the position as a cursor. Contains only the most recent writers.
     pub fn cursor(&self) -> Cursor {
         let mut text = self.after.to_string();
         let latest = self.read.iter().rev().take(CURSOR_WRITERS_MAX);
@@ -118,7 +118,7 @@ impl HistoryPlace {
         Cursor::new(text)
     }
 
-    /// A place from its text.
+    /// Decodes a position from a cursor.
     pub fn at(cursor: &Cursor) -> Result<Self> {
         let bad = || Error::invalid("after", cursor, "use the `next` of a page of this history");
         let mut parts = cursor.as_str().split('.');
@@ -132,7 +132,7 @@ impl HistoryPlace {
         Ok(Self { after, read })
     }
 
-    /// Whether a row is read for the first time here.
+    /// Whether this row has not been read before.
     fn is_new(&mut self, by: &(String, u64)) -> bool {
         if let Some((_, last)) = self.read.iter_mut().find(|read| read.0 == by.0) {
             return by.1 > std::mem::replace(last, by.1.max(*last));
@@ -151,7 +151,7 @@ impl HistoryPlace {
 pub struct HistoryPage {
     /// The rows, oldest first.
     pub rows: Vec<HistoryRow>,
-    /// Where to read on; `None` is the end, for now.
+    /// The position of the next page; `None` means that there are no more rows for now.
     pub next: Option<HistoryPlace>,
 }
 
@@ -193,21 +193,20 @@ impl History {
         Self { engine }
     }
 
-    /// Where the rows begin that were written at `from` or later.
+    /// The position of the first row written at `from` or later.
     pub async fn since(&self, from: Timestamp) -> Result<HistoryPlace> {
         let after = logs::seek(&*self.engine, LOG, ROWS_KEPT, from).await?;
         Ok(HistoryPlace { after, read: Vec::new() })
     }
 
-    /// Up to `limit` rows from there on, at most
-    /// [`PAGE_MAX`](windlass_core::limits::PAGE_MAX).
+    /// Returns up to `limit` rows from this position, at most [`PAGE_MAX`](windlass_core::limits::PAGE_MAX).
     pub async fn read(&self, mut place: HistoryPlace, limit: u32) -> Result<HistoryPage> {
         let entries = logs::read(&*self.engine, LOG, place.after, limit).await?;
         let more = entries.len() == limit as usize;
         let mut rows = Vec::with_capacity(entries.len());
         for entry in entries {
             place.after = entry.number;
-            // A row of a later version that says something else is not for us.
+            // Rows of a later version that cannot be parsed are skipped.
             let Ok(row) = serde_json::from_slice::<Stored>(&entry.value) else { continue };
             if place.is_new(&row.by) {
                 let Stored { queue, from, to, count, .. } = row;
@@ -232,7 +231,7 @@ mod tests {
         let engine = Arc::new(MemoryEngine::new());
         let (mut one, mut two) = (Scribe::new(), Scribe::new());
         one.note(&[tally(1), tally(2)], 1);
-        // Written, but the reply was lost: the rows are still there.
+        // Stored, but the reply was lost: the rows are still buffered.
         let rows = one.pending.iter().map(encode).collect::<Result<_>>().unwrap();
         logs::append(&*engine, LOG, rows, ROWS_KEPT).await.unwrap();
         two.note(&[tally(3)], 2);
@@ -248,7 +247,7 @@ mod tests {
             while let Some(after) = place {
                 let page = history.read(after, limit).await.unwrap();
                 counts.extend(page.rows.iter().map(|row| row.count));
-                // Whoever goes on elsewhere finds the same.
+                // A reader that resumes from the cursor gets the same rows.
                 place = page.next.map(|place| HistoryPlace::at(&place.cursor()).unwrap());
             }
             assert_eq!(counts, [1, 2, 3, 4], "in pages of {limit}");

@@ -1,5 +1,5 @@
-//! One set of services for all who want it in a process: it starts with the first guest and ends with
-//! the last. It must not know who the guests are.
+//! One set of services per process, shared by reference counting: starts with the first guest and ends with
+//! the last. Independent of what the guests are.
 
 use crate::board::Status;
 use crate::handle::ServicesHandle;
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use windlass_core::engine::Engine;
 use windlass_core::{Error, Result};
 
-/// The services of one connection to a store, shared by the workers on it. Cheap to clone.
+/// The services of one connection to a store, shared by its workers. Cheap to clone.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -34,28 +34,27 @@ pub struct Host {
 
 struct Shared {
     engine: Arc<dyn Engine>,
-    /// Held for moments, never across an await.
+    /// Locked briefly, never across an await.
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    /// What somebody asked for; the defaults until then.
+    /// The chosen options; `None` means the defaults.
     options: Option<ServiceOptions>,
     guests: usize,
-    /// There while there are guests.
+    /// `Some` while there are guests.
     running: Option<ServicesHandle>,
 }
 
 impl Host {
-    /// For services of this engine. Nothing runs yet.
+    /// A host for services of this engine. Starts nothing yet.
     pub fn new(engine: Arc<dyn Engine>) -> Self {
         Self { shared: Arc::new(Shared { engine, state: Mutex::default() }) }
     }
 
-    /// Has the services run with these options from their next start on. There is one set of services,
-    /// so it has one set of options: others than those somebody chose before, or than those that are
-    /// at work, are refused.
+    /// Sets the options from the next start on. There is one set of services with one set of options: options
+    /// that differ from those chosen earlier, or from those of the running services, are refused.
     pub fn choose(&self, options: ServiceOptions) -> Result<()> {
         options.check()?;
         let mut state = self.lock();
@@ -73,8 +72,8 @@ impl Host {
         Ok(())
     }
 
-    /// Has the services run for as long as the guest stays. The first one starts them, on the current
-    /// tokio runtime.
+    /// Keeps the services running until the guest leaves. The first guest starts them, on the current Tokio
+    /// runtime.
     pub fn join(&self) -> Result<Guest> {
         let mut state = self.lock();
         if state.running.is_none() {
@@ -86,12 +85,12 @@ impl Host {
         Ok(Guest { host: self.clone(), left: false })
     }
 
-    /// How the services of this process are doing; `None` while nobody needs them.
+    /// The status of the services in this process; `None` while there are no guests.
     pub fn status(&self) -> Option<Status> {
         self.lock().running.as_ref().map(ServicesHandle::status)
     }
 
-    /// One guest less. After the last one, what is to be stopped.
+    /// Removes a guest. After the last one, returns the services to stop.
     fn leave(&self) -> Option<ServicesHandle> {
         let mut state = self.lock();
         state.guests -= 1;
@@ -109,7 +108,7 @@ impl fmt::Debug for Host {
     }
 }
 
-/// Somebody who needs the services to run. Dropping it is leaving without waiting.
+/// A user of the services, which run while there is one. Dropping it leaves without waiting.
 #[derive(Debug)]
 #[must_use = "the services run for as long as there is a guest"]
 pub struct Guest {
@@ -118,7 +117,7 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// Leaves. The last one to leave stops the services in good order and waits for that.
+    /// Leaves. The last guest stops the services gracefully and waits for their end.
     pub async fn leave(mut self) {
         self.left = true;
         if let Some(services) = self.host.leave() {
@@ -130,7 +129,7 @@ impl Guest {
 impl Drop for Guest {
     fn drop(&mut self) {
         if !self.left {
-            // The last handle to go stops the services, in the background.
+            // Dropping the last handle stops the services in the background.
             drop(self.host.leave());
         }
     }

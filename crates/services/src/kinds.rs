@@ -1,5 +1,5 @@
-//! Registered kinds: their rules, kept in records so that all servers share them. It must not know how
-//! rules are enforced, nor read a schema.
+//! Registered kinds: their rules, stored in records so that all servers share them. Does not enforce rules or
+//! parse schemas.
 
 use crate::records::{encode, get, list, one, unexpected};
 use bytes::Bytes;
@@ -10,11 +10,11 @@ use windlass_core::limits::{KINDS_MAX, NAME_BYTES_MAX};
 use windlass_core::model::{KindRules, Name};
 use windlass_core::{Error, Result, check_name};
 
-/// How the names of the records begin.
+/// Key prefix of the records.
 pub(crate) const PREFIX: &str = "kind/";
-/// A record that is written with every change, so that others notice it without reading them all.
+/// The change marker: a record written with every change, so that readers notice changes cheaply.
 pub(crate) const CHANGES_KEY: &str = "kind-changes";
-/// Records read at once: each may hold a whole schema.
+/// Records read per call, because each may contain a whole schema.
 const PAGE: u32 = 50;
 
 /// The registered kinds of a store.
@@ -46,9 +46,9 @@ pub struct Kinds {
 pub struct Registered {
     /// The kind.
     pub kind: Name,
-    /// Its rules, or why they cannot be read.
+    /// The rules, or the error of parsing them.
     pub rules: Result<KindRules>,
-    /// Never the same for other rules.
+    /// Version of the record; changes with the rules.
     pub version: u64,
 }
 
@@ -64,8 +64,8 @@ impl Kinds {
         Self { engine }
     }
 
-    /// Registers a kind, or replaces its rules. Whether a schema can be read is for the caller to find
-    /// out first: one that cannot lets nothing in.
+    /// Registers a kind or replaces its rules. The caller must check that a schema is valid: an invalid one
+    /// refuses all jobs of the kind.
     pub async fn put(&self, kind: &str, rules: &KindRules) -> Result<()> {
         let key = key(kind)?;
         rules.check()?;
@@ -82,7 +82,7 @@ impl Kinds {
         record.map(|record| read(&record.key, &record.value)).transpose()
     }
 
-    /// Forgets a kind's rules; `false` if there are none. Its jobs stay.
+    /// Removes the rules of a kind; `false` if there are none. Its jobs are kept.
     pub async fn remove(&self, kind: &str) -> Result<bool> {
         let delete = RecordOp::Delete { key: key(kind)?, expect: Expect::Any };
         match self.write(delete).await? {
@@ -96,13 +96,13 @@ impl Kinds {
         all(&*self.engine).await
     }
 
-    /// A number that rises with every change.
+    /// A number that increases with every change.
     pub async fn revision(&self) -> Result<u64> {
         Ok(revision(&*self.engine).await?.value)
     }
 
-    /// Whether jobs of these kinds may be replayed by somebody who said `confirm`: the first kind that
-    /// is sensitive and was not named is refused.
+    /// Checks whether jobs of these kinds may be replayed with the confirmation `confirm`: refuses the first
+    /// sensitive kind that was not named.
     pub async fn check_replay(
         &self,
         kinds: impl IntoIterator<Item = Name>,
@@ -121,7 +121,7 @@ impl Kinds {
         Ok(())
     }
 
-    /// Writes, and tells others that something changed. In this order: who looks in between looks again.
+    /// Writes, then updates the change marker. In this order, so that a concurrent reader reads again.
     async fn write(&self, op: RecordOp) -> Result<RecordReply> {
         let written = one(&*self.engine, op).await?.value;
         let (key, value) = (CHANGES_KEY.to_owned(), Bytes::from_static(b"{}"));
@@ -140,7 +140,7 @@ impl Kinds {
     }
 }
 
-/// What the replay of a sensitive kind is answered that does not name it once more.
+/// The error for a replay of a sensitive kind without confirmation.
 pub fn unconfirmed(kind: &str) -> Error {
     let expected = format!(
         "jobs of kind {kind:?} are replayed only by somebody who says so; add `confirm` with the name \
@@ -173,12 +173,12 @@ pub(crate) async fn all(engine: &dyn Engine) -> Result<Vec<Registered>> {
 fn read(key: &str, value: &[u8]) -> Result<KindRules> {
     serde_json::from_slice(value).map_err(|error| Error::Corrupt {
         store: format!("record {key:?}"),
-        reason: format!("these are no rules of a kind: {error}; register the kind again"),
+        reason: format!("invalid kind rules: {error}; register the kind again"),
     })
 }
 
-/// What is told of the content of a record that should be rules of a kind. A schema is the user's own, and
-/// may be long: only that there is one.
+/// The content of a rules record for the audit log. Of a schema, which is the user's and may be long, only
+/// that there is one.
 pub(crate) fn shown(value: &[u8]) -> serde_json::Value {
     let Ok(mut rules) = serde_json::from_slice::<serde_json::Value>(value) else {
         return serde_json::json!("unreadable");
@@ -190,12 +190,12 @@ pub(crate) fn shown(value: &[u8]) -> serde_json::Value {
     rules
 }
 
-/// Bytes in the name of a kind that can be registered.
+/// Maximum bytes of the name of a registered kind.
 const fn name_bytes_max() -> usize {
     NAME_BYTES_MAX - PREFIX.len()
 }
 
-/// The name of the record of a kind.
+/// The key of a kind's record.
 fn key(kind: &str) -> Result<String> {
     check_name("kind", kind)?;
     let max = name_bytes_max();

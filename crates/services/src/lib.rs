@@ -1,21 +1,20 @@
-//! The services that keep a store in order, and their fenced leadership. They know the engine traits
-//! and nothing of concrete engines, workers or HTTP.
+//! The background services that maintain a store, and their leader election with fencing. They depend on the
+//! engine traits, not on concrete engines, workers or HTTP.
 //!
-//! Any worker or server hosts them. Among all processes on a store one leads and does the work; when
-//! it dies, another takes over after [`ServiceOptions::lead_ttl_ms`], and when it stops in good order,
-//! within a second.
+//! Any worker or server hosts them. Among all processes on a store one leads and does the work. When it dies,
+//! another takes over after [`ServiceOptions::lead_ttl_ms`]; when it stops gracefully, within a second.
 //!
-//! | service | does | every | a step touches |
+//! | service | task | interval | limit per step |
 //! |---|---|---|---|
-//! | promote | lets due jobs in | 250 ms, or when the next is due | 1,000 jobs |
-//! | reclaim | takes back what lost sessions held | 2 s, or when the next runs out | 1,000 jobs |
-//! | expire | ends what waited longer than it may | 1 min | 1,000 jobs |
-//! | retain | removes what is past its retention | 5 min | 1,000 jobs |
-//! | compact | gives space back | 2 min, or when the engine asks | what the engine makes of 1,000 items |
-//! | trim | keeps dead letters within the bytes of their queue | 5 min | 1,000 dead letters |
+//! | promote | makes due jobs available | 250 ms, or when the next is due | 1,000 jobs |
+//! | reclaim | reclaims jobs of lost sessions | 2 s, or when the next session expires | 1,000 jobs |
+//! | expire | expires jobs that waited longer than allowed | 1 min | 1,000 jobs |
+//! | retain | removes jobs whose retention is over | 5 min | 1,000 jobs |
+//! | compact | frees storage space | 2 min, or when the engine asks | the engine's equivalent of 1,000 items |
+//! | trim | keeps dead jobs within the byte limit of their queue | 5 min | 1,000 dead jobs |
 //! | schedule | fires recurring jobs ([`Schedules`]) | 1 s, or when the next is due | 100 schedules |
-//! | breaker | holds kinds back that keep failing ([`Breakers`]) | 1 s, or when a probe is due | 1,000 reports |
-//! | sample | measures queues ([`Samples`]) | 1 s | 1,000 lanes |
+//! | breaker | holds back kinds that keep failing ([`Breakers`]) | 1 s, or when a probe is due | 1,000 reports |
+//! | sample | samples queue metrics ([`Samples`]) | 1 s | 1,000 lanes |
 //!
 //! ```
 //! use std::sync::Arc;

@@ -1,11 +1,11 @@
-//! Append logs: adding, reading, and finding a time in one. It must not know what the entries mean.
+//! Append-only logs: append, read, find a time. Independent of the content of entries.
 
 use crate::records::{one, unexpected};
 use bytes::Bytes;
 use windlass_core::engine::{Engine, LogEntry, RecordOp, RecordReply};
 use windlass_core::{Result, Timestamp};
 
-/// Adds entries and keeps the latest `keep`.
+/// Appends entries and keeps the latest `keep`.
 pub(crate) async fn append(
     engine: &dyn Engine,
     log: &str,
@@ -19,7 +19,7 @@ pub(crate) async fn append(
     }
 }
 
-/// Reads up to `limit` entries after a number.
+/// Reads up to `limit` entries after this number.
 pub(crate) async fn read(
     engine: &dyn Engine,
     log: &str,
@@ -33,8 +33,8 @@ pub(crate) async fn read(
     }
 }
 
-/// The number after which to read a log of up to `keep` entries for all that were added at `from` or
-/// later. By bisection, as logs are read by number only: some fifteen reads for the longest log.
+/// The entry number after which all entries appended at `from` or later follow, in a log of up to `keep`
+/// entries. Uses bisection, because logs are read by number only: about 15 reads for the longest log.
 pub(crate) async fn seek(
     engine: &dyn Engine,
     log: &str,
@@ -45,12 +45,12 @@ pub(crate) async fn seek(
     if first.at >= from {
         return Ok(first.number - 1);
     }
-    // The entry at `before` is too old; the one at `found` is not, or does not exist.
+    // Invariant: the entry at `before` is too old; the one at `found` is not, or does not exist.
     let (mut before, mut found) = (first.number, first.number.saturating_add(keep.into()));
     while before + 1 < found {
         let middle = before + (found - before) / 2;
         match read(engine, log, middle - 1, 1).await?.first() {
-            // Not the middle itself, if that fell off meanwhile.
+            // The middle entry itself may have been dropped meanwhile.
             Some(entry) if entry.at < from => before = entry.number.max(middle),
             _ => found = middle,
         }

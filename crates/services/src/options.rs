@@ -1,39 +1,39 @@
-//! How services are set up: which run, how often, how much at once. Values and their bounds; it must
-//! not know how services work.
+//! Options of the services: which run, how often, and batch sizes, with bounds. Independent of how services
+//! work.
 
 use std::ops::RangeInclusive;
 use windlass_core::limits::MAINTAIN_BUDGET_MAX;
 use windlass_core::time::{DAY_MS, MINUTE_MS, SECOND_MS};
 use windlass_core::{Result, check_text, limits, within_range};
 
-/// Intervals of services that jobs wait for: how late a job may start.
+/// Allowed intervals of services that determine how late a job may start.
 pub const PROMPT_INTERVAL_MS: RangeInclusive<u64> = 5..=MINUTE_MS;
-/// Intervals of the other services.
+/// Allowed intervals of the other services.
 pub const INTERVAL_MS: RangeInclusive<u64> = 5..=DAY_MS;
-/// Intervals of the sampler: a minute needs at least one.
+/// Allowed intervals of the sampler: at least one sample per minute.
 pub const SAMPLE_INTERVAL_MS: RangeInclusive<u64> = 5..=MINUTE_MS;
-/// How long a leadership may outlive its holder.
+/// Allowed leadership TTLs: how long a leadership may outlive its holder.
 pub const LEAD_TTL_MS: RangeInclusive<u64> = 100..=5 * MINUTE_MS;
-/// The same unless asked otherwise.
+/// Default leadership TTL.
 const LEAD_TTL_DEFAULT_MS: u64 = 10 * SECOND_MS;
 
-/// The pace of a service.
+/// The interval of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
-    /// Whether this process offers the service at all.
+    /// Whether this process runs the service at all.
     pub enabled: bool,
-    /// The longest time between two looks.
+    /// Maximum time between two runs.
     pub interval_ms: u64,
 }
 
-/// The pace of a service that works through jobs.
+/// The interval and batch size of a service that processes jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Upkeep {
-    /// Whether this process offers the service at all.
+    /// Whether this process runs the service at all.
     pub enabled: bool,
-    /// The longest time between two runs.
+    /// Maximum time between two runs.
     pub interval_ms: u64,
-    /// How many jobs one step touches at most. A run takes as many steps as there is work.
+    /// Maximum number of jobs per step. A run takes as many steps as there is work.
     pub batch: u32,
 }
 
@@ -43,7 +43,7 @@ impl Upkeep {
     }
 }
 
-/// Options of the services; the defaults are good.
+/// Options of the services. The defaults suit most stores.
 ///
 /// ```
 /// use windlass_services::ServiceOptions;
@@ -60,36 +60,36 @@ impl Upkeep {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServiceOptions {
-    /// What people call this process where they see who leads.
+    /// Display name of this process as a leader.
     pub label: String,
-    /// Whether only one process at a time works. Without it every process does all the work: safe,
-    /// as each step is, but a waste.
+    /// Whether only one process at a time works. Without leader election every process does all the work:
+    /// safe, because every step is, but wasteful.
     pub leadership: bool,
-    /// How long a leadership lasts without being renewed: how long a crash stops the services.
+    /// Leadership TTL: how long the services are interrupted after a crash of the leader.
     pub lead_ttl_ms: u64,
-    /// Lets due jobs in. Wakes when the next one it knows of is due; the interval bounds how late a
-    /// job starts that was scheduled after it looked.
+    /// Makes due jobs available. Wakes when the next known job is due; the interval bounds how late a job
+    /// starts that was scheduled after the last run.
     pub promote: Upkeep,
-    /// Takes back what lost sessions held.
+    /// Reclaims jobs of lost sessions.
     pub reclaim: Upkeep,
-    /// Ends what waited longer than it may.
+    /// Expires jobs that waited longer than allowed.
     pub expire: Upkeep,
-    /// Removes what is past its retention.
+    /// Removes jobs whose retention is over.
     pub retain: Upkeep,
-    /// Gives space back.
+    /// Frees storage space.
     pub compact: Upkeep,
-    /// Keeps dead letters within the bytes of their queue.
+    /// Keeps the dead jobs of each queue within its byte limit.
     pub trim: Pace,
-    /// Fires recurring jobs. Wakes when the next one is due; the interval bounds how late a change
-    /// of a schedule is noticed.
+    /// Fires recurring schedules. Wakes when the next fire is due; the interval bounds how late a changed
+    /// schedule is noticed.
     pub schedule: Pace,
-    /// Holds kinds back that keep failing. Wakes when a probe is due; the interval bounds how late a
-    /// breaker opens or closes.
+    /// Holds back kinds that keep failing. Wakes when a probe is due; the interval bounds how late a breaker
+    /// opens or closes.
     pub breaker: Pace,
-    /// Measures queues.
+    /// Samples queue metrics.
     pub sample: Pace,
-    /// Whether measuring also shows the numbers as gauges while this process leads. A server shows them
-    /// whoever leads, and turns this off.
+    /// Whether the sampler also publishes gauges while this process leads. A server publishes them regardless
+    /// of leadership and turns this off.
     pub gauges: bool,
 }
 
@@ -114,7 +114,7 @@ impl Default for ServiceOptions {
 }
 
 impl ServiceOptions {
-    /// Whether every value is within its limit.
+    /// Checks that every value is within its limits.
     pub fn check(&self) -> Result<()> {
         check_text("label", &self.label, limits::NAME_BYTES_MAX)?;
         within_range("lead_ttl_ms", self.lead_ttl_ms, LEAD_TTL_MS)?;

@@ -1,10 +1,10 @@
-//! Single operations on records and logs, with typed answers. It must not know what they hold.
+//! Single operations on records and logs, with typed replies. Independent of their content.
 
 use bytes::Bytes;
 use windlass_core::engine::{Cursor, Engine, Expect, Page, Record, RecordOp, RecordReply, Stamped};
 use windlass_core::{Error, Result};
 
-/// One operation and its own result, under the stamp of the call.
+/// Executes one operation; returns its result with the stamp of the call.
 pub(crate) async fn one(engine: &dyn Engine, op: RecordOp) -> Result<Stamped<RecordReply>> {
     let answer = engine.records(vec![op]).await?;
     let (now, epoch) = (answer.now, answer.epoch);
@@ -23,7 +23,7 @@ pub(crate) async fn get(engine: &dyn Engine, key: &str) -> Result<Stamped<Option
     }
 }
 
-/// Writes a record; answers its new version, under the stamp of the call.
+/// Writes a record; returns its new version with the stamp of the call.
 pub(crate) async fn put(
     engine: &dyn Engine,
     key: &str,
@@ -40,7 +40,7 @@ pub(crate) async fn put(
     }
 }
 
-/// A page of the records whose names start with `prefix`.
+/// One page of the records whose keys start with `prefix`.
 pub(crate) async fn list(
     engine: &dyn Engine,
     prefix: &str,
@@ -57,14 +57,14 @@ pub(crate) async fn list(
     }
 }
 
-/// A value as it is stored.
+/// Serializes a value for storage.
 pub(crate) fn encode<T: serde::Serialize>(value: &T) -> Result<Bytes> {
     let text = serde_json::to_vec(value);
     text.map(Bytes::from).map_err(|error| Error::invalid("value", error, "it must fit into JSON"))
 }
 
-/// An answer that does not belong to the question.
+/// The error for a reply of the wrong type.
 pub(crate) fn unexpected(engine: &dyn Engine) -> Error {
     let store = format!("the {} store", engine.capabilities().engine);
-    Error::Corrupt { store, reason: "its answer does not belong to the operation".into() }
+    Error::Corrupt { store, reason: "its reply does not match the operation".into() }
 }

@@ -1,14 +1,14 @@
-//! Records that belong to the servers of a store: the secret they sign with, and the audit log. Requests from
-//! outside pass through here. It must not know who asks, nor call an engine.
+//! Records reserved for the servers of a store: the signing secret and the audit log. Filters requests from
+//! outside. Must not depend on the principal or call an engine.
 
 use crate::{audit, keys};
 use windlass_core::engine::{Item, Record, RecordOp, RecordReply};
 use windlass_core::{Error, Result};
 
-/// The prefix of records that only servers may read or write.
+/// Key prefix of records that only servers may read or write.
 const SECRETS: &str = "secret/";
 
-/// Whether an operation from outside may be carried out.
+/// Refuses operations from outside on reserved records.
 pub(crate) fn check(op: &RecordOp) -> Result<()> {
     let (key, writes) = match op {
         RecordOp::Get { key } => (key, false),
@@ -26,13 +26,13 @@ pub(crate) fn check(op: &RecordOp) -> Result<()> {
     Ok(())
 }
 
-/// Whether an operation lists entries of the audit log by their prefix. Other lists leave them out: a server adds
-/// them for every write, and whoever lists records of its own does not expect them.
+/// Whether an operation lists entries of the audit log by their prefix. Other lists omit them: a server adds
+/// entries for every write, which a client that lists its own records does not expect.
 pub(crate) fn lists_audit(op: &RecordOp) -> bool {
     matches!(op, RecordOp::List { prefix, .. } if audit::is_entry(prefix))
 }
 
-/// Removes records that only servers may read from an answer, and entries of the audit log from other lists.
+/// Removes records that only servers may read from a reply, and audit log entries from other lists.
 pub(crate) fn hide(answer: &mut Item<RecordReply>, lists_audit: bool) {
     if let Ok(RecordReply::Records(page)) = answer {
         page.rows

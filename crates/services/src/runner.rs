@@ -1,5 +1,5 @@
-//! Runs one service: step after step while its process leads, resting in between, patient with a
-//! store that does not answer. It must not know what the service does.
+//! Runs one service: step by step while its process leads, with pauses in between and backoff while the store
+//! does not answer. Independent of what the service does.
 
 use crate::board::Board;
 use crate::lead::Lead;
@@ -14,16 +14,16 @@ use windlass_core::engine::Engine;
 use windlass_core::random::{Random, SystemRandom};
 use windlass_core::{Error, Result};
 
-/// The longest a step may take; a store that never answers is a store that is away.
+/// Timeout of a step; a store that never answers counts as down.
 const STEP_MAX: Duration = Duration::from_secs(30);
-/// How long a step may go on once the services are told to stop.
+/// How long a step may continue after the services were asked to stop.
 const STOP_GRACE: Duration = Duration::from_secs(5);
-/// The first rest after a failure; doubles with each that follows.
+/// First pause after a failure; doubles with each further one.
 const FAILURE_REST_MS: u64 = 100;
-/// The longest rest after failures, before jitter of as much again.
+/// Longest pause after failures, to which jitter of up to the same length is added.
 const FAILURE_REST_MAX_MS: u64 = 5_000;
 
-/// What a runner needs beside its service.
+/// The context in which a runner runs its service.
 pub(crate) struct Runner {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) lead: Lead,
@@ -36,12 +36,12 @@ pub(crate) struct Runner {
 enum Ended {
     Answered(Step, Duration),
     Failed(String),
-    /// The leadership was lost or the services stopped; what the step did is as if it had failed.
+    /// The leadership was lost or the services were stopped; the step counts as failed.
     Dropped,
 }
 
 impl Runner {
-    /// Works until it is stopped.
+    /// Runs until stopped.
     pub(crate) async fn run(mut self, mut service: impl Service) {
         while let Some(term) = self.next_term().await {
             self.work(&mut service, term).await;
@@ -58,7 +58,7 @@ impl Runner {
         }
     }
 
-    /// Works until the term is over.
+    /// Runs steps until the term ends.
     async fn work(&self, service: &mut impl Service, term: u64) {
         while self.lead.holds(term) && !self.stop.is_cancelled() {
             let rest = match self.step(service, term).await {
@@ -78,7 +78,7 @@ impl Runner {
         }
     }
 
-    /// One step, for as long as it may take and the term is sure.
+    /// Runs one step, within its timeout and while the term is certainly valid.
     async fn step(&self, service: &mut impl Service, term: u64) -> Ended {
         let begun = Instant::now();
         let turn = Turn { engine: &*self.engine, term };
@@ -111,20 +111,20 @@ impl Runner {
     }
 }
 
-/// How long to leave a store in peace after so many failures in a row.
+/// The pause after this many consecutive failures.
 fn failure_rest(failures: u64) -> Duration {
     let doublings = u32::try_from(failures.saturating_sub(1)).unwrap_or(u32::MAX).min(16);
     let rest_ms = (FAILURE_REST_MS << doublings).min(FAILURE_REST_MAX_MS);
     Duration::from_millis(rest_ms + SystemRandom.below(rest_ms))
 }
 
-/// What a panic said.
+/// The message of a panic.
 fn message(panic: &(dyn std::any::Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }
 
-/// A call that must be answered within `within`.
+/// Makes a call that must return within `within`.
 pub(crate) async fn answered<T>(
     within: Duration,
     call: impl Future<Output = Result<T>>,

@@ -1,4 +1,4 @@
-//! How many workers a queue needs. It looks and computes; starting and stopping workers is another's business.
+//! Computes how many workers a queue needs, for autoscalers. Does not start or stop workers.
 
 use crate::sample::{Flow, Flows, Resolution, SampleQuery, Samples};
 use std::sync::Arc;
@@ -7,37 +7,37 @@ use windlass_core::model::Name;
 use windlass_core::time::{DAY_MS, MINUTE_MS, SECOND_MS};
 use windlass_core::{Error, Result, Timestamp, check_name, within_range};
 
-/// How far back the rates are taken from: whole minutes before the present one.
+/// The period over which rates are computed: whole minutes before the current one.
 const WINDOW_MS: u64 = 5 * MINUTE_MS;
-/// Slots of one worker, at most.
+/// Maximum number of slots per worker.
 const PER_WORKER_MAX: u64 = 10_000;
-/// Workers, at most.
+/// Maximum number of workers.
 const WORKERS_MAX: u64 = 100_000;
 
-/// What is asked.
+/// The parameters of the computation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ScaleQuery {
     /// The queue.
     pub queue: Name,
-    /// Within which time what is ready should be started.
+    /// The time within which ready jobs should start.
     pub target_latency_ms: u64,
     /// Jobs that one worker runs at a time.
     pub per_worker: u64,
-    /// Workers, at least.
+    /// Minimum number of workers.
     pub min: u64,
-    /// Workers, at most.
+    /// Maximum number of workers.
     pub max: u64,
 }
 
 impl ScaleQuery {
-    /// For workers of one job at a time, up to a hundred of them, that start what is ready within 30 s.
+    /// Defaults: one job per worker, up to 100 workers, ready jobs start within 30 s.
     pub fn new(queue: impl Into<Name>) -> Self {
         let target_latency_ms = 30 * SECOND_MS;
         Self { queue: queue.into(), target_latency_ms, per_worker: 1, min: 0, max: 100 }
     }
 
-    /// Whether it is acceptable.
+    /// Validates the parameters.
     pub fn check(&self) -> Result<()> {
         check_name("queue", &self.queue)?;
         within_range("target_latency_ms", self.target_latency_ms, 1..=DAY_MS)?;
@@ -50,24 +50,25 @@ impl ScaleQuery {
     }
 }
 
-/// How many workers a queue needs, and why.
+/// The number of workers that a queue needs, and the values it was computed from.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Scale {
-    /// Workers.
+    /// Number of workers needed.
     pub desired: u64,
-    /// Jobs that are ready, in lanes that are open: more workers do not help a queue that is paused.
+    /// Ready jobs in open lanes: more workers do not help a paused queue.
     pub available: u64,
-    /// Jobs that run.
+    /// Running jobs.
     pub running: u64,
-    /// Jobs that come in a second, over the last minutes, as far as servers handed them on.
+    /// Enqueued jobs per second over the last minutes, as far as servers counted them.
     pub arrivals_per_second: f64,
-    /// How long an attempt takes on average; `None` if none was reported in the last minutes.
+    /// Average run time of an attempt; `None` if none was reported in the last minutes.
     pub run_ms: Option<u64>,
 }
 
 impl Scale {
-    /// Looks at the queue; `own` has what this process counted and did not write yet.
+    /// Reads the queue's statistics and computes its scale; `own` has counts that this process has not
+    /// written yet.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -111,9 +112,9 @@ impl Scale {
         Ok(scale)
     }
 
-    /// Workers for the slots that are needed: those that keep up with what comes in (by Little's law, arrivals
-    /// per second times seconds per job), and those that start what is ready within the target. Never fewer
-    /// than what runs now, or jobs would be stopped to be run again.
+    /// Workers for the slots needed: those that keep up with arrivals (by Little's law, arrivals per second
+    /// times seconds per job), plus those that start the ready jobs within the target. Never fewer than for
+    /// the running jobs, because stopped jobs would have to run again.
     fn desired(&self, query: &ScaleQuery) -> u64 {
         let target_s = seconds(query.target_latency_ms);
         let run_s = self.run_ms.map_or(target_s, seconds);
@@ -121,7 +122,7 @@ impl Scale {
         let catch_up = self.available as f64 * run_s / target_s;
         let slots = (keep_up + catch_up).max(self.running as f64);
         let workers = (slots / query.per_worker as f64).ceil() as u64;
-        // Jobs of no time at all need somebody, too.
+        // Jobs with a run time of zero need at least one worker.
         workers.max(u64::from(self.available > 0)).clamp(query.min, query.max)
     }
 }

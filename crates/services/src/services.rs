@@ -1,4 +1,4 @@
-//! Putting services together: which run, under one leadership, and how they end.
+//! Assembles the services: which run, under one leadership, and how they end.
 
 use crate::board::{Board, ServiceName};
 use crate::breaker::BreakerService;
@@ -24,18 +24,18 @@ use windlass_core::{Error, Result};
 pub struct Services;
 
 impl Services {
-    /// Services for this engine, to be started.
+    /// A builder for the services of this engine.
     pub fn builder(engine: Arc<dyn Engine>) -> ServicesBuilder {
         ServicesBuilder { engine, options: ServiceOptions::default() }
     }
 
-    /// The process that leads the services of a store at present, wherever it runs.
+    /// The process that currently leads the services of a store, wherever it runs.
     pub async fn leader(engine: &dyn Engine) -> Result<Option<Leader>> {
         leader(engine).await
     }
 }
 
-/// Services to be started.
+/// A builder for services.
 #[must_use = "services do nothing until they are started"]
 pub struct ServicesBuilder {
     engine: Arc<dyn Engine>,
@@ -49,14 +49,14 @@ impl fmt::Debug for ServicesBuilder {
 }
 
 impl ServicesBuilder {
-    /// With these options.
+    /// Sets the options.
     pub fn options(mut self, options: ServiceOptions) -> Self {
         self.options = options;
         self
     }
 
-    /// Starts them in the background, on the current tokio runtime. Whether the store answers does
-    /// not matter yet.
+    /// Starts the services in the background, on the current Tokio runtime. The store need not be available
+    /// yet.
     pub fn start(self) -> Result<ServicesHandle> {
         let Self { engine, options } = self;
         options.check()?;
@@ -93,22 +93,22 @@ impl ServicesBuilder {
     }
 }
 
-/// Keeps the leadership for as long as a service runs, and gives it back after the last.
+/// Keeps the leadership while a service runs, and releases it after the last one.
 async fn supervise(mut runners: JoinSet<()>, keeper: Option<Keeper>, ended: CancellationToken) {
     let _ended = ended.drop_guard();
     let idle = CancellationToken::new();
     let keeping = keeper.map(|keeper| tokio::spawn(keeper.run(idle.clone())));
-    // Steps are caught when they panic; a runner that ends otherwise was stopped.
+    // Panics of steps are caught; a runner that ends was stopped.
     while runners.join_next().await.is_some() {}
     idle.cancel();
     if let Some(keeping) = keeping {
-        // If it panicked, the leadership runs out by itself.
+        // If the keeper panicked, the leadership expires.
         let _ = keeping.await;
     }
     info!("services stopped");
 }
 
-/// The services of one process, as they are started.
+/// The services of one process, while they are started.
 struct Crew {
     engine: Arc<dyn Engine>,
     lead: Lead,

@@ -1,5 +1,5 @@
-//! Keeps the dead letters of a queue within its bytes: beyond them the oldest go. Built of the verbs
-//! that operators have; it must not know how an engine stores a job.
+//! Keeps the dead jobs of a queue within its byte limit by discarding the oldest. Uses only verbs that
+//! operators have; independent of how an engine stores jobs.
 
 use crate::board::ServiceName;
 use crate::history::Scribe;
@@ -11,27 +11,27 @@ use windlass_core::engine::{
 use windlass_core::model::{Job, Name, PartName, PartSet, State};
 use windlass_core::{JobId, Result};
 
-/// Dead letters looked at in one step.
+/// Maximum number of dead jobs examined per step.
 const ROWS_STEP: u32 = 1_000;
-/// Dead letters whose bytes are fetched at a time: each may hold dozens of MiB.
+/// Maximum number of dead jobs fetched at a time, because each may have dozens of MiB.
 const FETCHED_MAX: usize = 8;
-/// Sizes remembered between runs, so that a dead letter is fetched once.
+/// Maximum number of sizes cached between runs, so that a dead job is fetched once.
 const SIZES_MAX: usize = 200_000;
 
-/// The service that trims dead letters.
+/// The service that trims dead jobs.
 #[derive(Debug)]
 pub(crate) struct Trim {
-    /// Bytes of dead letters that were seen; what a dead letter holds does not change.
+    /// Cached sizes of dead jobs, which do not change.
     sizes: HashMap<JobId, u64>,
-    /// Queues that are still to be walked through in this run, with their limits.
+    /// Queues still to be walked in this run, with their limits.
     queues: VecDeque<(Name, u64)>,
-    /// Where the first of them was left.
+    /// Position in the first of them.
     walk: Walk,
     is_running: bool,
     scribe: Scribe,
 }
 
-/// A walk through the dead letters of a queue, the newest first.
+/// A walk through the dead jobs of a queue, newest first.
 #[derive(Debug, Default)]
 struct Walk {
     after: Option<Cursor>,
@@ -49,7 +49,7 @@ impl Trim {
         }
     }
 
-    /// Looks at the next dead letters of a queue; those beyond its bytes go.
+    /// Examines the next dead jobs of a queue; discards those beyond its byte limit.
     async fn walk(&mut self, turn: Turn<'_>, queue: &Name, limit: u64) -> Result<u64> {
         let mut filter = Filter::state(State::Dead);
         filter.queue = Some(queue.clone());
@@ -79,7 +79,7 @@ impl Trim {
         Ok(gone)
     }
 
-    /// Learns the sizes of dead letters that were not seen yet.
+    /// Fetches the sizes of dead jobs that are not cached.
     async fn measure(&mut self, engine: &dyn Engine, ids: &[JobId]) -> Result<()> {
         if self.sizes.len() + ids.len() > SIZES_MAX {
             self.sizes.clear();
@@ -95,7 +95,7 @@ impl Trim {
         Ok(())
     }
 
-    /// Discards dead letters. One that was replayed or removed since it was listed is left alone.
+    /// Discards dead jobs. Jobs that were replayed or removed since they were listed are skipped.
     async fn discard(&mut self, engine: &dyn Engine, ids: &[JobId]) -> Result<u64> {
         if ids.is_empty() {
             return Ok(0);
@@ -109,7 +109,7 @@ impl Trim {
     }
 }
 
-/// Bytes that a job holds.
+/// Size of a job in bytes.
 fn size(mut job: Job) -> u64 {
     let parts = PartName::ALL.into_iter().filter_map(|name| job.parts.slot(name).take());
     let parts: u64 = parts.map(|part| part.bytes.len() as u64).sum();

@@ -1,5 +1,5 @@
-//! The services that work through jobs: promote, reclaim, expire, retain, compact. Each is one kind of
-//! the engine's maintenance; what is to be done, and to which job, is the engine's business.
+//! The services that process jobs: promote, reclaim, expire, retain, compact. Each wraps one type of the
+//! engine's maintenance; the engine decides what to do with which job.
 
 use crate::board::ServiceName;
 use crate::history::Scribe;
@@ -8,12 +8,12 @@ use metrics::counter;
 use windlass_core::engine::{MaintainReply, MaintainRequest, Work};
 use windlass_core::{Result, Timestamp};
 
-/// One kind of maintenance as a service.
+/// One type of maintenance as a service.
 pub(crate) struct UpkeepService {
     work: Work,
     name: ServiceName,
     batch: u32,
-    /// Removals and expiries go into the history; promotions would drown it.
+    /// Writes removals and expiries to the history; promotions would be too many.
     scribe: Option<Scribe>,
 }
 
@@ -57,7 +57,7 @@ impl Service for UpkeepService {
 
     async fn step(&mut self, turn: Turn<'_>) -> Result<Step> {
         if let Some(scribe) = &mut self.scribe {
-            // Rows that an outage kept back come first, so that they cannot pile up.
+            // Rows buffered during an outage are written first, so that they cannot accumulate.
             scribe.write(turn.engine).await?;
         }
         let answer = turn.engine.maintain(MaintainRequest::new(self.work, self.batch)).await?;
@@ -71,12 +71,12 @@ impl Service for UpkeepService {
     }
 }
 
-/// How long retention rests while it got nothing out of the way, but said that there is more.
+/// Pause of retention after a step that removed nothing but reported more work.
 const LOOKING_REST_MS: u64 = 100;
 
-/// When to come again. Jobs that become ready or are lost are waited for, so that those services wake
-/// when the next is due, and only an engine knows how soon it must tidy up; the others gather what is due
-/// and take it in batches.
+/// When to run again. Jobs wait for promotion and reclaiming, so these services wake when the next item is
+/// due, and only the engine knows how soon it must compact; the others collect due items and process them in
+/// batches.
 fn again(work: Work, reply: &MaintainReply, now: Timestamp) -> Again {
     let prompt = matches!(work, Work::Promote | Work::Reclaim);
     let timed = prompt || work == Work::Compact;
@@ -84,11 +84,10 @@ fn again(work: Work, reply: &MaintainReply, now: Timestamp) -> Again {
     match reply.next_at {
         _ if more && prompt => Again::Now,
         _ if more => Again::Rested,
-        // An engine that removes many at once looks through them first.
+        // An engine that removes many jobs at once scans them first.
         _ if reply.more && work == Work::Retain => Again::After(LOOKING_REST_MS),
         Some(at) if timed && at > now => Again::After(at.since(now)),
-        // Due, but nothing was done about it: the engine has its reasons, and asking at once would
-        // spin.
+        // Due, but the engine did nothing about it: running again immediately would spin.
         _ => Again::Idle,
     }
 }

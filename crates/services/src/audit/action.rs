@@ -1,38 +1,38 @@
-//! One thing that somebody did, within bounds. It must not know where it is kept.
+//! An audited action, bounded in size. Independent of how it is stored.
 
 use crate::keys::Principal;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Targets told by name; more are counted.
+/// Maximum number of targets listed by name; further ones are only counted.
 const TARGETS_MAX: usize = 20;
-/// Bytes of a target's name.
+/// Maximum bytes of a target's name.
 const TARGET_BYTES_MAX: usize = 256;
-/// Bytes of what was before, and of what was after.
+/// Maximum bytes of each of the values `before` and `after`.
 const DETAIL_BYTES_MAX: usize = 4 * 1024;
 
-/// Something that somebody did.
+/// An action of a principal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Action {
-    /// Who, by the name of the key.
+    /// The name of the key that the principal used.
     pub who: String,
-    /// Its id; none where nobody is asked for a key.
+    /// The id of the key; `None` if the server does not require keys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// What, as in `job.cancel` or `queue.configure`.
+    /// The name of the action, e.g. `job.cancel` or `queue.configure`.
     pub action: String,
-    /// To what, the first of them by name.
+    /// The names of the first targets.
     pub targets: Vec<String>,
-    /// To how many in all.
+    /// Number of targets in total.
     pub count: u64,
-    /// How many of them were refused.
+    /// Number of targets for which the action was refused.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub refused: u64,
-    /// What the target was like, where it is one and this was cheap to know.
+    /// The previous value, if there is a single target and its value was cheap to read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<Value>,
-    /// What it is like now, or what was asked for.
+    /// The new value, or the requested one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<Value>,
 }
@@ -43,7 +43,7 @@ const fn is_zero(count: &u64) -> bool {
 }
 
 impl Action {
-    /// Somebody did this to nothing yet.
+    /// An action without targets.
     pub fn new(who: &Principal, action: impl Into<String>) -> Self {
         Self {
             who: who.name().to_owned(),
@@ -69,7 +69,7 @@ impl Action {
         self.key.as_deref().unwrap_or(&self.who)
     }
 
-    /// To this, too; `done` is false if it was refused.
+    /// Adds a target; `done` is false if the action was refused for it.
     pub fn target(&mut self, name: impl Into<String>, done: bool) {
         self.count += 1;
         self.refused += u64::from(!done);
@@ -83,14 +83,14 @@ impl Action {
         }
     }
 
-    /// It was like this before.
+    /// Sets the previous value.
     #[must_use]
     pub fn before(mut self, value: Option<Value>) -> Self {
         self.before = value.map(bounded);
         self
     }
 
-    /// It is like this now.
+    /// Sets the new value.
     #[must_use]
     pub fn after(mut self, value: Option<Value>) -> Self {
         self.after = value.map(bounded);

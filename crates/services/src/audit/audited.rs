@@ -1,6 +1,5 @@
-//! An engine around an engine that tells the audit log what somebody does to the store from outside. It
-//! must not change a request or an answer, except for the records that belong to servers
-//! ([`reserved`](crate::reserved)).
+//! A layer that writes the actions of a principal to the audit log. It must not change requests or replies,
+//! except for records reserved for servers ([`reserved`](crate::reserved)).
 
 use super::action::Action;
 use super::describe::{self, Settled};
@@ -11,7 +10,7 @@ use std::sync::Arc;
 use windlass_core::Result;
 use windlass_core::engine::*;
 
-/// One principal at work on a store. Made for a request and dropped after it.
+/// An engine on behalf of one principal. Created for one request.
 #[derive(Clone)]
 pub struct Audited {
     engine: Arc<dyn Engine>,
@@ -26,23 +25,24 @@ impl std::fmt::Debug for Audited {
 }
 
 impl Audited {
-    /// What `who` does with this engine is told to `audit`.
+    /// Wraps an engine and logs the actions of `who` to `audit`.
     pub fn new(engine: Arc<dyn Engine>, audit: Audit, who: Arc<Principal>) -> Self {
         Self { engine, audit, who }
     }
 
-    /// Tells something that the engine cannot see.
+    /// Logs an action that the engine cannot observe.
     pub async fn tell(&self, action: &str, target: &str) {
         let mut told = Action::new(&self.who, action);
         told.target(target, true);
         self.keep(self.audit.append(vec![told]).await);
     }
 
-    /// What was done is done: that it could not be told is said where operators look.
+    /// The action has already been executed, so a failure to log it is reported to operators, not to the
+    /// caller.
     fn keep(&self, kept: Result<()>) {
         if let Err(error) = kept {
             metrics::counter!("windlass_audit_lost_total").increment(1);
-            tracing::error!(%error, who = self.who.name(), "an action is missing in the audit log");
+            tracing::error!(%error, who = self.who.name(), "action missing from the audit log");
         }
     }
 
@@ -113,7 +113,7 @@ impl Admin for Audited {
 }
 
 impl Maintain for Audited {
-    /// Services of workers elsewhere do this many times a second: told once an hour.
+    /// Services of remote workers call this many times per second: logged once per hour.
     fn maintain(&self, request: MaintainRequest) -> Answer<'_, MaintainReply> {
         Box::pin(async move {
             let name = format!("store.{}", request.work).to_lowercase();
@@ -125,7 +125,7 @@ impl Maintain for Audited {
         })
     }
 
-    /// Looking is not told; mending is.
+    /// A check without repair is not logged.
     fn check(&self, repair: bool) -> Answer<'_, CheckReport> {
         Box::pin(async move {
             let reply = self.engine.check(repair).await?;

@@ -1,5 +1,5 @@
-//! Verbs in the words of the audit log: which are told, how, and what of their content may be. It must not
-//! call an engine.
+//! Translates engine calls to audit actions: which calls are logged, under which name, and which of their
+//! content may be included. Must not call an engine.
 
 use super::action::Action;
 use crate::breaker;
@@ -11,12 +11,12 @@ use windlass_core::engine::*;
 use windlass_core::model::{Name, PartEdit, State};
 use windlass_core::{JobId, Result};
 
-/// Settings of one call told one by one; more are told as one action.
+/// Maximum number of settings per call that are logged one by one; more are logged as one action.
 const EACH_MAX: usize = 20;
-/// Records of services that write them all the time, for nobody.
+/// Records that services write continuously and that are not logged.
 const SERVICES: [&str; 2] = ["leader/", breaker::PREFIX];
 
-/// A change in words: its name, and what of its content may be told.
+/// The name of a change, and the part of its content that may be logged.
 pub(super) fn change(change: &Change) -> (&'static str, Option<Value>) {
     match change {
         Change::Cancel => ("job.cancel", None),
@@ -34,7 +34,7 @@ pub(super) fn change(change: &Change) -> (&'static str, Option<Value>) {
     }
 }
 
-/// Which parts were edited, not how: payloads stay out.
+/// The names of the edited parts; payloads are not logged.
 fn edited(edits: &Edits) -> Option<Value> {
     let touched = [
         ("payload", edits.payload != PartEdit::Keep),
@@ -46,7 +46,7 @@ fn edited(edits: &Edits) -> Option<Value> {
     (!names.is_empty()).then(|| json!({ "edited": names }))
 }
 
-/// The actions behind a batch of changes: one for each sort of change.
+/// The actions of a batch of changes: one for each type of change.
 pub(super) fn changes(
     who: &Principal,
     told: &[(JobId, (&'static str, Option<Value>))],
@@ -76,13 +76,13 @@ pub(super) fn changes(
     actions
 }
 
-/// Settings around a call.
+/// Settings before and after a call.
 pub(super) struct Settled {
     pub(super) before: Settings,
     pub(super) after: Settings,
 }
 
-/// The actions behind a batch of settings.
+/// The actions of a batch of settings.
 pub(super) fn settings(
     who: &Principal,
     told: &[Configure],
@@ -111,7 +111,7 @@ pub(super) fn settings(
     told.iter().zip(answers).map(one).collect()
 }
 
-/// The settings that a change is about; none is the defaults.
+/// The settings that a change applies to; `None` means the defaults.
 fn of(all: &Settings, change: &Configure) -> Option<Value> {
     match change {
         Configure::Queue(name, _) => {
@@ -126,10 +126,10 @@ fn of(all: &Settings, change: &Configure) -> Option<Value> {
     }
 }
 
-/// A write to a record that is told.
+/// A write to a record that is logged.
 pub(super) struct Write {
     pub(super) key: String,
-    /// Its place in the batch.
+    /// Its index in the batch.
     index: usize,
     value: Option<bytes::Bytes>,
     sort: Sort,
@@ -143,11 +143,11 @@ enum Sort {
     Other,
 }
 
-/// The writes of a batch that are told: those of people, not those of services.
+/// The writes of a batch that are logged: those of people, not of services.
 pub(super) fn written(batch: &[RecordOp]) -> Vec<Write> {
     let puts =
         |name: &str| batch.iter().any(|op| matches!(op, RecordOp::Put { key, .. } if key == name));
-    // Whoever changes a schedule tells schedulers so; the scheduler itself, when it fires one, does not.
+    // A write by a person also writes the change marker; the scheduler that saves progress does not.
     let by_people = puts(schedules::CHANGES_KEY);
     let sort = |key: &str| match key {
         schedules::CHANGES_KEY | keys::CHANGES_KEY | kinds::CHANGES_KEY => None,
@@ -168,7 +168,7 @@ pub(super) fn written(batch: &[RecordOp]) -> Vec<Write> {
     batch.iter().enumerate().filter_map(write).collect()
 }
 
-/// The actions behind such writes.
+/// The actions of such writes.
 pub(super) fn writes(
     who: &Principal,
     told: Vec<Write>,
@@ -184,7 +184,7 @@ pub(super) fn writes(
             Sort::Key => (keys::PREFIX, keys::shown),
             Sort::Kind => (kinds::PREFIX, kinds::shown),
             Sort::Schedule => (schedules::PREFIX, schedules::shown),
-            // Whatever an application keeps there is its own.
+            // Records of applications: their content is not logged.
             Sort::Other => ("", |bytes| json!({ "bytes": bytes.len() })),
         };
         let done = answers.get(write.index).is_some_and(Result::is_ok);
@@ -198,7 +198,7 @@ pub(super) fn writes(
 const fn name(write: &Write, existed: bool) -> &'static str {
     match (write.sort, write.value.is_some(), existed) {
         (Sort::Key, true, false) => "key.create",
-        // All that ever changes about a key is that it is revoked.
+        // The only possible change of a key is its revocation.
         (Sort::Key, true, true) => "key.revoke",
         (Sort::Key, false, _) => "key.remove",
         (Sort::Kind, true, _) => "kind.register",

@@ -1,13 +1,13 @@
-//! An entry of the audit log as a record: its name sorts the latest entry first and holds its time. It must
-//! not know what the entries mean.
+//! Audit log entries as records: the key of a record contains the time and sorts the latest entry first.
+//! Independent of the content of entries.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use windlass_core::Timestamp;
 use windlass_core::random::{Random as _, SystemRandom};
 
-/// The prefix of the names of the records.
+/// Key prefix of the records.
 pub(super) const PREFIX: &str = "audit/";
-/// The record that is written by every sweep.
+/// The record that every sweep writes.
 pub(super) const SWEPT_KEY: &str = "audit-swept";
 /// Hexadecimal digits of the time at the start of an id.
 const TIME_DIGITS: usize = 16;
@@ -17,8 +17,8 @@ pub(crate) fn is_entry(key: &str) -> bool {
     key.starts_with(PREFIX) || key == SWEPT_KEY
 }
 
-/// A fresh id. Within a millisecond, later entries of one process sort first, too; a random part keeps the
-/// ids of several processes apart.
+/// Generates an id. Entries of one process within a millisecond also sort latest first; a random part
+/// distinguishes ids of different processes.
 pub(super) fn id(at: Timestamp) -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let count = u32::MAX - COUNT.fetch_add(1, Ordering::Relaxed);
@@ -32,7 +32,7 @@ pub(super) fn at(id: &str) -> Option<Timestamp> {
     Some(Timestamp::from_millis(i64::MAX - inverted))
 }
 
-/// The id in the name of a record.
+/// The id in the key of a record.
 pub(super) fn id_of(key: &str) -> &str {
     key.strip_prefix(PREFIX).unwrap_or(key)
 }

@@ -1,5 +1,5 @@
-//! Where actions are kept and how they are found: one record each, bounded by age and for each principal,
-//! read from the latest on. It must not know what the actions mean.
+//! Storage and queries of the audit log: one record per action, bounded by age and per principal, read from
+//! the latest on. Independent of the meaning of actions.
 
 use super::action::Action;
 use super::entry::{PREFIX, SWEPT_KEY, at, id, id_of};
@@ -16,13 +16,14 @@ use windlass_core::engine::{Cursor, Engine, Expect, Record, RecordOp, RecordRepl
 use windlass_core::limits::{PAGE_DEFAULT, PAGE_MAX};
 use windlass_core::{Error, Result, Timestamp, within_range};
 
-/// How often an action is kept that programs repeat all the time.
+/// Interval at which an action that programs repeat continuously is logged.
 const RARELY: Duration = Duration::from_secs(60 * 60);
-/// How many such actions are remembered.
+/// Maximum number of such actions that are remembered.
 const TOLD_MAX: usize = 1_000;
-/// Pages of records that one page of actions looks at: a rare filter gives short pages, not slow ones.
+/// Maximum number of record pages read per page of actions: a selective filter returns short pages, not slow
+/// ones.
 const PAGES_MAX: usize = 5;
-/// Between the two parts of a place in the log.
+/// Separates the two parts of a cursor.
 const SEAM: char = '~';
 
 /// The audit log of a store. Cheap to clone.
@@ -48,9 +49,9 @@ const SEAM: char = '~';
 pub struct Audit {
     engine: Arc<dyn Engine>,
     bounds: Bounds,
-    /// Entries that this process added since it swept last.
+    /// Entries added by this process since its last sweep.
     added: Arc<AtomicUsize>,
-    /// Actions that programs repeat all the time, and when each was kept last.
+    /// Actions that programs repeat continuously, and when each was last logged.
     told: Arc<Mutex<HashMap<(String, String), Instant>>>,
 }
 
@@ -60,21 +61,21 @@ impl fmt::Debug for Audit {
     }
 }
 
-/// Which actions to show, the latest first.
+/// A query of the audit log, latest action first.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct AuditQuery {
-    /// Of whom, by the name or the id of the key.
+    /// Only actions of this principal, by the name or the id of its key.
     pub who: Option<String>,
-    /// Those whose name is this, or begins with this and a dot: `job`, `job.cancel`.
+    /// Only actions with this name, or with names that begin with it and a dot: `job`, `job.cancel`.
     pub action: Option<String>,
-    /// To what, exactly.
+    /// Only actions on this target (exact match).
     pub target: Option<String>,
-    /// Not older than this.
+    /// Only actions at this time or later.
     pub from: Option<Timestamp>,
-    /// The place after which to go on: the `next` of the page before.
+    /// The cursor of the next page: the `next` of the previous page.
     pub after: Option<String>,
-    /// The maximum number of actions.
+    /// Maximum number of actions.
     pub limit: u32,
 }
 
@@ -98,7 +99,7 @@ impl AuditQuery {
             && is(&self.target, &|target| action.targets.iter().any(|it| it == target))
     }
 
-    /// Records to read at a time: with a filter, most of them may not fit.
+    /// Number of records to read at a time: with a filter, most of them may not match.
     const fn page(&self) -> u32 {
         match (&self.who, &self.action, &self.target) {
             (None, None, None) => self.limit,
@@ -115,7 +116,7 @@ pub struct AuditRow {
     pub id: String,
     /// When it was done, by the store's clock.
     pub at: Timestamp,
-    /// What was done.
+    /// The action.
     pub action: Action,
 }
 
@@ -123,13 +124,13 @@ pub struct AuditRow {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct AuditPage {
-    /// The actions; a page may be short, even empty.
+    /// The actions. A page may be short or even empty.
     pub rows: Vec<AuditRow>,
-    /// Where to go on ([`AuditQuery::after`]); `None` is the end.
+    /// The cursor of the next page ([`AuditQuery::after`]); `None` means the end.
     pub next: Option<String>,
 }
 
-/// A place in the log: a page of records, and the last entry of it that was seen.
+/// A position in the log: a page of records, and the last entry of it that was returned.
 #[derive(Clone, Debug, Default)]
 struct Place {
     page: Option<Cursor>,
@@ -161,7 +162,7 @@ impl Audit {
         Self { engine, bounds: Bounds::DEFAULT, added: Arc::default(), told: Arc::default() }
     }
 
-    /// Keeps these actions.
+    /// Appends actions to the log.
     pub async fn append(&self, actions: Vec<Action>) -> Result<()> {
         if actions.is_empty() {
             return Ok(());
@@ -177,7 +178,7 @@ impl Audit {
         Ok(())
     }
 
-    /// Keeps an action that programs repeat all the time: once an hour for each who does it.
+    /// Appends an action that programs repeat continuously: once per hour for each principal.
     pub(super) async fn append_rarely(&self, action: Action) -> Result<()> {
         let name = (action.who.clone(), action.action.clone());
         {
@@ -206,7 +207,7 @@ impl Audit {
         answers.into_iter().collect::<Result<Vec<RecordReply>>>().map(|_| ())
     }
 
-    /// Deletes what is too old or too much, unless another process began to since `swept` was read.
+    /// Deletes entries beyond the bounds, unless another process has started a sweep since `swept` was read.
     async fn sweep(&self, swept: Stamped<Option<Record>>) -> Result<()> {
         let expect = swept.value.map_or(Expect::Absent, |it| Expect::Version(it.version));
         match put(&*self.engine, SWEPT_KEY, Bytes::from_static(b"{}"), expect).await {
@@ -221,7 +222,7 @@ impl Audit {
         }
     }
 
-    /// A page of actions.
+    /// Returns one page of actions.
     pub async fn read(&self, query: &AuditQuery) -> Result<Stamped<AuditPage>> {
         within_range("limit", query.limit.into(), 1..=PAGE_MAX.into())?;
         let stamp = self.engine.health().await?;
@@ -245,7 +246,7 @@ impl Audit {
                     return Ok(stamp.map(|()| AuditPage { rows, next }));
                 }
                 place.seen = Some(id.to_owned());
-                // One that a later version wrote and this one cannot read is passed over.
+                // Entries of a later version that cannot be parsed are skipped.
                 let Ok(action) = serde_json::from_slice::<Action>(&record.value) else { continue };
                 if query.fits(&action) {
                     rows.push(AuditRow { id: id.to_owned(), at, action });
@@ -351,7 +352,7 @@ mod tests {
         assert_eq!(left[0].targets, ["999"], "the oldest go first");
         let dropped: u64 = notes.iter().map(|note| note.count).sum();
         assert_eq!(dropped + left.len() as u64, 1_000, "{notes:?}");
-        // Many principals together cannot either: those with the most entries lose theirs first.
+        // The bound on all entries also holds: principals with the most entries lose theirs first.
         for n in 0..20 {
             let flood = (0..10).map(|_| action(&format!("m{n}"), "a", "x")).collect();
             audit.append(flood).await.unwrap();

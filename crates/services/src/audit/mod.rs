@@ -1,5 +1,5 @@
-//! The audit log: who did what to a store, and when. It keeps what it is told; it must not know which
-//! actions there are. Payloads and secrets have no place in it.
+//! The audit log: who did what to a store, and when. Independent of the set of actions. Never contains
+//! payloads or secrets.
 
 mod action;
 mod audited;

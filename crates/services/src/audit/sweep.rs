@@ -1,5 +1,5 @@
-//! Bounds the audit log: deletes entries by age, and beyond the bounds the oldest entries of each principal, so
-//! that no principal can push out the entries of others. It must not know what the entries mean.
+//! Bounds the audit log: deletes entries by age, and beyond the size limits the oldest entries of each
+//! principal, so that no principal can displace the entries of others. Independent of the meaning of entries.
 
 use super::action::Action;
 use super::entry::{PREFIX, at, id_of};
@@ -10,9 +10,9 @@ use windlass_core::limits::PAGE_MAX;
 use windlass_core::time::DAY_MS;
 use windlass_core::{Result, Timestamp};
 
-/// The action of a note that says how many entries of a principal were dropped.
+/// The name of the action that records how many entries of a principal were dropped.
 const DROPPED: &str = "audit.dropped";
-/// Entries that are deleted in one call.
+/// Maximum number of entries deleted per call.
 const DELETES_MAX: usize = 1_000;
 
 /// The bounds of an audit log.
@@ -20,11 +20,12 @@ const DELETES_MAX: usize = 1_000;
 pub(super) struct Bounds {
     /// The age at which entries are deleted.
     pub(super) age_ms: u64,
-    /// Entries of one principal.
+    /// Maximum number of entries of one principal.
     pub(super) each: usize,
-    /// Entries of all principals. Beyond them, the principals with the most entries lose their oldest.
+    /// Maximum number of entries of all principals. Beyond it, the principals with the most entries lose
+    /// their oldest.
     pub(super) all: usize,
-    /// Entries that one process may add between two sweeps.
+    /// Maximum number of entries that one process adds between two sweeps.
     pub(super) added: usize,
     /// The time between two sweeps.
     pub(super) every_ms: u64,
@@ -49,7 +50,7 @@ struct Own {
     entries: Vec<(String, u64)>,
 }
 
-/// Deletes entries beyond the bounds. Returns notes for the log: how many actions of whom were dropped.
+/// Deletes entries beyond the bounds. Returns notes for the log: the number of dropped actions per principal.
 pub(super) async fn sweep(
     engine: &dyn Engine,
     bounds: Bounds,
@@ -69,7 +70,7 @@ pub(super) async fn sweep(
     Ok(notes)
 }
 
-/// The names of the entries that are too old, and all others by principal.
+/// The keys of expired entries, and all other entries by principal.
 async fn read(engine: &dyn Engine, oldest: Timestamp) -> Result<(Vec<String>, Vec<Own>)> {
     let (mut old, mut owners, mut after) = (Vec::new(), HashMap::<String, Own>::new(), None);
     loop {
@@ -79,7 +80,7 @@ async fn read(engine: &dyn Engine, oldest: Timestamp) -> Result<(Vec<String>, Ve
                 old.push(record.key);
                 continue;
             }
-            // Entries of a later version that cannot be read are bounded together.
+            // Unreadable entries of later versions share one bound.
             let action = serde_json::from_slice::<Action>(&record.value).ok();
             let identity = action.as_ref().map_or("", Action::identity).to_owned();
             let own = owners.entry(identity).or_default();
@@ -99,7 +100,7 @@ async fn read(engine: &dyn Engine, oldest: Timestamp) -> Result<(Vec<String>, Ve
     }
 }
 
-/// How many entries each principal keeps: the most with which all of them together keep within the bound.
+/// The largest number of entries per principal with which all principals together stay within the bound.
 fn cap(counts: impl Iterator<Item = usize> + Clone, bounds: Bounds) -> usize {
     let fits = |cap: usize| counts.clone().map(|count| count.min(cap)).sum::<usize>() <= bounds.all;
     let (mut low, mut high) = (1, bounds.each);
@@ -121,7 +122,7 @@ async fn delete(engine: &dyn Engine, entries: Vec<(String, u64)>) -> Result<u64>
             return Err(unexpected(engine));
         }
         for (answer, (_, actions)) in answers.into_iter().zip(chunk) {
-            // Another process that sweeps, too, counts those that it deleted.
+            // Entries deleted by a concurrent sweep are counted by that process.
             if matches!(answer?, RecordReply::Deleted(true)) {
                 dropped += actions;
             }

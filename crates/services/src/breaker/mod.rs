@@ -1,8 +1,9 @@
-//! Circuit breakers of kinds: outcomes are counted where they pass (`outcomes`), and the leader opens
-//! and closes gates by them (`service`). When a breaker opens is the business of core's policy.
+//! Circuit breakers of kinds: `outcomes` counts the outcomes of attempts, and the leader opens and closes
+//! breakers by these counts (`service`). The thresholds are part of core's policy.
 //!
-//! A breaker is a record; its gate is the kind's number of permits in the store, so that no worker, of
-//! whatever language, starts a job that it holds back. Jobs that wait are untouched: no attempt counts.
+//! A breaker is stored in a record. It takes effect through the kind's number of permits in the store, so
+//! that no worker, in any language, starts a job that it holds back. Waiting jobs are unchanged and lose no
+//! attempt.
 
 mod outcomes;
 mod service;
@@ -19,29 +20,30 @@ use windlass_core::model::Name;
 use windlass_core::policy::{Breaker, BreakerCount};
 use windlass_core::{Error, Result, check_name};
 
-/// How the names of the records begin; shorter than those of rules, so that every kind with rules fits.
+/// Key prefix of the records; shorter than that of kind rules, so that the name of every registered kind
+/// fits.
 pub(crate) const PREFIX: &str = "brk/";
-/// The log of outcomes, from all processes to the leader.
+/// The log that carries outcomes from all processes to the leader.
 const LOG: &str = "breaker-outcomes";
-/// Entries the log keeps: what a leader may be behind.
+/// Entries that the log keeps: how far a leader may fall behind.
 const LOG_KEPT: u32 = 10_000;
-/// Records read at once.
+/// Records read per call.
 const PAGE: u32 = 100;
 
-/// The breaker of a kind in its record.
+/// The stored form of a breaker.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Stored {
     #[serde(default)]
     breaker: Breaker,
-    /// The entry of the log up to which outcomes are in it.
+    /// Number of the last log entry that is included.
     #[serde(default)]
     upto: u64,
-    /// Whether the kind's permits are, or may be, set by the breaker.
+    /// Whether the breaker has set, or may have set, the kind's permits.
     #[serde(default)]
     gated: bool,
 }
 
-/// Outcomes of one kind, as they stand in the log.
+/// Outcomes of one kind, as written to the log.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Report {
     kind: Name,
@@ -53,7 +55,9 @@ impl Stored {
     fn read(record: &Record) -> Result<Self> {
         serde_json::from_slice(&record.value).map_err(|error| Error::Corrupt {
             store: format!("record {:?}", record.key),
-            reason: format!("it is no breaker: {error}; remove it, and it starts closed"),
+            reason: format!(
+                "invalid breaker record: {error}; delete it to restart the breaker closed"
+            ),
         })
     }
 }
@@ -62,7 +66,7 @@ fn key(kind: &str) -> String {
     format!("{PREFIX}{kind}")
 }
 
-/// The breakers of a store, to look at.
+/// Read access to the breakers of a store.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -92,7 +96,7 @@ impl Breakers {
         Self { engine }
     }
 
-    /// The breaker of a kind, once its service has seen that it has one.
+    /// The breaker of a kind; `None` until its service has processed the kind's rules.
     pub async fn get(&self, kind: &str) -> Result<Option<Breaker>> {
         check_name("kind", kind)?;
         if key(kind).len() > windlass_core::limits::NAME_BYTES_MAX {
@@ -102,7 +106,7 @@ impl Breakers {
         record.map(|record| Ok(Stored::read(&record)?.breaker)).transpose()
     }
 
-    /// All of them, by kind. One that cannot be read is left out; its service says so.
+    /// All breakers by kind. Unreadable ones are skipped here and reported by the service.
     pub async fn all(&self) -> Result<Vec<(Name, Breaker)>> {
         let records = records(&*self.engine).await?;
         let read =

@@ -1,6 +1,6 @@
-//! An engine around an engine that counts how attempts end, for kinds that have a breaker, and tells the
-//! leader. It costs nothing while no kind has one. It must not change a request or an answer, nor know
-//! when a breaker opens.
+//! A layer that counts the outcomes of attempts for kinds with a breaker and sends the counts to the leader.
+//! It is inactive while no kind has a breaker. It must not change requests or replies. Independent of when a
+//! breaker opens.
 
 use super::{LOG, LOG_KEPT, Report};
 use crate::kinds;
@@ -17,19 +17,19 @@ use windlass_core::model::{AttemptEnd, Name};
 use windlass_core::policy::BreakerCount;
 use windlass_core::{JobId, Result};
 
-/// Outcomes gather for this long before the leader is told.
+/// Outcomes are collected for this long before they are sent to the leader.
 const TELL_AFTER: Duration = Duration::from_millis(250);
-/// Which kinds have a breaker is looked up this often, while jobs are claimed.
+/// Interval at which the set of kinds with a breaker is refreshed while jobs are claimed.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Jobs whose kind is remembered from their claim; of others it is looked up.
+/// Maximum number of claimed jobs whose kind is remembered; the kind of other jobs is looked up.
 const REMEMBERED_MAX: usize = 100_000;
-/// Jobs whose kind is looked up at a time; more are not counted.
+/// Maximum number of jobs whose kind is looked up at a time; further ones are not counted.
 const UNKNOWN_MAX: usize = 1_000;
 
-/// Counts outcomes for breakers. A process that hosts services, or that others settle through, settles
-/// through this.
+/// Counts outcomes for breakers. Processes that host services, or through which other processes settle,
+/// settle through this layer.
 ///
-/// Attempts whose worker died are not counted: that a worker is gone says nothing about the kind.
+/// Attempts with a lost lease are not counted: the death of a worker says nothing about the kind.
 #[derive(Clone)]
 pub struct Outcomes {
     engine: Arc<dyn Engine>,
@@ -38,16 +38,18 @@ pub struct Outcomes {
 
 #[derive(Default)]
 struct Notes {
-    /// Kinds with a breaker, the revision of the rules they are from, and when that was looked up.
+    /// Kinds with a breaker.
     watched: HashSet<Name>,
+    /// The revision of the rules that `watched` was read from.
     revision: Option<u64>,
+    /// When `watched` was last refreshed.
     looked: Option<Instant>,
-    /// The kinds of jobs that were claimed through here.
+    /// The kinds of jobs claimed through this layer.
     kinds: HashMap<JobId, Name>,
     counts: BTreeMap<Name, BreakerCount>,
-    /// Outcomes of jobs that were claimed elsewhere: whether they went well.
+    /// Outcomes of jobs that were claimed elsewhere, with whether they succeeded.
     unknown: Vec<(JobId, bool)>,
-    /// Whether somebody is about to tell the leader.
+    /// Whether sending to the leader is already scheduled.
     telling: bool,
 }
 
@@ -58,7 +60,7 @@ impl fmt::Debug for Outcomes {
 }
 
 impl Outcomes {
-    /// Around this engine.
+    /// Wraps this engine.
     pub fn new(engine: Arc<dyn Engine>) -> Self {
         Self { engine, notes: Arc::default() }
     }
@@ -67,8 +69,8 @@ impl Outcomes {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks up which kinds have a breaker, if that is due. A store that does not answer says so to
-    /// others; what was known stays.
+    /// Refreshes the set of kinds with a breaker if that is due. If the store does not answer, the old set is
+    /// kept; the outage is reported elsewhere.
     async fn look(&self) {
         let known = {
             let mut notes = self.notes();
@@ -105,7 +107,7 @@ impl Outcomes {
             return;
         }
         if notes.kinds.len() > REMEMBERED_MAX {
-            // Most are of jobs that were lost to others, and would never be settled here.
+            // Most of them are leases lost to other workers, which will never be settled here.
             notes.kinds.clear();
         }
         let jobs = claimed.jobs.iter().map(|job| (job.header.id, job.header.kind.clone()));
@@ -141,7 +143,8 @@ impl Outcomes {
         }
     }
 
-    /// Tells the leader. Outcomes that cannot be told are gone: a breaker is about the present.
+    /// Sends the outcomes to the leader. Outcomes that cannot be sent are dropped: a breaker is about the
+    /// present.
     async fn tell(&self) {
         let unknown = {
             let mut notes = self.notes();
@@ -157,7 +160,7 @@ impl Outcomes {
             Err(error) => Err(error),
         };
         if let Err(error) = told {
-            debug!(%error, "outcomes were not told to the breakers");
+            debug!(%error, "cannot send outcomes to the breakers");
         }
     }
 

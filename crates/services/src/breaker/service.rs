@@ -1,6 +1,6 @@
-//! Opens and closes the gates of kinds by what became of their jobs. It must not rely on being alone:
-//! breakers are written by compare-and-set, before their gates are moved, and every step puts right
-//! what a leader that died in between left behind.
+//! Opens and closes breakers by the outcomes of jobs. Safe beside other instances: breakers are written by
+//! compare-and-set before permits are changed, and every step completes what a leader that died in between
+//! left unfinished.
 
 use super::{LOG, Report, Stored, key, records};
 use crate::board::ServiceName;
@@ -20,23 +20,23 @@ use windlass_core::{Error, Result, Timestamp};
 /// The service that runs breakers.
 #[derive(Debug, Default)]
 pub(crate) struct BreakerService {
-    /// What is known since this process leads; read anew whenever somebody else wrote.
+    /// State cached while this process leads; reloaded after any conflict or error.
     known: Option<Known>,
-    /// Kinds whose gauge shows something.
+    /// Kinds whose gauge is not zero.
     shown: Vec<Name>,
 }
 
 #[derive(Debug)]
 struct Known {
-    /// The revision of the rules that the policies are from.
+    /// The revision of the rules that the policies were read from.
     revision: u64,
     policies: BTreeMap<Name, BreakerPolicy>,
     breakers: BTreeMap<Name, Held>,
-    /// The entry of the log up to which all are read.
+    /// Number of the last log entry that has been read.
     read: u64,
 }
 
-/// A breaker, and the version of its record; 0: there is none yet.
+/// A breaker and the version of its record; version 0 means that there is no record yet.
 #[derive(Clone, Debug, Default)]
 struct Held {
     stored: Stored,
@@ -51,7 +51,7 @@ impl Service for BreakerService {
     async fn step(&mut self, turn: Turn<'_>) -> Result<Step> {
         let stepped = self.run(turn.engine).await;
         if stepped.is_err() {
-            // Whatever went wrong, what is stored is the truth.
+            // After any error the stored state is authoritative.
             self.known = None;
         }
         stepped
@@ -92,7 +92,7 @@ impl BreakerService {
         Ok(Step { now, items: entries.len() as u64, again })
     }
 
-    /// Tells the metrics which breakers are open.
+    /// Publishes the open breakers as metrics.
     fn show_open(&mut self) {
         let Some(known) = &self.known else { return };
         let is_open = |held: &Held| held.stored.breaker.open_since().is_some();
@@ -117,13 +117,14 @@ impl Known {
         let mut breakers = BTreeMap::new();
         for (kind, record) in records(engine).await? {
             let stored = Stored::read(&record).unwrap_or_else(|error| {
-                warn!(%kind, %error, "a breaker starts anew");
+                warn!(%kind, %error, "unreadable breaker record; the breaker restarts closed");
                 // It may have been open.
                 Stored { gated: true, ..Stored::default() }
             });
             breakers.insert(kind, Held { stored, version: record.version });
         }
-        // What a breaker of a new kind missed is past; of the others, the one furthest behind counts.
+        // A new breaker ignores earlier outcomes; otherwise reading resumes at the breaker that is furthest
+        // behind.
         let behind = breakers.values().map(|held: &Held| held.stored.upto).min();
         let read = behind.unwrap_or(0);
         Ok(Self { revision, policies, breakers, read })
@@ -133,7 +134,7 @@ impl Known {
         !self.policies.is_empty() || !self.breakers.is_empty()
     }
 
-    /// Opens the gates of kinds that have no breaker any more.
+    /// Removes breakers of kinds that no longer have a policy, and lifts their permits.
     async fn lift_unwanted(&mut self, engine: &dyn Engine) -> Result<()> {
         let unwanted = self.breakers.keys().filter(|kind| !self.policies.contains_key(*kind));
         for kind in unwanted.cloned().collect::<Vec<_>>() {
@@ -144,13 +145,13 @@ impl Known {
             let delete =
                 RecordOp::Delete { key: key(&kind), expect: Expect::Version(held.version) };
             one(engine, delete).await?;
-            info!(%kind, "its breaker was taken off");
+            info!(%kind, "breaker removed");
             self.breakers.remove(&kind);
         }
         Ok(())
     }
 
-    /// Takes in what became of jobs of a kind, and moves its gate. Returns when to look again.
+    /// Applies new outcomes to the breaker of a kind and sets its permits. Returns when to check again.
     async fn judge(
         &mut self,
         engine: &dyn Engine,
@@ -166,7 +167,7 @@ impl Known {
             stored.upto = entry.number;
             let report: Option<Report> = serde_json::from_slice(&entry.value).ok();
             let report = report.filter(|report| report.kind == *kind);
-            // What happened while nobody led is past, if it is older than the window.
+            // Outcomes from a time without a leader are ignored if they are older than the window.
             let is_recent = now.since(entry.at) < policy.window_ms;
             if let Some(Report { count, .. }) = report.filter(|_| is_recent) {
                 let changed = stored.breaker.record(policy, entry.at, count.ok, count.errors);
@@ -197,13 +198,13 @@ impl Known {
     }
 }
 
-/// Writes a breaker, if nobody else has.
+/// Writes a breaker by compare-and-set.
 async fn write(engine: &dyn Engine, kind: &str, stored: &Stored, version: u64) -> Result<u64> {
     let expect = if version == 0 { Expect::Absent } else { Expect::Version(version) };
     Ok(put(engine, &key(kind), encode(stored)?, expect).await?.value)
 }
 
-/// Lets through what the breaker permits.
+/// Sets the kind's permits according to the breaker.
 async fn move_gate(
     engine: &dyn Engine,
     kind: &Name,
@@ -213,7 +214,7 @@ async fn move_gate(
     let wanted = match permit {
         Permit::Flow if stored.gated => None,
         Permit::Flow => return Ok(()),
-        // A probe that was taken is not given again before its time.
+        // A permit that a probe has consumed is not renewed before its time.
         Permit::Probe => Some(1),
         _ => {
             let settings = engine.settings().await?.value.kinds;
@@ -242,13 +243,15 @@ fn tell(kind: &str, change: Option<BreakerChange>) {
             let (ok, errors) = (count.ok, count.errors);
             warn!(
                 kind,
-                ok, errors, "its breaker opened: its jobs wait, and are tried one at a time"
+                ok,
+                errors,
+                "breaker opened: jobs of this kind are held back, with one probe at a time"
             );
             metrics::counter!("windlass_breaker_opened_total", "kind" => kind.to_owned())
                 .increment(1);
         }
         Some(BreakerChange::Closed { open_ms }) => {
-            info!(kind, open_ms, "its breaker closed: a job of it went well");
+            info!(kind, open_ms, "breaker closed: a probe succeeded");
         }
         _ => {}
     }

@@ -1,27 +1,27 @@
-//! What a key may do, as people write it: `enqueue:KIND`, `work:QUEUE`, `view`, `admin`. Pure; it must not
-//! know who holds it.
+//! Permissions of a key in text form: `enqueue:KIND`, `work:QUEUE`, `view`, `admin`. Pure; independent of key
+//! holders.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 use windlass_core::{Error, Result, check_name};
 
-/// Permissions of one key.
+/// Maximum number of permissions per key.
 const GRANTS_MAX: usize = 100;
-/// Stands for every kind or queue.
+/// Wildcard for every kind or queue.
 const ANY: &str = "*";
 
 /// One permission.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Grant {
-    /// Hand over jobs of this kind; `*` is every kind.
+    /// Enqueue jobs of this kind; `*` means every kind.
     Enqueue(String),
-    /// Work on this queue; `*` is every queue.
+    /// Work on this queue; `*` means every queue.
     Work(String),
-    /// Look at everything, payloads included.
+    /// Read everything, including payloads.
     View,
-    /// Everything.
+    /// Do everything.
     Admin,
 }
 
@@ -71,7 +71,7 @@ impl From<Grant> for String {
     }
 }
 
-/// Everything a key may do.
+/// The permissions of a key.
 ///
 /// ```
 /// use windlass_services::Grants;
@@ -89,7 +89,7 @@ impl From<Grant> for String {
 pub struct Grants(Vec<Grant>);
 
 impl Grants {
-    /// These, each once.
+    /// Creates a set of permissions without duplicates.
     pub fn new(grants: impl IntoIterator<Item = Grant>) -> Result<Self> {
         let mut grants: Vec<Grant> = grants.into_iter().collect();
         grants.sort();
@@ -106,37 +106,37 @@ impl Grants {
         Ok(Self(grants))
     }
 
-    /// Everything.
+    /// All permissions.
     pub fn admin() -> Self {
         Self(vec![Grant::Admin])
     }
 
-    /// One by one.
+    /// Iterates over the permissions.
     pub fn iter(&self) -> impl Iterator<Item = &Grant> {
         self.0.iter()
     }
 
-    /// Whether jobs of this kind may be handed over.
+    /// Whether jobs of this kind may be enqueued.
     pub fn may_enqueue(&self, kind: &str) -> bool {
         self.has(|grant| matches!(grant, Grant::Enqueue(own) if own == ANY || own == kind))
     }
 
-    /// Whether this queue may be worked on.
+    /// Whether workers may claim from this queue.
     pub fn may_work(&self, queue: &str) -> bool {
         self.has(|grant| matches!(grant, Grant::Work(own) if own == ANY || own == queue))
     }
 
-    /// Whether jobs of some kind may be handed over.
+    /// Whether jobs of at least one kind may be enqueued.
     pub fn is_producer(&self) -> bool {
         self.has(|grant| matches!(grant, Grant::Enqueue(_)))
     }
 
-    /// Whether some queue may be worked on.
+    /// Whether workers may claim from at least one queue.
     pub fn is_worker(&self) -> bool {
         self.has(|grant| matches!(grant, Grant::Work(_)))
     }
 
-    /// Whether everything may be looked at.
+    /// Whether everything may be read.
     pub fn may_view(&self) -> bool {
         self.has(|grant| *grant == Grant::View)
     }

@@ -1,8 +1,8 @@
-//! Keys: who may do what with a store that is served. They live in records, so that all servers of one
-//! store know the same. It must not know HTTP, nor which request needs which permission.
+//! API keys: who may do what with a served store. They are stored in records, so that all servers of a store
+//! share them. Independent of HTTP and of which request needs which permission.
 //!
-//! A key is a name with permissions ([`Grants`]) and a proof: a secret that was shown once, of which only
-//! a hash is kept, or the name in a client's certificate.
+//! A key is a name with permissions ([`Grants`]) and a credential: a secret that is shown once and stored as
+//! a hash, or the name in a client certificate.
 
 mod grant;
 mod ring;
@@ -20,7 +20,7 @@ pub use stored::Key;
 pub(crate) use sign::SECRET_KEY;
 pub(crate) use stored::{CHANGES_KEY, PREFIX, shown};
 
-/// Whether a change of the record with this name changes who is let in.
+/// Whether a change of the record with this key changes which keys are accepted.
 pub fn is_key_record(name: &str) -> bool {
     name == CHANGES_KEY || name.starts_with(PREFIX)
 }

@@ -1,5 +1,5 @@
-//! All keys of a store at one moment, and who stands behind what somebody shows. It must not know how it
-//! was shown.
+//! A snapshot of all keys of a store, and the authentication of tokens and certificates. Independent of the
+//! transport.
 
 use super::grant::Grants;
 use super::secret::{parts, same};
@@ -14,44 +14,44 @@ use windlass_core::engine::{Engine, Epoch, Record, Stamped};
 use windlass_core::limits::PAGE_MAX;
 use windlass_core::{Error, Result, Timestamp};
 
-/// Somebody who was let in.
+/// An authenticated principal.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Principal {
     id: Option<String>,
     name: String,
     may: Grants,
-    /// Signs for this principal; `None` for principals without a key, and outside servers.
+    /// Signs for this principal; `None` for principals without a key, and outside of servers.
     signer: Option<Signer>,
 }
 
 impl Principal {
-    /// Whoever asks, where nobody is asked who he is: may do everything.
+    /// The principal of unauthenticated requests to a server without keys: has all permissions.
     pub fn anybody() -> Self {
         Self::unasked("anybody")
     }
 
-    /// Somebody who reached the store without a server that asks for keys: may do everything.
+    /// A principal that uses the store directly, without a server that requires keys: has all permissions.
     pub fn unasked(name: impl Into<String>) -> Self {
         Self { id: None, name: name.into(), may: Grants::admin(), signer: None }
     }
 
-    /// The id of its key; none where nobody is asked for one.
+    /// The id of its key; `None` if no key was required.
     pub fn id(&self) -> Option<&str> {
         self.id.as_deref()
     }
 
-    /// What people call it.
+    /// The display name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What it may do.
+    /// Its permissions.
     pub const fn may(&self) -> &Grants {
         &self.may
     }
 
-    /// A signature of `text` for this principal, which nobody but the servers of the store can make; none
-    /// where nobody is asked who he is.
+    /// Signs `text` for this principal; only the servers of the store can do so. `None` if no key was
+    /// required.
     pub fn sign(&self, text: &str) -> Option<String> {
         Some(self.signer.as_ref()?.sign(self.id.as_ref()?, text))
     }
@@ -68,19 +68,19 @@ impl fmt::Debug for Principal {
     }
 }
 
-/// Why somebody is not let in.
+/// Why authentication failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Denied {
-    /// No key of this store, when its keys were read.
+    /// The key did not exist when the keys were last read.
     Unknown,
-    /// No key at all, or not the secret of the one that it names.
+    /// The token is not a key, or the secret does not match the key.
     Wrong,
-    /// It was one, and was revoked.
+    /// The key was revoked.
     Revoked,
-    /// It was one, and its time is over.
+    /// The key has expired.
     Expired,
-    /// A certificate with the names of several valid keys.
+    /// The certificate matches several valid keys.
     Ambiguous,
 }
 
@@ -89,9 +89,9 @@ struct Held {
     principal: Arc<Principal>,
 }
 
-/// All keys of a store, as they were at one moment.
+/// A snapshot of all keys of a store.
 pub struct KeyRing {
-    /// Of the record that every change of a key writes; 0 if there never was one.
+    /// Version of the change marker record; 0 if it does not exist.
     version: u64,
     now: Timestamp,
     epoch: Epoch,
@@ -101,7 +101,7 @@ pub struct KeyRing {
 #[derive(Default)]
 struct All {
     by_id: HashMap<String, Held>,
-    /// Records, those that cannot be read included.
+    /// Number of records, including unreadable ones.
     records: usize,
 }
 
@@ -112,20 +112,20 @@ impl fmt::Debug for KeyRing {
 }
 
 impl KeyRing {
-    /// Reads the keys for a server, which signs for them; one small record if they are still those that are
-    /// known. Fails for a store that is reached through another server, which keeps its secret.
+    /// Reads the keys for a server, which can sign for them. Reads only one small record if `known` is up to
+    /// date. Fails if the store is behind another server, which does not reveal its signing secret.
     pub async fn read(engine: &dyn Engine, known: Option<&Self>) -> Result<Self> {
         Self::read_for(engine, known, true).await
     }
 
-    /// Reads the keys outside a server. Their principals cannot sign.
+    /// Reads the keys outside of a server. Their principals cannot sign.
     pub(super) async fn look(engine: &dyn Engine) -> Result<Self> {
         Self::read_for(engine, None, false).await
     }
 
     async fn read_for(engine: &dyn Engine, known: Option<&Self>, signs: bool) -> Result<Self> {
         let seen = get(engine, CHANGES_KEY).await?;
-        // First the version, then the keys: what changes in between is noticed the next time.
+        // The version is read before the keys, so that a change in between is noticed next time.
         let version = seen.value.map_or(0, |record| record.version);
         let keys = match known {
             Some(known) if known.version == version && known.epoch == seen.epoch => {
@@ -136,34 +136,34 @@ impl KeyRing {
         Ok(Self { version, now: seen.now, epoch: seen.epoch, keys })
     }
 
-    /// Whether these are still the same keys, read later.
+    /// Whether both snapshots contain the same keys.
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.keys, &other.keys)
     }
 
-    /// The store's time when it was read.
+    /// The store's time when the snapshot was read.
     pub const fn now(&self) -> Timestamp {
         self.now
     }
 
-    /// Whether no key was ever made. Keys that are worth nothing any more count: a store that was locked
-    /// once must not open by itself when its last key runs out, or when records of keys are deleted.
+    /// Whether no key was ever created. Revoked and expired keys count: a store that once required keys must
+    /// not become open when its last key expires or when records of keys are deleted.
     pub fn is_empty(&self) -> bool {
         self.keys.records == 0 && self.version == 0
     }
 
-    /// Who stands behind a token at `now`.
+    /// Authenticates a token at `now`.
     pub fn by_token(&self, token: &str, now: Timestamp) -> Result<Arc<Principal>, Denied> {
         let (id, _) = parts(token).ok_or(Denied::Wrong)?;
-        // Ids are no secrets: that one is looked up in a map tells nobody anything.
+        // Ids are not secret, so a map lookup leaks nothing.
         let held = self.keys.by_id.get(id).ok_or(Denied::Unknown)?;
         let proven = held.stored.hash.as_ref();
         let proven = proven.is_some_and(|hash| same(hash, &super::secret::hash(token)));
         if proven { held.valid(now) } else { Err(Denied::Wrong) }
     }
 
-    /// Who stands behind a certificate with these names at `now`. If several valid keys match, it is
-    /// refused: they may have different permissions.
+    /// Authenticates a certificate with these names at `now`. Refused if several valid keys match, because
+    /// they may have different permissions.
     pub fn by_certificate(
         &self,
         names: &[String],
@@ -183,12 +183,12 @@ impl KeyRing {
         found
     }
 
-    /// The key that a principal was let in with, as it is now: a session that began with it ends with it.
+    /// The current state of the key that a principal was authenticated with: a session ends with its key.
     pub fn by_id(&self, id: &str, now: Timestamp) -> Result<Arc<Principal>, Denied> {
         self.keys.by_id.get(id).ok_or(Denied::Unknown)?.valid(now)
     }
 
-    /// The id of the valid key that is proven by a certificate with this name.
+    /// The id of the valid key whose credential is a certificate with this name.
     pub(super) fn holder(&self, certificate: &str, now: Timestamp) -> Option<&str> {
         let held = self.keys.by_id.values().find(|held| {
             held.stored.certificate.as_deref() == Some(certificate) && held.valid(now).is_ok()
@@ -196,7 +196,7 @@ impl KeyRing {
         held.and_then(|held| held.principal.id())
     }
 
-    /// All of them as people see them, by the time they were made.
+    /// All keys for display, by creation time.
     pub(super) fn listed(&self) -> Stamped<Vec<Key>> {
         let mut keys: Vec<Key> =
             self.keys.by_id.iter().map(|(id, held)| held.stored.view(id)).collect();
@@ -240,13 +240,13 @@ async fn read_all(engine: &dyn Engine, signs: bool) -> Result<All> {
 }
 
 impl All {
-    /// Adds a key. One that cannot be read opens nothing, and does not keep the others out.
+    /// Adds a key. An unreadable one grants nothing and does not affect the others.
     fn add(&mut self, record: &Record, signer: Option<&Signer>) {
         let id = id(&record.key).to_owned();
         let stored = match Stored::read(record) {
             Ok(stored) => stored,
             Err(error) => {
-                tracing::warn!(%error, "a key cannot be read; it opens nothing");
+                tracing::warn!(%error, "unreadable key record; it grants nothing");
                 return;
             }
         };

@@ -1,29 +1,29 @@
-//! The secret of a key: how it is made, written, hashed and compared. It must not know what it opens.
+//! Key secrets: generation, text form, hashing, comparison. Independent of permissions.
 
 use sha2::{Digest as _, Sha256};
 use std::fmt;
 use subtle::ConstantTimeEq as _;
 use windlass_core::random::Random;
 
-/// How every key begins, so that people and scanners of leaked secrets recognise one.
+/// Prefix of every key, so that people and secret scanners recognize one.
 const MARK: &str = "wl_";
-/// Digits of the public part, by which a key is found.
+/// Hexadecimal digits of the id, the public part by which a key is looked up.
 pub(super) const ID_DIGITS: usize = 16;
-/// Digits of the secret part: 256 random bits.
+/// Hexadecimal digits of the secret part: 256 random bits.
 const SECRET_DIGITS: usize = 64;
 
-/// A key as it is shown once: `wl_ID_SECRET`. Its `Debug` hides it.
+/// A complete key, shown once: `wl_ID_SECRET`. `Debug` hides it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// A fresh secret for the key with this id.
+    /// Generates a secret for the key with this id.
     pub(super) fn random(id: &str, random: &dyn Random) -> Self {
         let (high, low) = (random.next_u128(), random.next_u128());
         Self(format!("{MARK}{id}_{high:032x}{low:032x}"))
     }
 
-    /// All of it, for whoever is to keep it.
+    /// The complete key in plain text.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -35,7 +35,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// The public and the secret part of what may be a key.
+/// The id and the secret part of a possible key.
 pub(super) fn parts(token: &str) -> Option<(&str, &str)> {
     let (id, secret) = token.strip_prefix(MARK)?.split_once('_')?;
     let digits = |text: &str, count| {
@@ -45,15 +45,15 @@ pub(super) fn parts(token: &str) -> Option<(&str, &str)> {
     (digits(id, ID_DIGITS) && digits(secret, SECRET_DIGITS)).then_some((id, secret))
 }
 
-/// What is kept of a token. One round of SHA-256 is right here: slow hashes make guessing a *password*
-/// dear, and nobody guesses 256 random bits; a slow one would only make every request dear.
+/// The stored hash of a token. One round of SHA-256 suffices: slow hashes protect guessable *passwords*, but
+/// 256 random bits cannot be guessed; a slow hash would only slow down every request.
 pub(super) fn hash(token: &str) -> String {
-    // The NUL keeps the hashes that stores already have.
+    // The NUL prefix keeps the hash compatible with existing stores.
     let digest = Sha256::new().chain_update("\0").chain_update(token).finalize();
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Whether two digests are the same, in a time that does not tell how far they are.
+/// Compares two digests in constant time.
 pub(super) fn same(one: &str, other: &str) -> bool {
     one.as_bytes().ct_eq(other.as_bytes()).into()
 }

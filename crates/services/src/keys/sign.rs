@@ -1,5 +1,5 @@
-//! The signatures of a store's servers: HMAC-SHA256 with a secret that all servers of the store share. It
-//! lives in a record that only they can read ([`reserved`](crate::reserved)); no route returns it.
+//! Signatures of a store's servers: HMAC-SHA256 with a secret that all servers of the store share. The secret
+//! is in a record that only servers can read ([`reserved`](crate::reserved)); no route returns it.
 
 use crate::records::{encode, get, put};
 use hmac::{Hmac, KeyInit as _, Mac as _};
@@ -10,7 +10,7 @@ use windlass_core::engine::{Engine, Expect, Record};
 use windlass_core::random::{Random as _, SystemRandom};
 use windlass_core::{Error, Result};
 
-/// The record with the secret.
+/// Key of the record that contains the secret.
 pub(crate) const SECRET_KEY: &str = "secret/signing";
 /// Hexadecimal digits of the secret: 256 random bits.
 const SECRET_DIGITS: usize = 64;
@@ -32,7 +32,7 @@ impl fmt::Debug for Signer {
 }
 
 impl Signer {
-    /// The signer of a store; its secret is made if there is none yet.
+    /// The signer of a store; generates the secret if there is none yet.
     pub(super) async fn of(engine: &dyn Engine) -> Result<Self> {
         if let Some(record) = get(engine, SECRET_KEY).await?.value {
             return Self::read(&record);
@@ -42,7 +42,7 @@ impl Signer {
         let value = encode(&Stored { secret: secret.clone() })?;
         match put(engine, SECRET_KEY, value, Expect::Absent).await {
             Ok(_) => Ok(Self(secret)),
-            // Another server was faster: its secret is the store's.
+            // Another server was faster: use its secret.
             Err(Error::VersionConflict { .. }) => match get(engine, SECRET_KEY).await?.value {
                 Some(record) => Self::read(&record),
                 None => Err(unreadable("it is gone again")),
@@ -64,7 +64,7 @@ impl Signer {
     pub(super) fn sign(&self, id: &str, text: &str) -> String {
         #[expect(clippy::expect_used, reason = "HMAC takes keys of any length")]
         let mut mac = Hmac::<Sha256>::new_from_slice(self.0.as_bytes()).expect("any length");
-        // Ids have no NUL, so that no other id and text are written alike.
+        // Ids contain no NUL, so no two pairs of id and text have the same input.
         for part in [id.as_bytes(), b"\0", text.as_bytes()] {
             mac.update(part);
         }
@@ -72,7 +72,7 @@ impl Signer {
     }
 }
 
-/// The content may be a secret and is not shown.
+/// An error that does not show the content, because it may be a secret.
 fn unreadable(why: &str) -> Error {
     let reason = format!("{why}; delete the record at the store itself, and servers make another");
     Error::Corrupt { store: format!("record {SECRET_KEY:?}"), reason }

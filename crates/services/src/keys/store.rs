@@ -1,4 +1,4 @@
-//! What people do with keys: create, list, revoke. It must not know who checks them.
+//! Administration of keys: create, list, revoke. Independent of authentication.
 
 use super::grant::Grants;
 use super::ring::KeyRing;
@@ -14,42 +14,42 @@ use windlass_core::random::{Random as _, SystemRandom};
 use windlass_core::time::DAY_MS;
 use windlass_core::{Error, Result, check_name, check_text, within_range};
 
-/// Keys of one store. Servers hold all of them in memory.
+/// Maximum number of keys of a store, because servers keep all of them in memory.
 pub(super) const KEYS_MAX: usize = 1_000;
-/// A key that is worth nothing any more is listed for so long, and then makes room.
+/// A revoked or expired key is listed for this long before it may be deleted.
 const KEPT_MS: u64 = 30 * DAY_MS;
-/// How certificates are named: by their common name, or by one of their alternative names.
+/// Accepted forms of certificate names: the common name or one of the alternative names.
 const CERTIFICATE_NAMES: [&str; 4] = ["CN=", "DNS:", "URI:", "EMAIL:"];
 
-/// A key to make.
+/// A key to create.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct NewKey {
-    /// What people call it: usually the service that will use it.
+    /// Display name: usually the service that will use the key.
     pub name: String,
-    /// What it may do.
+    /// Its permissions.
     pub may: Grants,
-    /// From now on it is good for so long; `None`: until it is revoked.
+    /// Lifetime from now on; `None` means until it is revoked.
     pub expires_ms: Option<u64>,
-    /// Proven by a client certificate with this name (`CN=…`, `DNS:…`, `URI:…` or `EMAIL:…`), not by a
-    /// secret.
+    /// The name of a client certificate (`CN=…`, `DNS:…`, `URI:…` or `EMAIL:…`) that is the credential
+    /// instead of a secret.
     pub certificate: Option<String>,
 }
 
 impl NewKey {
-    /// A key with a secret, until it is revoked.
+    /// A key with a secret, valid until it is revoked.
     pub fn new(name: impl Into<String>, may: Grants) -> Self {
         Self { name: name.into(), may, expires_ms: None, certificate: None }
     }
 
-    /// Good for so long.
+    /// Limits the lifetime.
     #[must_use]
     pub const fn expires_ms(mut self, ms: u64) -> Self {
         self.expires_ms = Some(ms);
         self
     }
 
-    /// Proven by a certificate with this name.
+    /// Uses a certificate with this name as the credential.
     #[must_use]
     pub fn certificate(mut self, name: impl Into<String>) -> Self {
         self.certificate = Some(name.into());
@@ -107,7 +107,7 @@ impl Keys {
         Self { engine }
     }
 
-    /// Makes a key. Its secret is told here and nowhere else; there is none if a certificate is its proof.
+    /// Creates a key. The secret is returned only here; `None` if the credential is a certificate.
     pub async fn create(&self, new: NewKey) -> Result<(Key, Option<Secret>)> {
         new.check()?;
         let ring = KeyRing::look(&*self.engine).await?;
@@ -134,23 +134,22 @@ impl Keys {
         let key = format!("{PREFIX}{id}");
         let put = RecordOp::Put { key, value: encode(&stored)?, expect: Expect::Absent };
         self.write(vec![put]).await?;
-        // Not before the new one is stored: a store with keys must never look like one without.
+        // Only after the new key is stored: a store with keys must never appear to have none.
         if !gone.is_empty()
             && let Err(error) = self.write(gone).await
         {
-            tracing::warn!(%error, "old keys could not be removed; the next new key removes them");
+            tracing::warn!(%error, "cannot delete ended keys; creating the next key tries again");
         }
         Ok((stored.view(&id), secret))
     }
 
-    /// All keys, those that are worth nothing any more included, by the time they were made.
+    /// All keys by creation time, including revoked and expired ones.
     pub async fn list(&self) -> Result<Stamped<Vec<Key>>> {
         let ring = KeyRing::look(&*self.engine).await?;
         Ok(ring.listed())
     }
 
-    /// Takes a key back, for good; one that was taken back stays so. Servers stop letting it in within
-    /// seconds.
+    /// Revokes a key permanently; revoking it again has no effect. Servers refuse it within seconds.
     pub async fn revoke(&self, id: &str) -> Result<Key> {
         let missing = || {
             let expected = "there is no such key; list them, and name it by its id";
@@ -169,8 +168,8 @@ impl Keys {
         Ok(stored.view(id))
     }
 
-    /// Writes, and tells servers that something changed. In this order: a server that looks in between
-    /// looks again.
+    /// Writes, then updates the change marker. In this order, so that a server that reads in between reads
+    /// again.
     async fn write(&self, mut ops: Vec<RecordOp>) -> Result<()> {
         let (key, value) = (CHANGES_KEY.to_owned(), Bytes::from_static(b"{}"));
         ops.push(RecordOp::Put { key, value, expect: Expect::Any });
@@ -183,7 +182,7 @@ impl Keys {
     }
 }
 
-/// Removes the keys that ended long ago; an error if the others leave no room for a new one.
+/// The deletions of keys that ended long ago; an error if the remaining ones leave no room for a new key.
 fn over(ring: &KeyRing) -> Result<Vec<RecordOp>> {
     let now = ring.now();
     let over = |key: &Key| {

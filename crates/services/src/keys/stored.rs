@@ -1,4 +1,4 @@
-//! A key as it is stored and as people see it. It must not know who asks for it.
+//! Stored form and display form of a key. Independent of authentication.
 
 use super::grant::Grants;
 use serde::{Deserialize, Serialize};
@@ -6,17 +6,17 @@ use serde_json::{Value, json};
 use windlass_core::engine::Record;
 use windlass_core::{Error, Result, Timestamp};
 
-/// How the names of the records begin.
+/// Key prefix of the records.
 pub(crate) const PREFIX: &str = "key/";
-/// A record that is written with every change of a key, so that servers notice it without reading all.
+/// The change marker: a record written with every change of a key, so that servers notice changes cheaply.
 pub(crate) const CHANGES_KEY: &str = "key-changes";
 
-/// A key in its record.
+/// The stored form of a key.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Stored {
     pub(super) name: String,
     pub(super) may: Grants,
-    /// What is kept of its secret; none where a certificate is the proof.
+    /// Hash of the secret; `None` if the credential is a certificate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) hash: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -26,7 +26,7 @@ pub(super) struct Stored {
     pub(super) expires_at: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) revoked_at: Option<Timestamp>,
-    /// What a later version added; an earlier one that revokes the key must not lose it.
+    /// Unknown fields of a later version, preserved when this version revokes the key.
     #[serde(flatten)]
     pub(super) later: serde_json::Map<String, Value>,
 }
@@ -52,12 +52,12 @@ impl Stored {
     }
 }
 
-/// The id in the name of a record.
+/// The id in the key of a record.
 pub(super) fn id(key: &str) -> &str {
     key.strip_prefix(PREFIX).unwrap_or(key)
 }
 
-/// What may be told of the content of a record that should be a key: nothing that proves anything.
+/// The content of a key record for the audit log, without its credential.
 pub(crate) fn shown(value: &[u8]) -> Value {
     let Ok(stored) = serde_json::from_slice::<Stored>(value) else { return json!("unreadable") };
     let Stored { name, may, certificate, expires_at, revoked_at, .. } = stored;
@@ -67,28 +67,28 @@ pub(crate) fn shown(value: &[u8]) -> Value {
     })
 }
 
-/// A key as people see it: everything but its proof.
+/// The display form of a key, without its credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Key {
-    /// Its public part.
+    /// The public part of the key.
     pub id: String,
-    /// What people call it.
+    /// The display name.
     pub name: String,
-    /// What it may do.
+    /// Its permissions.
     pub may: Grants,
-    /// The name in a certificate that is its proof, if it has no secret.
+    /// The certificate name that is its credential, if it has no secret.
     pub certificate: Option<String>,
-    /// When it was made.
+    /// Creation time.
     pub created_at: Timestamp,
-    /// From when on it is worth nothing.
+    /// Expiry time.
     pub expires_at: Option<Timestamp>,
-    /// When it was revoked.
+    /// Revocation time.
     pub revoked_at: Option<Timestamp>,
 }
 
 impl Key {
-    /// Whether it opens anything at `now`.
+    /// Whether the key is valid at `now`.
     pub fn is_valid(&self, now: Timestamp) -> bool {
         self.revoked_at.is_none() && self.expires_at.is_none_or(|at| now < at)
     }

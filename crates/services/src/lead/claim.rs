@@ -1,62 +1,62 @@
-//! The record of the leadership, and who may take it. Pure; it must not know how it is stored.
+//! The leadership record, and the decision whether it may be taken. Pure; independent of storage.
 
 use crate::options::LEAD_TTL_MS;
 use serde::{Deserialize, Serialize};
 use windlass_core::Timestamp;
 use windlass_core::engine::{Expect, Record, Stamped};
 
-/// The name of the record: one leadership for all services of a store.
+/// The key of the record: one leadership for all services of a store.
 pub(super) const KEY: &str = "leader/services";
 
-/// Who leads, as it is stored. The instant of the renewal is the record's own `updated_at`, which is
-/// the store's.
+/// The stored leadership. The time of the last renewal is the record's `updated_at`, by the store's clock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Claim {
-    /// The holder's secret name: one process, one start.
+    /// Random name of the holder, unique per start of a process.
     pub(super) holder: String,
-    /// What people call it.
+    /// Display name of the holder.
     #[serde(default)]
     pub(super) label: String,
-    /// How long it lasts from the renewal; 0 once given back.
+    /// How long the leadership lasts after a renewal; 0 after it was released.
     pub(super) ttl_ms: u64,
-    /// The store's epoch as the holder knew it. A store that was opened anew since, or went on along
-    /// another timeline, has no leader: nobody waits for one that died with it.
+    /// The store's epoch as known to the holder. In another epoch (the store was reopened or failed over) the
+    /// claim is void, so that no process waits for a leader that died with the store.
     #[serde(default)]
     pub(super) epoch: String,
 }
 
-/// The process that leads the services of a store, for people.
+/// The process that leads the services of a store, for display.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Leader {
-    /// What it calls itself.
+    /// Its display name.
     pub label: String,
-    /// When it renewed its leadership last, by the store's clock.
+    /// Time of its last renewal, by the store's clock.
     pub renewed_at: Timestamp,
-    /// When another takes over unless it renews it.
+    /// When another process may take over unless the leadership is renewed.
     pub expires_at: Timestamp,
 }
 
-/// Who leads by the record as it is at `now`.
+/// The leader according to the record at `now`.
 pub(super) fn leader(record: &Record, now: Timestamp) -> Option<Leader> {
     let Claim { label, ttl_ms, .. } = serde_json::from_slice(&record.value).ok()?;
     let (renewed_at, expires_at) = (record.updated_at, record.updated_at.plus(ttl_ms));
     (now < expires_at).then_some(Leader { label, renewed_at, expires_at })
 }
 
-/// What somebody who looks at the record may do.
+/// The options of a process that has read the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It is theirs already: a reply was lost. Of this version, and for so long.
+    /// It already leads, because the reply of its own write was lost. With the version and the remaining
+    /// time.
     Mine { version: u64, left_ms: u64 },
-    /// It is another's: this version of it for so long by the store's clock, and by any clock for
-    /// no longer than its time to live.
+    /// Another process leads: with the version, the remaining time by the store's clock, and the TTL, which
+    /// limits it by any clock.
     Taken { version: u64, left_ms: u64, ttl_ms: u64 },
-    /// They may take it, if it is still like this.
+    /// It may take the leadership, if the record is unchanged.
     Free(Expect),
 }
 
-/// What `me` may do about the record as it was seen.
+/// Decides what the process `me` may do, given the record.
 pub(super) fn judge(seen: &Stamped<Option<Record>>, me: &str) -> Verdict {
     let Some(record) = &seen.value else { return Verdict::Free(Expect::Absent) };
     let (now, claim) = (seen.now, serde_json::from_slice::<Claim>(&record.value).ok());
@@ -66,10 +66,10 @@ pub(super) fn judge(seen: &Stamped<Option<Record>>, me: &str) -> Verdict {
     if claim.as_ref().is_some_and(of_before) {
         return Verdict::Free(Expect::Version(record.version));
     }
-    // What cannot be read may be the claim of a later version: it gets its time, and no more.
+    // An unreadable record may be the claim of a later version: it is respected for the maximum TTL.
     let ttl_ms = claim.as_ref().map_or(u64::MAX, |claim| claim.ttl_ms).min(*LEAD_TTL_MS.end());
     let version = record.version;
-    // Never more than all of it, even if the store's clock went back.
+    // At most the TTL, even if the store's clock went back.
     match record.updated_at.plus(ttl_ms).since(now).min(ttl_ms) {
         0 => Verdict::Free(Expect::Version(version)),
         left_ms if claim.is_some_and(|claim| claim.holder == me) => {

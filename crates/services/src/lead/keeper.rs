@@ -1,4 +1,4 @@
-//! Wins the leadership, renews it, gives it back. It must not know what is done under it.
+//! Acquires, renews and releases the leadership. Independent of the work done under it.
 
 use super::claim::{Claim, KEY, Verdict, judge};
 use super::{Lead, Term};
@@ -15,36 +15,36 @@ use windlass_core::engine::{Engine, Epoch, Expect};
 use windlass_core::random::{Random, SystemRandom};
 use windlass_core::{Error, Result};
 
-/// A renewal comes after this part of the time to live, so that two may fail.
+/// A renewal is due after TTL divided by this, so that two may fail.
 const RENEW_PART: u32 = 3;
-/// This part of the time to live is not trusted: clocks do not run alike.
+/// The TTL minus TTL divided by this is relied upon, to allow for clock drift.
 const DRIFT_PART: u32 = 10;
-/// How often those who do not lead look, at least: how soon a leadership given back is taken.
+/// Maximum interval at which followers read the record, so that a released leadership is taken soon.
 const FOLLOW_MAX: Duration = Duration::from_secs(1);
-/// Those who look at the same moment spread over this time.
+/// Jitter of followers that read at the same time.
 const FOLLOW_JITTER_MS: u64 = 20;
-/// How often somebody asks again who may not keep the store in order.
+/// Retry interval of a process that is not permitted to run the services.
 const FORBIDDEN_REST: Duration = Duration::from_secs(60);
-/// How long giving it back may take.
+/// Maximum duration of the release.
 const RESIGN_MAX: Duration = Duration::from_secs(2);
 
-/// The record as this process wrote it last.
+/// The record as this process last wrote it.
 #[derive(Clone, Copy)]
 struct Held {
     version: u64,
     token: u64,
 }
 
-/// Keeps the leadership for one process.
+/// Maintains the leadership for one process.
 pub(crate) struct Keeper {
     engine: Arc<dyn Engine>,
     me: String,
     label: String,
     ttl: Duration,
     held: Option<Held>,
-    /// The store's epoch, as its last answer told.
+    /// The store's epoch according to its latest reply.
     epoch: Epoch,
-    /// Another's claim, and since when it has been like this.
+    /// The version of another process's claim, and when it was first seen.
     watched: Option<(u64, Instant)>,
     seen: watch::Sender<Option<Term>>,
     failing: bool,
@@ -60,7 +60,7 @@ impl Keeper {
         (keeper, Lead { seen })
     }
 
-    /// Wins and renews until it is stopped, then gives it back.
+    /// Acquires and renews until stopped, then releases.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
         loop {
             let turn = async {
@@ -76,7 +76,7 @@ impl Keeper {
         self.resign().await;
     }
 
-    /// One look or renewal; says how long to wait for the next.
+    /// Reads or renews once; returns the delay until the next time.
     async fn turn(&mut self) -> Duration {
         let done = match self.held {
             Some(held) => self.renew(held).await,
@@ -85,7 +85,7 @@ impl Keeper {
         match done {
             Ok(pause) => {
                 if std::mem::take(&mut self.failing) {
-                    info!(label = self.label, "the leadership can be seen to again");
+                    info!(label = self.label, "the leadership record is reachable again");
                 }
                 pause
             }
@@ -97,7 +97,7 @@ impl Keeper {
         let sent = Instant::now();
         match self.write(self.ttl, Expect::Version(held.version)).await {
             Ok(version) => Ok(self.holds(Held { version, ..held }, sent, self.ttl)),
-            // Another's, or a renewal of our own whose reply was lost.
+            // Another process leads, or the reply of this process's previous renewal was lost.
             Err(Error::VersionConflict { .. }) => self.look().await,
             Err(error) => Err(error),
         }
@@ -122,14 +122,14 @@ impl Keeper {
                 Ok(left.min(self.ttl / RENEW_PART) + jitter)
             }
             Verdict::Free(expect) => {
-                self.gone("it ran out");
+                self.gone("expired");
                 self.win(expect).await
             }
         }
     }
 
-    /// Whether another's claim has not been renewed for its time to live by our own steady clock: a
-    /// store whose clock stands or went back must not keep a dead leader in office.
+    /// Whether another process's claim has not been renewed for its TTL by the local monotonic clock: a store
+    /// whose clock stops or goes back must not keep a dead leader.
     fn outlived(&mut self, version: u64, ttl_ms: u64) -> bool {
         match self.watched {
             Some((seen, since)) if seen == version => {
@@ -146,19 +146,23 @@ impl Keeper {
         let sent = Instant::now();
         match self.write(self.ttl, expect).await {
             Ok(version) => {
-                info!(label = self.label, term = version, "leads the services of this store");
+                info!(
+                    label = self.label,
+                    term = version,
+                    "acquired the leadership of the services"
+                );
                 Ok(self.holds(Held { version, token: version }, sent, self.ttl))
             }
             Err(Error::VersionConflict { .. }) => {
-                debug!(label = self.label, "another process was faster to lead");
+                debug!(label = self.label, "another process acquired the leadership first");
                 Ok(FOLLOW_MAX.min(self.ttl / RENEW_PART))
             }
             Err(error) => Err(error),
         }
     }
 
-    /// The store answered: sure for `left` from the moment it was asked, but for what clocks may
-    /// differ.
+    /// Records an acknowledged claim: valid for `left` from the time the request was sent, minus the
+    /// allowance for drift.
     fn holds(&mut self, held: Held, sent: Instant, left: Duration) -> Duration {
         self.held = Some(held);
         let sure = left.min(self.ttl) - left.min(self.ttl) / DRIFT_PART;
@@ -169,25 +173,25 @@ impl Keeper {
 
     fn gone(&mut self, why: &str) {
         if let Some(held) = self.held.take() {
-            warn!(label = self.label, term = held.token, why, "leads no more");
+            warn!(label = self.label, term = held.token, why, "lost the leadership");
         }
         self.seen.send_if_modified(|seen| seen.take().is_some());
         gauge!("windlass_service_leader").set(0.0);
     }
 
-    /// The store did not answer. The term goes on for as long as it is sure, and if nobody else took
-    /// it, the next renewal that is answered goes on with it.
+    /// Handles a missing reply. The term continues while it is certainly valid; if no other process has taken
+    /// over by then, the next acknowledged renewal continues it.
     fn failed(&mut self, error: &Error) -> Duration {
         if let Error::Forbidden { .. } = error {
-            // A worker whose key is for working only: the server it works for sees to its store itself.
+            // A worker with a key for work only: the server that it is connected to runs the services.
             if !std::mem::replace(&mut self.failing, true) {
-                info!(label = self.label, %error, "others keep the store in order");
+                info!(label = self.label, %error, "not permitted to run services; leaving them to others");
             }
-            self.gone("it may not");
+            self.gone("not permitted");
             return FORBIDDEN_REST;
         }
         if !std::mem::replace(&mut self.failing, true) {
-            warn!(label = self.label, %error, "the leadership cannot be seen to; trying again");
+            warn!(label = self.label, %error, "cannot read or renew the leadership; retrying");
         }
         let over = |term: &Term| term.until <= Instant::now();
         if self.seen.borrow().as_ref().is_some_and(over) {
@@ -199,25 +203,28 @@ impl Keeper {
         pause + Duration::from_millis(jitter_ms)
     }
 
-    /// Gives the leadership back, if it is ours.
+    /// Releases the leadership, if this process has it.
     async fn resign(&mut self) {
         self.seen.send_replace(None);
         gauge!("windlass_service_leader").set(0.0);
         match answered(RESIGN_MAX, self.give_back()).await {
-            Ok(true) => info!(label = self.label, "gave the leadership back"),
-            // Whoever may not lead has nothing to give back.
+            Ok(true) => info!(label = self.label, "released the leadership"),
+            // A process without permission to lead has nothing to release.
             Ok(false) | Err(Error::Forbidden { .. }) => {}
-            Err(error) => warn!(label = self.label, %error, "the leadership is left to run out"),
+            Err(error) => {
+                warn!(label = self.label, %error, "cannot release the leadership; it will expire")
+            }
         }
     }
 
     async fn give_back(&mut self) -> Result<bool> {
-        // Not by the version we know: a renewal may have been cut off before its reply.
+        // Reads the current version first, because a renewal may have been interrupted before its reply.
         let seen = get(&*self.engine, KEY).await?;
         let Verdict::Mine { version, .. } = judge(&seen, &self.me) else {
             return Ok(false);
         };
-        // Written, not deleted: versions of a record only rise while it is there.
+        // Overwritten, not deleted: the version of a record, the fencing token, increases only while the
+        // record exists.
         self.write(Duration::ZERO, Expect::Version(version)).await?;
         Ok(true)
     }
@@ -231,7 +238,7 @@ impl Keeper {
         };
         let put = put(&*self.engine, KEY, encode(&claim)?, expect);
         let written = answered(self.ttl / RENEW_PART, put).await?;
-        // If it changed meanwhile, the next renewal says so.
+        // If the epoch changed meanwhile, the next renewal detects it.
         self.epoch = written.epoch;
         Ok(written.value)
     }

@@ -1,9 +1,9 @@
-//! Leadership: one process at a time does the work. It must not know what the work is.
+//! Leader election: one process at a time runs the services. Independent of what they do.
 //!
-//! It is a record that its holder renews by compare-and-set (`keeper`), judged by the store's clock
-//! (`claim`). Whoever works watches it through a [`Lead`], which believes in a renewal only for
-//! the time to live counted from the moment the renewal was *sent*: by its own steady clock it gives
-//! up before the store would give the record to another.
+//! The leadership is a record that its holder renews by compare-and-set (`keeper`) and that expires by the
+//! store's clock (`claim`). Services watch it through a [`Lead`], which counts the TTL from the time a
+//! renewal was *sent*: by its own monotonic clock a leader stops before the store would give the record to
+//! another process.
 
 mod claim;
 mod keeper;
@@ -18,22 +18,21 @@ use tokio::time::{Instant, sleep_until};
 use windlass_core::Result;
 use windlass_core::engine::Engine;
 
-/// As good as for ever.
+/// Practically unlimited.
 const FOREVER: Duration = Duration::from_secs(30 * 365 * 24 * 3_600);
 
-/// Who leads the services of a store at present.
+/// The current leader of the services of a store.
 pub(crate) async fn leader(engine: &dyn Engine) -> Result<Option<Leader>> {
     let seen = get(engine, claim::KEY).await?;
     Ok(seen.value.and_then(|record| claim::leader(&record, seen.now)))
 }
 
-/// A term as long as it is sure.
+/// A term, while it is certainly valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Term {
-    /// The fencing token: the version of the record when the term began. Every later term has a
-    /// higher one.
+    /// The fencing token: the version of the record when the term began. Every later term has a higher one.
     token: u64,
-    /// Until when it is sure.
+    /// The time until which the term is certainly valid.
     until: Instant,
 }
 
@@ -44,19 +43,19 @@ pub(crate) struct Lead {
 }
 
 impl Lead {
-    /// Leads always, under token 0: for services without a leadership.
+    /// Always leads, with token 0: for services without leader election.
     pub(crate) fn always() -> Self {
         let term = Term { token: 0, until: Instant::now() + FOREVER };
         Self { seen: watch::channel(Some(term)).1 }
     }
 
-    /// The token of the present term, if this process is sure to lead.
+    /// The token of the current term, if this process certainly leads.
     pub(crate) fn term(&self) -> Option<u64> {
         let term = *self.seen.borrow();
         term.filter(|term| Instant::now() < term.until).map(|term| term.token)
     }
 
-    /// Whether the term with this token is not over.
+    /// Whether the term with this token is still valid.
     pub(crate) fn holds(&self, token: u64) -> bool {
         self.term() == Some(token)
     }
@@ -69,13 +68,13 @@ impl Lead {
                 return token;
             }
             if self.seen.changed().await.is_err() {
-                // Nobody is left who could win it.
+                // The keeper is gone, so the leadership can no longer be acquired.
                 std::future::pending::<()>().await;
             }
         }
     }
 
-    /// Waits until the term with this token is over, or not sure any more.
+    /// Waits until the term with this token has ended or is no longer certain.
     pub(crate) async fn lost(&self, token: u64) {
         let mut seen = self.seen.clone();
         loop {
@@ -85,7 +84,7 @@ impl Lead {
             };
             tokio::select! {
                 biased;
-                // An error means that nobody renews it: it lasts as long as it does.
+                // An error means that the keeper is gone: the term ends when it expires.
                 Ok(()) = seen.changed() => {}
                 () = sleep_until(until) => return,
             }

@@ -1,4 +1,4 @@
-//! Summing up measurements. Pure; it must not know where they come from or go.
+//! Aggregation of samples. Pure; independent of where they come from or go.
 
 use super::flow::Flow;
 use serde::{Deserialize, Serialize};
@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use windlass_core::Timestamp;
 use windlass_core::engine::LaneStats;
 
-/// Queues in one sample; the others are summed up as [`OTHERS`]. An entry of a log holds this many
-/// whatever their names and numbers are.
+/// Maximum number of queues in one sample; the others are aggregated as [`OTHERS`]. A log entry has room for
+/// this many queues, whatever their names and values.
 pub(super) const QUEUES_MAX: usize = 100;
-/// Stands for the queues beyond [`QUEUES_MAX`]; no queue can have this name.
+/// The name for all queues beyond [`QUEUES_MAX`]; no queue can have this name.
 pub(super) const OTHERS: &str = "*";
 
-/// One number measured several times.
+/// Sum and maximum of a value that was sampled several times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gauge(u64, u64);
 
@@ -21,12 +21,12 @@ impl Gauge {
         Self(value, value)
     }
 
-    /// The sum over all measurements; divided by their number, it is the average.
+    /// The sum of all samples; divided by their number, it is the average.
     pub const fn sum(self) -> u64 {
         self.0
     }
 
-    /// The highest measurement.
+    /// The highest sample.
     pub const fn max(self) -> u64 {
         self.1
     }
@@ -36,39 +36,39 @@ impl Gauge {
         self.1 = self.1.max(other.1);
     }
 
-    /// Adds a number measured at the same moment, for another part of the whole.
+    /// Adds a value sampled at the same time for another part of the queue.
     fn join(&mut self, other: u64) {
         *self = Self::once(self.0.saturating_add(other));
     }
 }
 
-/// A queue over a stretch of time.
+/// A queue over one period.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct QueueSample {
-    /// Which; `*` stands for all beyond the first 100.
+    /// The name of the queue; `*` means all queues beyond the first 100.
     pub queue: String,
-    /// How often it was measured.
+    /// Number of samples.
     #[serde(rename = "n")]
     pub samples: u64,
-    /// Jobs that waited for their start, for whatever reason.
+    /// Jobs waiting to start, for any reason.
     pub depth: Gauge,
-    /// Those of them that were ready.
+    /// Ready jobs.
     pub available: Gauge,
-    /// Jobs that ran.
+    /// Running jobs.
     pub running: Gauge,
-    /// Dead letters.
+    /// Dead jobs.
     pub dead: Gauge,
-    /// How long the job at the head had been ready, in milliseconds.
+    /// How long the first ready job had been ready, in milliseconds.
     #[serde(rename = "oldest")]
     pub oldest_ms: Gauge,
-    /// What went in and out, as far as servers handed it on.
+    /// Enqueued, started and finished jobs, as far as servers counted them.
     #[serde(flatten)]
     pub flow: Flow,
 }
 
 impl QueueSample {
-    /// The average of one of its numbers.
+    /// The average of one of its gauges.
     ///
     /// ```
     /// # use windlass_services::QueueSample;
@@ -89,7 +89,7 @@ impl QueueSample {
         self.flow.merge(other.flow);
     }
 
-    /// Adds a lane of the queue, measured at the same moment.
+    /// Adds a lane of the queue, sampled at the same time.
     fn join(&mut self, lane: &LaneStats, now: Timestamp) {
         let oldest_ms = lane.head_ready_at.map_or(0, |since| now.since(since));
         self.depth.join(lane.depth());
@@ -100,14 +100,14 @@ impl QueueSample {
     }
 }
 
-/// Queues over a stretch of time, at most [`QUEUES_MAX`] of them and the rest.
+/// Queues over one period, at most [`QUEUES_MAX`] and one for the remaining ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Aggregate {
     queues: BTreeMap<String, QueueSample>,
 }
 
 impl Aggregate {
-    /// One measurement of all lanes.
+    /// One sample of all lanes.
     pub(super) fn of(lanes: &[LaneStats], now: Timestamp) -> Self {
         let mut one = Self::default();
         for lane in lanes {
@@ -118,14 +118,14 @@ impl Aggregate {
         one
     }
 
-    /// Adds what was measured at other moments.
+    /// Adds samples of other times.
     pub(super) fn merge<'a>(&mut self, samples: impl IntoIterator<Item = &'a QueueSample>) {
         for sample in samples {
             self.slot(&sample.queue).merge(sample);
         }
     }
 
-    /// Adds what went in and out.
+    /// Adds flow counters of a queue.
     pub(super) fn merge_flow(&mut self, queue: &str, flow: Flow) {
         self.slot(queue).flow.merge(flow);
     }
@@ -139,7 +139,7 @@ impl Aggregate {
         self.queues.into_values().collect()
     }
 
-    /// The place of a queue, or of the rest when it is one too many.
+    /// The entry of a queue, or the shared entry if there are too many queues.
     fn slot(&mut self, queue: &str) -> &mut QueueSample {
         let known = self.queues.contains_key(queue) || self.queues.len() < QUEUES_MAX;
         let name = if known { queue } else { OTHERS };

@@ -1,5 +1,5 @@
-//! What went in and out of queues: counted by each process that hands jobs on, written by it once a minute,
-//! and read back over all of them. It must not know who counts.
+//! Flow of jobs through queues: each server counts enqueued, started and finished jobs, writes its counts
+//! once per minute, and readers add up the counts of all servers. Independent of who counts.
 
 use super::aggregate::{OTHERS, QUEUES_MAX};
 use super::series::Resolution;
@@ -18,35 +18,35 @@ use windlass_core::random::{Random, SystemRandom};
 use windlass_core::time::MINUTE_MS;
 use windlass_core::{Result, Timestamp};
 
-/// The log.
+/// The name of the log.
 const LOG: &str = "samples/flow";
-/// Entries the log keeps, one for each process and minute in which something happened: a week for four busy
-/// servers, as many days less for more of them. The hours of 90 days have them too.
+/// Entries that the log keeps, one per process and active minute: a week for four busy servers,
+/// proportionally less for more. The hourly samples, kept for 90 days, include the same counts.
 const KEEP: u32 = 40_320;
-/// Minutes that wait for a store to come back; older ones are given up.
+/// Maximum number of minutes buffered while the store is down; older ones are dropped.
 const PENDING_MAX: usize = 60;
-/// How often it is looked for minutes that are over.
+/// Interval at which finished minutes are written.
 const WRITE_EVERY: Duration = Duration::from_secs(2);
-/// The longest a write may take.
+/// Timeout of a write.
 const WRITE_MAX: Duration = Duration::from_secs(10);
 
-/// What happened to jobs of a queue over a stretch of time.
+/// Counts of job events of a queue over one period.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Flow {
-    /// Stored.
+    /// Jobs enqueued.
     #[serde(rename = "in", default, skip_serializing_if = "is_zero")]
     pub enqueued: u64,
-    /// Handed to workers.
+    /// Jobs claimed by workers.
     #[serde(rename = "out", default, skip_serializing_if = "is_zero")]
     pub started: u64,
-    /// Reported complete.
+    /// Jobs reported as completed.
     #[serde(rename = "ok", default, skip_serializing_if = "is_zero")]
     pub completed: u64,
     /// Attempts reported as failed.
     #[serde(rename = "bad", default, skip_serializing_if = "is_zero")]
     pub failed: u64,
-    /// How long the attempts took that were reported, all together.
+    /// Total run time of the reported attempts, in milliseconds.
     #[serde(rename = "ms", default, skip_serializing_if = "is_zero")]
     pub run_ms: u64,
 }
@@ -64,24 +64,24 @@ impl Flow {
         self.run_ms = self.run_ms.saturating_add(other.run_ms);
     }
 
-    /// Both together.
+    /// The sum of both.
     #[must_use]
     pub const fn plus(mut self, other: Self) -> Self {
         self.merge(other);
         self
     }
 
-    /// How long an attempt took on average, if one was reported.
+    /// Average run time of an attempt; `None` if none was reported.
     pub const fn run_average_ms(self) -> Option<u64> {
         self.run_ms.checked_div(self.completed.saturating_add(self.failed))
     }
 }
 
-/// One minute, as one process saw it.
+/// The counts of one process for one minute.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct FlowRow {
     pub(super) start: Timestamp,
-    /// Who wrote it: a row that was written twice is read once.
+    /// Id of the writer, to ignore rows that were written twice.
     by: u64,
     pub(super) queues: BTreeMap<String, Flow>,
 }
@@ -93,14 +93,15 @@ struct Book {
 }
 
 impl Book {
-    /// Opens the minute of `now`, and closes the one before. A clock that goes back counts into the open one.
+    /// Starts the minute of `now` and closes the previous one. If the clock goes back, the open minute
+    /// continues.
     fn turn(&mut self, now: Timestamp) {
         let start = Resolution::Minute.start(now);
         if let Some((minute, flows)) = self.open.take_if(|(minute, _)| *minute < start)
             && !flows.is_empty()
         {
             if self.over.len() == PENDING_MAX {
-                warn!(minutes = 1, "counts are given up: the store has been away for too long");
+                warn!(minutes = 1, "dropping flow counts: the store has been down for too long");
                 self.over.pop_front();
             }
             self.over.push_back((minute, flows));
@@ -109,7 +110,7 @@ impl Book {
     }
 }
 
-/// Counts what goes in and out of queues through this process. Cheap to clone.
+/// Counts the flow of jobs through this process. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Flows {
     book: Arc<Mutex<Book>>,
@@ -124,11 +125,11 @@ impl Default for Flows {
 
 impl Flows {
     fn book(&self) -> MutexGuard<'_, Book> {
-        // Counts are whole after every step, so that a panic elsewhere has not harmed them.
+        // The counters are consistent after every step, so a panic elsewhere does not invalidate them.
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts what happened to jobs of a queue at `now`, by the store's clock.
+    /// Counts an event of jobs of a queue at `now`, by the store's clock.
     pub fn count(&self, now: Timestamp, queue: &str, change: impl FnOnce(&mut Flow)) {
         let mut book = self.book();
         book.turn(now);
@@ -140,18 +141,18 @@ impl Flows {
         change(queues.entry(name.to_owned()).or_default());
     }
 
-    /// Writes each minute when it is over, until it is told to stop.
+    /// Writes each minute when it is over, until stopped.
     pub async fn write(self, engine: Arc<dyn Engine>, stop: CancellationToken) {
         let mut ticks = tokio::time::interval(WRITE_EVERY);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         while stop.run_until_cancelled(ticks.tick()).await.is_some() {
-            // What the services do is logged and counted; this is repeated as quietly as it fails.
+            // Errors are ignored: the write is repeated, and outages are already logged by the services.
             let _ = answered(WRITE_MAX, self.write_over(&*engine)).await;
         }
     }
 
     async fn write_over(&self, engine: &dyn Engine) -> Result<()> {
-        // The minute is over by the store's clock, which nobody may have looked at since.
+        // Whether the minute is over depends on the store's clock, which may not have been read since.
         if self.book().open.is_some() {
             let now = engine.health().await?.now;
             self.book().turn(now);
@@ -164,7 +165,7 @@ impl Flows {
         }
     }
 
-    /// What is open or waits to be written, by queue: nobody else can know of it yet.
+    /// Counts of a queue that are not written yet, and so are known only to this process.
     pub fn unwritten(&self, queue: &str, since: Timestamp) -> Flow {
         let book = self.book();
         let mut sum = Flow::default();
@@ -177,23 +178,24 @@ impl Flows {
     }
 }
 
-/// What all processes wrote of the minutes from `from` until before `to`.
+/// The counts of all processes for the minutes from `from` until before `to`.
 pub(super) async fn read(
     engine: &dyn Engine,
     from: Timestamp,
     to: Timestamp,
 ) -> Result<Vec<FlowRow>> {
     let mut found: BTreeMap<(Timestamp, u64), FlowRow> = BTreeMap::new();
-    // A row is added after its minute, so that none is missed.
+    // A row is appended after its minute, so none is missed.
     let mut after = logs::seek(engine, LOG, KEEP, from).await?;
     loop {
         let entries = logs::read(engine, LOG, after, PAGE_MAX).await?;
         let mut over = entries.len() < PAGE_MAX as usize;
         for entry in entries {
             after = entry.number;
-            // What was written long after the end, however late, does not belong to it.
+            // Entries appended long after the end cannot belong to the period, however late they were
+            // written.
             over |= entry.at > to.plus(PENDING_MAX as u64 * 2 * MINUTE_MS);
-            // A row of a later version that says something else is not for us.
+            // Rows of a later version that cannot be parsed are skipped.
             let Ok(row) = serde_json::from_slice::<FlowRow>(&entry.value) else { continue };
             if row.start >= from && row.start < to {
                 found.insert((row.start, row.by), row);

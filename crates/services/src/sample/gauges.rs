@@ -1,4 +1,4 @@
-//! The latest measurement as gauges of the `metrics` facade. It must not know how they are exported.
+//! The latest sample as gauges of the `metrics` facade. Independent of exporters.
 
 use super::lanes::{LabelledLanes, LaneLabels};
 use super::priorities::PriorityGauges;
@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use windlass_core::Timestamp;
 use windlass_core::engine::LaneStats;
 
-/// What lanes of the same labels add up to.
+/// Sums over lanes with the same labels.
 #[derive(Clone, Copy, Debug, Default)]
 struct Numbers {
     depth: u64,
@@ -39,35 +39,35 @@ impl Numbers {
     }
 }
 
-/// Shows the numbers of lanes as gauges: `windlass_queue_depth` and its kin.
+/// Publishes lane statistics as gauges: `windlass_queue_depth` and related ones.
 ///
-/// Each process that measures a store shows the same numbers, so that whoever sees several of them takes
-/// the highest of each lane instead of adding them up.
+/// Every process that samples a store publishes the same values; aggregate them with the maximum per lane,
+/// not with the sum.
 #[derive(Debug)]
 pub struct LaneGauges {
     lanes: LabelledLanes,
-    /// Those that have gauges.
+    /// Labels that have gauges.
     shown: BTreeSet<LaneLabels>,
-    /// Where ready jobs are told apart by priority, too.
+    /// Gauges by priority, if enabled.
     priorities: Option<PriorityGauges>,
 }
 
 impl LaneGauges {
-    /// Gauges by queue, and `by_kind` by kind too.
+    /// Gauges by queue and, with `by_kind`, by kind.
     pub fn new(by_kind: bool) -> Self {
         describe();
         Self { lanes: LabelledLanes::new(by_kind), shown: BTreeSet::new(), priorities: None }
     }
 
-    /// Ready jobs by priority, too, or not: `windlass_queue_priority_available` and its kin. The lanes must come
-    /// with [them](LaneStats::priorities).
+    /// Enables gauges of ready jobs by priority: `windlass_queue_priority_available` and related ones. The
+    /// lanes must include [priorities](LaneStats::priorities).
     #[must_use]
     pub fn by_priority(mut self, by_priority: bool) -> Self {
         self.priorities = by_priority.then(PriorityGauges::new);
         self
     }
 
-    /// Shows these lanes; those that are gone show zero.
+    /// Publishes these lanes; lanes that no longer exist become zero.
     pub fn show(&mut self, lanes: &[LaneStats], now: Timestamp) {
         let none = self.shown.iter().map(|lane| (lane.clone(), Numbers::default()));
         let mut sums: BTreeMap<LaneLabels, Numbers> = none.collect();
@@ -87,12 +87,12 @@ impl LaneGauges {
         gauge!("windlass_lanes").set(lanes.len() as f64);
     }
 
-    /// Shows zero: another process measures from now on.
+    /// Sets all gauges to zero: another process samples from now on.
     pub fn clear(&mut self) {
         self.show(&[], Timestamp::EPOCH);
     }
 
-    /// Shows that nothing is known: the store does not answer, and old numbers would be a lie.
+    /// Marks all values as unknown: the store does not answer, and old values would be misleading.
     pub fn unknown(&self) {
         for lane in &self.shown {
             set(lane, Numbers::default().named().map(|(name, _)| (name, f64::NAN)));
@@ -109,11 +109,11 @@ fn set(lane: &LaneLabels, numbers: [(&'static str, f64); 5]) {
 }
 
 fn describe() {
-    describe_gauge!("windlass_queue_depth", "jobs that wait for their start, whatever for");
+    describe_gauge!("windlass_queue_depth", "jobs waiting to start, for any reason");
     describe_gauge!("windlass_queue_available", "jobs that are ready to start");
     describe_gauge!("windlass_queue_running", "jobs that are leased to a worker");
     describe_gauge!("windlass_queue_dead", "dead letters");
-    describe_gauge!("windlass_queue_oldest_seconds", "how long the first in line has been ready");
+    describe_gauge!("windlass_queue_oldest_seconds", "how long the first ready job has been ready");
     describe_gauge!("windlass_lanes", "pairs of queue and kind that have jobs");
 }
 
@@ -128,7 +128,7 @@ mod tests {
     use std::sync::{Arc, Mutex};
     use windlass_core::engine::PriorityStats;
 
-    /// Remembers gauges by name and labels.
+    /// Records gauges by name and labels.
     #[derive(Default)]
     struct Shown(Mutex<BTreeMap<String, Arc<Cell>>>);
 
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(shown.value("windlass_queue_depth mail a"), 0.0);
     }
 
-    /// A lane with these priorities, and some jobs that are not told apart.
+    /// A lane with these priorities, and some jobs without a priority count.
     fn by_priority(kind: &str, priorities: &[(i32, u64)], others: u64) -> LaneStats {
         let mut lane = LaneStats::empty("mail".into(), kind.into());
         lane.available = others + priorities.iter().map(|(_, available)| available).sum::<u64>();

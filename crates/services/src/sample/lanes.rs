@@ -1,13 +1,14 @@
-//! Which labels the lanes of a store have in metrics, and how many. It must not know what is measured.
+//! Metric labels of lanes, bounded in number. Independent of what is measured.
 
 use metrics::Label;
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-/// Lanes with labels of their own: exporters keep every label they ever saw, and names come from callers.
+/// Maximum number of lanes with their own labels: exporters keep every label forever, and names come from
+/// callers.
 pub const LANES_LABELLED_MAX: usize = 1_000;
 
-/// The label of whatever is beyond [`LANES_LABELLED_MAX`].
+/// The label of all lanes beyond [`LANES_LABELLED_MAX`].
 pub(super) const OTHER: &str = "other";
 
 /// The labels of a queue, or of a kind in it.
@@ -18,7 +19,7 @@ pub struct LaneLabels {
 }
 
 impl LaneLabels {
-    /// As the `metrics` facade takes them.
+    /// The labels for the `metrics` facade.
     pub fn labels(&self) -> Vec<Label> {
         let mut labels = vec![Label::new("queue", self.queue.clone())];
         labels.extend(self.kind.iter().map(|kind| Label::new("kind", kind.clone())));
@@ -26,7 +27,7 @@ impl LaneLabels {
     }
 }
 
-/// Gives lanes their labels: each its own, as long as they are not too many.
+/// Assigns labels to lanes: each gets its own up to the limit.
 ///
 /// ```
 /// use windlass_services::LabelledLanes;
@@ -43,7 +44,7 @@ pub struct LabelledLanes {
 }
 
 impl LabelledLanes {
-    /// With labels by queue, and `by_kind` by kind too.
+    /// Labels by queue and, with `by_kind`, by kind.
     pub const fn new(by_kind: bool) -> Self {
         Self { by_kind, known: Mutex::new(BTreeSet::new()) }
     }
@@ -51,7 +52,7 @@ impl LabelledLanes {
     /// The labels of a lane.
     pub fn of(&self, queue: &str, kind: &str) -> LaneLabels {
         let lane = self.labels(queue, kind);
-        // Names are whole after every step, so that a panic elsewhere has not harmed them.
+        // The set is consistent after every step, so a panic elsewhere does not invalidate it.
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.contains(&lane) {
             return lane;
@@ -63,7 +64,7 @@ impl LabelledLanes {
         self.other()
     }
 
-    /// The labels of a lane that nobody knows.
+    /// The labels for a lane that is not known.
     pub fn other(&self) -> LaneLabels {
         self.labels(OTHER, OTHER)
     }

@@ -1,15 +1,14 @@
-//! Measurements of queues over time: taken each second by the service (`sampler`), summed up per
-//! minute and hour (`aggregate`), kept in logs, and read back as series (`series`).
+//! Queue metrics over time: sampled every second by the service (`sampler`), aggregated per minute and hour
+//! (`aggregate`), stored in logs, and read as series (`series`).
 //!
-//! Kept are the minutes of a week and the hours of 90 days: 10,080 and 2,160 log entries. (All minutes
-//! of 90 days would be 129,600, more than a log holds, and some 15 MB per queue.) An entry has every
-//! queue in about 200 bytes each, so that ten queues cost a store 24 MB at most.
+//! Minutes are kept for a week and hours for 90 days: 10,080 and 2,160 log entries. (The minutes of 90 days
+//! would be 129,600 entries, more than a log holds, and about 15 MB per queue.) An entry takes about 200
+//! bytes per queue, so ten queues cost a store at most 24 MB.
 //!
-//! What went in and out is counted by the servers it passed through (`flow`), each for itself, and added when
-//! it is read.
+//! Enqueued, started and finished jobs are counted by each server separately (`flow`) and added up when read.
 //!
-//! What is kept is sums and maxima, so that rows of the same time add up: the halves of a minute that
-//! two leaders measured, and, averages and maxima being what they are, the same row written twice.
+//! Stored values are sums and maxima, so that rows of the same period can be merged: the parts of a minute
+//! sampled by two leaders, and also the same row written twice, which changes neither average nor maximum.
 
 mod aggregate;
 mod flow;

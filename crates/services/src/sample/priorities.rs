@@ -1,4 +1,4 @@
-//! Ready jobs by priority as gauges, with a bounded number of labels. It must not know how they were counted.
+//! Ready jobs by priority as gauges, with a bounded number of labels. Independent of how they were counted.
 
 use super::lanes::{LaneLabels, OTHER};
 use metrics::{Label, describe_gauge, gauge};
@@ -7,14 +7,14 @@ use windlass_core::Timestamp;
 use windlass_core::engine::LaneStats;
 use windlass_core::limits::PRIORITIES_MAX;
 
-/// Priorities with labels of their own, of all lanes together; of each lane no more than are told of it. As with
-/// lanes, exporters keep every label they ever saw, and priorities come from callers.
+/// Maximum number of priorities with their own labels, over all lanes; per lane, at most those that the
+/// engine reports. Exporters keep every label forever, and priorities come from callers.
 const PRIORITIES_LABELLED_MAX: usize = 1_000;
 
 const AVAILABLE: &str = "windlass_queue_priority_available";
 const OLDEST: &str = "windlass_queue_priority_oldest_seconds";
 
-/// What the jobs of one label add up to.
+/// Sums over the jobs of one label.
 #[derive(Clone, Copy, Debug, Default)]
 struct Numbers {
     available: u64,
@@ -22,27 +22,27 @@ struct Numbers {
     oldest_ms: u64,
 }
 
-/// A priority of some lanes; `None` is all that have no label of their own.
+/// A priority of some lanes; `None` means all priorities without their own label.
 type Series = (LaneLabels, Option<i32>);
 
-/// What there is to show, and what was shown before.
+/// The labelled priorities, and the series published before.
 #[derive(Debug, Default)]
 pub(super) struct PriorityGauges {
-    /// The priorities of each lane that have labels.
+    /// The labelled priorities of each lane.
     known: BTreeMap<LaneLabels, BTreeSet<i32>>,
-    /// How many these are.
+    /// Total number of labelled priorities.
     labelled: usize,
     shown: BTreeSet<Series>,
 }
 
 impl PriorityGauges {
     pub(super) fn new() -> Self {
-        describe_gauge!(AVAILABLE, "jobs of a priority that are ready to start");
-        describe_gauge!(OLDEST, "how long the first of a priority has been ready");
+        describe_gauge!(AVAILABLE, "ready jobs by priority");
+        describe_gauge!(OLDEST, "how long the first ready job of a priority has been ready");
         Self::default()
     }
 
-    /// Shows these lanes under their labels; what is gone shows zero.
+    /// Publishes these lanes under their labels; series that no longer exist become zero.
     pub(super) fn show<'a>(
         &mut self,
         lanes: impl Iterator<Item = (LaneLabels, &'a LaneStats)>,
@@ -68,12 +68,12 @@ impl PriorityGauges {
         }
     }
 
-    /// Shows that nothing is known.
+    /// Marks all values as unknown.
     pub(super) fn unknown(&self) {
         self.shown.iter().for_each(|series| set(series, f64::NAN, f64::NAN));
     }
 
-    /// The priority that a job is shown under, if not under that of all others.
+    /// The priority under which a job is published; `None` means the shared series.
     fn label(&mut self, lane: &LaneLabels, priority: i32) -> Option<i32> {
         let known = self.known.entry(lane.clone()).or_default();
         let has_room = known.len() < PRIORITIES_MAX && self.labelled < PRIORITIES_LABELLED_MAX;
@@ -84,7 +84,7 @@ impl PriorityGauges {
     }
 }
 
-/// Of jobs that are not told apart nobody knows which was first.
+/// The shared series has no oldest wait, because its jobs are not distinguished.
 fn set((lane, priority): &Series, available: f64, oldest_seconds: f64) {
     let name = priority.map_or_else(|| OTHER.to_owned(), |priority| priority.to_string());
     let labels = [lane.labels(), vec![Label::new("priority", name)]].concat();

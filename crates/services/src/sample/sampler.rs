@@ -1,5 +1,5 @@
-//! Measures queues: each second, into gauges where nobody else shows them, summed up per minute and per hour into logs. It must not
-//! know who reads them.
+//! Samples queues every second: publishes gauges where no other part of the process does, and stores
+//! aggregates per minute and per hour in logs. Independent of readers.
 
 use super::aggregate::Aggregate;
 use super::gauges::LaneGauges;
@@ -13,19 +13,19 @@ use windlass_core::engine::{Engine, StatsRequest};
 use windlass_core::time::HOUR_MS;
 use windlass_core::{Result, Timestamp};
 
-/// Minutes that wait for a store to come back; older ones are given up.
+/// Maximum number of minutes buffered while the store is down; older ones are dropped.
 const PENDING_MAX: usize = 60;
 
-/// The service that measures queues.
+/// The service that samples queues.
 #[derive(Debug)]
 pub(crate) struct Sampler {
-    /// The minute that is being measured.
+    /// The current minute.
     minute: Option<(Timestamp, Aggregate)>,
-    /// Minutes that are over and not stored yet.
+    /// Finished minutes that are not stored yet.
     pending: VecDeque<Sample>,
-    /// The hour up to which hours are known to be summed up.
+    /// The hour up to which hours are known to be aggregated.
     summed: Option<Timestamp>,
-    /// `None` where something else of this process shows the same numbers.
+    /// `None` if another part of this process publishes the same values.
     gauges: Option<LaneGauges>,
 }
 
@@ -47,7 +47,7 @@ impl Service for Sampler {
     }
 
     fn halt(&mut self) {
-        // What was measured of this minute stays: it is stored with the next term, and adds up.
+        // The samples of this minute are kept: they are stored in the next term and merged when read.
         if let Some(gauges) = &mut self.gauges {
             gauges.clear();
         }
@@ -60,7 +60,7 @@ impl Sampler {
         Self { minute: None, pending: VecDeque::new(), summed: None, gauges }
     }
 
-    /// Adds a measurement to its minute, and closes the minute before.
+    /// Adds a sample to its minute; closes the previous minute.
     fn add(&mut self, measured: &Aggregate, now: Timestamp) {
         let start = Resolution::Minute.start(now);
         if let Some((minute, sum)) = self.minute.take_if(|(minute, _)| *minute != start) {
@@ -76,7 +76,7 @@ impl Sampler {
             return;
         }
         if self.pending.len() == PENDING_MAX {
-            warn!(minutes = 1, "measurements are given up: the store has been away for too long");
+            warn!(minutes = 1, "dropping samples: the store has been down for too long");
             self.pending.pop_front();
         }
         self.pending.push_back(Sample::new(start, queues));
@@ -91,10 +91,10 @@ impl Sampler {
         Ok(())
     }
 
-    /// Sums up the hours that are over, from the minutes in the log: whoever measured them.
+    /// Aggregates finished hours from the minutes in the log, including those of other leaders.
     async fn sum_up_hours(&mut self, engine: &dyn Engine, now: Timestamp) -> Result<()> {
         let this_hour = Resolution::Hour.start(now);
-        // Not in the first minute, which may still belong to the last hour's measurements.
+        // Waits one minute, because samples of the last hour may still be written.
         if self.summed == Some(this_hour) || now.since(this_hour) < Resolution::Minute.length_ms() {
             return Ok(());
         }
@@ -126,7 +126,7 @@ async fn append<'a>(
     logs::append(engine, resolution.log(), rows, resolution.keep()).await
 }
 
-/// Minutes, oldest first, summed up by hour.
+/// Aggregates minutes, oldest first, by hour.
 fn by_hour(minutes: Vec<Sample>) -> Vec<Sample> {
     let mut hours: Vec<(Timestamp, Aggregate)> = Vec::new();
     for minute in minutes {

@@ -1,4 +1,4 @@
-//! Reading measurements back. It must not know who took them.
+//! Reads samples back. Independent of who took them.
 
 use super::aggregate::{Aggregate, QueueSample};
 use super::flow;
@@ -14,7 +14,7 @@ use windlass_core::limits::PAGE_MAX;
 use windlass_core::time::{DAY_MS, HOUR_MS, MINUTE_MS};
 use windlass_core::{Error, Result, Timestamp};
 
-/// How long a stretch one sample stands for.
+/// The period that one sample covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Resolution {
@@ -48,12 +48,12 @@ impl Resolution {
         }
     }
 
-    /// Entries the log keeps: one for each stretch.
+    /// Entries that the log keeps: one per period.
     pub(super) const fn keep(self) -> u32 {
         (self.kept_ms() / self.length_ms()) as u32
     }
 
-    /// The beginning of the stretch that `at` lies in.
+    /// The start of the period that contains `at`.
     pub fn start(self, at: Timestamp) -> Timestamp {
         let length = self.length_ms().cast_signed();
         Timestamp::from_millis(at.as_millis().div_euclid(length).saturating_mul(length))
@@ -64,7 +64,7 @@ impl Resolution {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Sample {
-    /// When it begins.
+    /// Start of the period.
     pub start: Timestamp,
     /// The queues that had lanes then, by name.
     pub queues: Vec<QueueSample>,
@@ -75,7 +75,7 @@ impl Sample {
         Self { start, queues }
     }
 
-    /// One queue, if it was there.
+    /// The sample of one queue, if it had lanes.
     pub fn queue(&self, queue: &str) -> Option<&QueueSample> {
         self.queues.iter().find(|sample| sample.queue == queue)
     }
@@ -85,34 +85,34 @@ impl Sample {
     }
 }
 
-/// Which samples to read.
+/// Selects samples.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SampleQuery {
     /// Minutes or hours.
     pub resolution: Resolution,
-    /// Those that begin at this time or later,
+    /// Start of the range (inclusive).
     pub from: Timestamp,
-    /// and before this time.
+    /// End of the range (exclusive).
     pub to: Timestamp,
-    /// Of this queue only.
+    /// Only this queue.
     pub queue: Option<String>,
 }
 
 impl SampleQuery {
-    /// All queues from `from` until before `to`.
+    /// All queues, from `from` until before `to`.
     pub const fn new(resolution: Resolution, from: Timestamp, to: Timestamp) -> Self {
         Self { resolution, from, to, queue: None }
     }
 
-    /// Of this queue only.
+    /// Selects only this queue.
     #[must_use]
     pub fn queue(mut self, queue: impl Into<String>) -> Self {
         self.queue = Some(queue.into());
         self
     }
 
-    /// Whether it is acceptable: no longer than what is kept.
+    /// Checks that the range is not longer than the retention.
     fn check(&self) -> Result<()> {
         let kept_ms = self.resolution.kept_ms();
         if self.to.since(self.from) <= kept_ms + self.resolution.length_ms() {
@@ -123,7 +123,7 @@ impl SampleQuery {
     }
 }
 
-/// Reads the measurements of a store.
+/// Reads the samples of a store.
 #[derive(Clone)]
 pub struct Samples {
     engine: Arc<dyn Engine>,
@@ -136,31 +136,31 @@ impl fmt::Debug for Samples {
 }
 
 impl Samples {
-    /// The measurements of this store.
+    /// The samples of this store.
     pub fn new(engine: Arc<dyn Engine>) -> Self {
         Self { engine }
     }
 
-    /// The samples asked for, oldest first. A stretch in which nothing was measured is missing; the
-    /// present one is written when it is over.
+    /// Returns the selected samples, oldest first. Periods without samples are missing; the current period is
+    /// written when it is over.
     pub async fn read(&self, query: &SampleQuery) -> Result<Vec<Sample>> {
         read(&*self.engine, query).await
     }
 }
 
-/// The same for whoever has no handle of its own.
+/// Implementation of [`Samples::read`] for callers without a handle.
 pub(super) async fn read(engine: &dyn Engine, query: &SampleQuery) -> Result<Vec<Sample>> {
     query.check()?;
     let (log, keep) = (query.resolution.log(), query.resolution.keep());
     let mut found: BTreeMap<Timestamp, Aggregate> = BTreeMap::new();
-    // An entry is added after the stretch it stands for, so that none is missed.
+    // An entry is appended after its period, so none is missed.
     let mut after = logs::seek(engine, log, keep, query.from).await?;
     loop {
         let entries = logs::read(engine, log, after, PAGE_MAX).await?;
         let over = entries.len() < PAGE_MAX as usize;
         for entry in entries {
             after = entry.number;
-            // A row of a later version that says something else is not for us.
+            // Rows of a later version that cannot be parsed are skipped.
             let Ok(mut row) = serde_json::from_slice::<Sample>(&entry.value) else { continue };
             if let Some(queue) = &query.queue {
                 row.queues.retain(|sample| sample.queue == *queue);

@@ -1,5 +1,5 @@
-//! Recurring jobs: schedules as records (`schedules`), and the service that fires them (`scheduler`).
-//! When a schedule fires is core's arithmetic, not ours.
+//! Recurring schedules: stored as records (`schedules`) and fired by a service (`scheduler`). Fire times are
+//! computed by core.
 
 mod scheduler;
 mod schedules;

@@ -1,5 +1,5 @@
-//! Fires schedules that are due. It must not know how fires are computed, nor rely on being alone: the
-//! ids of fires make ten schedulers fire once, and progress is saved by compare-and-set.
+//! Fires due schedules. Does not compute fire times. Safe beside other schedulers: fires have deterministic
+//! job ids, so ten schedulers enqueue each fire once, and progress is saved by compare-and-set.
 
 use super::schedules::{SCHEDULES_MAX, Schedules};
 use super::stored::{CHANGES_KEY, PREFIX, ScheduleError, Stored, name};
@@ -14,40 +14,40 @@ use windlass_core::policy::ScheduleDue;
 use windlass_core::time::MINUTE_MS;
 use windlass_core::{Error, Result, Timestamp};
 
-/// Schedules fired in one step.
+/// Maximum number of schedules fired per step.
 const SCHEDULES_STEP_MAX: usize = 100;
-/// Fires of one schedule in one step.
+/// Maximum number of fires of one schedule per step.
 const FIRES_STEP_MAX: usize = 100;
-/// All schedules are read again after this time, in case a change was not told.
+/// All schedules are reloaded after this time, in case a change marker was missed.
 const RELOAD_MS: u64 = MINUTE_MS;
-/// A fire that a full queue refused is tried again after this time.
+/// Retry delay of a fire that a full queue refused.
 const REFUSED_RETRY_MS: u64 = 2_000;
-/// Characters kept of an error in the schedule's record.
+/// Maximum characters of an error in the schedule's record.
 const MESSAGE_CHARS_MAX: usize = 400;
-/// Records read at once: they may be large.
+/// Records read per call, because they may be large.
 const RELOAD_PAGE: u32 = 100;
 
 /// The service that fires schedules.
 #[derive(Debug, Default)]
 pub(crate) struct Scheduler {
-    /// When each schedule is to be looked at.
+    /// When to check each schedule.
     table: BTreeMap<String, Look>,
-    /// The version of the record of changes when the table was read, and when that was.
+    /// The version of the change marker when the table was read, and the time of reading.
     loaded: Option<(u64, Timestamp)>,
     /// The store's time at the latest step.
     seen: Option<Timestamp>,
 }
 
-/// When a schedule is to be looked at.
+/// When to check a schedule.
 #[derive(Clone, Copy, Debug)]
 struct Look {
-    /// The record's version for which this holds.
+    /// The record version that this is based on.
     version: u64,
-    /// `None` while it is paused, when it is over, or while it cannot be read.
+    /// `None` while the schedule is paused, over, or unreadable.
     next: Option<Timestamp>,
 }
 
-/// What a look at a schedule did.
+/// The result of checking a schedule.
 struct Looked {
     look: Look,
     fires: u64,
@@ -59,13 +59,13 @@ impl Looked {
     }
 }
 
-/// What became of the fires of a schedule.
+/// The results of the fires of a schedule.
 struct Fired {
-    /// How many of them are decided, from the first on.
+    /// Number of fires that are decided, from the first on.
     decided: usize,
-    /// How many of these were refused for good.
+    /// Number of them that were refused permanently.
     refused: u64,
-    /// Why the first that was refused was.
+    /// The error of the first refusal.
     error: Option<Error>,
 }
 
@@ -78,7 +78,7 @@ impl Service for Scheduler {
         let changes = get(turn.engine, CHANGES_KEY).await?;
         let (version, now) = (changes.value.map_or(0, |record| record.version), changes.now);
         if self.seen.replace(now).is_some_and(|seen| now < seen) {
-            // The store's clock went back: each schedule decides anew when it fires next.
+            // The store's clock went back: recompute the next fire of every schedule.
             (self.table, self.loaded) = (BTreeMap::new(), None);
         }
         if self.is_stale(version, now) {
@@ -99,12 +99,12 @@ impl Service for Scheduler {
 }
 
 impl Schedules {
-    /// Fires what all schedules owe now, as the service does at its own pace, and says when the next fire
-    /// is due: for tests that move the clock. Safe beside any number of services.
+    /// Fires everything that all schedules owe now, as the service does at its own interval, and returns when
+    /// the next fire is due. For tests that move the clock. Safe beside any number of services.
     pub async fn fire_due(&self) -> Result<Option<Timestamp>> {
         let mut scheduler = Scheduler::default();
         loop {
-            // No term is needed: fires are fenced by their ids.
+            // No term is needed: fires are fenced by their job ids.
             let step = scheduler.step(Turn { engine: &*self.engine, term: 0 }).await?;
             match step.again {
                 Again::Now => {}
@@ -116,12 +116,12 @@ impl Schedules {
 }
 
 impl Scheduler {
-    /// Whether the table must be read again.
+    /// Whether the table must be reloaded.
     fn is_stale(&self, version: u64, now: Timestamp) -> bool {
         self.loaded.is_none_or(|(seen, at)| seen != version || now.since(at) > RELOAD_MS)
     }
 
-    /// The schedules to look at now, those that wait longest first.
+    /// The schedules to check now, longest overdue first.
     fn due(&self, now: Timestamp) -> Vec<String> {
         let next = self.table.iter().filter_map(|(key, look)| Some((look.next?, key)));
         let mut due: Vec<_> = next.filter(|(next, _)| *next <= now).collect();
@@ -129,7 +129,7 @@ impl Scheduler {
         due.into_iter().take(SCHEDULES_STEP_MAX).map(|(_, key)| key.clone()).collect()
     }
 
-    /// Reads all schedules; those that are new or changed are to be looked at now.
+    /// Reloads all schedules; new and changed ones are checked now.
     async fn reload(&mut self, engine: &dyn Engine, now: Timestamp) -> Result<()> {
         let (mut table, mut after) = (BTreeMap::new(), None);
         loop {
@@ -148,7 +148,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Fires what a schedule owes; says how many fires that were.
+    /// Fires everything that a schedule owes; returns the number of fires.
     async fn look(&mut self, engine: &dyn Engine, key: String) -> Result<u64> {
         let seen = get(engine, &key).await?;
         let Some(record) = seen.value else {
@@ -161,14 +161,14 @@ impl Scheduler {
     }
 }
 
-/// Fires what a schedule owes at `now`. Fails only when the store does: what is wrong with a schedule
-/// is noted in it, and harms no other.
+/// Fires everything that a schedule owes at `now`. Fails only if the store does: errors of a schedule are
+/// recorded in it and do not affect others.
 async fn fire(engine: &dyn Engine, record: &Record, now: Timestamp) -> Result<Looked> {
     let mut stored = match Stored::read(record) {
         Ok(stored) if stored.paused => return Ok(Looked::in_vain(record.version, None)),
         Ok(stored) => stored,
         Err(error) => {
-            warn!(schedule = name(&record.key), %error, "a schedule is passed over");
+            warn!(schedule = name(&record.key), %error, "skipping a schedule with an error");
             return Ok(Looked::in_vain(record.version, None));
         }
     };
@@ -177,7 +177,7 @@ async fn fire(engine: &dyn Engine, record: &Record, now: Timestamp) -> Result<Lo
             return Ok(Looked::in_vain(record.version, due.next));
         }
         Ok(due) if due.fires.is_empty() => {
-            // It started over because the store's clock went back: from when on must be remembered.
+            // It started over because the store's clock went back: its new start must be saved.
             stored.progress = due.progress;
             let version = save(engine, record, &stored).await?;
             return Ok(Looked::in_vain(version, due.next));
@@ -223,7 +223,7 @@ async fn enqueue(
         Err(error @ (Error::Unavailable { .. } | Error::Busy { .. } | Error::StoreFull { .. })) => {
             Err(error)
         }
-        // Not the store's fault: it would be the same next time, and hold the others up.
+        // Not an outage: the same error would recur and delay the other schedules.
         Err(error) => {
             let decided = fires.len();
             Ok(Fired { decided, refused: decided as u64, error: Some(error) })
@@ -231,9 +231,9 @@ async fn enqueue(
     }
 }
 
-/// What became of fires, by the answers to their jobs. A full queue or a busy store is not the last word:
-/// the fire stays owed, and what becomes of it when it takes too long is for the schedule's policy on
-/// missed fires. Any other refusal would be repeated for ever: that fire is passed over.
+/// Decides fires by the replies to their enqueues. A full queue or a busy store is temporary: the fire stays
+/// owed, and the schedule's policy for missed runs applies if it takes too long. Any other refusal would
+/// recur forever, so the fire is skipped.
 fn judge(answers: Vec<Item<Enqueued>>) -> Fired {
     let mut fired = Fired { decided: 0, refused: 0, error: None };
     for answer in answers {
@@ -253,15 +253,15 @@ fn judge(answers: Vec<Item<Enqueued>>) -> Fired {
 fn note(stored: &mut Stored, record: &Record, error: &Error, now: Timestamp) {
     let message: String = error.to_string().chars().take(MESSAGE_CHARS_MAX).collect();
     if stored.last_error.as_ref().is_none_or(|last| last.message != message) {
-        warn!(schedule = name(&record.key), error = message, "a schedule cannot fire");
+        warn!(schedule = name(&record.key), error = message, "schedule cannot fire");
     }
     counter!("windlass_schedule_errors_total").increment(1);
     stored.last_error = Some(ScheduleError { at: now, message });
 }
 
-/// Saves how far a schedule got, unless somebody else wrote meanwhile: another scheduler that fired
-/// the same, or a person, whose change counts from the next look on. Answers the version saved, 0 if
-/// it is not known.
+/// Saves the progress of a schedule by compare-and-set. A concurrent write wins: another scheduler made the
+/// same fires, or a person changed the schedule, which takes effect at the next check. Returns the saved
+/// version, 0 if unknown.
 async fn save(engine: &dyn Engine, record: &Record, stored: &Stored) -> Result<u64> {
     let value = encode(stored)?;
     match put(engine, &record.key, value, Expect::Version(record.version)).await {

@@ -1,4 +1,4 @@
-//! What people do with schedules: put, look, pause, trigger, remove. It must not know when they fire.
+//! Administration of schedules: put, get, pause, trigger, remove. Independent of fire times.
 
 use super::stored::{CHANGES_KEY, PREFIX, ScheduleView, Stored, key, name};
 use super::template::Template;
@@ -15,9 +15,9 @@ use windlass_core::policy::Schedule;
 use windlass_core::random::SystemRandom;
 use windlass_core::{Error, JobId, Result, Timestamp};
 
-/// Schedules of one store.
+/// Maximum number of schedules of a store.
 pub(super) const SCHEDULES_MAX: usize = 10_000;
-/// How often a change is tried again when the scheduler, or somebody else, wrote in between.
+/// How often a change is retried after a concurrent write.
 const TRIES_MAX: usize = 16;
 
 /// The recurring jobs of a store.
@@ -42,9 +42,9 @@ const TRIES_MAX: usize = 16;
 /// # }).unwrap();
 /// ```
 ///
-/// The job of a fire has the id [`fire_id`](windlass_core::policy::fire_id), whose time is the time of
-/// the fire: that is how a handler knows for when it runs. Producers cannot choose such an id (it is a reserved UUID
-/// version 8), so none can take the place of a fire.
+/// The job of a fire has the id [`fire_id`](windlass_core::policy::fire_id), which contains the time of the
+/// fire, so that a handler knows which run it is. Producers cannot choose such an id (it is a reserved UUID
+/// version 8), so they cannot block a fire.
 #[derive(Clone)]
 pub struct Schedules {
     pub(super) engine: Arc<dyn Engine>,
@@ -62,9 +62,9 @@ impl fmt::Debug for Schedules {
 pub struct SchedulePage {
     /// The schedules, by name.
     pub rows: Vec<ScheduleView>,
-    /// Names whose record cannot be read: written by a later version, or by hand. They do not fire.
+    /// Names with an unreadable record: written by a later version or by hand. They do not fire.
     pub unreadable: Vec<String>,
-    /// Where to go on; `None` is the end.
+    /// The cursor of the next page; `None` means the end.
     pub next: Option<Cursor>,
 }
 
@@ -74,11 +74,10 @@ impl Schedules {
         Self { engine }
     }
 
-    /// Creates or replaces a schedule. One whose rhythm is the same goes on where it was, with its
-    /// new job; with another rhythm it starts over, and owes nothing up to now.
+    /// Creates or replaces a schedule. If the rhythm is unchanged, it continues with the new job; with
+    /// another rhythm it starts over and owes no earlier fires.
     ///
-    /// Intervals without an anchor are counted from the Unix epoch; see
-    /// [`Schedule::anchored`] for others.
+    /// Intervals without an anchor are counted from the Unix epoch; see [`Schedule::anchored`] for others.
     pub async fn put(&self, name: &str, schedule: Schedule, job: NewJob) -> Result<ScheduleView> {
         schedule.check()?;
         let template = Template::of(&job)?;
@@ -99,14 +98,14 @@ impl Schedules {
         written.ok_or_else(|| missing(name))
     }
 
-    /// Looks at a schedule.
+    /// Returns the schedule with this name.
     pub async fn get(&self, name: &str) -> Result<Option<ScheduleView>> {
         let seen = get(&*self.engine, &key(name)?).await?;
         let stored = seen.value.as_ref().map(Stored::read).transpose()?;
         Ok(stored.map(|stored| stored.view(name, seen.now)))
     }
 
-    /// A page of schedules by name.
+    /// Returns one page of schedules, by name.
     pub async fn list(&self, after: Option<Cursor>, limit: u32) -> Result<SchedulePage> {
         let Stamped { now, value: page, .. } = list(&*self.engine, PREFIX, after, limit).await?;
         let (mut rows, mut unreadable) = (Vec::new(), Vec::new());
@@ -120,7 +119,7 @@ impl Schedules {
         Ok(SchedulePage { rows, unreadable, next: page.next })
     }
 
-    /// Removes a schedule; `false` if there is none. Jobs it enqueued stay.
+    /// Removes a schedule; `false` if there is none. Jobs that it enqueued are kept.
     pub async fn remove(&self, name: &str) -> Result<bool> {
         let delete = RecordOp::Delete { key: key(name)?, expect: Expect::Any };
         match self.write(delete).await?.value {
@@ -129,7 +128,7 @@ impl Schedules {
         }
     }
 
-    /// Sets a schedule aside: it fires nothing until it is resumed.
+    /// Pauses a schedule: it does not fire until it is resumed.
     pub async fn pause(&self, name: &str) -> Result<ScheduleView> {
         let paused = self.change(name, false, |mut old, _| {
             if let Some(old) = &mut old {
@@ -140,8 +139,7 @@ impl Schedules {
         paused.await?.ok_or_else(|| missing(name))
     }
 
-    /// Takes a schedule back. What would have fired meanwhile was not missed but not wanted: it goes
-    /// on from now.
+    /// Resumes a schedule from now on. Fires skipped while it was paused are not made up for.
     pub async fn resume(&self, name: &str) -> Result<ScheduleView> {
         let resumed = self.change(name, false, |old, now| {
             Ok(old.map(|mut old| {
@@ -154,8 +152,8 @@ impl Schedules {
         resumed.await?.ok_or_else(|| missing(name))
     }
 
-    /// Enqueues the job of a schedule now, paused or not; its rhythm stays as it is. Not a fire: it
-    /// does not count towards the limit, and doing it twice is two jobs, unless they are unique.
+    /// Enqueues the job of a schedule now, even if it is paused; its rhythm is unchanged. Does not count as a
+    /// fire or towards the limit. Calling it twice enqueues two jobs, unless they are unique.
     pub async fn trigger(&self, name: &str) -> Result<Enqueued> {
         let seen = get(&*self.engine, &key(name)?).await?;
         let record = seen.value.ok_or_else(|| missing(name))?;
@@ -166,8 +164,8 @@ impl Schedules {
         item.unwrap_or_else(|| Err(unexpected(&*self.engine)))
     }
 
-    /// Reads, changes and writes a schedule, again if somebody else was faster. `None` if there is
-    /// none and none is to be made.
+    /// Reads, changes and writes a schedule; repeats on a concurrent write. `None` if it does not exist and
+    /// is not to be created.
     async fn change(
         &self,
         name: &str,
@@ -179,7 +177,7 @@ impl Schedules {
         loop {
             let seen = get(&*self.engine, &key).await?;
             let (old, expect) = match &seen.value {
-                // Whoever puts a schedule anew replaces one that cannot be read.
+                // Putting a schedule replaces an unreadable one.
                 Some(record) if create => {
                     (Stored::read(record).ok(), Expect::Version(record.version))
                 }
@@ -199,8 +197,8 @@ impl Schedules {
         }
     }
 
-    /// Writes, and tells schedulers that something changed. In this order: a scheduler that looks in
-    /// between looks again.
+    /// Writes, then updates the change marker. In this order, so that a scheduler that reads in between reads
+    /// again.
     async fn write(&self, op: RecordOp) -> Result<Stamped<RecordReply>> {
         let (key, value) = (CHANGES_KEY.to_owned(), Bytes::from_static(b"{}"));
         let tell = RecordOp::Put { key, value, expect: Expect::Any };

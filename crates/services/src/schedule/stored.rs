@@ -1,4 +1,4 @@
-//! A schedule as it is stored and as people see it. It must not know who reads or fires it.
+//! Stored form and display form of a schedule. Independent of who reads or fires it.
 
 use super::template::Template;
 use crate::records::encode;
@@ -10,16 +10,16 @@ use windlass_core::model::NewJob;
 use windlass_core::policy::{Schedule, ScheduleProgress};
 use windlass_core::{Error, Result, Timestamp, check_name};
 
-/// How the names of the records begin.
+/// Key prefix of the records.
 pub(crate) const PREFIX: &str = "schedule/";
-/// A record that is written with every change people make, so that schedulers notice it without
-/// reading them all.
+/// The change marker: a record written with every change by people, so that schedulers notice changes
+/// cheaply.
 pub(crate) const CHANGES_KEY: &str = "schedule-changes";
 
-/// Bytes of a record left for its progress and its latest error.
+/// Bytes of a record reserved for its progress and its latest error.
 const PROGRESS_BYTES_MAX: usize = 4 * 1024;
 
-/// What may be told of the content of a record that should be a schedule: all but the input of its jobs.
+/// The content of a schedule record for the audit log, without the input of its jobs.
 pub(crate) fn shown(value: &[u8]) -> serde_json::Value {
     let Ok(stored) = serde_json::from_slice::<Stored>(value) else {
         return serde_json::json!("unreadable");
@@ -31,17 +31,17 @@ pub(crate) fn shown(value: &[u8]) -> serde_json::Value {
     })
 }
 
-/// What went wrong with a schedule last.
+/// The latest error of a schedule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ScheduleError {
-    /// When it was noticed, by the store's clock.
+    /// Time of the error, by the store's clock.
     pub at: Timestamp,
-    /// What was wrong, and the way out.
+    /// What is wrong, and the way out.
     pub message: String,
 }
 
-/// A schedule in its record.
+/// The stored form of a schedule.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Stored {
     pub(super) schedule: Schedule,
@@ -55,13 +55,13 @@ pub(super) struct Stored {
     pub(super) refused: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) last_error: Option<ScheduleError>,
-    /// What a later version added; an earlier one that saves its progress must not lose it.
+    /// Unknown fields of a later version, preserved when this version saves progress.
     #[serde(flatten)]
     later: serde_json::Map<String, serde_json::Value>,
 }
 
 impl Stored {
-    /// A schedule first seen at `now`.
+    /// A schedule created at `now`.
     pub(super) fn new(schedule: Schedule, job: Template, now: Timestamp) -> Self {
         Self {
             schedule,
@@ -82,7 +82,7 @@ impl Stored {
         })
     }
 
-    /// As it is stored; refused if it is so large that its progress might not fit later.
+    /// Serializes it; refused if it is so large that its progress might not fit later.
     pub(super) fn encode(&self) -> Result<Bytes> {
         let (value, limit) = (encode(self)?, RECORD_BYTES_MAX - PROGRESS_BYTES_MAX);
         if value.len() <= limit {
@@ -93,7 +93,7 @@ impl Stored {
         Err(Error::TooLarge { field: "job.payload".into(), size, limit, hint })
     }
 
-    /// Counts fires that are decided, oldest first, `refused` of them refused.
+    /// Counts decided fires, oldest first, of which `refused` were refused.
     pub(super) fn advance(
         &mut self,
         progress: ScheduleProgress,
@@ -105,11 +105,11 @@ impl Stored {
         self.refused = self.refused.saturating_add(refused);
     }
 
-    /// As people see it at `now`.
+    /// The display form at `now`.
     pub(super) fn view(self, name: &str, now: Timestamp) -> ScheduleView {
         let next = match self.paused {
             true => None,
-            // An unreadable rhythm shows in `last_error`, once the scheduler has seen it.
+            // An unreadable rhythm is reported in `last_error` once the scheduler has seen it.
             false => self.schedule.next_fire(self.progress, now).unwrap_or(None),
         };
         ScheduleView {
@@ -126,31 +126,31 @@ impl Stored {
     }
 }
 
-/// A schedule and how it is doing.
+/// The display form of a schedule, with its progress.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ScheduleView {
     /// Its name.
     pub name: String,
-    /// When it fires.
+    /// The fire times.
     pub schedule: Schedule,
-    /// What it enqueues.
+    /// The job that it enqueues.
     pub job: NewJob,
-    /// Whether it is set aside.
+    /// Whether it is paused.
     pub paused: bool,
-    /// When it fires next; `None` while paused, or when it is over.
+    /// The next fire; `None` while paused or when over.
     pub next: Option<Timestamp>,
-    /// When it fired last.
+    /// The latest fire.
     pub last_fire: Option<Timestamp>,
-    /// How often it fired since it was made or its rhythm was changed.
+    /// Number of fires since it was created or its rhythm was changed.
     pub fired: u64,
-    /// How many of these fires the store refused for good; `last_error` says why.
+    /// Number of these fires that the store refused permanently; `last_error` has the reason.
     pub refused: u64,
-    /// What went wrong last; a fire that goes through clears it.
+    /// The latest error; cleared by a successful fire.
     pub last_error: Option<ScheduleError>,
 }
 
-/// The name of the record of a schedule.
+/// The key of a schedule's record.
 pub(super) fn key(name: &str) -> Result<String> {
     check_name("name", name)?;
     let max = NAME_BYTES_MAX - PREFIX.len();
@@ -160,7 +160,7 @@ pub(super) fn key(name: &str) -> Result<String> {
     Ok(format!("{PREFIX}{name}"))
 }
 
-/// The name of a schedule by its record.
+/// The name of a schedule, from the key of its record.
 pub(super) fn name(key: &str) -> &str {
     key.strip_prefix(PREFIX).unwrap_or(key)
 }

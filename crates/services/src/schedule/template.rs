@@ -1,4 +1,4 @@
-//! A job as a schedule keeps it, to be enqueued again and again. It must not know when.
+//! The job of a schedule, as stored for repeated enqueueing. Independent of fire times.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use windlass_core::model::{Due, Envelope, NewJob, Part, Policy};
 use windlass_core::policy::Unique;
 use windlass_core::{Error, Result};
 
-/// What a schedule enqueues.
+/// The job that a schedule enqueues.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Template {
     queue: String,
@@ -31,7 +31,7 @@ pub(super) struct Template {
     policy: Policy,
 }
 
-/// Bytes in their envelope.
+/// Bytes with their envelope.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct StoredPart {
     bytes: StoredBytes,
@@ -39,7 +39,7 @@ struct StoredPart {
     envelope: Option<Envelope>,
 }
 
-/// Text where it is text, so that people can read the record; numbers otherwise.
+/// Text if the bytes are UTF-8, so that people can read the record; numbers otherwise.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 enum StoredBytes {
@@ -66,7 +66,7 @@ impl StoredPart {
 }
 
 impl Template {
-    /// The template for jobs like this one. What each fire decides for itself cannot be given.
+    /// The template of jobs like this one. Fields that each fire sets itself are refused.
     pub(super) fn of(job: &NewJob) -> Result<Self> {
         refuse(job)?;
         Ok(Self {
@@ -84,7 +84,7 @@ impl Template {
         })
     }
 
-    /// A job like this, without an id.
+    /// A job from this template, without an id.
     pub(super) fn job(&self) -> NewJob {
         let mut job = NewJob::new(self.kind.as_str()).queue(self.queue.as_str());
         job.priority = self.priority;
@@ -100,7 +100,7 @@ impl Template {
     }
 }
 
-/// Refuses what a schedule cannot keep.
+/// Refuses fields that a schedule cannot have.
 fn refuse(job: &NewJob) -> Result<()> {
     let refused =
         |field: &'static str, expected: &'static str| Err(Error::invalid(field, "set", expected));
