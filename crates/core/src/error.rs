@@ -1,4 +1,4 @@
-//! What can go wrong, in words a person can act on: the thing, the value, the way out.
+//! The error type of the contract. Messages contain what is wrong, the value, and the way out.
 
 use crate::engine::Capability;
 use crate::id::JobId;
@@ -6,47 +6,47 @@ use crate::machine::EventKind;
 use crate::model::State;
 use std::borrow::Cow;
 
-/// A result with our [`Error`].
+/// A result with [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Every failure an engine or a policy answers with.
+/// Every failure that an engine or a policy returns.
 ///
-/// Match on the variant, or on [`Error::code`] across the wire. An error about one item of a batch
-/// comes in that item's place; an error of the whole call means that nothing of it was done
-/// ([`Error::Unavailable`] excepted, where the outcome is unknown and the call should be repeated:
-/// ids, claim numbers and leases make every verb safe to repeat).
+/// Match on the variant, or on [`Error::code`] across the wire. The error of one item of a batch is returned
+/// in its place; an error of the whole call means that nothing was done. The exception is
+/// [`Error::Unavailable`]: the outcome is unknown and the call should be repeated, which is safe for every
+/// verb because of ids, claim numbers and leases.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A field holds a value it cannot have.
+    /// A field has an invalid value.
     #[error("{field} is {value}: {expected}")]
     Invalid {
         /// The field, by its path in the request.
         field: Cow<'static, str>,
-        /// What it held, shortened for display.
+        /// The value, shortened for display.
         value: String,
-        /// What it must be instead.
+        /// The valid values.
         expected: Cow<'static, str>,
     },
-    /// Something is bigger than its limit.
+    /// Something exceeds its limit.
     #[error("{field} has size {size}, the limit is {limit}; {hint}")]
     TooLarge {
         /// The field, by its path in the request.
         field: Cow<'static, str>,
         /// Its size or count.
         size: u64,
-        /// The named limit it crossed.
+        /// The limit.
         limit: u64,
         /// The way out.
         hint: &'static str,
     },
-    /// No such job; it never existed, or its retention is over.
+    /// The job does not exist: it was never enqueued, or its retention is over.
     #[error("job {id} does not exist: never enqueued here, or already past its retention")]
     NotFound {
-        /// The id asked for.
+        /// The requested id.
         id: JobId,
     },
-    /// The lease is not the job's current one. Whatever the worker did is not recorded.
+    /// The lease is not the job's current one. The report is not recorded.
     #[error(
         "the lease on job {id} is lost: it ran out, or the job was cancelled or given to another \
          worker; drop this attempt"
@@ -55,13 +55,13 @@ pub enum Error {
         /// The job.
         id: JobId,
     },
-    /// The session ran out or never existed.
+    /// The session has expired or never existed.
     #[error("session {session} is gone: it was not heartbeaten in time; open a new one")]
     SessionLost {
         /// The session.
         session: String,
     },
-    /// Another job holds the unique key and the newcomer asked to be rejected.
+    /// Another job holds the unique key, and the new job's rule is to be rejected.
     #[error("unique key {key:?} is held by job {holder}; wait for it to finish or use another key")]
     Duplicate {
         /// The key.
@@ -76,21 +76,21 @@ pub enum Error {
         id: JobId,
         /// The state it is in.
         state: State,
-        /// What was asked of it.
+        /// The requested change.
         event: EventKind,
         /// The way out.
         hint: &'static str,
     },
-    /// A change was asked for a job in one state, and the job is in another. Nothing was changed.
+    /// The job is not in the state that the request requires. Nothing was changed.
     #[error(
         "job {id} is {found}, not {expected}: nothing was changed; read the job again and decide anew"
     )]
     StateConflict {
         /// The job.
         id: JobId,
-        /// The state that the request named.
+        /// The required state.
         expected: State,
-        /// The state the job is in.
+        /// The current state.
         found: State,
     },
     /// The queue has reached its depth limit.
@@ -102,22 +102,22 @@ pub enum Error {
         queue: String,
         /// Jobs waiting.
         depth: u64,
-        /// Its `max_depth`, or what a server lets wait in a queue that has none.
+        /// Its `max_depth`, or the server's default limit.
         limit: u64,
-        /// When there may be room, where somebody knows how fast it drains.
+        /// When there may be room, if the drain rate is known.
         retry_after_ms: Option<u64>,
     },
-    /// Somebody hands over more jobs per second than it may.
+    /// A client enqueues more jobs per second than allowed.
     #[error(
         "{who} hands over more than {limit} jobs per second; slow down, and repeat this after \
          {retry_after_ms} ms"
     )]
     TooFast {
-        /// Who.
+        /// The client.
         who: String,
-        /// Jobs per second it may hand over.
+        /// Allowed jobs per second.
         limit: u64,
-        /// When the next may come.
+        /// When the next job is allowed.
         retry_after_ms: u64,
     },
     /// A compare-and-set found another version.
@@ -130,7 +130,7 @@ pub enum Error {
         /// The version it has (0: absent).
         found: u64,
     },
-    /// This item was fine, but its all-or-nothing batch was refused because of another.
+    /// This item is valid, but its all-or-nothing batch was refused because of another item.
     #[error("not stored: item {culprit} of this all-or-nothing batch was refused")]
     Aborted {
         /// Index of the first refused item.
@@ -141,7 +141,7 @@ pub enum Error {
     Unsupported {
         /// The engine's name.
         engine: &'static str,
-        /// What it lacks.
+        /// The missing capability.
         capability: Capability,
         /// The way out.
         hint: &'static str,
@@ -149,58 +149,57 @@ pub enum Error {
     /// The store did not answer; the outcome is unknown and the call is safe to repeat.
     #[error("{store} is not answering: {reason}; the call is safe to repeat")]
     Unavailable {
-        /// Which store.
+        /// The store.
         store: String,
-        /// What it said.
+        /// The reason.
         reason: String,
     },
-    /// Something this call needs is held by another transaction that is still open, and it was not let
-    /// go of in time.
+    /// Another open transaction holds a lock that this call needs and did not release it in time.
     #[error("{store} is busy: {reason}; nothing was done, repeat the call")]
     Busy {
-        /// Which store.
+        /// The store.
         store: String,
-        /// What is held, and how long it was waited for.
+        /// What is locked, and how long the call waited.
         reason: String,
     },
-    /// The store has no space for this. Stored jobs can still be claimed, settled and removed.
+    /// The store has no space left. Stored jobs can still be claimed, settled and removed.
     #[error("{store} has no room: {reason}; nothing was done, repeat the call later")]
     StoreFull {
-        /// Which store.
+        /// The store.
         store: String,
-        /// What is full, and when there is room again.
+        /// What is full, and when there will be room.
         reason: String,
     },
-    /// Another process owns the store, and only one can.
+    /// Another process owns the store, which allows only one owner.
     #[error("{store} is in use by process {pid}; {}", in_use_hint(address.as_deref()))]
     InUse {
-        /// Which store.
+        /// The store.
         store: String,
         /// The process that owns it.
         pid: u32,
-        /// Where that process can be talked to, if it listens.
+        /// The address of that process, if it listens.
         address: Option<String>,
     },
-    /// Nobody said who asks, or nobody is let in with what was shown. Nothing was done.
+    /// The request has no credentials or invalid ones. Nothing was done.
     #[error("not let in: {reason}")]
     Unauthenticated {
-        /// What was missing or wrong, and the way out. Never what was shown.
+        /// What is missing or wrong, and the way out. Never contains the credentials.
         reason: String,
     },
-    /// Whoever asks may not do this. Nothing was done.
+    /// The principal lacks the permission. Nothing was done.
     #[error(
         "{who} may not do this: it needs {needs}; ask for a key that may (`windlass keys create --may …`)"
     )]
     Forbidden {
-        /// Who asks, by name.
+        /// The name of the principal.
         who: String,
-        /// What it would take, as a key's permissions are written.
+        /// The required permission, as written for keys.
         needs: String,
     },
-    /// The store holds something it should not.
+    /// The store contains corrupt data.
     #[error("{store} holds bad data: {reason}; run `windlass check`")]
     Corrupt {
-        /// Which store.
+        /// The store.
         store: String,
         /// What was found.
         reason: String,
@@ -234,7 +233,7 @@ impl Error {
         }
     }
 
-    /// A field with a value it cannot have.
+    /// An error about an invalid field.
     pub fn invalid(
         field: impl Into<Cow<'static, str>>,
         value: impl std::fmt::Display,
@@ -243,7 +242,7 @@ impl Error {
         Self::Invalid { field: field.into(), value: shown(value), expected: expected.into() }
     }
 
-    /// When the same is worth another try, where whoever refused it said so.
+    /// When to retry, if the error says so.
     pub const fn retry_after_ms(&self) -> Option<u64> {
         match self {
             Self::QueueFull { retry_after_ms, .. } => *retry_after_ms,
@@ -252,7 +251,7 @@ impl Error {
         }
     }
 
-    /// The field this error names, where it names one.
+    /// The field that this error is about, if any.
     pub fn field(&self) -> Option<&str> {
         match self {
             Self::Invalid { field, .. } | Self::TooLarge { field, .. } => Some(field),
@@ -270,7 +269,7 @@ impl Error {
     }
 }
 
-/// A value as an error shows it: quoted, control characters escaped, and never longer than a line.
+/// Formats a value for an error message: quoted, control characters escaped, truncated to one line.
 fn shown(value: impl std::fmt::Display) -> String {
     const SHOWN_CHARS_MAX: usize = 80;
     let text = value.to_string();
@@ -282,7 +281,7 @@ fn shown(value: impl std::fmt::Display) -> String {
     format!("\"{short}\"")
 }
 
-/// The way out for somebody who found a store owned by another process.
+/// The way out if another process owns the store.
 fn in_use_hint(address: Option<&str>) -> String {
     match address {
         Some(address) => format!("connect to {address} instead, or stop that process"),
@@ -290,7 +289,7 @@ fn in_use_hint(address: Option<&str>) -> String {
     }
 }
 
-/// `size` checked against a limit.
+/// Checks `size` against a limit.
 pub(crate) fn within_limit(
     field: impl Into<Cow<'static, str>>,
     size: usize,
@@ -303,7 +302,7 @@ pub(crate) fn within_limit(
     Err(Error::TooLarge { field: field.into(), size: size as u64, limit: limit as u64, hint })
 }
 
-/// `value` checked against a range, both ends included.
+/// Checks `value` against a range, both ends included.
 pub fn within_range(
     field: &'static str,
     value: u64,

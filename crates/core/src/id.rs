@@ -1,6 +1,7 @@
-//! Job ids: time-prefixed UUIDs. Fresh ones are version 7; derived ones (follow-ups, cron fires) are
-//! version 8, so that doing the same thing twice names the same job. Anyone can compute a derived id, so version 8 is
-//! reserved: a producer that chooses one is refused, or it could take the place of a job that is yet to come.
+//! Job ids: time-prefixed UUIDs. Generated ids are version 7. Derived ids (follow-ups, fires of schedules)
+//! are version 8, so that repeating an operation results in the same job. Because derived ids are
+//! predictable, version 8 is reserved: a producer that chooses one is refused, because it could block a
+//! future job.
 
 use crate::error::{Error, Result};
 use crate::limits::ID_SKEW_MAX_MS;
@@ -11,16 +12,16 @@ use std::fmt;
 use std::str::FromStr;
 use uuid::{Builder, Uuid};
 
-/// The identity of a job: a UUID whose first 48 bits are the milliseconds it was made at.
+/// The identity of a job: a UUID whose first 48 bits are its creation time in milliseconds.
 ///
-/// The time prefix keeps ids in rough order of creation, which is what lets a store keep its
-/// definitions append-only and drop them by age.
+/// The time prefix keeps ids roughly in the order of creation, so that a store can append job definitions and
+/// drop them by age.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct JobId(Uuid);
 
 impl JobId {
-    /// A fresh id made at `at`.
+    /// Generates an id with the time `at`.
     pub fn new(at: Timestamp, random: &dyn Random) -> Self {
         let bits = random.next_u128().to_be_bytes();
         let mut tail = [0; 10];
@@ -28,11 +29,11 @@ impl JobId {
         Self(Builder::from_unix_timestamp_millis(prefix(at), &tail).into_uuid())
     }
 
-    /// The id that belongs to the `index`-th follow-up of one attempt of `parent`.
+    /// The id of the `index`-th follow-up of one attempt of `parent`.
     ///
-    /// Derived from what both sides of a lost reply know, so that a settle repeated through an
-    /// outbox creates each follow-up once. `started_at` (of the attempt) keeps the id near now
-    /// even when the parent is old.
+    /// Derived from values that both sides of a lost reply know, so that a settle repeated through an outbox
+    /// creates each follow-up once. The attempt's `started_at` keeps the id close to the current time even if
+    /// the parent is old.
     pub fn follow_up(parent: Self, attempt: u32, index: usize, started_at: Timestamp) -> Self {
         let index = index as u64;
         derived(
@@ -41,7 +42,7 @@ impl JobId {
         )
     }
 
-    /// An id somebody else made, taken as it is; [`JobId::check`] says whether it is acceptable.
+    /// Wraps a UUID without validation; use [`JobId::check`] to validate it.
     pub const fn from_uuid(uuid: Uuid) -> Self {
         Self(uuid)
     }
@@ -61,33 +62,33 @@ impl JobId {
         self.0.as_bytes()
     }
 
-    /// The lowest id that says it was made at `at`, or later: where a look from then on begins.
+    /// The lowest id with the time `at`: the start of a range scan from then on.
     pub fn first_at(at: Timestamp) -> Self {
         let mut bytes = [0; 16];
         bytes[..6].copy_from_slice(&prefix(at).to_be_bytes()[2..]);
         Self::from_bytes(bytes)
     }
 
-    /// The highest id that says it was made at `at`, or earlier.
+    /// The highest id with the time `at`: the end of a range scan up to then.
     pub fn last_at(at: Timestamp) -> Self {
         let mut bytes = [u8::MAX; 16];
         bytes[..6].copy_from_slice(&prefix(at).to_be_bytes()[2..]);
         Self::from_bytes(bytes)
     }
 
-    /// When the id says it was made.
+    /// The creation time in the id.
     pub fn time(self) -> Timestamp {
         let mut ms = [0; 8];
         ms[2..].copy_from_slice(&self.as_bytes()[..6]);
         Timestamp::from_millis(i64::from_be_bytes(ms))
     }
 
-    /// Whether this is an id that Windlass derives for follow-ups and fires of schedules (version 8).
+    /// Whether Windlass derived this id, for a follow-up or a fire of a schedule (version 8).
     pub fn is_derived(self) -> bool {
         self.0.get_version_num() == 8
     }
 
-    /// Whether a producer may use this id now: version 7, made within a day of `now`.
+    /// Checks that a producer may use this id: version 7, with a time within a day of `now`.
     pub fn check(self, now: Timestamp) -> Result<()> {
         match self.0.get_version_num() {
             7 => self.check_time(now),
@@ -105,7 +106,7 @@ impl JobId {
         }
     }
 
-    /// Whether a job may have this id as a derived one now: version 8, made within a day of `now`.
+    /// Checks a derived id: version 8, with a time within a day of `now`.
     pub(crate) fn check_derived(self, now: Timestamp) -> Result<()> {
         if !self.is_derived() {
             let expected = "a derived id is a time-prefixed UUID of version 8";
@@ -127,28 +128,27 @@ impl JobId {
     }
 }
 
-/// Makes fresh ids that rise, even within a millisecond, so that a store that keeps jobs by id
-/// appends them.
+/// Generates increasing ids, even within a millisecond, so that a store ordered by id appends them.
 ///
-/// The first 22 bits after the time count up from a random start; the other 52 are random, so that
-/// makers that know nothing of each other do not meet.
+/// The first 22 bits after the time are a counter with a random start; the other 52 are random, so that
+/// independent generators do not collide.
 #[derive(Debug, Default)]
 pub struct Ids {
-    /// The time and the count of the latest.
+    /// Time and counter of the latest id.
     last: (i64, u32),
 }
 
 impl Ids {
     const COUNT_BITS: u32 = 22;
-    /// How far ids may run ahead of a clock that stepped back, or was too slow for their number.
+    /// How far ids may run ahead of a clock that stepped back or is too slow for the rate of ids.
     const AHEAD_MAX_MS: i64 = 1_000;
 
-    /// The next id, made at `at`.
+    /// The next id, with the time `at`.
     pub fn next(&mut self, at: Timestamp, random: &dyn Random) -> JobId {
         let (at, bits) = (at.as_millis(), random.next_u128());
         let (last_at, last_count) = self.last;
         let behind = at <= last_at && last_at - at <= Self::AHEAD_MAX_MS;
-        // A start in the lower half leaves the upper one to count through.
+        // A start in the lower half leaves the upper half for counting.
         let start = (bits >> (128 - Self::COUNT_BITS + 1)) as u32;
         self.last = match last_count + 1 {
             count if behind && count < 1 << Self::COUNT_BITS => (last_at, count),
@@ -158,7 +158,7 @@ impl Ids {
         let (ms, count) = self.last;
         let mut tail = [0; 10];
         tail.copy_from_slice(&bits.to_be_bytes()[6..]);
-        // The count goes around the bits that tell the version and the variant of a UUID.
+        // The counter is split around the version and variant bits of a UUID.
         tail[..2].copy_from_slice(&((count >> 10) as u16).to_be_bytes());
         let low = ((count & 0x3FF) << 4) as u16 | u16::from(tail[3] & 0x0F);
         tail[2..4].copy_from_slice(&low.to_be_bytes());
@@ -171,7 +171,7 @@ impl Ids {
 pub fn derived(at: Timestamp, parts: &[&[u8]]) -> JobId {
     let mut name = Vec::with_capacity(parts.iter().map(|part| part.len() + 8).sum());
     for part in parts {
-        // Lengths in between, so that ("ab","c") and ("a","bc") differ.
+        // Length prefixes, so that ("ab","c") and ("a","bc") differ.
         name.extend_from_slice(&(part.len() as u64).to_be_bytes());
         name.extend_from_slice(part);
     }
@@ -182,7 +182,7 @@ pub fn derived(at: Timestamp, parts: &[&[u8]]) -> JobId {
     JobId(Builder::from_custom_bytes(bytes).into_uuid())
 }
 
-/// The milliseconds as an id holds them: 48 bits, never negative.
+/// The time as stored in an id: 48 bits, never negative.
 fn prefix(at: Timestamp) -> u64 {
     at.as_millis().clamp(0, (1 << 48) - 1) as u64
 }
@@ -244,9 +244,9 @@ mod tests {
         assert!(made.is_sorted_by(|a, b| a < b), "{made:?}");
         assert!(made.iter().all(|id| id.as_uuid().get_version_num() == 7));
         assert_eq!((made[0].time(), made[7].time()), (NOW, NOW.plus(2_000)));
-        // A clock that went far back is believed.
+        // A clock that stepped back further than the limit is followed.
         assert_eq!(ids.next(NOW, &random).time(), NOW);
-        // More ids than a millisecond has room for borrow from the next.
+        // Ids beyond the capacity of a millisecond use the next one.
         ids.last = (NOW.as_millis(), (1 << Ids::COUNT_BITS) - 1);
         assert_eq!(ids.next(NOW, &random).time(), NOW.plus(1));
     }

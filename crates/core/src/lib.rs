@@ -1,15 +1,15 @@
-//! The heart of Windlass: the job model, the state machine, the policies and the engine traits.
+//! The core of Windlass: the job model, the state machine, the policies and the engine traits.
 //!
-//! This crate decides; it does nothing. There is no I/O here, no async runtime, no SQL and no HTTP:
-//! engines store, workers run, and both ask this crate what must happen, so that every engine
-//! decides alike. Time and randomness are injected ([`time::Clock`], [`random::Random`]).
+//! This crate makes decisions and has no side effects: no I/O, no async runtime, no SQL, no HTTP. Engines
+//! store jobs, workers run them, and both ask this crate what must happen, so that every engine decides in
+//! the same way. Time and randomness are injected ([`time::Clock`], [`random::Random`]).
 //!
 //! Where to start:
-//! - [`model`]: what a job is, its parts and its policy;
+//! - [`model`]: jobs, their parts and their policies;
 //! - [`machine`]: `(state, event, facts) → (next, effects)`, the specification of every engine;
 //! - [`policy`]: retry, crashes, uniqueness, rank, schedules, breaker, retention;
 //! - [`engine`]: the verbs, as three object-safe traits;
-//! - [`limits`]: the bound of everything that has one.
+//! - [`limits`]: the bounds of everything.
 //!
 //! ```
 //! use windlass_core::model::NewJob;

@@ -1,44 +1,44 @@
-//! What an engine can do beyond the contract, and how durable it is.
+//! Capabilities of an engine beyond the contract, and its durability.
 
 use std::fmt;
 
-/// How much is done in one atomic step.
+/// The scope of one atomic step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Atomicity {
-    /// Items of one queue; follow-ups to another go through an outbox, once.
+    /// Items of one queue; follow-ups on another queue go through an outbox, exactly once.
     Queue,
     /// The whole store.
     Store,
 }
 
-/// What an acknowledged write survives. Each grade includes the ones before it.
+/// The failures that an acknowledged write survives. Each level includes the previous ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Durability {
-    /// Nothing: it lives in this process.
+    /// None: data lives in this process.
     Volatile,
-    /// The death of our processes; a crash of the store may take the last seconds with it.
+    /// The death of Windlass processes; a crash of the store may lose the last seconds.
     Relaxed,
-    /// The death of any process, the store's included.
+    /// The death of any process, including the store's.
     Process,
-    /// Loss of power.
+    /// Power loss.
     Host,
     /// Loss of the host.
     Replica,
 }
 
-/// A behaviour that not every engine has. The kit runs its checks where it is announced, and checks
-/// that it is refused where it is not.
+/// A feature that not every engine has. The conformance kit tests it on engines that announce it, and tests
+/// that other engines refuse it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Capability {
     /// Unique keys across all queues ([`UniqueScope::Global`](crate::policy::UniqueScope)).
     GlobalUnique,
-    /// Queues in which tenants take turns ([`Order::Fair`](crate::model::Order)).
+    /// Queues that share capacity fairly among tenants ([`Order::Fair`](crate::model::Order)).
     FairOrder,
 }
 
 impl Capability {
-    /// All of them.
+    /// All capabilities.
     pub const ALL: [Self; 2] = [Self::GlobalUnique, Self::FairOrder];
 }
 
@@ -51,36 +51,36 @@ impl fmt::Display for Capability {
     }
 }
 
-/// What an engine can do.
+/// The capabilities of an engine.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Capabilities {
-    /// The engine's name, as it stands in messages.
+    /// The engine's name for messages.
     pub engine: &'static str,
-    /// How much is done in one atomic step.
+    /// The scope of one atomic step.
     pub atomicity: Atomicity,
-    /// What an acknowledged write survives.
+    /// The failures that an acknowledged write survives.
     pub durability: Durability,
-    /// Bytes of payload it takes.
+    /// Maximum payload size in bytes.
     pub payload_bytes_max: usize,
     has: u32,
 }
 
 impl Capabilities {
-    /// An engine with the bare contract.
+    /// An engine with the plain contract.
     pub const fn new(engine: &'static str, atomicity: Atomicity, durability: Durability) -> Self {
         let payload_bytes_max = crate::limits::PAYLOAD_BYTES_DEFAULT;
         Self { engine, atomicity, durability, payload_bytes_max, has: 0 }
     }
 
-    /// And with this.
+    /// Adds a capability.
     #[must_use]
     pub const fn with(mut self, capability: Capability) -> Self {
         self.has |= 1 << capability as u32;
         self
     }
 
-    /// Whether it has this.
+    /// Whether the engine has this capability.
     pub const fn has(&self, capability: Capability) -> bool {
         self.has & (1 << capability as u32) != 0
     }

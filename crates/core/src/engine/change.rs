@@ -1,4 +1,4 @@
-//! Changing jobs from outside.
+//! Changes to jobs by operators.
 
 use crate::error::{Error, Result};
 use crate::id::JobId;
@@ -6,57 +6,57 @@ use crate::machine::EventKind;
 use crate::model::{Due, Name, PartEdit, PartName, Policy, State};
 use crate::time::Timestamp;
 
-/// What to change about a job that gets another life.
+/// Edits to a job that is replayed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Edits {
-    /// The input.
+    /// The payload.
     pub payload: PartEdit,
-    /// The checkpoint; keep it to resume, unset it to start over.
+    /// The checkpoint: keep it to resume, unset it to start over.
     pub state: PartEdit,
-    /// Another priority.
+    /// A new priority.
     pub priority: Option<i32>,
-    /// Another policy.
+    /// A new policy.
     pub policy: Option<Policy>,
-    /// When to run; at once by default.
+    /// When to run; immediately by default.
     pub due: Due,
-    /// Its kind, said once more, where the kind is registered as sensitive. For whoever guards such
-    /// kinds in front of a store; a store itself knows of none.
+    /// The name of the job's kind, as a confirmation for kinds registered as sensitive. Checked by layers in
+    /// front of a store; stores ignore it.
     pub confirm: Option<Name>,
 }
 
-/// What to do with a job.
+/// A change to a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Change {
-    /// Call it off. A running one is told, and ends when its worker reports or dies.
+    /// Cancel it. A running job is asked to stop and ends when its worker reports or dies.
     Cancel,
-    /// Let it run now.
+    /// Run it now.
     Promote,
-    /// Move its time.
+    /// Change its run time.
     Reschedule(Due),
     /// Change its priority.
     Reprioritise(i32),
-    /// Set it aside.
+    /// Pause it.
     Pause,
-    /// Take it back.
+    /// Resume it.
     Resume,
-    /// Wake it, or keep the signal for when it waits.
+    /// Wake it, or keep the signal until it waits.
     Signal,
-    /// Give a dead, cancelled or expired job another life, counters cleared. It takes its unique
-    /// key again, or answers [`Error::Duplicate`](crate::Error::Duplicate).
+    /// Run a dead, cancelled or expired job again, with counters reset. It acquires its unique key again, or
+    /// returns [`Error::Duplicate`](crate::Error::Duplicate).
     Replay(Box<Edits>),
-    /// Throw an ended job away now.
+    /// Delete an ended job now.
     Discard,
 }
 
 impl Change {
-    /// Another life as it was.
+    /// A replay without edits.
     pub fn replay() -> Self {
         Self::Replay(Box::default())
     }
 
-    /// The event of the state machine it stands for.
+    /// The corresponding event of the state machine.
     pub const fn event(&self) -> EventKind {
         match self {
             Self::Cancel => EventKind::Cancel,
@@ -71,7 +71,7 @@ impl Change {
         }
     }
 
-    /// Whether it is acceptable at `now` to an engine that takes payloads up to `payload_bytes_max`.
+    /// Validates the change at `now`, for an engine with this payload limit.
     pub fn check(&self, now: Timestamp, payload_bytes_max: usize) -> Result<()> {
         match self {
             Self::Reschedule(due) => due.check("run_at", now),
@@ -86,33 +86,33 @@ impl Change {
     }
 }
 
-/// One change.
+/// A change to one job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ChangeItem {
     /// The job.
     pub id: JobId,
-    /// What to do with it.
+    /// The change.
     pub change: Change,
-    /// The state that the change was decided for. A job in another state answers
-    /// [`Error::StateConflict`] and stays as it is.
+    /// The state that the change was decided for. A job in another state is left unchanged and returns
+    /// [`Error::StateConflict`].
     pub if_state: Option<State>,
 }
 
 impl ChangeItem {
-    /// A change of one job, whatever its state.
+    /// A change to one job in any state.
     pub const fn new(id: JobId, change: Change) -> Self {
         Self { id, change, if_state: None }
     }
 
-    /// Only while the job is in this state.
+    /// Applies the change only if the job is in this state.
     #[must_use]
     pub const fn if_state(mut self, state: State) -> Self {
         self.if_state = Some(state);
         self
     }
 
-    /// Whether the change may be made to the job while it is in state `found`.
+    /// Checks `found`, the current state of the job, against `if_state`.
     pub fn check_state(&self, found: State) -> Result<()> {
         match self.if_state {
             Some(expected) if expected != found => {
@@ -123,11 +123,11 @@ impl ChangeItem {
     }
 }
 
-/// The answer to a change.
+/// The result of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Changed {
     /// The job.
     pub id: JobId,
-    /// Where it stands now; `None` if it is gone.
+    /// The new state; `None` if the job was deleted.
     pub state: Option<State>,
 }

@@ -1,4 +1,4 @@
-//! Taking ready jobs.
+//! Claiming ready jobs, and waiting for them.
 
 use super::{ClaimId, Lease, SessionId, check_batch};
 use crate::error::{Error, Result, within_range};
@@ -7,28 +7,28 @@ use crate::model::{Header, Name, PartSet, Parts};
 use crate::name::{check_name, check_text};
 use crate::time::Timestamp;
 
-/// Who claims, under which name, and how long the leases last.
+/// Who claims, the name of the claim, and how long its leases last.
 ///
-/// The name makes a claim repeatable: while jobs are leased under it, claiming again under it
-/// returns those jobs and no others.
+/// The name makes a claim repeatable: while jobs are leased under it, claiming again under it returns exactly
+/// those jobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Claimant {
-    /// A session: the leases last as long as it is heartbeaten.
+    /// A session: its leases last as long as it sends heartbeats.
     Session {
-        /// Which.
+        /// The session.
         session: SessionId,
-        /// The worker's number for this claim. It rises with each claim of a session, so that a
-        /// heartbeat can say with one number which claims it knows of.
+        /// The worker's number for this claim. It increases with each claim of a session, so that a heartbeat
+        /// can declare all claims it knows of with one number.
         claim_no: u64,
     },
-    /// Nobody in particular (plain curl): the claim gets a session of its own.
+    /// A claim without a session (plain curl): the engine creates a session for it.
     Alone {
-        /// The caller's name for this claim; nobody else may use it.
+        /// The caller's unique name for this claim.
         claim_id: ClaimId,
-        /// What people call the worker.
+        /// Display name of the worker.
         worker: String,
-        /// How long the leases last unless extended. If the reply is lost and the claim is not
-        /// repeated, running out costs each job a crash.
+        /// How long the leases last unless extended. If the reply is lost and the claim is not repeated, the
+        /// expiry counts as a crash of each job.
         lease_ms: u64,
     },
 }
@@ -49,18 +49,18 @@ impl Claimant {
 /// A queue to claim from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueWant {
-    /// Which.
+    /// The queue to claim from.
     pub queue: Name,
-    /// At most so many from it.
+    /// Maximum number of jobs from this queue.
     pub limit: u32,
 }
 
 /// A kind to claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KindWant {
-    /// Which.
+    /// The kind to claim.
     pub kind: Name,
-    /// At most so many of it.
+    /// Maximum number of jobs of this kind.
     pub limit: u32,
 }
 
@@ -68,20 +68,20 @@ pub struct KindWant {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Claim {
-    /// Who asks, and under which name.
+    /// The claimant and the name of the claim.
     pub by: Claimant,
     /// Queues in order of preference.
     pub queues: Vec<QueueWant>,
-    /// The kinds it can handle; `None`: all of them.
+    /// Kinds to claim; `None` means all.
     pub kinds: Option<Vec<KindWant>>,
-    /// At most so many in all.
+    /// Maximum number of jobs in total.
     pub limit: u32,
-    /// Which parts to bring along.
+    /// Parts to load.
     pub parts: PartSet,
 }
 
 impl Claim {
-    /// Up to `limit` jobs of any kind from one queue, with their payload.
+    /// Up to `limit` jobs of any kind from one queue, with their payloads.
     pub fn new(by: Claimant, queue: impl Into<Name>, limit: u32) -> Self {
         Self {
             by,
@@ -92,28 +92,28 @@ impl Claim {
         }
     }
 
-    /// And then from this queue, at most `limit`.
+    /// Adds a queue after the others, with at most `limit` jobs.
     #[must_use]
     pub fn queue(mut self, queue: impl Into<Name>, limit: u32) -> Self {
         self.queues.push(QueueWant { queue: queue.into(), limit });
         self
     }
 
-    /// Only kinds that were named; this one at most `limit` times.
+    /// Adds a kind with at most `limit` jobs. Only added kinds are claimed.
     #[must_use]
     pub fn kind(mut self, kind: impl Into<Name>, limit: u32) -> Self {
         self.kinds.get_or_insert_default().push(KindWant { kind: kind.into(), limit });
         self
     }
 
-    /// With these parts.
+    /// Sets the parts to load.
     #[must_use]
     pub const fn parts(mut self, parts: PartSet) -> Self {
         self.parts = parts;
         self
     }
 
-    /// Whether it is acceptable.
+    /// Validates the request.
     pub fn check(&self) -> Result<()> {
         self.by.check()?;
         within_range("limit", self.limit.into(), 1..=limits::CLAIM_BATCH_MAX.into())?;
@@ -131,7 +131,7 @@ impl Claim {
     }
 }
 
-/// Names that are good, and each named once: what a second limit for it would mean, nobody knows.
+/// Checks that names are valid and unique, because a second limit for the same name would be ambiguous.
 fn check_names<'a>(
     field: &'static str,
     names: impl Iterator<Item = &'a Name> + Clone,
@@ -149,13 +149,13 @@ fn check_names<'a>(
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClaimedJob {
-    /// What describes it; the counters include this start.
+    /// The header of the job; its counters include this attempt.
     pub header: Header,
-    /// The right to report on it.
+    /// The lease, which authorizes reports on this attempt.
     pub lease: Lease,
     /// When this attempt started.
     pub started_at: Timestamp,
-    /// The parts that were asked for.
+    /// The requested parts.
     pub parts: Parts,
 }
 
@@ -166,8 +166,8 @@ impl ClaimedJob {
     }
 }
 
-/// What a claim got. Fewer jobs than asked for, even none, is a hint and not proof of an empty
-/// queue: another worker may have been in the way.
+/// The result of a claim. Fewer jobs than asked for, or none, do not prove that the queue is empty: jobs may
+/// have been locked by another claim.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Claimed {
@@ -176,38 +176,38 @@ pub struct Claimed {
 }
 
 impl Claimed {
-    /// These jobs.
+    /// A result with these jobs.
     pub const fn new(jobs: Vec<ClaimedJob>) -> Self {
         Self { jobs }
     }
 }
 
-/// A wait for something to claim.
+/// A request to wait for claimable jobs.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Wait {
-    /// In any of these queues.
+    /// The queues to wait for.
     pub queues: Vec<Name>,
-    /// Of these kinds; `None`: any.
+    /// The kinds to wait for; `None` means any.
     pub kinds: Option<Vec<Name>>,
-    /// For how long.
+    /// Maximum wait in milliseconds.
     pub wait_ms: u64,
 }
 
 impl Wait {
-    /// For a job of any kind in these queues.
+    /// Waits for a job of any kind in these queues.
     pub fn new<N: Into<Name>>(queues: impl IntoIterator<Item = N>, wait_ms: u64) -> Self {
         Self { queues: queues.into_iter().map(Into::into).collect(), kinds: None, wait_ms }
     }
 
-    /// Of this kind, or others named so.
+    /// Adds a kind. Only added kinds are waited for.
     #[must_use]
     pub fn kind(mut self, kind: impl Into<Name>) -> Self {
         self.kinds.get_or_insert_default().push(kind.into());
         self
     }
 
-    /// Whether it is acceptable.
+    /// Validates the request.
     pub fn check(&self) -> Result<()> {
         within_range("wait_ms", self.wait_ms, 0..=limits::WAIT_MAX_MS)?;
         check_batch("queues", self.queues.len(), limits::CLAIM_QUEUES_MAX)?;

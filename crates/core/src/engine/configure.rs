@@ -8,24 +8,24 @@ use crate::name::check_name;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Configure {
-    /// Of a queue.
+    /// Changes the settings of a queue.
     Queue(Name, QueuePatch),
-    /// Of a kind.
+    /// Changes the settings of a kind.
     Kind(Name, KindPatch),
 }
 
 impl Configure {
-    /// Of a queue.
+    /// A change to the settings of a queue.
     pub fn queue(queue: impl Into<Name>, patch: QueuePatch) -> Self {
         Self::Queue(queue.into(), patch)
     }
 
-    /// Of a kind.
+    /// A change to the settings of a kind.
     pub fn kind(kind: impl Into<Name>, patch: KindPatch) -> Self {
         Self::Kind(kind.into(), patch)
     }
 
-    /// Whether it is acceptable.
+    /// Validates the change.
     pub fn check(&self) -> Result<()> {
         match self {
             Self::Queue(queue, patch) => check_name("queue", queue).and_then(|()| patch.check()),
@@ -34,18 +34,18 @@ impl Configure {
     }
 }
 
-/// Settings that differ from the defaults, by name.
+/// All settings that differ from the defaults, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Settings {
-    /// Of queues.
+    /// Settings of queues.
     pub queues: Vec<(Name, QueueSettings)>,
-    /// Of kinds.
+    /// Settings of kinds.
     pub kinds: Vec<(Name, KindSettings)>,
 }
 
 impl Settings {
-    /// These.
+    /// Creates a set of settings.
     pub const fn new(queues: Vec<(Name, QueueSettings)>, kinds: Vec<(Name, KindSettings)>) -> Self {
         Self { queues, kinds }
     }

@@ -1,4 +1,4 @@
-//! Handing jobs over.
+//! Enqueueing jobs.
 
 use super::check_batch;
 use crate::error::Result;
@@ -6,14 +6,14 @@ use crate::id::JobId;
 use crate::limits::ENQUEUE_BATCH_MAX;
 use crate::model::{NewJob, State};
 
-/// What happens to a batch of which one job is refused.
+/// What happens to a batch if one of its jobs is refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// The others are stored.
+    /// The other jobs are stored.
     #[default]
     Each,
-    /// None is stored; the others answer [`Error::Aborted`](crate::Error::Aborted). All jobs must be
-    /// in one atomicity domain, or the call answers `Invalid` on `jobs`.
+    /// No job is stored; the others return [`Error::Aborted`](crate::Error::Aborted). All jobs must be in one
+    /// atomicity domain, otherwise the call returns `Invalid` for `jobs`.
     AllOrNothing,
 }
 
@@ -23,48 +23,48 @@ pub enum Mode {
 pub struct Enqueue {
     /// The jobs.
     pub jobs: Vec<NewJob>,
-    /// All or each for itself.
+    /// Whether the jobs are stored atomically or one by one.
     pub mode: Mode,
 }
 
 impl Enqueue {
-    /// Each for itself.
+    /// Stores each job independently.
     pub fn each(jobs: impl IntoIterator<Item = NewJob>) -> Self {
         Self { jobs: jobs.into_iter().collect(), mode: Mode::Each }
     }
 
-    /// All or nothing.
+    /// Stores all jobs or none.
     pub fn all_or_nothing(jobs: impl IntoIterator<Item = NewJob>) -> Self {
         Self { jobs: jobs.into_iter().collect(), mode: Mode::AllOrNothing }
     }
 
-    /// Whether the batch as a whole is acceptable.
+    /// Validates the batch as a whole.
     pub fn check(&self) -> Result<()> {
         check_batch("jobs", self.jobs.len(), ENQUEUE_BATCH_MAX)
     }
 }
 
-/// What became of an enqueued job.
+/// What happened to an enqueued job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Disposition {
-    /// It is stored.
+    /// The job was stored.
     Created,
-    /// It is stored in place of another, which is cancelled.
+    /// The job was stored and replaces another, which is cancelled.
     Replaced(JobId),
-    /// It was there already, by its id or by its unique key.
+    /// A job with the same id or unique key already exists.
     Existing,
-    /// It was dropped on purpose: another of its kind was taken in this window.
+    /// The job was dropped by its throttle rule: another one was stored in the current window.
     Throttled,
 }
 
-/// The answer to one enqueued job.
+/// The result of one enqueued job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Enqueued {
-    /// The job that is stored: the new one, or the one that was there.
+    /// The id of the stored job: the new one or the existing one.
     pub id: JobId,
-    /// Which of the two.
+    /// What happened to the job.
     pub disposition: Disposition,
-    /// Where that job stands; `None` if its retention is over while its unique window is not.
+    /// State of the stored job; `None` if its retention is over but its unique window is not.
     pub state: Option<State>,
 }

@@ -1,4 +1,4 @@
-//! Which jobs a listing shows. It must not know how an engine finds them.
+//! Filters of job listings. Independent of how an engine finds jobs.
 
 use crate::error::{Error, Result};
 use crate::id::JobId;
@@ -7,7 +7,7 @@ use crate::model::{Header, Name, State};
 use crate::name::{check_name, check_text};
 use crate::time::Timestamp;
 
-/// Which jobs to list; `None` is any, and a job passes if everything that is set fits.
+/// A filter of jobs. A job matches if it satisfies every criterion that is set; `None` matches any job.
 ///
 /// ```
 /// use windlass_core::engine::Filter;
@@ -20,98 +20,98 @@ use crate::time::Timestamp;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Filter {
-    /// Of this queue.
+    /// The queue.
     pub queue: Option<Name>,
-    /// Of this kind.
+    /// The kind.
     pub kind: Option<Name>,
-    /// In this state.
+    /// The state.
     pub state: Option<State>,
-    /// For this tenant.
+    /// The tenant.
     pub tenant: Option<String>,
-    /// With this ordering key.
+    /// The ordering key.
     pub key: Option<String>,
-    /// With this tag among theirs.
+    /// One of the job's tags.
     pub tag: Option<String>,
-    /// That came from this job.
+    /// The parent job.
     pub parent: Option<JobId>,
-    /// Enqueued at this instant or later.
+    /// Enqueued at this time or later.
     pub created_from: Option<Timestamp>,
-    /// Enqueued before this instant, so that windows that follow each other share no job.
+    /// Enqueued before this time (exclusive, so that adjacent windows share no job).
     pub created_until: Option<Timestamp>,
 }
 
-/// The times that the ids of some jobs may carry, both ends included; `None` is open.
+/// A range of times in job ids, both ends included; `None` means unbounded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IdTimes {
-    /// None earlier than this.
+    /// The earliest time.
     pub from: Option<Timestamp>,
-    /// None later than this.
+    /// The latest time.
     pub until: Option<Timestamp>,
 }
 
 impl Filter {
-    /// In this state.
+    /// Jobs in this state.
     pub fn state(state: State) -> Self {
         Self { state: Some(state), ..Self::default() }
     }
 
-    /// And of this queue.
+    /// Requires this queue.
     #[must_use]
     pub fn queue(mut self, queue: impl Into<Name>) -> Self {
         self.queue = Some(queue.into());
         self
     }
 
-    /// And of this kind.
+    /// Requires this kind.
     #[must_use]
     pub fn kind(mut self, kind: impl Into<Name>) -> Self {
         self.kind = Some(kind.into());
         self
     }
 
-    /// And for this tenant.
+    /// Requires this tenant.
     #[must_use]
     pub fn tenant(mut self, tenant: impl Into<String>) -> Self {
         self.tenant = Some(tenant.into());
         self
     }
 
-    /// And with this ordering key.
+    /// Requires this ordering key.
     #[must_use]
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into());
         self
     }
 
-    /// And with this tag.
+    /// Requires this tag.
     #[must_use]
     pub fn tag(mut self, tag: impl Into<String>) -> Self {
         self.tag = Some(tag.into());
         self
     }
 
-    /// And that came from this job.
+    /// Requires this parent job.
     #[must_use]
     pub const fn parent(mut self, parent: JobId) -> Self {
         self.parent = Some(parent);
         self
     }
 
-    /// And enqueued at this instant or later.
+    /// Requires that the job was enqueued at this time or later.
     #[must_use]
     pub const fn created_from(mut self, from: Timestamp) -> Self {
         self.created_from = Some(from);
         self
     }
 
-    /// And enqueued before this instant.
+    /// Requires that the job was enqueued before this time.
     #[must_use]
     pub const fn created_until(mut self, until: Timestamp) -> Self {
         self.created_until = Some(until);
         self
     }
 
-    /// Whether a job passes.
+    /// Whether a job matches.
     pub fn fits(&self, header: &Header, state: State) -> bool {
         fn is<T: PartialEq>(wanted: &Option<T>, found: &T) -> bool {
             wanted.as_ref().is_none_or(|wanted| wanted == found)
@@ -130,8 +130,8 @@ impl Filter {
             && self.created_until.is_none_or(|until| header.created_at < until)
     }
 
-    /// The times that ids of passing jobs may carry: a window of creation, wider by how far the time
-    /// inside an id may be off. A listing goes by ids, so it need not look outside of it.
+    /// The times that the ids of matching jobs may contain: the creation window, widened by the allowed skew
+    /// of ids. Listings are ordered by id and need not read outside of it.
     pub fn id_times(&self) -> IdTimes {
         let skew_ms = limits::ID_SKEW_MAX_MS;
         IdTimes {
@@ -140,7 +140,7 @@ impl Filter {
         }
     }
 
-    /// Whether it is acceptable.
+    /// Validates the filter.
     pub fn check(&self) -> Result<()> {
         if let Some(queue) = &self.queue {
             check_name("queue", queue)?;

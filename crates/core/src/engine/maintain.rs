@@ -1,4 +1,4 @@
-//! Keeping a store in order, one bounded step at a time.
+//! Maintenance of a store in bounded steps.
 
 use crate::error::{Result, within_range};
 use crate::limits::MAINTAIN_BUDGET_MAX;
@@ -6,26 +6,25 @@ use crate::model::{Name, State};
 use crate::time::Timestamp;
 use std::fmt;
 
-/// A kind of maintenance.
+/// A type of maintenance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Work {
-    /// Move jobs whose time has come on their way.
+    /// Promote jobs that have become due.
     Promote,
-    /// Take back what lost sessions held. Not before the store itself has been up for the length of
-    /// a lease: an outage is not a mass crash.
+    /// Reclaim the jobs of lost sessions. Not before the store itself has been up for the length of a lease:
+    /// an outage of the store must not count as a crash of all workers.
     Reclaim,
-    /// End what waited longer than it may.
+    /// Expire jobs that waited longer than allowed.
     Expire,
-    /// Remove what is past its retention.
+    /// Remove jobs whose retention is over.
     Retain,
-    /// Give space back, wherever the engine needs help with it, and forget what has no meaning any
-    /// more, such as unique keys past their window.
+    /// Free space where the engine needs it, and delete obsolete data such as unique keys past their window.
     Compact,
 }
 
 impl Work {
-    /// All of them.
+    /// All types of maintenance.
     pub const ALL: [Self; 5] =
         [Self::Promote, Self::Reclaim, Self::Expire, Self::Retain, Self::Compact];
 }
@@ -42,13 +41,13 @@ impl fmt::Display for Work {
     }
 }
 
-/// One step.
+/// A request for one step.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct MaintainRequest {
-    /// Of which work.
+    /// The type of maintenance.
     pub work: Work,
-    /// Touching at most so many items.
+    /// Maximum number of items to process.
     pub budget: u32,
 }
 
@@ -58,41 +57,41 @@ impl MaintainRequest {
         Self { work, budget }
     }
 
-    /// Whether it is acceptable.
+    /// Validates the request.
     pub fn check(&self) -> Result<()> {
         within_range("budget", self.budget.into(), 1..=MAINTAIN_BUDGET_MAX.into())
     }
 }
 
-/// How many jobs of a queue a step moved to a state; `None`: removed.
+/// Number of jobs of a queue that a step moved to another state or removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tally {
     /// The queue.
     pub queue: Name,
-    /// The state they were in.
+    /// Their previous state.
     pub from: State,
-    /// The state they are in; `None` if they are gone.
+    /// Their new state; `None` if they were removed.
     pub to: Option<State>,
-    /// How many.
+    /// Number of jobs.
     pub count: u64,
 }
 
-/// What a step did.
+/// The result of a step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MaintainReply {
-    /// Items touched, never more than the budget.
+    /// Number of items processed, at most the budget.
     pub done: u32,
-    /// Whether the budget ended the step and more is waiting, be it that this step only looked.
+    /// Whether more work is left because the budget was used up, even if this step only scanned.
     pub more: bool,
-    /// When the next item of this work falls due, as far as is known now.
+    /// When the next item becomes due, as far as known.
     pub next_at: Option<Timestamp>,
-    /// What became of jobs, for history and counters.
+    /// State changes by queue, for history and counters.
     pub tallies: Vec<Tally>,
 }
 
 impl MaintainReply {
-    /// Counts one job moved.
+    /// Counts one job that was moved or removed.
     pub fn count(&mut self, queue: &Name, from: State, to: Option<State>) {
         let same = |t: &&mut Tally| t.queue == *queue && t.from == from && t.to == to;
         match self.tallies.iter_mut().find(same) {
@@ -102,21 +101,21 @@ impl MaintainReply {
     }
 }
 
-/// Something that is not as it should be.
+/// An inconsistency.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// What, with the job or key it concerns.
+    /// Description, with the affected job or key.
     pub what: String,
-    /// Whether it was mended.
+    /// Whether it was repaired.
     pub repaired: bool,
 }
 
-/// What a check found.
+/// The result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CheckReport {
-    /// Jobs looked at.
+    /// Number of jobs checked.
     pub jobs: u64,
-    /// What is wrong; empty is good.
+    /// The inconsistencies found.
     pub findings: Vec<Finding>,
 }

@@ -1,7 +1,7 @@
-//! Writing layers: verbs that go to the engine underneath as they are.
+//! A macro for layers: verbs that are forwarded unchanged to the inner engine.
 
-/// Implements verbs by passing them on to the engine in a field, inside an `impl` of [`Hot`], [`Admin`] or
-/// [`Maintain`]. With `through`, what the engine underneath answers goes through a method first.
+/// Implements verbs by forwarding them to the engine in a field, inside an `impl` of [`Hot`], [`Admin`] or
+/// [`Maintain`]. With `through`, the inner engine's reply is passed through a method first.
 ///
 /// ```
 /// use std::sync::Arc;

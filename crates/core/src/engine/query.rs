@@ -1,4 +1,4 @@
-//! Looking at jobs, lanes and workers.
+//! Reading jobs, lanes and sessions.
 
 use super::{Cursor, Filter, SessionId, check_batch};
 use crate::error::{Result, within_range};
@@ -7,87 +7,87 @@ use crate::limits;
 use crate::model::{Name, PartSet, State};
 use crate::time::Timestamp;
 
-/// Jobs by id.
+/// A request for jobs by id.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Get {
-    /// Which.
+    /// The ids.
     pub ids: Vec<JobId>,
-    /// With which parts.
+    /// The parts to load.
     pub parts: PartSet,
 }
 
 impl Get {
-    /// These, without parts.
+    /// These jobs, without parts.
     pub fn new(ids: impl IntoIterator<Item = JobId>) -> Self {
         Self { ids: ids.into_iter().collect(), parts: PartSet::NONE }
     }
 
-    /// With these parts.
+    /// Sets the parts to load.
     #[must_use]
     pub const fn parts(mut self, parts: PartSet) -> Self {
         self.parts = parts;
         self
     }
 
-    /// Whether it is acceptable.
+    /// Validates the request.
     pub fn check(&self) -> Result<()> {
         check_batch("ids", self.ids.len(), limits::BATCH_MAX)
     }
 }
 
-/// In which order to list jobs: by id, which is by the time they were made.
+/// Order of a listing: by id, i.e. by creation time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ListOrder {
-    /// The newest first.
+    /// Newest first.
     #[default]
     Newest,
-    /// The oldest first.
+    /// Oldest first.
     Oldest,
 }
 
-/// A page of jobs.
+/// A request for a page of jobs.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct List {
-    /// Which jobs.
+    /// Selects the jobs.
     pub filter: Filter,
-    /// In which order.
+    /// The order.
     pub order: ListOrder,
-    /// After this place; `None` starts.
+    /// The cursor of the previous page; `None` starts at the beginning.
     pub after: Option<Cursor>,
-    /// At most so many.
+    /// Maximum number of jobs.
     pub limit: u32,
 }
 
 impl List {
-    /// The newest jobs that pass `filter`.
+    /// The newest jobs that match `filter`.
     pub const fn new(filter: Filter) -> Self {
         Self { filter, order: ListOrder::Newest, after: None, limit: limits::PAGE_DEFAULT }
     }
 
-    /// In this order.
+    /// Sets the order.
     #[must_use]
     pub const fn order(mut self, order: ListOrder) -> Self {
         self.order = order;
         self
     }
 
-    /// After this place.
+    /// Continues after this cursor.
     #[must_use]
     pub fn after(mut self, cursor: Option<Cursor>) -> Self {
         self.after = cursor;
         self
     }
 
-    /// At most so many.
+    /// Sets the maximum number of jobs.
     #[must_use]
     pub const fn limit(mut self, limit: u32) -> Self {
         self.limit = limit;
         self
     }
 
-    /// Whether it is acceptable.
+    /// Validates the request.
     pub fn check(&self) -> Result<()> {
         self.filter.check()?;
         within_range("limit", self.limit.into(), 1..=limits::PAGE_MAX.into())
@@ -97,19 +97,19 @@ impl List {
 /// A page of a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page<T> {
-    /// The rows; a page may be short, even empty.
+    /// The rows. A page may be short or even empty.
     pub rows: Vec<T>,
-    /// Where to go on; `None` is the end.
+    /// The cursor of the next page; `None` means the end.
     pub next: Option<Cursor>,
 }
 
-/// Which lanes to count.
+/// A request for lane statistics.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct StatsRequest {
-    /// Of this queue only.
+    /// Only lanes of this queue.
     pub queue: Option<Name>,
-    /// Whether to tell ready jobs apart by priority, too.
+    /// Whether to count ready jobs by priority as well.
     pub by_priority: bool,
 }
 
@@ -119,7 +119,7 @@ impl StatsRequest {
         Self { queue: Some(queue.into()), ..Self::default() }
     }
 
-    /// With their ready jobs by priority; see [`LaneStats::priorities`].
+    /// Counts ready jobs by priority as well; see [`LaneStats::priorities`].
     #[must_use]
     pub const fn by_priority(mut self) -> Self {
         self.by_priority = true;
@@ -127,7 +127,7 @@ impl StatsRequest {
     }
 }
 
-/// Why nothing of a lane is claimed.
+/// Why no job of a lane can be claimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Gate {
@@ -135,51 +135,51 @@ pub enum Gate {
     QueuePaused,
     /// Its kind is paused.
     KindPaused,
-    /// Its kind has no permits left: an open circuit breaker.
+    /// Its kind has no permits left because of an open circuit breaker.
     NoPermits,
 }
 
-/// A lane in numbers. Dead jobs are counted apart and never as depth.
+/// Statistics of a lane. Dead jobs are counted separately and never as depth.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaneStats {
     /// Its queue.
     pub queue: Name,
     /// Its kind.
     pub kind: Name,
-    /// Waiting for their time.
+    /// Jobs waiting for their run time.
     pub scheduled: u64,
-    /// Waiting for something else.
+    /// Jobs waiting for anything else.
     pub blocked: u64,
-    /// Ready.
+    /// Ready jobs.
     pub available: u64,
-    /// Leased.
+    /// Leased jobs.
     pub running: u64,
-    /// Set aside one by one.
+    /// Individually paused jobs.
     pub paused: u64,
-    /// Dead letters.
+    /// Dead jobs.
     pub dead: u64,
-    /// Since when the job at its head has been ready.
+    /// When the job at its head became ready.
     pub head_ready_at: Option<Timestamp>,
-    /// Why nothing of it is claimed, if so.
+    /// Why none of its jobs can be claimed, if so.
     pub gate: Option<Gate>,
-    /// Its ready jobs by priority, the most urgent first. Empty unless asked for, and where the order of
-    /// its queue is not by priority: such a queue keeps no jobs of one priority together.
+    /// Its ready jobs by priority, most urgent first. Empty unless requested, and for queues that are not
+    /// ordered by priority, which do not keep jobs of one priority together.
     ///
-    /// They are the first [`PRIORITIES_MAX`](limits::PRIORITIES_MAX). So that an answer costs the same at any
-    /// depth, it counts no more than [`READY_COUNTED_MAX`](limits::READY_COUNTED_MAX) jobs one by one; what
-    /// the lane has beyond those belongs to the one priority that has more. Where several have, their
-    /// numbers are the least there may be, and [`not_told_apart`](Self::not_told_apart) is what is missing.
+    /// At most the first [`PRIORITIES_MAX`](limits::PRIORITIES_MAX) priorities. To keep the cost independent
+    /// of depth, at most [`READY_COUNTED_MAX`](limits::READY_COUNTED_MAX) jobs are counted one by one; jobs
+    /// of the lane beyond those are attributed to the one priority that has more. If several priorities have
+    /// more, their numbers are lower bounds, and [`not_told_apart`](Self::not_told_apart) is the difference.
     pub priorities: Vec<PriorityStats>,
 }
 
-/// The ready jobs of a lane that have one priority.
+/// The ready jobs of a lane with one priority.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PriorityStats {
-    /// Their priority.
+    /// The priority.
     pub priority: i32,
-    /// How many they are, or more; see [`LaneStats::priorities`].
+    /// Number of jobs, or a lower bound; see [`LaneStats::priorities`].
     pub available: u64,
-    /// Since when the first of them has been ready.
+    /// When the first of them became ready.
     pub head_ready_at: Timestamp,
 }
 
@@ -201,18 +201,18 @@ impl LaneStats {
         }
     }
 
-    /// Jobs that wait for their start.
+    /// Number of jobs waiting to start.
     pub const fn depth(&self) -> u64 {
         self.scheduled + self.blocked + self.available + self.paused
     }
 
-    /// Ready jobs that [`priorities`](Self::priorities) leaves out.
+    /// Number of ready jobs that are not included in [`priorities`](Self::priorities).
     pub fn not_told_apart(&self) -> u64 {
         let told: u64 = self.priorities.iter().map(|priority| priority.available).sum();
         self.available.saturating_sub(told)
     }
 
-    /// The counter of a state, where there is one.
+    /// The counter of a state, if it has one.
     pub const fn counter(&mut self, state: State) -> Option<&mut u64> {
         match state {
             State::Scheduled => Some(&mut self.scheduled),
@@ -226,17 +226,17 @@ impl LaneStats {
     }
 }
 
-/// An open session, for people.
+/// An open session, for display.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionInfo {
     /// Its id.
     pub id: SessionId,
-    /// What the worker calls itself.
+    /// Display name of the worker.
     pub worker: String,
-    /// Since when.
+    /// When it was opened.
     pub opened_at: Timestamp,
-    /// When it runs out unless heartbeaten.
+    /// When it expires without a heartbeat.
     pub expires_at: Timestamp,
-    /// How many jobs it holds.
+    /// Number of jobs it holds.
     pub running: u64,
 }

@@ -1,5 +1,5 @@
-//! Records: small versioned documents and bounded append logs, for whatever services and operators
-//! must share (schedules, keys, audit, breakers, leadership, samples).
+//! Records: small versioned documents and bounded append logs, for data that services and operators share
+//! (schedules, keys, audit, breakers, leadership, samples).
 
 use super::Cursor;
 use crate::error::{Result, within_limit, within_range};
@@ -8,19 +8,19 @@ use crate::name::check_name;
 use crate::time::Timestamp;
 use bytes::Bytes;
 
-/// What a write expects to find.
+/// The precondition of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
-    /// Anything.
+    /// None.
     Any,
-    /// No such record.
+    /// The record does not exist.
     Absent,
-    /// Exactly this version.
+    /// The record has exactly this version.
     Version(u64),
 }
 
 impl Expect {
-    /// Whether a record at `version` (0: absent) is what was expected.
+    /// Whether a record at `version` (0: absent) satisfies the precondition.
     pub const fn holds(self, version: u64) -> bool {
         match self {
             Self::Any => true,
@@ -29,7 +29,7 @@ impl Expect {
         }
     }
 
-    /// The version it names, 0 for absent.
+    /// The expected version, 0 for absent.
     pub const fn version(self) -> u64 {
         match self {
             Self::Any | Self::Absent => 0,
@@ -38,62 +38,62 @@ impl Expect {
     }
 }
 
-/// One operation.
+/// An operation on a record or log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RecordOp {
     /// Read a record.
     Get {
-        /// Its name.
+        /// Key of the record.
         key: String,
     },
     /// Write a record.
     Put {
-        /// Its name.
+        /// Key of the record.
         key: String,
         /// Its new content.
         value: Bytes,
-        /// What it must be like now.
+        /// The precondition.
         expect: Expect,
     },
     /// Remove a record.
     Delete {
-        /// Its name.
+        /// Key of the record.
         key: String,
-        /// What it must be like now.
+        /// The precondition.
         expect: Expect,
     },
-    /// List the records whose names start with `prefix`, in order of name.
+    /// List the records whose keys start with `prefix`, ordered by key.
     List {
-        /// How their names start; may be empty.
+        /// Prefix of the keys; may be empty.
         prefix: String,
-        /// After this place.
+        /// Continue after this cursor.
         after: Option<Cursor>,
-        /// At most so many.
+        /// Maximum number of records.
         limit: u32,
     },
-    /// Add entries to a log, keeping its latest `keep`.
+    /// Append entries to a log and keep its latest `keep`.
     Append {
         /// The log's name.
         log: String,
-        /// What to add.
+        /// The entries.
         entries: Vec<Bytes>,
-        /// How many entries the log keeps.
+        /// Number of entries that the log keeps.
         keep: u32,
     },
-    /// Read a log. Fewer entries than asked for means: that is all, for now.
+    /// Read a log. Fewer entries than `limit` mean that there are no more for now.
     Read {
         /// The log's name.
         log: String,
-        /// Entries after this number; 0 begins with the oldest that is kept.
+        /// Entries after this number; 0 starts with the oldest one kept.
         after: u64,
-        /// At most so many.
+        /// Maximum number of entries.
         limit: u32,
     },
 }
 
 impl RecordOp {
-    /// Whether it is acceptable.
+    /// Validates the operation.
     pub fn check(&self) -> Result<()> {
         let value = |bytes: &Bytes| {
             let hint = "records are small; keep data in jobs or elsewhere";
@@ -122,50 +122,50 @@ impl RecordOp {
     }
 }
 
-/// A record as it is stored.
+/// A stored record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Its name.
+    /// Its key.
     pub key: String,
-    /// Counts its writes; never 0, and never the same again for another content.
+    /// Increases with every write; never 0, and never reused for other content.
     pub version: u64,
     /// Its content.
     pub value: Bytes,
-    /// When it was written.
+    /// Time of the last write.
     pub updated_at: Timestamp,
 }
 
 /// An entry of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogEntry {
-    /// Its number in the log, rising without gaps; a gap while reading means entries fell off.
+    /// Its number, increasing without gaps; a gap while reading means that entries were dropped.
     pub number: u64,
-    /// When it was added.
+    /// Time of the append.
     pub at: Timestamp,
     /// Its content.
     pub value: Bytes,
 }
 
-/// The answer to one operation.
+/// The result of one operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RecordReply {
-    /// To [`RecordOp::Get`].
+    /// Result of [`RecordOp::Get`].
     Record(Option<Record>),
-    /// To [`RecordOp::Put`]: the new version.
+    /// Result of [`RecordOp::Put`].
     Written {
-        /// The version now.
+        /// The new version.
         version: u64,
     },
-    /// To [`RecordOp::Delete`]: whether there was one.
+    /// Result of [`RecordOp::Delete`]: whether the record existed.
     Deleted(bool),
-    /// To [`RecordOp::List`].
+    /// Result of [`RecordOp::List`].
     Records(super::Page<Record>),
-    /// To [`RecordOp::Append`]: the number of the last entry added.
+    /// Result of [`RecordOp::Append`].
     Appended {
-        /// That number.
+        /// Number of the last appended entry.
         last: u64,
     },
-    /// To [`RecordOp::Read`], oldest first.
+    /// Result of [`RecordOp::Read`], oldest entry first.
     Entries(Vec<LogEntry>),
 }

@@ -1,4 +1,4 @@
-//! Reporting what became of claimed jobs.
+//! Settling: reporting the outcomes of claimed jobs.
 
 use super::{Claim, Claimed, Enqueued, Item, Lease, check_batch};
 use crate::error::{Result, within_limit, within_range};
@@ -12,52 +12,52 @@ use crate::time::Timestamp;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// Done, with an optional result.
+    /// Completed, with an optional result.
     Complete {
-        /// What it produced.
+        /// The result.
         result: Option<Part>,
     },
-    /// Failed; to be tried again while attempts are left.
+    /// Failed; retried while attempts are left.
     Retry {
-        /// Why.
+        /// The error.
         error: JobError,
-        /// The delay. Workers compute it with core from the claimed job's policy and counters; if it
-        /// is left out, the engine does the same at the price of looking the policy up.
+        /// The delay. Workers compute it with core from the claimed job's policy and counters; if it is
+        /// `None`, the engine does the same at the cost of reading the policy.
         delay_ms: Option<u64>,
     },
-    /// Put off, no failure counted.
+    /// Snoozed; does not count as a failure.
     Snooze {
-        /// For how long.
+        /// The delay.
         delay_ms: u64,
     },
-    /// Failed for good.
+    /// Failed fatally: the job is dead.
     Fail {
-        /// Why.
+        /// The error.
         error: JobError,
     },
-    /// Given back unfinished, no failure counted; others may start it at once.
+    /// Released unfinished; does not count as a failure. Another worker may start it at once.
     Release,
-    /// Waits, holding no slot, until it is signalled.
+    /// Waits for a signal without occupying a slot.
     Wait,
     /// Ended as cancelled.
     Cancel,
 }
 
 impl Outcome {
-    /// Done, no result.
+    /// Completed without a result.
     pub const DONE: Self = Self::Complete { result: None };
 
-    /// Failed, to be retried by the job's backoff.
+    /// Failed; retried after the job's backoff.
     pub fn retry(code: impl Into<String>, message: impl Into<String>) -> Self {
         Self::Retry { error: JobError::new(code, message), delay_ms: None }
     }
 
-    /// Failed for good.
+    /// Failed fatally.
     pub fn fail(code: impl Into<String>, message: impl Into<String>) -> Self {
         Self::Fail { error: JobError::new(code, message) }
     }
 
-    /// The event of the state machine it stands for.
+    /// The corresponding event of the state machine.
     pub const fn event(&self) -> EventKind {
         match self {
             Self::Complete { .. } => EventKind::Complete,
@@ -70,7 +70,7 @@ impl Outcome {
         }
     }
 
-    /// How it stands in the job's history.
+    /// The corresponding entry in the job's history.
     pub const fn end(&self) -> AttemptEnd {
         match self {
             Self::Complete { .. } => AttemptEnd::Complete,
@@ -96,67 +96,67 @@ impl Outcome {
     }
 }
 
-/// One report, under its lease.
+/// A report on one job, under its lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SettleItem {
     /// The job.
     pub id: JobId,
-    /// The lease it was claimed under.
+    /// The lease of the attempt.
     pub lease: Lease,
-    /// What became of it.
+    /// The outcome.
     pub outcome: Outcome,
-    /// What becomes of its parts.
+    /// Edits of the job's parts.
     pub parts: PartEdits,
-    /// Another priority from now on.
+    /// A new priority.
     pub priority: Option<i32>,
-    /// Jobs to create in the same step. They bypass depth limits; an invalid one refuses the whole
-    /// item and the lease stays.
+    /// Jobs to create in the same atomic step. They bypass depth limits; an invalid one refuses the whole
+    /// item, and the lease remains valid.
     pub follow_ups: Vec<NewJob>,
 }
 
 impl SettleItem {
-    /// A plain report.
+    /// A report without edits or follow-ups.
     pub const fn new(id: JobId, lease: Lease, outcome: Outcome) -> Self {
         Self { id, lease, outcome, parts: PartEdits::KEEP, priority: None, follow_ups: Vec::new() }
     }
 
-    /// With this checkpoint.
+    /// Edits the state (checkpoint).
     #[must_use]
     pub fn state(mut self, edit: PartEdit) -> Self {
         self.parts.state = edit;
         self
     }
 
-    /// With these notes.
+    /// Edits the metadata.
     #[must_use]
     pub fn metadata(mut self, edit: PartEdit) -> Self {
         self.parts.metadata = edit;
         self
     }
 
-    /// With this binary.
+    /// Edits the blob.
     #[must_use]
     pub fn blob(mut self, edit: PartEdit) -> Self {
         self.parts.blob = edit;
         self
     }
 
-    /// With this priority from now on.
+    /// Sets a new priority.
     #[must_use]
     pub const fn priority(mut self, priority: i32) -> Self {
         self.priority = Some(priority);
         self
     }
 
-    /// And this job after it.
+    /// Adds a follow-up job.
     #[must_use]
     pub fn follow_up(mut self, job: NewJob) -> Self {
         self.follow_ups.push(job);
         self
     }
 
-    /// Whether it is acceptable at `now` to an engine that takes payloads up to `payload_bytes_max`.
+    /// Validates the report at `now`, for an engine with this payload limit.
     pub fn check(&self, now: Timestamp, payload_bytes_max: usize) -> Result<()> {
         self.outcome.check()?;
         self.parts.check()?;
@@ -164,7 +164,8 @@ impl SettleItem {
         within_limit("follow_ups", self.follow_ups.len(), limits::FOLLOW_UPS_MAX, hint)?;
         for (index, job) in self.follow_ups.iter().enumerate() {
             let own_id = match job.id {
-                // A worker chooses no derived id; the engine derives those of follow-ups without one.
+                // A worker must not choose a derived id; the engine derives the ids of follow-ups without
+                // one.
                 Some(id) if job.derived => id.check(now),
                 _ => Ok(()),
             };
@@ -176,30 +177,30 @@ impl SettleItem {
     }
 }
 
-/// Reports, and perhaps the next claim.
+/// A batch of reports, optionally with the next claim.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Settle {
     /// The reports.
     pub items: Vec<SettleItem>,
-    /// What to claim in the same round trip, once the reports are in.
+    /// The claim to execute in the same round trip, after the reports.
     pub claim: Option<Claim>,
 }
 
 impl Settle {
-    /// These reports.
+    /// A batch of reports.
     pub fn new(items: impl IntoIterator<Item = SettleItem>) -> Self {
         Self { items: items.into_iter().collect(), claim: None }
     }
 
-    /// And this claim.
+    /// Adds a claim.
     #[must_use]
     pub fn then(mut self, claim: Claim) -> Self {
         self.claim = Some(claim);
         self
     }
 
-    /// Whether the batch as a whole is acceptable.
+    /// Validates the batch as a whole.
     pub fn check(&self) -> Result<()> {
         check_batch("items", self.items.len(), limits::BATCH_MAX)?;
         let follow_ups = self.items.iter().map(|item| item.follow_ups.len()).sum();
@@ -209,33 +210,33 @@ impl Settle {
     }
 }
 
-/// What became of a report.
+/// The result of a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settled {
     /// The job.
     pub id: JobId,
-    /// Whether this lease had been settled before, and this call changed nothing.
+    /// Whether this lease had already been settled, so that this call changed nothing.
     pub already: bool,
-    /// The recorded end of the attempt: of this call, or of the one before.
+    /// The recorded end of the attempt: of this call or of the earlier one.
     pub end: AttemptEnd,
-    /// Where the job stands now.
+    /// The current state of the job.
     pub state: State,
-    /// The follow-up jobs, in order; empty if it was settled before.
+    /// The results of the follow-up jobs, in order; empty if the lease had already been settled.
     pub follow_ups: Vec<Enqueued>,
 }
 
-/// The answer to a settle.
+/// The reply to a settle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SettleReply {
-    /// Per report, in order.
+    /// One result per report, in order.
     pub items: Vec<Item<Settled>>,
-    /// What the claim got, if there was one. It can fail alone: the reports stand.
+    /// The result of the claim, if there was one. Its failure does not affect the reports.
     pub claimed: Option<Result<Claimed>>,
 }
 
 impl SettleReply {
-    /// A reply.
+    /// Creates a reply.
     pub const fn new(items: Vec<Item<Settled>>, claimed: Option<Result<Claimed>>) -> Self {
         Self { items, claimed }
     }

@@ -1,6 +1,6 @@
 //! Opaque tokens: leases, sessions, claims, cursors, epochs.
 //!
-//! Text that only its maker understands. A layer may wrap an inner token into one of its own.
+//! Only the issuer interprets the text. A layer may wrap an inner token into one of its own.
 
 use crate::error::Result;
 use crate::limits::{CLAIM_ID_BYTES_MAX, TOKEN_BYTES_MAX};
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
-/// As 32 lower-case digits. By hand, because one is made for every claim of every job.
+/// Formats as 32 lower-case hexadecimal digits. Hand-written for speed, because every claimed job needs one.
 fn hex(bits: u128) -> Arc<str> {
     let digit = |index: u32| b"0123456789abcdef"[(bits >> (4 * (31 - index))) as usize & 0xF];
     let digits: [u8; 32] = std::array::from_fn(|index| digit(index as u32));
@@ -30,7 +30,7 @@ macro_rules! token {
                 Self(text.into())
             }
 
-            /// A fresh token of 128 random bits.
+            /// Generates a token of 128 random bits.
             pub fn random(random: &dyn Random) -> Self {
                 Self(hex(random.next_u128()))
             }
@@ -40,7 +40,7 @@ macro_rules! token {
                 &self.0
             }
 
-            /// Whether the text could be a token at all.
+            /// Validates the text.
             pub fn check(&self) -> Result<()> {
                 check_text($field, &self.0, $limit)
             }
@@ -73,7 +73,7 @@ macro_rules! token {
 }
 
 token! {
-    /// The right to report on one attempt at a job. Unguessable; worth nothing once it is over.
+    /// Authorizes reports on one attempt at a job. Unguessable; void once the attempt has ended.
     Lease, "lease", TOKEN_BYTES_MAX
 }
 token! {
@@ -81,15 +81,15 @@ token! {
     SessionId, "session", TOKEN_BYTES_MAX
 }
 token! {
-    /// A claim, named by the worker before it asks, so that a repeated claim is the same claim.
+    /// A claim, named by the worker in advance, so that a repeated claim can be recognized.
     ClaimId, "claim_id", CLAIM_ID_BYTES_MAX
 }
 token! {
-    /// Where a page of a listing or log ended.
+    /// The position at which a page of a listing or log ended.
     Cursor, "cursor", TOKEN_BYTES_MAX
 }
 token! {
-    /// Identity and timeline of a store, as far as it can tell.
+    /// Identity and timeline of a store.
     Epoch, "epoch", TOKEN_BYTES_MAX
 }
 

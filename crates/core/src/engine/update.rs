@@ -1,4 +1,4 @@
-//! Reporting from a running job.
+//! Updates from running jobs.
 
 use super::{Lease, check_batch};
 use crate::error::{Result, within_limit, within_range};
@@ -6,28 +6,28 @@ use crate::id::JobId;
 use crate::limits;
 use crate::model::{PartEdit, PartEdits, PartSet, Parts, Progress};
 
-/// One update, under its lease.
+/// An update of one job, under its lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UpdateItem {
     /// The job.
     pub id: JobId,
-    /// The lease it was claimed under.
+    /// The lease of the attempt.
     pub lease: Lease,
-    /// How far it has come.
+    /// The progress of the job.
     pub progress: Option<Progress>,
-    /// What becomes of its parts.
+    /// Edits of the job's parts.
     pub parts: PartEdits,
     /// Lines for the job's log.
     pub log: Vec<String>,
-    /// Parts to return, with the edits of this item in them.
+    /// Parts to return, including the edits of this item.
     pub fetch: PartSet,
-    /// Lets the claim's own session last this long from now. Only for claims without a session.
+    /// Extends the session of a claim without a session to this long from now.
     pub extend_ms: Option<u64>,
 }
 
 impl UpdateItem {
-    /// An update that says nothing yet.
+    /// An empty update.
     pub const fn new(id: JobId, lease: Lease) -> Self {
         Self {
             id,
@@ -40,56 +40,56 @@ impl UpdateItem {
         }
     }
 
-    /// With this progress.
+    /// Sets the progress.
     #[must_use]
     pub fn progress(mut self, done: u64, total: Option<u64>, note: impl Into<String>) -> Self {
         self.progress = Some(Progress { done, total, note: note.into() });
         self
     }
 
-    /// With this checkpoint.
+    /// Edits the state (checkpoint).
     #[must_use]
     pub fn state(mut self, edit: PartEdit) -> Self {
         self.parts.state = edit;
         self
     }
 
-    /// With these notes.
+    /// Edits the metadata.
     #[must_use]
     pub fn metadata(mut self, edit: PartEdit) -> Self {
         self.parts.metadata = edit;
         self
     }
 
-    /// With this binary.
+    /// Edits the blob.
     #[must_use]
     pub fn blob(mut self, edit: PartEdit) -> Self {
         self.parts.blob = edit;
         self
     }
 
-    /// With this line in the log.
+    /// Adds a line to the log.
     #[must_use]
     pub fn log(mut self, line: impl Into<String>) -> Self {
         self.log.push(line.into());
         self
     }
 
-    /// Returning these parts.
+    /// Returns these parts.
     #[must_use]
     pub const fn fetch(mut self, parts: PartSet) -> Self {
         self.fetch = parts;
         self
     }
 
-    /// Lasting so long from now.
+    /// Extends the lease to this long from now.
     #[must_use]
     pub const fn extend_ms(mut self, ms: u64) -> Self {
         self.extend_ms = Some(ms);
         self
     }
 
-    /// Whether it is acceptable.
+    /// Validates the update.
     pub fn check(&self) -> Result<()> {
         if let Some(progress) = &self.progress {
             progress.check()?;
@@ -102,7 +102,7 @@ impl UpdateItem {
     }
 }
 
-/// Updates of running jobs.
+/// A batch of updates.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Update {
@@ -111,29 +111,29 @@ pub struct Update {
 }
 
 impl Update {
-    /// These updates.
+    /// A batch of these updates.
     pub fn new(items: impl IntoIterator<Item = UpdateItem>) -> Self {
         Self { items: items.into_iter().collect() }
     }
 
-    /// Whether the batch as a whole is acceptable.
+    /// Validates the batch as a whole.
     pub fn check(&self) -> Result<()> {
         check_batch("items", self.items.len(), limits::BATCH_MAX)
     }
 }
 
-/// The answer to an update.
+/// The result of an update.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Updated {
-    /// The parts that were asked for.
+    /// The requested parts.
     pub parts: Parts,
-    /// Whether somebody wants the job cancelled.
+    /// Whether the cancellation of the job was requested.
     pub cancel_requested: bool,
 }
 
 impl Updated {
-    /// An answer.
+    /// Creates a result.
     pub const fn new(parts: Parts, cancel_requested: bool) -> Self {
         Self { parts, cancel_requested }
     }

@@ -185,7 +185,7 @@ impl Keeper {
         if let Error::Forbidden { .. } = error {
             // A worker with a key for work only: the server that it is connected to runs the services.
             if !std::mem::replace(&mut self.failing, true) {
-                info!(label = self.label, %error, "not permitted to run services; leaving them to others");
+                info!(label = self.label, %error, "not permitted to run the services");
             }
             self.gone("not permitted");
             return FORBIDDEN_REST;
@@ -211,9 +211,7 @@ impl Keeper {
             Ok(true) => info!(label = self.label, "released the leadership"),
             // A process without permission to lead has nothing to release.
             Ok(false) | Err(Error::Forbidden { .. }) => {}
-            Err(error) => {
-                warn!(label = self.label, %error, "cannot release the leadership; it will expire")
-            }
+            Err(error) => warn!(label = self.label, %error, "not released; it will expire"),
         }
     }
 
