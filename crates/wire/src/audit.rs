@@ -1,4 +1,4 @@
-//! The audit log: who did what, and when.
+//! The audit log.
 
 #[cfg(feature = "openapi")]
 use crate::openapi;
@@ -8,83 +8,83 @@ use windlass_core::Timestamp;
 use windlass_core::engine::Cursor;
 use windlass_core::limits::PAGE_DEFAULT;
 
-/// A page of actions, as a query.
+/// Query for a page of the audit log.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub struct AuditList {
-    /// Of whom: the name or the id of a key.
+    /// Name or id of the key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(value_type = openapi::Label, required = false))]
     pub who: Option<String>,
-    /// Which action: `job.cancel`, or `job` for all actions on jobs.
+    /// The action, e.g. `job.cancel`, or a prefix: `job` for all actions on jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(value_type = openapi::Label, required = false))]
     pub action: Option<String>,
-    /// To what: a job's id, a queue, a kind, a schedule, a key's id.
+    /// The target: a job's id, a queue, a kind, a schedule or a key's id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(value_type = openapi::Label, required = false))]
     pub target: Option<String>,
-    /// At this instant or later.
+    /// Earliest time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(value_type = openapi::Bound, required = false))]
     pub from: Option<Timestamp>,
-    /// The `next` of the page before.
+    /// The `next` of the previous page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(value_type = openapi::Cursor, required = false))]
     pub after: Option<Cursor>,
-    /// At most so many; 50 unless told.
+    /// Maximum number of rows; 50 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(value_type = openapi::PageLimit, required = false))]
     pub limit: Option<u32>,
 }
 
 impl AuditList {
-    /// How many at most.
+    /// The maximum number of rows, with its default.
     pub fn limit(&self) -> u32 {
         self.limit.unwrap_or(PAGE_DEFAULT)
     }
 }
 
-/// A page of actions, the latest first.
+/// A page of the audit log, newest first.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AuditPage {
-    /// The actions; a page may be short, even empty.
+    /// The entries; a page may be short or even empty.
     pub actions: Vec<Action>,
-    /// Where to go on; absent at the end.
+    /// Cursor of the next page; absent at the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Cursor>))]
     pub next: Option<Cursor>,
 }
 
-/// Something that somebody did.
+/// An entry of the audit log.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Action {
-    /// Its id in the log.
+    /// Id of the entry.
     pub id: String,
-    /// When, by the store's clock.
+    /// Time of the action on the store's clock.
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::Timestamp))]
     pub at: Timestamp,
-    /// Who, by the name of the key.
+    /// Name of the key that was used.
     pub who: String,
-    /// The id of that key; absent where nobody is asked for one.
+    /// Id of that key; absent for unauthenticated requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// What, as in `job.cancel`.
+    /// The action, e.g. `job.cancel`.
     pub action: String,
-    /// To what, the first 20 by name.
+    /// Names of the first 20 targets.
     pub targets: Vec<String>,
-    /// To how many in all.
+    /// Total number of targets.
     pub count: u64,
-    /// How many of them were refused.
+    /// Number of targets for which the action was refused.
     pub refused: u64,
-    /// What the target was like, where that is known.
+    /// The target before the action, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Json>))]
     pub before: Option<Value>,
-    /// What it is like now, or what was asked for. Never a payload or a secret.
+    /// The target after the action, or the requested change. Never contains payloads or secrets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Json>))]
     pub after: Option<Value>,

@@ -1,15 +1,15 @@
-//! Sequences that are bounded while they are read. A request is refused for its number of items only after
-//! it was parsed, so parsing itself must not build more items than the limit allows: a body of 64 MB holds
+//! Lists with a size limit during deserialization. The number of items is checked only after
+//! parsing, so parsing itself must not build more items than allowed: a body of 64 MB can contain
 //! five million tiny jobs.
 //!
-//! One item more than the limit is kept and the rest is skipped without being stored. The check of the
-//! limit, which every request passes after it was read, then answers
-//! [`Error::TooLarge`](windlass_core::Error::TooLarge) with the name of the field.
+//! Keeps one item more than the limit and skips the rest without storing it. The check after
+//! parsing then fails with [`Error::TooLarge`](windlass_core::Error::TooLarge) and the name of the
+//! field.
 
 use serde::de::{Deserialize, Deserializer, IgnoredAny, SeqAccess, Visitor};
 use std::fmt;
 
-/// Reads a list of which at most `MAX` items are allowed.
+/// Deserializes a list of at most `MAX` items.
 pub(crate) fn vec<'de, const MAX: usize, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -18,7 +18,7 @@ where
     nested(deserializer, MAX, |_| 0, 0)
 }
 
-/// Reads a list that may be `null`.
+/// Deserializes a list of at most `MAX` items, or `null`.
 pub(crate) fn option<'de, const MAX: usize, D, T>(
     deserializer: D,
 ) -> Result<Option<Vec<T>>, D::Error>
@@ -30,8 +30,8 @@ where
     Ok(list.map(|list| list.0))
 }
 
-/// Reads a list whose items have lists of their own: at most `max` items, with `inner_max` inner items in
-/// all of them together.
+/// Deserializes a list whose items contain lists: at most `max` items with `inner_max` inner items
+/// in total.
 pub(crate) fn nested<'de, D, T>(
     deserializer: D,
     max: usize,
@@ -45,7 +45,7 @@ where
     deserializer.deserialize_seq(AtMost { max, inner, inner_max })
 }
 
-/// Reads a list of names that stand for a set: each is stored once, however often it is given.
+/// Deserializes a list of names as a set: duplicates are dropped.
 pub(crate) fn distinct<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -54,7 +54,7 @@ where
     Distinct::deserialize(deserializer).map(|names| names.0)
 }
 
-/// Reads such a list that may be `null`.
+/// Deserializes a set of names, or `null`.
 pub(crate) fn distinct_option<'de, D, T>(deserializer: D) -> Result<Option<Vec<T>>, D::Error>
 where
     D: Deserializer<'de>,
@@ -138,7 +138,7 @@ mod tests {
 
     const ID: &str = "01a1e214-0000-7000-8000-000000000000";
 
-    /// Reads `begin`, then `item` this often, then `end`.
+    /// Parses `begin`, then `item` repeated `count` times, then `end`.
     fn read<T: DeserializeOwned>(begin: &str, item: &str, count: usize, end: &str) -> T {
         let items = vec![item; count].join(",");
         crate::read(format!("{begin}{items}{end}").as_bytes()).unwrap()

@@ -1,4 +1,4 @@
-//! What the engine behind a server can do.
+//! Capabilities of the server and its engine.
 
 use crate::fault::{capability_name, capability_named};
 use crate::intern::intern;
@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 use windlass_core::engine::{self, Atomicity, Capability, Durability};
 use windlass_core::{Error, Result};
 
-/// The version of the protocol that this crate speaks.
+/// The protocol version of this crate.
 pub const PROTOCOL: u32 = 1;
 
-/// What an engine can do.
+/// Capabilities of an engine.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Capabilities {
-    /// The version of the protocol.
+    /// The protocol version.
     pub protocol: u32,
     /// The engine's name.
     pub engine: String,
@@ -25,12 +25,12 @@ pub struct Capabilities {
     /// `volatile`, `relaxed`, `process`, `host` or `replica`.
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::Durability))]
     pub durability: String,
-    /// Bytes of payload it takes.
+    /// Maximum bytes of a payload.
     pub payload_bytes_max: usize,
-    /// Bytes of one request that the server takes; 0 where nobody said.
+    /// Maximum bytes of one request body; 0 if unknown.
     #[serde(default)]
     pub body_bytes_max: usize,
-    /// What it has beyond the contract.
+    /// Optional capabilities of the engine.
     pub has: Vec<String>,
 }
 
@@ -71,7 +71,7 @@ impl From<&engine::Capabilities> for Capabilities {
 }
 
 impl Capabilities {
-    /// The capabilities as core knows them. What this version has no word for is as good as absent.
+    /// Converts to core's capabilities. Ignores capabilities unknown to this version.
     pub fn into_core(self) -> Result<engine::Capabilities> {
         let atomicity = named(&ATOMICITIES, "atomicity", &self.atomicity)?;
         let durability = named(&DURABILITIES, "durability", &self.durability)?;

@@ -1,4 +1,4 @@
-//! Changing jobs from outside.
+//! Changes of jobs by clients other than their workers.
 
 use crate::bounded;
 use crate::new_job::{due_in, due_out};
@@ -12,55 +12,55 @@ use windlass_core::limits::BATCH_MAX;
 use windlass_core::model::{Name, State};
 use windlass_core::{Error, JobId, Result, Timestamp};
 
-/// What to do with a job.
+/// The type of change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
-    /// Call it off.
+    /// Cancel it.
     Cancel,
-    /// Let it run now.
+    /// Make it due now.
     Promote,
-    /// Move its time: `run_at` or `delay_ms`; neither is now.
+    /// Change its due time to `run_at` or `delay_ms`; now if neither is given.
     Reschedule,
-    /// Change its `priority`.
+    /// Set its `priority`.
     Reprioritise,
-    /// Set it aside.
+    /// Pause it.
     Pause,
-    /// Take it back.
+    /// Resume it.
     Resume,
-    /// Wake it.
+    /// Wake it from waiting for a signal.
     Signal,
-    /// Give it another life, with `edits`.
+    /// Replay it, with `edits`.
     Replay,
-    /// Throw it away.
+    /// Delete it.
     Discard,
 }
 
-/// What to change about a job that gets another life.
+/// Changes to a job that is replayed.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Edits {
-    /// Its payload and its checkpoint.
+    /// New payload and checkpoint.
     #[serde(default, skip_serializing_if = "PartEdits::is_empty")]
     pub parts: PartEdits,
-    /// Another priority.
+    /// New priority.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Priority>))]
     pub priority: Option<i32>,
-    /// Another policy.
+    /// New policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<Policy>,
-    /// When to run.
+    /// Delay until the job is due.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::DelayMs>))]
     pub delay_ms: Option<u64>,
-    /// When to run.
+    /// Time at which the job is due.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Timestamp>))]
     pub run_at: Option<Timestamp>,
-    /// Its kind once more, which the replay of a sensitive kind asks for.
+    /// The job's kind, as confirmation; required to replay jobs of a sensitive kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Name>))]
     pub confirm: Option<Name>,
@@ -94,49 +94,49 @@ impl From<engine::Edits> for Edits {
     }
 }
 
-/// A change of a job that the path names.
+/// A change of one job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(examples(json!({"change": "cancel"}))))]
 #[serde(deny_unknown_fields)]
 pub struct JobChange {
-    /// The job; left out where the path names it.
+    /// The job; omit it if the path contains the id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::JobId>))]
     pub id: Option<JobId>,
-    /// What to do with it.
+    /// The type of change.
     pub change: Change,
-    /// Its new priority.
+    /// New priority, for `reprioritise`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Priority>))]
     pub priority: Option<i32>,
-    /// Its new time.
+    /// Delay until the job is due, for `reschedule`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::DelayMs>))]
     pub delay_ms: Option<u64>,
-    /// Its new time.
+    /// Time at which the job is due, for `reschedule`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Timestamp>))]
     pub run_at: Option<Timestamp>,
-    /// What to change about it.
+    /// Changes to the job, for `replay`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edits: Option<Edits>,
-    /// Only while the job is in this state; in another state it answers `state_conflict` and stays as it is.
+    /// Required state of the job; in another state the change fails with `state_conflict`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::State>))]
     pub if_state: Option<State>,
 }
 
 impl JobChange {
-    /// The change as core knows it, of the job it names itself.
+    /// Converts to the core change, for the job in `id`.
     pub fn into_core(self) -> Result<engine::ChangeItem> {
-        let needed = || Error::invalid("id", "missing", "say which job");
+        let needed = || Error::invalid("id", "missing", "give the id of the job");
         let id = self.id.ok_or_else(needed)?;
         self.of(id)
     }
 
-    /// The change as core knows it, of the job that the path names.
+    /// Converts to the core change, for the job in the path.
     pub fn into_core_of(self, id: JobId) -> Result<engine::ChangeItem> {
-        absent(&self.id, "id", "the path names the job")?;
+        absent(&self.id, "id", "the path contains the id")?;
         self.of(id)
     }
 
@@ -156,7 +156,7 @@ impl JobChange {
             Change::Promote => engine::Change::Promote,
             Change::Reschedule => engine::Change::Reschedule(due_in(self.delay_ms, self.run_at)?),
             Change::Reprioritise => {
-                let needed = || Error::invalid("priority", "missing", "say which");
+                let needed = || Error::invalid("priority", "missing", "give the new priority");
                 engine::Change::Reprioritise(self.priority.ok_or_else(needed)?)
             }
             Change::Pause => engine::Change::Pause,
@@ -176,7 +176,7 @@ impl JobChange {
 impl TryFrom<engine::ChangeItem> for JobChange {
     type Error = Error;
 
-    /// Fails for changes that core has and this version of the protocol has no word for.
+    /// Fails for changes in core that this protocol version cannot express.
     fn try_from(item: engine::ChangeItem) -> Result<Self> {
         let mut request = Self {
             id: Some(item.id),
@@ -207,7 +207,7 @@ impl TryFrom<engine::ChangeItem> for JobChange {
             }
             engine::Change::Discard => Change::Discard,
             other => {
-                let expected = "this version of the protocol has no word for it";
+                let expected = "this protocol version does not support it";
                 return Err(Error::invalid("change", other.event(), expected));
             }
         };
@@ -215,7 +215,7 @@ impl TryFrom<engine::ChangeItem> for JobChange {
     }
 }
 
-/// Changes of jobs.
+/// A batch of changes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -226,14 +226,14 @@ pub struct ChangeBatch {
     pub items: Vec<JobChange>,
 }
 
-/// The answer to a change.
+/// The result of a change.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Changed {
     /// The job.
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::JobId))]
     pub id: JobId,
-    /// Where it stands now; absent if it is gone.
+    /// The job's new state; absent if it was deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::State>))]
     pub state: Option<State>,

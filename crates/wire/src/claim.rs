@@ -1,4 +1,4 @@
-//! Taking ready jobs.
+//! Claims of ready jobs, and waits for them.
 
 use crate::bounded;
 use crate::job::Job;
@@ -15,10 +15,10 @@ use windlass_core::model::{Name, PartName, PartSet};
 use windlass_core::random::Random;
 use windlass_core::{Error, Result};
 
-/// What the worker of a claim is called that gives no name.
+/// Default worker name of a claim.
 const NAMELESS: &str = "anonymous";
 
-/// A request for ready jobs.
+/// A claim of ready jobs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(
     feature = "openapi",
@@ -33,31 +33,32 @@ const NAMELESS: &str = "anonymous";
 )]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
-    /// The session it belongs to; without one, the claim gets a session of its own.
+    /// The session that holds the leases; without one, the claim creates its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::SessionId>))]
     pub session: Option<SessionId>,
-    /// The number of this claim in its session; rises with each.
+    /// Number of this claim in its session; increases with each claim.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Whole>))]
     pub claim_no: Option<u64>,
-    /// Without a session: the caller's name for this claim. Only a claim that has one can be repeated.
+    /// Without a session: the caller's id for this claim. Required to repeat the claim after a lost
+    /// reply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::ClaimId>))]
     pub claim_id: Option<ClaimId>,
-    /// Without a session: what people call the worker.
+    /// Without a session: display name of the worker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Label>))]
     pub worker: Option<String>,
-    /// Without a session: how long the leases last.
+    /// Without a session: duration of the leases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::LeaseMs>))]
     pub lease_ms: Option<u64>,
-    /// Queues in order of preference, by name or with a limit of their own.
+    /// Queues in order of preference, as names or with a limit each.
     #[serde(deserialize_with = "bounded::vec::<CLAIM_QUEUES_MAX, _, _>")]
     #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 64))]
     pub queues: Vec<Want>,
-    /// The kinds it can handle; all unless named.
+    /// Kinds that the worker can handle; all by default.
     #[serde(
         default,
         deserialize_with = "bounded::option::<CLAIM_KINDS_MAX, _, _>",
@@ -65,11 +66,11 @@ pub struct Claim {
     )]
     #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 256))]
     pub kinds: Option<Vec<Want>>,
-    /// At most so many jobs.
+    /// Maximum number of jobs.
     #[serde(default = "one")]
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::ClaimLimit))]
     pub limit: u32,
-    /// Which parts to bring along; the payload unless named.
+    /// Parts to include; the payload by default.
     #[serde(
         default,
         deserialize_with = "bounded::distinct_option",
@@ -77,7 +78,7 @@ pub struct Claim {
     )]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<openapi::PartName>>))]
     pub parts: Option<Vec<PartName>>,
-    /// Waits so long for something to claim, if there is nothing.
+    /// Maximum time to wait for jobs if none are ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::WaitMs>))]
     pub wait_ms: Option<u64>,
@@ -87,15 +88,15 @@ const fn one() -> u32 {
     1
 }
 
-/// A queue or a kind, by its name or with a limit.
+/// A queue or a kind, as a name or with a limit.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(untagged)]
 pub enum Want {
-    /// As many as there are.
+    /// Without a limit.
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::Name))]
     Any(Name),
-    /// At most so many.
+    /// With a limit.
     AtMost(Limited),
 }
 
@@ -104,16 +105,17 @@ pub enum Want {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Limited {
-    /// Which.
+    /// Name of the queue or kind.
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::Name))]
     pub name: Name,
-    /// At most so many of it.
+    /// Maximum number of jobs from this queue or of this kind.
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::Whole32))]
     pub limit: u32,
 }
 
 impl<'de> Deserialize<'de> for Want {
-    /// By hand: serde's way would take a list for an object, and would not say what is wrong with one.
+    /// Written by hand: serde's untagged enum would accept an array for an object, and has
+    /// unspecific errors.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct NameOrLimited;
 
@@ -154,7 +156,7 @@ impl Want {
 }
 
 impl Claim {
-    /// The request as core knows it. A claim without a name of its own gets one from `random`.
+    /// Converts to the core request. A claim without `claim_id` gets a random one.
     pub fn into_core(self, random: &dyn Random) -> Result<engine::Claim> {
         let by = match self.session {
             Some(session) => {
@@ -226,17 +228,18 @@ impl From<engine::Claim> for Claim {
     }
 }
 
-/// The names in a set.
+/// The names in a set of parts.
 pub(crate) fn part_names(parts: PartSet) -> Vec<PartName> {
     PartName::ALL.into_iter().filter(|name| parts.has(*name)).collect()
 }
 
-/// The set of these names.
+/// The set of these parts.
 pub(crate) fn part_set(names: &[PartName]) -> PartSet {
     names.iter().fold(PartSet::NONE, |set, name| set.with(*name))
 }
 
-/// What a claim got, in the order to start them. None is a hint, not proof of an empty queue.
+/// The claimed jobs in the order to start them. An empty list is a hint, not proof of an empty
+/// queue.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Claimed {
@@ -251,23 +254,23 @@ impl From<engine::Claimed> for Claimed {
 }
 
 impl Claimed {
-    /// The reply as core knows it.
+    /// Converts to the core reply.
     pub fn into_core(self) -> Result<engine::Claimed> {
         let jobs = self.jobs.into_iter().map(Job::into_claimed).collect::<Result<_>>()?;
         Ok(engine::Claimed::new(jobs))
     }
 }
 
-/// A wait for something to claim.
+/// A wait for claimable jobs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Wait {
-    /// In any of these queues.
+    /// Queues to wait for.
     #[serde(deserialize_with = "bounded::vec::<CLAIM_QUEUES_MAX, _, _>")]
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<openapi::Name>, max_items = 64))]
     pub queues: Vec<Name>,
-    /// Of these kinds; any unless named.
+    /// Kinds to wait for; all by default.
     #[serde(
         default,
         deserialize_with = "bounded::option::<CLAIM_KINDS_MAX, _, _>",
@@ -275,7 +278,7 @@ pub struct Wait {
     )]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<openapi::Name>>, max_items = 256))]
     pub kinds: Option<Vec<Name>>,
-    /// For how long.
+    /// Maximum time to wait.
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::WaitMs))]
     pub wait_ms: u64,
 }
@@ -294,10 +297,10 @@ impl From<engine::Wait> for Wait {
     }
 }
 
-/// The answer to a wait.
+/// The result of a wait.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Ready {
-    /// Whether something may be claimable.
+    /// Whether jobs may be claimable.
     pub ready: bool,
 }

@@ -11,15 +11,15 @@ use windlass_core::limits::BATCH_MAX;
 use windlass_core::model::{self, KindSettings, Name, Order, QueueSettings};
 use windlass_core::{Error, Result};
 
-/// A change of some settings of a queue: absent stays, `null` lifts.
+/// Changes to the settings of a queue: absent fields stay unchanged, `null` removes a limit.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(examples(json!({"paused": true, "max_depth": 100000}))))]
 #[serde(deny_unknown_fields)]
 pub struct QueuePatch {
-    /// Pause or resume.
+    /// Pauses or resumes the queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<bool>,
-    /// Set or lift the depth limit.
+    /// Depth limit.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Depth>))]
     pub max_depth: Option<Option<u64>>,
@@ -27,20 +27,21 @@ pub struct QueuePatch {
     #[serde(default, deserialize_with = "order_in", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::QueueOrder>))]
     pub order: Option<Order>,
-    /// How long its ended jobs are kept.
+    /// Retention of finished jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retention: Option<Retention>,
-    /// Set or lift the waiting limit.
+    /// Maximum waiting time of due jobs before they expire.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::SpanMs>))]
     pub max_wait_ms: Option<Option<u64>>,
-    /// Set or lift the limit of bytes that dead letters hold together; beyond it the oldest go.
+    /// Maximum total bytes of dead letters; beyond it, the oldest are removed.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Whole>))]
     pub dead_bytes_max: Option<Option<u64>>,
 }
 
-/// Reads an order as strictly as everything else of a request; core's own, which is stored, is not.
+/// Deserializes an order strictly, as in all requests; core's own deserializer, used for storage,
+/// is lenient.
 fn order_in<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Order>, D::Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "snake_case", deny_unknown_fields)]
@@ -59,44 +60,44 @@ fn order_in<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<
     }))
 }
 
-/// A change of some settings of a kind: absent stays, `null` lifts.
+/// Changes to the settings of a kind: absent fields stay unchanged, `null` removes a limit.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(examples(json!({"permits": 10}))))]
 #[serde(deny_unknown_fields)]
 pub struct KindPatch {
-    /// Pause or resume.
+    /// Pauses or resumes the kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<bool>,
-    /// Set or lift the number of permits.
+    /// Number of permits.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Whole32>))]
     pub permits: Option<Option<u32>>,
 }
 
-/// One change of settings.
+/// Changes to the settings of a queue or a kind.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Configure {
-    /// Of a queue.
+    /// A queue.
     Queue {
-        /// Which.
+        /// Name of the queue or kind.
         #[cfg_attr(feature = "openapi", schema(value_type = openapi::Name))]
         name: Name,
-        /// What changes.
+        /// The settings to change.
         set: QueuePatch,
     },
-    /// Of a kind.
+    /// A kind.
     Kind {
-        /// Which.
+        /// Name of the queue or kind.
         #[cfg_attr(feature = "openapi", schema(value_type = openapi::Name))]
         name: Name,
-        /// What changes.
+        /// The settings to change.
         set: KindPatch,
     },
 }
 
-/// Changes of settings.
+/// A batch of changes of settings.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -140,7 +141,7 @@ impl From<Configure> for engine::Configure {
 impl TryFrom<engine::Configure> for Configure {
     type Error = Error;
 
-    /// Fails for settings that core has and this version of the protocol has no word for.
+    /// Fails for settings in core that this protocol version cannot express.
     fn try_from(change: engine::Configure) -> Result<Self> {
         match change {
             engine::Configure::Queue(name, patch) => {
@@ -159,7 +160,7 @@ impl TryFrom<engine::Configure> for Configure {
                 set: KindPatch { paused: patch.paused, permits: patch.permits },
             }),
             other => {
-                let expected = "this version of the protocol has no word for it";
+                let expected = "this protocol version does not support it";
                 Err(Error::invalid("items", format!("{other:?}"), expected))
             }
         }
@@ -170,20 +171,20 @@ impl TryFrom<engine::Configure> for Configure {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Settings {
-    /// Of queues.
+    /// Settings of queues.
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<openapi::NamedQueue>))]
     pub queues: Vec<Named<QueueSettings>>,
-    /// Of kinds.
+    /// Settings of kinds.
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<openapi::NamedKind>))]
     pub kinds: Vec<Named<KindSettings>>,
 }
 
-/// The settings of something.
+/// The settings of a queue or a kind.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Named<T> {
-    /// Of what.
+    /// Name of the queue or kind.
     pub name: Name,
-    /// How they are.
+    /// Its settings.
     pub settings: T,
 }
 

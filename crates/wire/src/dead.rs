@@ -1,4 +1,4 @@
-//! Dead letters: which ones to replay or discard, and what became of each.
+//! Batches of dead letters to replay or discard, and their results.
 
 use crate::bounded;
 use crate::item::Failed;
@@ -14,12 +14,12 @@ use windlass_core::limits::{BATCH_MAX, PAGE_MAX};
 use windlass_core::model::{Name, PartEdit, State};
 use windlass_core::{Error, JobId, Result, Timestamp};
 
-/// Which dead letters: `ids`, or all that pass a `filter`, page by page.
+/// Selects dead letters by `ids`, or by `filter` one page at a time.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct DeadBatch {
-    /// These.
+    /// Ids of the jobs.
     #[serde(
         default,
         deserialize_with = "bounded::option::<BATCH_MAX, _, _>",
@@ -27,60 +27,61 @@ pub struct DeadBatch {
     )]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<openapi::JobId>>, max_items = 10000))]
     pub ids: Option<Vec<JobId>>,
-    /// All that pass; an empty one passes all.
+    /// Filter for the jobs; an empty filter matches all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filter: Option<DeadFilter>,
-    /// With a filter: after this place, as the last answer named it.
+    /// With a filter: the `next` of the previous reply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Cursor>))]
     pub after: Option<Cursor>,
-    /// With a filter: at most so many in this call; 1,000 unless told.
+    /// With a filter: maximum number of jobs in this call; 1,000 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::PageLimit>))]
     pub limit: Option<u32>,
-    /// Of a replay: from the beginning, without the checkpoint they had reached.
+    /// For a replay: start from the beginning, without the last checkpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_over: Option<bool>,
-    /// Of a replay: a sensitive kind of which some are to be replayed. Others of such kinds stay.
+    /// For a replay: the sensitive kind that may be replayed. Jobs of other sensitive kinds are
+    /// refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Name>))]
     pub confirm: Option<Name>,
 }
 
-/// Which dead letters pass; what is absent is any.
+/// Filter for dead letters; absent fields match all.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct DeadFilter {
-    /// Of this queue.
+    /// Queue of the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Name>))]
     pub queue: Option<Name>,
-    /// Of this kind.
+    /// Kind of the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Name>))]
     pub kind: Option<Name>,
-    /// For this tenant.
+    /// Tenant of the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Label>))]
     pub tenant: Option<String>,
-    /// With this ordering key.
+    /// Ordering key of the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Key>))]
     pub key: Option<String>,
-    /// With this tag.
+    /// A tag of the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Tag>))]
     pub tag: Option<String>,
-    /// That came from this job.
+    /// The job that created it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::JobId>))]
     pub parent: Option<JobId>,
-    /// Enqueued at this instant or later.
+    /// Earliest time of the enqueue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Bound>))]
     pub created_from: Option<Timestamp>,
-    /// Enqueued before this instant.
+    /// Time of the enqueue, exclusive upper bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Bound>))]
     pub created_until: Option<Timestamp>,
@@ -96,17 +97,17 @@ impl DeadFilter {
     }
 }
 
-/// Which dead letters, as core knows them.
+/// A selection of dead letters in core types.
 #[derive(Clone, Debug)]
 pub enum DeadOnes {
-    /// These.
+    /// By id.
     Ids(Vec<JobId>),
-    /// Those of this page, the oldest first.
+    /// One page, oldest first.
     Page(engine::List),
 }
 
 impl DeadBatch {
-    /// Which ones, and the change that replays them.
+    /// The selection, and the change that replays them.
     pub fn into_replay(self) -> Result<(DeadOnes, Change)> {
         let mut edits = engine::Edits::default();
         if self.start_over == Some(true) {
@@ -116,7 +117,7 @@ impl DeadBatch {
         Ok((self.into_ones()?, Change::Replay(Box::new(edits))))
     }
 
-    /// Which ones, and the change that discards them.
+    /// The selection, and the change that discards them.
     pub fn into_discard(self) -> Result<(DeadOnes, Change)> {
         absent(&self.start_over, "start_over", "only a replay can start over")?;
         absent(&self.confirm, "confirm", "only a replay asks for it")?;
@@ -124,7 +125,7 @@ impl DeadBatch {
     }
 
     fn into_ones(self) -> Result<DeadOnes> {
-        let which = "give `ids`, or a `filter`; {} passes all";
+        let which = "give `ids`, or a `filter`; {} matches all";
         match (self.ids, self.filter) {
             (Some(ids), None) => {
                 absent(&self.after, "after", "only with a `filter`")?;
@@ -145,24 +146,25 @@ impl DeadBatch {
     }
 }
 
-/// What became of dead letters.
+/// Results of a batch of dead letters.
 #[derive(Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DeadReply {
-    /// Of each: in the order of the ids, or the oldest first. With a filter there may be few, even none.
+    /// One result per job: in the order of the ids, or oldest first. With a filter, there may be
+    /// few or none.
     pub items: Vec<DeadItem>,
-    /// With a filter: where to go on; absent at the end.
+    /// With a filter: cursor of the next page; absent at the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Cursor>))]
     pub next: Option<Cursor>,
 }
 
-/// What became of one: like any item of a batch, but it always names its job, as a filter does not.
+/// The result for one job. Always contains the job's id, because a request by filter does not.
 #[derive(Debug)]
 pub struct DeadItem {
     /// The job.
     pub id: JobId,
-    /// Where it stands now, `None` if it is gone; or why nothing became of it.
+    /// The job's new state, `None` if it was deleted; or the error.
     pub answer: Result<Option<State>>,
 }
 
@@ -179,7 +181,7 @@ impl Serialize for DeadItem {
         match &self.answer {
             Ok(state) => Done { ok: true, id: self.id, state: *state }.serialize(serializer),
             Err(error) => {
-                // Some errors name the job themselves; it is the same.
+                // Some errors contain the id already; it is the same id.
                 let failed = serde_json::to_value(Failed::new(error)).map_err(S::Error::custom)?;
                 let mut fields = match failed {
                     Value::Object(fields) => fields,

@@ -1,4 +1,4 @@
-//! Handing jobs over.
+//! Enqueue requests and their results.
 
 use crate::bounded;
 use crate::new_job::NewJob;
@@ -11,7 +11,7 @@ use windlass_core::model::State;
 use windlass_core::policy;
 use windlass_core::{Error, JobId, Result};
 
-/// Jobs to store.
+/// Jobs to enqueue.
 #[derive(Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -20,34 +20,34 @@ pub struct Enqueue {
     #[serde(deserialize_with = "bounded::vec::<ENQUEUE_BATCH_MAX, _, _>")]
     #[cfg_attr(feature = "openapi", schema(max_items = 10000))]
     pub jobs: Vec<NewJob>,
-    /// All or none; otherwise each for itself.
+    /// Whether to store all jobs or none; otherwise each job succeeds or fails alone.
     #[serde(default, skip_serializing_if = "crate::is_default")]
     pub atomic: bool,
-    /// Spreads them over time.
+    /// Spreads the jobs over time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pace: Option<Pace>,
 }
 
-/// At most so many jobs per second.
+/// A rate at which jobs become due.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Pace {
-    /// How many.
+    /// Jobs per second.
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 1000000))]
     pub per_second: u64,
 }
 
 impl Pace {
-    /// The pace as core knows it.
+    /// Converts to the core pace.
     pub fn into_core(self) -> Result<policy::Pace> {
         policy::Pace::per_second(self.per_second).map_err(|error| error.within("pace"))
     }
 }
 
 impl Enqueue {
-    /// The request as core knows it, and what could not be read of single jobs, by their place: like
-    /// any bad item, those fail alone. The pace is left to whoever knows the store's time.
+    /// Converts to the core request, and returns errors of invalid jobs with their index: each
+    /// fails alone. The caller applies the pace, which requires the store's time.
     pub fn into_core(self) -> (engine::Enqueue, Vec<(usize, Error)>) {
         let (mut jobs, mut bad) = (Vec::with_capacity(self.jobs.len()), Vec::new());
         for (index, job) in self.jobs.into_iter().enumerate() {
@@ -72,37 +72,37 @@ impl From<engine::Enqueue> for Enqueue {
     }
 }
 
-/// What became of a job.
+/// The result of an enqueue.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Enqueued {
-    /// The job that is stored: the new one, or the one that was there.
+    /// The stored job: the new one, or the existing one.
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::JobId))]
     pub id: JobId,
     /// `created`, `replaced`, `existing` or `throttled`.
     pub disposition: Verdict,
-    /// The job whose place it took.
+    /// The job that was replaced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::JobId>))]
     pub replaced: Option<JobId>,
-    /// Where the job stands; absent if it is gone while its unique window is not.
+    /// State of the job; absent if it was deleted while its unique window is still open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::State>))]
     pub state: Option<State>,
 }
 
-/// What became of a job, in one word.
+/// The type of result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Disposition))]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// It is stored.
+    /// The job was stored.
     Created,
-    /// It is stored in place of another.
+    /// The job was stored in place of another.
     Replaced,
-    /// It was there already.
+    /// The job exists already.
     Existing,
-    /// It was dropped on purpose.
+    /// The job was dropped by its conflict policy.
     Throttled,
 }
 
@@ -112,13 +112,17 @@ impl Enqueued {
         matches!(self.disposition, Verdict::Created | Verdict::Replaced)
     }
 
-    /// The answer as core knows it.
+    /// Converts to the core result.
     pub fn into_core(self) -> Result<engine::Enqueued> {
         let disposition = match (self.disposition, self.replaced) {
             (Verdict::Created, _) => Disposition::Created,
             (Verdict::Replaced, Some(id)) => Disposition::Replaced(id),
             (Verdict::Replaced, None) => {
-                return Err(Error::invalid("replaced", "missing", "a replacement names the job"));
+                return Err(Error::invalid(
+                    "replaced",
+                    "missing",
+                    "a replacement has the id of the replaced job",
+                ));
             }
             (Verdict::Existing, _) => Disposition::Existing,
             (Verdict::Throttled, _) => Disposition::Throttled,
@@ -133,7 +137,7 @@ impl From<engine::Enqueued> for Enqueued {
             Disposition::Created => (Verdict::Created, None),
             Disposition::Replaced(id) => (Verdict::Replaced, Some(id)),
             Disposition::Throttled => (Verdict::Throttled, None),
-            // Core's list may grow: whatever else it was, this call stored no new job.
+            // Core may add variants: any other means that no new job was stored.
             _ => (Verdict::Existing, None),
         };
         Self { id: answer.id, disposition, replaced, state: answer.state }

@@ -1,4 +1,4 @@
-//! Errors on the wire: RFC 9457 problems that turn back into the very same error of core.
+//! Errors as RFC 9457 problems, which convert back to the identical core error.
 
 use crate::intern::intern;
 use serde::{Deserialize, Serialize};
@@ -7,13 +7,10 @@ use windlass_core::machine::EventKind;
 use windlass_core::model::State;
 use windlass_core::{Error, JobId};
 
-/// An error of core with its parts, named by its stable `code`.
+/// A core error with its fields, tagged by its stable `code`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "code", rename_all = "snake_case")]
-#[expect(
-    missing_docs,
-    reason = "they are those of `windlass_core::Error`, where they are described"
-)]
+#[expect(missing_docs, reason = "documented at the variants of `windlass_core::Error`")]
 pub enum Fault {
     Invalid {
         field: String,
@@ -109,20 +106,20 @@ pub enum Fault {
 /// An error as the body of a reply: `application/problem+json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {
-    /// A name for this sort of problem, `urn:windlass:` and the code.
+    /// URI of the problem type: `urn:windlass:` and the code.
     #[serde(rename = "type")]
     pub kind: String,
-    /// The HTTP status, for whoever sees only the body.
+    /// The HTTP status, repeated for clients that see only the body.
     pub status: u16,
-    /// What happened and the way out, for a person.
+    /// Human-readable description of the problem and its solution.
     pub detail: String,
-    /// The same for programs.
+    /// The machine-readable error.
     #[serde(flatten)]
     pub fault: Fault,
 }
 
 impl Problem {
-    /// The problem that stands for `error`.
+    /// The problem for `error`.
     pub fn new(error: Error) -> Self {
         let (kind, detail) = (format!("urn:windlass:{}", error.code()), error.to_string());
         let fault = Fault::from(error);
@@ -131,7 +128,7 @@ impl Problem {
 }
 
 impl Fault {
-    /// The HTTP status of a reply that says so.
+    /// The HTTP status of this error.
     pub const fn status(&self) -> u16 {
         match self {
             Self::Invalid { .. } | Self::Unsupported { .. } => 422,
@@ -155,7 +152,7 @@ impl Fault {
         }
     }
 
-    /// The error it stands for.
+    /// Converts to the core error.
     pub fn into_core(self) -> Error {
         match self {
             Self::Invalid { field, value, expected } => {
@@ -244,13 +241,13 @@ impl From<Error> for Fault {
             Error::Unauthenticated { reason } => Self::Unauthenticated { reason },
             Error::Forbidden { who, needs } => Self::Forbidden { who, needs },
             Error::Corrupt { store, reason } => Self::Corrupt { store, reason },
-            // Core's errors may grow; one that has no words here yet still says what it has to say.
+            // Core may add errors; one without a wire form keeps at least its message.
             other => Self::Corrupt { store: "the store".to_owned(), reason: other.to_string() },
         }
     }
 }
 
-/// A way out that a peer named.
+/// Interns a hint received from a peer.
 fn known(hint: &str) -> &'static str {
     intern(hint, "see the server's own message")
 }
@@ -263,7 +260,7 @@ fn event_named(name: &str) -> Option<EventKind> {
     EventKind::ALL.into_iter().find(|event| event_name(*event) == name)
 }
 
-/// The name of a capability; core's names for people may change, these not.
+/// The name of a capability on the wire; stable, unlike core's display names.
 pub(crate) const fn capability_name(capability: Capability) -> &'static str {
     match capability {
         Capability::GlobalUnique => "global_unique",
@@ -280,7 +277,7 @@ pub(crate) fn capability_named(name: &str) -> Option<Capability> {
 pub(crate) mod tests {
     use super::*;
 
-    /// One of each.
+    /// One error of each variant.
     pub(crate) fn errors() -> Vec<Error> {
         let id = JobId::from_bytes([7; 16]);
         let hint = "the way out";

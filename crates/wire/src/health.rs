@@ -1,46 +1,46 @@
-//! Whether a server and its store are well.
+//! Health of a server and its store.
 
 use serde::{Deserialize, Serialize};
 
-/// A process that lives, and what it knows of its store.
+/// The state of a running server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Alive {
-    /// Its store.
+    /// Health of its store.
     pub store: StoreHealth,
 }
 
-/// How a store is doing, as its server sees it.
+/// Health of a store, as seen by its server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct StoreHealth {
-    /// Which; never with a password.
+    /// Name of the store, without passwords.
     pub name: String,
-    /// Whether it answered when it was asked last, which is every second.
+    /// Whether the last health check succeeded; checks run every second.
     pub up: bool,
-    /// Whether it answered within the last 30 seconds: what is shorter is a hiccup.
+    /// Whether a health check succeeded within the last 30 seconds.
     pub healthy: bool,
-    /// Whether it takes new jobs: not while its disk is full, when everything else goes on.
+    /// Whether it accepts new jobs. False while its disk is full; other operations continue then.
     pub accepts_jobs: bool,
-    /// For how long it has not answered.
+    /// Duration of the current outage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub down_ms: Option<u64>,
-    /// Why it does not answer, or takes no new jobs, in its own words.
+    /// Why it does not answer or refuses new jobs, as reported by the store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// How full its disk is, where somebody looks.
+    /// Usage of its disk, if measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<Disk>,
 }
 
-/// How full a disk is.
+/// Usage of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Disk {
-    /// Bytes that are used.
+    /// Bytes in use.
     pub used_bytes: u64,
-    /// Bytes that there are.
+    /// Capacity in bytes.
     pub limit_bytes: u64,
-    /// Whether 80 % of them are used.
+    /// Whether at least 80 % are in use.
     pub filling: bool,
 }

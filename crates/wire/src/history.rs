@@ -1,4 +1,4 @@
-//! The history of removals and expiries.
+//! The history of removed and expired jobs.
 
 #[cfg(feature = "openapi")]
 use crate::openapi;
@@ -8,31 +8,31 @@ use windlass_core::engine::Cursor;
 use windlass_core::limits::PAGE_DEFAULT;
 use windlass_core::model::{Name, State};
 
-/// Which part of the history; what is absent is any.
+/// Query for the history; absent fields match all.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub struct HistoryQuery {
-    /// Of this queue.
+    /// Queue of the jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(value_type = Option<openapi::Name>))]
     pub queue: Option<Name>,
-    /// At this instant or later; without it, from the beginning.
+    /// Earliest time; the beginning by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(value_type = Option<openapi::Bound>))]
     pub from: Option<Timestamp>,
-    /// After this place, as the last page named it.
+    /// The `next` of the previous page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(value_type = Option<openapi::Cursor>))]
     pub after: Option<Cursor>,
-    /// At most so many rows; 50 unless told.
+    /// Maximum number of rows; 50 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(value_type = Option<openapi::PageLimit>))]
     pub limit: Option<u32>,
 }
 
 impl HistoryQuery {
-    /// At most so many rows.
+    /// The maximum number of rows, with its default.
     pub fn limit(&self) -> u32 {
         self.limit.unwrap_or(PAGE_DEFAULT)
     }
@@ -42,30 +42,30 @@ impl HistoryQuery {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct HistoryPage {
-    /// The rows, oldest first. There may be few, even none.
+    /// The rows, oldest first. There may be few or none.
     pub rows: Vec<HistoryRow>,
-    /// Where to go on; absent at the end.
+    /// Cursor of the next page; absent at the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Cursor>))]
     pub next: Option<Cursor>,
 }
 
-/// Jobs that were removed, or expired, at a time.
+/// A number of jobs that were removed or expired together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct HistoryRow {
-    /// When.
+    /// Time of the removal or expiry.
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::Timestamp))]
     pub at: Timestamp,
-    /// The queue they were in.
+    /// Queue of the jobs.
     pub queue: String,
-    /// The state they were in.
+    /// State before.
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::State))]
     pub from: State,
-    /// The state they are in now; absent: they are gone.
+    /// State after; absent if the jobs were deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::State>))]
     pub to: Option<State>,
-    /// How many.
+    /// Number of jobs.
     pub count: u64,
 }

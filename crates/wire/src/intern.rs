@@ -1,15 +1,16 @@
-//! Texts that core keeps as `&'static str` (hints, names of engines), read from a peer.
+//! Interns strings received from a peer that core stores as `&'static str` (hints, names of
+//! engines).
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-/// So many different texts are kept: a peer of ours has a few dozen.
+/// Maximum number of interned strings. A Windlass peer uses a few dozen.
 const TEXTS_MAX: usize = 1_024;
-/// Texts longer than this are not kept.
+/// Maximum bytes of an interned string.
 const TEXT_BYTES_MAX: usize = 1_024;
 
-/// The same text for the rest of the process. Bounded: what a strange peer sends beyond the bounds is
-/// replaced by `otherwise`.
+/// Interns a string for the rest of the process. Beyond the limits, returns `otherwise`, so that a
+/// foreign peer cannot exhaust memory.
 pub(crate) fn intern(text: &str, otherwise: &'static str) -> &'static str {
     static TEXTS: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
     let mut texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,5 +1,4 @@
-//! The answer to one item of a batch: what it asked for with `"ok": true`, or what went wrong with
-//! `"ok": false`, and never both.
+//! The result of one item of a batch: its reply with `"ok": true`, or its error with `"ok": false`.
 
 use crate::fault::Fault;
 use serde::de::{DeserializeOwned, Error as _};
@@ -7,42 +6,42 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 use windlass_core::{Error, Result};
 
-/// The answer to one item.
+/// The result of one item.
 #[derive(Debug)]
 pub struct Item<T>(pub Result<T>);
 
-/// Answers in the order of the request.
+/// Results in the order of the request.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(bound(serialize = "T: Serialize", deserialize = "T: DeserializeOwned"))]
 pub struct Items<T> {
-    /// The answers.
+    /// The results.
     pub items: Vec<Item<T>>,
 }
 
-/// An answer that says nothing but that it was done.
+/// An empty reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Empty {}
 
-/// A request, or a query, that has nothing to say.
+/// An empty request or query.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Nothing {}
 
 impl<T> Items<T> {
-    /// The answers of an engine, with each value turned by `turn`.
+    /// Converts the results of an engine, each value with `turn`.
     pub fn new<U>(answers: Vec<Result<U>>, turn: impl Fn(U) -> T) -> Self {
         Self { items: into_items(answers, turn) }
     }
 
-    /// The answers as an engine gives them.
+    /// Converts to the results of an engine.
     pub fn into_core<U>(self, turn: impl Fn(T) -> Result<U>) -> Vec<Result<U>> {
         self.items.into_iter().map(|item| item.0.and_then(&turn)).collect()
     }
 }
 
-/// The answers of an engine, with each value turned by `turn`.
+/// Converts the results of an engine, each value with `turn`.
 pub fn into_items<T, U>(answers: Vec<Result<U>>, turn: impl Fn(U) -> T) -> Vec<Item<T>> {
     answers.into_iter().map(|answer| Item(answer.map(&turn))).collect()
 }
@@ -54,7 +53,7 @@ struct Done<'a, T> {
     value: &'a T,
 }
 
-/// What went wrong with an item.
+/// The error of an item.
 #[derive(Serialize)]
 pub(crate) struct Failed {
     ok: bool,
@@ -84,7 +83,7 @@ struct Verdict {
 }
 
 impl<'de, T: DeserializeOwned> Deserialize<'de> for Item<T> {
-    /// In two looks, because parts travel as raw JSON, which serde cannot look into and keep raw.
+    /// Parses twice, because serde cannot inspect raw JSON, as used for parts, and keep it raw.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = <&RawValue>::deserialize(deserializer)?.get();
         let verdict: Verdict = serde_json::from_str(text).map_err(D::Error::custom)?;

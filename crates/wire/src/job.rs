@@ -1,4 +1,4 @@
-//! A job as the store shows it, and as a claim hands it out: the same shape, with a lease.
+//! A stored job, and a claimed job: the same format, with a lease.
 
 #[cfg(feature = "openapi")]
 use crate::openapi;
@@ -16,7 +16,7 @@ use windlass_core::{Error, JobId, Result, Timestamp};
 /// A job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[expect(missing_docs, reason = "they are those of core's `Header` and `Job`, described there")]
+#[expect(missing_docs, reason = "documented at core's `Header` and `Job`")]
 pub struct Job {
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::JobId))]
     pub id: JobId,
@@ -26,7 +26,7 @@ pub struct Job {
     pub queue: Name,
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::State))]
     pub state: State,
-    /// The right to report on it, in the reply to a claim.
+    /// The lease, in the reply to a claim.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Lease>))]
     pub lease: Option<Lease>,
@@ -116,9 +116,9 @@ pub struct Jobs {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = JobPage))]
 pub struct Page {
-    /// The jobs; a page may be short, even empty.
+    /// The jobs; a page may be short or even empty.
     pub jobs: Vec<Job>,
-    /// Where to go on; absent at the end.
+    /// Cursor of the next page; absent at the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Cursor>))]
     pub next: Option<Cursor>,
@@ -152,7 +152,7 @@ impl From<ClaimedJob> for Job {
 }
 
 impl Job {
-    /// A job of which only the description is known.
+    /// A job with only its header and parts.
     fn described(header: Header, state: State, parts: model::Parts) -> Self {
         let (payload, payload_base64, parts) = Parts::spread(parts);
         let Counters { attempt, failures, crashes } = header.counters;
@@ -196,7 +196,7 @@ impl Job {
         }
     }
 
-    /// The job as core knows it.
+    /// Converts to the core job.
     pub fn into_core(mut self) -> Result<model::Job> {
         let result = (self.result.take(), self.result_base64.take(), self.parts.result.take());
         let result = gather(result, "result")?;
@@ -214,7 +214,7 @@ impl Job {
         Ok(job)
     }
 
-    /// The job as a claim hands it out.
+    /// Converts to a claimed job.
     pub fn into_claimed(mut self) -> Result<ClaimedJob> {
         let missing = |field| Error::invalid(field, "missing", "a claimed job has it");
         let lease = self.lease.take().ok_or_else(|| missing("lease"))?;
@@ -223,7 +223,7 @@ impl Job {
         Ok(ClaimedJob::new(header, lease, started_at, parts))
     }
 
-    /// Takes out what describes it.
+    /// Moves the header and parts out of the job.
     fn take_described(&mut self) -> Result<(Header, model::Parts)> {
         let parts = std::mem::take(&mut self.parts);
         let parts = parts.gather(self.payload.take(), self.payload_base64.take())?;
@@ -262,7 +262,7 @@ impl From<Vec<Option<model::Job>>> for Jobs {
 }
 
 impl Jobs {
-    /// The jobs as core knows them.
+    /// Converts to core jobs.
     pub fn into_core(self) -> Result<Vec<Option<model::Job>>> {
         self.jobs.into_iter().map(|job| job.map(Job::into_core).transpose()).collect()
     }
@@ -275,7 +275,7 @@ impl From<engine::Page<model::Job>> for Page {
 }
 
 impl Page {
-    /// The page as core knows it.
+    /// Converts to the core page.
     pub fn into_core(self) -> Result<engine::Page<model::Job>> {
         let rows = self.jobs.into_iter().map(Job::into_core).collect::<Result<_>>()?;
         Ok(engine::Page { rows, next: self.next })

@@ -1,4 +1,4 @@
-//! Registered kinds: their rules, and the state of their breakers.
+//! Registered kinds: their rules, and the state of their circuit breakers.
 
 #[cfg(feature = "openapi")]
 use crate::openapi;
@@ -10,7 +10,7 @@ use windlass_core::Timestamp;
 use windlass_core::model::{self, KindSettings};
 use windlass_core::policy;
 
-/// The rules of a kind; what is absent does not hold.
+/// The rules of a kind; absent rules do not apply.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(
     feature = "openapi",
@@ -23,52 +23,52 @@ use windlass_core::policy;
 )]
 #[serde(deny_unknown_fields)]
 pub struct KindRules {
-    /// A JSON Schema that every payload must fit. References stay within it.
+    /// JSON Schema for payloads. References must stay within it.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::Json, required = false))]
     pub schema: Option<Box<RawValue>>,
-    /// Bytes of payload, if fewer than the store takes.
+    /// Maximum bytes of a payload, if lower than the store's limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::PayloadBytes>))]
     pub payload_bytes_max: Option<u64>,
-    /// Attempts of a job that has the usual number.
+    /// Maximum number of attempts, for jobs with the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::MaxAttempts>))]
     pub max_attempts: Option<u32>,
-    /// How long a handler may run, for jobs that do not say.
+    /// Maximum run time of a handler, for jobs without their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::TimeoutMs>))]
     pub timeout_ms: Option<u64>,
-    /// When a waiting job expires, for jobs that do not say.
+    /// Maximum waiting time, for jobs without their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::SpanMs>))]
     pub max_wait_ms: Option<u64>,
-    /// Whether a replay must name the kind once more.
+    /// Whether a replay must repeat the kind as confirmation.
     #[serde(default, skip_serializing_if = "is_default")]
     pub sensitive: bool,
-    /// Its circuit breaker; absent: it has none.
+    /// The circuit breaker; none if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub breaker: Option<BreakerPolicy>,
 }
 
-/// When a breaker opens, and how often it then tries; `{}` is the usual.
+/// When a circuit breaker opens, and how often it probes; `{}` uses the defaults.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct BreakerPolicy {
-    /// How far back outcomes count; 5 minutes.
+    /// Time window of outcomes; 5 minutes by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::BreakerMs>))]
     pub window_ms: Option<u64>,
-    /// It opens when more than this share of the outcomes are errors; 80.
+    /// Error rate above which it opens, in percent; 80 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Percent>))]
     pub error_rate_percent: Option<u8>,
-    /// It does not open on fewer outcomes; 20.
+    /// Minimum number of outcomes to open; 20 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::BreakerSamples>))]
     pub min_samples: Option<u64>,
-    /// How often an open breaker lets one job through; a minute.
+    /// Interval at which an open breaker admits one job; one minute by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::BreakerMs>))]
     pub probe_every_ms: Option<u64>,
@@ -97,7 +97,7 @@ impl From<policy::BreakerPolicy> for BreakerPolicy {
 }
 
 impl KindRules {
-    /// The rules as core knows them.
+    /// Converts to the core rules.
     pub fn into_core(self) -> model::KindRules {
         let mut rules = model::KindRules::default();
         rules.schema = self.schema.map(|schema| schema.get().to_owned());
@@ -113,7 +113,8 @@ impl KindRules {
 impl From<model::KindRules> for KindRules {
     fn from(rules: model::KindRules) -> Self {
         Self {
-            // A schema that is no JSON was not put there by a server; it shows as none.
+            // Servers store valid JSON only; omit a schema that was stored otherwise and is
+            // invalid.
             schema: rules.schema.and_then(|text| RawValue::from_string(text).ok()),
             payload_bytes_max: rules.payload_bytes_max,
             max_attempts: rules.max_attempts,
@@ -125,30 +126,30 @@ impl From<model::KindRules> for KindRules {
     }
 }
 
-/// Where a breaker stands.
+/// The state of a circuit breaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum BreakerWord {
-    /// Jobs flow.
+    /// Jobs run normally.
     Closed,
     /// Jobs wait.
     Open,
-    /// Jobs wait; one is on its way, to see how it goes.
+    /// Jobs wait while one job runs as a probe.
     Probing,
 }
 
-/// Where the breaker of a kind stands.
+/// The circuit breaker of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Breaker {
-    /// In a word.
+    /// The state.
     pub state: BreakerWord,
-    /// Since when jobs wait.
+    /// When it opened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Timestamp>))]
     pub since: Option<Timestamp>,
-    /// When the next probe may go.
+    /// Earliest time of the next probe.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Timestamp>))]
     pub next_probe_at: Option<Timestamp>,
@@ -168,28 +169,28 @@ impl From<&policy::Breaker> for Breaker {
     }
 }
 
-/// All kinds of which something is known.
+/// All kinds with jobs, settings or rules.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Kinds {
-    /// By name.
+    /// The kinds, sorted by name.
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<openapi::KindOverview>))]
     pub kinds: Vec<KindOverview>,
 }
 
-/// A kind: how it is set, how it is doing, and what is registered of it.
+/// A kind: its settings, statistics, rules and circuit breaker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct KindOverview {
-    /// What every kind has.
+    /// Settings and statistics.
     #[serde(flatten)]
     pub overview: Overview<KindSettings>,
     /// Whether it has rules.
     #[serde(default)]
     pub registered: bool,
-    /// Its rules, where it is shown alone.
+    /// Its rules; only in the reply for a single kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rules: Option<KindRules>,
-    /// Its breaker, if it has one.
+    /// Its circuit breaker, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub breaker: Option<Breaker>,
 }

@@ -1,18 +1,18 @@
-//! The JSON of the HTTP API: what the server and its clients say to each other. It turns the requests
-//! and replies of `windlass-core` into JSON and back, and knows neither HTTP libraries nor engines.
+//! The JSON of the HTTP API. Converts the requests and replies of `windlass-core` to JSON and back,
+//! and depends on neither HTTP libraries nor engines.
 //!
-//! Types carry the names of the core types they stand for. A request is made from its core type with
-//! `From` and read back with `into_core`, a reply the same way; what arrives is what was sent, errors
-//! included ([`Fault`]). `docs/protocol.md` describes the same for people who write clients.
+//! Types have the names of the core types they represent. `From` converts a core request to its
+//! wire type and `into_core` converts it back; replies work the same way. Conversion loses nothing,
+//! errors included ([`Fault`]). `docs/protocol.md` describes the format for authors of clients.
 //!
-//! - Requests are strict: an unknown field is refused and named, because an option that does nothing is
-//!   an error. Replies are lenient: a client ignores what it does not know.
+//! - Requests are strict: an unknown field is refused by name, because an option without effect is an
+//!   error. Replies are lenient: clients ignore unknown fields.
 //! - Instants are milliseconds since the Unix epoch on the store's clock; durations end in `_ms`.
-//! - Bytes that are JSON travel as JSON, to the byte; all others as base64 ([`Part`]).
-//! - The stamp of a reply (the store's time and epoch) travels in the headers [`NOW_HEADER`] and
-//!   [`EPOCH_HEADER`], so that bodies stay what people asked for.
+//! - Bytes that are JSON are sent as JSON, byte for byte; all others as base64 ([`Part`]).
+//! - The stamp of a reply (the store's time and epoch) is sent in the headers [`NOW_HEADER`] and
+//!   [`EPOCH_HEADER`], so that bodies contain only the requested data.
 //!
-//! With the feature `openapi` the types have schemas too, for the document that the server serves.
+//! The feature `openapi` adds schemas to the types, for the document that the server serves.
 //!
 //! ```
 //! use windlass_core::model;
@@ -91,13 +91,13 @@ pub use session::{Heartbeat, HeartbeatReply, Held, OpenSession, Session};
 pub use settle::{Outcome, Reason, Settle, SettleItem, SettleReply, Settled};
 pub use update::{Progress, Update, UpdateItem, Updated};
 
-/// The header of every successful reply with the store's time, in milliseconds since the Unix epoch.
+/// Header of every successful reply: the store's time in milliseconds since the Unix epoch.
 pub const NOW_HEADER: &str = "windlass-now";
-/// The header of every successful reply with the store's epoch. When it changes, cursors are void.
+/// Header of every successful reply: the store's epoch. When it changes, cursors become invalid.
 pub const EPOCH_HEADER: &str = "windlass-epoch";
-/// The header of a request about one running job with its lease.
+/// Header of a request about one running job: its lease.
 pub const LEASE_HEADER: &str = "windlass-lease";
-/// The header beside raw bytes with their envelope as JSON, where they are not plain.
+/// Header of a message with raw bytes: their envelope as JSON, if they are not plain.
 pub const ENVELOPE_HEADER: &str = "windlass-envelope";
 /// The media type of requests and replies.
 pub const JSON: &str = "application/json";
@@ -106,12 +106,12 @@ pub const BYTES: &str = "application/octet-stream";
 /// The media type of errors (RFC 9457).
 pub const PROBLEM_JSON: &str = "application/problem+json";
 
-/// Whether a field has its default and need not be sent.
+/// Whether a field has its default value and can be omitted.
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// Reads a field whose `null` means something: `None` only where the field is missing.
+/// Deserializes a field for which `null` has a meaning: `None` only if the field is missing.
 fn present<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: serde::Deserializer<'de>,

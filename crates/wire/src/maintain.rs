@@ -1,4 +1,4 @@
-//! Keeping a store in order.
+//! Maintenance and checks of a store.
 
 use crate::is_default;
 #[cfg(feature = "openapi")]
@@ -16,13 +16,13 @@ pub struct Maintain {
     /// `promote`, `reclaim`, `expire`, `retain` or `compact`.
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::Work))]
     pub work: String,
-    /// Touching at most so many items.
+    /// Maximum number of items to process.
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::Budget))]
     pub budget: u32,
 }
 
 impl Maintain {
-    /// The request as core knows it.
+    /// Converts to the core request.
     pub fn into_core(self) -> Result<MaintainRequest> {
         let known = || engine::Work::ALL.into_iter();
         let Some(work) = known().find(|work| work.to_string() == self.work) else {
@@ -39,38 +39,38 @@ impl From<MaintainRequest> for Maintain {
     }
 }
 
-/// What a step did.
+/// The result of one step.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct MaintainReply {
-    /// Items touched.
+    /// Number of processed items.
     pub done: u32,
-    /// Whether more is waiting.
+    /// Whether more items are ready.
     pub more: bool,
-    /// When the next item falls due, as far as is known.
+    /// When the next item becomes due, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Timestamp>))]
     pub next_at: Option<Timestamp>,
-    /// What became of jobs.
+    /// Changes of jobs, by queue.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tallies: Vec<Tally>,
 }
 
-/// How many jobs of a queue a step moved.
+/// A number of jobs of one queue that changed state.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Tally {
     /// The queue.
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::Name))]
     pub queue: Name,
-    /// The state they were in.
+    /// State before.
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::State))]
     pub from: State,
-    /// The state they are in; absent if they are gone.
+    /// State after; absent if the jobs were deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::State>))]
     pub to: Option<State>,
-    /// How many.
+    /// Number of jobs.
     pub count: u64,
 }
 
@@ -103,28 +103,28 @@ impl From<MaintainReply> for engine::MaintainReply {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Check {
-    /// Whether to mend what is found.
+    /// Whether to repair the problems found.
     #[serde(default, skip_serializing_if = "is_default")]
     pub repair: bool,
 }
 
-/// What a check found.
+/// The result of a check.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CheckReport {
-    /// Jobs looked at.
+    /// Number of checked jobs.
     pub jobs: u64,
-    /// What is wrong; empty is good.
+    /// The problems found; empty if the store is consistent.
     pub findings: Vec<Finding>,
 }
 
-/// Something that is not as it should be.
+/// A problem in the store.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Finding {
-    /// What.
+    /// Description of the problem.
     pub what: String,
-    /// Whether it was mended.
+    /// Whether it was repaired.
     pub repaired: bool,
 }
 

@@ -1,4 +1,4 @@
-//! A job as its producer describes it. Only the kind is needed.
+//! A job as described by its producer. Only the kind is required.
 
 #[cfg(feature = "openapi")]
 use crate::openapi;
@@ -26,17 +26,18 @@ use windlass_core::{Error, JobId, Result, Timestamp};
 )]
 #[serde(deny_unknown_fields)]
 pub struct NewJob {
-    /// The producer's own id: the same id again is the same job.
+    /// Id chosen by the producer; an enqueue with the same id is idempotent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::JobId>))]
     pub id: Option<JobId>,
-    /// The id was derived (a UUID of version 8), as those of schedules' fires are. Takes the permission `admin`.
+    /// Whether the id is derived (a version 8 UUID), as for runs of schedules. Requires the `admin`
+    /// permission.
     #[serde(default, skip_serializing_if = "is_default")]
     pub derived: bool,
-    /// What sort of work it is.
+    /// The kind of work, which selects the handler.
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::Name))]
     pub kind: Name,
-    /// Its queue; `default` unless named.
+    /// The queue; `default` by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Name>))]
     pub queue: Option<Name>,
@@ -44,30 +45,30 @@ pub struct NewJob {
     #[serde(default, skip_serializing_if = "is_default")]
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::Priority))]
     pub priority: i32,
-    /// Runs this long after the store received it.
+    /// Delay until the job is due, from its arrival at the store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::DelayMs>))]
     pub delay_ms: Option<u64>,
-    /// Runs at this instant of the store's clock.
+    /// Time at which the job is due, on the store's clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Timestamp>))]
     pub run_at: Option<Timestamp>,
-    /// Whose work it is.
+    /// The tenant that the job belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Label>))]
     pub tenant: Option<String>,
-    /// Ordering key: one job per key at a time, in order of entry.
+    /// Ordering key: jobs with the same key run one at a time, in order of their enqueue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Key>))]
     pub key: Option<String>,
-    /// At most one such job.
+    /// Uniqueness constraint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unique: Option<Unique>,
-    /// The job it came from.
+    /// The job that created it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::JobId>))]
     pub parent: Option<JobId>,
-    /// Labels for people.
+    /// Labels for search and display.
     #[serde(
         default,
         deserialize_with = "bounded::vec::<TAGS_MAX, _, _>",
@@ -75,46 +76,46 @@ pub struct NewJob {
     )]
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<openapi::Tag>, max_items = 16))]
     pub tags: Vec<String>,
-    /// Trace context.
+    /// Trace context (W3C `traceparent`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Trace>))]
     pub trace: Option<String>,
-    /// The input, any JSON.
+    /// The input as JSON.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::Json))]
     pub payload: Option<Box<RawValue>>,
-    /// The input, if it is not JSON.
+    /// The input in base64, if it is not JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Base64>))]
     pub payload_base64: Option<String>,
-    /// Its other bytes.
+    /// Other parts.
     #[serde(default, skip_serializing_if = "Parts::is_empty")]
     pub parts: Parts,
-    /// Dead when this many attempts have failed.
+    /// Number of failed attempts after which the job is dead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::MaxAttempts>))]
     pub max_attempts: Option<u32>,
-    /// How long to wait after a failure.
+    /// Delay after a failed attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backoff: Option<Backoff>,
-    /// How long a handler may run.
+    /// Maximum run time of a handler.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::TimeoutMs>))]
     pub timeout_ms: Option<u64>,
-    /// Dead when more leases than this were lost.
+    /// Number of lost leases that the job survives; one more and it is dead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::MaxCrashes>))]
     pub max_crashes: Option<u32>,
-    /// Expired when it has been due this long without starting.
+    /// Maximum time that the job may be due without starting; then it expires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::SpanMs>))]
     pub max_wait_ms: Option<u64>,
-    /// How long to keep it once ended.
+    /// Retention once finished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retention: Option<Retention>,
 }
 
-/// The instant, from the two ways to name one.
+/// The due time from the two fields that can specify it.
 pub(crate) fn due_in(delay_ms: Option<u64>, run_at: Option<Timestamp>) -> Result<Due> {
     match (delay_ms, run_at) {
         (None, None) => Ok(Due::Now),
@@ -126,7 +127,7 @@ pub(crate) fn due_in(delay_ms: Option<u64>, run_at: Option<Timestamp>) -> Result
     }
 }
 
-/// The two ways to name an instant.
+/// The two fields for a due time.
 pub(crate) const fn due_out(due: Due) -> (Option<u64>, Option<Timestamp>) {
     match due {
         Due::Now => (None, None),
@@ -136,7 +137,7 @@ pub(crate) const fn due_out(due: Due) -> (Option<u64>, Option<Timestamp>) {
 }
 
 impl NewJob {
-    /// The job as core knows it.
+    /// Converts to the core job.
     pub fn into_core(self) -> Result<model::NewJob> {
         let policy = Policy {
             max_attempts: self.max_attempts,

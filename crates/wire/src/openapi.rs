@@ -1,10 +1,10 @@
-//! The schemas of what core lends to the wire, for the OpenAPI document: names, ids, instants, numbers
-//! with core's limits. Only documentation is made of it (feature `openapi`); no value ever has one of
-//! these types, and a field names its own with `#[schema(value_type = …)]`.
+//! OpenAPI schemas for core types used in wire types: names, ids, instants, and numbers with core's
+//! limits. Used only for documentation (feature `openapi`): no value has one of these types; fields
+//! refer to them with `#[schema(value_type = …)]`.
 //!
-//! A schema may be wider than the server, never narrower: what it calls invalid is refused, and what it
-//! calls valid may still be refused for a reason that JSON Schema has no words for (limits are in bytes,
-//! lengths here in characters), as a problem.
+//! A schema may be wider than the server's checks, never narrower. The server refuses everything
+//! that a schema forbids, and may refuse values that a schema allows where JSON Schema cannot
+//! express a limit: limits are in bytes, lengths in schemas in characters.
 
 mod answers;
 mod shapes;
@@ -28,17 +28,17 @@ use utoipa::openapi::schema::{ObjectBuilder, Schema, SchemaFormat, SchemaType, T
 use utoipa::{PartialSchema, ToSchema};
 use windlass_core::limits;
 
-/// A small document or a log entry, by a name that says so.
+/// A small document or a log entry, under a more specific name.
 pub type RecordValue = crate::Value;
 
-/// Letters, digits and `_ - . : / @`, as core's `check_name` takes them.
+/// Letters, digits and `_ - . : / @`, as in core's `check_name`.
 const NAME: &str = "^[A-Za-z0-9_][A-Za-z0-9_.:/@-]*$";
-/// Anything but control characters, as core's `check_text` takes it.
+/// All characters except control characters, as in core's `check_text`.
 const PRINTABLE: &str = "^[^\\u0000-\\u001F\\u007F-\\u009F]+$";
-/// Standard alphabet, with padding.
+/// Standard base64 alphabet, with padding.
 const BASE64: &str = "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$";
 
-/// Texts: what they are, how long, of which characters, and what one looks like.
+/// Declares string schemas: description, length, pattern and example.
 macro_rules! texts {
     ($($doc:literal $name:ident: $length:expr, $pattern:expr, $example:literal;)+) => {$(
         #[doc = $doc]
@@ -65,30 +65,30 @@ macro_rules! texts {
 texts! {
     "The name of a queue, a kind, a record or a log."
         Name: 1..=limits::NAME_BYTES_MAX, NAME, "send_email";
-    "What people call a tenant or a worker."
+    "Display name of a tenant or a worker."
         Label: 1..=limits::NAME_BYTES_MAX, PRINTABLE, "worker-1";
-    "A unique or ordering key; longer ones are yours to hash."
+    "A unique or ordering key; hash longer ones."
         Key: 1..=limits::KEY_BYTES_MAX, PRINTABLE, "signup:789";
     "A label of a job."
         Tag: 1..=limits::TAG_BYTES_MAX, PRINTABLE, "nightly";
     "Trace context (W3C `traceparent`)."
         Trace: 1..=limits::TRACE_BYTES_MAX, PRINTABLE,
         "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
-    "The right to report on one attempt at a job; opaque."
+    "Opaque token that permits reports on one attempt of a job."
         Lease: 1..=limits::TOKEN_BYTES_MAX, PRINTABLE, "9f86d081884c7d659a2feaa0c55ad015";
-    "A session, named by the server; opaque."
+    "Opaque id of a session, assigned by the server."
         SessionId: 1..=limits::TOKEN_BYTES_MAX, PRINTABLE, "5e884898da28047151d0e56f8dc62927";
-    "A name for a claim, of your own making."
+    "An id for a claim, chosen by the client."
         ClaimId: 1..=limits::CLAIM_ID_BYTES_MAX, PRINTABLE, "claim-1";
-    "Where a page ended; opaque, and void when the epoch changes."
+    "Opaque position after a page; invalid once the epoch changes."
         Cursor: 1..=limits::TOKEN_BYTES_MAX, PRINTABLE, "c3RhcnQ=";
-    "When a schedule fires: minute, hour, day, month, weekday; or `@daily` and the like."
+    "A cron expression: minute, hour, day, month, weekday; or a shorthand such as `@daily`."
         CronLine: 1..=limits::CRON_LINE_BYTES_MAX, PRINTABLE, "30 2 * * MON-FRI";
-    "A name of the time zone database."
+    "A name from the IANA time zone database."
         Zone: 1..=limits::ZONE_BYTES_MAX, PRINTABLE, "Europe/Berlin";
 }
 
-/// Whole numbers: what they are, and between which bounds.
+/// Declares integer schemas: description and range.
 macro_rules! numbers {
     ($($doc:literal $name:ident: $range:expr;)+) => {$(
         #[doc = $doc]
@@ -113,65 +113,65 @@ macro_rules! numbers {
 numbers! {
     "An instant on the store's clock, in milliseconds since the Unix epoch."
         Timestamp: 0..=i64::MAX;
-    "An instant that something is compared with; it may be before the Unix epoch."
+    "An instant for comparison; it may be before the Unix epoch."
         Bound: i64::MIN..=i64::MAX;
     "Lower runs first."
         Priority: i32::MIN..=i32::MAX;
-    "Any whole number of 64 bits."
+    "Any unsigned 64-bit integer."
         Whole: 0..=u64::MAX;
-    "Any whole number of 32 bits."
+    "Any unsigned 32-bit integer."
         Whole32: 0..=u32::MAX;
-    "How far ahead a job is scheduled."
+    "Delay until a job is due."
         DelayMs: 0..=limits::DELAY_MAX_MS;
-    "How long a retry or a snooze waits."
+    "Delay of a retry or a snooze."
         BackoffMs: 0..=limits::BACKOFF_MAX_MS;
-    "How long a handler may run."
+    "Maximum run time of a handler."
         TimeoutMs: 1..=limits::TIMEOUT_MAX_MS;
-    "How long something is kept."
+    "Retention time."
         AgeMs: 0..=limits::AGE_MAX_MS;
-    "How long something may wait, or a unique key is held."
+    "Maximum waiting time of a job, or the time a unique key is held."
         SpanMs: 1..=limits::AGE_MAX_MS;
-    "How long a call waits for something to claim."
+    "Maximum time to wait for claimable jobs."
         WaitMs: 0..=limits::WAIT_MAX_MS;
-    "How long a lease of a claim without a session lasts."
+    "Duration of a lease for claims without a session."
         LeaseMs: limits::LEASE_MIN_MS..=limits::LEASE_MAX_MS;
-    "How long a session lives without a heartbeat."
+    "Time until a session without a heartbeat expires."
         SessionTtlMs: limits::SESSION_TTL_MIN_MS..=limits::SESSION_TTL_MAX_MS;
-    "Attempts before a job is dead."
+    "Maximum number of failed attempts before a job is dead."
         MaxAttempts: 1..=limits::MAX_ATTEMPTS_MAX;
-    "Lost leases that a job survives."
+    "Maximum number of lost leases before a job is dead."
         MaxCrashes: 0..=limits::MAX_CRASHES_MAX;
-    "Jobs in one claim."
+    "Maximum number of jobs in one claim."
         ClaimLimit: 1..=limits::CLAIM_BATCH_MAX;
-    "Rows in one page."
+    "Maximum number of rows in one page."
         PageLimit: 1..=limits::PAGE_MAX;
-    "Items that one step of maintenance may touch."
+    "Maximum number of items that one step of maintenance processes."
         Budget: 1..=limits::MAINTAIN_BUDGET_MAX;
-    "Entries that a log keeps."
+    "Maximum number of entries in a log."
         LogKeep: 1..=limits::LOG_KEEP_MAX;
-    "How many jobs may wait in a queue."
+    "Maximum number of waiting jobs in a queue."
         Depth: 1..=u64::MAX;
     "The interval of a schedule."
         EveryMs: limits::EVERY_MIN_MS..=limits::DELAY_MAX_MS;
-    "Bytes of payload."
+    "Size of a payload in bytes."
         PayloadBytes: 1..=limits::PAYLOAD_BYTES_MAX;
     "The window or the probe interval of a circuit breaker."
         BreakerMs: *limits::BREAKER_INTERVAL_MS.start()..=*limits::BREAKER_INTERVAL_MS.end();
-    "Outcomes without which a circuit breaker does not open."
+    "Minimum number of outcomes before a circuit breaker opens."
         BreakerSamples: 1..=limits::BREAKER_SAMPLES_MAX;
-    "A share; more than 100 % never fail, so 100 would be a breaker that does nothing."
+    "A percentage. 100 is not allowed: a breaker with that threshold would never open."
         Percent: 0..=99_u32;
-    "How often a schedule fires in total."
+    "Total number of runs of a schedule."
         FireLimit: 1..=u64::MAX;
 }
 
-/// The identity of a job.
+/// The id of a job.
 #[derive(Debug)]
 pub enum JobId {}
 
 impl PartialSchema for JobId {
     fn schema() -> RefOr<Schema> {
-        let what = "A job: a UUID of version 7, or of version 8 if it was derived. Your own is a version 7 made within a day of now.";
+        let what = "Id of a job: a version 7 UUID, or version 8 if derived. Ids chosen by clients must be version 7 with a time within a day of now.";
         ObjectBuilder::new()
             .schema_type(Type::String)
             .format(Some(SchemaFormat::Custom("uuid".to_owned())))
@@ -197,7 +197,7 @@ impl PartialSchema for Base64 {
 
 impl ToSchema for Base64 {}
 
-/// Bytes as they are.
+/// Raw bytes.
 #[derive(Debug)]
 pub enum Bytes {}
 
@@ -205,20 +205,20 @@ impl PartialSchema for Bytes {
     fn schema() -> RefOr<Schema> {
         let object = ObjectBuilder::new().schema_type(Type::String);
         let object = object.format(Some(SchemaFormat::Custom("binary".to_owned())));
-        object.description(Some("Bytes as they are.")).into()
+        object.description(Some("Raw bytes.")).into()
     }
 }
 
 impl ToSchema for Bytes {}
 
-/// Any JSON at all.
+/// Any JSON value.
 #[derive(Debug)]
 pub enum Json {}
 
 impl PartialSchema for Json {
     fn schema() -> RefOr<Schema> {
         let object = ObjectBuilder::new().schema_type(SchemaType::AnyValue);
-        object.description(Some("Any JSON; kept to the byte.")).into()
+        object.description(Some("Any JSON; preserved byte for byte.")).into()
     }
 }
 
@@ -229,7 +229,7 @@ mod tests {
     use super::*;
     use serde_json::Value as Any;
 
-    /// The schema of a type, as JSON.
+    /// The schema of a type as JSON.
     pub(crate) fn schema<T: PartialSchema>() -> Any {
         serde_json::to_value(T::schema()).unwrap()
     }

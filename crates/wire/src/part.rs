@@ -1,4 +1,4 @@
-//! The bytes of a job: JSON where they are JSON, to the byte; base64 where they are not.
+//! Parts of a job: as JSON, byte for byte, if they are JSON; otherwise as base64.
 
 #[cfg(feature = "openapi")]
 use crate::openapi;
@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use windlass_core::model::{self, Codec, Location, PartEdit};
 use windlass_core::{Error, Result};
 
-/// One part: `json` or `base64`, and how to read it where it is not plain.
+/// One part: `json` or `base64`, with its encoding if it is not plain.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -20,39 +20,39 @@ pub struct Part {
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::Json))]
     pub json: Option<Box<RawValue>>,
-    /// The bytes, if they are not.
+    /// The bytes in base64, if they are not JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Base64>))]
     pub base64: Option<String>,
-    /// What was done to them.
+    /// Encoding and location of the bytes; plain if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub envelope: Option<Envelope>,
 }
 
-/// How to read the bytes of a part.
+/// Encoding and location of the bytes of a part.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Envelope {
-    /// How they are encoded.
+    /// The encoding.
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::Codec))]
     pub codec: Codec,
-    /// Where they are.
+    /// The location.
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::Location))]
     pub location: Location,
-    /// The key they are encrypted with.
+    /// Id of the key they are encrypted with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key_id: Option<String>,
 }
 
-/// The parts of a job that are not its plain payload or result.
+/// The parts of a job, except for a plain payload or result.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Parts {
-    /// The input, where it is not plain.
+    /// The input, if it is not plain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<Part>,
     /// The checkpoint.
@@ -64,13 +64,13 @@ pub struct Parts {
     /// The application's notes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Part>,
-    /// What the job produced, where it is not plain.
+    /// The result, if it is not plain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Part>,
 }
 
 impl Parts {
-    /// The parts of a job: a plain payload for itself, everything else together.
+    /// Splits the parts of a job: a plain payload goes into its own fields.
     pub(crate) fn spread(parts: model::Parts) -> (Option<Box<RawValue>>, Option<String>, Self) {
         let model::Parts { payload, state, blob, metadata } = parts;
         let (json, base64, payload) = spread(payload);
@@ -79,7 +79,7 @@ impl Parts {
         (json, base64, Self { payload, state, blob, metadata, result: None })
     }
 
-    /// The parts of a job, the payload from wherever it stands. A result is none of them.
+    /// Joins the parts of a job, with the payload from either place. A result is refused.
     pub(crate) fn gather(
         self,
         json: Option<Box<RawValue>>,
@@ -101,12 +101,12 @@ impl Parts {
     }
 }
 
-/// What becomes of parts: absent keeps, `null` removes, anything else is put there.
+/// Changes to parts: absent keeps, `null` removes, other values replace.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PartEdits {
-    /// The input; only a replay may change it.
+    /// The input; only a replay can change it.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Part>))]
     pub payload: Option<Option<Part>>,
@@ -122,7 +122,7 @@ pub struct PartEdits {
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Part>))]
     pub metadata: Option<Option<Part>>,
-    /// What the job produced, where it is not plain; only a completion has one.
+    /// The result, if it is not plain; only for a completion.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Part>,
 }
@@ -134,9 +134,9 @@ impl PartEdits {
         edits.into_iter().all(Option::is_none) && result.is_none()
     }
 
-    /// The edits a worker may make; the others must not be there.
+    /// Converts the edits that a worker may make; others are refused.
     pub(crate) fn into_core(self) -> Result<model::PartEdits> {
-        absent(&self.payload, "parts.payload", "the payload stays as it was; replay can edit it")?;
+        absent(&self.payload, "parts.payload", "the payload cannot change; a replay can edit it")?;
         absent(&self.result, "parts.result", "only `complete` has a result")?;
         let edits = model::PartEdits {
             state: edit_in(self.state, "parts.state")?,
@@ -171,7 +171,7 @@ pub(crate) fn edit_out(edit: PartEdit) -> Option<Option<Part>> {
     }
 }
 
-/// Refuses a field that means nothing where it stands.
+/// Refuses a field that does not apply here.
 pub(crate) fn absent<T>(value: &Option<T>, field: &'static str, why: &'static str) -> Result<()> {
     match value {
         Some(_) => Err(Error::invalid(field, "given", why)),
@@ -208,7 +208,7 @@ impl From<model::Part> for Part {
 /// A part as three fields of a job: plain JSON, plain bytes, or sealed among its `parts`.
 pub(crate) type Spread = (Option<Box<RawValue>>, Option<String>, Option<Part>);
 
-/// A part in the three fields where it may stand; at most one of them.
+/// Splits a part into its three possible fields; at most one is set.
 pub(crate) fn spread(part: Option<model::Part>) -> Spread {
     match part {
         None => (None, None, None),
@@ -220,7 +220,7 @@ pub(crate) fn spread(part: Option<model::Part>) -> Spread {
     }
 }
 
-/// The part that was given in one of three fields.
+/// Joins a part from its three possible fields.
 pub(crate) fn gather(parts: Spread, field: &'static str) -> Result<Option<model::Part>> {
     let (json, base64, sealed) = parts;
     match (bytes_in(json, base64, field)?, sealed) {
@@ -231,13 +231,13 @@ pub(crate) fn gather(parts: Spread, field: &'static str) -> Result<Option<model:
     }
 }
 
-/// Bytes as JSON if that is what they are, to the byte, and as base64 otherwise: also JSON that is nested deeper than a
-/// job may be, as it would make the whole response unreadable.
+/// Encodes bytes as JSON, byte for byte, if they are JSON; otherwise as base64. JSON nested deeper
+/// than the limit is sent as base64 too, as it would make the whole response unparsable.
 pub(crate) fn bytes_out(bytes: &Bytes) -> (Option<Box<RawValue>>, Option<String>) {
     let text = std::str::from_utf8(bytes).ok().filter(|_| model::too_deep(bytes).is_none());
     let json = text.and_then(|text| {
         let json: &RawValue = serde_json::from_str(text).ok()?;
-        // White space around it would not arrive.
+        // Surrounding white space would be lost.
         (json.get().len() == text.len()).then(|| json.to_owned())
     });
     match json {
@@ -246,7 +246,7 @@ pub(crate) fn bytes_out(bytes: &Bytes) -> (Option<Box<RawValue>>, Option<String>
     }
 }
 
-/// The bytes that were given as JSON or as base64.
+/// Decodes bytes from JSON or base64.
 pub(crate) fn bytes_in(
     json: Option<Box<RawValue>>,
     base64: Option<String>,

@@ -1,4 +1,4 @@
-//! How a job wants to be treated, with every field optional: what is left out has its default.
+//! Policies of a job. All fields are optional and have defaults.
 
 #[cfg(feature = "openapi")]
 use crate::openapi;
@@ -7,7 +7,7 @@ use windlass_core::limits;
 use windlass_core::model;
 use windlass_core::policy::{self, OnConflict, UniqueScope, Until};
 
-/// How a job is unique.
+/// A uniqueness constraint.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -15,15 +15,15 @@ pub struct Unique {
     /// The key.
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::Key))]
     pub key: String,
-    /// Among which jobs: `lane`, `queue` or `global`.
+    /// Scope of the key: `lane`, `queue` or `global`.
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::UniqueScope))]
     pub scope: UniqueScope,
-    /// Holds the key this long from the enqueue; without it, until the job ends.
+    /// How long the key is held from the enqueue; until the job ends if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::SpanMs>))]
     pub window_ms: Option<u64>,
-    /// What becomes of a job that finds it held: `existing`, `replace`, `debounce`, `throttle` or
+    /// How to handle a job whose key is held: `existing`, `replace`, `debounce`, `throttle` or
     /// `reject`.
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::OnConflict))]
@@ -48,32 +48,32 @@ impl From<Unique> for policy::Unique {
     }
 }
 
-/// The delay after a failure.
+/// Delay after a failed attempt.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Backoff {
-    /// Doubles with each failure.
+    /// A delay that doubles with each failure.
     Exponential {
         /// The delay after the first failure.
         #[serde(default = "base_ms")]
         #[cfg_attr(feature = "openapi", schema(value_type = openapi::BackoffMs))]
         base_ms: u64,
-        /// The longest delay before jitter.
+        /// The maximum delay before jitter.
         #[serde(default = "cap_ms")]
         #[cfg_attr(feature = "openapi", schema(value_type = openapi::BackoffMs))]
         cap_ms: u64,
-        /// Jitter is drawn from zero up to this.
+        /// Maximum of the random jitter.
         #[serde(default = "jitter_ms")]
         #[cfg_attr(feature = "openapi", schema(value_type = openapi::BackoffMs))]
         jitter_ms: u64,
     },
-    /// Always the same.
+    /// A constant delay.
     Fixed {
         /// The delay.
         #[cfg_attr(feature = "openapi", schema(value_type = openapi::BackoffMs))]
         delay_ms: u64,
-        /// Jitter is drawn from zero up to this.
+        /// Maximum of the random jitter.
         #[serde(default)]
         #[cfg_attr(feature = "openapi", schema(value_type = openapi::BackoffMs))]
         jitter_ms: u64,
@@ -110,26 +110,26 @@ impl From<policy::Backoff> for Backoff {
                 Self::Exponential { base_ms, cap_ms, jitter_ms }
             }
             policy::Backoff::Fixed { delay_ms, jitter_ms } => Self::Fixed { delay_ms, jitter_ms },
-            // Core's list may grow; what it makes of the first failure is the closest there is here.
+            // Core may add variants; approximate them with the delay after the first failure.
             other => Self::Fixed { delay_ms: other.delay_max_ms(1), jitter_ms: 0 },
         }
     }
 }
 
-/// How long an ended job is kept.
+/// Retention of a finished job.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Retention {
-    /// Completed and cancelled ones.
+    /// Retention of completed and cancelled jobs.
     #[serde(default = "finished_ms")]
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::AgeMs))]
     pub finished_ms: u64,
-    /// Dead ones.
+    /// Retention of dead jobs.
     #[serde(default = "dead_ms")]
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::AgeMs))]
     pub dead_ms: u64,
-    /// Expired ones.
+    /// Retention of expired jobs.
     #[serde(default = "expired_ms")]
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::AgeMs))]
     pub expired_ms: u64,
@@ -161,31 +161,31 @@ impl From<policy::Retention> for Retention {
     }
 }
 
-/// A policy; of a new job and a job these stand among its other fields.
+/// A policy. In jobs, these fields are at the top level.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Policy {
-    /// Dead when this many attempts have failed.
+    /// Number of failed attempts after which the job is dead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::MaxAttempts>))]
     pub max_attempts: Option<u32>,
-    /// How long to wait after a failure.
+    /// Delay after a failed attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backoff: Option<Backoff>,
-    /// How long a handler may run.
+    /// Maximum run time of a handler.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::TimeoutMs>))]
     pub timeout_ms: Option<u64>,
-    /// Dead when more leases than this were lost.
+    /// Number of lost leases that the job survives; one more and it is dead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::MaxCrashes>))]
     pub max_crashes: Option<u32>,
-    /// Expired when it has been due this long without starting.
+    /// Maximum time that the job may be due without starting; then it expires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::SpanMs>))]
     pub max_wait_ms: Option<u64>,
-    /// How long to keep it once ended.
+    /// Retention once finished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retention: Option<Retention>,
 }
@@ -223,7 +223,7 @@ impl From<model::Policy> for Policy {
 }
 
 impl Policy {
-    /// Only what differs from the defaults: most jobs have them all, and need not say so.
+    /// Keeps only fields that differ from the defaults, to keep requests small.
     pub(crate) fn unusual(policy: model::Policy) -> Self {
         let usual = model::Policy::default();
         let (attempts, crashes) = (policy.max_attempts, policy.max_crashes);

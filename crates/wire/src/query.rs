@@ -1,4 +1,4 @@
-//! Looking at jobs, lanes and workers.
+//! Queries for jobs, lanes and sessions.
 
 use crate::bounded;
 use crate::claim::{part_names, part_set};
@@ -15,11 +15,11 @@ use windlass_core::{Error, JobId, Result, Timestamp};
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = GetJobs))]
 #[serde(deny_unknown_fields)]
 pub struct Get {
-    /// Which.
+    /// Ids of the jobs.
     #[serde(deserialize_with = "bounded::vec::<BATCH_MAX, _, _>")]
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<openapi::JobId>, max_items = 10000))]
     pub ids: Vec<JobId>,
-    /// With which parts; none unless named.
+    /// Parts to include; none by default.
     #[serde(
         default,
         deserialize_with = "bounded::distinct",
@@ -41,19 +41,19 @@ impl From<engine::Get> for Get {
     }
 }
 
-/// The query of one job.
+/// Query for one job.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub struct GetOne {
-    /// With which parts, separated by commas; all of them unless named.
+    /// Parts to include, separated by commas; all by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(value_type = String, required = false))]
     pub parts: Option<String>,
 }
 
 impl GetOne {
-    /// The parts that were asked for.
+    /// The requested parts.
     pub fn parts(&self) -> Result<Vec<PartName>> {
         let Some(names) = &self.parts else { return Ok(PartName::ALL.to_vec()) };
         let named = |name: &str| {
@@ -65,69 +65,69 @@ impl GetOne {
     }
 }
 
-/// A page of jobs, as a query.
+/// Query for a page of jobs.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub struct List {
-    /// Of this queue.
+    /// Queue of the jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(value_type = openapi::Name, required = false))]
     pub queue: Option<Name>,
-    /// Of this kind.
+    /// Kind of the jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(value_type = openapi::Name, required = false))]
     pub kind: Option<Name>,
-    /// In this state.
+    /// State of the jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(value_type = openapi::State, required = false))]
     pub state: Option<State>,
-    /// For this tenant.
+    /// Tenant of the jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(value_type = openapi::Label, required = false))]
     pub tenant: Option<String>,
-    /// With this ordering key.
+    /// Ordering key of the jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(value_type = openapi::Key, required = false))]
     pub key: Option<String>,
-    /// With this tag.
+    /// A tag of the jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(value_type = openapi::Tag, required = false))]
     pub tag: Option<String>,
-    /// That came from this job.
+    /// The job that created them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(value_type = openapi::JobId, required = false))]
     pub parent: Option<JobId>,
-    /// Enqueued at this instant or later.
+    /// Earliest time of the enqueue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(value_type = openapi::Bound, required = false))]
     pub created_from: Option<Timestamp>,
-    /// Enqueued before this instant.
+    /// Time of the enqueue, exclusive upper bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(value_type = openapi::Bound, required = false))]
     pub created_until: Option<Timestamp>,
-    /// `newest` first unless told, or `oldest`.
+    /// `newest` first (the default), or `oldest` first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(value_type = Order, required = false, inline))]
     pub order: Option<Order>,
-    /// After this place.
+    /// The `next` of the previous page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(value_type = openapi::Cursor, required = false))]
     pub after: Option<Cursor>,
-    /// At most so many; 50 unless told.
+    /// Maximum number of rows; 50 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(value_type = openapi::PageLimit, required = false))]
     pub limit: Option<u32>,
 }
 
-/// In which order to list.
+/// Order of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = ListOrder))]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
-    /// The newest first.
+    /// Newest first.
     Newest,
-    /// The oldest first.
+    /// Oldest first.
     Oldest,
 }
 
@@ -171,16 +171,16 @@ impl From<engine::List> for List {
     }
 }
 
-/// Lanes in numbers: as a query, whose; as a reply, how many.
+/// Query for statistics of lanes.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub struct StatsQuery {
-    /// Of this queue only.
+    /// Only lanes of this queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(value_type = openapi::Name, required = false))]
     pub queue: Option<Name>,
-    /// With their ready jobs by priority.
+    /// Whether to include ready jobs by priority.
     #[serde(default, skip_serializing_if = "crate::is_default")]
     #[cfg_attr(feature = "openapi", param(required = false))]
     pub by_priority: bool,
@@ -201,7 +201,7 @@ impl From<engine::StatsRequest> for StatsQuery {
     }
 }
 
-/// Lanes in numbers.
+/// Statistics of lanes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Stats {
@@ -209,10 +209,10 @@ pub struct Stats {
     pub lanes: Vec<Lane>,
 }
 
-/// A lane in numbers.
+/// Statistics of a lane.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[expect(missing_docs, reason = "they are those of core's `LaneStats`, described there")]
+#[expect(missing_docs, reason = "documented at core's `LaneStats`")]
 pub struct Lane {
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::Name))]
     pub queue: Name,
@@ -227,27 +227,27 @@ pub struct Lane {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Timestamp>))]
     pub head_ready_at: Option<Timestamp>,
-    /// Why nothing of it is claimed: `queue_paused`, `kind_paused` or `no_permits`.
+    /// Why claims skip it: `queue_paused`, `kind_paused` or `no_permits`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Gate>))]
     pub gate: Option<String>,
-    /// Its ready jobs by priority, the most urgent first, where asked for. They may add up to less than
-    /// `available`: the rest was not told apart.
+    /// Its ready jobs by priority, most urgent first, if requested. Their sum may be less than
+    /// `available`, because the numbers of priorities and of counted jobs are limited.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "openapi", schema(max_items = 16))]
     pub priorities: Vec<LanePriority>,
 }
 
-/// The ready jobs of a lane that have one priority.
+/// The ready jobs of one priority in a lane.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LanePriority {
-    /// Their priority.
+    /// The priority.
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::Priority))]
     pub priority: i32,
-    /// How many they are, or more.
+    /// Minimum number of ready jobs; there may be more.
     pub available: u64,
-    /// Since when the first of them has been ready.
+    /// Since when the first of them is ready.
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::Timestamp))]
     pub head_ready_at: Timestamp,
 }
@@ -286,7 +286,7 @@ impl From<Vec<engine::LaneStats>> for Stats {
 }
 
 impl Stats {
-    /// The reply as core knows it.
+    /// Converts to the core reply.
     pub fn into_core(self) -> Vec<engine::LaneStats> {
         let lane = |lane: Lane| engine::LaneStats {
             scheduled: lane.scheduled,
@@ -323,7 +323,7 @@ fn gate_named(name: &str) -> Option<Gate> {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Workers {
-    /// One for each.
+    /// One entry for each session.
     pub workers: Vec<Worker>,
 }
 
@@ -331,18 +331,18 @@ pub struct Workers {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Worker {
-    /// Its id.
+    /// Id of the session.
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::SessionId))]
     pub session: SessionId,
-    /// What the worker calls itself.
+    /// Display name of the worker.
     pub worker: String,
-    /// Since when.
+    /// When it was opened.
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::Timestamp))]
     pub opened_at: Timestamp,
-    /// When it runs out unless heartbeaten.
+    /// When it expires without a heartbeat.
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::Timestamp))]
     pub expires_at: Timestamp,
-    /// How many jobs it holds.
+    /// Number of jobs it holds.
     pub running: u64,
 }
 
@@ -360,7 +360,7 @@ impl From<Vec<engine::SessionInfo>> for Workers {
 }
 
 impl Workers {
-    /// The reply as core knows it.
+    /// Converts to the core reply.
     pub fn into_core(self) -> Vec<engine::SessionInfo> {
         let info = |worker: Worker| engine::SessionInfo {
             id: worker.session,

@@ -1,5 +1,4 @@
-//! Queues, and what kinds have in common with them, for people: how each is set, and what its lanes add
-//! up to.
+//! Overviews of queues and kinds: settings, and statistics summed over their lanes.
 
 #[cfg(feature = "openapi")]
 use crate::openapi;
@@ -10,50 +9,50 @@ use windlass_core::Timestamp;
 use windlass_core::engine::LaneStats;
 use windlass_core::model::{Name, QueueSettings};
 
-/// All queues of which something is known.
+/// All queues with jobs or settings.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Queues {
-    /// By name.
+    /// The queues, sorted by name.
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<openapi::QueueOverview>))]
     pub queues: Vec<Overview<QueueSettings>>,
 }
 
-/// A queue or a kind: how it is set and how it is doing.
+/// A queue or a kind: its settings and statistics.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Overview<T> {
     /// Its name.
     pub name: Name,
-    /// How it is set; all of it, defaults included.
+    /// Its settings, including defaults.
     pub settings: T,
-    /// How many jobs are where.
+    /// Number of jobs by state.
     pub counts: Counts,
-    /// Since when the first in line has been ready, of the lane where that is longest ago.
+    /// Since when the job at the head of a lane is ready; the earliest over all lanes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub head_ready_at: Option<Timestamp>,
-    /// How long that is.
+    /// Time since then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub head_age_ms: Option<u64>,
-    /// Its lanes, where it is shown alone.
+    /// Its lanes; only in the reply for a single queue or kind.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lanes: Vec<Lane>,
 }
 
-/// How many jobs are where.
+/// Number of jobs by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Counts {
-    /// Jobs that wait for their start: scheduled, blocked, available and paused ones.
+    /// Jobs that have not started: scheduled, blocked, available and paused.
     pub depth: u64,
-    /// Waiting for their time.
+    /// Jobs that wait for their due time.
     pub scheduled: u64,
-    /// Waiting for something else.
+    /// Jobs that wait for another event.
     pub blocked: u64,
-    /// Ready.
+    /// Ready jobs.
     pub available: u64,
-    /// Leased.
+    /// Running jobs.
     pub running: u64,
-    /// Set aside one by one.
+    /// Jobs that are paused individually.
     pub paused: u64,
     /// Dead letters.
     pub dead: u64,
@@ -72,8 +71,7 @@ impl Counts {
 }
 
 impl<T: Default> Overview<T> {
-    /// What is known of `name`, alone, from these lanes of its own. Of one that nobody used these are
-    /// zeros and the defaults.
+    /// The overview of `name` from its own lanes. An unused name has zeros and default settings.
     pub fn of(name: Name, settings: Vec<(Name, T)>, lanes: Vec<LaneStats>, now: Timestamp) -> Self {
         let own = settings.into_iter().find(|(set, _)| *set == name);
         let mut overview = Self::new(name, own.map(|(_, own)| own).unwrap_or_default());
@@ -82,7 +80,8 @@ impl<T: Default> Overview<T> {
         overview
     }
 
-    /// Everything that has settings or lanes, by name; `of` tells what a lane counts for.
+    /// The overviews of all names with settings or lanes, sorted; `of` returns the name that a lane
+    /// belongs to.
     pub fn all(
         settings: Vec<(Name, T)>,
         lanes: &[LaneStats],

@@ -1,4 +1,4 @@
-//! From text to types and back. A text that does not fit is an error that names the field.
+//! Parses and writes JSON and query strings. Parse errors name the field.
 
 use crate::reader::Unknown;
 use serde::Serialize;
@@ -6,12 +6,12 @@ use serde::de::DeserializeOwned;
 use serde_json::error::Category;
 use windlass_core::{Error, Result};
 
-/// Reads JSON.
+/// Parses JSON strictly.
 ///
-/// Text that is no JSON at all answers `Invalid` on `body`; a field that is unknown, missing or of
-/// another type answers `Invalid` on that field, by its path.
+/// Text that is not JSON fails with `Invalid` on `body`; an unknown, missing or mistyped field
+/// fails with `Invalid` on the path of that field.
 pub fn read<T: DeserializeOwned>(text: &[u8]) -> Result<T> {
-    // Finding out where an error is costs time on every field; so only if there is one.
+    // Tracking the path costs time on every field, so it is done only after an error.
     parse(text, Unknown::AsTyped).or_else(|error| match error.classify() {
         Category::Data => located(text),
         Category::Io | Category::Syntax | Category::Eof => {
@@ -20,9 +20,9 @@ pub fn read<T: DeserializeOwned>(text: &[u8]) -> Result<T> {
     })
 }
 
-/// Reads JSON of a peer that may know more: fields that are unknown here are passed over.
+/// Parses JSON from a peer that may be newer: ignores unknown fields.
 pub fn read_reply<T: DeserializeOwned>(text: &[u8]) -> Result<T> {
-    // Most replies hold nothing new, and then the plain way is the fast one.
+    // Most replies have no unknown fields, and then the plain parser is faster.
     let read = serde_json::from_slice(text).or_else(|_| parse(text, Unknown::PassedOver));
     read.map_err(|error: serde_json::Error| misfit(String::new(), &error.to_string()))
 }
@@ -34,7 +34,7 @@ fn parse<T: DeserializeOwned>(text: &[u8], unknown: Unknown) -> serde_json::Resu
     Ok(value)
 }
 
-/// Reads it again, for the path of what is wrong.
+/// Parses again to find the path of an error.
 fn located<T: DeserializeOwned>(text: &[u8]) -> Result<T> {
     let mut json = serde_json::Deserializer::from_slice(text);
     serde_path_to_error::deserialize(Unknown::AsTyped.reader(&mut json)).map_err(|error| {
@@ -43,7 +43,7 @@ fn located<T: DeserializeOwned>(text: &[u8]) -> Result<T> {
     })
 }
 
-/// Reads a query string.
+/// Parses a query string.
 pub fn read_query<T: DeserializeOwned>(query: &str) -> Result<T> {
     let pairs = serde_urlencoded::Deserializer::new(form_urlencoded::parse(query.as_bytes()));
     serde_path_to_error::deserialize(pairs).map_err(|error| {
@@ -55,7 +55,7 @@ pub fn read_query<T: DeserializeOwned>(query: &str) -> Result<T> {
 /// Writes JSON.
 ///
 /// # Panics
-/// Never: the types of this crate can all be written.
+/// Never: all types of this crate can be serialized.
 #[expect(clippy::expect_used, reason = "maps with odd keys and failing writers do not occur here")]
 pub fn write(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(value).expect("wire types can be written")
@@ -63,11 +63,12 @@ pub fn write(value: &impl Serialize) -> Vec<u8> {
 
 /// Writes a query string.
 pub fn write_query(value: &impl Serialize) -> String {
-    // Flat structures of texts and numbers, which is all that queries are made of, can be written.
+    // Queries are flat structs of strings and numbers, which can be serialized.
     serde_urlencoded::to_string(value).unwrap_or_default()
 }
 
-/// What does not fit, in our words: serde says which field is unknown or missing in its message only.
+/// Converts a serde error to a core error. Serde names an unknown or missing field only in its
+/// message.
 fn misfit(path: String, message: &str) -> Error {
     let what = message.split(" at line ").next().unwrap_or(message);
     let path = if path == "." { String::new() } else { path };
@@ -82,7 +83,7 @@ fn misfit(path: String, message: &str) -> Error {
         return Error::invalid(field, "given twice", "give it once");
     }
     if let Some(field) = quoted("unknown field") {
-        // The path ends in the unknown field itself, where it was tracked.
+        // A tracked path already ends with the unknown field.
         let at = if path.is_empty() { field.clone() } else { path };
         let known = what.split_once(", ").map_or("", |(_, known)| known);
         return Error::invalid(at, field, format!("no such field; {known}"));
@@ -91,7 +92,7 @@ fn misfit(path: String, message: &str) -> Error {
     Error::invalid(at, "unfit", what.to_owned())
 }
 
-/// The beginning of a text, to show what was taken for JSON.
+/// The beginning of a text, for an error message.
 fn first_line(text: &[u8]) -> String {
     const SHOWN_BYTES_MAX: usize = 120;
     String::from_utf8_lossy(&text[..text.len().min(SHOWN_BYTES_MAX)]).into_owned()

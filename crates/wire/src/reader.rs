@@ -1,8 +1,8 @@
-//! How requests and replies are read, at every depth. Structs are read from objects only: left to itself,
-//! serde also takes a list as the fields of a struct in the order of their declaration, which nobody
-//! means. And replies of a newer peer are read without their news: what a struct has no field for is
-//! passed over, however strict its type is in requests. It stands between a deserializer and what is
-//! read from it, and knows neither JSON nor the types.
+//! A serde adapter that changes how requests and replies are deserialized, at every depth. Structs
+//! are read from objects only: by default, serde also accepts an array with the fields in
+//! declaration order. In replies from a newer peer, unknown fields are skipped, even if the type
+//! refuses them in requests. The adapter wraps a deserializer, and knows neither JSON nor the
+//! types.
 
 use serde::de::{
     DeserializeSeed, Deserializer, EnumAccess, Error, IgnoredAny, IntoDeserializer, MapAccess,
@@ -10,40 +10,40 @@ use serde::de::{
 };
 use std::fmt;
 
-/// The names of fields.
+/// Names of fields.
 type Fields = &'static [&'static str];
 
-/// What becomes of fields that a struct does not have.
+/// How to handle unknown fields of a struct.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unknown {
-    /// The type decides; those of requests refuse them.
+    /// The type decides; request types refuse them.
     AsTyped,
-    /// They are passed over.
+    /// Skip them.
     PassedOver,
 }
 
-/// A deserializer, visitor, access or seed of serde that reads in this way.
+/// A serde deserializer, visitor, access or seed with this behaviour.
 pub(crate) struct Reader<T> {
     inner: T,
     unknown: Unknown,
-    /// Of a struct whose unknown fields are passed over: those it has.
+    /// The fields of the struct, if unknown fields are skipped.
     known: Option<Fields>,
 }
 
 impl Unknown {
-    /// Reads from `inner`, or into it.
+    /// Wraps `inner`.
     pub(crate) const fn reader<T>(self, inner: T) -> Reader<T> {
         Reader { inner, unknown: self, known: None }
     }
 
-    /// Reads a struct with these fields into `inner`.
+    /// Wraps `inner` for a struct with these fields.
     fn struct_reader<T>(self, fields: Fields, inner: T) -> Reader<T> {
         let known = (self == Self::PassedOver).then_some(fields);
         Reader { inner, unknown: self, known }
     }
 }
 
-/// Asks for what cannot hold a struct.
+/// Forwards methods for values that cannot contain a struct.
 macro_rules! ask_plain {
     ($($method:ident)+) => {$(
         fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
@@ -52,7 +52,7 @@ macro_rules! ask_plain {
     )+};
 }
 
-/// Asks for what can, and is no struct itself.
+/// Forwards methods for values that can contain a struct but are none.
 macro_rules! ask {
     ($($method:ident($($arg:ident: $type:ty),*))+) => {$(
         fn $method<V: Visitor<'de>>(self, $($arg: $type,)* visitor: V) -> Result<V::Value, D::Error> {
@@ -98,7 +98,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Reader<D> {
     }
 }
 
-/// Passes a plain value on.
+/// Forwards a plain value.
 macro_rules! visit {
     ($($method:ident($($value:ident: $type:ty)?))+) => {$(
         fn $method<E: Error>(self, $($value: $type)?) -> Result<V::Value, E> {
@@ -107,7 +107,7 @@ macro_rules! visit {
     )+};
 }
 
-/// Passes on what can hold a struct.
+/// Forwards a value that can contain a struct.
 macro_rules! visit_within {
     ($($method:ident: $trait:ident)+) => {$(
         fn $method<A: $trait<'de>>(self, inner: A) -> Result<V::Value, A::Error> {
@@ -123,7 +123,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Reader<V> {
         self.inner.expecting(formatter)
     }
 
-    // Shorter numbers and characters arrive as one of these.
+    // Smaller numbers and characters are forwarded as one of these.
     visit! {
         visit_bool(value: bool)
         visit_i64(value: i64)
@@ -240,7 +240,7 @@ impl<'de, A: VariantAccess<'de>> VariantAccess<'de> for Reader<A> {
     }
 }
 
-/// The fields of a variant, asked for as a map.
+/// The fields of a struct variant, requested as a map.
 struct FromMap<V>(Reader<V>);
 
 impl<'de, V: Visitor<'de>> DeserializeSeed<'de> for FromMap<V> {
@@ -258,7 +258,7 @@ mod tests {
     use serde::Deserialize as _;
     use serde_json::{Value, json};
 
-    /// Puts a field nobody knows into every object of the reply but those under `except`.
+    /// Adds an unknown field to every object of the reply, except those under `except`.
     fn with_news(value: &mut Value, except: &[&str]) {
         match value {
             Value::Array(items) => items.iter_mut().for_each(|item| with_news(item, except)),
@@ -289,7 +289,7 @@ mod tests {
     #[test]
     fn a_reply_of_a_newer_server_is_read_without_its_news() {
         let (old, mut new) = (job(), job());
-        // An enum that is written as an object has one field; its name is the variant.
+        // An enum that is serialized as an object has one field, named after the variant.
         with_news(&mut new, &["payload", "backoff"]);
         with_news(&mut new["backoff"]["fixed"], &[]);
         let core = |value: &Value| {

@@ -1,4 +1,4 @@
-//! Records and logs, for what services and operators share.
+//! Records and logs, which services and operators share.
 
 use crate::bounded;
 #[cfg(feature = "openapi")]
@@ -20,7 +20,7 @@ pub struct Value {
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::Json))]
     pub json: Option<Box<RawValue>>,
-    /// The bytes, if they are not.
+    /// The bytes in base64, if they are not JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Base64>))]
     pub base64: Option<String>,
@@ -38,13 +38,13 @@ impl Value {
     }
 }
 
-/// One operation.
+/// One operation on a record or a log.
 ///
-/// `expect` of a write is the version it must find: 0 for none, left out for any.
+/// `expect` is the version that a write requires: 0 if the record must not exist, absent for any.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-#[expect(missing_docs, reason = "they are those of core's `RecordOp`, described there")]
+#[expect(missing_docs, reason = "documented at core's `RecordOp`")]
 pub enum RecordOp {
     Get {
         #[cfg_attr(feature = "openapi", schema(value_type = openapi::Name))]
@@ -101,7 +101,7 @@ const fn page() -> u32 {
     PAGE_DEFAULT
 }
 
-/// Operations, carried out in order.
+/// A batch of operations, executed in order.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(
     feature = "openapi",
@@ -121,13 +121,13 @@ pub struct RecordBatch {
     pub items: Vec<RecordOp>,
 }
 
-/// Reads operations, with a bound for the entries of all of them.
+/// Deserializes operations, with a limit for the total number of log entries.
 fn operations<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<RecordOp>, D::Error> {
     bounded::nested(deserializer, BATCH_MAX, RecordOp::entries, BATCH_MAX)
 }
 
 impl RecordBatch {
-    /// Whether the log entries of all operations together are within their limit.
+    /// Checks that the total number of log entries is within its limit.
     pub fn check(&self) -> Result<()> {
         let size = self.items.iter().map(RecordOp::entries).sum::<usize>();
         if size <= BATCH_MAX {
@@ -155,7 +155,7 @@ const fn expect_out(expect: Expect) -> Option<u64> {
 }
 
 impl RecordOp {
-    /// The number of log entries it brings.
+    /// The number of log entries to append.
     const fn entries(&self) -> usize {
         match self {
             Self::Append { entries, .. } => entries.len(),
@@ -163,7 +163,7 @@ impl RecordOp {
         }
     }
 
-    /// The operation as core knows it.
+    /// Converts to the core operation.
     pub fn into_core(self) -> Result<engine::RecordOp> {
         Ok(match self {
             Self::Get { key } => engine::RecordOp::Get { key },
@@ -187,7 +187,7 @@ impl RecordOp {
 impl TryFrom<engine::RecordOp> for RecordOp {
     type Error = Error;
 
-    /// Fails for operations that core has and this version of the protocol has no word for.
+    /// Fails for operations in core that this protocol version cannot express.
     fn try_from(op: engine::RecordOp) -> Result<Self> {
         Ok(match op {
             engine::RecordOp::Get { key } => Self::Get { key },
@@ -203,25 +203,25 @@ impl TryFrom<engine::RecordOp> for RecordOp {
             }
             engine::RecordOp::Read { log, after, limit } => Self::Read { log, after, limit },
             other => {
-                let expected = "this version of the protocol has no word for it";
+                let expected = "this protocol version does not support it";
                 return Err(Error::invalid("items", format!("{other:?}"), expected));
             }
         })
     }
 }
 
-/// A record as it is stored.
+/// A stored record.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Record {
-    /// Its name.
+    /// Key of the record.
     pub key: String,
-    /// Counts its writes.
+    /// Number of writes.
     pub version: u64,
-    /// Its content.
+    /// The content.
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::RecordValue))]
     pub value: Value,
-    /// When it was written.
+    /// Time of the last write.
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::Timestamp))]
     pub updated_at: Timestamp,
 }
@@ -244,12 +244,12 @@ impl Record {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LogEntry {
-    /// Its number in the log.
+    /// Number of the entry in the log.
     pub number: u64,
-    /// When it was added.
+    /// Time of the append.
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::Timestamp))]
     pub at: Timestamp,
-    /// Its content.
+    /// The content.
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::RecordValue))]
     pub value: Value,
 }
@@ -268,19 +268,19 @@ impl LogEntry {
     }
 }
 
-/// The answer to one operation of a batch.
+/// The result of one operation of a batch.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RecordAnswer {
-    /// What it is.
+    /// The reply.
     pub reply: RecordReply,
 }
 
-/// The answer to one operation.
+/// The reply to one operation.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "they are those of core's `RecordReply`, described there")]
+#[expect(missing_docs, reason = "documented at core's `RecordReply`")]
 pub enum RecordReply {
     Record(Option<Record>),
     Written {
@@ -302,7 +302,7 @@ pub enum RecordReply {
 impl TryFrom<engine::RecordReply> for RecordReply {
     type Error = Error;
 
-    /// Fails for replies that core has and this version of the protocol has no word for.
+    /// Fails for replies in core that this protocol version cannot express.
     fn try_from(reply: engine::RecordReply) -> Result<Self> {
         Ok(match reply {
             engine::RecordReply::Record(record) => Self::Record(record.map(Into::into)),
@@ -316,7 +316,7 @@ impl TryFrom<engine::RecordReply> for RecordReply {
                 Self::Entries(entries.into_iter().map(Into::into).collect())
             }
             other => {
-                let expected = "this version of the protocol has no word for it";
+                let expected = "this protocol version does not support it";
                 return Err(Error::invalid("items", format!("{other:?}"), expected));
             }
         })
@@ -324,7 +324,7 @@ impl TryFrom<engine::RecordReply> for RecordReply {
 }
 
 impl RecordReply {
-    /// The reply as core knows it.
+    /// Converts to the core reply.
     pub fn into_core(self) -> Result<engine::RecordReply> {
         Ok(match self {
             Self::Record(record) => {

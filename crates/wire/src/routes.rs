@@ -1,6 +1,6 @@
-//! The paths of the API, as the server serves them and clients call them.
+//! The paths of the API, shared by the server and clients.
 
-/// Paths with nothing to fill in.
+/// Declares path constants.
 macro_rules! paths {
     ($($(#[$doc:meta])* $name:ident = $path:literal;)+) => {
         $($(#[$doc])* pub const $name: &str = $path;)+
@@ -8,85 +8,86 @@ macro_rules! paths {
 }
 
 paths! {
-    /// `POST` one job, `GET` a page of jobs.
+    /// `POST` enqueues one job, `GET` lists jobs.
     JOBS = "/v1/jobs";
-    /// `POST` many jobs.
+    /// `POST` enqueues many jobs.
     JOBS_BATCH = "/v1/jobs/batch";
-    /// `POST` ids, get jobs.
+    /// `POST` returns jobs by id.
     JOBS_GET = "/v1/jobs/get";
-    /// `POST` changes of jobs.
+    /// `POST` changes jobs.
     JOBS_CHANGE = "/v1/jobs/change";
-    /// `GET` one job.
+    /// `GET` returns one job.
     JOB = "/v1/jobs/{id}";
-    /// `POST` a change of one job.
+    /// `POST` changes one job.
     JOB_CHANGE = "/v1/jobs/{id}/change";
-    /// `GET` the raw bytes of a part or the result, `PUT` those of a part of a running job.
+    /// `GET` returns the raw bytes of a part or the result, `PUT` writes a part of a running job.
     JOB_PART = "/v1/jobs/{id}/{part}";
-    /// `GET` a page of dead letters.
+    /// `GET` lists dead letters.
     DEAD = "/v1/dead";
-    /// `POST` gives dead letters another life.
+    /// `POST` replays dead letters.
     DEAD_REPLAY = "/v1/dead/replay";
-    /// `POST` throws dead letters away.
+    /// `POST` discards dead letters.
     DEAD_DISCARD = "/v1/dead/discard";
     /// `POST` opens a session.
     SESSIONS = "/v1/sessions";
     /// `DELETE` closes a session.
     SESSION = "/v1/sessions/{session}";
-    /// `POST` a sign of life.
+    /// `POST` keeps a session alive.
     HEARTBEAT = "/v1/heartbeat";
-    /// `POST` a claim.
+    /// `POST` claims jobs.
     CLAIM = "/v1/claim";
-    /// `POST` a wait for something to claim.
+    /// `POST` waits for claimable jobs.
     WAIT = "/v1/wait";
-    /// `POST` reports, perhaps with the next claim.
+    /// `POST` settles jobs, optionally with the next claim.
     SETTLE = "/v1/settle";
-    /// `POST` updates of running jobs.
+    /// `POST` updates running jobs.
     UPDATE = "/v1/update";
-    /// `GET` lanes in numbers.
+    /// `GET` returns statistics of lanes.
     STATS = "/v1/stats";
-    /// `GET` queues over time.
+    /// `GET` returns time series of queues.
     SERIES = "/v1/series";
-    /// `GET` how many workers a queue needs.
+    /// `GET` returns the number of workers that a queue needs.
     SCALE = "/v1/scale";
-    /// `GET` the open sessions.
+    /// `GET` lists open sessions.
     WORKERS = "/v1/workers";
-    /// `GET` all settings, `POST` changes of them.
+    /// `GET` returns all settings, `POST` changes them.
     SETTINGS = "/v1/settings";
-    /// `GET` all queues.
+    /// `GET` lists queues.
     QUEUES = "/v1/queues";
-    /// `GET` one queue, `PATCH` its settings.
+    /// `GET` returns one queue, `PATCH` changes its settings.
     QUEUE = "/v1/queues/{queue}";
-    /// `GET` what was removed or expired, and when.
+    /// `GET` lists removed and expired jobs.
     HISTORY = "/v1/history";
-    /// `GET` all kinds.
+    /// `GET` lists kinds.
     KINDS = "/v1/kinds";
-    /// `GET` one kind, `PATCH` its settings, `PUT` its rules or `DELETE` them.
+    /// `GET` returns one kind, `PATCH` changes its settings, `PUT` sets its rules, `DELETE` removes
+    /// them.
     KIND = "/v1/kinds/{kind}";
-    /// `GET` a page of schedules.
+    /// `GET` lists schedules.
     SCHEDULES = "/v1/schedules";
     /// `GET`, `PUT`, `PATCH` or `DELETE` one schedule.
     SCHEDULE = "/v1/schedules/{name}";
     /// `POST` enqueues the job of a schedule now.
     SCHEDULE_TRIGGER = "/v1/schedules/{name}/trigger";
-    /// `GET` a page of what was done, and by whom.
+    /// `GET` lists audit entries.
     AUDIT = "/v1/audit";
-    /// `POST` operations on records and logs.
+    /// `POST` reads and writes records and logs.
     RECORDS = "/v1/records";
-    /// `POST` one step of maintenance.
+    /// `POST` runs one step of maintenance.
     MAINTAIN = "/v1/maintain";
-    /// `POST` a check of the whole store.
+    /// `POST` checks the whole store.
     CHECK = "/v1/check";
-    /// `GET` what the engine behind the server can do.
+    /// `GET` returns the capabilities of the server and its engine.
     CAPABILITIES = "/v1/capabilities";
-    /// `GET` whether the store answers, stamped.
+    /// `GET` checks that the store answers.
     HEALTH = "/v1/health";
-    /// `GET` whether the process lives.
+    /// `GET` is the liveness probe.
     HEALTHZ = "/healthz";
-    /// `GET` whether the server can serve.
+    /// `GET` is the readiness probe.
     READYZ = "/readyz";
-    /// `GET` metrics in Prometheus' text format.
+    /// `GET` returns metrics in the Prometheus text format.
     METRICS = "/metrics";
-    /// `GET` the description of all this for programs.
+    /// `GET` returns the OpenAPI document.
     OPENAPI = "/openapi.json";
 }
 
@@ -96,7 +97,7 @@ pub fn session(session: &str) -> String {
     for byte in session.bytes() {
         match byte {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'~' => path.push(byte as char),
-            // A dot too: `.` and `..` are steps in a path.
+            // Dots are encoded too: `.` and `..` have a meaning in paths.
             _ => path.push_str(&format!("%{byte:02X}")),
         }
     }

@@ -12,55 +12,55 @@ use windlass_core::model;
 use windlass_core::policy::{self, Missed, Timing};
 use windlass_core::{Error, Result, Timestamp};
 
-/// When a schedule fires: `cron` in a `zone`, or `every_ms` from an `anchor`.
+/// The recurrence of a schedule: `cron` in a `zone`, or `every_ms` from an `anchor`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Schedule {
-    /// At the times of this cron line: minute, hour, day, month, weekday; or `@daily` and the like.
+    /// A cron expression: minute, hour, day, month, weekday; or a shorthand such as `@daily`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::CronLine>))]
     pub cron: Option<String>,
-    /// The time zone of the cron line; `UTC` unless named.
+    /// Time zone of the cron expression; `UTC` by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Zone>))]
     pub zone: Option<String>,
-    /// At this interval.
+    /// A fixed interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::EveryMs>))]
     pub every_ms: Option<u64>,
-    /// What intervals are counted from; `start`, else the Unix epoch, unless told.
+    /// Start of the intervals; by default `start` or else the Unix epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Bound>))]
     pub anchor: Option<Timestamp>,
-    /// Not before this instant.
+    /// Earliest time of a run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Bound>))]
     pub start: Option<Timestamp>,
-    /// Not after this instant.
+    /// Latest time of a run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Bound>))]
     pub end: Option<Timestamp>,
-    /// So often in total.
+    /// Total number of runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::FireLimit>))]
     pub limit: Option<u64>,
-    /// What becomes of fires nobody was there to see: `skip`, `once` or `all`.
+    /// How to handle missed runs: `skip`, `once` or `all`.
     #[serde(default, skip_serializing_if = "is_default")]
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::Missed))]
     pub missed: Missed,
 }
 
 impl Schedule {
-    /// The schedule as core knows it.
+    /// Converts to the core schedule.
     pub fn into_core(self) -> Result<policy::Schedule> {
         let mut schedule = match (self.cron, self.every_ms) {
             (Some(line), None) => {
-                absent(&self.anchor, "schedule.anchor", "a cron line counts from nothing")?;
+                absent(&self.anchor, "schedule.anchor", "a cron expression has no anchor")?;
                 policy::Schedule::cron(line, self.zone.unwrap_or_else(|| "UTC".to_owned()))
             }
             (None, Some(every_ms)) => {
-                absent(&self.zone, "schedule.zone", "only a cron line has a zone")?;
+                absent(&self.zone, "schedule.zone", "only a cron expression has a zone")?;
                 let mut schedule = policy::Schedule::every(every_ms);
                 schedule.timing = Timing::Every { every_ms, anchor: self.anchor };
                 schedule
@@ -70,7 +70,7 @@ impl Schedule {
                 return Err(Error::invalid("schedule.every_ms", every_ms, expected));
             }
             (None, None) => {
-                let expected = "say when: give `cron` or `every_ms`";
+                let expected = "give `cron` or `every_ms`";
                 return Err(Error::invalid("schedule.cron", "missing", expected));
             }
         };
@@ -96,14 +96,14 @@ impl From<policy::Schedule> for Schedule {
             Timing::Every { every_ms, anchor } => {
                 (request.every_ms, request.anchor) = (Some(every_ms), anchor);
             }
-            // Core's list may grow: a rhythm that has no word here yet is shown without one.
+            // Core may add variants; one unknown here is shown without its recurrence.
             _ => {}
         }
         request
     }
 }
 
-/// A schedule to create or replace; the path names it.
+/// A schedule to create or replace; its name is in the path.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(
     feature = "openapi",
@@ -115,14 +115,14 @@ impl From<policy::Schedule> for Schedule {
 )]
 #[serde(deny_unknown_fields)]
 pub struct PutSchedule {
-    /// When it fires.
+    /// The recurrence.
     pub schedule: Schedule,
-    /// What it enqueues. Each fire has an id and a time of its own.
+    /// The job to enqueue. Each run has its own id and due time.
     pub job: NewJob,
 }
 
 impl PutSchedule {
-    /// The schedule and its job as core knows them. What each fire decides for itself is refused.
+    /// Converts to the core schedule and job. Refuses fields of the job that each run sets itself.
     pub fn into_core(self) -> Result<(policy::Schedule, model::NewJob)> {
         let Self { schedule, job } = self;
         let when = "leave it out: the schedule says when";
@@ -144,27 +144,27 @@ impl PutSchedule {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SchedulePatch {
-    /// Set it aside, or take it back.
+    /// Pauses or resumes the schedule.
     pub paused: bool,
 }
 
-/// A page of schedules, as a query.
+/// Query for a page of schedules.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub struct ScheduleList {
-    /// After this place.
+    /// The `next` of the previous page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(value_type = openapi::Cursor, required = false))]
     pub after: Option<Cursor>,
-    /// At most so many; 50 unless told.
+    /// Maximum number of rows; 50 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(value_type = openapi::PageLimit, required = false))]
     pub limit: Option<u32>,
 }
 
 impl ScheduleList {
-    /// How many at most.
+    /// The maximum number of rows, with its default.
     pub fn limit(&self) -> u32 {
         self.limit.unwrap_or(PAGE_DEFAULT)
     }
@@ -174,55 +174,55 @@ impl ScheduleList {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SchedulePage {
-    /// By name.
+    /// The schedules, sorted by name.
     pub schedules: Vec<ScheduleView>,
-    /// Names of those that cannot be read and do not fire: put them again, or delete them.
+    /// Names of schedules that cannot be read and do not run: replace or delete them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unreadable: Vec<String>,
-    /// Where to go on; absent at the end.
+    /// Cursor of the next page; absent at the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Cursor>))]
     pub next: Option<Cursor>,
 }
 
-/// A schedule and how it is doing.
+/// A schedule and its status.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ScheduleView {
     /// Its name.
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::Name))]
     pub name: String,
-    /// When it fires.
+    /// The recurrence.
     pub schedule: Schedule,
-    /// What it enqueues.
+    /// The job to enqueue.
     pub job: NewJob,
-    /// Whether it is set aside.
+    /// Whether it is paused.
     pub paused: bool,
-    /// When it fires next; absent while paused, or when it is over.
+    /// Time of the next run; absent while paused or after the last run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Timestamp>))]
     pub next: Option<Timestamp>,
-    /// When it fired last.
+    /// Time of the last run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Timestamp>))]
     pub last_fire: Option<Timestamp>,
-    /// How often it fired since it was made or its rhythm was changed.
+    /// Number of runs since it was created or its recurrence was changed.
     pub fired: u64,
-    /// How many of these fires the store refused for good.
+    /// Number of these runs that the store refused permanently.
     pub refused: u64,
-    /// What went wrong last.
+    /// The last error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<ScheduleError>,
 }
 
-/// What went wrong with a schedule.
+/// An error of a schedule.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ScheduleError {
     /// When it was noticed.
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::Timestamp))]
     pub at: Timestamp,
-    /// What was wrong, and the way out.
+    /// Description of the problem and its solution.
     pub message: String,
 }
 

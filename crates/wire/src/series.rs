@@ -1,4 +1,4 @@
-//! Queues over time.
+//! Time series of queues.
 
 #[cfg(feature = "openapi")]
 use crate::openapi;
@@ -6,68 +6,68 @@ use serde::{Deserialize, Serialize};
 use windlass_core::Timestamp;
 use windlass_core::model::Name;
 
-/// Which stretch of time, of which queue, how fine.
+/// Query for a time series.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub struct SeriesQuery {
-    /// Of this queue; all of them together unless told.
+    /// The queue; all queues together by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(value_type = openapi::Name, required = false))]
     pub queue: Option<Name>,
-    /// From this time on; an hour before `to` unless told.
+    /// Start of the range; an hour before `to` by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(value_type = openapi::Bound, required = false))]
     pub from: Option<Timestamp>,
-    /// Until before this time; now unless told.
+    /// End of the range, exclusive; now by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(value_type = openapi::Bound, required = false))]
     pub to: Option<Timestamp>,
-    /// The length of a point, whole minutes; as short as makes a few hundred points unless told.
+    /// Length of a point in whole minutes; by default, the range is divided into at most 300
+    /// points.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(minimum = 60000))]
     pub step_ms: Option<u64>,
 }
 
-/// Points in time.
+/// A time series.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Series {
-    /// The length of a point.
+    /// Length of a point.
     pub step_ms: u64,
-    /// Oldest first; where nothing is known, none.
+    /// The points, oldest first. Times without data have no point.
     pub points: Vec<Point>,
 }
 
-/// A stretch of time. Numbers of jobs are averages over it, but for those that went in and out, which are
-/// sums.
+/// Statistics of one interval. Numbers of jobs are averages; numbers of events are sums.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Point {
-    /// When it begins.
+    /// Start of the interval.
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::Timestamp))]
     pub at: Timestamp,
-    /// Jobs that waited for their start, whatever for.
+    /// Jobs that have not started, for any reason.
     pub depth: f64,
-    /// The most that did; of several queues, the sum of what each had at most.
+    /// Maximum depth; for several queues, the sum of their maxima.
     pub depth_max: u64,
-    /// Those of them that were ready.
+    /// Ready jobs.
     pub available: f64,
-    /// Jobs that ran.
+    /// Running jobs.
     pub running: f64,
     /// Dead letters.
     pub dead: f64,
-    /// The longest that the first in line had been ready.
+    /// Maximum time that the job at the head of a lane was ready.
     pub oldest_ms: u64,
-    /// Stored through servers.
+    /// Jobs stored through servers.
     pub enqueued: u64,
-    /// Handed to workers by servers.
+    /// Jobs claimed through servers.
     pub started: u64,
-    /// Reported complete to servers.
+    /// Jobs reported complete to servers.
     pub completed: u64,
     /// Attempts reported as failed to servers.
     pub failed: u64,
-    /// How long the attempts took that were reported to servers, on average.
+    /// Average run time of attempts reported to servers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_ms: Option<u64>,
 }

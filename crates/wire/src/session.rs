@@ -8,22 +8,22 @@ use windlass_core::engine::{self, Lease, SessionId};
 use windlass_core::limits::{DECLARED_LEASES_MAX, SESSION_TTL_DEFAULT_MS, UNANSWERED_CLAIMS_MAX};
 use windlass_core::{JobId, Timestamp};
 
-/// Opens a session.
+/// A request to open a session.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(examples(json!({"worker": "w1", "ttl_ms": 30000}))))]
 #[serde(deny_unknown_fields)]
 pub struct OpenSession {
-    /// What people call the worker.
+    /// Display name of the worker.
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::Label))]
     pub worker: String,
-    /// How long it lives without a heartbeat; 30 s unless told.
+    /// Time until the session expires without a heartbeat; 30 s by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::SessionTtlMs>))]
     pub ttl_ms: Option<u64>,
 }
 
 impl OpenSession {
-    /// The request as core knows it: of a worker in another process, as whoever calls over HTTP is.
+    /// Converts to the core request, marked as remote: callers over HTTP are in another process.
     pub fn into_core(self) -> engine::OpenSession {
         let ttl_ms = self.ttl_ms.unwrap_or(SESSION_TTL_DEFAULT_MS);
         engine::OpenSession::new(self.worker).ttl_ms(ttl_ms).remote()
@@ -40,10 +40,10 @@ impl From<engine::OpenSession> for OpenSession {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Session {
-    /// Its id.
+    /// Id of the session.
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::SessionId))]
     pub session: SessionId,
-    /// When it runs out unless heartbeaten.
+    /// When it expires without a heartbeat.
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::Timestamp))]
     pub expires_at: Timestamp,
 }
@@ -60,7 +60,7 @@ impl From<Session> for engine::Session {
     }
 }
 
-/// A lease a worker holds.
+/// A lease that a worker holds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -73,7 +73,7 @@ pub struct Held {
     pub lease: Lease,
 }
 
-/// A sign of life with everything the worker believes it holds.
+/// A heartbeat with all leases that the worker holds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -81,14 +81,14 @@ pub struct Heartbeat {
     /// The session.
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::SessionId))]
     pub session: SessionId,
-    /// The leases it holds.
+    /// The leases that the worker holds.
     #[serde(deserialize_with = "bounded::vec::<DECLARED_LEASES_MAX, _, _>")]
     #[cfg_attr(feature = "openapi", schema(max_items = 100000))]
     pub held: Vec<Held>,
-    /// The highest claim number this session has sent.
+    /// The highest claim number that this session has sent.
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::Whole))]
     pub upto: u64,
-    /// Claims up to that number not yet answered.
+    /// Claims up to that number without a reply yet.
     #[serde(
         default,
         deserialize_with = "bounded::vec::<UNANSWERED_CLAIMS_MAX, _, _>",
@@ -113,20 +113,20 @@ impl From<engine::Heartbeat> for Heartbeat {
     }
 }
 
-/// What the store knows better.
+/// The new expiry, lost leases and jobs to cancel.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct HeartbeatReply {
-    /// When the session runs out now.
+    /// When the session expires.
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::Timestamp))]
     pub expires_at: Timestamp,
-    /// Declared leases that are not valid: stop working on these.
+    /// Jobs whose declared lease is not valid: stop working on them.
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<openapi::JobId>))]
     pub lost: Vec<JobId>,
-    /// Held jobs somebody wants cancelled.
+    /// Held jobs for which a cancellation was requested.
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<openapi::JobId>))]
     pub cancel: Vec<JobId>,
-    /// How many undeclared leases were released.
+    /// Number of undeclared leases that were released.
     pub released: u32,
 }
 

@@ -1,4 +1,4 @@
-//! Reporting what became of claimed jobs.
+//! Reports on the results of claimed jobs.
 
 use crate::bounded;
 use crate::claim::{Claim, Claimed};
@@ -24,19 +24,19 @@ use windlass_core::{Error, JobId, Result};
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// Done; may have a `result`.
+    /// Completed; may have a `result`.
     Complete,
-    /// Failed; to be tried again. Needs an `error`, may have a `delay_ms`.
+    /// Failed; to be retried. Needs an `error`, may have a `delay_ms`.
     Retry,
-    /// Put off, no failure counted. Needs a `delay_ms`.
+    /// Delayed without counting a failure. Needs a `delay_ms`.
     Snooze,
-    /// Failed for good. Needs an `error`.
+    /// Failed permanently. Needs an `error`.
     Fail,
-    /// Given back unfinished.
+    /// Returned unfinished.
     Release,
     /// Waits for a signal.
     Wait,
-    /// Ended as cancelled.
+    /// Cancelled.
     Cancel,
 }
 
@@ -45,14 +45,14 @@ pub enum Outcome {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Reason {
-    /// A short code to group by.
+    /// A short code for grouping.
     pub code: String,
-    /// What happened, for a person.
+    /// Human-readable message.
     #[serde(default)]
     pub message: String,
 }
 
-/// One report, under its lease.
+/// A report on one job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -60,34 +60,34 @@ pub struct SettleItem {
     /// The job.
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::JobId))]
     pub id: JobId,
-    /// The lease it was claimed under.
+    /// The lease from its claim.
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::Lease))]
     pub lease: Lease,
-    /// What became of it.
+    /// How the attempt ended.
     pub outcome: Outcome,
-    /// What it produced: any JSON.
+    /// The result as JSON.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::Json))]
     pub result: Option<Box<RawValue>>,
-    /// What it produced, if it is not JSON.
+    /// The result in base64, if it is not JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Base64>))]
     pub result_base64: Option<String>,
     /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Reason>,
-    /// Until when it is put off.
+    /// Delay until the next attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::BackoffMs>))]
     pub delay_ms: Option<u64>,
-    /// What becomes of its parts.
+    /// Changes to its parts.
     #[serde(default, skip_serializing_if = "PartEdits::is_empty")]
     pub parts: PartEdits,
-    /// Another priority from now on.
+    /// New priority.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Priority>))]
     pub priority: Option<i32>,
-    /// Jobs to create in the same step.
+    /// Jobs to enqueue atomically with the report.
     #[serde(
         default,
         deserialize_with = "bounded::vec::<FOLLOW_UPS_MAX, _, _>",
@@ -98,7 +98,7 @@ pub struct SettleItem {
 }
 
 impl SettleItem {
-    /// The report as core knows it. What its outcome has no use for is refused.
+    /// Converts to the core report. Refuses fields that do not apply to the outcome.
     pub fn into_core(mut self) -> Result<engine::SettleItem> {
         let outcome = self.take_outcome()?;
         let mut item = engine::SettleItem::new(self.id, self.lease, outcome);
@@ -118,7 +118,9 @@ impl SettleItem {
         let (error, delay_ms) = (self.error.take(), self.delay_ms.take());
         let why = |error: Option<Reason>| match error {
             Some(Reason { code, message }) => Ok(JobError { code, message }),
-            None => Err(Error::invalid("error", "missing", "say why: {\"code\", \"message\"}")),
+            None => {
+                Err(Error::invalid("error", "missing", "give the error: {\"code\", \"message\"}"))
+            }
         };
         if self.outcome != Outcome::Complete {
             absent(&result, "result", "only `complete` has a result")?;
@@ -133,7 +135,7 @@ impl SettleItem {
             Outcome::Complete => engine::Outcome::Complete { result },
             Outcome::Retry => engine::Outcome::Retry { error: why(error)?, delay_ms },
             Outcome::Snooze => {
-                let needed = || Error::invalid("delay_ms", "missing", "say for how long");
+                let needed = || Error::invalid("delay_ms", "missing", "give the delay");
                 engine::Outcome::Snooze { delay_ms: delay_ms.ok_or_else(needed)? }
             }
             Outcome::Fail => engine::Outcome::Fail { error: why(error)? },
@@ -178,14 +180,14 @@ impl From<engine::SettleItem> for SettleItem {
             }
             engine::Outcome::Wait => report.outcome = Outcome::Wait,
             engine::Outcome::Cancel => report.outcome = Outcome::Cancel,
-            // Core's list may grow: whatever has no word here yet is given back, and runs again.
+            // Core may add variants; one unknown here is sent as a release, so the job runs again.
             _ => report.outcome = Outcome::Release,
         }
         report
     }
 }
 
-/// Reports, and perhaps the next claim.
+/// Reports, optionally with the next claim.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -194,20 +196,20 @@ pub struct Settle {
     #[serde(deserialize_with = "reports")]
     #[cfg_attr(feature = "openapi", schema(max_items = 10000))]
     pub items: Vec<SettleItem>,
-    /// What to claim in the same round trip.
+    /// A claim to execute in the same round trip.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim: Option<Claim>,
 }
 
-/// Reads reports, with a bound for the follow-ups of all of them.
+/// Deserializes reports, with a limit for the total number of follow-ups.
 fn reports<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<SettleItem>, D::Error> {
     let follow_ups = |item: &SettleItem| item.follow_ups.len();
     bounded::nested(deserializer, BATCH_MAX, follow_ups, SETTLE_FOLLOW_UPS_MAX)
 }
 
 impl Settle {
-    /// The request as core knows it, and what could not be read of single reports, by their place: like
-    /// any bad item, those fail alone.
+    /// Converts to the core request, and returns errors of invalid reports with their index: each
+    /// fails alone.
     pub fn into_core(self, random: &dyn Random) -> Result<(engine::Settle, Vec<(usize, Error)>)> {
         let (mut items, mut bad) = (Vec::with_capacity(self.items.len()), Vec::new());
         for (index, item) in self.items.into_iter().enumerate() {
@@ -218,7 +220,7 @@ impl Settle {
         }
         let mut request = engine::Settle::new(items);
         if let Some(claim) = self.claim {
-            let why = "a settle answers at once; wait with a claim of its own";
+            let why = "a settle does not wait; send a separate claim";
             let claim =
                 absent(&claim.wait_ms, "wait_ms", why).and_then(|()| claim.into_core(random));
             request.claim = Some(claim.map_err(|error| error.within("claim"))?);
@@ -234,19 +236,19 @@ impl From<engine::Settle> for Settle {
     }
 }
 
-/// What became of a report.
+/// The result of a report.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Settled {
     /// The job.
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::JobId))]
     pub id: JobId,
-    /// Whether this lease had been settled before.
+    /// Whether this lease was settled before.
     pub already: bool,
     /// The recorded end of the attempt.
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::AttemptEnd))]
     pub end: AttemptEnd,
-    /// Where the job stands now.
+    /// The job's new state.
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::State))]
     pub state: State,
     /// The follow-up jobs, in order.
@@ -270,17 +272,17 @@ impl Settled {
     }
 }
 
-/// The answer to a settle.
+/// The reply to a settle.
 #[derive(Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SettleReply {
-    /// Per report, in order.
+    /// The result of each report, in order.
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<openapi::SettledItem>))]
     pub items: Vec<Item<Settled>>,
-    /// What the claim got, if there was one.
+    /// The claimed jobs, if there was a claim.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jobs: Option<Vec<Job>>,
-    /// Why the claim got nothing: it can fail alone, the reports stand.
+    /// The error of the claim. It can fail alone; the reports are stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim_error: Option<Problem>,
 }
@@ -298,7 +300,7 @@ impl From<engine::SettleReply> for SettleReply {
 }
 
 impl SettleReply {
-    /// The reply as core knows it.
+    /// Converts to the core reply.
     pub fn into_core(self) -> engine::SettleReply {
         let items = self.items.into_iter().map(|item| item.0.and_then(Settled::into_core));
         let claimed = match (self.jobs, self.claim_error) {

@@ -1,4 +1,4 @@
-//! Reporting from a running job.
+//! Updates from running jobs.
 
 use crate::bounded;
 use crate::claim::{part_names, part_set};
@@ -13,24 +13,24 @@ use windlass_core::limits::{BATCH_MAX, LOG_LINES_MAX};
 use windlass_core::model::{self, PartName};
 use windlass_core::{Error, JobId, Result};
 
-/// How far a job has come.
+/// Progress of a job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Progress {
-    /// Units done.
+    /// Completed units.
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::Whole))]
     pub done: u64,
-    /// Units in all, if known.
+    /// Total units, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Whole>))]
     pub total: Option<u64>,
-    /// A word for people.
+    /// Human-readable note.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
 }
 
-/// One update, under its lease.
+/// An update of one job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -38,13 +38,13 @@ pub struct UpdateItem {
     /// The job.
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::JobId))]
     pub id: JobId,
-    /// The lease it was claimed under.
+    /// The lease from its claim.
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::Lease))]
     pub lease: Lease,
-    /// How far it has come.
+    /// Progress of the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,
-    /// What becomes of its parts.
+    /// Changes to its parts.
     #[serde(default, skip_serializing_if = "PartEdits::is_empty")]
     pub parts: PartEdits,
     /// Lines for the job's log.
@@ -63,7 +63,7 @@ pub struct UpdateItem {
     )]
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<openapi::PartName>))]
     pub fetch: Vec<PartName>,
-    /// Lets the claim's own session last this long from now.
+    /// For a claim without a session: extends its leases to this time from now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::LeaseMs>))]
     pub extend_ms: Option<u64>,
@@ -116,8 +116,8 @@ pub struct Update {
 }
 
 impl Update {
-    /// The request as core knows it, and what could not be read of single updates, by their place: like
-    /// any bad item, those fail alone.
+    /// Converts to the core request, and returns errors of invalid updates with their index: each
+    /// fails alone.
     pub fn into_core(self) -> (engine::Update, Vec<(usize, Error)>) {
         let (mut items, mut bad) = (Vec::with_capacity(self.items.len()), Vec::new());
         for (index, item) in self.items.into_iter().enumerate() {
@@ -136,22 +136,22 @@ impl From<engine::Update> for Update {
     }
 }
 
-/// The answer to an update.
+/// The result of an update.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Updated {
-    /// The payload, if it was asked for.
+    /// The payload, if requested.
     #[serde(default, deserialize_with = "crate::present", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::Json))]
     pub payload: Option<Box<RawValue>>,
-    /// The payload, if it is not JSON.
+    /// The payload in base64, if it is not JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Base64>))]
     pub payload_base64: Option<String>,
-    /// The other parts that were asked for.
+    /// Other requested parts.
     #[serde(default, skip_serializing_if = "Parts::is_empty")]
     pub parts: Parts,
-    /// Whether somebody wants the job cancelled.
+    /// Whether a cancellation was requested.
     #[serde(default, skip_serializing_if = "is_default")]
     pub cancel_requested: bool,
 }
@@ -164,7 +164,7 @@ impl From<engine::Updated> for Updated {
 }
 
 impl Updated {
-    /// The answer as core knows it.
+    /// Converts to the core result.
     pub fn into_core(self) -> Result<engine::Updated> {
         let parts = self.parts.gather(self.payload, self.payload_base64)?;
         Ok(engine::Updated::new(parts, self.cancel_requested))

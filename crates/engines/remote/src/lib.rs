@@ -1,13 +1,13 @@
-//! The HTTP API of a server as an engine: whoever can work with an engine works with a server by
-//! changing a URL. It knows the words of `windlass-wire` and HTTP, and nothing of the engine behind the
-//! server, which the server's capabilities and errors speak for.
+//! The HTTP API of a server as an engine: code that works with an engine works with a server by
+//! changing a URL. It depends on `windlass-wire` and HTTP, and knows the engine behind the server
+//! only through the server's capabilities and errors.
 //!
-//! - **Connections** are kept and shared; a clone of the engine shares them too.
-//! - **Encrypted** where the URL says `https`, and proven by a key or a client certificate ([`Options`]).
-//! - **Times** are bounded ([`Options`]): connecting, and waiting for an answer beyond what was asked for.
-//! - **Failures** of the transport answer [`Error::Unavailable`](windlass_core::Error::Unavailable): the
-//!   outcome is unknown, and the contract says how each verb is repeated. The engine itself repeats only
-//!   what was never sent, on a kept connection that turned out to be closed.
+//! - **Connections** are pooled and shared, also between clones of the engine.
+//! - **Security**: TLS if the URL is `https`; authentication by key or client certificate ([`Options`]).
+//! - **Timeouts** ([`Options`]) limit connecting, and waiting for a reply beyond the requested wait.
+//! - **Failures** of the transport return [`Error::Unavailable`](windlass_core::Error::Unavailable): the
+//!   outcome is unknown, and the contract defines how to repeat each verb. The engine itself repeats
+//!   only requests that were never sent, because a pooled connection turned out to be closed.
 //!
 //! ```no_run
 //! use windlass_core::engine::{Enqueue, Hot};

@@ -1,5 +1,5 @@
-//! What a reply looks like when something went wrong, and the answer to one item of a batch, which is
-//! one or the other. Flat, where Rust has an enum: programs match on `code` and read the members.
+//! Schemas of errors and of batch item results. Flat, unlike the Rust enum: clients match on `code`
+//! and read the members.
 
 use super::{JobId, State};
 use crate::item::{Item, Items};
@@ -11,7 +11,7 @@ use utoipa::openapi::schema::{
 };
 use utoipa::{PartialSchema, ToSchema};
 
-/// Everything that can go wrong, by its stable name.
+/// All error codes.
 const CODES: [&str; 20] = [
     "invalid",
     "too_large",
@@ -35,13 +35,13 @@ const CODES: [&str; 20] = [
     "corrupt",
 ];
 
-/// What went wrong, in one word.
+/// The code of an error.
 #[derive(Debug)]
 pub enum Code {}
 
 impl PartialSchema for Code {
     fn schema() -> RefOr<Schema> {
-        let what = "What went wrong, in one word; match on this. More may be added.";
+        let what = "Stable error code to match on. More may be added.";
         let object = ObjectBuilder::new().schema_type(Type::String).description(Some(what));
         object.enum_values(Some(CODES)).into()
     }
@@ -49,7 +49,7 @@ impl PartialSchema for Code {
 
 impl ToSchema for Code {}
 
-/// An item of a batch that was not done, and why.
+/// A failed item of a batch.
 #[derive(Debug)]
 pub enum Failure {}
 
@@ -57,7 +57,7 @@ impl PartialSchema for Failure {
     fn schema() -> RefOr<Schema> {
         let object = ObjectBuilder::new()
             .schema_type(Type::Object)
-            .description(Some("An item that was not done, and why."))
+            .description(Some("A failed item of a batch."))
             .property("ok", literally(false))
             .required("ok");
         with_fault(object).into()
@@ -72,7 +72,7 @@ impl ToSchema for Failure {
 
 impl PartialSchema for Problem {
     fn schema() -> RefOr<Schema> {
-        let urn = text("A name for this sort of problem: `urn:windlass:` and the code.");
+        let urn = text("URI of the problem type: `urn:windlass:` and the code.");
         let status = ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(400));
         let object = ObjectBuilder::new()
             .schema_type(Type::Object)
@@ -91,44 +91,45 @@ impl ToSchema for Problem {
     }
 }
 
-/// The members of an error, added to what it stands in.
+/// Adds the members of an error to an object.
 fn with_fault(object: ObjectBuilder) -> ObjectBuilder {
     let either = SchemaType::from_iter([Type::String, Type::Integer]);
     let expected = ObjectBuilder::new().schema_type(either);
-    let expected = expected.description(Some("What it can hold; of a record, the version."));
+    let expected =
+        expected.description(Some("The allowed values; for a record, the expected version."));
     let nullable = SchemaType::from_iter([Type::String, Type::Null]);
     let address = ObjectBuilder::new().schema_type(nullable);
-    let address = address.description(Some("Where the process that owns the store listens."));
+    let address = address.description(Some("Address of the process that owns the store."));
     object
         .property("code", Ref::from_schema_name("Code"))
         .required("code")
-        .property("detail", text("What happened and the way out, for a person."))
+        .property("detail", text("Human-readable description of the problem and its solution."))
         .required("detail")
-        .property("field", text("Which field is wrong, by its path."))
-        .property("value", text("What it holds."))
+        .property("field", text("Path of the invalid field."))
+        .property("value", text("The invalid value."))
         .property("expected", expected)
-        .property("size", count("How large it is."))
-        .property("limit", count("How large it may be."))
-        .property("depth", count("Jobs that wait."))
-        .property("retry_after_ms", count("When the same is worth another try."))
+        .property("size", count("The actual size."))
+        .property("limit", count("The maximum size."))
+        .property("depth", count("Number of waiting jobs."))
+        .property("retry_after_ms", count("Milliseconds to wait before a retry."))
         .property("who", text("Whose jobs come too fast."))
-        .property("found", count("The version it has; 0 where there is none."))
-        .property("culprit", count("The item because of which none was stored."))
-        .property("pid", count("The process that owns the store."))
-        .property("hint", text("The way out."))
+        .property("found", count("The actual version; 0 if the record does not exist."))
+        .property("culprit", count("Index of the item that aborted the batch."))
+        .property("pid", count("Id of the process that owns the store."))
+        .property("hint", text("How to solve the problem."))
         .property("id", Ref::from_schema_name("JobId"))
         .property("holder", Ref::from_schema_name("JobId"))
         .property("state", Ref::from_schema_name("State"))
-        .property("event", text("What was asked of the job."))
-        .property("session", text("The session that is gone."))
-        .property("key", text("The unique key or the record."))
+        .property("event", text("The refused event."))
+        .property("session", text("The session that has ended."))
+        .property("key", text("The unique key, or the key of the record."))
         .property("queue", text("The queue that is full."))
         .property("engine", text("The engine."))
-        .property("capability", text("What it lacks."))
-        .property("store", text("Which store."))
-        .property("reason", text("What it said, or why nobody is let in."))
-        .property("who", text("Who asks, by name."))
-        .property("needs", text("What a key must be allowed."))
+        .property("capability", text("The missing capability."))
+        .property("store", text("The store."))
+        .property("reason", text("Reason reported by the store, or why authentication failed."))
+        .property("who", text("Name of the principal."))
+        .property("needs", text("The required permission."))
         .property("address", address)
 }
 
@@ -159,7 +160,7 @@ impl<T: ToSchema> PartialSchema for Item<T> {
             .required("ok");
         let done = AllOfBuilder::new().item(done).item(Ref::from_schema_name(T::name()));
         let failed = Ref::from_schema_name(Failure::name());
-        let what = "What an item asked for, or why it was not done.";
+        let what = "The reply to an item, or its error.";
         OneOfBuilder::new().description(Some(what)).item(done).item(failed).into()
     }
 }
@@ -186,8 +187,8 @@ impl PartialSchema for DeadItem {
         let done = named().property("ok", literally(true)).required("ok");
         let done = done.property("state", Ref::from_schema_name("State"));
         let failed = AllOfBuilder::new().item(Ref::from_schema_name(Failure::name())).item(named());
-        let what = "Where a dead letter stands now, without `state` if it is gone; or why nothing \
-                    became of it.";
+        let what = "The new state of a dead letter, without `state` if it was deleted; or the \
+                    error.";
         OneOfBuilder::new().description(Some(what)).item(done).item(failed).into()
     }
 }
@@ -204,7 +205,7 @@ impl<T: ToSchema> PartialSchema for Items<T> {
         let items = ArrayBuilder::new().items(Ref::from_schema_name(Item::<T>::name()));
         ObjectBuilder::new()
             .schema_type(Type::Object)
-            .description(Some("Answers in the order of the request."))
+            .description(Some("Results in the order of the request."))
             .property("items", items)
             .required("items")
             .into()
@@ -222,8 +223,8 @@ impl<T: ToSchema> ToSchema for Items<T> {
     }
 }
 
-/// The answers of each route that takes a batch, by a name without parameters: those would become part
-/// of the name in the document.
+/// Result types of batch routes, as aliases without type parameters: those would become part of the
+/// schema's name.
 macro_rules! named {
     ($($doc:literal $name:ident = $type:ty;)+) => {$(
         #[doc = $doc]
@@ -232,12 +233,12 @@ macro_rules! named {
 }
 
 named! {
-    "Answers to new jobs." EnqueuedItems = Items<Enqueued>;
-    "Answers to changes of jobs." ChangedItems = Items<Changed>;
-    "Answers to updates." UpdatedItems = Items<Updated>;
-    "Answers to changes of settings." EmptyItems = Items<Empty>;
-    "Answers to operations on records." RecordAnswerItems = Items<RecordAnswer>;
-    "The answer to a report." SettledItem = Item<Settled>;
+    "Results of an enqueue." EnqueuedItems = Items<Enqueued>;
+    "Results of changes of jobs." ChangedItems = Items<Changed>;
+    "Results of updates." UpdatedItems = Items<Updated>;
+    "Results of changes of settings." EmptyItems = Items<Empty>;
+    "Results of record operations." RecordAnswerItems = Items<RecordAnswer>;
+    "The result of a report." SettledItem = Item<Settled>;
 }
 
 #[cfg(test)]

@@ -1,26 +1,26 @@
-//! Objects that the wire takes from core as they are, field by field.
+//! Schemas of core objects that are used in the wire format unchanged.
 
 use super::{AttemptEnd, Depth, Lease, Name, QueueOrder, SpanMs, Timestamp, Whole, Whole32};
 use crate::{Breaker, Counts, KindRules, Lane, List, Reason, Retention};
 use utoipa::openapi::path::{Parameter, ParameterIn};
 use utoipa::{IntoParams, ToSchema};
 
-/// One attempt at a job.
+/// One attempt of a job.
 #[derive(Debug, ToSchema)]
 pub struct Attempt {
-    /// Which one, counted from 1.
+    /// Number of the attempt, from 1.
     pub number: u32,
-    /// The label of the worker that ran it.
+    /// Name of the worker that ran it.
     pub worker: String,
     /// When it was claimed.
     #[schema(value_type = Timestamp)]
     pub started_at: i64,
-    /// When it was settled or found lost.
+    /// When it was settled or its lease was found lost.
     #[schema(value_type = Timestamp)]
     pub ended_at: i64,
     /// How it ended.
     pub end: AttemptEnd,
-    /// Why, if it failed.
+    /// The error, if it failed.
     pub error: Option<Reason>,
 }
 
@@ -30,55 +30,55 @@ pub struct LogLine {
     /// When the store received it.
     #[schema(value_type = Timestamp)]
     pub at: i64,
-    /// What it says.
+    /// The text.
     pub text: String,
 }
 
 /// The settings of a queue.
 #[derive(Debug, ToSchema)]
 pub struct QueueSettings {
-    /// Nothing of it is claimed while set.
+    /// Whether claims skip it.
     pub paused: bool,
-    /// Enqueues are refused when this many jobs wait.
+    /// Depth limit: enqueues are refused when this number of jobs wait.
     pub max_depth: Option<Depth>,
-    /// How its ready jobs are ordered.
+    /// Order of its ready jobs.
     pub order: QueueOrder,
-    /// How long its ended jobs are kept, unless they say otherwise.
+    /// Retention of finished jobs without their own.
     pub retention: Retention,
-    /// When its waiting jobs expire, unless they say otherwise.
+    /// Maximum waiting time of jobs without their own.
     pub max_wait_ms: Option<SpanMs>,
-    /// Bytes that its dead letters may hold together; beyond them the oldest go.
+    /// Maximum total bytes of dead letters; beyond it, the oldest are removed.
     pub dead_bytes_max: Option<Whole>,
 }
 
 /// The settings of a kind.
 #[derive(Debug, ToSchema)]
 pub struct KindSettings {
-    /// Nothing of it is claimed while set.
+    /// Whether claims skip it.
     pub paused: bool,
-    /// How many more of its jobs may start.
+    /// Number of its jobs that may still start.
     pub permits: Option<Whole32>,
 }
 
 /// The settings of one queue, by its name.
 #[derive(Debug, ToSchema)]
 pub struct NamedQueue {
-    /// Of which.
+    /// Name of the queue.
     pub name: Name,
-    /// How they are.
+    /// Its settings.
     pub settings: QueueSettings,
 }
 
 /// The settings of one kind, by its name.
 #[derive(Debug, ToSchema)]
 pub struct NamedKind {
-    /// Of which.
+    /// Name of the kind.
     pub name: Name,
-    /// How they are.
+    /// Its settings.
     pub settings: KindSettings,
 }
 
-/// What is known of queues and of kinds, by names without parameters.
+/// Declares the overviews of queues and kinds, as types without parameters.
 macro_rules! overviews {
     ($($doc:literal $name:ident: $settings:ty { $($more:tt)* })+) => {$(
         #[doc = $doc]
@@ -86,15 +86,15 @@ macro_rules! overviews {
         pub struct $name {
             /// Its name.
             pub name: Name,
-            /// How it is set; all of it, defaults included.
+            /// Its settings, including defaults.
             pub settings: $settings,
-            /// How many jobs are where.
+            /// Number of jobs by state.
             pub counts: Counts,
-            /// Since when the first in line has been ready, of the lane where that is longest ago.
+            /// Since when the job at the head of a lane is ready; the earliest over all lanes.
             pub head_ready_at: Option<Timestamp>,
-            /// How long that is.
+            /// Time since then.
             pub head_age_ms: Option<u64>,
-            /// Its lanes, where it is shown alone.
+            /// Its lanes; only in the reply for a single queue or kind.
             #[schema(required = false)]
             pub lanes: Vec<Lane>,
             $($more)*
@@ -103,41 +103,41 @@ macro_rules! overviews {
 }
 
 overviews! {
-    "A queue: how it is set and how it is doing." QueueOverview: QueueSettings {}
-    "A kind: how it is set, how it is doing, and what is registered of it." KindOverview: KindSettings {
+    "A queue: its settings and statistics." QueueOverview: QueueSettings {}
+    "A kind: its settings, statistics, rules and circuit breaker." KindOverview: KindSettings {
         /// Whether it has rules.
         pub registered: bool,
-        /// Its rules, where it is shown alone.
+        /// Its rules; only in the reply for a single kind.
         pub rules: Option<KindRules>,
-        /// Its breaker, if it has one.
+        /// Its circuit breaker, if any.
         pub breaker: Option<Breaker>,
     }
 }
 
-/// The headers beside the raw bytes of a part.
+/// Request headers for the raw bytes of a part.
 #[derive(Debug, IntoParams)]
 #[into_params(parameter_in = Header)]
 pub struct RawHeaders {
-    /// The lease that the claim of the job gave.
+    /// The lease from the claim of the job.
     #[param(rename = "windlass-lease", value_type = Lease)]
     pub lease: String,
-    /// How to read the bytes, where they are not plain: an `Envelope` as JSON.
+    /// Encoding of the bytes if they are not plain: an `Envelope` as JSON.
     #[param(rename = "windlass-envelope", value_type = String, required = false)]
     #[param(example = "{\"codec\": \"zstd\"}")]
     pub envelope: String,
 }
 
-/// The headers beside jobs that are handed over.
+/// Request headers of an enqueue.
 #[derive(Debug, IntoParams)]
 #[into_params(parameter_in = Header)]
 pub struct TraceHeaders {
-    /// The trace of jobs that have none of their own (W3C Trace Context). What is malformed is passed over.
+    /// Trace context for jobs without their own (W3C Trace Context). Malformed values are ignored.
     #[param(value_type = String, required = false)]
     #[param(example = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")]
     pub traceparent: String,
 }
 
-/// The query of dead letters: that of jobs, less the state, which is known.
+/// Query for dead letters: the query for jobs without `state`.
 #[derive(Debug)]
 pub enum DeadList {}
 
@@ -157,7 +157,7 @@ mod tests {
     use utoipa::PartialSchema;
     use windlass_core::{engine, model};
 
-    /// A value of core has the fields that are told of it, and no others.
+    /// Asserts that a core value has exactly the fields of its schema.
     fn assert_told<S: PartialSchema>(value: &impl Serialize) {
         let value = serde_json::to_value(value).unwrap();
         let schema = schema::<S>();

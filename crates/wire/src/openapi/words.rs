@@ -1,4 +1,4 @@
-//! Values that are one of a few words, some of them with a word more.
+//! Schemas of string enums, some with a variant that has a value.
 
 use super::{JobId, SpanMs};
 use utoipa::openapi::RefOr;
@@ -8,19 +8,19 @@ use utoipa::openapi::schema::{
 use utoipa::{PartialSchema, ToSchema};
 use windlass_core::{engine, limits, model};
 
-/// One of these words.
+/// A schema for one of these strings.
 fn one_of(words: impl IntoIterator<Item = String>, what: &str) -> ObjectBuilder {
     let object = ObjectBuilder::new().schema_type(Type::String).description(Some(what));
     object.enum_values(Some(words))
 }
 
-/// An object with one field.
+/// A schema for an object with one field.
 fn only(field: &str, value: impl Into<RefOr<Schema>>) -> ObjectBuilder {
     let object = ObjectBuilder::new().schema_type(Type::Object).property(field, value);
     object.required(field).additional_properties(Some(AdditionalProperties::FreeForm(false)))
 }
 
-/// Types that are one of these words.
+/// Declares string enum schemas.
 macro_rules! words {
     ($($doc:literal $name:ident: $words:expr;)+) => {$(
         #[doc = $doc]
@@ -38,21 +38,21 @@ macro_rules! words {
 }
 
 words! {
-    "Where a job stands." State: model::State::ALL;
+    "State of a job." State: model::State::ALL;
     "A part of a job." PartName: model::PartName::ALL.map(model::PartName::as_str);
     "A part of a job, or its result." PartOrResult: ["payload", "state", "blob", "metadata", "result"];
     "A part of a job that its worker can write." WritablePart: ["state", "blob", "metadata"];
-    "What becomes of fires nobody was there to see." Missed: ["skip", "once", "all"];
-    "A sort of maintenance." Work: engine::Work::ALL;
+    "How to handle missed runs." Missed: ["skip", "once", "all"];
+    "A type of maintenance." Work: engine::Work::ALL;
     "How an attempt ended."
         AttemptEnd: ["complete", "retry", "snooze", "fail", "release", "wait", "cancel", "lost"];
-    "Among which jobs a key is unique." UniqueScope: ["lane", "queue", "global"];
-    "What becomes of a job that finds its key held."
+    "Jobs among which a key is unique." UniqueScope: ["lane", "queue", "global"];
+    "How to handle a job whose key is held by another."
         OnConflict: ["existing", "replace", "debounce", "throttle", "reject"];
-    "Why nothing of a lane is claimed."
+    "Why claims skip a lane."
         Gate: ["queue_paused", "kind_paused", "no_permits", "other"];
-    "Within what a batch is all or nothing." Atomicity: ["queue", "store"];
-    "What an acknowledged job survives."
+    "Scope of atomic batches." Atomicity: ["queue", "store"];
+    "Failures that an acknowledged job survives."
         Durability: ["volatile", "relaxed", "process", "host", "replica"];
 }
 
@@ -68,9 +68,7 @@ impl PartialSchema for Finish {
         OneOfBuilder::new()
             .description(Some("Why a job ended."))
             .item(one_of(plain.map(str::to_owned), "Why it ended."))
-            .item(
-                replaced.description(Some("A newer job with the same unique key took its place.")),
-            )
+            .item(replaced.description(Some("A newer job with the same unique key replaced it.")))
             .into()
     }
 }
@@ -81,7 +79,7 @@ impl ToSchema for Finish {
     }
 }
 
-/// How ready jobs of a queue are ordered within a lane.
+/// Order of ready jobs within a lane.
 #[derive(Debug)]
 pub enum QueueOrder {}
 
@@ -95,9 +93,11 @@ impl PartialSchema for QueueOrder {
             .additional_properties(Some(AdditionalProperties::FreeForm(true)));
         let ageing = only("ageing", ageing);
         OneOfBuilder::new()
-            .description(Some("How ready jobs of a queue are ordered within a lane."))
-            .item(one_of(plain, "By priority; the newest first; tenants in turns."))
-            .item(ageing.description(Some("Waiting this long is worth one step of priority.")))
+            .description(Some("Order of ready jobs within a lane."))
+            .item(one_of(plain, "By priority; newest first; round-robin over tenants."))
+            .item(
+                ageing.description(Some("Waiting for this time raises the priority by one step.")),
+            )
             .into()
     }
 }
@@ -108,36 +108,36 @@ impl ToSchema for QueueOrder {
     }
 }
 
-/// A text in an envelope.
+/// A string field of an envelope.
 fn envelope_field() -> ObjectBuilder {
     let text = ObjectBuilder::new().schema_type(Type::String).min_length(Some(1));
     text.max_length(Some(limits::ENVELOPE_FIELD_BYTES_MAX))
 }
 
-/// How the bytes of a part are encoded.
+/// Encoding of the bytes of a part.
 #[derive(Debug)]
 pub enum Codec {}
 
 impl PartialSchema for Codec {
     fn schema() -> RefOr<Schema> {
         OneOfBuilder::new()
-            .description(Some("How the bytes of a part are encoded."))
-            .item(one_of(["plain", "zstd"].map(str::to_owned), "In a known way."))
-            .item(only("other", envelope_field()).description(Some("In another, by its name.")))
+            .description(Some("Encoding of the bytes of a part."))
+            .item(one_of(["plain", "zstd"].map(str::to_owned), "A built-in encoding."))
+            .item(only("other", envelope_field()).description(Some("Another encoding, by name.")))
             .into()
     }
 }
 
 impl ToSchema for Codec {}
 
-/// Where the bytes of a part are.
+/// Location of the bytes of a part.
 #[derive(Debug)]
 pub enum Location {}
 
 impl PartialSchema for Location {
     fn schema() -> RefOr<Schema> {
         OneOfBuilder::new()
-            .description(Some("Where the bytes of a part are."))
+            .description(Some("Location of the bytes of a part."))
             .item(one_of(["inline".to_owned()], "In the part itself."))
             .item(only("at", envelope_field()).description(Some("At an address in another store.")))
             .into()
@@ -154,7 +154,7 @@ mod tests {
     use serde_json::Value as Any;
     use windlass_core::policy;
 
-    /// The words that a schema allows.
+    /// The strings that a schema allows.
     fn words(schema: &Any) -> &[Any] {
         let of = if schema["enum"].is_array() { schema } else { &schema["oneOf"][0] };
         of["enum"].as_array().map_or(&[], Vec::as_slice)
