@@ -1,4 +1,5 @@
-//! What clients make of `busy`: they ask for the same again, as any client would, and nothing is wrong with that answer.
+//! Tests that clients handle `busy`: they repeat the same request, and do not report the error as a contract
+//! violation.
 
 use super::cast::Role;
 use super::client::{Order, Spec};
@@ -19,21 +20,21 @@ use windlass_core::time::{Clock as _, SystemClock};
 use windlass_core::{Error, JobId};
 use windlass_memory::MemoryEngine;
 
-/// How often a verb is busy before it is not.
+/// Number of calls of a verb that are answered with `busy`.
 const BUSY: usize = 3;
 const QUEUE: &str = "torture";
-/// How long anything may take on a busy machine.
+/// Timeout of each wait, for slow machines.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// What was asked for: ids of jobs, or who claims.
+/// The content of a request: ids of jobs, or the claimant.
 type Asked = Vec<String>;
 
-/// A store in which somebody was stopped in the middle of something, and goes on after a while.
+/// A store that answers `busy` at first, as if a stopped process held its locks.
 struct BusyAtFirst {
     inner: MemoryEngine,
     enqueues: Mutex<Vec<Asked>>,
-    /// The enqueue of which only the first job was stored.
+    /// Index of the enqueue of which only the first job was stored.
     split: OnceLock<usize>,
     claims: Mutex<Vec<Asked>>,
     settles: Mutex<Vec<Asked>>,
@@ -46,7 +47,7 @@ impl BusyAtFirst {
         Arc::new(Self { inner, enqueues, split, claims, settles })
     }
 
-    /// Notes it, and tells how often anything was asked before.
+    /// Records a request; returns the number of earlier ones.
     fn note<T: Debug>(asked: &Mutex<Vec<Asked>>, what: impl Iterator<Item = T>) -> usize {
         let mut asked = asked.lock().unwrap();
         asked.push(what.map(|it| format!("{it:?}")).collect());
@@ -61,7 +62,7 @@ fn busy() -> Error {
 impl Hot for BusyAtFirst {
     windlass_core::pass_on!(inner: capabilities, open_session, heartbeat, close_session, wait, update);
 
-    /// Busy as a whole, and then, once, for all jobs but the first.
+    /// The first calls are busy as a whole; one later call is busy for all jobs except the first.
     fn enqueue(&self, mut request: Enqueue) -> Answer<'_, Vec<Item<Enqueued>>> {
         let before = Self::note(&self.enqueues, request.jobs.iter().map(|job| job.id));
         Box::pin(async move {
@@ -100,7 +101,7 @@ impl Maintain for BusyAtFirst {
     windlass_core::pass_on!(inner: maintain, check);
 }
 
-/// Where a client plays on this store, and its orders.
+/// The context of a client of this store, and the sender of its orders.
 fn stage(engine: &Arc<BusyAtFirst>) -> (Arc<Stage>, watch::Sender<Order>, TempDir) {
     let evidence = tempfile::tempdir().unwrap();
     let spec = Spec {
@@ -127,7 +128,7 @@ async fn until(mut is_so: impl FnMut() -> bool) {
     tokio::time::timeout(PATIENCE, looking).await.expect("in time");
 }
 
-/// Asserts that the first of these was asked for again and again until it was not busy.
+/// Asserts that the first request was repeated until it was no longer busy.
 #[track_caller]
 fn assert_repeated(asked: &Mutex<Vec<Asked>>) {
     let asked = asked.lock().unwrap();

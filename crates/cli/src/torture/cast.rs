@@ -1,27 +1,27 @@
-//! Who takes part in a run: the processes of the clients, and what around them can be made to fail.
-//! Knows names only; starting and killing is for others.
+//! The participants of a run: client processes, and the infrastructure around them that can be made to fail.
+//! Knows names only; other modules start and kill them.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Producers, each a process of its own.
+/// Number of producers, each in a separate process.
 const PRODUCERS: u32 = 2;
-/// Workers as applications have them.
+/// Number of ordinary workers.
 const WORKERS: u32 = 3;
-/// Workers that report late, twice and under expired leases.
+/// Number of workers that settle late, twice and with expired leases.
 const ROGUES: u32 = 1;
-/// Workers that lose track of jobs they have claimed.
+/// Number of workers that lose track of jobs they have claimed.
 const FORGETFUL: u32 = 1;
 
-/// What a client does.
+/// The behaviour of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Role {
-    /// Enqueues, and changes its mind.
+    /// Enqueues jobs, and cancels or changes some of them.
     Producer,
     /// Runs jobs with `windlass-worker`, through handlers that are slow, fail and panic.
     Worker,
-    /// Claims and settles by hand: late, twice, and under leases that are over.
+    /// Claims and settles without the worker library: late, twice, and with expired leases.
     Rogue,
     /// Like a rogue, but never closes its session and stops declaring some of the jobs it holds.
     Forgetful,
@@ -36,9 +36,9 @@ pub(super) enum Member {
     Client(Role, u32),
     /// The process that owns a directory, with all clients in it.
     Owner,
-    /// The server, if it is ours.
+    /// The server, if the run started it.
     Server,
-    /// The database, if it is ours: all of its processes at once.
+    /// The database, if the run started it: all of its processes at once.
     Store,
 }
 
@@ -57,34 +57,34 @@ impl fmt::Display for Member {
     }
 }
 
-/// What lies between the clients and the store.
+/// The network between the clients and the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Network {
-    /// Nothing that could fail.
+    /// No network, or one without faults.
     None,
-    /// A proxy that passes bytes.
+    /// A proxy that forwards bytes.
     Bytes,
-    /// A proxy that also knows where an HTTP request begins and ends, and can repeat it.
+    /// A proxy that also recognises whole HTTP requests, and can repeat them.
     Http,
 }
 
-/// Everybody.
+/// The participants of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cast {
-    /// Whether one process owns the store and has all clients in it.
+    /// Whether one process owns the store and contains all clients.
     pub(super) owner: bool,
-    /// Whether the server is ours to kill.
+    /// Whether the run started a server, which it may kill.
     pub(super) server: bool,
-    /// Whether the database is ours to kill.
+    /// Whether the run started a database, which it may kill.
     pub(super) store: bool,
-    /// What lies in between.
+    /// The network between the clients and the store.
     pub(super) network: Network,
-    /// How many operators there are.
+    /// Number of operators.
     pub(super) operators: u32,
 }
 
 impl Cast {
-    /// Everybody who makes calls.
+    /// The client processes.
     pub(super) fn clients(self) -> Vec<Member> {
         if self.owner {
             return vec![Member::Owner];
@@ -93,7 +93,7 @@ impl Cast {
         self.roles().into_iter().flat_map(many).collect()
     }
 
-    /// What the process of a member does.
+    /// The roles of the clients in a process.
     pub(super) fn roles_of(self, member: Member) -> Vec<Role> {
         let many = |(role, count)| (0..count).map(move |_| role);
         match member {
@@ -103,7 +103,7 @@ impl Cast {
         }
     }
 
-    /// How many there are of each role.
+    /// The number of clients of each role.
     const fn roles(self) -> [(Role, u32); 5] {
         [
             (Role::Producer, PRODUCERS),
@@ -116,7 +116,7 @@ impl Cast {
 }
 
 impl Member {
-    /// Whether it makes work for others, and ends when the faults do.
+    /// Whether it creates work, and therefore ends when the faults do.
     pub(super) const fn makes_work(self) -> bool {
         matches!(self, Self::Client(Role::Producer | Role::Operator, _))
     }

@@ -1,5 +1,5 @@
-//! A process with clients in it, from its own side: opens the store, lets the clients loose, tells what
-//! they count, and obeys. What each does is in `producer`, `worker`, `rogue` and `operator`.
+//! The client process itself: opens the store, runs the clients, reports their counts, and obeys orders. The
+//! behaviour of each client is in `producer`, `worker`, `rogue` and `operator`.
 
 use super::cast::Role;
 use super::journal::Lines;
@@ -23,78 +23,78 @@ use windlass_core::engine::Engine;
 use windlass_core::{Error, Result as EngineResult};
 use windlass_layers::Coalesce;
 
-/// How often the counts are told.
+/// Interval at which counts are sent to the parent.
 const COUNTS_EVERY: Duration = Duration::from_millis(300);
-/// Between two tries to open a store that does not answer.
+/// Delay between two attempts to open an unavailable store.
 const OPEN_AGAIN: Duration = Duration::from_millis(50);
-/// Connections that a client in this process keeps to a server.
+/// Maximum number of idle connections to a server.
 const CONNECTIONS_KEPT: usize = 8;
 
-/// What a process is told on the first line of its input. Not in an argument: everybody can read those,
-/// and a URL may hold a password.
+/// The specification of a client process, sent as the first line of its stdin. Not as an argument: other users
+/// can read those, and a URL may contain a password.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Spec {
-    /// The store, or the proxy in front of it.
+    /// URL of the store, or of the proxy in front of it.
     pub(super) url: Url,
     /// The queue of this run.
     pub(super) queue: String,
-    /// Who lives here.
+    /// The roles of the clients in this process.
     pub(super) roles: Vec<Role>,
-    /// What the process is called: its journal too.
+    /// Name of the process and of its journal.
     pub(super) name: String,
-    /// Where the journal goes.
+    /// Directory of the journal.
     pub(super) evidence: PathBuf,
-    /// The number of the first client; the others follow.
+    /// Number of the first client; the others have the following numbers.
     pub(super) client: u32,
-    /// Decides what the clients leave to chance.
+    /// Seed of the clients' random decisions.
     pub(super) seed: u64,
-    /// How long ended jobs are kept, if they are removed during the run.
+    /// Retention of ended jobs, if they are removed during the run.
     pub(super) retention_ms: Option<u64>,
 }
 
-/// What a process is told on later lines.
+/// An order to a client process, sent on later lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Order {
-    /// Everybody at work.
+    /// All clients work.
     Work,
-    /// Producers and operators end; others work on what is there.
+    /// Producers and operators end; the others process the remaining jobs.
     Rest,
-    /// Everybody ends.
+    /// All clients end.
     Stop,
 }
 
-/// What a process tells, a line each.
+/// A message from a client process, one per line of its stdout.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Told {
     /// The store is open.
     Open,
-    /// What was counted so far.
+    /// The current counts.
     Counts(Counts),
-    /// An answer that the contract does not allow.
+    /// A result that the contract does not allow.
     Bad(String),
 }
 
-/// What the clients of a process counted.
+/// Counts of the clients of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Counts {
     /// Jobs whose enqueue was acknowledged.
     pub(super) acknowledged: u64,
-    /// Jobs that were ended.
+    /// Jobs that the clients ended.
     pub(super) ended: u64,
-    /// Jobs that are still to be done, as far as the store says; told only by a process that owns it.
+    /// Unfinished jobs according to the store; sent only by a process that owns the store.
     pub(super) left: Option<u64>,
 }
 
-/// The process itself.
+/// Runs the client process.
 pub(crate) fn run_client() -> Result<ExitCode> {
     let mut line = String::new();
     std::io::stdin().read_line(&mut line)?;
     let spec: Spec = serde_json::from_str(&line).context(
-        "cannot read what this process is to do; this command is for `windlass torture` alone",
+        "cannot read the specification of the client; this command is for `windlass torture` only",
     )?;
-    // A process that stands still cannot notice that its parent is gone; the system can.
+    // A stopped process cannot notice that its parent has ended; the kernel can.
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
     let (order, orders) = watch::channel(Order::Work);
@@ -102,7 +102,7 @@ pub(crate) fn run_client() -> Result<ExitCode> {
     block_on(run(spec, orders))
 }
 
-/// Passes orders on; the end of the input is the end of the parent.
+/// Forwards orders; exits at the end of the input, which means that the parent has ended.
 fn obey(order: &watch::Sender<Order>) {
     for line in std::io::stdin().lock().lines().map_while(Result::ok) {
         if let Ok(told) = serde_json::from_str(&line) {
@@ -138,7 +138,7 @@ async fn run(spec: Spec, orders: watch::Receiver<Order>) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Opens the store, again and again while it does not answer; `None` if nobody waits for it any more.
+/// Opens the store, retrying while it is unavailable; `None` if the process was ordered to stop.
 async fn open(url: &Url, orders: &watch::Receiver<Order>) -> Result<Option<Arc<dyn Engine>>> {
     while *orders.borrow() != Order::Stop {
         match tokio::time::timeout(CALL_MAX, open_once(url, CALL_MAX)).await {
@@ -151,7 +151,7 @@ async fn open(url: &Url, orders: &watch::Receiver<Order>) -> Result<Option<Arc<d
     Ok(None)
 }
 
-/// The engine as applications have it, which a server may let wait for so long.
+/// Opens the engine as applications do, with `patience` as the timeout of a server.
 pub(super) async fn open_once(url: &Url, patience: Duration) -> EngineResult<Arc<dyn Engine>> {
     match url {
         Url::Http(server) => {
@@ -180,11 +180,11 @@ pub(super) async fn open_once(url: &Url, patience: Duration) -> EngineResult<Arc
     }
 }
 
-/// Tells the counts, for as long as anybody works.
+/// Sends the counts until the task is aborted.
 async fn count(stage: Arc<Stage>) {
     loop {
         let left = match &stage.spec.url {
-            // Nobody else can look into a directory that this process owns.
+            // Only this process can read a directory that it owns.
             Url::File(_) => left(&*stage.engine, &stage.spec.queue).await.ok(),
             _ => None,
         };
@@ -193,7 +193,7 @@ async fn count(stage: Arc<Stage>) {
     }
 }
 
-/// Writes a line. Nobody reads it if the parent is gone, and then all is over anyway.
+/// Writes a message. An error means that the parent has ended, and is ignored.
 pub(super) fn say(told: &Told) {
     use std::io::Write as _;
     let line = serde_json::to_string(told).unwrap_or_default();

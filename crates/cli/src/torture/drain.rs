@@ -1,4 +1,4 @@
-//! After the faults: waits until nothing is left to do, for as long as it gets less.
+//! Waits after the faults until all jobs have ended, as long as their number decreases.
 
 use super::journal;
 use super::progress::Progress;
@@ -12,17 +12,17 @@ use tokio::time::Instant;
 use windlass_core::engine::Engine;
 use windlass_kit::history::Snapshot;
 
-/// If nothing was done for so long, nothing will be: longer than a session, the services' rest, a crash's
-/// backoff and a worker's pause after an outage together.
+/// Gives up after this time without progress. It is longer than a session, the takeover of the services, a
+/// backoff after a crash and a worker's pause after an outage together.
 const STILL_MAX: Duration = Duration::from_secs(20);
-/// However much there is to do, it is done by then.
+/// Maximum total time.
 const DRAIN_MAX: Duration = Duration::from_secs(180);
-/// Between two looks.
+/// Polling interval.
 const LOOK_EVERY: Duration = Duration::from_millis(150);
-/// Nothing is left if so many looks in a row say so.
+/// Number of consecutive polls that must find no unfinished job.
 const LOOKS: u32 = 4;
 
-/// Whether everything was done.
+/// Returns whether all jobs have ended.
 pub(super) async fn drain(
     troupe: &mut Troupe,
     evidence: &Path,
@@ -54,8 +54,8 @@ pub(super) async fn drain(
     Ok(false)
 }
 
-/// Whether the jobs themselves say the same. Counts may be late, and the counts of an engine that is
-/// broken may be wrong. (An owner's jobs can only be looked at when it has gone.)
+/// Whether the jobs themselves have ended. Counts may lag behind, and those of a broken engine may be wrong.
+/// (The jobs of an owner can only be read after it has ended.)
 async fn all_ended(engine: Option<&Arc<dyn Engine>>, evidence: &Path) -> Result<bool> {
     let Some(engine) = engine else { return Ok(true) };
     let wanted = journal::read(evidence)?.wanted();

@@ -1,4 +1,4 @@
-//! A history on disk: every client appends to a file of its own, and a kill costs at most the last line.
+//! Histories on disk: every process appends to its own file, and a kill loses at most the last line.
 
 use anyhow::{Context as _, Result};
 use rustix::time::{ClockId, clock_gettime};
@@ -8,15 +8,15 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use windlass_kit::history::{Event, History, Journal, Note};
 
-/// How the files of a run end.
+/// Extension of the history files.
 const EXTENSION: &str = "ndjson";
 
-/// Events as lines of JSON. Each is handed to the system before its call is made, so that the death of
-/// this process loses none; the disk need not have it, because the machine goes on.
+/// Writes events as lines of JSON. Each is written to the operating system before its call is made, so that a
+/// killed process loses none. They are not synced to disk, because the machine keeps running.
 pub(super) struct Lines(Mutex<File>);
 
 impl Lines {
-    /// Begins the file of the client called `name` in `dir`.
+    /// Opens the file of the process called `name` in `dir`.
     pub(super) fn create(dir: &Path, name: &str) -> Result<Self> {
         let path = dir.join(format!("{name}.{EXTENSION}"));
         let file = OpenOptions::new().create(true).append(true).open(&path);
@@ -27,7 +27,7 @@ impl Lines {
 impl Journal for Lines {
     /// # Panics
     ///
-    /// If the event cannot be written: a call that nobody wrote down must not be made.
+    /// If the event cannot be written: a call that is not recorded must not be made.
     fn note(&self, client: u32, op: u64, note: Note) {
         let file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let event = Event { at: machine_ns(), client, op, note };
@@ -37,13 +37,13 @@ impl Journal for Lines {
     }
 }
 
-/// Nanoseconds on the one clock that all processes of this machine share and nobody sets.
+/// Nanoseconds of the monotonic clock, which all processes of this machine share.
 fn machine_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
 }
 
-/// What all clients wrote into `dir`.
+/// Reads the histories of all clients in `dir`.
 pub(super) fn read(dir: &Path) -> Result<History> {
     let mut events = Vec::new();
     for entry in std::fs::read_dir(dir).with_context(|| format!("cannot read {}", dir.display()))? {
@@ -55,7 +55,7 @@ pub(super) fn read(dir: &Path) -> Result<History> {
     Ok(events.into_iter().collect())
 }
 
-/// A last line that was cut is dropped: its call was never made or never answered.
+/// Reads one file. An incomplete last line is dropped: its call was never made, or never answered.
 fn read_file(path: &Path, events: &mut Vec<Event>) -> Result<()> {
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("cannot read the history in {}", path.display()))?;

@@ -1,9 +1,11 @@
-//! Proves the promises under real faults: producers and workers as processes of their own, killed,
-//! stalled and cut off by a schedule that a seed decides; what they saw is judged by the kit.
+//! `windlass torture`: tests the guarantees of a store under real faults. Producers and workers run in separate
+//! processes, which are killed, stalled and disconnected according to a schedule derived from a seed. The kit's
+//! history checker judges the recorded calls.
 //!
-//! A run: `target` makes a place in the store (`postgres` starts one to kill), `schedule` says what goes wrong when, `troupe` starts the
-//! clients and does it to them (with `proxy` as the network), `drain` waits until all is done, and `report`
-//! has what they wrote down judged. On the side of a client: `client`, `producer`, `worker`, `rogue`, `operator`.
+//! Steps of a run: `target` prepares the store (`postgres` starts a server that can be killed), `schedule`
+//! generates the faults, `troupe` starts the clients and executes the faults (with `proxy` as the network),
+//! `drain` waits until all jobs have ended, and `report` prints the verdict. Inside a client process: `client`,
+//! `producer`, `worker`, `rogue`, `operator`.
 
 #[cfg(test)]
 mod busy;
@@ -36,37 +38,40 @@ use std::time::Duration;
 use windlass_core::policy::Backoff;
 use windlass_core::random::Random;
 
-/// The hidden command under which this program is a client.
+/// Name of the hidden command that runs a client process.
 pub(crate) const CLIENT_COMMAND: &str = "torture-client";
 
-/// How long sessions and leases last: short, so that much is lost and taken back.
+/// Duration of sessions and leases: short, so that many expire and are reclaimed.
 const LEASE_MS: u64 = 2_500;
-/// How often workers heartbeat.
+/// Heartbeat interval of workers.
 const HEARTBEAT_MS: u64 = 500;
-/// How long the services rest when the process that ran them was killed.
+/// Time until another process takes over the services after the one running them was killed.
 const LEAD_TTL_MS: u64 = 1_500;
-/// How long one call may take before it counts as unanswered.
+/// Timeout of a call, after which it counts as unanswered.
 const CALL_MAX: Duration = Duration::from_secs(3);
-/// How long a failed job waits for its next attempt.
+/// Delay before a failed job is retried.
 const BACKOFF: Backoff = Backoff::Fixed { delay_ms: 50, jitter_ms: 200 };
-/// How often ended jobs are removed, and the store compacted, where a run has short retention.
+/// Interval at which ended jobs are removed in a run with short retention.
 const RETAIN_EVERY_MS: u64 = 300;
+/// Interval at which the store is compacted in a run with short retention.
 const COMPACT_EVERY_MS: u64 = 3_000;
-/// How often dead letters beyond their bytes are discarded in such a run, and how many bytes that is.
+/// Interval at which dead letters are trimmed in a run with short retention.
 const TRIM_EVERY_MS: u64 = 2_000;
+/// Maximum total size of dead letters in a run with short retention, in bytes.
 const DEAD_BYTES_MAX: u64 = 64 * 1024;
 /// Error codes of a change that are expected when the job's state has changed since it was read.
 const CHANGE_CODES: [&str; 4] = ["refused", "not_found", "duplicate", "state_conflict"];
-/// The kinds that producers enqueue, and the one of follow-ups.
+/// Kinds of the jobs that producers enqueue.
 const KINDS: [&str; 2] = ["one", "two"];
+/// Kind of follow-up jobs.
 const FOLLOW_UP: &str = "follow";
 
-/// Which store is tortured.
+/// The store under test.
 #[derive(Debug)]
 pub(crate) enum Store {
-    /// One that is there, or a directory.
+    /// An existing store, or a directory in which to create one.
     At(Url),
-    /// A PostgreSQL of our own, with its files in a fresh directory below this one.
+    /// A PostgreSQL server started for the run, with its files in a new directory below this one.
     OwnPostgres(PathBuf),
 }
 
@@ -79,55 +84,55 @@ impl fmt::Display for Store {
     }
 }
 
-/// What the user asked for.
+/// The options of a run.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// What is tortured.
+    /// The store under test.
     pub(crate) store: Store,
-    /// How long things go wrong.
+    /// Length of the fault phase, in seconds.
     pub(crate) seconds: u64,
-    /// Decides what goes wrong when.
+    /// Seed of the fault schedule.
     pub(crate) seed: u64,
-    /// Whether a server of our own is between the clients and the directory.
+    /// Whether to start a server between the clients and the directory.
     pub(crate) serve: bool,
-    /// Whether the clients talk to the store without a proxy in between.
+    /// Whether the clients connect to the store without the proxy.
     pub(crate) direct: bool,
-    /// Operators who cancel, edit, replay and discard jobs.
+    /// Number of operators, which cancel, edit, replay and discard jobs.
     pub(crate) operators: u32,
-    /// How long ended jobs are kept; `None` for longer than a run takes.
+    /// Retention of ended jobs; `None` means longer than the run.
     pub(crate) retention_ms: Option<u64>,
-    /// Settings of a PostgreSQL of our own, `NAME=VALUE`.
+    /// Settings of the PostgreSQL server started for the run, as `NAME=VALUE`.
     pub(crate) postgres_settings: Vec<String>,
-    /// Where everything is kept, whatever the verdict.
+    /// Directory in which all evidence is kept, whatever the verdict.
     pub(crate) evidence: Option<PathBuf>,
     /// Whether to print JSON.
     pub(crate) json: bool,
 }
 
-/// What is tried and how it is judged, for `--help`.
-pub(crate) const HELP: &str = "What goes wrong:
-  Producers and workers are processes: killed (SIGKILL) and started again, and stalled (SIGSTOP) for
-  longer than their leases last. So is the server with --serve; with --start-postgres all processes of the
-  database are killed at once, and it recovers by itself. Handlers are slow, fail, panic and run
-  out of time; some workers report late, twice, and under leases that are over. A proxy in front of an
-  http:// or postgres:// store delays, cuts and resets connections, loses replies after the request has
-  arrived, and repeats HTTP requests late. A file:DIR has one owner: all clients live in its process, and
-  that is killed and stalled.
+/// The faults and the checks, for `--help`.
+pub(crate) const HELP: &str = "Faults:
+  Producers and workers run in separate processes, which are killed (SIGKILL) and restarted, and stalled
+  (SIGSTOP) for longer than their leases. The server of --serve is treated the same; with --start-postgres
+  all processes of the database are killed at once, and it recovers by itself. Handlers are slow, fail,
+  panic and exceed their timeout; some workers settle late, twice, and with expired leases. A proxy in
+  front of an http:// or postgres:// store delays, cuts and resets connections, drops replies after the
+  request has arrived, and repeats HTTP requests late. A file:DIR has one owner: all clients run in one
+  process, which is killed and stalled.
   Meanwhile operators list jobs and cancel, edit, move and replay some of them (--operators). With
-  --retention the services remove what has ended seconds later, dead letters beyond 64 KiB are trimmed, and
+  --retention the services remove ended jobs within seconds, dead letters beyond 64 KiB are trimmed, and
   the operators discard jobs, too.
 
-What is judged:
-  When the time is up the faults end, and everything must be done within a bounded time. Then each
-  acknowledged job must be there, completed or dead (or cancelled, where somebody asked for it); no lease
-  honoured after it was over; nothing ended twice, revived or undone; the jobs of each key one at a time
-  and in order. Jobs that ran more than once are counted, and allowed. With --retention a job may be gone if
-  it can have ended since it was last seen alive: one that was replayed must have ended again.
+Checks:
+  After the faults, all jobs must end within a bounded time. Then each acknowledged job must exist and be
+  completed or dead (or cancelled, if that was requested); no expired lease may have been accepted; no job
+  may have ended twice, been revived or undone; the jobs of each key must have run one at a time and in
+  order. Jobs that ran more than once are counted, and allowed. With --retention a job may be missing if it
+  can have ended since it was last seen unfinished: a replayed job must have ended again.
 
-The last line is the verdict. The exit code is 0 if every promise was kept, and 1 if one was broken: then
-the histories, the schedule and the findings stay in a directory that is named.";
+The last line is the verdict. The exit code is 0 if every guarantee was kept, and 1 if one was broken: then
+the histories, the schedule and the findings are kept in a directory, whose path is printed.";
 
-/// Whether something that happens so often in a thousand happens now.
+/// Returns `true` with a probability of `per_mille` / 1000.
 fn happens(random: &dyn Random, per_mille: u64) -> bool {
     random.below(1_000) < per_mille
 }

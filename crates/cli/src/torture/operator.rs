@@ -1,5 +1,5 @@
-//! An operator: looks at jobs in some state and cancels, edits, moves, replays or discards a few of them, beside
-//! the services that remove what has ended.
+//! An operator: lists jobs in a state and cancels, edits, moves, replays or discards a few of them, while the
+//! services remove ended jobs.
 
 use super::client::Order;
 use super::stage::{Stage, payload};
@@ -11,14 +11,15 @@ use windlass_core::model::{Due, Part, PartEdit, State};
 use windlass_core::random::{Random as _, Seeded};
 use windlass_kit::history::Recorded;
 
-/// The longest pause between two rounds.
+/// Maximum pause between two rounds.
 const PAUSE_MAX_MS: u64 = 300;
-/// Jobs that an operator looks at in one round, and changes of these.
+/// Number of jobs that an operator lists in one round.
 const LOOKED_AT: u32 = 60;
+/// Maximum number of jobs that it changes in one round.
 const CHANGED_MAX: u64 = 8;
-/// The longest delay of a job that is moved or replayed.
+/// Maximum delay of a job that is moved or replayed.
 const DELAY_MAX_MS: u64 = 1_500;
-/// States that an operator looks for. Those in which jobs can be replayed come more often.
+/// States that an operator lists, chosen at random. States in which jobs can be replayed occur more often.
 const STATES: [State; 10] = [
     State::Dead,
     State::Dead,
@@ -80,7 +81,7 @@ impl Operator {
         page.map_or_else(Vec::new, |page| page.rows.iter().map(|job| job.header.id).collect())
     }
 
-    /// What to do with a job in this state; half of the time only if it still is in it.
+    /// Chooses a change for a job in this state; half of the changes are conditional on that state.
     fn change(&self, id: JobId, state: State) -> Option<ChangeItem> {
         let random = &self.random;
         let removes = self.stage.spec.retention_ms.is_some();

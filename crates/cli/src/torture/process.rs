@@ -1,4 +1,4 @@
-//! A process with clients in it, from the side of whoever started it.
+//! A client process as seen by its parent.
 
 use super::CLIENT_COMMAND;
 use super::client::{Counts, Order, Spec, Told};
@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
-/// What a process that stands still is not waited for: taking its orders in.
+/// Timeout for sending an order: a stopped process does not read its input.
 const ORDER_MAX: Duration = Duration::from_secs(1);
 
 /// A running process. Killed when dropped; it also ends when this process does.
@@ -22,14 +22,14 @@ pub(super) struct Running {
     heard: Arc<Heard>,
 }
 
-/// What it said so far.
+/// The latest messages of a process.
 #[derive(Default)]
 struct Heard {
     open: AtomicBool,
     counts: Mutex<Counts>,
 }
 
-/// What nobody expected, of all processes of a run.
+/// Unexpected events of all processes of a run.
 #[derive(Clone, Default)]
 pub(super) struct Surprises(Arc<Mutex<Vec<String>>>);
 
@@ -44,30 +44,33 @@ impl Surprises {
 }
 
 impl Running {
-    /// Starts a process and tells it what to do. Call it from a thread that lasts: the death of that one
-    /// counts as the parent's.
+    /// Starts a process and sends its specification. Call it from a thread that outlives the process: the
+    /// kernel treats the end of that thread as the end of the parent.
     pub(super) async fn start(spec: &Spec, surprises: Surprises) -> Result<Self> {
         let program = std::env::current_exe().context("cannot find this program's own file")?;
         let log = spec.evidence.join(format!("{}.log", spec.name));
         let log = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
         let mut child = Command::new(program)
             .arg(CLIENT_COMMAND)
-            // Handlers panic on purpose, and nobody wants to read where.
+            // Handlers panic on purpose; their backtraces would only fill the log.
             .env("RUST_BACKTRACE", "0")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(log)
-            // A key on the keyboard is for us, not for the clients.
+            // A separate process group, so that ctrl-c reaches only the parent.
             .process_group(0)
             .kill_on_drop(true)
             .spawn()
             .context("cannot start a client")?;
-        let mut input = child.stdin.take().context("a client's input is not there")?;
-        let output = child.stdout.take().context("a client's output is not there")?;
+        let mut input = child.stdin.take().context("the stdin of a client is missing")?;
+        let output = child.stdout.take().context("the stdout of a client is missing")?;
         let heard = Arc::<Heard>::default();
         tokio::spawn(listen(output, heard.clone(), surprises, spec.name.clone()));
         let line = serde_json::to_string(spec)? + "\n";
-        input.write_all(line.as_bytes()).await.context("cannot tell a client what to do")?;
+        input
+            .write_all(line.as_bytes())
+            .await
+            .context("cannot send the specification to a client")?;
         Ok(Self { child, input, heard })
     }
 
@@ -76,14 +79,14 @@ impl Running {
         self.heard.open.load(Ordering::Relaxed)
     }
 
-    /// What it counted so far.
+    /// Its latest counts.
     pub(super) fn counts(&self) -> Counts {
         *self.heard.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How it ended, if it has.
+    /// Its exit status, if it has ended.
     pub(super) fn ended(&mut self) -> Result<Option<ExitStatus>> {
-        self.child.try_wait().context("cannot look after a client")
+        self.child.try_wait().context("cannot wait for a client")
     }
 
     /// SIGSTOP or SIGCONT.
@@ -91,21 +94,21 @@ impl Running {
         signal_process(self.child.id(), signal)
     }
 
-    /// Gives an order. One who is gone hears nothing, which shows elsewhere.
+    /// Sends an order. Errors are ignored: an ended process is noticed elsewhere.
     pub(super) async fn order(&mut self, order: Order) -> Result<()> {
         let line = serde_json::to_string(&order)? + "\n";
         let _ = tokio::time::timeout(ORDER_MAX, self.input.write_all(line.as_bytes())).await;
         Ok(())
     }
 
-    /// SIGKILL, and waits for its end.
+    /// Sends SIGKILL and waits for the end of the process; returns its counts.
     pub(super) async fn kill(mut self) -> Result<Counts> {
         self.child.kill().await.context("cannot kill a client")?;
         Ok(self.counts())
     }
 }
 
-/// Sends a signal to a process of ours that was not waited for yet.
+/// Sends a signal to a child process that has not been waited for yet.
 pub(super) fn signal_process(pid: Option<u32>, signal: Signal) -> Result<()> {
     let pid = pid.and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
     let pid = pid.context("a process ended by itself")?;
@@ -121,7 +124,7 @@ async fn listen(output: ChildStdout, heard: Arc<Heard>, surprises: Surprises, na
                 *heard.counts.lock().unwrap_or_else(PoisonError::into_inner) = counts;
             }
             Ok(Told::Bad(what)) => surprises.add(format!("{name}: {what}")),
-            // A line that a kill has cut.
+            // An incomplete line of a killed process.
             Err(_) => {}
         }
     }

@@ -1,5 +1,5 @@
-//! A producer: batches with keys, unique keys and delays, asked for again until they are answered; and
-//! it changes its mind.
+//! A producer: enqueues batches with ordering keys, unique keys and delays, retries unanswered calls, and
+//! cancels or changes some of its jobs.
 
 use super::client::Order;
 use super::stage::{Stage, left, payload};
@@ -17,24 +17,25 @@ use windlass_core::time::{Clock as _, SystemClock};
 use windlass_core::{Error, JobId};
 use windlass_kit::history::Recorded;
 
-/// Jobs in one batch.
+/// Maximum number of jobs in a batch.
 const BATCH_MAX: u64 = 8;
-/// The longest pause between two batches.
+/// Maximum pause between two batches.
 const PAUSE_MAX_MS: u64 = 50;
-/// Different ordering keys; and as many unique keys.
+/// Number of distinct ordering keys, and of unique keys.
 const KEYS: u64 = 24;
-/// The longest delay of a job.
+/// Maximum delay of a job.
 const DELAY_MAX_MS: u64 = 1_500;
-/// Producers rest while so many jobs are to be done.
+/// Producers pause while there are more unfinished jobs than this.
 const BACKLOG_MAX: u64 = 400;
-/// They look after so many batches, and while they rest, after so long.
+/// Number of batches between two checks of the backlog.
 const LOOK_EVERY: u64 = 8;
+/// Interval between checks of the backlog while producers pause.
 const LOOK_AGAIN_MS: u64 = 200;
-/// Between two tries of a call without an answer.
+/// Delay before an unanswered call is retried.
 const AGAIN_MS: u64 = 40;
-/// A batch that is not answered once all faults are over is given up after so many tries.
+/// Maximum number of attempts for an unanswered batch after the faults have ended.
 const TRIES_MAX: u32 = 100;
-/// A producer remembers so many of its jobs.
+/// Maximum number of its jobs that a producer remembers.
 const IDS_MAX: usize = 500;
 
 pub(super) struct Producer {
@@ -65,7 +66,7 @@ impl Producer {
         }
     }
 
-    /// Rests while workers cannot keep up.
+    /// Pauses while workers cannot keep up.
     async fn wait_for_room(&self) {
         let full = || async {
             left(&*self.stage.engine, &self.stage.spec.queue).await.unwrap_or(u64::MAX)
@@ -76,7 +77,7 @@ impl Producer {
         }
     }
 
-    /// Hands a batch over, asking again for as long as nobody answers, or somebody holds what it needs.
+    /// Enqueues a batch, and retries it while it is unanswered or busy.
     async fn enqueue(&mut self) {
         let count = 1 + self.random.below(BATCH_MAX);
         let jobs: Vec<NewJob> = (0..count).map(|_| self.job()).collect();
@@ -102,7 +103,7 @@ impl Producer {
             }
             tries += u32::from(self.stage.order() != Order::Work);
             if tries > TRIES_MAX {
-                return self.stage.bad("enqueue", "no answer, although all faults are over");
+                return self.stage.bad("enqueue", "no answer, although the faults are over");
             }
             self.stage.rest(AGAIN_MS, Order::Stop).await;
         }
@@ -115,8 +116,8 @@ impl Producer {
         }
     }
 
-    /// A job that was removed after too many lost leases leaves no trace that anybody could judge. Where jobs are
-    /// removed, that is ruled out for most of them.
+    /// Maximum number of lost leases. A job that died of lost leases and was then removed leaves nothing to
+    /// judge, so in runs with short retention most jobs get a limit that they never reach.
     fn max_crashes(&self) -> u32 {
         let few = self.random.below(4) as u32;
         let endless = self.stage.spec.retention_ms.is_some() && happens(&self.random, 700);
@@ -148,8 +149,8 @@ impl Producer {
         job
     }
 
-    /// Changes its mind about some job of its own. Whatever is impossible is refused, and an answer or
-    /// none: the history has it.
+    /// Cancels, replays, reprioritises or promotes one of its jobs. Impossible changes are refused; the history
+    /// records the result, or its absence.
     async fn change(&self) {
         if self.ids.is_empty() {
             return;
@@ -168,7 +169,7 @@ impl Producer {
     }
 }
 
-/// Leaves of a batch what is to be asked for again.
+/// Keeps only the jobs of a batch that must be retried because they were busy.
 fn keep_busy(batch: &mut Enqueue, items: &[Item<Enqueued>]) {
     let is_busy = |item: &Item<Enqueued>| matches!(item, Err(Error::Busy { .. }));
     let whole = batch.mode == Mode::AllOrNothing && items.iter().any(is_busy);

@@ -1,5 +1,4 @@
-//! What people see while it runs: on a terminal a line that moves, otherwise a line now and then. All of
-//! it goes to stderr.
+//! Prints the progress of a run to stderr: a live line on a terminal, otherwise a line every 5 seconds.
 
 use super::Plan;
 use super::client::Counts;
@@ -11,23 +10,23 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::time::Duration;
 
-/// How often a line on a terminal moves.
+/// Refresh interval on a terminal.
 const TICK: Duration = Duration::from_millis(250);
-/// How often a line is written elsewhere.
+/// Interval between lines if stderr is not a terminal.
 const LINE_EVERY: Duration = Duration::from_secs(5);
 
-/// Where a run stands.
+/// The progress of a run.
 pub(super) struct Progress {
     bar: Option<ProgressBar>,
     seconds: u64,
-    /// When the last line was written.
+    /// Time of the last line, since the start of the run.
     last: Mutex<Duration>,
 }
 
 impl Progress {
-    /// Says what is about to happen.
+    /// Prints the parameters of the run.
     pub(super) fn begin(plan: &Plan, faults: usize, evidence: &Path) -> Self {
-        let served = if plan.serve { " through a server of its own" } else { "" };
+        let served = if plan.serve { " through a server started for it" } else { "" };
         eprintln!(
             "torturing {}{served} for {} s with seed {}: {faults} faults; histories go to {}",
             plan.store,
@@ -45,12 +44,12 @@ impl Progress {
         Self { bar, seconds: plan.seconds, last: Mutex::default() }
     }
 
-    /// How often to say something.
+    /// Interval at which to call `at`.
     pub(super) const fn every(&self) -> Duration {
         TICK
     }
 
-    /// Where it stands.
+    /// Shows the current counts.
     pub(super) fn at(&self, elapsed: Duration, faults: u64, counts: Counts) {
         let Counts { acknowledged, ended, .. } = counts;
         let message = format!(
@@ -70,14 +69,14 @@ impl Progress {
         }
     }
 
-    /// What is done to somebody; too much for a log that nobody watches.
+    /// Prints an action, on a terminal only: they are too many for a log.
     pub(super) fn action(&self, action: Action) {
         if let Some(bar) = &self.bar {
             bar.println(format!("      {action}"));
         }
     }
 
-    /// How much is left to do.
+    /// Shows the number of unfinished jobs.
     pub(super) fn left(&self, left: Option<u64>) {
         if let (Some(bar), Some(left)) = (&self.bar, left) {
             bar.set_message(format!("draining: {left} left"));
@@ -85,7 +84,7 @@ impl Progress {
         }
     }
 
-    /// A sentence that stays.
+    /// Prints a line that stays.
     pub(super) fn says(&self, sentence: &str) {
         match &self.bar {
             Some(bar) => bar.println(sentence),
@@ -93,7 +92,7 @@ impl Progress {
         }
     }
 
-    /// Takes the moving line away.
+    /// Removes the live line.
     pub(super) fn clear(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();

@@ -1,39 +1,40 @@
-//! The verdict, for people and for machines. It counts what the judge found; it judges nothing.
+//! The report of a run, as text and as JSON. It counts the findings of the history checker; it judges nothing
+//! itself.
 
 use serde_json::{Map, Value, json};
 use std::fmt;
 use windlass_kit::history::{Kind, Verdict};
 
-/// Of all findings, so many are shown; the others are in the report's file.
+/// Number of findings that are printed; all are in report.json.
 const SHOWN_MAX: usize = 6;
-/// What is always said, zero or not. Others are said if there are any.
+/// Violations whose counts are always printed; others are printed only if they occurred.
 const ALWAYS: [Kind; 4] = [Kind::Lost, Kind::StaleLease, Kind::Stuck, Kind::KeyOrder];
 
-/// What came of a run.
+/// The result of a run.
 pub(super) struct Report {
     pub(super) target: String,
     pub(super) seed: u64,
     pub(super) seconds: u64,
     pub(super) faults: u64,
-    /// Whether everything was done in time after the faults.
+    /// Whether all jobs ended in time after the faults.
     pub(super) drained: bool,
     pub(super) verdict: Verdict,
-    /// Answers that the contract does not allow, and processes that ended by themselves.
+    /// Results that the contract does not allow, and processes that ended by themselves.
     pub(super) surprises: Vec<String>,
-    /// What the store's own check found.
+    /// Findings of the store's consistency check.
     pub(super) findings: Vec<String>,
-    /// Where everything is kept.
+    /// Directory of the evidence, if it is kept.
     pub(super) evidence: Option<String>,
 }
 
 impl Report {
-    /// Whether every promise was kept.
+    /// Whether all guarantees were kept.
     pub(super) fn is_clean(&self) -> bool {
         let quiet = self.surprises.is_empty() && self.findings.is_empty();
         self.drained && quiet && self.verdict.is_clean()
     }
 
-    /// The counts in the order of the last line, zero or not.
+    /// The counts that are always printed, in the order of the last line.
     fn counts(&self) -> Vec<(&'static str, u64)> {
         let seen = &self.verdict.counts;
         let mut counts = vec![
@@ -48,7 +49,7 @@ impl Report {
         counts
     }
 
-    /// Broken promises of other kinds, if there are any.
+    /// Counts of other violations, if there are any.
     fn others(&self) -> Vec<(&'static str, u64)> {
         let others = Kind::ALL.into_iter().filter(|kind| !ALWAYS.contains(kind));
         others
@@ -62,7 +63,7 @@ impl Report {
             .collect()
     }
 
-    /// All of it.
+    /// The report as JSON.
     pub(super) fn json(&self) -> Value {
         let map = |counts: Vec<(&'static str, u64)>| -> Map<String, Value> {
             counts.into_iter().map(|(name, count)| (key(name), count.into())).collect()
@@ -86,7 +87,7 @@ impl Report {
     }
 }
 
-/// A name as JSON has it.
+/// Converts a name to a JSON key.
 fn key(name: &str) -> String {
     name.replace([' ', '-'], "_").replace('\'', "")
 }

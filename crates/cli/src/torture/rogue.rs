@@ -1,5 +1,6 @@
-//! A worker that plays as dirty as the contract allows: by hand, with and without a session, late, twice,
-//! and under leases that are over. What it gets away with is for the judge to say.
+//! A worker that behaves as badly as the contract allows: claims and settles without the worker library, with
+//! and without a session, late, twice, and with expired leases. The history checker decides whether the store
+//! handled it correctly.
 
 use super::client::Order;
 use super::stage::{Stage, is_payload_of};
@@ -15,18 +16,19 @@ use windlass_core::random::{Random as _, Seeded};
 use windlass_core::{Error, Result};
 use windlass_kit::history::Recorded;
 
-/// Jobs in one claim.
+/// Maximum number of jobs in one claim.
 const CLAIM_MAX: u64 = 6;
-/// The longest pause between two rounds, and the one when there is nothing to do.
+/// Maximum pause between two rounds.
 const PAUSE_MAX_MS: u64 = 15;
+/// Maximum pause when it holds no jobs.
 const IDLE_MS: u64 = 40;
-/// Longer than a lease lasts.
+/// Duration of a stall: longer than a lease.
 const STALL_MS: u64 = LEASE_MS + 700;
-/// The longest delay of a retry or snooze.
+/// Maximum delay of a retry or snooze.
 const DELAY_MAX_MS: u64 = 200;
-/// Settled jobs it remembers in order to report on them again.
+/// Maximum number of settled jobs that it remembers in order to settle them again.
 const GHOSTS_MAX: usize = 100;
-/// The most recent of them, which it prefers.
+/// Number of the most recent of them, which it prefers.
 const LAST_GHOSTS: usize = 4;
 /// Jobs a forgetful rogue forgets for certain after the faults have ended. More than one, because a
 /// claim without a session has a lease that expires by itself.
@@ -45,11 +47,11 @@ pub(super) struct Rogue {
     session: Option<SessionId>,
     claim_no: u64,
     held: Vec<ClaimedJob>,
-    /// A claim without an answer, to be repeated under its name.
+    /// An unanswered claim, to be repeated under the same name.
     claim: Option<Claim>,
-    /// Reports without an answer, to be repeated under their leases.
+    /// An unanswered settle, to be repeated with the same leases.
     reports: Option<Settle>,
-    /// Jobs whose leases must be over.
+    /// Settled jobs, whose leases must no longer be valid.
     ghosts: Vec<ClaimedJob>,
 }
 
@@ -94,7 +96,8 @@ impl Rogue {
         }
         let mut open = OpenSession::new(format!("{}-{}", self.stage.spec.name, self.number));
         open.ttl_ms = LEASE_MS;
-        // Where the store dies with its process, this one is given time to come back, and never does.
+        // Remote sessions survive a restart of a local store for a grace period; the client of this one may
+        // never return.
         open.remote = happens(&self.random, 500);
         let opened = self.stage.ask("open_session", self.engine.open_session(open), &[]).await?;
         self.session = Some(opened.id.clone());
@@ -127,7 +130,7 @@ impl Rogue {
         match self.random.below(1_000) {
             0..30 if self.is_forgetful => self.forget(),
             _ if self.is_forgetful => {}
-            // Others take over what it holds, and it reports all the same.
+            // Other workers reclaim its jobs meanwhile, and it settles them all the same.
             0..8 => self.stage.rest(STALL_MS, Order::Stop).await,
             8..20 => self.leave(session).await,
             20..100 if !self.held.is_empty() => self.turn_round(session).await,
@@ -135,20 +138,20 @@ impl Rogue {
         }
     }
 
-    /// Knows nothing of a job any more, as if the answer to its claim had never come: it declares it no
-    /// longer, and the store must give it to somebody else although this worker lives on.
+    /// Forgets a job as if the reply to its claim had been lost: heartbeats no longer declare it, and the store
+    /// must give it to another worker although this one is alive.
     fn forget(&mut self) {
         self.held.pop();
     }
 
-    /// Ends its session in good order; what it holds is released, and reported on all the same.
+    /// Closes its session, which releases its jobs; it settles them later all the same.
     async fn leave(&mut self, session: SessionId) {
         self.stage.ask("close_session", self.engine.close_session(session), &[]).await;
         self.session = None;
     }
 
-    /// Leaves, comes back and claims, and only then reports on what it held before: somebody has it now,
-    /// perhaps it itself.
+    /// Closes its session, opens a new one and claims, and only then settles the jobs it held before: another
+    /// worker holds them now, or it does itself.
     async fn turn_round(&mut self, session: SessionId) {
         let before = std::mem::take(&mut self.held);
         self.leave(session).await;
@@ -196,20 +199,20 @@ impl Rogue {
                 let bytes = job.parts.payload.as_ref().map(|part| &*part.bytes).unwrap_or_default();
                 if job.header.parent.is_none() && !is_payload_of(job.header.id, bytes) {
                     let id = job.header.id;
-                    self.stage.bad("claim", format!("job {id} came without its payload"));
+                    self.stage.bad("claim", format!("job {id} arrived without its payload"));
                 }
-                // A repeated claim returns what is still leased under it, some of it known already.
+                // A repeated claim returns the jobs still leased under it, some of which are known already.
                 if !self.held.iter().any(|held| held.lease == job.lease) {
                     self.held.push(job);
                 }
             }
         } else {
-            // It goes on with what it holds, as if nothing had happened: the leases must not count.
+            // Keeps its jobs although the session is lost: the store must reject their leases.
             self.session = None;
         }
     }
 
-    /// Reports on some of the jobs it holds, and perhaps claims in the same call.
+    /// Settles some of the jobs it holds, and sometimes claims in the same call.
     fn next_reports(&mut self, session: &SessionId) -> Settle {
         let count = 1 + self.random.below(self.held.len() as u64) as usize;
         let jobs: Vec<ClaimedJob> = self.held.drain(..count).collect();
@@ -235,7 +238,7 @@ impl Rogue {
             _ => Outcome::Cancel,
         };
         let item = SettleItem::new(job.header.id, job.lease.clone(), outcome);
-        // Follow-ups have none of their own, or there would be no end to it.
+        // Follow-ups enqueue no follow-ups, or the run would never end.
         match job.header.parent.is_none() && happens(random, 100) {
             true => item.follow_up(
                 NewJob::new(FOLLOW_UP).queue(self.stage.spec.queue.clone()).backoff(BACKOFF),
@@ -258,15 +261,15 @@ impl Rogue {
         if let (Some(claim), Some(claimed)) = (settle.claim, reply.claimed) {
             self.claimed(claim, claimed);
         }
-        // As if the answer had been lost.
+        // Repeats the settle as if the reply had been lost.
         if happens(&self.random, 100) {
             let again = self.engine.settle(Settle::new(settle.items));
             self.stage.ask("settle again", again, &[]).await;
         }
     }
 
-    /// Reports on a job that it has reported on before, and perhaps otherwise: one of the last, which may
-    /// be in other hands right now, or any.
+    /// Settles a job that it has settled before, perhaps with another outcome: mostly one of the most recent,
+    /// which another worker may hold now.
     async fn haunt(&self) {
         let last = if happens(&self.random, 700) { LAST_GHOSTS } else { GHOSTS_MAX };
         let among = last.min(self.ghosts.len()) as u64;
@@ -303,7 +306,7 @@ impl Rogue {
         let beat = Heartbeat::new(session, self.claim_no, held).unanswered(unanswered);
         let answer = tokio::time::timeout(super::CALL_MAX, self.engine.heartbeat(beat)).await;
         match answer {
-            // Sometimes it stops working on what it has lost; otherwise it reports all the same.
+            // Sometimes it drops the lost jobs; otherwise it settles them all the same.
             Ok(Ok(reply)) if happens(&self.random, 300) => {
                 self.held.retain(|job| !reply.value.lost.contains(&job.header.id));
             }
@@ -313,7 +316,7 @@ impl Rogue {
         }
     }
 
-    /// Completes what it holds and leaves.
+    /// Completes the jobs it holds and closes its session.
     async fn end(&mut self) {
         if let Some(mut reports) = self.reports.take() {
             reports.claim = None;

@@ -1,4 +1,4 @@
-//! One run from its beginning to its verdict.
+//! One run from its start to its verdict.
 
 use super::client::Order;
 use super::drain::drain;
@@ -18,10 +18,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::Instant;
 use windlass_kit::history::{Options, Snapshot, check};
 
-/// How long everybody may take to end when they are told to.
+/// Maximum time for all processes to end after they are asked to.
 const STOP_MAX: Duration = Duration::from_secs(30);
 
-/// Tortures the store and judges it.
+/// Runs the faults against the store and judges the result.
 pub(crate) async fn run(plan: Plan) -> Result<ExitCode> {
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for ctrl-c")?;
     let evidence = Evidence::create(plan.evidence.as_deref())?;
@@ -33,7 +33,7 @@ pub(crate) async fn run(plan: Plan) -> Result<ExitCode> {
         &json!({ "seed": plan.seed, "seconds": plan.seconds, "steps": steps }),
     )?;
     let progress = Progress::begin(&plan, faults, evidence.path());
-    let left = format!("this may be left behind: {}", target.place());
+    let left = format!("this may remain: {}", target.place());
     let troupe = Troupe::start(target, evidence.path().to_owned(), plan.seed).await;
     let troupe = troupe.with_context(|| left.clone())?;
     let mut run = Run { plan, evidence, progress, troupe, faults: 0 };
@@ -52,12 +52,12 @@ struct Run {
     evidence: Evidence,
     progress: Progress,
     troupe: Troupe,
-    /// Faults so far.
+    /// Number of faults so far.
     faults: u64,
 }
 
 impl Run {
-    /// Follows the schedule to the end of the time; a signal ends it earlier.
+    /// Executes the schedule until the time is up; a signal ends it earlier.
     async fn torture(&mut self, steps: &[Step], interrupt: &mut Signal) -> Result<()> {
         let start = Instant::now();
         let end = start + Duration::from_secs(self.plan.seconds);
@@ -88,9 +88,9 @@ impl Run {
         self.troupe.act(action).await
     }
 
-    /// Ends the faults, lets everything be done, and judges what everybody saw.
+    /// Ends the faults, waits until all jobs have ended, and judges the histories of all clients.
     async fn judge(&mut self) -> Result<Report> {
-        self.progress.says("the faults are over; waiting until everything is done");
+        self.progress.says("the faults are over; waiting until all jobs have ended");
         self.troupe.recover().await?;
         self.troupe.target.calm_down().await;
         self.troupe.order(Order::Rest).await?;
@@ -105,14 +105,14 @@ impl Run {
         end.add_queue(&*engine, &self.troupe.target.queue).await?;
         let findings = match engine.check(false).await {
             Ok(report) => report.value.findings,
-            // On somebody's server there may be more to check than it has time for.
+            // On a shared server, the check may exceed its time limit.
             Err(error) => {
-                self.progress.says(&format!("the store did not check itself: {error}"));
+                self.progress.says(&format!("the store's consistency check failed: {error}"));
                 Vec::new()
             }
         };
         let mut options = Options::default();
-        // Claims are not synced: the last ones before a kill may be forgotten.
+        // Claims are not synced to disk: the last ones before a kill may be lost.
         options.claims_forgotten = self.troupe.target.cast.store;
         options.retention = self.plan.retention_ms.is_some();
         Ok(Report {
@@ -128,7 +128,7 @@ impl Run {
         })
     }
 
-    /// Tells the verdict; what could explain a bad one is kept.
+    /// Prints the verdict; keeps the evidence of a bad one.
     async fn end(self, mut report: Report) -> Result<ExitCode> {
         let is_clean = report.is_clean();
         let target = self.troupe.target;
@@ -137,7 +137,7 @@ impl Run {
             target.remove().await?;
             report.evidence = self.evidence.close()?.map(|it| it.display().to_string());
         } else {
-            self.progress.says(&format!("left as it is: {}", target.place()));
+            self.progress.says(&format!("kept: {}", target.place()));
             target.keep().await?;
             report.evidence = Some(self.evidence.keep().display().to_string());
         }
@@ -153,12 +153,12 @@ impl Run {
 /// The directory of histories, logs, schedule and findings.
 struct Evidence {
     path: PathBuf,
-    /// Removed with this, unless somebody wants it.
+    /// Set if the directory is temporary; removed on drop unless kept.
     fresh: Option<tempfile::TempDir>,
 }
 
 impl Evidence {
-    /// In `wanted`, which must be empty or not there, or in a fresh directory.
+    /// Uses `wanted`, which must be empty or missing, or creates a temporary directory.
     fn create(wanted: Option<&Path>) -> Result<Self> {
         let Some(path) = wanted else {
             let fresh = tempfile::Builder::new().prefix("windlass-torture-").tempdir();
@@ -188,7 +188,7 @@ impl Evidence {
         self.fresh.map_or(self.path, tempfile::TempDir::keep)
     }
 
-    /// Removes what nobody asked for; where the rest is.
+    /// Removes the directory if it is temporary; returns its path if the user chose it.
     fn close(self) -> Result<Option<PathBuf>> {
         match self.fresh {
             Some(fresh) => fresh.close().map(|()| None).context("cannot remove the evidence"),

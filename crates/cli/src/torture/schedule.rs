@@ -1,5 +1,5 @@
-//! What goes wrong when: a list made from the seed, the time and the cast, and from nothing that happens
-//! during a run. So the same seed means the same faults.
+//! Generates the faults of a run from the seed, the length and the cast alone, independent of anything that
+//! happens during the run. The same seed therefore means the same faults.
 
 use super::cast::{Cast, Member, Network};
 use super::proxy::Weather;
@@ -9,39 +9,39 @@ use std::collections::HashMap;
 use std::fmt;
 use windlass_core::random::{Random as _, Seeded};
 
-/// Everybody may begin before the first fault.
+/// Time before the first fault, so that all clients can start.
 const FIRST_MS: u64 = 700;
-/// From the beginning of one fault to the next.
+/// Time from the start of one fault to the start of the next.
 const GAP_MS: std::ops::Range<u64> = 100..800;
-/// How long a process that was killed stays away.
+/// Time until a killed process is restarted.
 const DOWN_MS: std::ops::Range<u64> = 20..700;
-/// How long a process stands still: always longer than a lease lasts.
+/// Duration of a stall: always longer than a lease.
 const STALL_MS: std::ops::Range<u64> = LEASE_MS + 300..LEASE_MS + 2_000;
-/// How long the network misbehaves.
+/// Duration of a network fault.
 const WEATHER_MS: std::ops::Range<u64> = 200..1_800;
-/// Each chunk is held up so long in slow weather.
+/// Delay of each chunk while the network is slow.
 const SLOW_MS: std::ops::Range<u64> = 10..300;
-/// A client is left alone for so long between two faults of its own.
+/// Minimum time between two faults of the same client.
 const REST_CLIENT_MS: u64 = 500;
-/// A store is left alone for so long: nothing is tested while it is always away.
+/// Minimum time between two faults of a store, server or owner: it must be available long enough for tests.
 const REST_STORE_MS: u64 = 1_000;
-/// Of a thousand faults of a process, so many are kills; the others are stalls, which take longer.
+/// Share of kills among process faults, per mille; the others are stalls, which take longer.
 const KILLS_PER_MILLE: u64 = 700;
-/// Where there is only one process, it would stand still most of the time.
+/// The same share where one process owns the store: with more stalls, it would be stopped most of the time.
 const KILLS_OF_OWNER_PER_MILLE: u64 = 880;
 
-/// One thing that is done to somebody.
+/// One action of the schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     /// SIGKILL.
     Kill(Member),
-    /// Started again after a kill.
+    /// Restart after a kill.
     Start(Member),
     /// SIGSTOP.
     Stall(Member),
     /// SIGCONT.
     Resume(Member),
-    /// The network changes.
+    /// A change of the network's behaviour.
     Weather(Weather),
 }
 
@@ -64,22 +64,22 @@ impl Serialize for Action {
 }
 
 impl Action {
-    /// Whether it breaks something, and does not mend it.
+    /// Whether it causes a fault, as opposed to ending one.
     pub(super) fn is_fault(self) -> bool {
         !matches!(self, Self::Start(_) | Self::Resume(_) | Self::Weather(Weather::Clear))
     }
 }
 
-/// Something that is done at its time.
+/// An action with its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Step {
     /// Milliseconds from the start of the run.
     pub(super) at_ms: u64,
-    /// What is done.
+    /// The action.
     pub(super) action: Action,
 }
 
-/// Everything that goes wrong in a run, in order.
+/// The schedule of a run, sorted by time.
 pub(super) fn schedule(seed: u64, run_ms: u64, cast: Cast) -> Vec<Step> {
     let mut writer = Writer {
         random: Seeded::new(seed),
@@ -100,7 +100,7 @@ pub(super) fn schedule(seed: u64, run_ms: u64, cast: Cast) -> Vec<Step> {
 struct Writer {
     random: Seeded,
     run_ms: u64,
-    /// Until when somebody is to be left alone.
+    /// The time until which each process gets no further fault.
     busy: HashMap<Member, u64>,
     network_busy: u64,
     steps: Vec<Step>,
@@ -111,8 +111,8 @@ impl Writer {
         range.start + self.random.below(range.end - range.start)
     }
 
-    /// Adds a fault that begins now, unless its victim has not recovered from the last one. As much is
-    /// drawn either way, so that a longer run begins with what a shorter one is.
+    /// Adds a fault that starts at `at_ms`, unless its victim has not recovered from the last one. The same
+    /// number of random values is drawn either way, so that a short run is a prefix of a longer one.
     fn fault(&mut self, at_ms: u64, cast: Cast) {
         let victim = self.victim(cast);
         let weather = self.weather(cast);
@@ -120,7 +120,7 @@ impl Writer {
         let is_kill = happens(&self.random, kills);
         let (down, stall) = (self.within(DOWN_MS), self.within(STALL_MS));
         let lasting = self.within(WEATHER_MS);
-        // Who starts a database of their own wants to see it die, however short the run.
+        // The first fault kills the database if the run started one, so that even a short run includes it.
         let is_first_of_store = cast.store && self.steps.is_empty();
         let victim = if is_first_of_store { Member::Store } else { victim };
         let is_kill = is_kill || victim == Member::Store;
@@ -152,7 +152,7 @@ impl Writer {
         self.steps.push(Step { at_ms: at_ms + lasting, action: end });
     }
 
-    /// Workers mostly, because they hold what can be lost.
+    /// Picks a process, mostly workers, because they hold leases that can be lost.
     fn victim(&self, cast: Cast) -> Member {
         let (drawn, among) = (self.random.below(100), self.random.next_u64());
         if cast.server && drawn < 25 {

@@ -1,5 +1,5 @@
-//! What the clients of a process share: their store, their journal, their orders, and what they make of
-//! answers. Knows nothing of how the process was started.
+//! Shared context of the clients of a process: the store, the journal, the orders, and how to classify results.
+//! Knows nothing of how the process was started.
 
 use super::client::{Counts, Order, Spec, Told, say};
 use super::journal::Lines;
@@ -16,13 +16,13 @@ use windlass_core::random::{Random as _, Seeded};
 use windlass_core::{Error, JobId, Result};
 use windlass_kit::history::Recorded;
 
-/// So many bad answers are told; after that, everybody knows.
+/// Maximum number of contract violations reported per process.
 const BAD_MAX: u32 = 20;
 
-/// Bytes of a result: as many as PostgreSQL keeps in the row itself.
+/// Size of a result in bytes: as large as PostgreSQL stores inline in the row.
 pub(super) const RESULT_BYTES: usize = 1_600;
 
-/// What the clients of a process share.
+/// Shared context of the clients of a process.
 pub(super) struct Stage {
     pub(super) spec: Spec,
     pub(super) engine: Arc<dyn Engine>,
@@ -60,7 +60,7 @@ impl Stage {
         self.spec.retention_ms.map(|_| Part::new(text()))
     }
 
-    /// Tells what was counted so far.
+    /// Sends the current counts to the parent.
     pub(super) fn tell(&self, left: Option<u64>) {
         let acknowledged = self.acknowledged.load(Ordering::Relaxed);
         say(&Told::Counts(Counts {
@@ -70,13 +70,13 @@ impl Stage {
         }));
     }
 
-    /// The engine as a new client sees it.
+    /// A new client, whose calls are recorded.
     pub(super) fn client(&self) -> Recorded {
         let number = self.clients.fetch_add(1, Ordering::Relaxed);
         Recorded::new(self.engine.clone(), self.journal.clone(), number)
     }
 
-    /// Chance for the client with this number: another one in each life of the process.
+    /// The random generator of the client with this number, different in each incarnation of the process.
     pub(super) fn random(&self, number: u64) -> Seeded {
         let life = u64::from(self.spec.client);
         Seeded::new(self.spec.seed.wrapping_mul(1_000_003).wrapping_add(life * 100 + number))
@@ -86,25 +86,25 @@ impl Stage {
         *self.orders.borrow()
     }
 
-    /// Waits until this order, or a later one, is given.
+    /// Waits for this order or a later one.
     pub(super) async fn ordered(&self, order: Order) {
-        // If nobody gives orders any more, the process is about to end.
+        // If the sender is gone, the process is about to end.
         let _ = self.orders.clone().wait_for(|told| *told >= order).await;
     }
 
-    /// Rests, but not past an order.
+    /// Sleeps, but wakes up at this order.
     pub(super) async fn rest(&self, ms: u64, unless: Order) {
         let _ = tokio::time::timeout(Duration::from_millis(ms), self.ordered(unless)).await;
     }
 
-    /// Reports an answer that the contract does not allow.
+    /// Reports a result that the contract does not allow.
     pub(super) fn bad(&self, what: &str, why: impl Display) {
         if self.bad.fetch_add(1, Ordering::Relaxed) < BAD_MAX {
             say(&Told::Bad(format!("{what}: {why}")));
         }
     }
 
-    /// The answer to a call; `None` if there is none, or one of these codes.
+    /// The result of a call; `None` if it is unanswered or fails with one of these codes.
     pub(super) async fn ask<T>(
         &self,
         what: &str,
@@ -115,7 +115,8 @@ impl Stage {
         self.expected(what, answer.map(|answer| answer.value), codes)
     }
 
-    /// What there is; `None` if there is none, or one of these codes.
+    /// The value of a result; `None` if the store is unavailable or the error has one of these codes. Reports
+    /// any other error.
     pub(super) fn expected<T>(&self, what: &str, answer: Result<T>, codes: &[&str]) -> Option<T> {
         match answer {
             Ok(value) => Some(value),
@@ -137,13 +138,14 @@ pub(super) fn is_payload_of(id: JobId, bytes: &[u8]) -> bool {
         && bytes.chunks(16).all(|chunk| chunk == id.as_bytes())
 }
 
-/// The job's own id, a few times or many: whoever reads it back can tell whose it is.
+/// A payload that repeats the job's own id, mostly 1 to 8 times, sometimes 200 times, so that a reader can
+/// verify which job it belongs to.
 pub(super) fn payload(id: JobId, random: &Seeded) -> Vec<u8> {
     let times = if happens(random, 30) { 200 } else { 1 + random.below(8) };
     id.as_bytes().repeat(times as usize)
 }
 
-/// How many jobs of a queue are still to be done.
+/// The number of unfinished jobs in a queue.
 pub(super) async fn left(engine: &dyn Engine, queue: &str) -> Result<u64> {
     let lanes = engine.stats(StatsRequest::queue(queue)).await?.value;
     Ok(lanes.iter().map(|lane: &LaneStats| lane.depth() + lane.running).sum())

@@ -1,5 +1,5 @@
-//! A place in the store for one run: a fresh directory, a schema, or a queue; with a database or a server of
-//! ours and a proxy in front of it where there are any.
+//! Prepares the store for one run: a new directory, schema or queue; with a database or a server started for
+//! the run, and a proxy in front of it, where the plan requires them.
 
 use super::cast::{Cast, Network};
 use super::client::open_once;
@@ -21,24 +21,24 @@ use windlass_core::model::QueuePatch;
 use windlass_core::policy::Retention;
 use windlass_core::time::{Clock as _, SystemClock};
 
-/// How long the store may take for an answer when nothing goes wrong: checking it takes its time.
+/// Timeout of calls outside the fault phase: the consistency check is slow.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// How long the jobs of a run stay on somebody's server after it.
+/// Retention of the jobs of a run on a shared server after the run.
 const CLEARED_MS: u64 = 1_000;
 
-/// Where a run happens.
+/// The store of a run and everything started for it.
 pub(super) struct Target {
-    /// Who takes part.
+    /// The participants of the run.
     pub(super) cast: Cast,
-    /// Where the clients look for the store.
+    /// URL at which the clients reach the store.
     pub(super) client_url: Url,
     /// The queue of this run.
     pub(super) queue: String,
-    /// How long ended jobs of it are kept, if they are removed during the run.
+    /// Retention of ended jobs, if they are removed during the run.
     pub(super) retention_ms: Option<u64>,
-    /// The store itself, without a proxy, unless a server of ours owns it.
+    /// URL of the store itself, without the proxy or a server started for the run.
     store: Url,
-    /// Before the directory, so that it is gone when its files go.
+    /// Declared before `directory`, so that the server is stopped before its files are removed.
     postgres: Option<OwnPostgres>,
     directory: Option<TempDir>,
     proxy: Option<Proxy>,
@@ -47,7 +47,7 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// Makes the place.
+    /// Prepares the store.
     pub(super) async fn prepare(plan: &Plan, evidence: &Path) -> Result<Self> {
         let run = SystemClock.now().as_millis();
         let (mut postgres, mut directory) = (None, None);
@@ -93,8 +93,8 @@ impl Target {
             target.start_server().await?;
             target.client_url = target.direct();
         } else if !owner {
-            // A store that is not there is better noticed now than by clients, who would wait for it; and
-            // tables are made once, before anybody is killed.
+            // Fails early if the store is unavailable, which clients would wait for. It also creates the tables
+            // before any process is killed.
             target.open().await?.health().await?;
         }
         if let Some(ms) = plan.retention_ms {
@@ -130,12 +130,12 @@ impl Target {
         Ok(())
     }
 
-    /// Where the store is without the proxy.
+    /// URL of the store without the proxy.
     pub(super) fn direct(&self) -> Url {
         self.server.as_ref().map_or_else(|| self.store.clone(), Served::url)
     }
 
-    /// The store itself; nobody else may own it.
+    /// Opens the store without the proxy; no other process may own it.
     pub(super) async fn open(&self) -> Result<Arc<dyn Engine>> {
         let url = self.direct();
         open_once(&url, PATIENCE).await.with_context(|| format!("cannot open {url}"))
@@ -195,7 +195,7 @@ impl Target {
         }
     }
 
-    /// Waits until nothing is under way between the clients and the store any more.
+    /// Waits until no repeated request is in flight between the clients and the store.
     pub(super) async fn calm_down(&self) {
         if let Some(proxy) = &self.proxy {
             proxy.calm_down().await;
@@ -216,7 +216,7 @@ impl Target {
         }
     }
 
-    /// What was made in the store for this run, for whoever looks for it later.
+    /// Describes what the run created in the store, so that the user can find it later.
     pub(super) fn place(&self) -> String {
         match (&self.store, &self.directory) {
             (Url::Postgres(_), Some(home)) => format!("PostgreSQL in {}", home.path().display()),
@@ -232,7 +232,7 @@ impl Target {
         }
     }
 
-    /// Leaves everything as it is, but for the server, and a database of ours stopped.
+    /// Keeps the files of the run; stops the server and the database started for it.
     pub(super) async fn keep(mut self) -> Result<()> {
         self.kill_server().await?;
         self.kill_store().await?;
@@ -245,12 +245,12 @@ fn fresh_directory(parent: &Path) -> Result<TempDir> {
     std::fs::create_dir_all(parent)
         .and_then(|()| tempfile::Builder::new().prefix("windlass-torture-").tempdir_in(parent))
         .with_context(|| {
-            format!("cannot make a directory in {}; name one you may write to", parent.display())
+            format!("cannot make a directory in {}; use a writable one", parent.display())
         })
 }
 
-/// A URL in three: what comes before its `host:port`, that, and what comes behind. `None` where there is
-/// no such thing, or more than one.
+/// Splits a URL into the part before its `host:port`, the `host:port`, and the part after it. `None` if there
+/// is no single host and port.
 fn parts(url: &Url) -> Option<(String, String, String)> {
     let port = match url {
         Url::Http(_) => 80,
@@ -265,7 +265,7 @@ fn parts(url: &Url) -> Option<(String, String, String)> {
         Some((user, place)) => (format!("{user}@"), place),
         None => (String::new(), authority),
     };
-    // A socket's path is encoded, several hosts are listed: nothing that a proxy stands in for.
+    // An encoded socket path or a list of hosts cannot be replaced by a proxy.
     if place.is_empty() || place.contains(['%', ',']) {
         return None;
     }

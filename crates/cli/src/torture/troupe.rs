@@ -1,4 +1,4 @@
-//! The processes of a run: started, killed, stalled and told to end. Knows nothing of why.
+//! Manages the client processes of a run: starts, kills, stalls and stops them. Knows nothing of the reasons.
 
 use super::cast::Member;
 use super::client::{Counts, Order, Spec};
@@ -11,29 +11,29 @@ use rustix::process::Signal;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How long everybody may take to be there.
+/// Maximum time for all clients to open the store.
 const START_MAX: Duration = Duration::from_secs(60);
-/// Between two looks.
+/// Polling interval.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// Numbers of clients that one life of a process takes at most.
+/// Client numbers reserved for each incarnation of a process.
 const CLIENTS_PER_LIFE: u32 = 64;
 
-/// Everybody who makes calls, and the store they make them to.
+/// The client processes and the store they use.
 pub(super) struct Troupe {
     pub(super) target: Target,
     pub(super) surprises: Surprises,
     evidence: PathBuf,
     seed: u64,
     members: Vec<(Member, Option<Running>)>,
-    /// Processes started so far.
+    /// Number of processes started so far.
     lives: u32,
-    /// What processes counted that are gone.
+    /// Sum of the counts of ended processes.
     past: Counts,
     order: Order,
 }
 
 impl Troupe {
-    /// Starts everybody, and waits until they have their store open.
+    /// Starts all clients, and waits until they have opened the store.
     pub(super) async fn start(target: Target, evidence: PathBuf, seed: u64) -> Result<Self> {
         let members = target.cast.clients().into_iter().map(|member| (member, None)).collect();
         let mut troupe = Self {
@@ -67,7 +67,7 @@ impl Troupe {
         }
     }
 
-    /// Starts whoever is not there.
+    /// Starts the clients that are not running.
     pub(super) async fn complete(&mut self) -> Result<()> {
         for at in 0..self.members.len() {
             if self.members[at].1.is_none() {
@@ -98,7 +98,7 @@ impl Troupe {
         Ok(running)
     }
 
-    /// Does what the schedule says.
+    /// Executes an action of the schedule.
     pub(super) async fn act(&mut self, action: Action) -> Result<()> {
         match action {
             Action::Weather(weather) => self.target.weather(weather),
@@ -140,7 +140,7 @@ impl Troupe {
         }
     }
 
-    /// Notes who ended without being killed.
+    /// Records processes that ended without being killed.
     pub(super) fn notice(&mut self) -> Result<()> {
         for at in 0..self.members.len() {
             let (member, slot) = &mut self.members[at];
@@ -164,7 +164,7 @@ impl Troupe {
         self.past.ended += counts.ended;
     }
 
-    /// What all processes counted, dead ones included.
+    /// The counts of all processes, ended ones included.
     pub(super) fn counts(&self) -> Counts {
         let running = self.members.iter().filter_map(|(_, running)| running.as_ref());
         running.map(Running::counts).fold(self.past, |sum, it| Counts {
@@ -174,7 +174,8 @@ impl Troupe {
         })
     }
 
-    /// Mends everything: the network, the store, the server, whoever is down or stands still.
+    /// Ends all faults: restores the network, the store and the server, resumes stalled processes and restarts
+    /// killed ones.
     pub(super) async fn recover(&mut self) -> Result<()> {
         self.target.weather(Weather::Clear);
         self.target.start_store().await?;
@@ -191,7 +192,7 @@ impl Troupe {
         self.complete().await
     }
 
-    /// Gives an order to everybody, those included who come later.
+    /// Sends an order to all processes, including those started later.
     pub(super) async fn order(&mut self, order: Order) -> Result<()> {
         self.order = order;
         for (_, running) in &mut self.members {
@@ -202,7 +203,8 @@ impl Troupe {
         Ok(())
     }
 
-    /// Waits until those are gone whose work is over, and kills whoever stays: that is a finding.
+    /// Waits until the processes selected by `who` have ended. Kills those that have not after `max`, and
+    /// records that as a finding.
     pub(super) async fn gone(&mut self, who: fn(Member) -> bool, max: Duration) -> Result<()> {
         let gone = async {
             loop {
@@ -220,7 +222,7 @@ impl Troupe {
             let (member, slot) = &mut self.members[at];
             let member = *member;
             if let Some(running) = slot.take_if(|_| who(member)) {
-                self.surprises.add(format!("{member} did not end within {max:?} of being told to"));
+                self.surprises.add(format!("{member} did not end within {max:?} of the order"));
                 let counts = running.kill().await?;
                 self.bury(counts);
             }

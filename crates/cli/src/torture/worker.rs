@@ -1,5 +1,5 @@
-//! A worker as applications have it: `windlass-worker`, and handlers that are slow, fail, panic, run out of
-//! time, keep checkpoints and hand on work.
+//! An ordinary worker: `windlass-worker` with handlers that are slow, fail, panic, exceed their timeout, save
+//! checkpoints and enqueue follow-ups.
 
 use super::client::Order;
 use super::stage::{RESULT_BYTES, Stage, is_payload_of};
@@ -16,23 +16,23 @@ use windlass_core::random::{Random as _, Seeded};
 use windlass_services::ServiceOptions;
 use windlass_worker::{Ctx, Raw, State, Stop, Worker};
 
-/// Jobs a worker runs at a time.
+/// Number of jobs that a worker runs at a time.
 const CONCURRENCY: u32 = 12;
-/// How long most handlers take at most.
+/// Maximum duration of most handlers.
 const HANDLER_MAX_MS: u64 = 40;
-/// How long slow ones take at most: some of them longer than a lease lasts, which must not matter, and
-/// some longer than they may.
+/// Maximum duration of slow handlers: some take longer than a lease, which must not matter, and some exceed the
+/// timeout.
 const SLOW_MAX_MS: u64 = 2 * LEASE_MS;
-/// How long a handler may run.
+/// Timeout of a handler.
 const TIMEOUT: Duration = Duration::from_millis(LEASE_MS + LEASE_MS / 2);
-/// The longest delay a handler asks for.
+/// Maximum delay that a handler requests.
 const DELAY_MAX_MS: u64 = 200;
-/// Different ordering keys of follow-ups.
+/// Number of distinct ordering keys of follow-ups.
 const KEYS: u64 = 8;
-/// How long a worker may take to finish when it is told to stop.
+/// Time that running handlers have to finish when the worker stops.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Works until it is told to stop.
+/// Works until the order to stop.
 pub(super) async fn run(stage: Arc<Stage>, number: u64) {
     let mut builder = Worker::builder(Arc::new(stage.client()))
         .name(format!("{}-{number}", stage.spec.name))
@@ -48,9 +48,9 @@ pub(super) async fn run(stage: Arc<Stage>, number: u64) {
         builder = builder.handle_kind(kind, handle);
     }
     builder = match &stage.spec.url {
-        // The server keeps the store in order.
+        // The server runs the services.
         Url::Http(_) => builder.remote(),
-        // As `serve` does it, but whoever is killed is missed sooner.
+        // Same services as `serve`, but with a shorter lead TTL, so that a killed leader is replaced sooner.
         _ => {
             let mut options = ServiceOptions::default();
             options.lead_ttl_ms = LEAD_TTL_MS;
@@ -73,14 +73,14 @@ pub(super) async fn run(stage: Arc<Stage>, number: u64) {
     }
 }
 
-/// Ends in every way a handler can end, mostly well.
+/// A handler that ends in every possible way, mostly with success.
 async fn handle(
     Raw(bytes): Raw,
     ctx: Ctx,
     State(stage): State<Arc<Stage>>,
 ) -> Result<Option<String>, Stop> {
     if ctx.header().parent.is_none() && !is_payload_of(ctx.id(), &bytes) {
-        stage.bad("claim", format!("job {} came without its payload", ctx.id()));
+        stage.bad("claim", format!("job {} arrived without its payload", ctx.id()));
     }
     let seed = ctx.id().as_bytes().iter().fold(u64::from(ctx.attempt()), |seed, byte| {
         seed.wrapping_mul(31).wrapping_add((*byte).into())
@@ -98,9 +98,9 @@ async fn handle(
         160..175 => return Err(Stop::fatal("by chance")),
         175..185 => tokio::time::sleep(Duration::from_millis(random.below(SLOW_MAX_MS))).await,
         185..215 => ctx.progress(1, Some(2), "half"),
-        // An outage may keep it from being written; then the attempt fails, as in any application.
+        // During an outage the checkpoint cannot be saved; then the attempt fails, as in any application.
         215..245 => ctx.checkpoint_bytes("half").await?,
-        // Follow-ups have none of their own, or there would be no end to it.
+        // Follow-ups enqueue no follow-ups, or the run would never end.
         245..320 if ctx.header().parent.is_none() => {
             let job = NewJob::new(FOLLOW_UP).queue(stage.spec.queue.clone()).backoff(BACKOFF);
             ctx.follow_up(job.key(format!("f{}", random.below(KEYS))))?;

@@ -1,5 +1,5 @@
-//! A PostgreSQL of our own: made in a fresh directory, on a private port of the loopback, killed with all of
-//! its processes and started again. It syncs, as one that matters does. Knows nothing of jobs.
+//! A PostgreSQL server started for the run: created in a new directory, on a private loopback port, killed with
+//! all of its processes and restarted. It runs with fsync, as in production. Knows nothing of jobs.
 
 mod processes;
 mod programs;
@@ -16,9 +16,9 @@ use tokio::process::{Child, Command};
 use tokio::time::Instant;
 use windlass_core::random::{Random as _, SystemRandom};
 
-/// Its superuser, which is all there is in it.
+/// Name of its only user.
 const SUPERUSER: &str = "postgres";
-/// How it is set up: as it comes, but reached only from this machine, and by all clients at once.
+/// Its settings: durable as by default, reachable from this machine only, and with connections for all clients.
 const SETTINGS: [&str; 5] = [
     "listen_addresses=127.0.0.1",
     "fsync=on",
@@ -26,20 +26,21 @@ const SETTINGS: [&str; 5] = [
     "full_page_writes=on",
     "max_connections=200",
 ];
-/// Ports that systems do not hand out: no client is given it for its own end while the server is away.
+/// Range of ports, outside the usual ephemeral range: while the server is down, no client connection is
+/// assigned its port.
 const PORTS: std::ops::Range<u16> = 25_000..32_000;
-/// Its files, in its directory.
+/// Name of its data directory.
 const DATA: &str = "data";
-/// How long it may take to answer, recovery included.
+/// Maximum time until it accepts queries, recovery included.
 const START_MAX: Duration = Duration::from_secs(60);
-/// Between two looks.
+/// Polling interval.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// So much of its log is told if it does not start.
+/// Number of log lines in the error if it does not start.
 const LAST_LINES: usize = 8;
-/// There while the server runs. The server's own file outlives a kill, with the number of a process that may
-/// be somebody else's by then.
+/// Name of a file that exists while the server runs. The server's own pid file survives a kill, and its pid may
+/// belong to another process by then.
 const RUNNING: &str = "running";
-/// Stops the server when this process is gone, however it ended: its input closes then.
+/// A shell script that stops the server when this process has ended for any reason: its stdin closes then.
 const KEEPER: &str = r#"
 trap '' INT TERM HUP
 cat > /dev/null
@@ -47,7 +48,7 @@ cat > /dev/null
 exit 0
 "#;
 
-/// A server, running or not. Killed when dropped; its files belong to whoever made the directory.
+/// A server, running or not. Killed when dropped; the caller removes its files.
 pub(super) struct OwnPostgres {
     programs: Programs,
     home: PathBuf,
@@ -57,16 +58,16 @@ pub(super) struct OwnPostgres {
     postmaster: Option<Child>,
     /// Server settings given by the user, as `NAME=VALUE`.
     settings: Vec<String>,
-    /// Ends with this process.
+    /// The process that runs `KEEPER`.
     _keeper: Child,
 }
 
 impl OwnPostgres {
-    /// Makes one in this fresh directory and starts it with more settings; what it says goes to `log`.
+    /// Creates a server in this new directory and starts it with additional settings; its output goes to `log`.
     pub(super) async fn start_in(home: &Path, log: PathBuf, settings: Vec<String>) -> Result<Self> {
         let programs = Programs::find()?;
         programs.give(home)?;
-        // Its programs are started elsewhere, where a relative path would be another one.
+        // An absolute path, because its programs run in another working directory.
         let home = fs::canonicalize(home).context("cannot find the directory of PostgreSQL")?;
         let password = format!("{:032x}", SystemRandom.next_u128());
         make(&programs, &home, &password).await?;
@@ -84,24 +85,24 @@ impl OwnPostgres {
         Ok(server)
     }
 
-    /// Where it is reached.
+    /// Its URL.
     pub(super) fn url(&self) -> String {
         let Self { port, password, .. } = self;
         format!("postgres://{SUPERUSER}:{password}@127.0.0.1:{port}/postgres")
     }
 
-    /// Whether it was started and not killed since.
+    /// Whether it has been started and not killed since.
     pub(super) const fn is_up(&self) -> bool {
         self.postmaster.is_some()
     }
 
-    /// Starts it and waits until it answers.
+    /// Starts it and waits until it accepts queries.
     pub(super) async fn start(&mut self) -> Result<()> {
         let deadline = Instant::now() + START_MAX;
         while !self.answers().await {
             if Instant::now() > deadline {
                 bail!(
-                    "PostgreSQL did not answer within {START_MAX:?}; it said: {}",
+                    "PostgreSQL did not answer within {START_MAX:?}; its log ends with: {}",
                     self.last_words()
                 );
             }
@@ -109,7 +110,7 @@ impl OwnPostgres {
                 Some(postmaster) => postmaster.try_wait()?.is_none(),
                 None => false,
             };
-            // One that ended again may have found something of its predecessor that was about to go.
+            // A server that ended early may have found remains of its predecessor, and is started again.
             if !is_running {
                 self.postmaster = Some(self.launch()?);
             }
@@ -123,19 +124,20 @@ impl OwnPostgres {
         let log: File = log.context("cannot write the log of PostgreSQL")?;
         let mut command = self.programs.command("postgres");
         command.arg("-D").arg(self.home.join(DATA)).args(["-p", &self.port.to_string(), "-k", ""]);
-        // The last one counts.
+        // The user's settings follow the defaults, because the last value wins.
         for setting in SETTINGS.into_iter().chain(self.settings.iter().map(String::as_str)) {
             command.args(["-c", setting]);
         }
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-        // A key on the keyboard is for us.
+        // A separate process group, so that ctrl-c does not reach the server.
         command.process_group(0);
         let postmaster = command.spawn().context("cannot start PostgreSQL")?;
-        File::create(self.home.join(RUNNING)).context("cannot note that PostgreSQL runs")?;
+        File::create(self.home.join(RUNNING))
+            .context("cannot write the marker of the running PostgreSQL")?;
         Ok(postmaster)
     }
 
-    /// The end of its log, which may be gone when somebody wants to look.
+    /// The end of its log, for an error: the file may be removed before the user can read it.
     fn last_words(&self) -> String {
         let log = fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = log.lines().collect();
@@ -158,7 +160,7 @@ impl OwnPostgres {
         }
     }
 
-    /// SIGKILL of all of its processes at once, as if the machine had lost it.
+    /// Sends SIGKILL to all of its processes at once, as if the machine had crashed.
     pub(super) async fn kill(&mut self) -> Result<()> {
         let Some(mut postmaster) = self.postmaster.take() else { return Ok(()) };
         self.kill_all(&postmaster)?;
@@ -167,22 +169,23 @@ impl OwnPostgres {
     }
 
     fn kill_all(&self, postmaster: &Child) -> Result<()> {
-        // One that ended by itself has no number any more.
+        // A server that ended by itself has no pid any more.
         postmaster.id().map_or(Ok(()), kill_with_children)?;
-        fs::remove_file(self.home.join(RUNNING)).context("cannot note that PostgreSQL is gone")
+        fs::remove_file(self.home.join(RUNNING))
+            .context("cannot remove the marker of the running PostgreSQL")
     }
 }
 
 impl Drop for OwnPostgres {
     fn drop(&mut self) {
         if let Some(postmaster) = self.postmaster.take() {
-            // If that fails, the keeper stops what is left of it.
+            // If this fails, the keeper stops the rest.
             let _ = self.kill_all(&postmaster);
         }
     }
 }
 
-/// An empty cluster that asks for the password.
+/// Creates an empty cluster that requires the password.
 async fn make(programs: &Programs, home: &Path, password: &str) -> Result<()> {
     let (data, secret) = (home.join(DATA), home.join("password"));
     fs::write(&secret, password).with_context(|| format!("cannot write {}", secret.display()))?;
@@ -205,7 +208,7 @@ async fn make(programs: &Programs, home: &Path, password: &str) -> Result<()> {
     fs::remove_file(&secret).with_context(|| format!("cannot remove {}", secret.display()))
 }
 
-/// Free now; whoever takes it before the server does makes the start fail, and say so.
+/// Finds a free port. If another process takes it before the server does, the start fails with an error.
 fn free_port() -> Result<u16> {
     let many = u64::from(PORTS.end - PORTS.start);
     let first = SystemRandom.below(many) as u16;

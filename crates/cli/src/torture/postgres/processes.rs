@@ -1,4 +1,4 @@
-//! Killing a process together with those it has started. Only for processes that are ours.
+//! Kills a process together with its children. Only for processes that the run started.
 
 use crate::torture::process::signal_process;
 use anyhow::{Result, bail};
@@ -6,19 +6,20 @@ use rustix::process::Signal;
 use std::fs;
 use std::time::Duration;
 
-/// How often, and how long each time, one that was killed is given to be gone.
+/// Maximum number of polls until the killed children are gone.
 const LOOKS: u32 = 1_000;
+/// Polling interval.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// SIGKILL of a process and its children, and waits until the children are gone: what they hold is free
-/// then. (Where there is no `/proc`, the children are left to notice that their parent is gone.)
+/// Sends SIGKILL to a process and its children, and waits until the children are gone and have released their
+/// resources. (Without `/proc`, the children must notice themselves that their parent has ended.)
 pub(super) fn kill_with_children(pid: u32) -> Result<()> {
-    // Standing still, it has no more children.
+    // A stopped process cannot start further children.
     signal_process(Some(pid), Signal::STOP)?;
     let children = children(pid);
     signal_process(Some(pid), Signal::KILL)?;
     for child in &children {
-        // One that is gone already needs no signal.
+        // A child that has already ended needs no signal.
         let _ = signal_process(Some(*child), Signal::KILL);
     }
     for _ in 0..LOOKS {
@@ -27,10 +28,10 @@ pub(super) fn kill_with_children(pid: u32) -> Result<()> {
         }
         std::thread::sleep(LOOK_EVERY);
     }
-    bail!("a process that was killed is still there")
+    bail!("a killed process still exists")
 }
 
-/// What the system says of a process behind its name: state, parent and more.
+/// The state and the parent of a process, which follow its name in `/proc/PID/stat`.
 fn stat(pid: u32) -> Option<(String, u32)> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, rest) = text.rsplit_once(')')?;

@@ -1,4 +1,4 @@
-//! PostgreSQL's own programs, and the user they accept. Starts nothing by itself.
+//! Finds PostgreSQL's programs and the user to run them as. Starts none of them.
 
 use crate::postgres_places::postgres_places;
 use anyhow::{Context as _, Result, bail};
@@ -6,18 +6,18 @@ use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 use tokio::process::Command;
 
-/// PostgreSQL refuses to run as root; its packages bring this user.
+/// The user that PostgreSQL's packages create; PostgreSQL refuses to run as root.
 const USER: &str = "postgres";
 
-/// The programs of one version, and who runs them.
+/// The programs of one version, and the user to run them as.
 pub(super) struct Programs {
     directory: PathBuf,
-    /// User and group, if it cannot be us.
+    /// User and group, if not those of this process.
     other: Option<(u32, u32)>,
 }
 
 impl Programs {
-    /// Of the first place that has them.
+    /// Finds the first directory that contains them.
     pub(super) fn find() -> Result<Self> {
         let has_both =
             |place: &PathBuf| ["initdb", "postgres"].iter().all(|it| place.join(it).exists());
@@ -30,25 +30,25 @@ impl Programs {
         Ok(Self { directory, other: other_user()? })
     }
 
-    /// One of them, as a user it accepts.
+    /// A command for one of them, run as a user that it accepts.
     pub(super) fn command(&self, name: &str) -> Command {
         let mut command = Command::new(self.directory.join(name));
         if let Some((user, group)) = self.other {
             command.uid(user).gid(group);
         }
-        // They look at the directory they are started in, which need not be theirs to see.
+        // Not in the current directory, which their user may not be allowed to read.
         command.current_dir("/");
         command
     }
 
-    /// Makes a file or a directory theirs.
+    /// Changes the owner of a file or directory to their user.
     pub(super) fn give(&self, path: &Path) -> Result<()> {
         let Some((user, group)) = self.other else { return Ok(()) };
         chown(path, Some(user), Some(group))
             .with_context(|| format!("cannot give {} to the user {USER}", path.display()))
     }
 
-    /// What to try if they cannot write.
+    /// A hint for the case that they cannot write.
     pub(super) const fn advice(&self) -> &'static str {
         match self.other {
             Some(_) => {
@@ -59,7 +59,7 @@ impl Programs {
     }
 }
 
-/// Whom to run as, for those who are root.
+/// The user and group to run as, if this process runs as root.
 fn other_user() -> Result<Option<(u32, u32)>> {
     if !rustix::process::geteuid().is_root() {
         return Ok(None);

@@ -1,5 +1,5 @@
-//! A proxy on loopback between the clients and their store: it passes bytes, and does to them what a bad
-//! network does. Of HTTP it knows as much as is needed to send a request twice.
+//! A proxy on loopback between the clients and the store. It forwards bytes and simulates an unreliable
+//! network. It knows just enough HTTP to send a request twice.
 
 mod repeat;
 mod weather;
@@ -20,19 +20,19 @@ use tokio::sync::{Semaphore, watch};
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use windlass_core::random::{Random as _, Seeded};
 
-/// Bytes passed on at a time.
+/// Size of the forwarding buffer, in bytes.
 const CHUNK_BYTES: usize = 64 * 1024;
-/// Connections at a time; more wait to be accepted.
+/// Maximum number of connections; more wait to be accepted.
 const CONNECTIONS_MAX: usize = 1_024;
-/// Of a thousand chunks, so many meet their fate in bad weather.
+/// Probability per mille that a chunk is affected by the current fault.
 const FATE_PER_MILLE: u64 = 300;
-/// Requests that wait to be sent once more, at a time.
+/// Maximum number of requests waiting to be repeated.
 const REPEATS_MAX: usize = 64;
-/// A request is sent once more after so long at most: some leases are over by then.
+/// Maximum delay before a request is repeated: some leases have expired by then.
 const REPEAT_AFTER_MAX_MS: u64 = 2 * super::LEASE_MS;
-/// How long anybody listens to the answer to a request that was sent once more.
+/// Time to wait for the response to a repeated request.
 const REPEAT_ANSWER_MAX: Duration = Duration::from_secs(5);
-/// A listener that cannot accept rests for so long.
+/// Delay after an error of accept.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(20);
 
 /// A running proxy. It ends when dropped, and its connections with it.
@@ -43,7 +43,7 @@ pub(super) struct Proxy {
 }
 
 struct Shared {
-    /// `host:port` of the store; a server that was started again has another.
+    /// `host:port` of the store; it changes when a server is restarted.
     upstream: Mutex<String>,
     weather: watch::Sender<Weather>,
     random: Seeded,
@@ -56,14 +56,14 @@ struct Shared {
 /// How a connection ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// As if somebody had closed it.
+    /// Closed normally.
     Closed,
-    /// As if somebody had pulled the plug.
+    /// Reset.
     Reset,
 }
 
 impl Proxy {
-    /// A proxy in front of `upstream`, in clear weather.
+    /// Starts a proxy in front of `upstream`, without faults.
     pub(super) async fn start(upstream: String, seed: u64) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await.context("cannot listen")?;
         let address = listener.local_addr().context("cannot tell where the proxy listens")?;
@@ -79,7 +79,7 @@ impl Proxy {
         Ok(Self { address, shared, _accepting: accepting })
     }
 
-    /// Where the clients find it.
+    /// The address to which clients connect.
     pub(super) const fn address(&self) -> SocketAddr {
         self.address
     }
@@ -89,17 +89,17 @@ impl Proxy {
         self.shared.enqueues_once.store(true, Ordering::Relaxed);
     }
 
-    /// Has new connections go there.
+    /// Sets the upstream of new connections.
     pub(super) fn toward(&self, upstream: String) {
         *self.shared.upstream.lock().unwrap_or_else(PoisonError::into_inner) = upstream;
     }
 
-    /// Changes the weather, for bytes that are under way too.
+    /// Changes the behaviour of the network, also for bytes in flight.
     pub(super) fn set(&self, weather: Weather) {
         self.shared.weather.send_replace(weather);
     }
 
-    /// Clears the sky, and waits until every repeated request has arrived.
+    /// Ends all faults, and waits until every repeated request has been sent.
     pub(super) async fn calm_down(&self) {
         self.set(Weather::Clear);
         self.shared.repeats.close();
@@ -108,7 +108,7 @@ impl Proxy {
 }
 
 async fn accept(listener: TcpListener, shared: Arc<Shared>) {
-    // Dropped with this task, and the connections with it.
+    // Owned by this task, so that the connections end with it.
     let mut connections = tokio::task::JoinSet::new();
     loop {
         let Ok(permit) = shared.connections.clone().acquire_owned().await else { return };
@@ -127,7 +127,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
 }
 
 impl Shared {
-    /// One connection, from end to end.
+    /// Forwards one connection.
     async fn carry(self: Arc<Self>, mut client: TcpStream) {
         self.passing().await;
         let upstream = self.upstream.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -143,7 +143,7 @@ impl Shared {
             Err(_) => End::Reset,
         };
         if end == End::Reset {
-            // What is not read or sent yet is thrown away, and the other side told so.
+            // Discards unread and unsent bytes and sends a TCP reset.
             let _ = client.set_zero_linger();
         }
     }
@@ -170,7 +170,7 @@ impl Shared {
             let Ok(length @ 1..) = from.read(&mut buffer).await else { return End::Closed };
             match self.passing().await {
                 Weather::Resets if self.strikes() => return End::Reset,
-                // The store has done it, and nobody will know.
+                // The store has executed the request, but the client gets no reply.
                 Weather::LostReplies if self.strikes() => return End::Closed,
                 _ => {}
             }
@@ -180,14 +180,14 @@ impl Shared {
         }
     }
 
-    /// Waits until bytes get through, and says what else may happen to them.
+    /// Delays the bytes as the current fault requires, and returns the fault that may affect them.
     async fn passing(&self) -> Weather {
         let mut watch = self.weather.subscribe();
         let now = *watch.borrow();
         if let Weather::Slow { ms } = now {
             tokio::time::sleep(Duration::from_millis(ms)).await;
         }
-        // The sender is ours: it cannot be gone.
+        // Cannot fail: `self` owns the sender.
         watch.wait_for(|weather| *weather != Weather::Cut).await.map_or(Weather::Clear, |it| *it)
     }
 
@@ -195,7 +195,7 @@ impl Shared {
         happens(&self.random, FATE_PER_MILLE)
     }
 
-    /// Sends a request once more, later and on a connection of its own; nobody hears the answer.
+    /// Sends a request again, later and on a separate connection; the response is discarded.
     fn repeat(self: &Arc<Self>, chunk: &[u8]) {
         let kept = self.enqueues_once.load(Ordering::Relaxed) && is_enqueue(chunk);
         let full = self.repeats.len() >= REPEATS_MAX || self.repeats.is_closed();
@@ -212,7 +212,7 @@ impl Shared {
                 server.write_all(&chunk).await?;
                 server.read(&mut [0; 1]).await
             };
-            // Whatever becomes of it: it was never promised to anybody.
+            // Errors are ignored: no client depends on the repeated request.
             let _ = tokio::time::timeout(REPEAT_ANSWER_MAX, sent).await;
         });
     }

@@ -1,8 +1,7 @@
-//! Which bytes are one whole HTTP request. It reads no more of it than that.
+//! Recognises whole HTTP requests that may be repeated. It parses nothing else.
 
-/// The requests that are sent twice: those that mean the same however late they come, because an id, a
-/// claim's name or a lease says what they belong to. (A change from outside does not: a second replay
-/// would be another life.)
+/// Requests that may be repeated: they are idempotent however late they arrive, because they name a job id, a
+/// claim or a lease. (Changes are not: a second replay would run the job again.)
 const BEGINNINGS: [&[u8]; 6] = [
     ENQUEUE,
     b"POST /v1/sessions ",
@@ -12,17 +11,17 @@ const BEGINNINGS: [&[u8]; 6] = [
     b"POST /v1/update ",
 ];
 const ENQUEUE: &[u8] = b"POST /v1/jobs/batch ";
-/// What a repeated request must not contain: a job with a unique key may be refused now and stored later.
+/// A repeated request must not contain this: a job with a unique key may be refused now and stored later.
 const UNIQUE: &[u8] = b"\"unique\"";
 const HEAD_END: &[u8] = b"\r\n\r\n";
 const LENGTH: &str = "content-length:";
 
-/// Whether these bytes begin an enqueue.
+/// Whether these bytes start an enqueue request.
 pub(super) fn is_enqueue(bytes: &[u8]) -> bool {
     bytes.starts_with(ENQUEUE)
 }
 
-/// Whether these bytes are one such request from its first byte to its last.
+/// Whether these bytes are exactly one repeatable request.
 pub(super) fn whole_request(bytes: &[u8]) -> bool {
     if !BEGINNINGS.iter().any(|beginning| bytes.starts_with(beginning)) {
         return false;

@@ -1,4 +1,4 @@
-//! Each weather by its effect, on real sockets.
+//! Tests the effect of each network fault on real sockets.
 
 use super::*;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 const REQUEST: &[u8] = b"POST /v1/claim HTTP/1.1\r\ncontent-length: 2\r\n\r\n{}";
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Answers each chunk with itself and counts them.
+/// Starts a server that echoes each chunk and counts them.
 async fn echo() -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (address, seen) = (listener.local_addr().unwrap(), Arc::<AtomicUsize>::default());
@@ -28,7 +28,7 @@ async fn echo() -> (String, Arc<AtomicUsize>) {
     (address.to_string(), seen)
 }
 
-/// What comes back over a connection of its own.
+/// Sends a request on a new connection and returns the number of bytes received.
 async fn asked(proxy: &Proxy) -> std::io::Result<usize> {
     let mut stream = TcpStream::connect(proxy.address()).await?;
     stream.write_all(REQUEST).await?;

@@ -1,23 +1,22 @@
-//! What a network can be like.
+//! The network faults.
 
 use std::fmt;
 
-/// What happens to bytes on their way.
+/// The behaviour of the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::torture) enum Weather {
-    /// Nothing.
+    /// No fault.
     Clear,
-    /// Each chunk is held up.
+    /// Each chunk is delayed.
     Slow {
-        /// For so long.
+        /// Delay in milliseconds.
         ms: u64,
     },
-    /// Some answers are thrown away, after the request has reached the store, and the connection with
-    /// them.
+    /// Some replies are discarded after the request has reached the store, and their connections are closed.
     LostReplies,
     /// Some connections are reset.
     Resets,
-    /// Nothing gets through; it arrives late, when the weather changes.
+    /// All bytes are held back until the fault ends.
     Cut,
     /// Some requests are sent twice, the second time late.
     Repeats,
