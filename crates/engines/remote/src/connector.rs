@@ -1,5 +1,5 @@
-//! Connections to a server: plain, or encrypted where the URL says `https`. It knows certificates and
-//! nothing of what is said.
+//! Connections to a server: plain, or TLS if the URL is `https`. It knows certificates but nothing
+//! about the requests.
 
 use crate::options::Options;
 use http::Uri;
@@ -23,12 +23,12 @@ use windlass_core::{Error, Result};
 
 type BoxError = Box<dyn StdError + Send + Sync>;
 
-/// Makes connections. Cheap to clone.
+/// Opens connections. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Connector {
     http: HttpConnector,
     tls: Option<TlsConnector>,
-    /// For the encryption to be agreed on.
+    /// Timeout of the TLS handshake.
     limit: Duration,
 }
 
@@ -66,7 +66,7 @@ impl Service<Uri> for Connector {
     }
 }
 
-/// What clients trust and show.
+/// TLS configuration: trusted CA certificates and the client certificate.
 fn config(options: &Options) -> Result<ClientConfig> {
     let bad = |field: &'static str, path: &Path, error: &dyn std::fmt::Display| {
         Error::invalid(field, path.display(), format!("it cannot be used: {error}"))
@@ -79,7 +79,7 @@ fn config(options: &Options) -> Result<ClientConfig> {
             }
         }
         None => {
-            // Some of a system's certificates may be odd; the others are enough.
+            // The system may contain certificates that cannot be parsed; use the others.
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         }
     }
@@ -108,7 +108,7 @@ fn certificates(field: &'static str, path: &Path) -> Result<Vec<CertificateDer<'
     })
 }
 
-/// What is wrong with a PEM file.
+/// Describes an error in a PEM file.
 fn said(error: &pem::Error) -> String {
     match error {
         pem::Error::Io(error) => error.to_string(),
@@ -121,7 +121,7 @@ trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
-/// A connection of either sort.
+/// A plain or encrypted connection.
 pub(crate) struct Stream(Box<dyn Duplex>);
 
 impl Connection for Stream {

@@ -1,4 +1,4 @@
-//! The engine: each verb as one request to the server.
+//! The engine: each verb is one request to the server.
 
 use crate::options::Options;
 use crate::transport::Transport;
@@ -20,22 +20,23 @@ pub struct RemoteEngine {
 
 struct Inner {
     transport: Transport,
-    /// Those of the engine behind the server, as it told them when we connected.
+    /// Capabilities of the engine behind the server, read when connecting.
     capabilities: Capabilities,
 }
 
 impl RemoteEngine {
-    /// Connects to the server at `url`.
+    /// Connects to the server at `url` with default options.
     pub async fn connect(url: impl Into<String>) -> Result<Self> {
         Self::open(Options::new(url)).await
     }
 
-    /// Connects as told. The server must answer: what it can do is learnt here.
+    /// Connects with these options. Fails if the server does not answer, because its capabilities
+    /// are read here.
     pub async fn open(options: Options) -> Result<Self> {
         let mut transport = Transport::new(options)?;
         let told: wire::Capabilities = transport.get_unstamped(routes::CAPABILITIES).await?;
         if told.protocol != wire::PROTOCOL {
-            let expected = format!("this client speaks version {}", wire::PROTOCOL);
+            let expected = format!("this client supports version {}", wire::PROTOCOL);
             return Err(Error::invalid("protocol", told.protocol, expected));
         }
         if told.body_bytes_max > 0 {
@@ -50,12 +51,12 @@ impl RemoteEngine {
         &self.inner.transport
     }
 
-    /// How long an enqueue goes on trying.
+    /// Maximum time that an enqueue retries.
     pub(crate) fn patience_ms(&self) -> u64 {
         self.transport().options().patience_ms
     }
 
-    /// Asks, and turns the answer.
+    /// Sends a POST request and converts the reply.
     async fn post<T: DeserializeOwned, U>(
         &self,
         path: &str,
@@ -66,7 +67,7 @@ impl RemoteEngine {
         Ok(Stamped { now, epoch, value: turn(value)? })
     }
 
-    /// Asks without a body, and turns the answer.
+    /// Sends a GET request and converts the reply.
     async fn get<T: DeserializeOwned, U>(
         &self,
         path: &str,
@@ -76,7 +77,7 @@ impl RemoteEngine {
         Ok(Stamped { now, epoch, value: turn(value)? })
     }
 
-    /// Asks with a batch of `asked` items, and turns the answer to each.
+    /// Sends a batch of `asked` items and converts the result of each.
     pub(crate) async fn batch<T: DeserializeOwned, U>(
         &self,
         path: &str,
@@ -91,12 +92,12 @@ impl RemoteEngine {
         .await
     }
 
-    /// A reply with too few or too many answers tells nobody what became of which item.
+    /// Fails if the number of results is wrong: they could not be matched to items.
     fn counted(&self, asked: usize, answered: usize) -> Result<()> {
         if asked == answered {
             return Ok(());
         }
-        Err(self.transport().unavailable(format!("it gave {answered} answers to {asked} items")))
+        Err(self.transport().unavailable(format!("it sent {answered} results for {asked} items")))
     }
 }
 
@@ -242,5 +243,5 @@ impl Maintain for RemoteEngine {
     }
 }
 
-/// How long a check of the whole store may take beyond the usual.
+/// Additional time for a check of the whole store, beyond the usual timeout.
 const CHECK_MS_MAX: u64 = 60 * 60 * 1_000;

@@ -1,4 +1,4 @@
-//! How a server is talked to: where it is, and the bound of every wait and buffer.
+//! Options of a remote engine: the server's URL, credentials, timeouts and buffer limits.
 
 use http::Uri;
 use http::uri::Authority;
@@ -6,61 +6,63 @@ use std::fmt;
 use std::path::PathBuf;
 use windlass_core::{Error, Result};
 
-/// For a connection to stand, unless set otherwise.
+/// Default for `connect_timeout_ms`.
 const CONNECT_TIMEOUT_DEFAULT_MS: u64 = 5_000;
-/// For an answer, unless set otherwise: longer than the server gives its engine.
+/// Default for `answer_timeout_ms`: longer than the server's own timeout for its engine.
 const ANSWER_TIMEOUT_DEFAULT_MS: u64 = 40_000;
-/// For a queue to have room, or for our own turn, unless set otherwise.
+/// Default for `patience_ms`.
 const PATIENCE_DEFAULT_MS: u64 = 10_000;
-/// Connections kept while nobody uses them, unless set otherwise.
+/// Default for `idle_connections_max`.
 const IDLE_CONNECTIONS_DEFAULT: usize = 64;
-/// Bytes of one answer, unless set otherwise.
+/// Default for `answer_bytes_max`.
 const ANSWER_BYTES_DEFAULT: usize = 512 * 1024 * 1024;
 
-/// Where the key is looked for if neither the options nor the URL have one.
+/// Environment variable with the key, if neither the options nor the URL contain one.
 const KEY_VARIABLE: &str = "WINDLASS_KEY";
-/// The servers that the key of the environment is for: `host` or `host:port`, separated by commas.
+/// Environment variable with the servers that the key is for: `host` or `host:port`, separated by
+/// commas.
 const KEY_HOST_VARIABLE: &str = "WINDLASS_KEY_HOST";
-/// Where the files of encrypted connections are looked for if the options have none.
+/// Environment variables with the TLS files, if the options contain none.
 const CA_VARIABLE: &str = "WINDLASS_TLS_CA";
 const CERT_VARIABLE: &str = "WINDLASS_TLS_CERT";
 const CERT_KEY_VARIABLE: &str = "WINDLASS_TLS_KEY";
-/// Stands for whatever is a secret.
+/// Placeholder for secrets.
 const HIDDEN: &str = "***";
 
-/// What a remote engine is told. Only the URL is needed. Its `Debug` hides the key.
+/// Configuration of a remote engine. Only the URL is required. Its `Debug` output hides the key.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Options {
-    /// Where the server is, as `http://host:port`, with a path before `/v1` where a proxy adds one, and
-    /// perhaps a key before the host: `http://wl_…@host:port`.
+    /// URL of the server, as `http://host:port`, with a path if a proxy adds one before `/v1`, and
+    /// optionally with a key: `http://wl_…@host:port`.
     pub url: String,
-    /// The key to show, if the server asks for one; unless told, the one in the URL, or the one in the
-    /// environment variable `WINDLASS_KEY`. If `WINDLASS_KEY_HOST` is set, the latter is shown to the
-    /// servers that are named there (`host` or `host:port`, separated by commas) and to no other.
+    /// The key for authentication. Defaults to the key in the URL, or to the environment variable
+    /// `WINDLASS_KEY`. If `WINDLASS_KEY_HOST` is set, the latter is sent only to the servers it
+    /// names (`host` or `host:port`, separated by commas).
     pub key: Option<String>,
-    /// The authorities that a server's certificate is trusted by, as a PEM file; unless told, that in the
-    /// environment variable `WINDLASS_TLS_CA`, or those of the system.
+    /// PEM file with the CA certificates that are trusted. Defaults to the environment variable
+    /// `WINDLASS_TLS_CA`, or to the system's certificates.
     pub tls_ca: Option<PathBuf>,
-    /// The certificate to show to the server, as a PEM file; unless told, that in `WINDLASS_TLS_CERT`.
+    /// PEM file with the client certificate. Defaults to `WINDLASS_TLS_CERT`.
     pub tls_cert: Option<PathBuf>,
-    /// The private key of that certificate; unless told, that in `WINDLASS_TLS_KEY`.
+    /// PEM file with the private key of the client certificate. Defaults to `WINDLASS_TLS_KEY`.
     pub tls_key: Option<PathBuf>,
-    /// How long a connection may take to stand.
+    /// Timeout for establishing a connection.
     pub connect_timeout_ms: u64,
-    /// How long an answer may take, waiting on purpose not counted.
+    /// Timeout for a reply, excluding a requested wait.
     pub answer_timeout_ms: u64,
-    /// How long an enqueue waits and tries again where the server says when to (`Retry-After`), because a
-    /// queue is full or jobs come too fast; 0: not at all.
+    /// Maximum time that an enqueue waits and retries while the server asks for it (`Retry-After`),
+    /// because a queue is full or a rate limit is exceeded; 0 disables retries.
     pub patience_ms: u64,
-    /// Connections kept while nobody uses them. More are opened under load, and closed after it.
+    /// Maximum number of idle connections to keep. More are opened under load and closed
+    /// afterwards.
     pub idle_connections_max: usize,
-    /// Bytes of one answer.
+    /// Maximum bytes of one reply.
     pub answer_bytes_max: usize,
 }
 
 impl Options {
-    /// The server at `url`, with every default.
+    /// Default options for the server at `url`.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
@@ -76,21 +78,21 @@ impl Options {
         }
     }
 
-    /// Waits so long where the server says when to come again.
+    /// Sets the maximum time that an enqueue waits and retries.
     #[must_use]
     pub const fn patience_ms(mut self, ms: u64) -> Self {
         self.patience_ms = ms;
         self
     }
 
-    /// Showing this key.
+    /// Sets the key for authentication.
     #[must_use]
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into());
         self
     }
 
-    /// The key to show: the options', the URL's, or the environment's if it is for this server.
+    /// The key to send: from the options, the URL, or the environment if it is for this server.
     pub(crate) fn shown_key(&self) -> Result<Option<String>> {
         let in_url = self.parts().0.filter(|key| !key.is_empty()).map(str::to_owned);
         if let Some(key) = self.key.clone().or(in_url) {
@@ -103,7 +105,7 @@ impl Options {
         }
     }
 
-    /// The key of the environment, if it is for this server: those in `hosts`, or all if there are none.
+    /// Returns the key of the environment if `hosts` contains this server or is `None`.
     fn key_for(&self, key: String, hosts: Option<String>) -> Result<String> {
         let url: Uri = self.base()?.parse().unwrap_or_default();
         let (server, host) = (url.authority().map_or("", Authority::as_str), url.host());
@@ -122,12 +124,12 @@ impl Options {
         }
     }
 
-    /// The file of trusted authorities.
+    /// The file of trusted CA certificates.
     pub(crate) fn tls_ca(&self) -> Option<PathBuf> {
         self.tls_ca.clone().or_else(|| file(CA_VARIABLE))
     }
 
-    /// The files of the certificate to show, and of its private key.
+    /// The files of the client certificate and its private key.
     pub(crate) fn tls_identity(&self) -> Result<Option<(PathBuf, PathBuf)>> {
         let cert = self.tls_cert.clone().or_else(|| file(CERT_VARIABLE));
         let key = self.tls_key.clone().or_else(|| file(CERT_KEY_VARIABLE));
@@ -146,7 +148,8 @@ impl Options {
         }
     }
 
-    /// The key in the URL, and the URL without it. Other programs write it as a user or as a password.
+    /// The key in the URL, and the URL without it. The key may be in the place of the user or the
+    /// password, as some programs write it.
     fn parts(&self) -> (Option<&str>, String) {
         let Some((scheme, rest)) = self.url.split_once("://") else {
             return (None, self.url.clone());
@@ -161,7 +164,7 @@ impl Options {
         }
     }
 
-    /// The URL before the paths of the API, checked and without a key.
+    /// The base URL of the API, validated and without a key.
     pub(crate) fn base(&self) -> Result<String> {
         let url = self.parts().1;
         let bad = |expected: &'static str| Error::invalid("url", &url, expected);
@@ -174,15 +177,13 @@ impl Options {
         let scheme = uri.scheme_str().unwrap_or_default();
         let authority = uri.authority().ok_or_else(|| bad("it must name a host"))?;
         if uri.query().is_some() || authority.as_str().contains('@') {
-            return Err(bad(
-                "it must be a key@, a host, a port and perhaps a path, and nothing else",
-            ));
+            return Err(bad("use only an optional key@, a host, a port and an optional path"));
         }
         Ok(format!("{scheme}://{authority}{}", uri.path().trim_end_matches('/')))
     }
 }
 
-/// A file that the environment names.
+/// A file path from the environment.
 fn file(variable: &str) -> Option<PathBuf> {
     std::env::var_os(variable).filter(|path| !path.is_empty()).map(PathBuf::from)
 }

@@ -1,5 +1,5 @@
-//! Handing jobs over to a server that says "not now": whoever was refused waits as long as it was told,
-//! within its patience. It must not know why a server refuses.
+//! Retries enqueues that the server refuses temporarily, after the time it specifies and within the
+//! client's limit. It must not know why a server refuses.
 
 use crate::engine::RemoteEngine;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use windlass_core::random::{Random as _, SystemRandom};
 use windlass_core::{Error, Result};
 use windlass_wire::{self as wire, routes};
 
-/// How long one call goes on trying.
+/// Time limit for the retries of one call.
 struct Patience {
     until: Instant,
 }
@@ -19,8 +19,8 @@ impl Patience {
         Self { until: Instant::now() + Duration::from_millis(ms) }
     }
 
-    /// Waits as long as the server said, and a little more or less often than others that were told the
-    /// same; `false` at once if that would take too long.
+    /// Waits as long as the server specified plus up to 10 % jitter, so that clients do not retry
+    /// at once together. Returns `false` without waiting if that would exceed the limit.
     async fn wait(&self, retry_after_ms: u64) -> bool {
         let spread_ms = SystemRandom.next_u64() % (retry_after_ms / 10 + 1);
         let wait = Duration::from_millis(retry_after_ms.saturating_add(spread_ms));
@@ -32,7 +32,7 @@ impl Patience {
     }
 }
 
-/// When the first of these is worth another try.
+/// The earliest retry time of these results.
 fn retry_after_ms(answers: &[Item<Enqueued>]) -> Option<u64> {
     answers.iter().filter_map(|it| it.as_ref().err()?.retry_after_ms()).min()
 }
@@ -42,7 +42,8 @@ fn may_retry(answer: &Item<Enqueued>) -> bool {
 }
 
 impl RemoteEngine {
-    /// Hands jobs over; those that are refused for now once more, in their places.
+    /// Enqueues jobs, and retries those that are refused temporarily. Results keep the order of the
+    /// request.
     pub(crate) async fn hand_over(&self, request: Enqueue) -> Result<Stamped<Vec<Item<Enqueued>>>> {
         let whole = request.mode == Mode::AllOrNothing;
         let mut body = wire::Enqueue::from(request);
@@ -74,9 +75,9 @@ impl RemoteEngine {
                     (reply.now, reply.epoch) = (now, epoch);
                     places.iter().zip(value).for_each(|(at, answer)| reply.value[*at] = answer);
                 }
-                // Refused as before: what was answered stands.
+                // Refused again: keep the previous results.
                 Err(error) if error.retry_after_ms().is_some() => {}
-                // What became of these is unknown; the others are stored.
+                // The outcome of these jobs is unknown; the others are stored.
                 Err(error) if !whole => fill(&mut reply.value, &places, &error),
                 Err(error) => return Err(error),
             }

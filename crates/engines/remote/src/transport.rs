@@ -1,5 +1,5 @@
-//! One request, one answer: JSON over kept connections. It knows HTTP and how answers are stamped, and
-//! nothing of verbs.
+//! Sends one request and receives one reply, as JSON over pooled connections. It knows HTTP and the
+//! stamps of replies, but no verbs.
 
 use crate::connector::Connector;
 use crate::options::Options;
@@ -18,17 +18,18 @@ use windlass_core::engine::{Epoch, Stamped};
 use windlass_core::{Error, Result, Timestamp};
 use windlass_wire::{EPOCH_HEADER, JSON, NOW_HEADER, Problem};
 
-/// An idle connection is closed after this: before the server would do it, and a request is lost on it.
+/// Idle connections are closed after this time: before the server closes them and a request on them
+/// is lost.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Talks to one server.
+/// The HTTP client for one server.
 pub(crate) struct Transport {
     client: Client<Connector, Full<Bytes>>,
     base: String,
-    /// The key to show, as a header that is not shown in logs.
+    /// The `Authorization` header with the key, marked as sensitive.
     key: Option<HeaderValue>,
     options: Options,
-    /// Bytes of one request that the server takes, once it told us.
+    /// Maximum bytes of a request body, once the server has reported it.
     body_bytes_max: Option<usize>,
 }
 
@@ -45,22 +46,22 @@ impl Transport {
         Ok(Self { client, base, key, options, body_bytes_max: None })
     }
 
-    /// What it was told.
+    /// The options it was created with.
     pub(crate) const fn options(&self) -> &Options {
         &self.options
     }
 
-    /// Where the server is.
+    /// The base URL of the server.
     pub(crate) fn base(&self) -> &str {
         &self.base
     }
 
-    /// Sends no request bigger than this: the server would close the connection in the middle of it.
+    /// Sets the maximum body size: the server would close the connection during a larger request.
     pub(crate) fn limit_bodies(&mut self, bytes_max: usize) {
         self.body_bytes_max = Some(bytes_max);
     }
 
-    /// Asks with a body; the answer may take `wait_ms` longer than usual.
+    /// Sends a request with a body; the timeout is extended by `wait_ms`.
     pub(crate) async fn post<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -72,7 +73,7 @@ impl Transport {
         self.stamped(&headers, &body)
     }
 
-    /// Asks without a body.
+    /// Sends a request without a body.
     pub(crate) async fn ask<T: DeserializeOwned>(
         &self,
         method: Method,
@@ -82,7 +83,7 @@ impl Transport {
         self.stamped(&headers, &body)
     }
 
-    /// Asks for something that has no stamp.
+    /// Sends a GET request whose reply has no stamp.
     pub(crate) async fn get_unstamped<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
         let (_, body) = self.send(Method::GET, path, Bytes::new(), 0).await?;
         self.readable(&body)
@@ -127,21 +128,21 @@ impl Transport {
         Err(self.refusal(status, &body))
     }
 
-    /// All of an answer.
+    /// Receives a complete reply.
     async fn whole(&self, response: Response<Incoming>) -> Result<(StatusCode, HeaderMap, Bytes)> {
         let (head, body) = response.into_parts();
         let body = Limited::new(body, self.options.answer_bytes_max).collect().await;
         let body =
-            body.map_err(|error| self.unavailable(format!("its answer broke off: {error}")))?;
+            body.map_err(|error| self.unavailable(format!("its reply is incomplete: {error}")))?;
         Ok((head.status, head.headers, body.to_bytes()))
     }
 
-    /// The error behind an answer that is none.
+    /// The error in an unsuccessful reply.
     fn refusal(&self, status: StatusCode, body: &[u8]) -> Error {
         match windlass_wire::read_reply::<Problem>(body) {
             Ok(problem) => problem.fault.into_core(),
             Err(_) => {
-                self.unavailable(format!("it answers {status}, and not as a Windlass server"))
+                self.unavailable(format!("it replied {status}, and is not a Windlass server"))
             }
         }
     }
@@ -163,16 +164,17 @@ impl Transport {
             .map_err(|error| self.unavailable(format!("its answer cannot be read: {error}")))
     }
 
-    /// The server did not do its part; what became of the call is unknown.
+    /// The error for a failed or invalid reply; the outcome of the call is unknown.
     pub(crate) fn unavailable(&self, reason: String) -> Error {
         Error::Unavailable { store: self.base.clone(), reason }
     }
 }
 
-/// A key as a header.
+/// The `Authorization` header for a key.
 fn bearer(key: &str) -> Result<HeaderValue> {
     let value = HeaderValue::from_str(&format!("Bearer {key}"));
-    let unfit = |_| Error::invalid("key", "***", "it must be a key as it was shown: wl_…");
+    let unfit =
+        |_| Error::invalid("key", "***", "it must be a key as printed when it was created: wl_…");
     value.map_err(unfit).map(|mut value| {
         value.set_sensitive(true);
         value

@@ -1,4 +1,5 @@
-//! What buttons do: one change, then back to the page. The guard has seen to it that the button was ours.
+//! Handlers of buttons: each makes one change and redirects to the page. The guard has verified
+//! that the request is from a dashboard page.
 
 use super::failure::Failure;
 use super::form::Form;
@@ -12,7 +13,7 @@ use windlass_core::engine::{Admin as _, Change, ChangeItem, Configure, Edits};
 use windlass_core::model::{KindPatch, QueuePatch};
 use windlass_core::{JobId, Result as CoreResult};
 
-/// Refusals told one by one; more are counted.
+/// Maximum number of refused jobs to list; the rest are only counted.
 const REFUSALS_MAX: usize = 20;
 
 /// `POST /queues/{queue}/{change}`
@@ -78,13 +79,13 @@ pub(super) async fn job(
             false => failure,
         });
     }
-    // The page of a job that was thrown away is not there to go back to.
+    // The page of a discarded job no longer exists.
     let back = form.back().filter(|back| !(discards && back.starts_with(&page)));
     let otherwise = if discards { "/jobs" } else { &page };
     Ok(Redirect::to(back.unwrap_or(otherwise)).into_response())
 }
 
-/// `POST /jobs/change`: one change of all jobs that were selected.
+/// `POST /jobs/change`: one change of all selected jobs.
 pub(super) async fn jobs(
     State(app): State<App>,
     who: Who,
@@ -111,7 +112,7 @@ pub(super) async fn jobs(
     Err(failure.lines(refused.into_iter().take(REFUSALS_MAX).collect()).back(back))
 }
 
-/// A change as a page asked for it. What cannot be undone is made only in the state that the page showed.
+/// The change requested by a page. Irreversible changes require the state that the page displayed.
 fn item(id: JobId, change: Change, form: &Form) -> Result<ChangeItem, Failure> {
     let mut item = ChangeItem::new(id, change);
     if let Change::Replay(_) | Change::Discard = item.change {
@@ -138,5 +139,5 @@ fn of_job(change: &str, form: &Form) -> Result<Change, Failure> {
 }
 
 fn unknown(change: &str) -> Failure {
-    Failure::not_here(format!("Nothing was changed: {change:?} is nothing that can be done."))
+    Failure::not_here(format!("Nothing was changed: {change:?} is not a known action."))
 }

@@ -1,5 +1,5 @@
-//! The files that pages refer to, built into the program. A file's address changes with its content, so
-//! that browsers keep it for good.
+//! Static files, embedded in the binary. A file's URL changes with its content, so that browsers
+//! can cache it indefinitely.
 
 use super::failure::Failure;
 use super::visit::Visit;
@@ -10,14 +10,14 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG};
 use http::{HeaderValue, StatusCode};
 use rust_embed::{EmbeddedFile, RustEmbed};
 
-/// Bytes of the hash that make up a version.
+/// Number of hash bytes in a version.
 const VERSION_BYTES: usize = 8;
 
 #[derive(RustEmbed)]
 #[folder = "assets/"]
 struct Assets;
 
-/// The address of a file as it is now.
+/// The URL of a file, with its current version.
 pub(super) fn url(name: &str) -> String {
     let version = Assets::get(name).map(|file| version(&file)).unwrap_or_default();
     format!("/assets/{name}?v={version}")

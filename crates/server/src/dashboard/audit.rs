@@ -1,4 +1,4 @@
-//! `/audit`: who did what.
+//! `/audit`: the audit log.
 
 use super::failure::Failure;
 use super::format::{Clock, Time};
@@ -12,10 +12,10 @@ use axum::response::Response;
 use serde_json::Value;
 use windlass_services::{AuditQuery, AuditRow};
 
-/// Actions on one page.
+/// Entries per page.
 const ROWS_MAX: u32 = 100;
 
-/// An action in a table.
+/// A row of the table.
 struct Row {
     at: Time,
     who: String,
@@ -46,7 +46,7 @@ impl Row {
     }
 }
 
-/// What one side says that the other does not, a line for each field.
+/// The fields of `side` that differ from `other`, one per line.
 fn changed(side: Option<&Value>, other: Option<&Value>) -> String {
     let line = |(field, value): (&String, &Value)| {
         let same = other.and_then(|other| other.get(field)).unwrap_or(&Value::Null) == value;
@@ -109,7 +109,7 @@ mod tests {
         let after = json!({"paused": true, "retention": {"dead_ms": 1}, "max_depth": null});
         assert_eq!(changed(Some(&before), Some(&after)), "paused: false");
         assert_eq!(changed(Some(&after), Some(&before)), "paused: true");
-        // Of something new, whatever is not null.
+        // Without an earlier value, all fields except nulls.
         assert_eq!(changed(Some(&after), None), "paused: true\nretention: {\"dead_ms\":1}");
         assert_eq!(changed(None, Some(&after)), "");
         assert_eq!(changed(Some(&json!("idle")), None), "\"idle\"");

@@ -1,4 +1,4 @@
-//! `/dead`: jobs that failed for good, and what to do with them.
+//! `/dead`: dead letters, with buttons to replay or discard them.
 
 use super::failure::Failure;
 use super::job_row::{self, JobRows};
@@ -13,10 +13,10 @@ use windlass_core::check_name;
 use windlass_core::engine::{Filter, StatsRequest};
 use windlass_core::model::State as JobState;
 
-/// Jobs on one page; all of them can be selected at once.
+/// Jobs per page; all of them can be selected at once.
 const JOBS_MAX: u32 = 50;
 
-/// A queue with dead letters.
+/// A queue with dead letters, as a filter.
 struct Choice {
     name: String,
     count: super::format::Count,
@@ -24,7 +24,7 @@ struct Choice {
     chosen: bool,
 }
 
-/// Queues to choose among; those with the most dead letters.
+/// Maximum number of queues to choose from; those with the most dead letters.
 const CHOICES_MAX: usize = 20;
 
 #[derive(Template)]

@@ -1,4 +1,4 @@
-//! What went wrong, as a page: the problem in words, and the way out.
+//! Error pages: a description of the problem and its solution.
 
 use super::page::Shell;
 use askama::Template;
@@ -7,17 +7,17 @@ use http::StatusCode;
 use windlass_core::Error;
 use windlass_wire::Problem;
 
-/// A request of a person that was not carried out.
+/// A failed request to the dashboard.
 #[derive(Debug)]
 pub(super) struct Failure {
     status: StatusCode,
     title: String,
     detail: String,
-    /// More of it, one line each.
+    /// Additional lines of the description.
     lines: Vec<String>,
-    /// Where to go on.
+    /// URL of the page to continue at.
     back: String,
-    /// Where to send the name of a sensitive kind, if that is all that is missing.
+    /// URL to send the confirmation to, if only the name of a sensitive kind is missing.
     confirm_at: Option<Box<str>>,
 }
 
@@ -32,7 +32,7 @@ impl Failure {
         Self { status, title, detail, lines, back, confirm_at: None }
     }
 
-    /// Nothing is at this address.
+    /// A 404 page.
     pub(super) fn not_here(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, "Not here", detail)
     }
@@ -43,7 +43,7 @@ impl Failure {
         self
     }
 
-    /// Asks for the name of the kind, to be sent there.
+    /// Adds a form that asks for the name of the kind and sends it to `path`.
     #[must_use]
     pub(super) fn confirm_at(mut self, path: impl Into<Box<str>>) -> Self {
         self.confirm_at = Some(path.into());

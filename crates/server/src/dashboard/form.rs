@@ -1,4 +1,4 @@
-//! What a form sends, read within bounds.
+//! Parses submitted forms within limits.
 
 use super::failure::Failure;
 use crate::app::App;
@@ -7,7 +7,7 @@ use crate::budget::Held;
 use axum::extract::{FromRequest, Request};
 use http::StatusCode;
 
-/// Bytes of a form: the ids of some hundred selected jobs.
+/// Maximum bytes of a form: fits the ids of several hundred selected jobs.
 const FORM_BYTES_MAX: usize = 64 * 1024;
 
 /// The fields of a form.
@@ -22,13 +22,13 @@ impl Form {
         self.fields.iter().filter(move |(known, _)| known == name).map(|(_, value)| &**value)
     }
 
-    /// The page to go back to, if it is one of ours.
+    /// The page to return to, if it is on this server.
     pub(super) fn back(&self) -> Option<&str> {
         self.all("back").next().filter(|path| is_our_page(path))
     }
 }
 
-/// Whether it is a path on this server, and not another server in disguise.
+/// Whether it is a path on this server, and not a URL of another server.
 pub(super) fn is_our_page(path: &str) -> bool {
     path.starts_with('/')
         && !path.starts_with("//")

@@ -1,14 +1,15 @@
-//! Times, numbers and sizes as people read them.
+//! Formats times, numbers and sizes for display.
 
 use askama::filters::HtmlSafe;
 use std::fmt;
 use windlass_core::Timestamp;
 use windlass_core::time::{DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS};
 
-/// Two of a unit before it is used, so that "1 min" is never 119 s. The script does the same.
+/// A unit is used from two of it on, so that "1 min" never stands for 119 s. The script does the
+/// same.
 const TWO: u64 = 2;
 
-/// A length of time in its largest unit.
+/// A duration in its largest unit.
 pub(super) fn span(ms: u64) -> String {
     match ms {
         ms if ms < SECOND_MS => format!("{ms} ms"),
@@ -19,14 +20,14 @@ pub(super) fn span(ms: u64) -> String {
     }
 }
 
-/// What times are seen from.
+/// The reference time for relative times.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {
     now: Option<Timestamp>,
 }
 
 impl Clock {
-    /// Seen from `now`; `None`: times are said as they are.
+    /// Times relative to `now`; `None` formats absolute times.
     pub(super) const fn new(now: Option<Timestamp>) -> Self {
         Self { now }
     }
@@ -36,13 +37,13 @@ impl Clock {
         Time { at, now: self.now, words: true }
     }
 
-    /// `3 min`: how long it has been.
+    /// `3 min`: the elapsed time.
     pub(super) const fn age(self, at: Timestamp) -> Time {
         Time { at, now: self.now, words: false }
     }
 }
 
-/// An instant, as an element that the script keeps up to date.
+/// An instant, as an HTML element that the script keeps up to date.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Time {
     at: Timestamp,
@@ -73,7 +74,7 @@ impl fmt::Display for Time {
     }
 }
 
-// Nothing but digits and our own words.
+// Contains only digits and fixed words.
 impl HtmlSafe for Time {}
 
 /// `2026-11-16 03:25:58 UTC`
@@ -85,7 +86,7 @@ fn exact(at: Timestamp) -> String {
     }
 }
 
-/// A count with its thousands apart.
+/// A number with thousands separators.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Count(pub(super) u64);
 
@@ -110,7 +111,7 @@ impl fmt::Display for Count {
 
 impl HtmlSafe for Count {}
 
-/// How many per second.
+/// A number per second.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rate(pub(super) f64);
 

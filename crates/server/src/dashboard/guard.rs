@@ -1,10 +1,11 @@
-//! Who may see the dashboard and press its buttons: whoever signed in and may, and no other site, by
-//! whatever name it calls us. It knows requests and their headers, and nothing of pages.
+//! Authorizes requests to the dashboard: the user must be signed in with sufficient permission, and
+//! requests from other sites are refused. It knows requests and their headers, but no pages.
 //!
-//! A store without keys asks nobody who he is, and a browser on this machine reaches the port on behalf of
-//! every page it shows. So the server must be called by a name of its own ([`crate::names`]), and **actions** must
-//! come from our own pages: browsers say where a request comes from, in `Sec-Fetch-Site` or at least in
-//! `Origin`, and no page can forge either.
+//! While the store has no keys, the server accepts unauthenticated requests, and a browser on the
+//! same machine can send them on behalf of any page. The host name must therefore be one of the
+//! server's own ([`crate::names`]), and **actions** must be sent by the dashboard's own pages:
+//! browsers state the origin of a request in `Sec-Fetch-Site` or at least in `Origin`, and pages
+//! cannot forge either.
 
 use super::failure::Failure;
 use super::login;
@@ -22,12 +23,12 @@ use http::header::{
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use windlass_core::Error;
 
-/// Only what we serve ourselves; nothing inline, nothing framed, no forms to elsewhere.
+/// Allows only resources from this server; no inline scripts, no framing, no forms to other sites.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
      connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// Sent with every page. The referrer stays within this site, because `no-referrer` would make browsers
-/// hide the origin of our own forms too.
+/// Headers of every page. The referrer policy is `same-origin`, because `no-referrer` would make
+/// browsers hide the origin of the dashboard's own forms too.
 const HEADERS: [(HeaderName, &str); 6] = [
     (CONTENT_SECURITY_POLICY, POLICY),
     (X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -37,7 +38,7 @@ const HEADERS: [(HeaderName, &str); 6] = [
     (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
 ];
 
-/// Lets a request through to the dashboard, or answers why not.
+/// Middleware that authorizes a request to the dashboard, or answers with an error page.
 pub(super) async fn check(State(app): State<App>, request: Request, next: Next) -> Response {
     let (headers, needs) = (request.headers(), access::needs_of(&request));
     let mut response = if let Some(name) = names::stranger(headers, &app.options) {
@@ -55,9 +56,10 @@ pub(super) async fn check(State(app): State<App>, request: Request, next: Next) 
     response
 }
 
-/// Lets a request through if whoever signed in may make it.
+/// Runs a request if the signed-in user has the required permission.
 async fn let_in(app: &App, needs: Needs, mut request: Request, next: Next) -> Response {
-    // By the cookie too: the guard has seen to it that an action comes from our own pages.
+    // The cookie is sufficient: the guard has verified that actions are sent by the dashboard's own
+    // pages.
     let peer = request.extensions().get::<PeerNames>();
     let who = match app.access.admit(request.headers(), peer, true).await {
         Ok(who) => who,
@@ -81,7 +83,7 @@ fn is_action(method: &Method) -> bool {
     !matches!(*method, Method::GET | Method::HEAD)
 }
 
-/// Whether a browser says that a page of ours sent this.
+/// Whether the browser states that a dashboard page sent this request.
 fn is_from_our_pages(headers: &HeaderMap) -> bool {
     if let Some(site) = header(headers, HeaderName::from_static("sec-fetch-site")) {
         return site == "same-origin";

@@ -1,4 +1,4 @@
-//! Jobs in a table, and the pages of such tables.
+//! Tables of jobs, and pagination.
 
 use super::failure::Failure;
 use super::format::{Clock, Time};
@@ -8,12 +8,12 @@ use windlass_core::engine::{Cursor, Filter, List, Stamped};
 use windlass_core::limits::TOKEN_BYTES_MAX;
 use windlass_core::model::{Job, Name, State};
 
-/// Looks at a store for one page: with a narrow filter, pages come short.
+/// Maximum number of store reads per page: with a selective filter, the store returns short pages.
 const LOOKS_MAX: usize = 5;
-/// Characters of an error in a row.
+/// Maximum characters of an error in a row.
 const ERROR_CHARS_MAX: usize = 200;
 
-/// A job in a table.
+/// A job, as a table row.
 #[derive(Debug)]
 pub(super) struct JobRow {
     pub(super) id: String,
@@ -25,7 +25,7 @@ pub(super) struct JobRow {
     pub(super) attempt: u32,
     pub(super) failures: u32,
     pub(super) max_attempts: u32,
-    /// What happened or will happen last or next, and when.
+    /// Label of the most relevant time: the last or the next event.
     pub(super) what: &'static str,
     pub(super) when: Time,
     pub(super) error: Option<String>,
@@ -45,7 +45,7 @@ impl JobRow {
                 ("ended", clock.ago(ended))
             }
         };
-        // What a job that is done or goes on once failed with is history; the job's own page has it.
+        // For a completed job, an earlier error is only history; the job's own page shows it.
         let error = job.error.as_ref().filter(|_| job.state != State::Completed);
         Self {
             id: header.id.to_string(),
@@ -77,13 +77,14 @@ fn shortened(text: &str) -> String {
 #[derive(Debug)]
 pub(super) struct JobRows {
     pub(super) rows: Vec<JobRow>,
-    /// The address of the next page.
+    /// URL of the next page.
     pub(super) next: Option<String>,
-    /// The address of the first page, unless this is it.
+    /// URL of the first page, unless this is it.
     pub(super) first: Option<String>,
 }
 
-/// The newest jobs that pass, after a place of a page before. `path` is the address of the first page.
+/// Finds the newest jobs that match the filter, after a cursor. `path` is the URL of the first
+/// page.
 pub(super) async fn find(
     app: &App,
     filter: Filter,
@@ -114,7 +115,7 @@ pub(super) async fn find(
     }
 }
 
-/// Where the pages around a page are.
+/// URLs of the neighbouring pages.
 #[derive(Debug)]
 pub(super) struct JobPlaces {
     next: Option<String>,
@@ -128,7 +129,7 @@ impl JobRows {
     }
 }
 
-/// A state to choose among, as a link.
+/// A link that filters by state.
 #[derive(Debug)]
 pub(super) struct StateTab {
     pub(super) label: &'static str,
@@ -136,7 +137,7 @@ pub(super) struct StateTab {
     pub(super) chosen: bool,
 }
 
-/// All states and each of them; `href` is the address for one.
+/// Links for all states together and for each state; `href` returns the URL for a state.
 pub(super) fn tabs(
     chosen: Option<State>,
     href: impl Fn(Option<&'static str>) -> String,
@@ -150,7 +151,7 @@ pub(super) fn tabs(
     std::iter::once(all).chain(State::ALL.map(one)).collect()
 }
 
-/// The state of this name.
+/// Parses the name of a state.
 pub(super) fn state(name: Option<&str>) -> Result<Option<State>, Failure> {
     let Some(name) = name else { return Ok(None) };
     match State::ALL.into_iter().find(|state| state.as_str() == name) {

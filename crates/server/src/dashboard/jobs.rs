@@ -1,4 +1,4 @@
-//! `/jobs`: jobs by queue, kind and state; and the way to one by its id.
+//! `/jobs`: jobs by queue, kind and state, and search by id.
 
 use super::failure::Failure;
 use super::job_row::{self, JobRows, StateTab};
@@ -12,7 +12,7 @@ use axum::response::{IntoResponse as _, Redirect, Response};
 use windlass_core::engine::{Filter, StatsRequest};
 use windlass_core::{JobId, check_name};
 
-/// Jobs on one page.
+/// Jobs per page.
 const JOBS_MAX: u32 = 50;
 
 #[derive(Template)]
@@ -57,7 +57,7 @@ pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Respons
     Ok(Page::new(&visit, Section::Jobs, "Jobs", found.now).respond(&content))
 }
 
-/// Goes to what is called so: a job, a queue, or the jobs of a kind.
+/// Redirects to the job, the queue, or the jobs of the kind with this name.
 async fn find(app: &App, text: &str) -> Result<Response, Failure> {
     let to = |path: &str| Redirect::to(path).into_response();
     if let Ok(id) = text.parse::<JobId>() {

@@ -1,15 +1,15 @@
-//! Addresses of pages. Names may hold `/` and `@`; in an address they are one step.
+//! URLs of pages. Names may contain `/` and `@`, and are encoded as a single path segment.
 
 use std::fmt::Write as _;
 use windlass_core::JobId;
 
-/// A name as one step of a path, or one value of a query.
+/// Encodes a name as one path segment or one query value.
 fn step(name: &str) -> String {
     let mut text = String::with_capacity(name.len());
     for byte in name.bytes() {
         match byte {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'~' => text.push(byte as char),
-            // A dot too: `.` and `..` are steps of their own.
+            // Dots are encoded too: `.` and `..` have a meaning in paths.
             _ => {
                 let _ = write!(text, "%{byte:02X}");
             }
@@ -30,7 +30,7 @@ pub(super) fn job(id: JobId) -> String {
     format!("/jobs/{id}")
 }
 
-/// A path with those parameters that have a value.
+/// Adds the parameters that have a value to a path.
 pub(super) fn with(path: &str, params: &[(&str, Option<&str>)]) -> String {
     let mut text = path.to_owned();
     for (name, value) in params {
@@ -42,7 +42,7 @@ pub(super) fn with(path: &str, params: &[(&str, Option<&str>)]) -> String {
     text
 }
 
-/// Jobs that pass.
+/// The URL of a filtered list of jobs.
 pub(super) fn jobs(queue: Option<&str>, kind: Option<&str>, state: Option<&str>) -> String {
     with("/jobs", &[("queue", queue), ("kind", kind), ("state", state)])
 }

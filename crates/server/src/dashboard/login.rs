@@ -1,4 +1,5 @@
-//! `/login` and `/logout`: a key for a cookie. It must not know what the key is good for.
+//! `/login` and `/logout`: exchanges a key for a cookie. It must not know the key's permissions
+//! beyond viewing.
 
 use super::failure::Failure;
 use super::form::{Form, is_our_page};
@@ -16,9 +17,9 @@ use windlass_core::Error;
 #[derive(Template)]
 #[template(path = "login.html")]
 struct Content<'a> {
-    /// The page to go on to.
+    /// The page to continue at.
     back: &'a str,
-    /// Why the last try did not work.
+    /// Why the last attempt failed.
     problem: Option<&'a str>,
     hours: u64,
 }
@@ -29,7 +30,7 @@ pub(super) async fn show(visit: Visit) -> Response {
     page(StatusCode::OK, back, None)
 }
 
-/// The same for somebody who asked for a page and is not known.
+/// The login page for an unauthenticated request to another page.
 pub(super) fn unknown(asked: &Uri) -> Response {
     let back = asked.path_and_query().map_or("/", |it| it.as_str());
     page(StatusCode::UNAUTHORIZED, back, None)

@@ -1,9 +1,10 @@
-//! The dashboard: pages for people, rendered here, over the same engine as the JSON routes. It knows the
-//! verbs that look and change; it must not know how a job is claimed or settled, nor keep anything.
+//! The dashboard: server-rendered HTML pages over the same engine as the JSON routes. It uses the
+//! verbs that read and change jobs; it must not know how jobs are claimed or settled, and keeps no
+//! state.
 //!
-//! Every page has its own address and works without JavaScript; a script of our own only polls the same
-//! address for the part that changes ([`page`]). Whatever comes from a job is escaped by the templates.
-//! Who may ask at all is decided in one place ([`guard`]), before any page is looked at.
+//! Every page has its own URL and works without JavaScript; the dashboard's script only polls the
+//! same URL for the part that changes ([`page`]). The templates escape all data from jobs. One
+//! module authorizes all requests before they reach a page ([`guard`]).
 
 mod actions;
 mod assets;
@@ -35,10 +36,10 @@ use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
 
-/// Routes, and the list of them for whoever must miss none.
+/// Declares the routes, and a list of them for tests that must cover all.
 macro_rules! pages {
     ($($method:ident $path:literal => $handler:path;)+) => {
-        /// By method and path, as they are routed.
+        /// All routes by method and path.
         pub(crate) const ROUTES: &[(&str, &str)] = &[$((stringify!($method), $path)),+];
 
         fn routes() -> Router<App> {
@@ -67,7 +68,7 @@ pages! {
     get "/assets/{file}" => assets::show;
 }
 
-/// All pages and actions, guarded.
+/// All pages and actions, behind the guard.
 pub(crate) fn router(app: &App) -> Router<App> {
     routes()
         .layer(from_fn_with_state(app.clone(), budget::account))

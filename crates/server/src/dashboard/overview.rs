@@ -1,4 +1,4 @@
-//! `/`: how things are, at a glance.
+//! `/`: the overview.
 
 use super::failure::Failure;
 use super::format::{Count, Rate, Time};
@@ -20,24 +20,24 @@ use windlass_core::engine::{Filter, StatsRequest};
 use windlass_core::time::{HOUR_MS, MINUTE_MS, SECOND_MS};
 use windlass_wire::Point;
 
-/// Queues shown, the busiest first.
+/// Maximum number of queues, busiest first.
 const QUEUES_MAX: usize = 12;
-/// Jobs shown, the newest first.
+/// Maximum number of jobs, newest first.
 const JOBS_MAX: u32 = 12;
-/// Workers shown.
+/// Maximum number of workers.
 const WORKERS_MAX: usize = 8;
 
-/// A number with a name.
+/// A labelled number.
 struct Tile {
     label: &'static str,
     value: Count,
     href: String,
-    /// How it is coloured: the name of a state, or nothing.
+    /// Name of the state that determines its colour, or empty.
     tone: &'static str,
     note: Option<Time>,
 }
 
-/// A rate with its curve.
+/// A rate with its chart.
 struct Flow {
     label: &'static str,
     rate: Rate,
@@ -46,8 +46,8 @@ struct Flow {
 }
 
 impl Flow {
-    /// The rate is that of this server now, or what was stored of all of them, whichever is higher: what
-    /// others see is stored when its minute is over.
+    /// The rate is the maximum of this server's current rate and the stored rate over all servers.
+    /// Other servers' counts are stored only after each minute ends.
     fn new(
         label: &'static str,
         tone: &'static str,
@@ -63,7 +63,7 @@ impl Flow {
     }
 }
 
-/// Each minute of the last hour; nothing is zero.
+/// Counts for each minute of the last hour; zero if there is no data.
 fn curve(hour: &[Point], now: Timestamp, count: fn(&Point) -> u64) -> Vec<f64> {
     let mut minutes = vec![0.0; (HOUR_MS / MINUTE_MS) as usize];
     for point in hour {

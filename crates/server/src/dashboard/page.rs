@@ -1,5 +1,5 @@
-//! From content to a reply: the whole page for a person, or for our script only what changes, and nothing
-//! at all if that is what it has already.
+//! Renders replies: the whole page for a browser, or only the changing part for the script, or 304
+//! if the script already has it.
 
 use super::assets;
 use super::visit::{LIVE_HEADER, Visit};
@@ -12,7 +12,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use windlass_core::Timestamp;
 use windlass_wire::NOW_HEADER;
 
-/// Where a page belongs in the navigation.
+/// The section of the navigation that a page belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Section {
     Overview,
@@ -59,7 +59,7 @@ impl Section {
         }
     }
 
-    /// The key after `g` that leads there.
+    /// The key that opens it after `g`.
     const fn key(self) -> &'static str {
         match self {
             Self::Overview => "o",
@@ -73,22 +73,22 @@ impl Section {
     }
 }
 
-/// What is around the content of every page.
+/// The layout around the content of every page.
 #[derive(Template)]
 #[template(path = "shell.html")]
 pub(super) struct Shell<'a> {
     title: &'a str,
     section: Option<Section>,
-    /// None for somebody who has yet to sign in.
+    /// Empty before sign-in.
     sections: Vec<Section>,
-    /// Who is signed in.
+    /// Name of the signed-in principal.
     who: Option<String>,
-    /// Whether he only looks: then there are no buttons.
+    /// Whether the user has read-only access: hides the buttons.
     looks: bool,
-    /// The store's time, so that the script can say how long ago something was; none: nothing changes.
+    /// The store's time, for relative times in the script; `None` for static pages.
     now: Option<i64>,
     content: String,
-    /// What does not change while the page is open.
+    /// Content that does not change while the page is open.
     still: String,
     css: String,
     js: String,
@@ -112,12 +112,12 @@ impl<'a> Shell<'a> {
         }
     }
 
-    /// Around something that never changes.
+    /// The layout for a static page.
     pub(super) fn still(title: &'a str) -> Self {
         Self::new(title)
     }
 
-    /// The same without ways to other pages.
+    /// The layout without navigation.
     pub(super) fn bare(title: &'a str) -> Self {
         Self { sections: Vec::new(), ..Self::new(title) }
     }
@@ -134,7 +134,7 @@ impl<'a> Shell<'a> {
     }
 }
 
-/// A page that follows what happens.
+/// A page that the script keeps up to date.
 pub(super) struct Page<'a> {
     visit: &'a Visit,
     section: Section,
@@ -148,7 +148,7 @@ impl<'a> Page<'a> {
         Self { visit, section, title, now, still: String::new() }
     }
 
-    /// With something below that does not change while the page is open.
+    /// Adds content below that does not change while the page is open.
     #[must_use]
     pub(super) fn still(mut self, content: &impl Template) -> Self {
         self.still = content.render().unwrap_or_default();
@@ -172,7 +172,7 @@ impl<'a> Page<'a> {
         response
     }
 
-    /// Only what changes, unless the script has it.
+    /// Renders only the changing part, or 304 if the script already has it.
     fn fragment(&self, content: &impl Template) -> Response {
         let content = match content.render() {
             Ok(content) => content,
@@ -204,7 +204,7 @@ fn html(text: String) -> Response {
     response
 }
 
-/// Templates write to memory, so that this does not happen unless one is broken.
+/// Templates render to memory, so this happens only if a template is broken.
 fn unrendered(error: &askama::Error) -> Response {
     tracing::error!(%error, "cannot render a page");
     let mut response = Response::new(Body::from("this page cannot be shown; see the server's log"));

@@ -1,14 +1,14 @@
-//! The bytes of a job as a person can read them: JSON laid out, text as it is, anything else by its size.
-//! What is shown is bounded; the whole is one request away.
+//! Displays the parts of a job: JSON indented, text unchanged, other bytes as hex. The displayed
+//! size is limited; a link leads to the whole part.
 
 use super::format::size;
 use serde::de::IgnoredAny;
 use windlass_core::JobId;
 use windlass_core::model::{Codec, Location, Part};
 
-/// Bytes of text shown of one part.
+/// Maximum bytes of text to display.
 const TEXT_BYTES_MAX: usize = 16 * 1024;
-/// Bytes shown of a part that is no text.
+/// Maximum bytes of binary data to display.
 const BINARY_BYTES_MAX: usize = 64;
 
 /// A part of a job.
@@ -16,12 +16,12 @@ const BINARY_BYTES_MAX: usize = 64;
 pub(super) struct PartView {
     pub(super) name: &'static str,
     pub(super) size: String,
-    /// What sort of bytes, and what a reader must know of them.
+    /// The type of the bytes, and their encoding and location.
     pub(super) what: String,
     pub(super) text: String,
-    /// Whether there is more than is shown.
+    /// Whether the displayed text is truncated.
     pub(super) cut: bool,
-    /// Where all of it is.
+    /// URL of the whole part.
     pub(super) href: String,
 }
 
@@ -80,8 +80,8 @@ fn hex(bytes: &[u8]) -> (String, bool) {
     (lines.join("\n"), bytes.len() > BINARY_BYTES_MAX)
 }
 
-/// JSON with its lines and indents, and otherwise to the byte what it is: the order of keys and the digits
-/// of numbers are the application's. The text must be JSON.
+/// Indents JSON without other changes: the order of keys and the digits of numbers are preserved.
+/// The text must be valid JSON.
 fn laid_out(json: &str) -> (String, bool) {
     let mut out = String::new();
     let (mut depth, mut in_text, mut escaped) = (0_usize, false, false);

@@ -1,4 +1,4 @@
-//! `/queues/{queue}`: one queue with its lanes, its settings and its jobs.
+//! `/queues/{queue}`: one queue with its lanes, settings and jobs.
 
 use super::failure::Failure;
 use super::format::{Clock, Count, Time, span};
@@ -18,12 +18,12 @@ use windlass_core::time::HOUR_MS;
 use windlass_core::{Timestamp, check_name};
 use windlass_services::{Resolution, SampleQuery, Samples};
 
-/// Jobs on one page.
+/// Jobs per page.
 const JOBS_MAX: u32 = 25;
-/// Lanes shown; a queue with more kinds than this is a queue per kind in disguise.
+/// Maximum number of lanes to show. A queue should not have more kinds than this.
 const LANES_MAX: usize = 100;
 
-/// A lane in a table.
+/// A lane, as a table row.
 struct LaneRow {
     kind: Name,
     jobs_href: String,
@@ -34,7 +34,7 @@ struct LaneRow {
     held: Count,
     dead: Count,
     oldest: Option<Time>,
-    /// Why nothing of it is claimed, unless it is the whole queue that is paused.
+    /// Why claims skip the lane, unless the whole queue is paused.
     gate: Option<&'static str>,
     kind_paused: bool,
 }
@@ -57,7 +57,7 @@ impl LaneRow {
     }
 }
 
-/// What a gate of a lane alone is called.
+/// Label of a gate that applies to a single lane.
 const fn gate(gate: Gate) -> Option<&'static str> {
     match gate {
         Gate::KindPaused => Some("kind paused"),
@@ -120,16 +120,16 @@ pub(super) async fn show(
     Ok(Page::new(&visit, Section::Queues, &name, now).respond(&content))
 }
 
-/// The highest depth of each minute, as far as it was measured.
+/// The maximum depth of each minute, where measured.
 async fn depth_of_the_last_hour(app: &App, queue: &str, now: Timestamp) -> Vec<f64> {
     let query = SampleQuery::new(Resolution::Minute, now.minus(HOUR_MS), now).queue(queue);
-    // A curve is not worth failing the page for.
+    // A chart must not fail the whole page.
     let samples = Samples::new(app.engine.clone()).read(&query).await.unwrap_or_default();
     let queues = samples.iter().filter_map(|sample| sample.queue(queue));
     queues.map(|sample| sample.depth.max() as f64).collect()
 }
 
-/// Settings in words.
+/// Human-readable settings.
 fn described(settings: &QueueSettings) -> Vec<(&'static str, String)> {
     let order = match settings.order {
         Order::Strict => "by priority, then by entry".to_owned(),

@@ -1,4 +1,4 @@
-//! Queues in a table: their lanes summed up, with their rates.
+//! Tables of queues: sums over their lanes, and rates.
 
 use super::format::{Clock, Count, Rate, Time};
 use super::links;
@@ -9,7 +9,7 @@ use windlass_core::Timestamp;
 use windlass_core::engine::{LaneStats, Settings};
 use windlass_core::model::Name;
 
-/// The lanes of one queue, or of all, summed up.
+/// Sums over the lanes of one queue or of all queues.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sums {
     pub(super) scheduled: u64,
@@ -39,14 +39,14 @@ impl Sums {
     }
 }
 
-/// A queue by its lanes and settings.
+/// A queue: sums over its lanes, and its settings.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Queue {
     pub(super) sums: Sums,
     pub(super) paused: bool,
 }
 
-/// All queues that have lanes or settings, by name.
+/// All queues with lanes or settings, sorted by name.
 pub(super) fn queues(lanes: &[LaneStats], settings: &Settings) -> BTreeMap<Name, Queue> {
     let mut queues: BTreeMap<Name, Queue> = BTreeMap::new();
     for lane in lanes {
@@ -58,7 +58,7 @@ pub(super) fn queues(lanes: &[LaneStats], settings: &Settings) -> BTreeMap<Name,
     queues
 }
 
-/// A queue in a table.
+/// A queue, as a table row.
 #[derive(Debug)]
 pub(super) struct QueueRow {
     pub(super) name: Name,
@@ -66,7 +66,7 @@ pub(super) struct QueueRow {
     pub(super) available: Count,
     pub(super) running: Count,
     pub(super) scheduled: Count,
-    /// Blocked, and jobs set aside one by one.
+    /// Blocked jobs, and jobs paused individually.
     pub(super) held: Count,
     pub(super) dead: Count,
     pub(super) dead_href: String,

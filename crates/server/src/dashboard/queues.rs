@@ -1,4 +1,4 @@
-//! `/queues`: all of them, by name.
+//! `/queues`: all queues, sorted by name.
 
 use super::failure::Failure;
 use super::links;
@@ -11,19 +11,19 @@ use axum::extract::State;
 use axum::response::Response;
 use windlass_core::engine::StatsRequest;
 
-/// Queues on one page.
+/// Queues per page.
 const ROWS_MAX: usize = 100;
 
 #[derive(Template)]
 #[template(path = "queues.html")]
 struct Queues {
     queues: Vec<QueueRow>,
-    /// All there are.
+    /// Number of all queues.
     count: usize,
-    /// Those that pass the filter.
+    /// Number of queues that match the filter.
     found: usize,
     find: String,
-    /// The number of the first one shown, from 1.
+    /// Number of the first displayed queue, from 1.
     from: usize,
     to: usize,
     previous: Option<String>,

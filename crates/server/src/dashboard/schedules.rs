@@ -1,4 +1,4 @@
-//! `/schedules`: jobs that come again and again.
+//! `/schedules`: recurring jobs.
 
 use super::failure::Failure;
 use super::format::{Count, Time, span};
@@ -13,10 +13,10 @@ use windlass_core::engine::Cursor;
 use windlass_core::policy::Timing;
 use windlass_services::{ScheduleView, Schedules};
 
-/// Schedules on one page.
+/// Schedules per page.
 const ROWS_MAX: u32 = 100;
 
-/// A schedule in a table.
+/// A schedule, as a table row.
 struct Row {
     name: String,
     rhythm: String,

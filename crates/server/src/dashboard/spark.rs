@@ -1,13 +1,13 @@
-//! Small curves without axes, drawn here as SVG.
+//! Sparklines, rendered as SVG.
 
 use crate::meter::Trend;
 use askama::filters::HtmlSafe;
 use std::fmt;
 
-/// The height of the drawing; its width is the number of points.
+/// Height of the drawing; its width is the number of points.
 const HEIGHT: f64 = 24.0;
 
-/// A filled curve through some points, scaled to its own highest.
+/// A filled line chart, scaled to its maximum.
 #[derive(Clone, Debug)]
 pub(super) struct Spark {
     points: Vec<f64>,
@@ -21,12 +21,12 @@ impl Spark {
         Self { points, max }
     }
 
-    /// The last minutes of a rate.
+    /// The recent values of a rate.
     pub(super) fn of(trend: &Trend) -> Self {
         Self::new(trend.points.iter().map(|count| f64::from(*count)))
     }
 
-    /// Whether there is nothing to see: nothing but zero, or not two points to draw a line between.
+    /// Whether there is nothing to draw: all values are zero, or there are fewer than two points.
     pub(super) fn is_flat(&self) -> bool {
         self.max == 0.0 || self.points.len() < 2
     }
@@ -52,7 +52,7 @@ impl fmt::Display for Spark {
     }
 }
 
-// Nothing but numbers.
+// Contains only numbers.
 impl HtmlSafe for Spark {}
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A request for a page: what it asks for, and whether our script asks for the changing part only.
+//! A request for a page: its parameters, and whether the script requests only the changing part.
 
 use super::format::Clock;
 use crate::app::App;
@@ -10,34 +10,34 @@ use std::sync::Arc;
 use windlass_core::Timestamp;
 use windlass_services::Principal;
 
-/// Our script sends it, to get only what changes.
+/// Header with which the script requests only the changing part.
 pub(super) const LIVE_HEADER: HeaderName = HeaderName::from_static("windlass-live");
 
-/// Somebody looks at a page.
+/// A request for a page.
 #[derive(Debug)]
 pub(super) struct Visit {
-    /// Whether only the changing part is wanted.
+    /// Whether only the changing part is requested.
     pub(super) live: bool,
-    /// What the script has already.
+    /// The ETag of the part that the script already has.
     pub(super) has: Option<String>,
-    /// The address, to come back to after an action.
+    /// The requested URL, to return to after an action.
     pub(super) here: String,
-    /// The address of the server as the visitor sees it.
+    /// The host name of the server as the client sees it.
     pub(super) host: String,
-    /// Who looks, where people are asked.
+    /// The signed-in principal, if authentication is required.
     pub(super) who: Option<Arc<Principal>>,
     params: Vec<(String, String)>,
 }
 
 impl Visit {
-    /// A parameter of the query; empty is absent, because forms send what was left empty.
+    /// A query parameter. An empty value counts as absent, because forms send empty fields.
     pub(super) fn param(&self, name: &str) -> Option<&str> {
         let mut found = self.params.iter().filter(|(known, _)| known == name);
         found.next().map(|(_, value)| value.trim()).filter(|value| !value.is_empty())
     }
 
-    /// How times are said: seen from `now`, or as they are where the script says them, so that the
-    /// passing of time alone does not make a page another one.
+    /// The format of times: relative to `now` in a whole page, absolute in the changing part. There
+    /// the script formats times, so that passing time alone does not change the ETag.
     pub(super) fn clock(&self, now: Timestamp) -> Clock {
         Clock::new((!self.live).then_some(now))
     }

@@ -1,4 +1,4 @@
-//! `/workers`: who is there.
+//! `/workers`: open sessions.
 
 use super::failure::Failure;
 use super::format::{Clock, Count, Time};
@@ -11,10 +11,10 @@ use axum::response::Response;
 use std::cmp::Reverse;
 use windlass_core::engine::SessionInfo;
 
-/// Workers shown, the busiest first.
+/// Maximum number of workers, busiest first.
 const ROWS_MAX: usize = 200;
 
-/// A session in a table.
+/// A session, as a table row.
 #[derive(Debug)]
 pub(super) struct WorkerRow {
     pub(super) worker: String,

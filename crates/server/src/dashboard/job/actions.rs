@@ -1,18 +1,18 @@
-//! What can be done with a job, by its state.
+//! The actions that are available for a job, by its state.
 
 use windlass_core::model::{Job, State as JobState};
 
-/// Something that can be done with a job.
+/// An action on a job.
 pub(super) struct Action {
     pub(super) change: &'static str,
     pub(super) label: &'static str,
-    /// Whether it is what most people come for.
+    /// Whether it is the primary action.
     pub(super) main: bool,
-    /// What it asks before it is done, if it cannot be undone.
+    /// Confirmation prompt, for irreversible actions.
     pub(super) confirm: &'static str,
 }
 
-/// What the state of a job allows.
+/// The actions that the state of a job allows.
 pub(super) fn actions(job: &Job) -> Vec<Action> {
     use JobState as S;
     let action = |change, label| Action { change, label, main: false, confirm: "" };

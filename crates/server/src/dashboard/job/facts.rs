@@ -1,18 +1,18 @@
-//! What is known of a job, as fields and rows.
+//! Details of a job, as labelled values and table rows.
 
 use crate::dashboard::format::{Clock, Time, span};
 use crate::dashboard::links;
 use windlass_core::model::{Attempt, AttemptEnd, Job, JobError};
 use windlass_core::policy::{Backoff, Unique, Until};
 
-/// A field with its value, and where it leads.
+/// A labelled value, optionally with a link.
 pub(super) struct Fact {
     pub(super) label: &'static str,
     pub(super) value: String,
     pub(super) href: Option<String>,
 }
 
-/// An attempt in a table.
+/// An attempt, as a table row.
 pub(super) struct AttemptRow {
     pub(super) number: u32,
     pub(super) worker: String,
@@ -23,7 +23,7 @@ pub(super) struct AttemptRow {
     pub(super) error: Option<JobError>,
 }
 
-/// Times on the way of a job, in order.
+/// Timestamps of a job, in order.
 pub(super) fn times(job: &Job, clock: Clock) -> Vec<(&'static str, Time)> {
     let times = [
         ("created", Some(job.header.created_at)),
@@ -34,7 +34,7 @@ pub(super) fn times(job: &Job, clock: Clock) -> Vec<(&'static str, Time)> {
     times.into_iter().filter_map(|(label, at)| Some((label, clock.ago(at?)))).collect()
 }
 
-/// What it was told to be, and how often it was tried.
+/// Properties and counters of a job.
 pub(super) fn facts(job: &Job) -> Vec<Fact> {
     let header = &job.header;
     let counters = header.counters;
@@ -80,7 +80,7 @@ fn unique(unique: &Unique) -> String {
     }
 }
 
-/// How it wants to be treated.
+/// Policies of a job.
 pub(super) fn policy(job: &Job) -> Vec<Fact> {
     let policy = &job.header.policy;
     let backoff = match policy.backoff {
@@ -111,7 +111,7 @@ pub(super) fn policy(job: &Job) -> Vec<Fact> {
     rows.into_iter().map(|(label, value)| Fact { label, value, href: None }).collect()
 }
 
-/// One attempt.
+/// The table row for an attempt.
 pub(super) fn attempt_row(attempt: &Attempt, clock: Clock) -> AttemptRow {
     let (end, tone) = match attempt.end {
         AttemptEnd::Complete => ("completed", "completed"),

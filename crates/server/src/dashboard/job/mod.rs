@@ -1,5 +1,4 @@
-//! `/jobs/{id}`: one job with everything the store knows of it, why it stands where it stands, and what can
-//! be done about it.
+//! `/jobs/{id}`: all details of one job, the reason for its state, and the available actions.
 
 mod actions;
 mod facts;
@@ -27,7 +26,7 @@ use windlass_core::{Error, JobId};
 struct JobContent {
     row: JobRow,
     why: Option<String>,
-    /// Times on the way of the job, in order.
+    /// Timestamps of the job, in order.
     times: Vec<(&'static str, Time)>,
     facts: Vec<Fact>,
     policy: Vec<Fact>,
@@ -39,7 +38,8 @@ struct JobContent {
     actions: Vec<Action>,
 }
 
-/// The parts, as they were when the page was opened: they may be large, and the payload never changes.
+/// The parts as of the time the page was opened. Not refreshed: they may be large, and the payload
+/// never changes.
 #[derive(Template)]
 #[template(path = "parts.html")]
 struct Parts {

@@ -1,9 +1,9 @@
-//! Why a job stands where it stands, in a sentence.
+//! Explains the state of a job in one sentence.
 
 use windlass_core::engine::{Gate, LaneStats, SessionInfo};
 use windlass_core::model::{Finish, Job, State as JobState};
 
-/// Why the job stands where it stands, where that is not plain.
+/// Explains the state of a job; `None` if the state needs no explanation.
 pub(super) fn why(job: &Job, lane: Option<&LaneStats>, sessions: &[SessionInfo]) -> Option<String> {
     let gate = lane.and_then(|lane| lane.gate);
     let text = match job.state {
