@@ -1,10 +1,10 @@
-//! Names: queues, kinds, keys and the like. Checked once, where a request enters.
+//! Validation of names: queues, kinds, keys and others. Checked once, where a request enters.
 
 use crate::error::{Error, Result, within_limit};
 use crate::limits::NAME_BYTES_MAX;
 
-/// A name that people and metrics can show: 1 to 128 bytes of letters, digits and `_ - . : / @`,
-/// starting with a letter, a digit or `_`.
+/// Checks a name that is suitable for display and metrics: 1 to 128 bytes of letters, digits and `_ - . : /
+/// @`, starting with a letter, a digit or `_`.
 pub fn check_name(field: &'static str, name: &str) -> Result<()> {
     check_text(field, name, NAME_BYTES_MAX)?;
     let fits = |c: char| c.is_ascii_alphanumeric() || "_-.:/@".contains(c);
@@ -19,7 +19,7 @@ pub fn check_name(field: &'static str, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Free text with a meaning to somebody else (a key, a tenant, a tag): not empty, no control
+/// Checks free text that Windlass does not interpret (a key, a tenant, a tag): not empty, no control
 /// characters, at most `bytes_max` bytes.
 pub fn check_text(field: &'static str, text: &str, bytes_max: usize) -> Result<()> {
     if text.is_empty() {

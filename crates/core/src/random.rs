@@ -1,23 +1,23 @@
-//! Randomness for jitter, ids and lease tokens. Injected, so that a seed replays a run.
+//! Randomness for jitter, ids and lease tokens. Injected, so that a seed reproduces a run.
 
 use rand::Rng as _;
 use std::sync::{Mutex, PoisonError};
 
 /// A source of uniformly distributed numbers.
 ///
-/// An engine that issues lease tokens must be given an unguessable one ([`SystemRandom`]); tests
-/// give it a [`Seeded`] one.
+/// An engine that issues lease tokens needs an unguessable source ([`SystemRandom`]); tests use a [`Seeded`]
+/// one.
 pub trait Random: Send + Sync {
     /// The next 64 random bits.
     fn next_u64(&self) -> u64;
 
     /// A number in `0..bound`, or 0 when `bound` is 0.
     fn below(&self, bound: u64) -> u64 {
-        // The high half of a 128-bit product: no modulo bias worth speaking of for jitter.
+        // The high half of a 128-bit product: the bias is negligible for jitter.
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// Sixteen random bytes.
+    /// The next 128 random bits.
     fn next_u128(&self) -> u128 {
         (u128::from(self.next_u64()) << 64) | u128::from(self.next_u64())
     }
@@ -29,12 +29,12 @@ impl<R: Random + ?Sized> Random for std::sync::Arc<R> {
     }
 }
 
-/// A reproducible sequence (SplitMix64). Not for tokens that must not be guessed.
+/// A reproducible sequence (SplitMix64). Not for tokens that must be unguessable.
 #[derive(Debug)]
 pub struct Seeded(Mutex<u64>);
 
 impl Seeded {
-    /// The sequence that belongs to `seed`.
+    /// The sequence of `seed`.
     pub const fn new(seed: u64) -> Self {
         Self(Mutex::new(seed))
     }

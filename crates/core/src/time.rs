@@ -1,10 +1,10 @@
-//! Instants and the clock. Core never reads the wall clock: whoever needs the time is given a [`Clock`].
+//! Timestamps and clocks. Core never reads the wall clock: the time is injected with a [`Clock`].
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-/// One second, in the milliseconds every duration of ours is counted in.
+/// One second in milliseconds, the unit of all durations.
 pub const SECOND_MS: u64 = 1_000;
 /// One minute in milliseconds.
 pub const MINUTE_MS: u64 = 60 * SECOND_MS;
@@ -13,9 +13,9 @@ pub const HOUR_MS: u64 = 60 * MINUTE_MS;
 /// One day in milliseconds.
 pub const DAY_MS: u64 = 24 * HOUR_MS;
 
-/// An instant on the store's clock: milliseconds since the Unix epoch.
+/// A time of the store's clock: milliseconds since the Unix epoch.
 ///
-/// Arithmetic saturates, because an instant that wrapped around would make a job due in the past.
+/// Arithmetic saturates, because a timestamp that wrapped around would make a job due in the past.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -25,10 +25,10 @@ pub struct Timestamp(i64);
 impl Timestamp {
     /// The Unix epoch.
     pub const EPOCH: Self = Self(0);
-    /// Later than every real instant.
+    /// Later than every real time.
     pub const MAX: Self = Self(i64::MAX);
 
-    /// The instant `ms` milliseconds after the Unix epoch.
+    /// The time `ms` milliseconds after the Unix epoch.
     pub const fn from_millis(ms: i64) -> Self {
         Self(ms)
     }
@@ -38,26 +38,26 @@ impl Timestamp {
         self.0
     }
 
-    /// This instant moved `ms` later.
+    /// This time plus `ms` milliseconds.
     #[must_use]
     pub const fn plus(self, ms: u64) -> Self {
         Self(self.0.saturating_add_unsigned(ms))
     }
 
-    /// This instant moved `ms` earlier.
+    /// This time minus `ms` milliseconds.
     #[must_use]
     pub const fn minus(self, ms: u64) -> Self {
         Self(self.0.saturating_sub_unsigned(ms))
     }
 
-    /// Milliseconds from `earlier` to this instant; 0 if it is not earlier at all.
+    /// Milliseconds from `earlier` to this time; 0 if `earlier` is not earlier.
     pub const fn since(self, earlier: Self) -> u64 {
         if self.0 <= earlier.0 { 0 } else { self.0.abs_diff(earlier.0) }
     }
 }
 
 impl fmt::Display for Timestamp {
-    /// RFC 3339 in UTC, as people expect it in logs; the bare number where the year has no such form.
+    /// RFC 3339 in UTC; the bare number if the year cannot be represented.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match chrono::DateTime::from_timestamp_millis(self.0) {
             Some(at) => f.write_str(&at.to_rfc3339_opts(chrono::SecondsFormat::Millis, true)),
@@ -66,9 +66,9 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// Where the time comes from. Injected, so that tests travel in time and one store has one clock.
+/// The source of time. Injected, so that tests can control it and one store has one clock.
 pub trait Clock: Send + Sync {
-    /// The present instant.
+    /// The current time.
     fn now(&self) -> Timestamp;
 }
 
@@ -78,7 +78,7 @@ impl<C: Clock + ?Sized> Clock for std::sync::Arc<C> {
     }
 }
 
-/// A clock that stands still until it is moved: time travel for tests.
+/// A clock that moves only when it is set or advanced, for tests.
 ///
 /// ```
 /// use windlass_core::time::{Clock, ManualClock, Timestamp};
@@ -91,19 +91,19 @@ impl<C: Clock + ?Sized> Clock for std::sync::Arc<C> {
 pub struct ManualClock(AtomicI64);
 
 impl ManualClock {
-    /// A clock that says `now`.
+    /// A clock at `now`.
     pub const fn at(now: Timestamp) -> Self {
         Self(AtomicI64::new(now.0))
     }
 
-    /// Moves it `ms` forward. In one step: of two who do so at the same time, neither sets it back.
+    /// Moves it `ms` forward. Atomic: concurrent calls never set it back.
     pub fn advance(&self, ms: u64) {
         let later = |now| Some(Timestamp(now).plus(ms).0);
-        // It cannot fail: there is always a later instant, or the last one.
+        // Cannot fail: the closure always returns a value.
         let _ = self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, later);
     }
 
-    /// Sets it, backwards too: real clocks do that.
+    /// Sets it, also backwards, as real clocks do.
     pub fn set(&self, now: Timestamp) {
         self.0.store(now.0, Ordering::SeqCst);
     }

@@ -1,5 +1,5 @@
-//! Jobs as Rust types. Only the names and the defaults: how a payload becomes bytes is the business
-//! of whoever enqueues or runs it.
+//! Jobs as Rust types: names and defaults only. Serialization of the payload is done by the code that
+//! enqueues or runs the job.
 
 use crate::model::NewJob;
 use serde::Serialize;
@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 
 /// A Rust type that is the payload of one kind of jobs.
 ///
-/// Users derive it (`#[derive(Job)]` of the `windlass` crate) rather than write it.
+/// Usually derived with `#[derive(Job)]` of the `windlass` crate.
 ///
 /// ```
 /// use serde::{Deserialize, Serialize};
@@ -30,11 +30,11 @@ use serde::de::DeserializeOwned;
 /// assert_eq!(&*SendEmail::template().queue, "mail");
 /// ```
 pub trait TypedJob: Serialize + DeserializeOwned + Send + 'static {
-    /// The kind: chooses the handler. Stays the same for as long as such jobs are stored, whatever
-    /// becomes of the type's name.
+    /// The kind, which selects the handler. Must not change while such jobs are stored, even if the type is
+    /// renamed.
     const KIND: &'static str;
 
-    /// A job of this kind without its payload: the queue and the policy of the kind.
+    /// A job of this kind without its payload: with the queue and the policy of the kind.
     fn template() -> NewJob {
         NewJob::new(Self::KIND)
     }

@@ -1,4 +1,4 @@
-//! What happened to a job: attempts, errors, progress, log lines. All of it bounded.
+//! The history of a job: attempts, errors, progress, log lines. All of it is bounded.
 
 use crate::error::{Result, within_limit};
 use crate::limits;
@@ -6,12 +6,12 @@ use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Why an attempt failed, as the handler or the runtime reported it.
+/// Why an attempt failed, as reported by the handler or the runtime.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobError {
     /// A short code to group by, such as `smtp_451` or `timeout`.
     pub code: String,
-    /// What happened, for a person.
+    /// A description for people.
     pub message: String,
 }
 
@@ -21,9 +21,9 @@ impl JobError {
         Self { code: code.into(), message: message.into() }
     }
 
-    /// The error as it is stored: code and message cut to their limits.
+    /// The error as stored: code and message truncated to their limits.
     ///
-    /// An error report is the last thing that should be refused for its size, so it is cut instead.
+    /// An error report must not be refused because of its size, so it is truncated instead.
     #[must_use]
     pub fn bounded(mut self) -> Self {
         cut(&mut self.code, limits::NAME_BYTES_MAX);
@@ -43,17 +43,17 @@ impl fmt::Display for JobError {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum AttemptEnd {
-    /// The handler finished the job.
+    /// The handler completed the job.
     Complete,
-    /// The handler failed and asked for another attempt.
+    /// The handler failed; the job is retried.
     Retry,
-    /// The handler put the job off.
+    /// The handler snoozed the job.
     Snooze,
-    /// The handler failed for good.
+    /// The handler failed fatally.
     Fail,
-    /// The worker gave the job back unfinished.
+    /// The worker released the job unfinished.
     Release,
-    /// The handler waits for something.
+    /// The handler waits for a signal.
     Wait,
     /// The handler ended the job as cancelled.
     Cancel,
@@ -64,28 +64,28 @@ pub enum AttemptEnd {
 /// One attempt at a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempt {
-    /// Which one, counted from 1.
+    /// Number of the attempt, from 1.
     pub number: u32,
     /// The label of the worker that ran it.
     pub worker: String,
     /// When it was claimed.
     pub started_at: Timestamp,
-    /// When it was settled or found lost.
+    /// When it was settled, or when its lease was found lost.
     pub ended_at: Timestamp,
     /// How it ended.
     pub end: AttemptEnd,
-    /// Why, if it failed.
+    /// The error, if it failed.
     pub error: Option<JobError>,
 }
 
-/// How far a running job has come.
+/// The progress of a running job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
     /// Units done.
     pub done: u64,
-    /// Units in all, if known.
+    /// Units in total, if known.
     pub total: Option<u64>,
-    /// A word for people.
+    /// A short note for people.
     pub note: String,
 }
 
@@ -96,24 +96,24 @@ impl Progress {
     }
 }
 
-/// A line a handler wrote to the job's log.
+/// A line that a handler added to the job's log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogLine {
     /// When the store received it.
     pub at: Timestamp,
-    /// What it says, cut to its limit.
+    /// The text, truncated to its limit.
     pub text: String,
 }
 
 impl LogLine {
-    /// A line as it is stored.
+    /// A line as stored.
     pub fn new(at: Timestamp, mut text: String) -> Self {
         cut(&mut text, limits::LOG_LINE_BYTES_MAX);
         Self { at, text }
     }
 }
 
-/// Cuts `text` to `bytes_max` on a character boundary and marks the cut.
+/// Truncates `text` to `bytes_max` at a character boundary and marks the truncation.
 fn cut(text: &mut String, bytes_max: usize) {
     const MARK: &str = "…";
     if text.len() <= bytes_max {

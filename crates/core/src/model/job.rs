@@ -1,4 +1,4 @@
-//! A job as a store knows it.
+//! A stored job.
 
 use super::{Attempt, JobError, LogLine, Name, Part, Parts, Policy, Progress, State};
 use crate::id::JobId;
@@ -7,19 +7,19 @@ use crate::policy::Unique;
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// The three counters. All of them saturate: no count of anything may ever stop a queue.
+/// The three counters of a job. They saturate, so that an overflow can never stop a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
-    /// Starts; never decreases.
+    /// Number of starts; never decreases.
     pub attempt: u32,
-    /// Reported errors and timeouts; compared with `max_attempts` and drives the backoff.
+    /// Number of reported errors and timeouts; compared with `max_attempts`, and determines the backoff.
     pub failures: u32,
-    /// Leases lost since a handler last reported an outcome; compared with `max_crashes`.
+    /// Number of leases lost since a handler last reported an outcome; compared with `max_crashes`.
     pub crashes: u32,
 }
 
 impl Counters {
-    /// Whether the job has crashed often enough to run alone.
+    /// Whether the job has crashed so often that it must run alone.
     pub const fn is_suspect(self) -> bool {
         self.crashes >= SUSPECT_CRASHES
     }
@@ -29,13 +29,13 @@ impl Counters {
         self.failures.saturating_add(1) >= policy.max_attempts
     }
 
-    /// Whether one more lost lease uses up the crash budget.
+    /// Whether one more lost lease uses up the allowed crashes.
     pub const fn crash_spends(self, policy: &Policy) -> bool {
         self.crashes.saturating_add(1) > policy.max_crashes
     }
 }
 
-/// What identifies and describes a job, wherever it is shown or handed out.
+/// The fields that identify and describe a job; everything but its parts and its runtime state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     /// Its identity.
@@ -46,25 +46,25 @@ pub struct Header {
     pub kind: Name,
     /// Lower runs first.
     pub priority: i32,
-    /// When it is, or was, due.
+    /// When the job is or was due.
     pub run_at: Timestamp,
     /// When it was enqueued.
     pub created_at: Timestamp,
-    /// Whose work it is.
+    /// The tenant that the job belongs to.
     pub tenant: Option<String>,
     /// Its ordering key.
     pub key: Option<String>,
-    /// How it is unique.
+    /// Its uniqueness rule.
     pub unique: Option<Unique>,
-    /// The job it came from.
+    /// The job that created it.
     pub parent: Option<JobId>,
-    /// Labels.
+    /// Its tags.
     pub tags: Vec<String>,
     /// Trace context.
     pub trace: Option<String>,
-    /// How it wants to be treated.
+    /// Its policy.
     pub policy: Policy,
-    /// Starts, failures, crashes.
+    /// Starts, failures and crashes.
     pub counters: Counters,
 }
 
@@ -75,29 +75,29 @@ pub struct Header {
 pub enum Finish {
     /// A handler completed it.
     Completed,
-    /// A handler reported that it can never succeed.
+    /// A handler reported a fatal error.
     Failed,
     /// Its attempts are used up.
     AttemptsSpent,
-    /// Workers died on it too often.
+    /// It lost more leases than allowed.
     CrashesSpent,
-    /// Somebody called it off.
+    /// It was cancelled.
     Cancelled,
-    /// A newer job with the same unique key took its place.
+    /// A newer job with the same unique key replaced it.
     ReplacedBy(JobId),
     /// It waited longer than its `max_wait`.
     Expired,
 }
 
-/// A job with everything the store knows of it.
+/// A job with everything that the store knows about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Job {
-    /// What describes it.
+    /// The header.
     pub header: Header,
-    /// Where it stands.
+    /// The current state.
     pub state: State,
-    /// The parts that were asked for.
+    /// The requested parts.
     pub parts: Parts,
     /// When its latest attempt started.
     pub started_at: Option<Timestamp>,
@@ -105,22 +105,22 @@ pub struct Job {
     pub finished_at: Option<Timestamp>,
     /// Why it ended.
     pub finish: Option<Finish>,
-    /// Whether somebody asked to cancel it while it ran.
+    /// Whether cancellation was requested while it ran.
     pub cancel_requested: bool,
-    /// How far it has come.
+    /// Its progress.
     pub progress: Option<Progress>,
-    /// What it produced.
+    /// Its result.
     pub result: Option<Part>,
     /// The latest error.
     pub error: Option<JobError>,
-    /// The latest attempts that ended, oldest first.
+    /// The latest ended attempts, oldest first.
     pub history: Vec<Attempt>,
     /// The latest log lines, oldest first.
     pub log: Vec<LogLine>,
 }
 
 impl Job {
-    /// A job just described by `header`: nothing has happened to it yet.
+    /// A new job described by `header`, without any attempts.
     pub const fn new(header: Header, state: State, parts: Parts) -> Self {
         Self {
             header,

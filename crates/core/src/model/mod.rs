@@ -1,4 +1,4 @@
-//! What a job is: the words every engine, worker and client shares.
+//! The job model: the types that every engine, worker and client shares.
 
 mod history;
 mod job;
@@ -20,5 +20,5 @@ pub use rules::KindRules;
 pub use settings::{KindPatch, KindSettings, Order, QueuePatch, QueueSettings};
 pub use state::State;
 
-/// A queue or kind name. Shared rather than copied: thousands of jobs carry the same few.
+/// The name of a queue or kind. Shared instead of copied, because thousands of jobs have the same few names.
 pub type Name = std::sync::Arc<str>;

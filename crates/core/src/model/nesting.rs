@@ -1,13 +1,13 @@
-//! How deep JSON is nested. Parsers recurse, and most give up at a depth of 128: one job whose bytes are nested deeper
-//! makes every response that carries it unreadable, together with the jobs beside it.
+//! The nesting depth of JSON. Parsers recurse, and most stop at a depth of 128: one job with more deeply
+//! nested bytes makes every response that contains it unreadable, including the other jobs in it.
 
 use crate::error::{Error, Result};
 use crate::limits::JSON_DEPTH_MAX;
 
-/// The depth of these bytes if they are JSON nested deeper than [`JSON_DEPTH_MAX`]; `None` for anything else.
+/// The depth of these bytes if they are JSON nested more deeply than [`JSON_DEPTH_MAX`]; `None` otherwise.
 ///
-/// One pass over the bytes without recursion and without allocation, a second one only where brackets nest too deep.
-/// Bytes that are not JSON may contain any number of brackets.
+/// One pass over the bytes without recursion or allocation, and a second one only if brackets nest too
+/// deeply: bytes that are not JSON may contain any number of brackets.
 pub fn too_deep(bytes: &[u8]) -> Option<usize> {
     let text = bytes.trim_ascii_start();
     if !matches!(text.first(), Some(b'[' | b'{')) {
@@ -17,7 +17,7 @@ pub fn too_deep(bytes: &[u8]) -> Option<usize> {
     (depth > JSON_DEPTH_MAX && looks_like_json(text)).then_some(depth)
 }
 
-/// Refuses JSON that is nested too deep.
+/// Refuses JSON that is nested too deeply.
 pub(crate) fn check_depth(field: &'static str, bytes: &[u8]) -> Result<()> {
     match too_deep(bytes) {
         None => Ok(()),
@@ -31,7 +31,7 @@ pub(crate) fn check_depth(field: &'static str, bytes: &[u8]) -> Result<()> {
     }
 }
 
-/// What a byte of JSON does to the nesting.
+/// The effect of a byte of JSON on the nesting.
 #[derive(PartialEq, Eq)]
 enum Token {
     Open,
@@ -69,7 +69,7 @@ fn scan(text: &[u8], mut seen: impl FnMut(Token)) -> bool {
     !in_string
 }
 
-/// The largest number of brackets that are open at a time.
+/// The highest number of brackets that are open at the same time.
 fn deepest(text: &[u8]) -> usize {
     let (mut depth, mut deepest) = (0usize, 0);
     scan(text, |token| match token {
@@ -83,7 +83,8 @@ fn deepest(text: &[u8]) -> usize {
     deepest
 }
 
-/// Whether the brackets balance at the end and only there, and all else outside of strings are characters of JSON.
+/// Whether the brackets balance at the end and only there, and all other bytes outside of strings are valid
+/// in JSON.
 fn looks_like_json(text: &[u8]) -> bool {
     let (mut depth, mut ended, mut good) = (0usize, false, true);
     let closed = scan(text.trim_ascii_end(), |token| {

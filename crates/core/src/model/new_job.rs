@@ -1,4 +1,4 @@
-//! A job as its producer describes it.
+//! A job to enqueue, as described by its producer.
 
 use super::{Header, Name, Part, Parts, Policy};
 use crate::error::{Error, Result, within_limit};
@@ -13,21 +13,21 @@ use serde::{Deserialize, Serialize};
 /// The queue of a job that names none.
 pub const DEFAULT_QUEUE: &str = "default";
 
-/// When a job is to run.
+/// When a job should run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Due {
     /// As soon as possible.
     #[default]
     Now,
-    /// At an instant of the store's clock; one in the past is now.
+    /// At a time of the store's clock; a time in the past means now.
     At(Timestamp),
-    /// This many milliseconds after the store received it, whatever the producer's clock says.
+    /// This many milliseconds after the store has received it, independent of the producer's clock.
     After(u64),
 }
 
 impl Due {
-    /// The instant, for a store whose clock says `now`; never before that.
+    /// The run time, for a store whose clock is at `now`; never before `now`.
     pub fn at(self, now: Timestamp) -> Timestamp {
         match self {
             Self::Now => now,
@@ -52,7 +52,7 @@ impl Due {
     }
 }
 
-/// A job to enqueue. Only the kind is needed.
+/// A job to enqueue. Only the kind is required.
 ///
 /// ```
 /// use windlass_core::model::{Due, NewJob};
@@ -63,38 +63,39 @@ impl Due {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NewJob {
-    /// The producer's own id; without one the store makes it. The same id again is the same job.
+    /// An id chosen by the producer; otherwise the store generates one. Enqueueing the same id again stores
+    /// nothing new.
     pub id: Option<JobId>,
-    /// Whether the id is one that Windlass derived, which producers may not choose: see [`NewJob::derived_id`].
+    /// Whether Windlass derived the id, which producers may not do: see [`NewJob::derived_id`].
     pub derived: bool,
-    /// The queue, unit of settings and of atomicity.
+    /// The queue, the unit of settings and of atomicity.
     pub queue: Name,
-    /// What sort of work it is: chooses the handler.
+    /// The kind, which selects the handler.
     pub kind: Name,
     /// Lower runs first.
     pub priority: i32,
-    /// When it is to run.
+    /// When it should run.
     pub due: Due,
-    /// Whose work it is, for fair sharing and for people.
+    /// The tenant that the job belongs to, for fair sharing and for display.
     pub tenant: Option<String>,
-    /// Ordering key: one job per key at a time, in order of entry.
+    /// Ordering key: one job per key at a time, in the order of enqueueing.
     pub key: Option<String>,
-    /// At most one such job; see [`Unique`].
+    /// The uniqueness rule; see [`Unique`].
     pub unique: Option<Unique>,
-    /// The job it came from. Set by the engine for follow-ups.
+    /// The job that created it. Set by the engine for follow-ups.
     pub parent: Option<JobId>,
-    /// Labels for people.
+    /// Free-form labels.
     pub tags: Vec<String>,
-    /// Trace context (W3C `traceparent`), carried to the handler.
+    /// Trace context (W3C `traceparent`), passed to the handler.
     pub trace: Option<String>,
-    /// Its bytes.
+    /// Its payload, state, blob and metadata.
     pub parts: Parts,
-    /// How it wants to be treated.
+    /// Its policy.
     pub policy: Policy,
 }
 
 impl NewJob {
-    /// A job of `kind` with every default.
+    /// A job of `kind` with default values.
     pub fn new(kind: impl Into<Name>) -> Self {
         Self {
             id: None,
@@ -114,118 +115,119 @@ impl NewJob {
         }
     }
 
-    /// With this id, a version 7.
+    /// Sets the id (version 7).
     #[must_use]
     pub const fn id(mut self, id: JobId) -> Self {
         self.id = Some(id);
         self
     }
 
-    /// With an id that was derived (version 8), as those of schedules' fires are. For code that acts for the store, not
-    /// for producers: over HTTP it takes the permission `admin`.
+    /// Sets a derived id (version 8), as used for fires of schedules. For code that acts on behalf of the
+    /// store, not for producers: over HTTP it requires the permission `admin`.
     ///
-    /// If a job of another queue, kind or parent has this id already, the enqueue is refused: it is not the same job.
+    /// If a job of another queue, kind or parent already has this id, the enqueue is refused, because it is
+    /// not the same job.
     #[must_use]
     pub const fn derived_id(mut self, id: JobId) -> Self {
         (self.id, self.derived) = (Some(id), true);
         self
     }
 
-    /// On this queue.
+    /// Sets the queue.
     #[must_use]
     pub fn queue(mut self, queue: impl Into<Name>) -> Self {
         self.queue = queue.into();
         self
     }
 
-    /// With this priority; lower runs first.
+    /// Sets the priority; lower runs first.
     #[must_use]
     pub const fn priority(mut self, priority: i32) -> Self {
         self.priority = priority;
         self
     }
 
-    /// To run then.
+    /// Sets when it should run.
     #[must_use]
     pub const fn due(mut self, due: Due) -> Self {
         self.due = due;
         self
     }
 
-    /// For this tenant.
+    /// Sets the tenant.
     #[must_use]
     pub fn tenant(mut self, tenant: impl Into<String>) -> Self {
         self.tenant = Some(tenant.into());
         self
     }
 
-    /// In order with the others of this key.
+    /// Sets the ordering key.
     #[must_use]
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into());
         self
     }
 
-    /// Unique like this.
+    /// Sets the uniqueness rule.
     #[must_use]
     pub fn unique(mut self, unique: Unique) -> Self {
         self.unique = Some(unique);
         self
     }
 
-    /// With one more tag.
+    /// Adds a tag.
     #[must_use]
     pub fn tag(mut self, tag: impl Into<String>) -> Self {
         self.tags.push(tag.into());
         self
     }
 
-    /// With these bytes as payload.
+    /// Sets the payload to these bytes.
     #[must_use]
     pub fn payload(mut self, bytes: impl Into<Bytes>) -> Self {
         self.parts.payload = Some(Part::new(bytes));
         self
     }
 
-    /// With this JSON text as payload.
+    /// Sets the payload to this JSON text.
     #[must_use]
     pub fn json(self, text: impl Into<String>) -> Self {
         self.payload(text.into())
     }
 
-    /// Dead after this many failed attempts.
+    /// Sets the number of failed attempts after which the job is dead.
     #[must_use]
     pub const fn max_attempts(mut self, attempts: u32) -> Self {
         self.policy.max_attempts = attempts;
         self
     }
 
-    /// Dead after more than this many lost leases.
+    /// Sets the number of lost leases above which the job is dead.
     #[must_use]
     pub const fn max_crashes(mut self, crashes: u32) -> Self {
         self.policy.max_crashes = crashes;
         self
     }
 
-    /// Waiting like this after a failure.
+    /// Sets the delay after a failure.
     #[must_use]
     pub const fn backoff(mut self, backoff: Backoff) -> Self {
         self.policy.backoff = backoff;
         self
     }
 
-    /// Expired when it has been due this long without starting.
+    /// Expires the job if it has been due this long without being started.
     #[must_use]
     pub const fn max_wait_ms(mut self, ms: u64) -> Self {
         self.policy.max_wait_ms = Some(ms);
         self
     }
 
-    /// This job as the `index`-th follow-up of `parent`'s attempt that started at `started_at`:
-    /// with a derived id, its parent's name and its parent's trace, where it has none of its own.
+    /// Turns this job into the `index`-th follow-up of `parent`'s attempt that started at `started_at`: sets
+    /// a derived id, the parent, and the parent's trace unless the job has its own.
     ///
-    /// The id of a follow-up says when the attempt started, or as early as an id may say at `now`: some
-    /// attempts take days.
+    /// The time in the id of a follow-up is the start of the attempt, or the earliest time allowed at `now`,
+    /// because some attempts take days.
     #[must_use]
     pub fn follow_up_of(
         mut self,
@@ -244,7 +246,7 @@ impl NewJob {
         self
     }
 
-    /// Whether it may be stored at `now` by an engine that takes payloads up to `payload_bytes_max`.
+    /// Validates the job at `now`, for an engine with this payload limit.
     pub fn check(&self, now: Timestamp, payload_bytes_max: usize) -> Result<()> {
         match self.id {
             Some(id) if self.derived => id.check_derived(now)?,

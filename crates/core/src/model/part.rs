@@ -1,4 +1,4 @@
-//! The four byte parts of a job, each in an envelope that says how to read it.
+//! The four byte parts of a job, each in an envelope that describes its encoding.
 
 use crate::error::{Result, within_limit};
 use crate::limits;
@@ -7,22 +7,22 @@ use crate::name::check_text;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-/// Which of the four parts.
+/// The name of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PartName {
     /// The input, JSON by default; written once with the job.
     Payload,
-    /// The checkpoint carried between attempts, for example a VM snapshot.
+    /// The checkpoint that is passed between attempts, for example a VM snapshot.
     State,
     /// A large binary.
     Blob,
-    /// Whatever the application wants to keep beside the job.
+    /// Any data that the application wants to store with the job.
     Metadata,
 }
 
 impl PartName {
-    /// All four.
+    /// All four parts.
     pub const ALL: [Self; 4] = [Self::Payload, Self::State, Self::Blob, Self::Metadata];
 
     /// The name on the wire and in messages.
@@ -35,7 +35,7 @@ impl PartName {
         }
     }
 
-    /// The most bytes it may hold, where the payload's own limit is `payload_bytes_max`.
+    /// Maximum size in bytes, given the payload limit `payload_bytes_max`.
     pub const fn bytes_max(self, payload_bytes_max: usize) -> usize {
         match self {
             Self::Payload => payload_bytes_max,
@@ -46,19 +46,19 @@ impl PartName {
     }
 }
 
-/// A set of part names: what a claim or a read should bring along.
+/// A set of part names: the parts that a claim or a read loads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PartSet(u8);
 
 impl PartSet {
-    /// None of them: the lightest claim.
+    /// No parts: the cheapest claim.
     pub const NONE: Self = Self(0);
-    /// The payload only, what most handlers need.
+    /// Only the payload, which is all that most handlers need.
     pub const PAYLOAD: Self = Self(1 << PartName::Payload as u8);
-    /// All four.
+    /// All four parts.
     pub const ALL: Self = Self(0b1111);
 
-    /// This set and `part`.
+    /// Adds `part` to this set.
     #[must_use]
     pub const fn with(self, part: PartName) -> Self {
         Self(self.0 | 1 << part as u8)
@@ -75,12 +75,12 @@ impl PartSet {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Codec {
-    /// As the application gave them.
+    /// The application's bytes, unchanged.
     #[default]
     Plain,
     /// Compressed with Zstandard.
     Zstd,
-    /// By a codec this version does not know; carried along untouched.
+    /// A codec that this version does not know; passed through unchanged.
     Other(String),
 }
 
@@ -92,14 +92,14 @@ pub enum Location {
     /// In the part itself.
     #[default]
     Inline,
-    /// At an address in another store; the part's bytes are empty.
+    /// At an address in another store; the part's own bytes are empty.
     At(String),
 }
 
-/// What a reader must know to turn the stored bytes back into the application's.
+/// How to turn the stored bytes back into the application's bytes.
 ///
-/// Layers that compress, encrypt or offload write it, so that whatever set of layers reads the job
-/// later can tell what was done. Engines store and return it untouched.
+/// Written by layers that compress, encrypt or offload, so that any set of layers that reads the job later
+/// knows what was done. Engines store and return it unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Envelope {
@@ -107,12 +107,12 @@ pub struct Envelope {
     pub codec: Codec,
     /// Where they are.
     pub location: Location,
-    /// The key they are encrypted with, by its id.
+    /// The id of the encryption key.
     pub key_id: Option<String>,
 }
 
 impl Envelope {
-    /// Simply the application's bytes.
+    /// Unencoded bytes of the application.
     pub const PLAIN: Self = Self { codec: Codec::Plain, location: Location::Inline, key_id: None };
 }
 
@@ -121,7 +121,7 @@ impl Envelope {
 pub struct Part {
     /// The bytes as stored.
     pub bytes: Bytes,
-    /// How to read them, unless they are plain: most are, and jobs should be small.
+    /// The envelope; `None` for plain bytes, which are the common case, to keep jobs small.
     envelope: Option<Box<Envelope>>,
 }
 
@@ -131,13 +131,13 @@ impl Part {
         Self { envelope: None, bytes: bytes.into() }
     }
 
-    /// Bytes that are to be read as `envelope` says.
+    /// Bytes encoded as described by `envelope`.
     pub fn sealed(envelope: Envelope, bytes: impl Into<Bytes>) -> Self {
         let envelope = (envelope != Envelope::PLAIN).then(|| Box::new(envelope));
         Self { envelope, bytes: bytes.into() }
     }
 
-    /// How to read the bytes; `None` where they are plain, and engines have nothing to store.
+    /// The envelope; `None` for plain bytes, for which engines store nothing.
     pub fn envelope(&self) -> Option<&Envelope> {
         self.envelope.as_deref()
     }
@@ -165,7 +165,7 @@ impl Part {
     }
 }
 
-/// The parts of a job; `None` is unset, which is not the same as empty.
+/// The parts of a job; `None` means unset, which is not the same as empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Parts {
     /// The input.
@@ -174,12 +174,12 @@ pub struct Parts {
     pub state: Option<Part>,
     /// The large binary.
     pub blob: Option<Part>,
-    /// The application's notes.
+    /// The application's own data.
     pub metadata: Option<Part>,
 }
 
 impl Parts {
-    /// One of them.
+    /// Returns a part.
     pub const fn get(&self, name: PartName) -> Option<&Part> {
         match name {
             PartName::Payload => self.payload.as_ref(),
@@ -189,7 +189,7 @@ impl Parts {
         }
     }
 
-    /// The place of one of them.
+    /// Returns a part for modification.
     pub const fn slot(&mut self, name: PartName) -> &mut Option<Part> {
         match name {
             PartName::Payload => &mut self.payload,
@@ -219,35 +219,35 @@ impl Parts {
     }
 }
 
-/// What to do with one part of a stored job.
+/// An edit of one part of a stored job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum PartEdit {
-    /// Leave it.
+    /// Leave it unchanged.
     #[default]
     Keep,
-    /// Put these bytes there.
+    /// Replace it.
     Set(Part),
     /// Remove it.
     Unset,
 }
 
-/// What a worker may do with the parts of its job; the payload stays as it was handed over.
+/// The edits that a worker may make to the parts of its job; the payload cannot be changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PartEdits {
     /// The checkpoint for the next attempt.
     pub state: PartEdit,
-    /// The application's notes.
+    /// The application's own data.
     pub metadata: PartEdit,
     /// The large binary.
     pub blob: PartEdit,
 }
 
 impl PartEdits {
-    /// Leaves all of them.
+    /// Leaves all parts unchanged.
     pub const KEEP: Self =
         Self { state: PartEdit::Keep, metadata: PartEdit::Keep, blob: PartEdit::Keep };
 
-    /// Carries the edits out.
+    /// Applies the edits.
     pub fn apply(self, parts: &mut Parts) {
         self.state.apply(&mut parts.state);
         self.metadata.apply(&mut parts.metadata);
@@ -255,7 +255,7 @@ impl PartEdits {
     }
 
     pub(crate) fn check(&self) -> Result<()> {
-        // The payload is not among them, so that its limit does not matter.
+        // The payload is not among them, so its limit is irrelevant.
         self.state.check(PartName::State, 0)?;
         self.metadata.check(PartName::Metadata, 0)?;
         self.blob.check(PartName::Blob, 0)
@@ -263,7 +263,7 @@ impl PartEdits {
 }
 
 impl PartEdit {
-    /// Carries the edit out on `slot`.
+    /// Applies the edit to `slot`.
     pub fn apply(self, slot: &mut Option<Part>) {
         match self {
             Self::Keep => {}

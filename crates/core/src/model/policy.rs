@@ -1,27 +1,27 @@
-//! How a job wants to be treated: retries, crashes, time limits, retention.
+//! The policy of a job: retries, crashes, time limits, retention.
 
 use crate::error::{Error, Result, within_range};
 use crate::limits;
 use crate::policy::{Backoff, Retention};
 use serde::{Deserialize, Serialize};
 
-/// The policy of one job, fixed when it is enqueued (replay may edit it).
+/// The policy of one job, fixed when it is enqueued (a replay may change it).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct Policy {
-    /// Dead when this many attempts have failed.
+    /// Number of failed attempts after which the job is dead.
     pub max_attempts: u32,
-    /// How long to wait after a failure.
+    /// The delay after a failure.
     pub backoff: Backoff,
-    /// How long a handler may run; the worker stops it then and reports a failure.
+    /// Maximum run time of a handler, after which the worker stops it and reports a failure.
     pub timeout_ms: Option<u64>,
-    /// Dead when more leases than this were lost since a handler last reported an outcome.
-    /// 0: never run again because a worker died.
+    /// Number of leases lost since a handler last reported an outcome, above which the job is dead. With 0,
+    /// the job never runs again after a worker died.
     pub max_crashes: u32,
-    /// Expired when it has been due for this long without starting. Pauses count.
+    /// Expires the job if it has been due for this long without being started. Pauses count.
     pub max_wait_ms: Option<u64>,
-    /// How long to keep it once finished, instead of its queue's setting.
+    /// How long to keep the job after it ended; overrides the setting of its queue.
     pub retention: Option<Retention>,
 }
 
@@ -39,7 +39,7 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// Whether every value is within its limit.
+    /// Checks that every value is within its limits.
     pub fn check(&self) -> Result<()> {
         if self.max_attempts == 0 {
             return Err(Error::invalid("max_attempts", 0, "a job needs at least one attempt"));

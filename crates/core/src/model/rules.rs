@@ -1,5 +1,4 @@
-//! What a registered kind promises and asks for. It must not know who keeps or enforces it, nor how a
-//! schema is read.
+//! Rules of a registered kind. Independent of who stores and enforces them, and of how schemas are parsed.
 
 use super::{NewJob, Policy};
 use crate::error::{Result, within_limit, within_range};
@@ -22,24 +21,24 @@ use serde::{Deserialize, Serialize};
 #[serde(default)]
 #[non_exhaustive]
 pub struct KindRules {
-    /// A JSON Schema, as text, that every payload must fit.
+    /// A JSON Schema, as text, that every payload must match.
     pub schema: Option<String>,
-    /// Bytes of payload, if fewer than the store takes.
+    /// Maximum payload size, if lower than the limit of the store.
     pub payload_bytes_max: Option<u64>,
-    /// Attempts of a job that has the usual number.
+    /// Number of attempts for jobs that have the default.
     pub max_attempts: Option<u32>,
-    /// How long a handler may run, for jobs that do not say.
+    /// Maximum run time for jobs that do not set one.
     pub timeout_ms: Option<u64>,
-    /// When a waiting job expires, for jobs that do not say.
+    /// Maximum wait for jobs that do not set one.
     pub max_wait_ms: Option<u64>,
-    /// Whether a replay must name the kind once more.
+    /// Whether a replay must be confirmed with the name of the kind.
     pub sensitive: bool,
-    /// Its circuit breaker; `None`: it has none.
+    /// Its circuit breaker, if it has one.
     pub breaker: Option<BreakerPolicy>,
 }
 
 impl KindRules {
-    /// Whether every value is within its limit.
+    /// Checks that every value is within its limits.
     pub fn check(&self) -> Result<()> {
         let hint = "describe less in it, or split the kind";
         let schema = self.schema.as_ref().map_or(0, String::len);
@@ -55,7 +54,7 @@ impl KindRules {
         policy.check()
     }
 
-    /// Gives a job what its kind says, wherever it has the usual.
+    /// Applies the defaults of the kind to values that the job leaves at the general defaults.
     pub fn apply(&self, job: &mut NewJob) {
         self.fill(&mut job.policy);
     }

@@ -1,26 +1,27 @@
-//! What operators set per queue and per kind.
+//! Operator settings per queue and per kind.
 
 use crate::error::{Error, Result, within_range};
 use crate::limits::AGE_MAX_MS;
 use crate::policy::Retention;
 use serde::{Deserialize, Serialize};
 
-/// How ready jobs of a queue are ordered within a lane. See [`crate::policy::rank`].
+/// The order of ready jobs within a lane. See [`crate::policy::rank`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Order {
-    /// By priority, then by entry.
+    /// By priority, then in the order of enqueueing.
     #[default]
     Strict,
-    /// By the time a job became ready, each step of priority worth `quantum_ms`: nothing starves.
+    /// By the time at which a job became ready, adjusted by `quantum_ms` per step of priority: no job
+    /// starves.
     Ageing {
-        /// How much waiting one step of priority is worth.
+        /// How much waiting time one step of priority is worth.
         quantum_ms: u64,
     },
-    /// The newest first, to the millisecond; priority is ignored.
+    /// Newest first, with millisecond resolution; priority is ignored.
     Lifo,
-    /// Tenants take turns, whoever floods the queue; priority is ignored.
+    /// Round robin among tenants, even if one floods the queue; priority is ignored.
     Fair,
 }
 
@@ -29,36 +30,35 @@ pub enum Order {
 #[serde(default)]
 #[non_exhaustive]
 pub struct QueueSettings {
-    /// Nothing of it is claimed while set.
+    /// While set, no job of the queue is claimed.
     pub paused: bool,
-    /// Enqueues are refused when this many jobs wait.
+    /// Maximum number of waiting jobs; further enqueues are refused.
     pub max_depth: Option<u64>,
-    /// How its ready jobs are ordered. A change applies to jobs that become ready after it.
+    /// The order of its ready jobs. A change applies to jobs that become ready afterwards.
     pub order: Order,
-    /// How long its finished jobs are kept, unless they say otherwise.
+    /// How long its ended jobs are kept, unless the job sets its own retention.
     pub retention: Retention,
-    /// When its waiting jobs expire, unless they say otherwise.
+    /// When its waiting jobs expire, unless the job sets its own limit.
     pub max_wait_ms: Option<u64>,
-    /// Bytes that its dead letters may hold together. Beyond them the oldest go, whatever their
-    /// retention says.
+    /// Maximum total bytes of its dead jobs. Beyond it the oldest are removed, regardless of their retention.
     pub dead_bytes_max: Option<u64>,
 }
 
-/// A change of some settings of a queue; what is `None` stays.
+/// A change to some settings of a queue; `None` leaves a setting unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QueuePatch {
     /// Pause or resume.
     pub paused: Option<bool>,
-    /// Set or lift the depth limit.
+    /// Set or remove the depth limit.
     pub max_depth: Option<Option<u64>>,
-    /// Order ready jobs so from now on.
+    /// Change the order of jobs that become ready from now on.
     pub order: Option<Order>,
-    /// Keep finished jobs so long.
+    /// Change the retention of ended jobs.
     pub retention: Option<Retention>,
-    /// Set or lift the waiting limit.
+    /// Set or remove the limit on waiting time.
     pub max_wait_ms: Option<Option<u64>>,
-    /// Set or lift the limit of bytes of dead letters.
+    /// Set or remove the byte limit of dead jobs.
     pub dead_bytes_max: Option<Option<u64>>,
 }
 
@@ -68,32 +68,32 @@ impl QueuePatch {
         Self { paused: Some(paused), ..Self::default() }
     }
 
-    /// Sets or lifts the depth limit.
+    /// Sets or removes the depth limit.
     pub fn max_depth(limit: Option<u64>) -> Self {
         Self { max_depth: Some(limit), ..Self::default() }
     }
 
-    /// Orders ready jobs so from now on.
+    /// Changes the order of jobs that become ready from now on.
     pub fn order(order: Order) -> Self {
         Self { order: Some(order), ..Self::default() }
     }
 
-    /// Keeps finished jobs so long.
+    /// Changes the retention of ended jobs.
     pub fn retention(retention: Retention) -> Self {
         Self { retention: Some(retention), ..Self::default() }
     }
 
-    /// Sets or lifts the waiting limit.
+    /// Sets or removes the limit on waiting time.
     pub fn max_wait_ms(limit: Option<u64>) -> Self {
         Self { max_wait_ms: Some(limit), ..Self::default() }
     }
 
-    /// Sets or lifts the limit of bytes of dead letters.
+    /// Sets or removes the byte limit of dead jobs.
     pub fn dead_bytes_max(limit: Option<u64>) -> Self {
         Self { dead_bytes_max: Some(limit), ..Self::default() }
     }
 
-    /// Whether every value is within its limit.
+    /// Checks that every value is within its limits.
     pub fn check(&self) -> Result<()> {
         if self.max_depth == Some(Some(0)) {
             return Err(Error::invalid("max_depth", 0, "pause the queue to let nothing in or out"));
@@ -107,7 +107,7 @@ impl QueuePatch {
         self.retention.map_or(Ok(()), |retention| retention.check())
     }
 
-    /// Carries the change out.
+    /// Applies the change.
     pub const fn apply(&self, settings: &mut QueueSettings) {
         if let Some(paused) = self.paused {
             settings.paused = paused;
@@ -130,25 +130,25 @@ impl QueuePatch {
     }
 }
 
-/// The settings of a kind, in whatever queue its jobs are.
+/// The settings of a kind, across all queues.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct KindSettings {
-    /// Nothing of it is claimed while set.
+    /// While set, no job of the kind is claimed.
     pub paused: bool,
-    /// How many more of its jobs may start; each claimed job takes one. A circuit breaker that is
-    /// open sets 0, and 1 for a probe. `None`: any number.
+    /// How many more of its jobs may start; each claimed job takes one. An open circuit breaker sets 0, or 1
+    /// for a probe. `None` means unlimited.
     pub permits: Option<u32>,
 }
 
-/// A change of some settings of a kind; what is `None` stays.
+/// A change to some settings of a kind; `None` leaves a setting unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KindPatch {
     /// Pause or resume.
     pub paused: Option<bool>,
-    /// Set or lift the number of permits.
+    /// Set or remove the number of permits.
     pub permits: Option<Option<u32>>,
 }
 
@@ -158,12 +158,12 @@ impl KindPatch {
         Self { paused: Some(paused), ..Self::default() }
     }
 
-    /// Sets or lifts the number of permits.
+    /// Sets or removes the number of permits.
     pub fn permits(permits: Option<u32>) -> Self {
         Self { permits: Some(permits), ..Self::default() }
     }
 
-    /// Carries the change out.
+    /// Applies the change.
     pub const fn apply(&self, settings: &mut KindSettings) {
         if let Some(paused) = self.paused {
             settings.paused = paused;

@@ -1,9 +1,9 @@
-//! The states of a job. How it moves between them is [`crate::machine`]'s business.
+//! The states of a job. The transitions between them are in [`crate::machine`].
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Where a job stands. It is in exactly one of these, in every store, at every instant.
+/// The state of a job. A job is in exactly one of these at any time, in every store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
@@ -11,24 +11,24 @@ pub enum State {
     Scheduled,
     /// Due, but waits for something other than time: dependencies, a signal, its ordering key.
     Blocked,
-    /// Ready: the next claim of its lane may take it.
+    /// Ready to be claimed.
     Available,
     /// Leased to a worker.
     Running,
-    /// Set aside by an operator, this job only.
+    /// Paused individually by an operator.
     Paused,
-    /// Done.
+    /// Completed.
     Completed,
-    /// Failed for good; kept apart as a dead letter until its own retention ends.
+    /// Failed permanently; kept as a dead job with a retention of its own.
     Dead,
-    /// Called off, or replaced by another job.
+    /// Cancelled, or replaced by another job.
     Cancelled,
     /// Waited longer than its `max_wait`.
     Expired,
 }
 
 impl State {
-    /// All of them, in the order of a job's life.
+    /// All states, in the order of a job's life.
     pub const ALL: [Self; 9] = [
         Self::Scheduled,
         Self::Blocked,
@@ -41,12 +41,12 @@ impl State {
         Self::Expired,
     ];
 
-    /// Whether nothing more will happen to the job by itself.
+    /// Whether the job has ended: it changes only if an operator acts.
     pub const fn is_terminal(self) -> bool {
         matches!(self, Self::Completed | Self::Dead | Self::Cancelled | Self::Expired)
     }
 
-    /// Whether the job waits for its start and counts as depth.
+    /// Whether the job waits to be started and counts as depth.
     pub const fn is_waiting(self) -> bool {
         matches!(self, Self::Scheduled | Self::Blocked | Self::Available | Self::Paused)
     }

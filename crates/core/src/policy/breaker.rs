@@ -1,23 +1,23 @@
-//! The circuit breaker of a kind: when most of its jobs fail, the rest wait safely and one at a time
-//! finds out whether it works again. It must not know about gates, alerts or where it is stored.
+//! The circuit breaker of a kind: when most of its jobs fail, the others are held back, and single probes
+//! test whether the kind works again. Independent of gates, alerts and storage.
 
 use crate::error::{Result, within_range};
 use crate::limits::{BREAKER_BUCKETS_MAX, BREAKER_INTERVAL_MS, BREAKER_SAMPLES_MAX};
 use crate::time::{MINUTE_MS, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// When a breaker opens, and how often it then tries.
+/// When a breaker opens, and how often it probes while open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct BreakerPolicy {
-    /// How far back outcomes count. The window slides by tenths of itself.
+    /// The period over which outcomes are counted. The window slides in steps of a tenth.
     pub window_ms: u64,
-    /// It opens when more than this share of the outcomes are errors.
+    /// The breaker opens when more than this percentage of outcomes are errors.
     pub error_rate_percent: u8,
-    /// It does not open on fewer outcomes than this.
+    /// Minimum number of outcomes for opening.
     pub min_samples: u64,
-    /// How often an open breaker lets one job through.
+    /// Interval at which an open breaker lets one job through.
     pub probe_every_ms: u64,
 }
 
@@ -28,7 +28,7 @@ impl Default for BreakerPolicy {
 }
 
 impl BreakerPolicy {
-    /// More than 80 % errors among at least 20 outcomes in 5 minutes; a probe each minute.
+    /// Defaults: more than 80 % errors among at least 20 outcomes in 5 minutes; a probe every minute.
     pub const fn new() -> Self {
         Self {
             window_ms: 5 * MINUTE_MS,
@@ -38,47 +38,47 @@ impl BreakerPolicy {
         }
     }
 
-    /// Counts outcomes this far back.
+    /// Sets the window.
     #[must_use]
     pub const fn window_ms(mut self, ms: u64) -> Self {
         self.window_ms = ms;
         self
     }
 
-    /// Opens above this share of errors.
+    /// Sets the error rate above which the breaker opens.
     #[must_use]
     pub const fn error_rate_percent(mut self, percent: u8) -> Self {
         self.error_rate_percent = percent;
         self
     }
 
-    /// Opens on no fewer outcomes than this.
+    /// Sets the minimum number of outcomes.
     #[must_use]
     pub const fn min_samples(mut self, samples: u64) -> Self {
         self.min_samples = samples;
         self
     }
 
-    /// Lets one job through this often while open.
+    /// Sets the interval of probes.
     #[must_use]
     pub const fn probe_every_ms(mut self, ms: u64) -> Self {
         self.probe_every_ms = ms;
         self
     }
 
-    /// Whether every value is within its limits.
+    /// Checks that every value is within its limits.
     pub fn check(&self) -> Result<()> {
         within_range("breaker.window_ms", self.window_ms, BREAKER_INTERVAL_MS)?;
-        // More than 100 % never fail: 100 would be a breaker that does nothing.
+        // The rate must be exceeded, so a breaker with 100 % would never open.
         let percent = self.error_rate_percent.into();
         within_range("breaker.error_rate_percent", percent, 0..=99)?;
         within_range("breaker.min_samples", self.min_samples, 1..=BREAKER_SAMPLES_MAX)?;
         within_range("breaker.probe_every_ms", self.probe_every_ms, BREAKER_INTERVAL_MS)
     }
 
-    /// Whether these counts call for opening.
+    /// Whether these counts open the breaker.
     fn trips(&self, count: BreakerCount) -> bool {
-        // Wide, so that a saturated sum cannot pass for a rate of 100 %.
+        // 128 bits, so that a saturated sum does not look like a rate of 100 %.
         let errors = u128::from(count.errors);
         let samples = errors + u128::from(count.ok);
         samples >= u128::from(self.min_samples)
@@ -88,31 +88,31 @@ impl BreakerPolicy {
 
 /// The breaker of one kind: a small record that all processes share by compare-and-set.
 ///
-/// It counts outcomes, and cannot tell a probe from a job that was already running when the breaker
-/// opened. So while no probe is out, outcomes are ignored; while one is out, any success closes
+/// It counts outcomes and cannot distinguish a probe from a job that was already running when the breaker
+/// opened. So outcomes are ignored while no probe is out; while one is out, any success closes the breaker,
 /// and errors alone wait for the next probe.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Breaker {
-    /// Jobs flow, and their outcomes are counted.
+    /// Jobs run, and their outcomes are counted.
     Closed {
-        /// The outcomes within the window, oldest first, at most ten.
+        /// The outcomes within the window, oldest first, in at most ten buckets.
         #[serde(default)]
         buckets: Vec<BreakerBucket>,
     },
-    /// Jobs wait.
+    /// Jobs are held back.
     Open {
         /// When it opened.
         since: Timestamp,
-        /// When the next probe may go.
+        /// When the next probe may start.
         next_probe_at: Timestamp,
     },
-    /// Jobs wait, one is on its way.
+    /// Jobs are held back, except for one probe.
     Probing {
         /// When it opened.
         since: Timestamp,
-        /// When the probe is given up and another may go: its worker may have died.
+        /// When the probe is considered lost and another may start, because its worker may have died.
         until: Timestamp,
     },
 }
@@ -121,19 +121,19 @@ pub enum Breaker {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct BreakerBucket {
-    /// When it begins.
+    /// Start of the bucket.
     pub at: Timestamp,
-    /// What happened in it.
+    /// Its outcomes.
     #[serde(flatten)]
     pub count: BreakerCount,
 }
 
-/// How many jobs went well, and how many did not.
+/// Numbers of successful and failed attempts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BreakerCount {
-    /// Jobs that went well.
+    /// Successful attempts.
     pub ok: u64,
-    /// Jobs that did not.
+    /// Failed attempts.
     pub errors: u64,
 }
 
@@ -145,33 +145,33 @@ impl BreakerCount {
     }
 }
 
-/// What a breaker lets through.
+/// Which jobs a breaker lets through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Permit {
-    /// Everything.
+    /// All jobs.
     Flow,
-    /// Nothing; ask again at `until`.
+    /// No jobs until `until`.
     Hold {
-        /// When a probe may go.
+        /// When a probe may start.
         until: Timestamp,
     },
-    /// One job, to see how it goes. Whoever stores the breaker that said so may let it through.
+    /// One job as a probe. Only the process that succeeds in storing the breaker may let it through.
     Probe,
 }
 
-/// What somebody should be told.
+/// A change of the breaker, for logs and alerts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BreakerChange {
-    /// It opened: jobs of this kind now wait.
+    /// It opened: jobs of this kind are held back.
     Opened {
         /// The outcomes that opened it.
         count: BreakerCount,
     },
-    /// A probe went well: jobs flow again.
+    /// A probe succeeded: jobs run again.
     Closed {
-        /// How long they had to wait.
+        /// How long it was open.
         open_ms: u64,
     },
 }
@@ -184,7 +184,7 @@ impl Default for Breaker {
 }
 
 impl Breaker {
-    /// Since when jobs wait, if they do.
+    /// Since when jobs are held back, if they are.
     pub const fn open_since(&self) -> Option<Timestamp> {
         match self {
             Self::Closed { .. } => None,
@@ -192,8 +192,7 @@ impl Breaker {
         }
     }
 
-    /// Takes in outcomes. The caller stores the breaker if it is not what it was, and tells
-    /// whoever should know what changed.
+    /// Adds outcomes. The caller stores the breaker if it has changed and reports the returned change.
     pub fn record(
         &mut self,
         policy: &BreakerPolicy,
@@ -214,7 +213,7 @@ impl Breaker {
             }
             Self::Probing { since, .. } if ok > 0 => {
                 let open_ms = now.since(*since);
-                // From nothing: what happened before it opened must not open it again.
+                // Starts without outcomes: those from before it opened must not open it again.
                 *self = Self::default();
                 Some(BreakerChange::Closed { open_ms })
             }
@@ -225,14 +224,14 @@ impl Breaker {
         }
     }
 
-    /// Open since `since`, and for another interval from `now` on.
+    /// A breaker open since `since`, with the next probe one interval after `now`.
     fn open(policy: &BreakerPolicy, since: Timestamp, now: Timestamp) -> Self {
         let next_probe_at = now.plus(policy.probe_every_ms);
         Self::Open { since, next_probe_at }
     }
 
-    /// What may go now. The caller stores the breaker if it is not what it was: a probe that is
-    /// given is remembered, and of several processes only the one that stored it has it.
+    /// Which jobs may start now. The caller stores the breaker if it has changed: a permitted probe is
+    /// recorded, and only the process that stored it may start it.
     pub fn permit(&mut self, policy: &BreakerPolicy, now: Timestamp) -> Permit {
         let (since, probe_at) = match self {
             Self::Closed { .. } => return Permit::Flow,
@@ -240,8 +239,8 @@ impl Breaker {
             Self::Probing { since, until } => (*since, until),
         };
         let until = now.plus(policy.probe_every_ms);
-        // Further off than an interval, the clock went back or the interval was shortened; jobs
-        // must not wait longer for either.
+        // If the probe is more than one interval away, the clock went back or the interval was shortened;
+        // neither may delay the probe.
         *probe_at = until.min(*probe_at);
         if now < *probe_at {
             return Permit::Hold { until: *probe_at };
@@ -251,29 +250,31 @@ impl Breaker {
     }
 }
 
-/// Adds `count` to the bucket of `now` and forgets what has left the window. Returns what is in it.
+/// Adds `count` to the bucket of `now` and removes buckets outside of the window. Returns the sum of the
+/// window.
 fn add(
     buckets: &mut Vec<BreakerBucket>,
     window_ms: u64,
     now: Timestamp,
     count: BreakerCount,
 ) -> BreakerCount {
-    // Both ways: after a clock has gone back, what is far ahead would otherwise count for ages.
+    // In both directions: after a clock went back, buckets far in the future would otherwise count for a long
+    // time.
     buckets.retain(|bucket| now.since(bucket.at) < window_ms && bucket.at.since(now) < window_ms);
     let at = bucket_start(window_ms, now);
     match buckets.last_mut() {
-        // A clock that went back a little: time stands still until it has caught up.
+        // The clock went back slightly: the latest bucket is used until the clock has caught up.
         Some(last) if last.at >= at => last.count = last.count.plus(count),
         _ => buckets.push(BreakerBucket { at, count }),
     }
-    // There can be more than fit only after the window was changed.
+    // More than the maximum is possible only after a change of the window.
     let surplus = buckets.len().saturating_sub(BREAKER_BUCKETS_MAX);
     buckets.drain(..surplus);
     let counts = buckets.iter().map(|bucket| bucket.count);
     counts.fold(BreakerCount::default(), BreakerCount::plus)
 }
 
-/// When the bucket that `now` falls into begins.
+/// The start of the bucket that contains `now`.
 fn bucket_start(window_ms: u64, now: Timestamp) -> Timestamp {
     let bucket_ms = (window_ms / BREAKER_BUCKETS_MAX as u64).max(1);
     let into_ms = i128::from(now.as_millis()).rem_euclid(i128::from(bucket_ms));
@@ -289,7 +290,7 @@ mod tests {
     const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
     const POLICY: BreakerPolicy = BreakerPolicy::new();
 
-    /// Reports to a breaker, `ms` after [`NOW`].
+    /// Reports outcomes to a breaker, `ms` after [`NOW`].
     fn report(breaker: &mut Breaker, ms: u64, ok: u64, errors: u64) -> Option<BreakerChange> {
         breaker.record(&POLICY, NOW.plus(ms), ok, errors)
     }
@@ -342,7 +343,7 @@ mod tests {
         let just_inside = report(&mut breaker.clone(), POLICY.window_ms - 1, 0, 1);
         assert_eq!(just_inside, opens(0, 20));
         assert_eq!(report(&mut breaker, POLICY.window_ms, 0, 1), None);
-        // Old successes do not shield either.
+        // Old successes do not count either.
         let mut breaker = Breaker::default();
         report(&mut breaker, 0, 1_000, 0);
         assert_eq!(report(&mut breaker, MINUTE_MS, 0, 20), None);
@@ -380,7 +381,7 @@ mod tests {
         let mut breaker = probing();
         assert_eq!(ask(&mut breaker, 119_999), hold(120_000));
         assert_eq!(ask(&mut breaker, 120_000), Permit::Probe);
-        // The first one may still bring the good news.
+        // The first probe may still succeed.
         assert_eq!(report(&mut breaker, 120_001, 1, 0), closes(120_001));
     }
 
@@ -389,11 +390,11 @@ mod tests {
         let mut breaker = opened();
         assert_eq!(report(&mut breaker, 1, 5, 100), None);
         assert_eq!(breaker, opened());
-        // Nor does a report of nothing count as one.
+        // An empty report is not a success.
         let mut breaker = probing();
         assert_eq!(report(&mut breaker, 60_001, 0, 0), None);
         assert_eq!(breaker, probing());
-        // With a probe out, a success is a success, whatever else comes in.
+        // While a probe is out, a success closes the breaker regardless of other outcomes.
         assert_eq!(report(&mut probing(), 60_001, 1, 3), closes(60_001));
     }
 

@@ -1,5 +1,5 @@
-//! Policies as pure functions: they are given the time, the randomness and the facts, and answer
-//! with numbers, so that every engine decides alike.
+//! Policies as pure functions of time, randomness and facts. They return numbers, so that every engine
+//! decides in the same way.
 
 mod breaker;
 mod pace;

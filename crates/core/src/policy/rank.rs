@@ -1,21 +1,21 @@
-//! The rank of a ready job: the first half of its place `(rank, seq)` in its lane.
+//! The rank of a ready job: the first part of its position `(rank, seq)` in its lane.
 
 use crate::limits::RANK_MAX;
 use crate::model::Order;
 use crate::time::Timestamp;
 
-/// What the rank of a job entering ready depends on.
+/// The inputs of the rank of a job that becomes ready.
 #[derive(Clone, Copy, Debug)]
 pub struct Ready {
     /// Its priority.
     pub priority: i32,
     /// When it became ready.
     pub at: Timestamp,
-    /// Its tenant's place in the turns of a fair queue; see [`FairClock::take_turn`].
+    /// Its tenant's turn in a fair queue; see [`FairClock::take_turn`].
     pub turn: i64,
 }
 
-/// The rank of a job on entering ready; lower is claimed first, equals in order of entry.
+/// The rank of a job that becomes ready; lower is claimed first, equal ranks in the order of becoming ready.
 pub fn rank(order: Order, ready: Ready) -> i64 {
     let Ready { priority, at, turn } = ready;
     let rank = match order {
@@ -30,24 +30,24 @@ pub fn rank(order: Order, ready: Ready) -> i64 {
     rank.clamp(-RANK_MAX, RANK_MAX)
 }
 
-/// The turns of one queue's tenants: start-time fair queueing in whole numbers.
+/// The turns of a queue's tenants: start-time fair queueing with integers.
 ///
-/// Each tenant's jobs get consecutive turns; a tenant that comes new, or back from idling, starts
-/// at the turn now being served. So whoever enqueues a thousand jobs has them spread over a
-/// thousand turns, and a newcomer's first job is served within one turn of everybody.
+/// Each tenant's jobs get consecutive turns; a new tenant, or one that was idle, starts at the current turn.
+/// So a thousand jobs of one tenant are spread over a thousand turns, and a new tenant's first job starts
+/// within one turn of all others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FairClock {
-    /// The turn being served: the rank of the latest claimed job.
+    /// The current turn: the highest rank of a claimed job.
     pub served: i64,
 }
 
 impl FairClock {
-    /// The turn for a tenant's next job, given its latest one (`None` for a newcomer).
+    /// The turn of a tenant's next job, given the turn of its latest one (`None` for a new tenant).
     pub fn take_turn(self, latest: Option<i64>) -> i64 {
         latest.map_or(self.served, |turn| turn.saturating_add(1).max(self.served))
     }
 
-    /// A job of rank `rank` was claimed.
+    /// Records that a job of rank `rank` was claimed.
     pub fn serve(&mut self, rank: i64) {
         self.served = self.served.max(rank);
     }

@@ -1,4 +1,4 @@
-//! How long finished jobs are kept, and how long waiting ones may wait.
+//! How long ended jobs are kept, and how long waiting ones may wait.
 
 use crate::error::{Result, within_range};
 use crate::limits;
@@ -6,13 +6,13 @@ use crate::model::State;
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// How long a finished job is kept. Never removed before; at most one maintenance run late.
+/// How long an ended job is kept. Never removed earlier, and at most one maintenance run later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Retention {
     /// Completed and cancelled jobs.
     pub finished_ms: u64,
-    /// Dead jobs: somebody should have looked at them by then.
+    /// Dead jobs: an operator should have seen them by then.
     pub dead_ms: u64,
     /// Expired jobs.
     pub expired_ms: u64,
@@ -29,7 +29,7 @@ impl Default for Retention {
 }
 
 impl Retention {
-    /// The same for every end.
+    /// The same retention for every final state.
     pub const fn uniform(ms: u64) -> Self {
         Self { finished_ms: ms, dead_ms: ms, expired_ms: ms }
     }
@@ -43,7 +43,7 @@ impl Retention {
         }
     }
 
-    /// Whether every value is within its limit.
+    /// Checks that every value is within its limits.
     pub fn check(self) -> Result<()> {
         within_range("retention.finished_ms", self.finished_ms, 0..=limits::AGE_MAX_MS)?;
         within_range("retention.dead_ms", self.dead_ms, 0..=limits::AGE_MAX_MS)?;
@@ -51,7 +51,7 @@ impl Retention {
     }
 }
 
-/// When a job that ended in `state` at `finished_at` may be removed: its own wish, or its queue's.
+/// When a job that ended in `state` at `finished_at` may be removed, by its own retention or its queue's.
 pub fn keep_until(
     state: State,
     finished_at: Timestamp,
@@ -61,7 +61,7 @@ pub fn keep_until(
     finished_at.plus(own.unwrap_or(queue).of(state))
 }
 
-/// When a job that has been due since `due_at` expires: by its own wish, or its queue's.
+/// When a job that has been due since `due_at` expires, by its own limit or its queue's.
 pub fn expires_at(due_at: Timestamp, own: Option<u64>, queue: Option<u64>) -> Option<Timestamp> {
     own.or(queue).map(|ms| due_at.plus(ms))
 }

@@ -1,4 +1,4 @@
-//! How long a job waits after a failure or a lost lease.
+//! Delays after a failure or a lost lease.
 
 use crate::error::{Error, Result, within_range};
 use crate::limits;
@@ -39,12 +39,12 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// Always `delay_ms`, to the millisecond.
+    /// Always exactly `delay_ms`, without jitter.
     pub const fn exactly(delay_ms: u64) -> Self {
         Self::Fixed { delay_ms, jitter_ms: 0 }
     }
 
-    /// The delay after the `failures`-th failure (counted from 1).
+    /// The delay after the `failures`-th failure (from 1).
     ///
     /// ```
     /// use windlass_core::{policy::Backoff, random::Seeded};
@@ -64,14 +64,14 @@ impl Backoff {
         delay_ms.saturating_add(jitter(jitter_ms, random)).min(limits::BACKOFF_MAX_MS)
     }
 
-    /// The longest delay it can give after the `failures`-th failure.
+    /// The longest possible delay after the `failures`-th failure.
     pub fn delay_max_ms(self, failures: u32) -> u64 {
         let (Self::Exponential { jitter_ms, .. } | Self::Fixed { jitter_ms, .. }) = self;
         let without = self.without_jitter().delay_ms(failures, &NoRandom);
         without.saturating_add(jitter_ms).min(limits::BACKOFF_MAX_MS)
     }
 
-    /// The same with the jitter taken away.
+    /// The same backoff without jitter.
     #[must_use]
     pub const fn without_jitter(self) -> Self {
         match self {
@@ -82,7 +82,7 @@ impl Backoff {
         }
     }
 
-    /// Whether every value is within its limit.
+    /// Checks that every value is within its limits.
     pub fn check(self) -> Result<()> {
         let max = 0..=limits::BACKOFF_MAX_MS;
         match self {
@@ -107,8 +107,8 @@ impl Backoff {
     }
 }
 
-/// The delay after a lost lease: short, doubling with each crash, jittered so that the jobs of one
-/// dead worker do not come back in one wave.
+/// The delay after a lost lease: short, doubling with each crash, with jitter so that the jobs of a dead
+/// worker do not all return at once.
 pub fn crash_delay_ms(crashes: u32, random: &dyn Random) -> u64 {
     doubled(limits::CRASH_BACKOFF_BASE_MS, crashes).min(limits::CRASH_BACKOFF_CAP_MS)
         + jitter(limits::CRASH_BACKOFF_JITTER_MS, random)
@@ -120,12 +120,12 @@ fn doubled(base_ms: u64, count: u32) -> u64 {
     base_ms.saturating_mul(factor)
 }
 
-/// Zero up to `max_ms`, both included.
+/// A random number from zero to `max_ms`, both included.
 fn jitter(max_ms: u64, random: &dyn Random) -> u64 {
     random.below(max_ms.saturating_add(1))
 }
 
-/// Stands in where no randomness is wanted.
+/// A source of zeros, for delays without jitter.
 struct NoRandom;
 
 impl Random for NoRandom {

@@ -1,5 +1,5 @@
-//! Schedules: when a recurring job fires. Pure arithmetic over instants; it must not know where
-//! schedules are stored, who looks at them, or what a fire enqueues.
+//! Schedules: when a recurring job fires. Pure arithmetic on timestamps; independent of where schedules are
+//! stored, who fires them, and what a fire enqueues.
 
 mod cron;
 mod due;
@@ -16,7 +16,7 @@ use crate::limits::{DELAY_MAX_MS, EVERY_MIN_MS};
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// When a recurring job fires, stored as a record.
+/// The definition of a recurring schedule, stored in a record.
 ///
 /// ```
 /// use windlass_core::policy::{Missed, ScheduleProgress, Schedule};
@@ -33,48 +33,47 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Schedule {
-    /// The rhythm.
+    /// The fire times.
     pub timing: Timing,
-    /// It does not fire before this instant, but may at it.
+    /// No fire before this time (inclusive).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<Timestamp>,
-    /// It does not fire after this instant, but may at it.
+    /// No fire after this time (inclusive).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<Timestamp>,
-    /// It fires this often in total; fires passed over are not counted.
+    /// Total number of fires; skipped ones are not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
-    /// What becomes of the fires nobody was there to see.
+    /// How to handle missed fires.
     #[serde(default)]
     pub missed: Missed,
 }
 
-/// The rhythm of a schedule.
+/// The fire times of a schedule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Timing {
-    /// At the times of a cron line on the wall clock of a zone.
+    /// At the times of a cron line on the wall clock of a time zone.
     ///
-    /// A line without `*` and `/` in its seconds, minutes and hours names *fixed times*
-    /// (`30 2 * * *`, `0 2,14 * * *`); any other is a *rhythm* (`*/15 * * * *`). When clocks go
-    /// forward, fixed times that do not exist fire once, right after the gap; a rhythm leaves them
-    /// out, as no time passes there. When clocks go back, a fixed time fires at its first
-    /// occurrence only; a rhythm goes on through both.
+    /// A line without `*` and `/` in its seconds, minutes and hours has *fixed times* (`30 2 * * *`, `0 2,14
+    /// * * *`); any other is a *rhythm* (`*/15 * * * *`). When clocks go forward, fixed times that do not
+    /// exist fire once, right after the gap; a rhythm skips them, because no time passes there. When clocks
+    /// go back, a fixed time fires only at its first occurrence; a rhythm fires during both.
     Cron {
         /// Five fields (minute, hour, day, month, weekday), six with seconds first, or a nickname
         /// such as `@daily`.
         line: String,
-        /// A name of the IANA time zone database.
+        /// A name from the IANA time zone database.
         #[serde(default = "utc")]
         zone: String,
     },
-    /// At `anchor + n × every_ms`, for every whole `n`: looking late never shifts the next fire.
+    /// At `anchor + n × every_ms`, for every integer `n`: a late fire never shifts the next one.
     Every {
         /// The interval.
         every_ms: u64,
-        /// What the multiples are counted from: by default `start`, else the Unix epoch, which
-        /// puts an interval of fifteen minutes on the quarters of the hour.
+        /// The origin of the multiples: by default `start`, otherwise the Unix epoch, which aligns an
+        /// interval of 15 minutes with the quarters of the hour.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         anchor: Option<Timestamp>,
     },
@@ -84,21 +83,20 @@ fn utc() -> String {
     "UTC".to_owned()
 }
 
-/// What becomes of missed fires: those nobody looked for until they were more than a minute late
-/// ([`ON_TIME_MS`](crate::limits::ON_TIME_MS)). Fires seen sooner are on time and always given.
+/// How to handle missed fires, i.e. those noticed more than a minute late
+/// ([`ON_TIME_MS`](crate::limits::ON_TIME_MS)). Fires noticed earlier are on time and always happen.
 ///
-/// Fires older than [`MISSED_FIRE_MAX_MS`](crate::limits::MISSED_FIRE_MAX_MS) are passed over in
-/// any case.
+/// Fires older than [`MISSED_FIRE_MAX_MS`](crate::limits::MISSED_FIRE_MAX_MS) are skipped in any case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Missed {
-    /// They are passed over.
+    /// Skip them.
     Skip,
-    /// One fire stands for all of them: the one that is on time, or else the latest missed.
+    /// Fire once for all of them: with the fire that is on time, otherwise with the latest missed one.
     #[default]
     Once,
-    /// Each of them is given, oldest first.
+    /// Fire each of them, oldest first.
     All,
 }
 
@@ -117,9 +115,8 @@ impl Schedule {
         Self { timing, start: None, end: None, limit: None, missed: Missed::default() }
     }
 
-    /// Counts an interval from `at`, unless it has an anchor or a start to count from. Whoever
-    /// stores a new schedule calls this with the time of its creation if intervals are to be
-    /// counted from there; a cron line counts from nothing and stays as it is.
+    /// Sets the anchor of an interval to `at`, unless it has an anchor or a start. Call it with the creation
+    /// time of a new schedule if intervals are to be counted from there. Has no effect on a cron line.
     #[must_use]
     pub fn anchored(mut self, at: Timestamp) -> Self {
         if let Timing::Every { anchor: anchor @ None, .. } = &mut self.timing {
@@ -128,7 +125,7 @@ impl Schedule {
         self
     }
 
-    /// Fires no sooner than `at`.
+    /// Fires no earlier than `at`.
     #[must_use]
     pub fn start(mut self, at: Timestamp) -> Self {
         self.start = Some(at);
@@ -142,21 +139,21 @@ impl Schedule {
         self
     }
 
-    /// Fires `fires` times in total.
+    /// Limits the total number of fires.
     #[must_use]
     pub fn limit(mut self, fires: u64) -> Self {
         self.limit = Some(fires);
         self
     }
 
-    /// Treats missed fires like this.
+    /// Sets how to handle missed fires.
     #[must_use]
     pub fn missed(mut self, missed: Missed) -> Self {
         self.missed = missed;
         self
     }
 
-    /// Whether it can be stored: everything is readable and within its limits, and it can fire.
+    /// Checks that the schedule is valid: it can be parsed, is within the limits, and fires at least once.
     pub fn check(&self) -> Result<()> {
         let fires = self.fires()?;
         if self.limit == Some(0) {
@@ -176,13 +173,13 @@ impl Schedule {
         Ok(())
     }
 
-    /// The first fire later than `after`; `None` if there is none up to its end. The limit is not
-    /// considered, as that takes [`ScheduleProgress`].
+    /// The first fire after `after`; `None` if there is none until its end. Ignores the limit, which requires
+    /// [`ScheduleProgress`].
     pub fn next_after(&self, after: Timestamp) -> Result<Option<Timestamp>> {
         Ok(self.fires()?.after(after))
     }
 
-    /// The schedule made ready for repeated questions: reading a cron line costs more than asking.
+    /// The parsed schedule, because parsing a cron line is more expensive than computing a fire.
     fn fires(&self) -> Result<Fires> {
         let rhythm = match &self.timing {
             Timing::Cron { line, zone } => Rhythm::Cron(Box::new(CronLine::parse(line, zone)?)),
@@ -196,18 +193,18 @@ impl Schedule {
     }
 }
 
-/// The id of the job that the schedule `name` fires at `at`: the same for whoever fires it, so that
-/// ten schedulers fire once.
+/// The id of the job that the schedule `name` fires at `at`. The same in every scheduler, so that ten
+/// schedulers fire once.
 pub fn fire_id(name: &str, at: Timestamp) -> JobId {
     derived(at, &[b"schedule", name.as_bytes(), &at.as_millis().to_be_bytes()])
 }
 
-/// A schedule that has been read.
+/// A parsed schedule.
 struct Fires {
     rhythm: Rhythm,
     start: Option<Timestamp>,
     end: Option<Timestamp>,
-    /// Left out: they were given out already.
+    /// Fires to leave out, because they have already happened.
     given: Spans,
 }
 
@@ -217,7 +214,7 @@ enum Rhythm {
 }
 
 impl Fires {
-    /// The first fire later than `after` that was not given out yet.
+    /// The first fire after `after` that has not happened yet.
     fn after(&self, after: Timestamp) -> Option<Timestamp> {
         let mut at = self.listed_after(after)?;
         while let Some(until) = self.given.until(at) {
@@ -226,7 +223,7 @@ impl Fires {
         Some(at)
     }
 
-    /// The first fire later than `after`, from the start to the end.
+    /// The first fire after `after`, between the start and the end.
     fn listed_after(&self, after: Timestamp) -> Option<Timestamp> {
         let after = self.start.map_or(after, |start| after.max(start.minus(1)));
         let at = match &self.rhythm {
@@ -237,9 +234,9 @@ impl Fires {
     }
 }
 
-/// The first `anchor + n × every_ms` later than `after`; `None` past the end of time.
+/// The first `anchor + n × every_ms` after `after`; `None` beyond the maximum timestamp.
 fn multiple_after(anchor: Timestamp, every_ms: u64, after: Timestamp) -> Option<Timestamp> {
-    // Wide enough for any two instants, so that a strange anchor cannot overflow.
+    // 128 bits for the difference of any two timestamps, so that no anchor can overflow.
     let (anchor, every) = (i128::from(anchor.as_millis()), i128::from(every_ms));
     let n = (i128::from(after.as_millis()) - anchor).div_euclid(every) + 1;
     i64::try_from(anchor + n * every).ok().map(Timestamp::from_millis)

@@ -1,4 +1,4 @@
-//! Uniqueness: at most one job per key, and what becomes of the next one.
+//! Uniqueness: at most one job per key, and how to handle conflicts.
 
 use crate::error::{Error, Result, within_range};
 use crate::id::JobId;
@@ -6,23 +6,23 @@ use crate::limits;
 use crate::name::check_text;
 use serde::{Deserialize, Serialize};
 
-/// How a job is unique.
+/// The uniqueness rule of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Unique {
     /// The key, for example `invoice:42`.
     pub key: String,
-    /// Among which jobs.
+    /// The scope of the key.
     #[serde(default)]
     pub scope: UniqueScope,
-    /// How long the key is held.
+    /// How long the job holds the key.
     #[serde(default)]
     pub until: Until,
-    /// What becomes of a job that finds the key held.
+    /// What to do with a new job whose key is held.
     #[serde(default)]
     pub on_conflict: OnConflict,
 }
 
-/// Among which jobs a key is unique.
+/// The scope of a unique key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UniqueScope {
@@ -39,34 +39,35 @@ pub enum UniqueScope {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Until {
-    /// Until the job ends, however it ends. Replay takes the key again.
+    /// Until the job ends, in whichever state. A replay acquires the key again.
     #[default]
     Finished,
-    /// For this many milliseconds from the enqueue (or the replay), whatever becomes of the job.
+    /// For this many milliseconds from the enqueue (or the replay), whatever state the job is in.
     Window(u64),
 }
 
-/// What becomes of a job that finds its key held.
+/// What to do with a new job whose key is held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnConflict {
-    /// It is not stored; the answer names the job that is there.
+    /// Do not store it; return the existing job.
     #[default]
     Existing,
-    /// It is stored in place of the one that waits, which is cancelled. It keeps that one's place
-    /// in time if that was earlier, so that a stream of replacements does not starve the work; and
-    /// as it adds nothing, a full queue takes it.
+    /// Store it and cancel the waiting job that holds the key. It inherits that job's run time if earlier,
+    /// so that a stream of replacements does not starve the work; and because it adds no depth, a full queue
+    /// accepts it.
     Replace,
-    /// The same with its own time: the work happens once things are quiet.
+    /// Like `Replace`, but with its own run time: the job runs once no new one has been enqueued for its
+    /// delay.
     Debounce,
-    /// It is dropped on purpose: at most one job per window. Needs [`Until::Window`].
+    /// Drop it: at most one job per window. Requires [`Until::Window`].
     Throttle,
-    /// It is refused with an error.
+    /// Refuse it with an error.
     Reject,
 }
 
 impl Unique {
-    /// Unique by `key` in its lane until finished; the next one is answered with the first.
+    /// Unique by `key` in its lane until it ends; a duplicate returns the existing job.
     pub fn by(key: impl Into<String>) -> Self {
         Self {
             key: key.into(),
@@ -76,28 +77,28 @@ impl Unique {
         }
     }
 
-    /// Among these jobs.
+    /// Sets the scope.
     #[must_use]
     pub const fn scope(mut self, scope: UniqueScope) -> Self {
         self.scope = scope;
         self
     }
 
-    /// Held so long.
+    /// Sets how long the key is held.
     #[must_use]
     pub const fn until(mut self, until: Until) -> Self {
         self.until = until;
         self
     }
 
-    /// With this answer to a conflict.
+    /// Sets how to handle conflicts.
     #[must_use]
     pub const fn on_conflict(mut self, on_conflict: OnConflict) -> Self {
         self.on_conflict = on_conflict;
         self
     }
 
-    /// Whether it makes sense.
+    /// Validates the rule.
     pub fn check(&self) -> Result<()> {
         check_text("unique.key", &self.key, limits::KEY_BYTES_MAX)?;
         match (self.until, self.on_conflict) {
@@ -112,35 +113,35 @@ impl Unique {
     }
 }
 
-/// The job that holds a key, as far as the decision goes.
+/// The job that holds a key, as input of the decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// Which job.
+    /// The job.
     pub id: JobId,
-    /// Whether it still waits and can be replaced; a running or ended one cannot.
+    /// Whether it is still waiting and can be replaced; a running or ended one cannot.
     pub waiting: bool,
 }
 
-/// What becomes of the newcomer.
+/// What to do with a new job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UniqueVerdict {
-    /// Store it; it takes the key, from a running or ended holder if need be.
+    /// Store it; it acquires the key, from a running or ended holder if necessary.
     Create,
-    /// Store it, cancel the holder as replaced by it.
+    /// Store it and cancel the holder as replaced by it.
     Replace {
-        /// Whether it takes over the holder's time if that is earlier.
+        /// Whether it inherits the holder's run time if that is earlier.
         keeps_time: bool,
     },
-    /// Do not store it; answer with the holder.
+    /// Do not store it; return the holder.
     Existing,
-    /// Do not store it; say that it was dropped on purpose.
+    /// Do not store it; report that it was throttled.
     Throttled,
     /// Refuse it.
     Reject,
 }
 
 impl OnConflict {
-    /// The decision, given who holds the key.
+    /// Decides, given the holder of the key.
     pub const fn decide(self, holder: Option<Holder>) -> UniqueVerdict {
         let Some(holder) = holder else {
             return UniqueVerdict::Create;
@@ -151,7 +152,7 @@ impl OnConflict {
             Self::Reject => UniqueVerdict::Reject,
             Self::Replace if holder.waiting => UniqueVerdict::Replace { keeps_time: true },
             Self::Debounce if holder.waiting => UniqueVerdict::Replace { keeps_time: false },
-            // What runs cannot be taken back: the newcomer is its successor.
+            // A running job cannot be replaced: the new job becomes its successor.
             Self::Replace | Self::Debounce => UniqueVerdict::Create,
         }
     }

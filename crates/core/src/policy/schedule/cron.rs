@@ -1,5 +1,5 @@
-//! Cron lines on the wall clock of a zone. The only file that knows croner; it must not know of
-//! starts, ends or progress.
+//! Cron lines on the wall clock of a time zone. The only file that uses croner; independent of starts, ends
+//! and progress.
 
 use crate::error::{Error, Result};
 use crate::limits::{CRON_LINE_BYTES_MAX, ZONE_BYTES_MAX};
@@ -10,17 +10,17 @@ use chrono_tz::{GapInfo, TZ_VARIANTS, Tz};
 use croner::parser::{CronParser, Seconds, Year};
 use croner::{Cron, CronComponent, CronPattern, Weekday};
 
-/// Later than any schedule lives (the year 4000), and well inside what chrono and croner can count.
+/// Beyond the life of any schedule (the year 4000), and within the range of chrono and croner.
 const CALENDAR_END: Timestamp = Timestamp::from_millis(64_060_588_800_000);
-/// In 28 years within one century every date falls on every weekday, leap days included: a line
-/// that finds no day in them finds none ever.
+/// Within 28 years of one century every date falls on every weekday, leap days included: a line without a
+/// matching day in this period never matches.
 const ALL_KINDS_OF_YEARS_DAYS: usize = 28 * 366;
 
-/// A cron line and its zone, read and known to fire.
+/// A parsed cron line with its time zone, known to fire.
 pub(super) struct CronLine {
     cron: Cron,
     zone: Tz,
-    /// Whether it names its times one by one; see [`Timing::Cron`](super::Timing::Cron).
+    /// Whether it has fixed times; see [`Timing::Cron`](super::Timing::Cron).
     fixed: bool,
 }
 
@@ -42,25 +42,24 @@ impl CronLine {
         Ok(Self { cron, zone, fixed })
     }
 
-    /// The first fire later than `after`; `None` past the end of the calendar.
+    /// The first fire after `after`; `None` beyond the end of the calendar.
     pub(super) fn after(&self, after: Timestamp) -> Option<Timestamp> {
         if after >= CALENDAR_END {
             return None;
         }
-        // Nothing fires before the epoch: zones had odd seconds then, and nobody is waiting.
+        // No fires before the epoch, when time zones had odd offsets in seconds.
         let after = after.max(Timestamp::EPOCH.minus(1));
         let after = DateTime::from_timestamp_millis(after.as_millis())?.with_timezone(&self.zone);
         let at = if self.fixed { self.fixed_after(&after) } else { self.rhythm_after(&after) };
         at.map(|at| Timestamp::from_millis(at.timestamp_millis()))
     }
 
-    /// Searches the wall clock as if no zone ever changed it, and asks the zone afterwards when
-    /// that was. Croner (4.0) can search with the zone, but takes a list of times for a rhythm, so
-    /// that `0 2,14 * * *` loses a fire every spring, and where clocks go from 2:00 to 3:00 it
-    /// fires `30 1 * * *` at 1:30 and again at 3:00.
+    /// Searches the wall clock as if the zone had no changes, then converts the result with the zone. Croner
+    /// (4.0) can search with the zone, but treats a list of times as a rhythm: `0 2,14 * * *` loses a fire
+    /// every spring, and where clocks go from 2:00 to 3:00 it fires `30 1 * * *` at 1:30 and again at 3:00.
     fn fixed_after(&self, after: &DateTime<Tz>) -> Option<DateTime<Tz>> {
         let mut wall = after.naive_local();
-        // Only times of an hour that is being repeated can turn out to be past: soon over.
+        // Only times within a repeated hour can be in the past, so this ends soon.
         loop {
             wall = self.cron.find_next_occurrence(&wall, false).ok()?;
             if let Some(at) = self.instant_of(&wall).filter(|at| at > after) {
@@ -69,14 +68,13 @@ impl CronLine {
         }
     }
 
-    /// Croner searches both passes of a repeated hour and steps over a gap. It can only fail past
-    /// its last year, because the line is known to fire.
+    /// Croner searches both passes of a repeated hour and skips a gap. It can fail only beyond its last year,
+    /// because the line is known to fire.
     fn rhythm_after(&self, after: &DateTime<Tz>) -> Option<DateTime<Tz>> {
         self.cron.find_next_occurrence(after, false).ok()
     }
 
-    /// When the wall clock shows `wall` for the first time or, if it never does, when it first
-    /// shows something later.
+    /// When the wall clock first shows `wall` or, if it never does, when it first shows a later time.
     fn instant_of(&self, wall: &NaiveDateTime) -> Option<DateTime<Tz>> {
         let shown = self.zone.from_local_datetime(wall).earliest();
         shown.or_else(|| GapInfo::new(wall, &self.zone)?.end)
@@ -91,8 +89,8 @@ fn is_fixed(field: &CronComponent) -> bool {
     !field.from_wildcard && field.step == 1
 }
 
-/// Whether any instant fits. Croner would look for one until the year 5000, or longer than anyone
-/// waits if a field is empty (`,`).
+/// Whether any time matches. Croner would search until the year 5000, or practically forever if a field is
+/// empty (`,`).
 fn fires_ever(pattern: &CronPattern) -> bool {
     let some_time = times_of_day(pattern).into_iter().all(|field| !field.values().is_empty());
     let first = NaiveDate::from_ymd_opt(2000, 1, 1).unwrap_or_default();
@@ -115,7 +113,7 @@ fn parse_zone(name: &str) -> Result<Tz> {
     })
 }
 
-/// The zone somebody probably meant by `berlin` or `EUROPE/BERLIN`.
+/// The time zone that was probably meant by `berlin` or `EUROPE/BERLIN`.
 fn similar_zone(name: &str) -> Option<&'static str> {
     let city = |zone: &'static str| zone.rsplit('/').next().unwrap_or(zone);
     let mut names = TZ_VARIANTS.iter().map(|zone| zone.name());
@@ -185,7 +183,7 @@ mod tests {
             fires("30 1 * * *", NEW_YORK, "2027-11-07T00:00:00-04:00", 2),
             ["2027-11-07T01:30:00-04:00", "2027-11-08T01:30:00-05:00"]
         );
-        // Looking first during the second showing does not bring it back.
+        // A search that starts during the second occurrence does not return the first.
         assert_eq!(
             fires("30 2 * * *", BERLIN, "2027-10-31T02:10:00+01:00", 1),
             ["2027-11-01T02:30:00+01:00"]
@@ -276,7 +274,7 @@ mod tests {
             fires("0 0 29 2 +MON", "UTC", "2027-01-01T00:00:00Z", 2),
             ["2044-02-29T00:00:00+00:00", "2072-02-29T00:00:00+00:00"]
         );
-        // Around a year like 2100 without a leap day, the wait is the longest.
+        // Around a year like 2100, without a leap day, the wait is longest.
         assert_eq!(
             fires("0 0 29 2 +MON", "UTC", "2072-03-01T00:00:00Z", 1),
             ["2112-02-29T00:00:00+00:00"]

@@ -1,5 +1,5 @@
-//! What a schedule owes at a given moment. It must not know how fires are computed, only that the
-//! next one can be asked for.
+//! The fires that a schedule owes at a given time. Independent of how fire times are computed; only asks for
+//! the next one.
 
 use super::progress::ScheduleProgress;
 use super::{Fires, Missed, Schedule};
@@ -7,25 +7,26 @@ use crate::error::Result;
 use crate::limits::{FIRES_MAX, MISSED_FIRE_MAX_MS, ON_TIME_MS};
 use crate::time::Timestamp;
 
-/// What a look at a schedule found.
+/// The result of checking a schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ScheduleDue {
     /// The fires to enqueue now, oldest first, at most [`FIRES_MAX`].
     pub fires: Vec<Timestamp>,
-    /// How far it had got before: as it was given, or started over because the store's clock went back. The ids of the
-    /// fires come from it.
+    /// The progress before these fires: as passed in, or started over because the store's clock went back.
+    /// The ids of the fires are derived from it.
     pub from: ScheduleProgress,
-    /// How far it got with them; to be stored once they are enqueued, and also if there are none and it changed.
+    /// The progress after these fires; to be stored once they are enqueued, and also if there are none but it
+    /// has changed.
     pub progress: ScheduleProgress,
-    /// When to look again; not later than now if [`FIRES_MAX`] left some over, `None` if it is
-    /// over for good.
+    /// When to check again; not later than now if [`FIRES_MAX`] left some fires over, `None` if the schedule
+    /// has ended.
     pub next: Option<Timestamp>,
 }
 
 impl Schedule {
-    /// What to fire at `now`, given how far it got. Pure: enqueue the fires, then store the
-    /// progress; if that happens twice, [`ScheduleProgress::fire_id`] makes it once.
+    /// The fires due at `now`, given the progress. Pure: enqueue the fires, then store the progress; if this
+    /// is repeated, [`ScheduleProgress::fire_id`] makes the enqueues idempotent.
     pub fn due(&self, progress: ScheduleProgress, now: Timestamp) -> Result<ScheduleDue> {
         let (all, from) = self.fires_at(progress, now)?;
         let decided = from.decided(self.start);
@@ -33,7 +34,7 @@ impl Schedule {
         let fires = self.choose(&all, decided, now, room);
         let progress = from.with(&all, &fires);
         let looked = match fires.last() {
-            // Full: there may be more before now.
+            // The batch is full: there may be more fires before `now`.
             Some(last) if fires.len() == room => *last,
             _ => decided.max(now),
         };
@@ -41,7 +42,7 @@ impl Schedule {
         Ok(ScheduleDue { fires, from, progress, next })
     }
 
-    /// How far it got once these fires, the first of those that were due, are given out.
+    /// The progress after these fires, the first of the due ones.
     pub fn advanced(
         &self,
         from: ScheduleProgress,
@@ -50,7 +51,7 @@ impl Schedule {
         Ok(from.with(&self.fires()?, fires))
     }
 
-    /// The next fire later than `now` that will be given out, given how far it got; `None` if there is none.
+    /// The next fire after `now`, given the progress; `None` if there is none.
     pub fn next_fire(
         &self,
         progress: ScheduleProgress,
@@ -61,7 +62,7 @@ impl Schedule {
         Ok(if over { None } else { all.after(from.decided(self.start).max(now)) })
     }
 
-    /// The fires without those that were given out already, and how far it got, by a clock that says `now`.
+    /// The fires that have not happened yet, and the progress adjusted to a clock at `now`.
     fn fires_at(
         &self,
         progress: ScheduleProgress,
@@ -73,7 +74,7 @@ impl Schedule {
         Ok((all, from))
     }
 
-    /// How many fires may be given out now.
+    /// How many fires are allowed now.
     fn room(&self, progress: ScheduleProgress) -> usize {
         let left = self.limit.map_or(u64::MAX, |limit| limit.saturating_sub(progress.fired));
         usize::try_from(left).unwrap_or(usize::MAX).min(FIRES_MAX)
@@ -89,7 +90,8 @@ impl Schedule {
         if room == 0 {
             return Vec::new();
         }
-        // One more, as a fire exactly that old still counts and the search excludes its start.
+        // One millisecond more, because a fire of exactly that age still counts and the search excludes its
+        // start.
         let on_time = decided.max(now.minus(ON_TIME_MS + 1));
         let kept = decided.max(now.minus(MISSED_FIRE_MAX_MS + 1));
         match self.missed {
@@ -104,15 +106,15 @@ impl Schedule {
 }
 
 impl Fires {
-    /// The first `count_max` fires later than `after` and not later than `until`.
+    /// The first `count_max` fires after `after` and not after `until`.
     fn between(&self, after: Timestamp, until: Timestamp, count_max: usize) -> Vec<Timestamp> {
         let first = self.after(after);
         let fires = std::iter::successors(first, |at| self.after(*at));
         fires.take_while(|at| *at <= until).take(count_max).collect()
     }
 
-    /// The latest fire later than `after` and not later than `until`, by bisection: there may be
-    /// a fire each second of half a day.
+    /// The latest fire after `after` and not after `until`, by bisection: there may be a fire every second
+    /// for half a day.
     fn latest(&self, after: Timestamp, until: Timestamp) -> Option<Timestamp> {
         let within = |after| self.after(after).filter(|at| *at <= until);
         let mut latest = within(after)?;
@@ -164,7 +166,7 @@ mod tests {
         let later =
             hourly(Missed::Skip).start(hours(5)).due(ScheduleProgress::new(NOW), NOW).unwrap();
         assert_eq!((later.fires.len(), later.next), (0, Some(hours(5))));
-        // A start before creation is no debt.
+        // A start before the creation owes no fires.
         let past =
             hourly(Missed::All).start(NOW).due(ScheduleProgress::new(hours(2)), hours(3)).unwrap();
         assert_eq!(past.fires, [hours(3)]);
@@ -253,7 +255,7 @@ mod tests {
         assert_eq!(progress.fired, now.since(NOW) / (7 * SECOND_MS));
     }
 
-    /// Looks every `step_ms`, `looks` times from `now` on.
+    /// Checks the schedule `looks` times, every `step_ms` from `now` on.
     fn follow(
         schedule: &Schedule,
         progress: &mut ScheduleProgress,
@@ -310,7 +312,7 @@ mod tests {
             let after = follow(&schedule, &mut progress, back, SECOND_MS, 10);
             assert_eq!(after, (1..10).map(|n| hours(1).plus(n * SECOND_MS)).collect::<Vec<_>>());
             assert_eq!((progress.rewinds, first.rewinds), (1, 0));
-            // Forward again: the same instants are fires of their own.
+            // Forward again: the same times are different fires.
             let last = before[before.len() - 1];
             assert_ne!(first.fire_id("s", last), progress.fire_id("s", last));
         }
@@ -334,7 +336,7 @@ mod tests {
                 [1, 2].map(hours)
             );
         }
-        // A start ahead is waited for, whatever the clock does.
+        // A start in the future is respected, whatever the clock does.
         let later = hourly(Missed::Skip).start(hours(5));
         let mut progress = ScheduleProgress::new(NOW);
         assert_eq!(follow(&later, &mut progress, NOW, HOUR_MS, 7), [5, 6].map(hours));
@@ -350,7 +352,7 @@ mod tests {
         prop_oneof![cron, every]
     }
 
-    /// Moments from some day of the year on, never further apart than missed fires are kept.
+    /// Timestamps from some day of the year on, never further apart than missed fires are kept.
     fn looks() -> impl Strategy<Value = Vec<Timestamp>> {
         let gaps = prop::collection::vec(0..=MISSED_FIRE_MAX_MS, 1..12);
         (0..365 * DAY_MS, gaps).prop_map(|(first, gaps)| {
@@ -362,7 +364,7 @@ mod tests {
         })
     }
 
-    /// Looks at each moment, and on as long as some are left over, as a scheduler does.
+    /// Checks the schedule at each timestamp, and again while fires are left over, as a scheduler does.
     fn run(schedule: &Schedule, looks: &[Timestamp]) -> Vec<Timestamp> {
         let mut progress = ScheduleProgress::new(looks[0]);
         let mut fired = Vec::new();
@@ -407,7 +409,7 @@ mod tests {
                 prop_assert!(fires.iter().all(|at| every.contains(at)));
             }
             prop_assert!(skip.iter().all(|at| once.contains(at)));
-            // However few it gives, making up once leaves no stretch of looking without its fire.
+            // Even with few fires, making up once leaves no period between checks without its fire.
             prop_assert_eq!(once.last(), every.last());
         }
 

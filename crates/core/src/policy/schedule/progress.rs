@@ -1,29 +1,28 @@
-//! How far a schedule got, and what a store's clock that goes back does to it. It must not know when fires are.
+//! The progress of a schedule, and how it handles a store clock that goes back. Independent of fire times.
 
 use super::{Fires, Rhythm, fire_id};
 use crate::id::{JobId, derived};
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// How far a schedule got, stored beside it.
+/// The progress of a schedule, stored with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ScheduleProgress {
-    /// When it was first seen, or when the store's clock was found to have gone back; it owes nothing up to then,
-    /// except at its `start`.
+    /// When it was created, or when the store's clock was found to have gone back. It owes no fires up to
+    /// then, except at its `start`.
     pub since: Timestamp,
-    /// The last fire given out. Everything up to it is decided.
+    /// The latest fire. Everything up to it is decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<Timestamp>,
-    /// Fires given out so far, compared with the limit.
+    /// Number of fires so far, compared with the limit.
     #[serde(default)]
     pub fired: u64,
-    /// How often an interval started over because the store's clock went back. Part of the ids of its fires: the same
-    /// instants come again, and each is a fire of its own.
+    /// How often an interval started over because the store's clock went back. Part of the ids of its fires,
+    /// because the same times occur again and are different fires.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub rewinds: u32,
-    /// Stretches of time in which every fire of a cron line was given out: none is given twice, whatever the clock
-    /// does.
+    /// Periods in which all fires of a cron line have happened: none is repeated, whatever the clock does.
     #[serde(default, skip_serializing_if = "Spans::is_empty")]
     pub(super) given: Spans,
 }
@@ -34,24 +33,24 @@ const fn is_zero(count: &u32) -> bool {
 }
 
 impl ScheduleProgress {
-    /// The progress of a schedule first seen at `since`.
+    /// The progress of a schedule created at `since`.
     pub const fn new(since: Timestamp) -> Self {
         Self { since, last: None, fired: 0, rewinds: 0, given: Spans::NONE }
     }
 
-    /// The same from `now` on: what was due up to then is not owed any more.
+    /// Continues from `now` on: fires due up to then are no longer owed.
     #[must_use]
     pub const fn resumed(self, now: Timestamp) -> Self {
         Self { since: now, last: None, ..self }
     }
 
-    /// The progress of the same schedule with another rhythm: it starts over at `now`.
+    /// Starts over at `now`, with another rhythm.
     #[must_use]
     pub const fn restarted(self, now: Timestamp) -> Self {
         Self { rewinds: self.rewinds, ..Self::new(now) }
     }
 
-    /// The id of the job that the schedule `name` fires at `at`: the same for every scheduler.
+    /// The id of the job that the schedule `name` fires at `at`: the same in every scheduler.
     pub fn fire_id(&self, name: &str, at: Timestamp) -> JobId {
         match self.rewinds {
             0 => fire_id(name, at),
@@ -62,17 +61,18 @@ impl ScheduleProgress {
         }
     }
 
-    /// Everything up to this instant is decided.
+    /// The time up to which everything is decided.
     pub(super) fn decided(self, start: Option<Timestamp>) -> Timestamp {
         let start = start.filter(|start| *start >= self.since);
         let fresh = start.map_or(self.since, |start| start.minus(1));
         self.last.unwrap_or(fresh)
     }
 
-    /// The same at `now`: started over if the store's clock went back since.
+    /// The progress at `now`: started over if the store's clock went back.
     ///
-    /// An interval goes on from the new time, in new fires, once the clock went back by an interval: a smaller step would
-    /// repeat the fire that was just given. A cron line goes on from the new time, too, but leaves out what it has given.
+    /// An interval continues from the new time with new fires once the clock went back by at least one
+    /// interval: for a smaller step it would repeat the latest fire. A cron line also continues from the new
+    /// time, but leaves out fires that have already happened.
     pub(super) fn at(self, rhythm: &Rhythm, now: Timestamp) -> Self {
         let back_ms = self.last.unwrap_or(self.since).since(now);
         match rhythm {
@@ -84,7 +84,7 @@ impl ScheduleProgress {
         }
     }
 
-    /// The same once these fires, oldest first, are given out.
+    /// The progress after these fires, oldest first.
     pub(super) fn with(mut self, all: &Fires, fires: &[Timestamp]) -> Self {
         self.fired = self.fired.saturating_add(fires.len() as u64);
         self.last = fires.last().copied().or(self.last);
@@ -95,8 +95,8 @@ impl ScheduleProgress {
     }
 }
 
-/// Stretches that are remembered. Each outage that passes fires over begins another; when there are too many, the two
-/// oldest become one, as if nothing had been passed over between them.
+/// Maximum number of remembered periods. Each outage that skips fires starts another one; when there are too
+/// many, the two oldest are merged, as if nothing had been skipped between them.
 const SPANS_MAX: usize = 8;
 
 /// From one fire to another, both included, with all fires between them.
@@ -106,7 +106,7 @@ struct Span {
     until: Timestamp,
 }
 
-/// Disjoint spans in order of time.
+/// Disjoint spans, ordered by time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Vec<Span>", into = "Vec<Span>")]
 pub(super) struct Spans([Option<Span>; SPANS_MAX]);
@@ -114,7 +114,7 @@ pub(super) struct Spans([Option<Span>; SPANS_MAX]);
 impl From<Vec<Span>> for Spans {
     fn from(spans: Vec<Span>) -> Self {
         let mut array = [None; SPANS_MAX];
-        // The latest, should a later version keep more.
+        // Keeps the latest ones if a later version has stored more.
         let skipped = spans.len().saturating_sub(SPANS_MAX);
         for (slot, span) in array.iter_mut().zip(spans.into_iter().skip(skipped)) {
             *slot = Some(span);
@@ -136,13 +136,13 @@ impl Spans {
         self.0[0].is_none()
     }
 
-    /// The end of the span that an instant is in.
+    /// The end of the span that contains a timestamp.
     pub(super) fn until(&self, at: Timestamp) -> Option<Timestamp> {
         let spans = self.0.iter().flatten();
         spans.filter(|span| (span.from..=span.until).contains(&at)).map(|span| span.until).next()
     }
 
-    /// Adds a fire; `next` tells the fire after an instant.
+    /// Adds a fire; `next` returns the fire after a timestamp.
     fn add(&mut self, at: Timestamp, next: impl Fn(Timestamp) -> Option<Timestamp>) {
         let mut spans = Vec::from(*self);
         let index = spans.partition_point(|span| span.until < at);
@@ -174,7 +174,7 @@ mod tests {
 
     fn given(fires: &[i64]) -> Spans {
         let mut spans = Spans::default();
-        // A fire every ten milliseconds.
+        // A fire every 10 ms.
         fires.iter().for_each(|n| spans.add(at(*n), |after| Some(after.plus(10))));
         spans
     }
