@@ -1,4 +1,4 @@
-//! What a request costs in memory: a small multiple of its own size, whatever it holds. One test, because
+//! Memory use of requests: a small multiple of their size, for any content. A single test, because
 //! it measures its own process.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "unwrapping is how the helpers say \"this must hold\" too")]
@@ -13,11 +13,11 @@ use windlass_server::{Options, Server, ServerHandle};
 
 /// Bytes of each request.
 const BODY_BYTES: usize = 16 * 1024 * 1024;
-/// Bytes that the process may grow by for all of them, one after another: a body, what is read from it, a
-/// full batch of items, and what the allocator keeps of earlier ones.
+/// Maximum growth of the process for all requests in sequence: a body, its parsed form, a full
+/// batch of items, and memory that the allocator retains.
 const GROWTH_BYTES_MAX: usize = 8 * BODY_BYTES;
 const ID: &str = "01a1e214-0000-7000-8000-000000000000";
-/// Nothing here takes this long unless it hangs.
+/// Timeout of the test; reached only if it hangs.
 const DEADLINE: Duration = Duration::from_secs(120);
 
 /// A field of this process's status, in bytes.
@@ -27,7 +27,7 @@ fn status(field: &str) -> usize {
     line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() * 1_024
 }
 
-/// Sends `begin`, then `item` again and again up to the size of a body, then `end`; answers the head and
+/// Sends `begin`, then `item` repeatedly up to the size of a body, then `end`; returns the head and
 /// the body of the reply.
 async fn flood(server: &ServerHandle, path: &str, begin: &str, item: &str, end: &str) -> String {
     let count = (BODY_BYTES - begin.len() - end.len()) / (item.len() + 1);

@@ -1,4 +1,4 @@
-//! What is told to the audit log: everything that admins do, from wherever, and never what jobs carry.
+//! The audit log: records all changes by admins, from every route, and never the contents of jobs.
 
 use crate::support::Site;
 use serde_json::{Value, json};

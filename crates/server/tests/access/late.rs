@@ -1,4 +1,4 @@
-//! Keys of a store that is not there when the server starts, or goes away later.
+//! Authentication while the store is not open yet, or stops answering later.
 
 use crate::support::{DEADLINE, Site};
 use serde_json::json;
@@ -51,7 +51,7 @@ async fn a_store_that_comes_late_is_locked_from_its_first_answer_on() {
     assert_eq!(site.send("GET", "/v1/audit", &[], "").await.status, 401);
 }
 
-/// A store that can go away.
+/// A store that can stop answering.
 struct Leaving {
     engine: MemoryEngine,
     is_gone: Arc<AtomicBool>,
@@ -106,7 +106,7 @@ async fn metrics_are_shown_by_the_last_known_keys_while_the_store_is_away() {
     assert_eq!(site.get(&secret, "/v1/queues").await.status, 200);
 
     is_gone.store(true, Ordering::Relaxed);
-    // Needs nothing of the store but its keys.
+    // This route needs nothing from the store except its keys.
     let unknown = tokio::time::timeout(DEADLINE, async {
         while site.get(&secret, "/v1/capabilities").await.status != 503 {}
     });
@@ -125,7 +125,7 @@ async fn strangers_learn_that_the_store_is_away_and_not_where_it_is_or_what_it_s
         Options::new(([127, 0, 0, 1], 0).into()).services(None).store("postgres://db.internal");
     let server = Server::bind(options).await.unwrap().serve(engine).unwrap();
     let site = Site { server, keys };
-    // Without keys everybody is an admin.
+    // Without keys, every request has admin permission.
     assert!(site.send("GET", "/healthz", &[], "").await.text.contains("db.internal"));
     let [viewer, producer] = [site.key("view").await, site.key("enqueue:*").await];
     let locked = async { while site.send("GET", "/v1/jobs", &[], "").await.status != 401 {} };

@@ -1,4 +1,4 @@
-//! The dashboard with keys: a key for a cookie, looking for viewers, acting for admins.
+//! The dashboard with keys: sign-in by cookie, read access for viewers, actions for admins.
 
 use crate::support::{Answer, Site};
 use hmac::{Hmac, KeyInit as _, Mac as _};
@@ -55,7 +55,7 @@ async fn a_viewer_looks_and_an_admin_acts() {
     assert_eq!(press(&admin).await.status, 303);
     let foreign = [("sec-fetch-site", "cross-site"), ("cookie", &*admin)];
     assert_eq!(site.send("POST", "/queues/mail/resume", &foreign, "").await.status, 403);
-    // A cookie is for pages: it must not act on the JSON routes.
+    // A cookie is for pages: it must not permit changes on the JSON routes.
     let change = [OURS, ("cookie", &*admin)];
     let changed = site.send("POST", "/v1/settings", &change, r#"{"items": []}"#).await;
     assert_eq!(changed.status, 401);
@@ -152,7 +152,7 @@ async fn a_cookie_for_longer_than_twelve_hours_is_refused_even_if_the_store_sign
     }
 }
 
-/// An instant as cookies have it.
+/// An expiry time in the format of cookies.
 async fn until_in(site: &Site, time: Duration) -> i64 {
     let now = site.keys.list().await.unwrap().now;
     now.plus(time.as_millis() as u64).as_millis()

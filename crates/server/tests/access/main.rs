@@ -1,4 +1,4 @@
-//! Who is let in and what he may do: keys, permissions, the dashboard's login, the audit log.
+//! Authentication and authorization: keys, permissions, the dashboard's login, the audit log.
 
 #![expect(clippy::unwrap_used, reason = "unwrapping is how the helpers say \"this must hold\" too")]
 

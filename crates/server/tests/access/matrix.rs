@@ -1,12 +1,13 @@
-//! Every route × everybody: the table below is what holds, written out for people to check.
+//! Every route with every type of principal: the table below lists the expected status of each.
 
 use crate::support::Site;
 use std::collections::BTreeSet;
 use windlass_services::{Grants, NewKey};
 
-/// A row: method, route, a path of it, a body; and what is answered to a stranger (no key, a wrong one, a
-/// revoked one, an expired one), and to a producer, a worker, a viewer and an admin. 404, 409, 422 and the
-/// like are let in: there is nothing there, or the request is not quite right.
+/// Method, route, an example path, a body; then the expected status for a request without a valid
+/// key (none, wrong, revoked, expired), and for a producer, a worker, a viewer and an admin. 404,
+/// 409, 422 and similar mean that the request was authorized: the target does not exist, or the
+/// request is incomplete.
 type Row = (&'static str, &'static str, &'static str, &'static str, [u16; 5]);
 
 const ID: &str = "/v1/jobs/0190a000-0000-7000-8000-000000000001";
@@ -53,7 +54,7 @@ const ROWS: &[Row] = &[
     ("GET",    "/v1/series",                  "/v1/series",            "",                               [401, 403, 403, 200, 200]),
     ("GET",    "/v1/scale",                   "/v1/scale?queue=mail",  "",                               [401, 403, 403, 200, 200]),
     ("GET",    "/v1/history",                 "/v1/history",           "",                               [401, 403, 403, 200, 200]),
-    // This server has no exporter.
+    // This server has no metrics exporter.
     ("GET",    "/metrics",                    "/metrics",              "",                               [401, 403, 403, 404, 404]),
     ("GET",    "/v1/schedules",               "/v1/schedules",         "",                               [401, 403, 403, 200, 200]),
     ("GET",    "/v1/schedules/{name}",        "/v1/schedules/s",       "",                               [401, 403, 403, 404, 404]),

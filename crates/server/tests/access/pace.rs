@@ -1,4 +1,4 @@
-//! Who is too fast, where clients show keys: each key has an allowance of its own.
+//! Rate limits with keys: each key has its own limit.
 
 use crate::support::Site;
 use serde_json::json;

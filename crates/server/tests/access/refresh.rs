@@ -1,4 +1,5 @@
-//! Keys that change while servers run: made, revoked, noticed everywhere, and never read per request.
+//! Key changes while servers run: created and revoked keys take effect on all servers, and keys are
+//! not read once per request.
 
 use crate::support::{Answer, DEADLINE, Site};
 use serde_json::json;
@@ -9,7 +10,7 @@ use windlass_remote::RemoteEngine;
 use windlass_server::{Options, Server};
 use windlass_services::{Keys, NewKey};
 
-/// How long a revoked key may be let in, on a machine that is busy.
+/// Maximum time until a revoked key is refused, on a busy machine.
 const SOON: Duration = Duration::from_secs(10);
 
 #[tokio::test]
@@ -47,7 +48,7 @@ async fn a_revoked_key_is_let_in_nowhere_within_seconds_and_never_again() {
         let answer = ask().await;
         assert!(answer.body["detail"].as_str().unwrap().contains("was revoked"), "{answer:?}");
     }
-    // The last key is gone, and the store stays locked.
+    // All keys are revoked, but the store still requires authentication.
     assert_eq!(sites[0].send("GET", "/v1/jobs", &[], "").await.status, 401);
 }
 
@@ -70,7 +71,7 @@ async fn a_server_for_other_machines_lets_nobody_in_before_there_is_a_key() {
     assert_eq!(site.send("GET", "/v1/jobs", &[], "").await.status, 200);
 }
 
-/// The keys of a store as whoever has this key sees them, through the server.
+/// The keys of a store through the server, authenticated with this key.
 async fn keys_through(site: &Site, key: Option<&str>) -> Keys {
     let key = key.map_or_else(String::new, |key| format!("{key}@"));
     let url = format!("http://{key}{}", site.server.address());
@@ -87,7 +88,7 @@ async fn the_first_key_locks_the_server_it_was_made_through_at_once() {
     assert_eq!(site.send("POST", "/v1/jobs", &[], r#"{"kind": "k"}"#).await.status, 401);
 }
 
-/// A claim that waits for a minute.
+/// A claim that waits for one minute.
 async fn waiting_claim(site: &Site, key: &str) -> Answer {
     site.post(key, "/v1/claim", json!({"queues": ["default"], "wait_ms": 60_000})).await
 }
@@ -125,7 +126,7 @@ async fn a_claim_that_waits_ends_soon_after_its_key_was_revoked_elsewhere() {
     let (id, worker) = site.key_of(NewKey::new("w", "work:*".parse().unwrap())).await;
     let revoke = async {
         until_it_waits(&site).await;
-        // Not through the server.
+        // Revoke directly in the store, not through the server.
         site.keys.revoke(&id).await.unwrap();
     };
     let both = async { tokio::join!(waiting_claim(&site, &worker), revoke) };

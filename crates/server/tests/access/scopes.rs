@@ -1,4 +1,4 @@
-//! Kinds, queues and sessions: what a key may touch of what its routes let it do.
+//! Permissions limited to kinds, queues and sessions.
 
 use crate::support::Site;
 use serde_json::json;
@@ -47,7 +47,7 @@ async fn a_producer_cannot_take_the_id_of_a_fire() {
     site.post(&key, "/v1/jobs", job(true)).await.needs("admin");
     let batch = site.post(&key, "/v1/jobs/batch", json!({"jobs": [job(true)]})).await;
     assert_eq!(batch.body["items"][0]["needs"], "admin", "{batch:?}");
-    // As a scheduler does that runs in another process.
+    // An admin may do so, as a scheduler in another process does.
     assert_eq!(site.post(&admin, "/v1/jobs", job(true)).await.status, 201);
 }
 
@@ -101,7 +101,7 @@ async fn a_session_is_worth_nothing_to_another_key() {
         "session_lost"
     );
 
-    // Not by the id that lookers see either, with or without a signature of one's own session.
+    // Nor with the id that viewers see, with or without the signature of another session.
     let seen = site.get(&other, "/v1/workers").await;
     let seen = seen.body["workers"][0]["session"].as_str().expect("a session").to_owned();
     let own = site.post(&other, "/v1/sessions", json!({"worker": "o"})).await;

@@ -1,4 +1,4 @@
-//! A server over a store with keys, and a client that shows what it is told to show.
+//! A server over a store with keys, and a client with configurable credentials.
 
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use windlass_memory::MemoryEngine;
 use windlass_server::{Options, Server, ServerHandle};
 use windlass_services::{Grants, Keys, NewKey};
 
-/// Nothing in these tests takes this long unless it hangs.
+/// Timeout for all tests; reached only if a test hangs.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
 /// A served store.
@@ -18,7 +18,7 @@ pub(crate) struct Site {
     pub(crate) keys: Keys,
 }
 
-/// What came back.
+/// The response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -34,7 +34,7 @@ impl Answer {
         lines.find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 
-    /// Refused as a problem that says what it takes.
+    /// Asserts that the request was refused with the missing permission.
     #[track_caller]
     pub(crate) fn needs(&self, needs: &str) {
         assert_eq!((self.status, self.body["code"].as_str()), (403, Some("forbidden")), "{self:?}");
@@ -44,7 +44,7 @@ impl Answer {
 }
 
 impl Site {
-    /// Without services, so that nothing happens by itself.
+    /// Starts a server without services, so that nothing changes on its own.
     pub(crate) async fn start() -> Self {
         Self::over(Arc::new(MemoryEngine::new())).await
     }
@@ -56,7 +56,8 @@ impl Site {
         Self { server, keys: Keys::new(engine) }
     }
 
-    /// With a key for admins, so that keys are asked for from the first request on.
+    /// Starts a server with an admin key, so that authentication is required from the first request
+    /// on.
     pub(crate) async fn locked() -> (Self, String) {
         let engine = Arc::new(MemoryEngine::new());
         let admin = NewKey::new("admin", Grants::admin());
@@ -64,20 +65,20 @@ impl Site {
         (Self::over(engine).await, secret.expect("a secret").expose().to_owned())
     }
 
-    /// The id and the secret of a fresh key.
+    /// The id and the secret of a new key.
     pub(crate) async fn key_of(&self, new: NewKey) -> (String, String) {
         let (key, secret) = self.keys.create(new).await.expect("a key");
         (key.id, secret.expect("a secret").expose().to_owned())
     }
 
-    /// A fresh key that may do this.
+    /// A new key with these permissions.
     pub(crate) async fn key(&self, may: &str) -> String {
         let grants: Grants = may.parse().expect("permissions");
         let name: String = may.chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).collect();
         self.key_of(NewKey::new(name, grants)).await.1
     }
 
-    /// A request of the JSON routes with this key.
+    /// Sends a request to the JSON routes with this key.
     pub(crate) async fn call(&self, key: &str, method: &str, path: &str, body: Value) -> Answer {
         let bearer = format!("Bearer {key}");
         self.send(method, path, &[("authorization", &bearer)], &body.to_string()).await
@@ -92,7 +93,7 @@ impl Site {
         self.send("GET", path, &[("authorization", &bearer)], "").await
     }
 
-    /// Any request. A body that is no JSON is a form.
+    /// Sends any request. A body that is not JSON is sent as a form.
     pub(crate) async fn send(
         &self,
         method: &str,
@@ -128,7 +129,7 @@ impl Site {
         }
     }
 
-    /// A claim that got one job: its id and its lease.
+    /// Claims one job: its id and its lease.
     pub(crate) async fn claimed(&self, key: &str, queue: &str) -> (String, String) {
         let claimed = self.post(key, "/v1/claim", json!({"queues": [queue]})).await;
         let text = |field: &str| claimed.body["jobs"][0][field].as_str().expect("a job").to_owned();

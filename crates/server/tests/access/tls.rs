@@ -1,4 +1,4 @@
-//! Encrypted connections, and clients known by their certificates; all of them made here.
+//! TLS and client certificates, all created here.
 
 use rcgen::{CertificateParams, DnType, IsCa, Issuer, KeyPair, SanType};
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use windlass_remote::{Options as RemoteOptions, RemoteEngine};
 use windlass_server::{Options, Server, ServerHandle, TlsFiles};
 use windlass_services::{Keys, NewKey};
 
-/// An authority of our own.
+/// A test CA.
 struct Authority {
     pem: String,
     issuer: Issuer<'static, KeyPair>,
@@ -27,7 +27,7 @@ impl Authority {
         Self { pem, issuer: Issuer::new(params, key) }
     }
 
-    /// A certificate and its key: with a common name, and with another name.
+    /// A certificate and its private key, with a common name and a subject alternative name.
     fn certify(&self, common: &str, other: SanType) -> (String, String) {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.distinguished_name.push(DnType::CommonName, common);
@@ -66,7 +66,7 @@ impl Site {
         options
     }
 
-    /// A client with a certificate of this authority.
+    /// A client with a certificate signed by this CA.
     fn shown(&self, by: &Authority, common: &str, other: SanType) -> RemoteOptions {
         let (cert, key) = by.certify(common, other);
         let file = |name: String, text: String| -> PathBuf {
@@ -118,7 +118,8 @@ async fn a_certificate_is_as_good_as_the_key_that_names_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_certificate_that_nobody_named_or_that_another_authority_made_opens_nothing() {
     let site = Site::start().await;
-    // Certificates for clients are set up: without any key nobody is let in, on this machine either.
+    // With client certificates configured, requests are refused while there are no keys, even on
+    // loopback.
     let open = RemoteEngine::open(site.options()).await.unwrap_err();
     assert!(matches!(open, Error::Unauthenticated { .. }), "{open}");
     let new = NewKey::new("billing", "admin".parse().unwrap()).certificate("CN=billing");
@@ -126,7 +127,7 @@ async fn a_certificate_that_nobody_named_or_that_another_authority_made_opens_no
     let (_, secret) = site.keys.create(NewKey::new("k", "admin".parse().unwrap())).await.unwrap();
     let unnamed = site.shown(&site.authority, "mallory", dns("billing"));
     let mut unnamed_answer = RemoteEngine::open(unnamed).await.unwrap_err();
-    // The keys that this server knew before may be a second old.
+    // The server's cached keys may be a second old.
     let named = async {
         while !unnamed_answer.to_string().contains("CN=mallory") {
             let again = site.shown(&site.authority, "mallory", dns("billing"));

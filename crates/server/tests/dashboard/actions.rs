@@ -1,4 +1,4 @@
-//! Buttons, by what they do to the jobs.
+//! Buttons, and their effect on jobs.
 
 use crate::support::Site;
 use windlass_core::model::{Due, KindRules, NewJob, State};
@@ -69,7 +69,7 @@ async fn every_button_a_page_offers_works_in_that_state() {
         let start = format!("formaction=\"/jobs/{id}/");
         for button in page.body.split(&start).skip(1) {
             let change = button.split('"').next().unwrap();
-            // One that throws the job away, or ends it, goes last on the page.
+            // The action that discards or ends the job is the last one on the page.
             let reply = site.post(&format!("/jobs/{id}/{change}"), "").await;
             let ok = reply.status == 303 || (change == "discard" && reply.status == 409);
             assert!(ok, "{change} of {id}: {reply:?}");

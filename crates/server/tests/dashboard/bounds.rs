@@ -1,4 +1,4 @@
-//! Pages of a big store stay small, and lead on.
+//! Pages of a large store are limited in size and link to the next page.
 
 use crate::support::Site;
 use windlass_core::engine::*;

@@ -1,4 +1,4 @@
-//! Who is let in: not other sites, by whatever name.
+//! Requests from other sites are refused, under any host name.
 
 use crate::support::Site;
 use windlass_core::model::NewJob;

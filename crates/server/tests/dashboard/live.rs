@@ -1,4 +1,4 @@
-//! What our script polls: only what changes, and nothing if nothing did.
+//! Polling by the script: only the changing part, and 304 if nothing changed.
 
 use crate::support::Site;
 use windlass_core::model::NewJob;

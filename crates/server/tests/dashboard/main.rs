@@ -1,4 +1,4 @@
-//! The dashboard as people get it: pages over TCP and in a browser, with a real engine behind them.
+//! The dashboard through its public interface: pages over TCP and in a browser, with a real engine.
 
 mod actions;
 mod bounds;

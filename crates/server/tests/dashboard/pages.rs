@@ -1,4 +1,4 @@
-//! What each page shows, and that nothing a job says is taken for markup.
+//! The content of each page, and the escaping of data from jobs.
 
 use crate::support::Site;
 use windlass_core::engine::*;
@@ -37,7 +37,8 @@ async fn the_overview_counts_queues_by_state_and_names_the_newest_jobs() {
 #[tokio::test]
 async fn rates_count_what_passes_through_the_server() {
     let site = Site::start().await;
-    // Past the server, so that it cannot know; and so that there is something to show.
+    // Enqueue directly in the store, so that the server does not count it and there is a job to
+    // show.
     site.enqueue(NewJob::new("k").queue("q")).await;
     site.get("/").await.says("<span>in</span><b>0<small>");
     for _ in 0..5 {

@@ -1,4 +1,4 @@
-//! A server with an engine at hand, and a client that says what a browser says.
+//! A server with direct access to its engine, and a client that sends the headers of a browser.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,17 +10,17 @@ use windlass_core::model::{JobError, NewJob, State};
 use windlass_memory::MemoryEngine;
 use windlass_server::{Options, Server, ServerHandle};
 
-/// Nothing in these tests takes this long unless it hangs.
+/// Timeout for all tests; reached only if a test hangs.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// A server over an engine that a test can talk to as well.
+/// A server over an engine that tests can access directly.
 pub(crate) struct Site {
     pub(crate) server: ServerHandle,
     pub(crate) engine: Arc<MemoryEngine>,
     claims: std::sync::atomic::AtomicU64,
 }
 
-/// What came back.
+/// The response.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -34,7 +34,7 @@ impl Reply {
         lines.find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 
-    /// Whether a page says this.
+    /// Asserts that a page contains this text.
     #[track_caller]
     pub(crate) fn says(&self, text: &str) -> &Self {
         assert!(self.body.contains(text), "{text:?} is not in {} {}", self.status, self.body);
@@ -49,7 +49,7 @@ impl Reply {
 }
 
 impl Site {
-    /// Without services, so that nothing happens by itself.
+    /// Starts a server without services, so that nothing changes on its own.
     pub(crate) async fn start() -> Self {
         let options = Options::new(([127, 0, 0, 1], 0).into()).services(None);
         let server = Server::bind(options).await.expect("bind");
@@ -70,12 +70,12 @@ impl Site {
         self.request("GET", path, headers, "").await
     }
 
-    /// A form of our own page, as a browser sends it.
+    /// Submits a form of a dashboard page, as a browser does.
     pub(crate) async fn post(&self, path: &str, form: &str) -> Reply {
         self.request("POST", path, &[("sec-fetch-site", "same-origin")], form).await
     }
 
-    /// A request of the JSON routes.
+    /// Sends a request to the JSON routes.
     pub(crate) async fn json(&self, path: &str, body: &str) -> Reply {
         let (host, length) = (self.host(), body.len());
         let head = format!("POST {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n");
@@ -122,7 +122,7 @@ impl Site {
         answer.expect("stored").id
     }
 
-    /// Takes one job of a queue, if there is one.
+    /// Claims one job of a queue, if one is ready.
     pub(crate) async fn claim(&self, queue: &str) -> Option<ClaimedJob> {
         let number = self.claims.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let claim_id = ClaimId::new(format!("test-{number}"));
@@ -137,7 +137,7 @@ impl Site {
         reply.value.items.into_iter().next().expect("an answer").expect("settled");
     }
 
-    /// A job that failed for good.
+    /// A dead job.
     pub(crate) async fn dead(&self, queue: &str, message: &str) -> JobId {
         let id = self.enqueue(NewJob::new("breaks").queue(queue)).await;
         let job = self.claim(queue).await.expect("the job just enqueued");

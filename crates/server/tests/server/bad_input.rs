@@ -1,4 +1,4 @@
-//! Requests that make no sense: a clean problem that names the field, and nothing done.
+//! Invalid requests: answered with a problem that names the field, and without any effect.
 
 use crate::support::{assert_problem, get, json_request, options, post, send, start, start_with};
 use serde_json::json;
@@ -31,7 +31,7 @@ async fn json_nested_too_deep_for_other_clients_is_refused() {
     let fine = format!(r#"{{"kind": "k", "payload": {most}}}"#);
     let answer = send(server.address(), &json_request("POST", "/v1/jobs", &fine)).await;
     assert_eq!(answer.status, 201);
-    // Read by a parser that stops at 128 levels.
+    // The reply is parsed by a parser with a limit of 128 levels.
     let claimed = post(&server, "/v1/claim", json!({"queues": ["default"], "limit": 10})).await;
     assert_eq!(claimed.body["jobs"].as_array().map(Vec::len), Some(1), "{:?}", claimed.body);
 }
@@ -138,7 +138,7 @@ async fn a_body_over_the_limit_is_refused_by_its_size() {
     let answer = send(server.address(), &big).await;
     assert_problem(&answer, 413, "body");
     assert_eq!(answer.body["limit"], 1_000);
-    // Without a length it is noticed on the way.
+    // Without a `Content-Length`, the limit is detected while the body arrives.
     let chunk = format!("3e9\r\n{}\r\n0\r\n\r\n", " ".repeat(1_001));
     let chunked = "POST /v1/jobs HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
          content-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n";

@@ -1,4 +1,4 @@
-//! Clients that are slow, many or idle cost what they are allowed to, and no more.
+//! Slow, numerous and idle clients stay within their limits.
 
 use crate::spy::Spy;
 use crate::support::{
@@ -46,7 +46,7 @@ async fn bodies_beyond_the_room_for_all_of_them_wait_or_are_given_up() {
     let head = "POST /v1/jobs HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
          content-type: application/json\r\ncontent-length: 4096\r\n\r\n{";
     slow.write_all(head.as_bytes()).await.unwrap();
-    // The slow one is given up in its time, and then there is room again.
+    // The slow request times out, which releases its slot.
     assert_eq!(read(&mut slow).await.status, 408);
     assert_eq!(post(&server, "/v1/jobs", json!({"kind": "k"})).await.status, 201);
 }
@@ -67,7 +67,7 @@ async fn a_store_that_falls_silent_is_answered_for_in_time() {
     assert_eq!(get(&server, "/readyz").await.status, 200);
 }
 
-/// Sends `begin`, and then a byte again and again until the server has had enough.
+/// Sends `begin`, then one byte at a time until the server closes the connection.
 async fn dribble(address: std::net::SocketAddr, begin: &str) -> Vec<u8> {
     let (mut from, mut to) = TcpStream::connect(address).await.expect("connect").into_split();
     to.write_all(begin.as_bytes()).await.expect("send");
@@ -77,7 +77,7 @@ async fn dribble(address: std::net::SocketAddr, begin: &str) -> Vec<u8> {
         }
     });
     let mut answer = Vec::new();
-    // A reset is an end as well: it was still sending.
+    // A reset counts as an end too: the client was still sending.
     let _ = tokio::time::timeout(DEADLINE, from.read_to_end(&mut answer)).await.expect("an end");
     dribbling.abort();
     answer

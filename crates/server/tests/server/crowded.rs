@@ -1,4 +1,4 @@
-//! More connections than a server may have: who gets in, and who is answered.
+//! More connections than the limit: which are accepted, and which requests are served.
 
 use crate::support::{Answer, call, get, json_request, options, post, read, start_with, until};
 use serde_json::json;
@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
 use windlass_server::ServerHandle;
 
-/// A claim that waits for a minute.
+/// A claim that waits for one minute.
 async fn waiting_claim(server: &ServerHandle) -> TcpStream {
     let body = json!({"queues": ["q"], "wait_ms": 60_000}).to_string();
     let mut stream = TcpStream::connect(server.address()).await.expect("connect");
@@ -78,7 +78,7 @@ async fn a_client_that_does_not_read_its_replies_is_given_up() {
     socket.set_recv_buffer_size(4_096).unwrap();
     let stream = socket.connect(server.address()).await.unwrap();
     let (from, mut to) = stream.into_split();
-    // More replies than all buffers on the way can hold.
+    // More replies than all socket buffers can hold.
     let asking = tokio::spawn(async move {
         let ask = "GET /openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n";
         while to.write_all(ask.as_bytes()).await.is_ok() {}

@@ -1,4 +1,4 @@
-//! Dead letters: looked at, replayed and discarded, by id and by filter.
+//! Dead letters: listed, replayed and discarded, by id and by filter.
 
 use crate::rescued::Rescued;
 use crate::support::{

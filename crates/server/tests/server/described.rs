@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use windlass_server::openapi;
 
-/// Writes the committed document anew instead of comparing; `cargo xtask openapi` sets it.
+/// Environment variable that makes the test write the committed document instead of comparing;
+/// `cargo xtask openapi` sets it.
 const UPDATE_VAR: &str = "WINDLASS_UPDATE_OPENAPI";
 
 fn document() -> Value {
@@ -25,7 +26,7 @@ fn operations(document: &Value) -> Vec<(String, &Value)> {
     all
 }
 
-/// Every value in it that is under a key `$ref`.
+/// Collects all values under a key `$ref`.
 fn references<'a>(value: &'a Value, found: &mut BTreeSet<&'a str>) {
     match value {
         Value::Object(fields) => {

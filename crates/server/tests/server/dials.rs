@@ -1,4 +1,4 @@
-//! What can change while a server runs, by effect.
+//! Changes of limits and services at run time, by their effect.
 
 use crate::support::{assert_problem, get, options, post, start, start_over, start_with, until};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! The life of a job over HTTP, and what each answer's status says.
+//! The lifecycle of a job over HTTP, and the status of each reply.
 
 use crate::support::{get, json_request, post, send, start};
 use serde_json::json;
@@ -55,7 +55,7 @@ async fn a_unique_job_is_created_once_and_found_after() {
 #[tokio::test]
 async fn a_bad_job_of_a_batch_fails_alone_or_with_all() {
     let server = start().await;
-    // The second cannot be read as a job, the third is refused by the engine.
+    // The second is not a valid job, the third is refused by the engine.
     let jobs = json!([{"kind": "a"}, {"kind": "b", "payload": 1, "payload_base64": "MQ=="}, {"kind": "c d"}]);
     let each = post(&server, "/v1/jobs/batch", json!({"jobs": jobs})).await;
     let items = each.body["items"].as_array().unwrap();

@@ -1,4 +1,4 @@
-//! Registered kinds: what does not fit their rules does not come in, whichever way it comes.
+//! Registered kinds: jobs that violate their rules are refused on every route.
 
 use crate::support::{
     Answer, assert_problem, call, claimed, dead, get, options, post, start, start_over, start_with,
@@ -9,7 +9,7 @@ use windlass_core::engine::{Admin as _, Expect, RecordOp};
 use windlass_memory::MemoryEngine;
 use windlass_server::ServerHandle;
 
-/// What an e-mail must look like.
+/// The schema of an e-mail.
 fn email() -> Value {
     json!({
         "type": "object",
@@ -41,7 +41,7 @@ async fn a_payload_that_does_not_fit_is_refused_by_its_pointer() {
     let bytes = json!({"kind": "email", "payload_base64": "AAH/"});
     assert_problem(&post(&server, "/v1/jobs", bytes).await, 422, "payload");
     assert_problem(&post(&server, "/v1/jobs", json!({"kind": "email"})).await, 422, "payload");
-    // And by its rules no more once it has none.
+    // After its rules are removed, they no longer apply.
     let gone = call(&server, "DELETE", "/v1/kinds/email", json!({})).await;
     assert_eq!(gone.status, 200, "{gone:?}");
     assert_eq!(enqueue(&server, json!(7)).await.status, 201);
@@ -133,7 +133,7 @@ async fn a_sensitive_kind_is_replayed_only_by_somebody_who_names_it() {
     let confirmed =
         post(&server, "/v1/dead/replay", json!({"filter": {}, "confirm": "charge"})).await;
     assert_eq!(confirmed.body["items"][0]["state"], "available", "{confirmed:?}");
-    // Others are replayed as before.
+    // Jobs of other kinds are replayed without confirmation.
     let other = dead(&server, json!({"kind": "email", "queue": "other"})).await;
     let path = format!("/v1/jobs/{other}/change");
     assert_eq!(post(&server, &path, json!({"change": "replay"})).await.status, 200);
@@ -153,7 +153,7 @@ async fn rules_that_were_put_on_one_server_hold_on_all_of_them_soon() {
         }
     };
     tokio::time::timeout(crate::support::DEADLINE, soon).await.expect("soon elsewhere");
-    // Rules that nobody can read let nothing in, rather than anything.
+    // Unreadable rules refuse all jobs instead of accepting all.
     let broken = |value: &'static str| RecordOp::Put {
         key: "kind/email".into(),
         value: value.into(),

@@ -1,4 +1,4 @@
-//! The server as its clients see it: requests over TCP, real engines behind it.
+//! The server as its clients see it: requests over TCP, with real engines.
 
 mod bad_input;
 mod bounds;

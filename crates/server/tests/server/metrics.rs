@@ -1,4 +1,4 @@
-//! `/metrics` as such; what is in it is shown with the program that writes it.
+//! The `/metrics` route; its contents are tested with the program that exports them.
 
 use crate::spy::Spy;
 use crate::support::*;
@@ -16,7 +16,7 @@ async fn however_many_ask_the_store_is_looked_at_once_a_second() {
     let server = start_over(Arc::new(spy.clone()), options).await;
     let jobs: Vec<_> = (0..50).map(|n| json!({"kind": "k", "queue": format!("q{n}")})).collect();
     post(&server, "/v1/jobs/batch", json!({"jobs": jobs})).await;
-    // Who hands over jobs has the room in queues looked at.
+    // An enqueue makes the server read the depths of queues.
     let before = spy.looks.load(Ordering::SeqCst);
     let begun = tokio::time::Instant::now();
     for _ in 0..4 {

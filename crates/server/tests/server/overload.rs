@@ -1,4 +1,4 @@
-//! Backpressure: a server says "not now" and when to come again, and what it took, it keeps.
+//! Backpressure: the server refuses jobs with a retry time, and keeps all jobs that it accepted.
 
 use crate::support::{assert_code, call, get, options, post, start_over, start_with};
 use serde_json::json;
@@ -19,12 +19,12 @@ async fn a_queue_without_a_limit_of_its_own_has_the_servers() {
     let seconds: u64 = full.header("retry-after").unwrap().parse().unwrap();
     assert!((1..=60).contains(&seconds), "{full:?}");
     assert!(full.body["retry_after_ms"].as_u64().unwrap() <= seconds * 1_000);
-    // Others have room, and in a batch each job is told for itself.
+    // Other queues accept jobs, and each job of a batch has its own result.
     let jobs = json!([job(), {"kind": "k", "queue": "other"}]);
     let batch = post(&server, "/v1/jobs/batch", json!({"jobs": jobs})).await;
     assert_eq!(batch.body["items"][0]["code"], "queue_full", "{batch:?}");
     assert_eq!(batch.body["items"][1]["ok"], true);
-    // A limit of its own takes the place of the server's, up to the hard one.
+    // A queue's own limit replaces the server's soft limit, up to the hard limit.
     call(&server, "PATCH", "/v1/queues/mail", json!({"max_depth": 100})).await;
     let soon = async {
         while post(&server, "/v1/jobs", job()).await.status == 429 {

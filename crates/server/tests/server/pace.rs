@@ -4,7 +4,7 @@ use crate::support::{assert_problem, get, post, start};
 use serde_json::{Value, json};
 use windlass_server::ServerHandle;
 
-/// When each job of a batch is due, from when it was enqueued.
+/// When each job of a batch is due, relative to its enqueue.
 async fn delays(server: &ServerHandle, batch: Value) -> Vec<i64> {
     let answer = post(server, "/v1/jobs/batch", batch).await;
     let items = answer.body["items"].as_array().unwrap_or_else(|| panic!("{answer:?}"));
@@ -16,7 +16,7 @@ async fn delays(server: &ServerHandle, batch: Value) -> Vec<i64> {
     jobs.iter().map(|job| time(job, "run_at") - start).collect()
 }
 
-/// Asserts times that were counted from shortly before the jobs came in.
+/// Compares times that are measured from shortly before the enqueue.
 fn assert_about(times: &[i64], expected: &[i64]) {
     let late = |(time, expected): (&i64, &i64)| expected - time;
     let late: Vec<i64> = times.iter().zip(expected).map(late).collect();
@@ -43,7 +43,7 @@ async fn a_delay_of_a_jobs_own_comes_before_its_turn() {
     let jobs = vec![json!({"kind": "k", "delay_ms": 60_000}); 3];
     let times = delays(&server, json!({"jobs": jobs, "pace": {"per_second": 1}})).await;
     assert_about(&times, &[60_000, 61_000, 62_000]);
-    // Long ago is now, or all of them would be due at once.
+    // A time in the past counts as now, or all jobs would be due at once.
     let jobs = vec![json!({"kind": "k", "run_at": 1}); 3];
     let times = delays(&server, json!({"jobs": jobs, "pace": {"per_second": 1}})).await;
     assert_about(&times, &[0, 1_000, 2_000]);

@@ -6,7 +6,7 @@ use crate::support::{
 use serde_json::json;
 use windlass_server::ServerHandle;
 
-/// `PUT` of raw bytes with these headers.
+/// Sends a `PUT` of raw bytes with these headers.
 async fn put(server: &ServerHandle, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
     let mut head = format!("PUT {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n");
     for (name, value) in headers {

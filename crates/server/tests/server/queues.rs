@@ -1,4 +1,4 @@
-//! Queues and kinds: how each is set and how it is doing.
+//! Queues and kinds: settings and statistics.
 
 use crate::support::{assert_problem, call, claimed, dead, get, post, start};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Retention and expiry by the API, by effect: what is past its time goes, and the history tells.
+//! Retention and expiry through the API: outdated jobs are removed and appear in the history.
 
 use crate::support::{DEADLINE, call, claimed, dead, get, options, post, start_with};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use windlass_server::ServerHandle;
 use windlass_services::ServiceOptions;
 
-/// A server whose services look often.
+/// A server whose services run frequently.
 async fn busy() -> ServerHandle {
     let mut services = ServiceOptions::default();
     services.retain.interval_ms = 20;
@@ -21,7 +21,7 @@ async fn set(server: &ServerHandle, queue: &str, patch: Value) {
     assert_eq!(answer.status, 200, "{answer:?}");
 }
 
-/// Waits until a job answers with this status, and its state if it is there.
+/// Waits until a job's request returns this status and, if the job exists, this state.
 async fn becomes(server: &ServerHandle, id: &str, status: u16, state: Option<&str>) {
     let deadline = Instant::now() + DEADLINE;
     loop {

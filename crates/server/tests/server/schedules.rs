@@ -1,4 +1,5 @@
-//! Schedules over HTTP: put, looked at, paused, triggered, removed; and they fire.
+//! Schedules over HTTP: created, read, paused, triggered and deleted; and their jobs are enqueued
+//! when due.
 
 use crate::support::{assert_problem, call, get, ids, json_request, post, send, start};
 use serde_json::{Value, json};
@@ -76,7 +77,7 @@ async fn a_schedule_that_was_put_fires_by_itself() {
     let claim = json!({"queues": ["ticks"], "wait_ms": 30_000});
     let claimed = post(&server, "/v1/claim", claim).await;
     assert_eq!(claimed.body["jobs"][0]["kind"], "tick", "{claimed:?}");
-    // What it did is written down after what it enqueued.
+    // The run is recorded after its job is enqueued.
     let fired = async {
         while get(&server, "/v1/schedules/tick").await.body["fired"] == 0 {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -142,7 +143,7 @@ async fn a_schedule_that_is_not_there_answers_404_to_everything_but_a_put() {
     assert_problem(&get(&server, trigger).await, 405, "method");
     assert_problem(&post(&server, "/v1/schedules", json!({})).await, 405, "method");
     assert_problem(&call(&server, "PATCH", REPORT, json!({})).await, 422, "paused");
-    // A page in somebody's browser could send this one.
+    // Any page in a browser could send a request of this type.
     let request = json_request("POST", trigger, "{}").replace("application/json", "text/plain");
     assert_problem(&send(server.address(), &request).await, 415, "content-type");
     let jobs = get(&server, "/v1/jobs").await;

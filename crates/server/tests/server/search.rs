@@ -1,4 +1,4 @@
-//! Listing and searching jobs by what they carry and by when they came.
+//! Lists and searches jobs by their attributes and the time of their enqueue.
 
 use crate::support::{assert_problem, get, ids, post, start};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! Queues over time.
+//! Time series of queues.
 
 use crate::support::*;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use windlass_memory::MemoryEngine;
 
 const START: Timestamp = Timestamp::from_millis(1_800_000_000_000);
 
-/// Waits until the points of `mail` are so.
+/// Waits until the points of `mail` satisfy a condition.
 async fn points_where(
     server: &windlass_server::ServerHandle,
     what: &str,

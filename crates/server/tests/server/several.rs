@@ -1,4 +1,4 @@
-//! Several servers over one store: none of them keeps anything that another would miss.
+//! Several servers over one store: no server holds state that another needs.
 
 use crate::support::{options, post, read, start_over, until};
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ async fn a_job_can_be_handed_over_claimed_and_settled_at_three_different_servers
     let claimed = post(&second, "/v1/claim", claim.clone()).await.body;
     let job = &claimed["jobs"][0];
     assert_eq!(job["id"], created["id"]);
-    // A reply that was lost with its server is asked for at another one.
+    // A reply lost with its server is requested again from another one.
     let again = post(&third, "/v1/claim", claim).await.body;
     assert_eq!(again["jobs"][0]["lease"], job["lease"]);
     let report = json!({"id": job["id"], "lease": job["lease"], "outcome": "complete"});
@@ -63,13 +63,13 @@ async fn servers_can_be_replaced_one_after_the_other_under_load() {
         let claimed = post(&servers[goes], "/v1/claim", json!({"queues": ["default"]})).await.body;
         open.push(claimed["jobs"][0].clone());
         tokio::join!(servers[goes].stop(), async {
-            // Whoever is at the other one notices nothing.
+            // Clients of the other server are not affected.
             let created = post(&servers[stays], "/v1/jobs", json!({"kind": "k"})).await;
             assert_eq!(created.status, 201, "{created:?}");
         });
         servers[goes] = server_of(&engine).await;
     }
-    // Leases outlive the servers that gave them.
+    // Leases outlive the servers that issued them.
     for job in &open {
         let report =
             json!({"id": text(&job["id"]), "lease": text(&job["lease"]), "outcome": "complete"});

@@ -1,4 +1,4 @@
-//! Uploads that are slow, and what they cost others.
+//! Slow uploads, and their effect on other clients.
 
 use crate::support::{DEADLINE, json_request, options, post, read, start, start_with};
 use serde_json::json;
@@ -8,10 +8,10 @@ use tokio::net::TcpStream;
 use tokio::time::Instant;
 use windlass_server::ServerHandle;
 
-/// How long a small request may take beside slow uploads, on a machine that is busy.
+/// Maximum time for a small request beside slow uploads, on a busy machine.
 const PROMPTLY: Duration = Duration::from_secs(3);
 
-/// A batch of which only the beginning is sent.
+/// Starts to upload a batch and sends only its beginning.
 async fn upload(server: &ServerHandle, announced: usize, sent: usize) -> TcpStream {
     let mut stream = TcpStream::connect(server.address()).await.expect("connect");
     let head = format!(
@@ -44,7 +44,7 @@ async fn uploads_that_fill_their_memory_leave_workers_theirs() {
     let server = start_with(options).await;
     let opened = post(&server, "/v1/sessions", json!({"worker": "w"})).await;
     let mut slow = upload(&server, 512 * 1024, 500 * 1024).await;
-    // It holds memory once the server has read what was sent.
+    // The upload holds memory once the server has read the sent bytes.
     let refused = async {
         loop {
             let answer = post(&server, "/v1/jobs", json!({"kind": "k".repeat(64)})).await;
@@ -62,7 +62,7 @@ async fn uploads_that_fill_their_memory_leave_workers_theirs() {
     assert_eq!(post(&server, "/v1/settle", json!({"items": []})).await.status, 200);
     assert_eq!(post(&server, "/v1/sessions", json!({"worker": "w"})).await.status, 201);
     assert!(begin.elapsed() < PROMPTLY, "{:?}", begin.elapsed());
-    // Whoever sends the rest is served, and gives the memory back.
+    // Completing the upload gets a reply and releases the memory.
     slow.write_all(&vec![b' '; 12 * 1024]).await.unwrap();
     assert_eq!(read(&mut slow).await.status, 400);
     assert_eq!(post(&server, "/v1/jobs", json!({"kind": "k"})).await.status, 201);

@@ -1,4 +1,4 @@
-//! A memory engine that counts the claims and looks it sees, and falls silent when it is told to.
+//! A memory engine that counts claims and reads, and stops answering on request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! A server of one's own, and a client that says exactly what it is told.
+//! Test servers, and a raw HTTP client.
 
 use serde_json::{Value, json};
 use std::net::SocketAddr;
@@ -10,50 +10,50 @@ use windlass_core::engine::Engine;
 use windlass_memory::MemoryEngine;
 use windlass_server::{Options, Server, ServerHandle};
 
-/// Nothing in these tests takes this long unless it hangs.
+/// Timeout for all tests; reached only if a test hangs.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Options of a server on a port of its own.
+/// Options of a server on a free port.
 pub(crate) fn options() -> Options {
     Options::new(([127, 0, 0, 1], 0).into())
 }
 
-/// A server over a fresh memory engine.
+/// Starts a server over a new memory engine.
 pub(crate) async fn start() -> ServerHandle {
     start_with(options()).await
 }
 
-/// The same with these options.
+/// Starts a server with these options over a new memory engine.
 pub(crate) async fn start_with(options: Options) -> ServerHandle {
     start_over(Arc::new(MemoryEngine::new()), options).await
 }
 
-/// The same over this engine.
+/// Starts a server with these options over this engine.
 pub(crate) async fn start_over(engine: Arc<dyn Engine>, options: Options) -> ServerHandle {
     let server = Server::bind(options).await.expect("bind");
     server.serve(engine).expect("serve")
 }
 
-/// What came back.
+/// The response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) head: String,
     /// The body, if it is JSON.
     pub(crate) body: Value,
-    /// The body as it came.
+    /// The raw body.
     pub(crate) bytes: Vec<u8>,
 }
 
 impl Answer {
-    /// A header's value.
+    /// The value of a header.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut lines = self.head.lines().filter_map(|line| line.split_once(": "));
         lines.find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 }
 
-/// Asserts that a request was refused by this field.
+/// Asserts that a request was refused with a problem on this field.
 pub(crate) fn assert_problem(answer: &Answer, status: u16, field: &str) {
     assert_eq!(answer.status, status, "{answer:?}");
     assert_eq!(answer.header("content-type"), Some("application/problem+json"), "{answer:?}");
@@ -68,7 +68,7 @@ pub(crate) fn assert_code(answer: &Answer, status: u16, code: &str) {
     assert_eq!(answer.header("content-type"), Some("application/problem+json"), "{answer:?}");
 }
 
-/// A job that was enqueued and claimed: its id and its lease. No other must be claimable on its queue.
+/// Enqueues and claims a job: its id and its lease. No other job may be claimable on its queue.
 pub(crate) async fn claimed(server: &ServerHandle, job: Value) -> (String, String) {
     let created = post(server, "/v1/jobs", job.clone()).await;
     let queue = job.get("queue").and_then(Value::as_str).unwrap_or("default");
@@ -79,7 +79,7 @@ pub(crate) async fn claimed(server: &ServerHandle, job: Value) -> (String, Strin
     (text("id"), text("lease"))
 }
 
-/// A dead letter.
+/// Creates a dead letter.
 pub(crate) async fn dead(server: &ServerHandle, job: Value) -> String {
     let (id, lease) = claimed(server, job).await;
     let error = json!({"code": "smtp_550", "message": "no such mailbox"});
@@ -95,17 +95,17 @@ pub(crate) fn ids(page: &Answer) -> Vec<&str> {
     jobs.iter().map(|job| job["id"].as_str().expect("an id")).collect()
 }
 
-/// Any method with a JSON body.
+/// Sends a request with this method and a JSON body.
 pub(crate) async fn call(server: &ServerHandle, method: &str, path: &str, body: Value) -> Answer {
     send(server.address(), &json_request(method, path, &body.to_string())).await
 }
 
-/// `POST` with a JSON body.
+/// Sends a `POST` with a JSON body.
 pub(crate) async fn post(server: &ServerHandle, path: &str, body: Value) -> Answer {
     send(server.address(), &json_request("POST", path, &body.to_string())).await
 }
 
-/// `GET`.
+/// Sends a `GET`.
 pub(crate) async fn get(server: &ServerHandle, path: &str) -> Answer {
     send(
         server.address(),
@@ -114,7 +114,7 @@ pub(crate) async fn get(server: &ServerHandle, path: &str) -> Answer {
     .await
 }
 
-/// A whole request with a JSON body.
+/// The text of a request with a JSON body.
 pub(crate) fn json_request(method: &str, path: &str, body: &str) -> String {
     let length = body.len();
     format!(
@@ -123,19 +123,19 @@ pub(crate) fn json_request(method: &str, path: &str, body: &str) -> String {
     )
 }
 
-/// Sends a text, and reads until the server closes.
+/// Sends a text, and reads until the server closes the connection.
 pub(crate) async fn send(address: SocketAddr, request: &str) -> Answer {
     send_bytes(address, request.as_bytes()).await
 }
 
-/// The same with any bytes.
+/// Sends bytes, and reads until the server closes the connection.
 pub(crate) async fn send_bytes(address: SocketAddr, request: &[u8]) -> Answer {
     let mut stream = TcpStream::connect(address).await.expect("connect");
     stream.write_all(request).await.expect("send");
     read(&mut stream).await
 }
 
-/// Reads an answer, until the server closes.
+/// Reads a response until the server closes the connection.
 pub(crate) async fn read(stream: &mut TcpStream) -> Answer {
     let mut bytes = Vec::new();
     let read = tokio::time::timeout(DEADLINE, stream.read_to_end(&mut bytes)).await;
@@ -152,7 +152,7 @@ pub(crate) async fn read(stream: &mut TcpStream) -> Answer {
     }
 }
 
-/// Waits until something holds.
+/// Waits until a condition holds.
 pub(crate) async fn until(what: &str, holds: impl Fn() -> bool) {
     let waiting = async {
         while !holds() {

@@ -1,4 +1,4 @@
-//! The trace of a request that hands over jobs.
+//! Trace propagation from enqueue requests to jobs.
 
 use crate::support::{get, json_request, options, send, start, start_with};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use windlass_server::ServerHandle;
 const GIVEN: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 const OWN: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
-/// The answer to a request with these headers.
+/// The reply to a request with these headers.
 async fn post_with(server: &ServerHandle, path: &str, headers: &str, body: Value) -> Value {
     let request = json_request("POST", path, &body.to_string());
     let request = request.replacen("\r\n\r\n", &format!("\r\n{headers}\r\n\r\n"), 1);

@@ -1,4 +1,4 @@
-//! Claims that wait, and what becomes of them.
+//! Waiting claims, and how they end.
 
 use crate::spy::Spy;
 use crate::support::{DEADLINE, json_request, options, post, read, start, start_over, until};
@@ -10,7 +10,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use windlass_server::ServerHandle;
 
-/// Sends a claim that waits for a minute.
+/// Sends a claim that waits for one minute.
 async fn waiting_claim(server: &ServerHandle) -> TcpStream {
     let body = json!({"queues": ["q"], "wait_ms": 60_000}).to_string();
     let mut stream = TcpStream::connect(server.address()).await.expect("connect");
@@ -69,7 +69,7 @@ async fn a_claim_that_can_take_nothing_of_what_is_there_does_not_spin() {
     let spy = Spy::default();
     let server = start_over(Arc::new(spy.clone()), options()).await;
     post(&server, "/v1/jobs", json!({"kind": "k", "queue": "q"})).await;
-    // The sign says that there is something; the claim's own limit says none of it.
+    // A wake-up signals ready jobs, but the claim's own limit admits none.
     let claim = json!({"queues": [{"name": "q", "limit": 0}], "wait_ms": 300});
     let begin = tokio::time::Instant::now();
     let claimed = post(&server, "/v1/claim", claim).await;

@@ -1,4 +1,4 @@
-//! A person watches jobs and presses buttons.
+//! A user watches jobs and presses buttons.
 
 use super::webdriver::Browser;
 use crate::support::Site;
@@ -54,7 +54,7 @@ async fn a_person_pauses_a_queue_and_replays_and_discards_dead_jobs() {
     let (again, away, kept) =
         (site.dead("q", "one").await, site.dead("q", "two").await, site.dead("q", "three").await);
     browser.goto(&url("/"));
-    // By keyboard, as somebody who does this every day.
+    // By keyboard shortcut.
     browser.type_into("body", "gd");
     browser.until_says("h1", "Dead letters");
     browser.click(&format!("tr[data-key=\"{again}\"] button[formaction$=replay]"));

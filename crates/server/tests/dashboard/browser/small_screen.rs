@@ -7,7 +7,7 @@ use windlass_core::engine::Outcome;
 use windlass_core::limits::NAME_BYTES_MAX;
 use windlass_core::model::{JobError, NewJob};
 
-/// The narrowest screen we care for.
+/// The narrowest supported screen.
 const WIDTH: u32 = 360;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -28,7 +28,7 @@ async fn no_page_is_wider_than_a_small_screen() {
         let width = browser.run("return document.documentElement.scrollWidth");
         assert_eq!(width, json!(WIDTH), "{path}");
     }
-    // The page for what is not found is a 404, and the browser says so.
+    // The page for an unknown name is a 404, which the browser logs.
     let unexpected =
         browser.complaints().into_iter().filter(|it| !it.to_string().contains("find=nobody"));
     assert_eq!(unexpected.collect::<Vec<_>>(), Vec::<Value>::new());

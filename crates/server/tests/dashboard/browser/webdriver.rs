@@ -1,5 +1,5 @@
-//! As much of the WebDriver protocol as these tests speak: JSON over HTTP to a chromedriver of their own.
-//! It must not know the dashboard.
+//! A minimal WebDriver client: JSON over HTTP to its own chromedriver. It must not know the
+//! dashboard.
 
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -9,13 +9,13 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// What a page may take to become as expected, on a busy machine.
+/// Maximum time for a page to reach the expected state, on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(15);
-/// Between two looks.
+/// Pause between two checks.
 const PAUSE: Duration = Duration::from_millis(50);
-/// The key under which the protocol names an element.
+/// The key of an element reference in the protocol.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
-/// Set to leave these tests out, on a machine that cannot have a browser.
+/// Set to skip these tests on a machine without a browser.
 const SKIP_VAR: &str = "WINDLASS_SKIP_BROWSER";
 
 const CHROMIUM_ARGS: [&str; 9] = [
@@ -30,7 +30,7 @@ const CHROMIUM_ARGS: [&str; 9] = [
     "--window-size=1280,900",
 ];
 
-/// A browser of one's own; it ends with this.
+/// A browser process; dropping it ends the process.
 pub(crate) struct Browser {
     driver: Child,
     port: u16,
@@ -39,14 +39,14 @@ pub(crate) struct Browser {
 }
 
 impl Browser {
-    /// A fresh browser, or `None` if the environment says to do without.
+    /// Starts a browser, or returns `None` if the environment says to skip these tests.
     pub(crate) fn start() -> Option<Self> {
         if std::env::var_os(SKIP_VAR).is_some() {
             eprintln!("left out, because {SKIP_VAR} is set");
             return None;
         }
         let mut driver = Command::new("chromedriver");
-        // A group of its own: the browser is in it too, and ends with it.
+        // Its own process group: it contains the browser too, so both can be ended together.
         let driver = driver.arg("--port=0").stdout(Stdio::piped()).process_group(0).spawn();
         let mut driver = driver.unwrap_or_else(|error| {
             panic!(
@@ -78,7 +78,7 @@ impl Browser {
         self.command("back", &json!({}));
     }
 
-    /// What a script returns.
+    /// Returns the result of a script.
     pub(crate) fn run(&self, script: &str) -> Value {
         self.command("execute/sync", &json!({ "script": script, "args": [] }))
     }
@@ -95,26 +95,26 @@ impl Browser {
         }
     }
 
-    /// Waits until the first element that fits holds this text.
+    /// Waits until the first matching element contains this text.
     #[track_caller]
     pub(crate) fn until_says(&self, css: &str, text: &str) {
         let (css, text) = (json!(css), json!(text));
         self.until(&format!("return !!document.querySelector({css})?.innerText.includes({text})"));
     }
 
-    /// Presses where a person would.
+    /// Clicks an element.
     #[track_caller]
     pub(crate) fn click(&self, css: &str) {
         self.act(css, "click", &json!({}));
     }
 
-    /// Types where the element is.
+    /// Types into an element.
     #[track_caller]
     pub(crate) fn type_into(&self, css: &str, text: &str) {
         self.act(css, "value", &json!({ "text": text }));
     }
 
-    /// Does something with an element; again, if a new page took its place in between.
+    /// Performs an action on an element; retries if the page replaced the element meanwhile.
     #[track_caller]
     fn act(&self, css: &str, what: &str, body: &Value) {
         let mut waited = Duration::ZERO;
@@ -138,7 +138,7 @@ impl Browser {
         found[ELEMENT].as_str().unwrap_or_else(|| panic!("no {css}: {found}")).to_owned()
     }
 
-    /// A screen of this width.
+    /// Sets the width of the screen.
     pub(crate) fn screen(&self, width: u32) {
         let params =
             json!({ "width": width, "height": 800, "deviceScaleFactor": 1, "mobile": true });
@@ -146,7 +146,7 @@ impl Browser {
         self.command("goog/cdp/execute", &json!({ "cmd": cmd, "params": params }));
     }
 
-    /// What the browser had to complain about since it was asked last.
+    /// The browser's log entries since the last call.
     pub(crate) fn complaints(&self) -> Vec<Value> {
         let log = self.command("se/log", &json!({ "type": "browser" }));
         let entries = log.as_array().cloned().unwrap_or_default();
@@ -175,7 +175,8 @@ impl Browser {
              content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
             body.len()
         )?;
-        // It keeps the connection open whatever it is told, so that the length must be known.
+        // The driver keeps the connection open in any case, so the length must be read from the
+        // header.
         let (mut reader, mut length) = (BufReader::new(stream), 0);
         for line in reader.by_ref().lines() {
             let line = line?.to_ascii_lowercase();
@@ -194,7 +195,7 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // In good order first; then whatever is left of the group that we started.
+        // Close the session first, then end the rest of the process group.
         if !self.session.is_empty() {
             let _ = self.request("DELETE", &format!("/session/{}", self.session), "");
         }
@@ -204,14 +205,14 @@ impl Drop for Browser {
     }
 }
 
-/// The port that a driver chose, as it says on its first lines.
+/// The port that the driver chose, from the first lines of its output.
 fn announced_port(driver: &mut Child) -> u16 {
     let mut lines = BufReader::new(driver.stdout.take().expect("its output")).lines();
     let port = lines.by_ref().map_while(Result::ok).find_map(|line| {
         let (_, rest) = line.split_once("started successfully on port ")?;
         rest.trim_end_matches('.').parse().ok()
     });
-    // It must be able to go on writing.
+    // Keep reading, so that the driver can continue to write.
     std::thread::spawn(move || lines.for_each(drop));
     port.expect("chromedriver says on which port it listens")
 }
