@@ -1,17 +1,17 @@
-//! Latencies counted in buckets: as many as one likes in the same few bytes, and readable while others
-//! count on. Knows no clock.
+//! A histogram of latencies: constant size for any number of values, and readable while others count. Knows no
+//! clock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Each doubling has so many buckets (as a power of two), so that a percentile is right within 0.4 %.
+/// Number of buckets per doubling, as a power of two: percentiles are accurate within 0.4 %.
 const STEP_BITS: u32 = 7;
 const STEPS: usize = 1 << STEP_BITS;
-/// Doublings told apart beyond the first steps: up to an hour and a little. What took longer counts as
-/// that.
+/// Number of doublings after the first buckets: up to slightly more than an hour. Longer latencies count as the
+/// maximum.
 const DOUBLINGS: usize = 25;
 const BUCKETS: usize = (DOUBLINGS + 1) * STEPS;
 
-/// Counts of latencies. Any number of tasks count at the same time.
+/// A histogram that any number of tasks can count into concurrently.
 #[derive(Debug)]
 pub(super) struct Histogram {
     buckets: Box<[AtomicU64]>,
@@ -22,28 +22,28 @@ impl Histogram {
         Self { buckets: std::iter::repeat_with(AtomicU64::default).take(BUCKETS).collect() }
     }
 
-    /// One more that took so long.
+    /// Counts one latency.
     pub(super) fn count(&self, micros: u64) {
         self.buckets[bucket(micros)].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Everything counted so far.
+    /// A snapshot of the counts so far.
     pub(super) fn read(&self) -> Latencies {
         Latencies(self.buckets.iter().map(|it| it.load(Ordering::Relaxed)).collect())
     }
 }
 
-/// What a histogram had counted at one time.
+/// A snapshot of a histogram.
 #[derive(Clone, Debug)]
 pub(super) struct Latencies(Vec<u64>);
 
 impl Latencies {
-    /// What came since an earlier reading.
+    /// The counts since an earlier snapshot.
     pub(super) fn since(&self, earlier: &Self) -> Self {
         Self(self.0.iter().zip(&earlier.0).map(|(now, then)| now.saturating_sub(*then)).collect())
     }
 
-    /// The latency in milliseconds that so many percent did not exceed; `None` without any.
+    /// The percentile in milliseconds; `None` without values.
     pub(super) fn percentile_ms(&self, percent: f64) -> Option<f64> {
         let total: u64 = self.0.iter().sum();
         let rank = ((total as f64 * percent / 100.0).ceil() as u64).max(1);
@@ -62,7 +62,7 @@ fn bucket(micros: u64) -> usize {
     at.min(BUCKETS - 1)
 }
 
-/// The middle of what falls into a bucket, in microseconds.
+/// The middle of a bucket, in microseconds.
 fn middle(at: usize) -> f64 {
     let doublings = (at / STEPS).saturating_sub(1) as u32;
     let least = (at - doublings as usize * STEPS) as u64;

@@ -1,5 +1,4 @@
-//! What a measured stretch cost the process that does the work: time, CPU, bytes written, syncs; and
-//! its memory.
+//! Measures the cost of a run to the process that does the work: time, CPU, bytes written, syncs and memory.
 
 use super::clock;
 use super::histogram::Latencies;
@@ -14,52 +13,52 @@ use windlass_postgres::Spent;
 /// The figures of one run of one workload.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Sample {
-    /// Jobs in the measured stretch.
+    /// Number of jobs in the measured period.
     pub(super) jobs: u64,
-    /// Jobs per second; `None` where it is not the point.
+    /// Jobs per second; `None` if the workload does not measure a rate.
     pub(super) jobs_per_s: Option<f64>,
-    /// The latency half of the calls or jobs did not exceed.
+    /// Median latency of the calls or jobs.
     pub(super) p50_ms: Option<f64>,
-    /// The latency 99 % of them did not exceed.
+    /// 99th percentile of the latency.
     pub(super) p99_ms: Option<f64>,
-    /// The most memory the process that did the work ever held, filling the queue included.
+    /// Peak memory of the process that did the work, including the filling of the queue.
     pub(super) rss_mb: Option<f64>,
-    /// CPU time of the measured stretch.
+    /// CPU time in the measured period.
     pub(super) cpu_s: Option<f64>,
-    /// How much of one CPU that was, in percent.
+    /// CPU usage in percent of one CPU.
     pub(super) cpu_percent: Option<f64>,
-    /// Bytes handed to the disk per job.
+    /// Bytes written to disk per job.
     pub(super) bytes_per_job: Option<f64>,
     /// Synced commits per job.
     pub(super) fsyncs_per_job: Option<f64>,
-    /// Bytes of the server's log per job.
+    /// Bytes of WAL per job.
     pub(super) wal_per_job: Option<f64>,
     /// Transactions committed on the server per job.
     pub(super) commits_per_job: Option<f64>,
-    /// Rows per job that the server has to clear away.
+    /// Dead rows per job, which the server has to vacuum.
     pub(super) dead_rows_per_job: Option<f64>,
-    /// Figures that only this workload has, by names that end in their unit.
+    /// Figures specific to the workload, by names that end in their unit.
     pub(super) figures: BTreeMap<String, f64>,
-    /// What else there is to say of this run, in words.
+    /// Remarks on this run, as text.
     pub(super) said: Vec<String>,
-    /// How it went over time, where it was watched.
+    /// The time series, if one was recorded.
     pub(super) timeline: Option<Timeline>,
-    /// Why there is nothing.
+    /// The reason why nothing was measured.
     pub(super) skipped: Option<String>,
 }
 
 impl Sample {
-    /// It could not be measured here, for this reason.
+    /// A sample of a run that was skipped for this reason.
     pub(super) fn skipped(reason: String) -> Self {
         Self { skipped: Some(reason), ..Self::default() }
     }
 
-    /// A figure that only this workload has.
+    /// Adds a figure specific to the workload.
     pub(super) fn figure(&mut self, name: &str, value: f64) {
         self.figures.insert(name.to_owned(), value);
     }
 
-    /// How much the hot tables grew from the start to the release, if that is known.
+    /// Adds the growth of the hot tables from the start to the release, if it is known.
     pub(super) fn note_growth(&mut self, start: Option<Sizes>, end: Option<Sizes>) {
         let (Some(start), Some(end)) = (start, end) else { return };
         let grown_bytes = end.all_hot_bytes() as f64 - start.all_hot_bytes() as f64;
@@ -67,11 +66,11 @@ impl Sample {
     }
 }
 
-/// Adds up what the measured stretches of a run cost. Between them the clocks stand still, so that
-/// filling a queue does not count as draining it.
+/// Sums up the cost of the measured periods of a run. Time between them does not count, so that filling a queue
+/// is not part of draining it.
 #[derive(Debug, Default)]
 pub(super) struct Meter {
-    /// Who does the work.
+    /// The process that does the work.
     process: Process,
     wall: Duration,
     cpu: Option<Duration>,
@@ -83,12 +82,12 @@ pub(super) struct Meter {
     began: Option<Reading>,
 }
 
-/// What a store counts itself.
+/// Counters of the store.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
     /// Synced commits.
     pub(super) syncs: Option<u64>,
-    /// What its server has spent.
+    /// Statistics of its server.
     pub(super) spent: Option<Spent>,
 }
 
@@ -108,17 +107,17 @@ impl Reading {
 }
 
 impl Meter {
-    /// Of what `process` does.
+    /// A meter of the work of `process`.
     pub(super) fn of(process: Process) -> Self {
         Self { process, ..Self::default() }
     }
 
-    /// Begins a stretch, with what the store counted so far.
+    /// Starts a measured period, with the current counters of the store.
     pub(super) fn begin(&mut self, counts: Counts) {
         self.began = Some(Reading::take(self.process, counts));
     }
 
-    /// Ends the stretch.
+    /// Ends the measured period.
     pub(super) fn end(&mut self, counts: Counts) {
         let Some(began) = self.began.take() else { return };
         let ended = Reading::take(self.process, counts);
@@ -139,18 +138,18 @@ impl Meter {
         add(&mut self.dead_rows, dead.0, dead.1);
     }
 
-    /// How long the stretches were so far.
+    /// Total time of the measured periods so far.
     pub(super) const fn wall(&self) -> Duration {
         self.wall
     }
 
-    /// The figures, if so many jobs went through with latencies counted in buckets.
+    /// The sample for `jobs` jobs with latencies in a histogram.
     pub(super) fn sample_with(&self, jobs: u64, latencies: &Latencies) -> Sample {
         let [p50_ms, p99_ms] = [50.0, 99.0].map(|percent| latencies.percentile_ms(percent));
         Sample { p50_ms, p99_ms, ..self.sample(jobs, Vec::new()) }
     }
 
-    /// The figures, if so many jobs went through with these latencies.
+    /// The sample for `jobs` jobs with these latencies.
     pub(super) fn sample(&self, jobs: u64, mut latencies_ms: Vec<f32>) -> Sample {
         let per_job = |sum: u64| sum as f64 / jobs.max(1) as f64;
         let wall_s = self.wall.as_secs_f64().max(1e-9);

@@ -1,7 +1,7 @@
-//! Measures engines: workloads × contenders × repeats, each in a process of its own.
+//! `windlass bench`: measures engines. Workloads × contenders × repeats, each in a separate process.
 //!
-//! A process per measurement, because memory and CPU are then those of that workload alone, and
-//! because whatever happens to it, this process is there to remove its directory.
+//! One process per measurement, because its memory and CPU are then those of that workload alone, and because
+//! this process can remove its directory even if the measurement crashes.
 
 mod baseline;
 mod child;
@@ -42,41 +42,41 @@ use subject::{EngineSubject, Subject};
 use workload::{Bench, Calls};
 use workspace::Workspace;
 
-/// What the user asked for.
+/// The options of a benchmark.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// The engine.
+    /// URL of the engine.
     pub(crate) url: Url,
-    /// What to run on it.
+    /// Workloads to run.
     pub(crate) workloads: Vec<Workload>,
-    /// How large and how long.
+    /// Sizes and durations of the workloads.
     pub(crate) profile: Profile,
-    /// How often.
+    /// Number of repeats.
     pub(crate) repeats: u32,
-    /// Whether the baselines run beside an engine on disk.
+    /// Whether to measure the baselines in addition to an engine on disk.
     pub(crate) baselines: bool,
-    /// Whether a server in a process of its own is measured beside an engine on disk.
+    /// Whether to measure a server in a separate process in addition to an engine on disk.
     pub(crate) over_http: bool,
     /// Whether to print JSON instead of the table.
     pub(crate) json: bool,
-    /// Where to write how watched workloads went over time.
+    /// Directory for the time series of watched workloads.
     pub(crate) csv: Option<PathBuf>,
 }
 
-/// What one process is to measure.
+/// The specification of one measurement, sent to its process.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct RunSpec {
     target: Target,
     workload: Workload,
     stage: Stage,
     profile: Profile,
-    /// What the progress bar calls it.
+    /// Label of the progress bar.
     label: String,
-    /// The server behind the URL, if it was started for this.
+    /// Pid of the server behind the URL, if it was started for this measurement.
     server: Option<u32>,
 }
 
-/// Where the jobs go.
+/// The store under measurement.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum Target {
     Engine(Url),
@@ -84,17 +84,17 @@ enum Target {
     Slim(PathBuf),
 }
 
-/// Which part of a workload.
+/// The part of a workload to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Stage {
-    /// Fill the directory for the measurement that follows.
+    /// Fill the directory for the following measurement.
     Prepare,
     /// Measure.
     Measure,
 }
 
 impl Plan {
-    /// Who runs this workload.
+    /// The contenders of a workload.
     fn contenders(&self, workload: Workload) -> Vec<Contender> {
         let on_disk = matches!(self.url, Url::File(_));
         let mut contenders = Vec::new();
@@ -110,9 +110,9 @@ impl Plan {
         contenders
     }
 
-    /// All runs of one repeat, in order: contenders of one workload stand side by side, so that
-    /// what slows the machine down for a while slows them all. For the same reason those that say nothing
-    /// without another come just after it, each time.
+    /// All runs of one repeat, in order. Contenders of one workload run in sequence, so that a temporary
+    /// slowdown of the machine affects all of them. For the same reason, a workload that is compared with
+    /// another runs directly after it, in every repeat.
     fn runs(&self) -> Vec<(Workload, Contender)> {
         let mut runs: Vec<(Workload, Contender)> = Vec::new();
         for workload in &self.workloads {
@@ -127,12 +127,12 @@ impl Plan {
     }
 }
 
-/// Carries the plan out and prints the report.
+/// Runs the benchmark and prints the report.
 pub(crate) async fn run(plan: Plan) -> Result<ExitCode> {
     let mut interrupts = Interrupts::listen()?;
     let workspace = Workspace::create(&plan.url)?;
     let runs = plan.runs();
-    ensure!(!runs.is_empty(), "none of these workloads means anything for {}", plan.url);
+    ensure!(!runs.is_empty(), "none of these workloads applies to {}", plan.url);
     let total = runs.len() * plan.repeats as usize;
     if let Some(dir) = &plan.csv {
         std::fs::create_dir_all(dir)
@@ -158,7 +158,7 @@ pub(crate) async fn run(plan: Plan) -> Result<ExitCode> {
                 eprintln!("interrupted in {title}; everything written was removed");
                 return Ok(ExitCode::from(INTERRUPTED));
             }
-            // The other figures are good all the same.
+            // The figures of the other runs are still valid.
             Err(error) => {
                 eprintln!("error: {title}: {error:#}");
                 failed = true;
@@ -173,7 +173,7 @@ pub(crate) async fn run(plan: Plan) -> Result<ExitCode> {
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Writes to files how a run went over time, if that is wanted and known.
+/// Writes the time series of a run to files, if requested and recorded.
 fn write_down(plan: &Plan, workload: Workload, number: usize, sample: &Sample) -> Result<()> {
     let (Some(dir), Some(timeline)) = (&plan.csv, &sample.timeline) else { return Ok(()) };
     let name = format!("{}-{number}", workload.name());
@@ -181,10 +181,10 @@ fn write_down(plan: &Plan, workload: Workload, number: usize, sample: &Sample) -
     timeline.write(dir, &name, &title)
 }
 
-/// What shells expect of a program ended by ctrl-c.
+/// The conventional exit code of a program that is ended by ctrl-c.
 const INTERRUPTED: u8 = 130;
 
-/// Measures in a process and a directory of its own.
+/// Measures in a separate process and directory.
 async fn measure_apart(
     plan: &Plan,
     workspace: &Workspace,
@@ -223,7 +223,7 @@ async fn measure_apart(
     }
     spec.stage = Stage::Measure;
     let ended = child::run(&spec, interrupts).await;
-    // However it ended: the next run must find nothing of this one.
+    // The schema is removed even after an error: the next run must start without it.
     if let Target::Engine(Url::Postgres(at)) = &spec.target {
         windlass_postgres::remove(at.server(), at.schema()).await?;
     }
@@ -236,7 +236,7 @@ async fn measure_apart(
     ended
 }
 
-/// Measures what `spec` says, in this process.
+/// Runs the measurement of `spec` in this process.
 pub(crate) async fn measure(spec: &RunSpec) -> Result<Sample> {
     let progress = Progress::new(&spec.label);
     let outcome = match &spec.target {
@@ -269,15 +269,15 @@ async fn measure_engine(spec: &RunSpec, url: &Url, progress: &Progress) -> Resul
     if !is_somebodys {
         return bench.measure_engine(spec.workload, url).await;
     }
-    // Somebody's server keeps what one run leaves for the next: before and after, because the run
-    // before may have been cut short.
+    // A shared server keeps the jobs of earlier runs. Clears them before and after, because an earlier run may
+    // have been interrupted.
     bench.subject.clear().await?;
     let measured = bench.measure_engine(spec.workload, url).await;
     bench.subject.clear().await?;
     measured
 }
 
-/// What a workload works with, where `url` is that of an engine.
+/// The context of a workload, for the engine at `url`.
 fn bench<S: Subject>(
     subject: S,
     spec: &RunSpec,

@@ -1,25 +1,25 @@
-//! What the system tells about a process: this one, or the server that does its work.
+//! Resource usage of a process: this one, or the server that does the work.
 
 use super::clock;
 use std::time::Duration;
 
-/// The system counts the CPU time of other processes in this unit (`USER_HZ`, the same on every Linux).
+/// Unit of CPU times in `/proc` (`USER_HZ`, the same on every Linux).
 const TICK: Duration = Duration::from_millis(10);
 
-/// A process that does what is measured.
+/// The process whose resources are measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Process {
-    /// This one.
+    /// This process.
     #[default]
     This,
     /// A server that was started for the measurement.
     Other(u32),
-    /// Somebody's server: its costs are not ours to see.
+    /// A server whose process is not accessible.
     Unknown,
 }
 
 impl Process {
-    /// The CPU time so far, all threads together.
+    /// The CPU time of all threads so far.
     pub(super) fn cpu(self) -> Option<Duration> {
         match self {
             Self::This => Some(clock::cpu()),
@@ -27,17 +27,17 @@ impl Process {
         }
     }
 
-    /// The most memory it ever held.
+    /// The peak resident memory.
     pub(super) fn peak_rss_mb(self) -> Option<f64> {
         self.field("status", "VmHWM:").map(|kb| kb as f64 / 1024.0)
     }
 
-    /// Bytes it handed to the disk so far.
+    /// The number of bytes written to disk so far.
     pub(super) fn written_bytes(self) -> Option<u64> {
         self.field("io", "write_bytes:")
     }
 
-    /// A file of it under `/proc`; `None` on systems without it.
+    /// Reads a file of the process in `/proc`; `None` on systems without it.
     fn file(self, name: &str) -> Option<String> {
         let process = match self {
             Self::This => "self".to_owned(),
@@ -53,8 +53,8 @@ impl Process {
         line.split_whitespace().next()?.parse().ok()
     }
 
-    /// User and system time. The name of the program comes before them and may hold anything but `)`
-    /// as its last.
+    /// User and system time, in ticks. They follow the name of the program, which may contain any character, so
+    /// parsing starts after the last `)`.
     fn ticks(self) -> Option<u32> {
         let stat = self.file("stat")?;
         let fields: Vec<&str> = stat.rsplit(')').next()?.split_whitespace().collect();

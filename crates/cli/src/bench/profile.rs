@@ -1,53 +1,53 @@
-//! How large and how long the workloads are.
+//! Profiles: the sizes and durations of the workloads.
 
 use serde::{Deserialize, Serialize};
 
 /// The sizes of all workloads.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Profile {
-    /// How often each workload is measured, unless the user says otherwise.
+    /// Default number of repeats.
     pub(crate) repeats: u32,
-    /// W1seq: for how long one caller enqueues.
+    /// W1seq: duration.
     pub(super) sequence_ms: u64,
-    /// W1c64, W1c512, P256: for how long many callers work.
+    /// W1c64, W1c512, P256: duration.
     pub(super) callers_ms: u64,
-    /// W2: how many jobs.
+    /// W2: number of jobs.
     pub(super) bulk_jobs: u64,
-    /// W3: how many jobs wait at the start of a round; rounds follow each other until
-    /// `drain_ms` of draining have come together.
+    /// W3: number of waiting jobs at the start of a round; rounds are repeated until draining has taken
+    /// `drain_ms` in total.
     pub(super) drain_jobs: u64,
-    /// W3: how much draining is measured at least.
+    /// W3: minimum total time of draining.
     pub(super) drain_ms: u64,
-    /// W3lanes: how many idle lanes; with those that are drained, no more than a queue may have.
+    /// W3lanes: number of idle lanes; together with the drained ones, at most as many as a queue may have.
     pub(super) idle_lanes: u64,
-    /// W3lanes: for how long nothing happens in them before.
+    /// W3lanes: time that the lanes are idle before the measurement.
     pub(crate) idle_lanes_ms: u64,
-    /// W4: how many jobs, one each 20 ms.
+    /// W4: number of jobs, one every 20 ms.
     pub(super) idle_jobs: u64,
-    /// W5: how many jobs are drained.
+    /// W5: number of jobs to drain.
     pub(super) deep_jobs: u64,
-    /// W5 and open: how many others wait.
+    /// W5 and open: number of other waiting jobs.
     pub(super) deep_others: u64,
-    /// W5deep: how many others wait.
+    /// W5deep: number of other ready jobs.
     pub(crate) deep_ready: u64,
-    /// W5deep: how many others are scheduled for later.
+    /// W5deep: number of other scheduled jobs.
     pub(crate) deep_scheduled: u64,
-    /// W6 and W7: for how long.
+    /// W6 and W7: duration.
     pub(crate) sustained_ms: u64,
-    /// Soak: for how long.
+    /// Soak: duration.
     pub(crate) soak_ms: u64,
     /// Soak: jobs per second.
     pub(crate) soak_rate: u32,
-    /// Soak: how long finished jobs are kept.
+    /// Soak: retention of finished jobs.
     pub(crate) soak_retention_ms: u64,
-    /// W6, W7 and soak: how often they are looked at meanwhile.
+    /// W6, W7 and soak: sampling interval of the time series.
     pub(super) watch_ms: u64,
-    /// idle2000: how many claims wait.
+    /// idle2000: number of waiting claims.
     pub(super) polls: u32,
-    /// idle2000: for how long.
+    /// idle2000: duration.
     pub(super) polls_ms: u64,
-    /// No workload that is limited by time takes more jobs than this, so that an engine in memory
-    /// does not fill the machine.
+    /// Maximum number of jobs of time-limited workloads, so that an in-memory engine does not exhaust the
+    /// memory of the machine.
     pub(super) jobs_max: u64,
 }
 
@@ -79,7 +79,7 @@ impl Profile {
         }
     }
 
-    /// Figures to quote.
+    /// Publishable figures.
     pub(crate) const fn full() -> Self {
         Self {
             repeats: 3,
@@ -106,7 +106,7 @@ impl Profile {
         }
     }
 
-    /// Enough to see that a workload works.
+    /// A smoke test of every workload.
     pub(crate) const fn tiny() -> Self {
         Self {
             repeats: 1,

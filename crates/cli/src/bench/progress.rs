@@ -3,14 +3,14 @@
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal as _;
 
-/// A bar that is not there when nobody watches: counting for it must cost nothing then.
+/// A progress bar, or nothing if stderr is not a terminal: counting must cost nothing then.
 #[derive(Clone, Debug)]
 pub(super) struct Progress {
     bar: Option<ProgressBar>,
 }
 
 impl Progress {
-    /// A bar for the run called `label`, if errors go to a terminal.
+    /// A bar for the run called `label`, if stderr is a terminal.
     pub(super) fn new(label: &str) -> Self {
         if !std::io::stderr().is_terminal() {
             return Self::hidden();
@@ -29,7 +29,7 @@ impl Progress {
         Self { bar: None }
     }
 
-    /// Begins a phase of so many steps.
+    /// Starts a phase of `steps` steps.
     pub(super) fn phase(&self, name: &'static str, steps: u64) {
         if let Some(bar) = &self.bar {
             bar.set_message(name);
@@ -38,21 +38,21 @@ impl Progress {
         }
     }
 
-    /// So many more steps are done.
+    /// Advances by `steps`.
     pub(super) fn add(&self, steps: u64) {
         if let Some(bar) = &self.bar {
             bar.inc(steps);
         }
     }
 
-    /// So many steps are done.
+    /// Sets the position to `steps`.
     pub(super) fn at(&self, steps: u64) {
         if let Some(bar) = &self.bar {
             bar.set_position(steps);
         }
     }
 
-    /// Takes the bar away; the line belongs to the next run.
+    /// Removes the bar, so that the next run can use the line.
     pub(super) fn clear(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();

@@ -1,4 +1,4 @@
-//! What came out: medians and spreads over the repeats, as JSON or as a table.
+//! The report of a benchmark: medians and spreads over the repeats, as JSON or as a table.
 
 use super::meter::Sample;
 use super::stats::Spread;
@@ -11,21 +11,21 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// Who ran a workload.
+/// A contender, which runs workloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Contender {
     /// The engine under measurement.
     Engine,
     /// The bare log.
     Log,
-    /// The slim SQLite loop.
+    /// The slim SQLite baseline.
     Slim,
-    /// The engine behind a server in a process of its own, over loopback.
+    /// The engine behind a server in a separate process, over loopback.
     Served,
 }
 
 impl Contender {
-    /// What people call it.
+    /// Its title in the table.
     pub(super) const fn title(self, url: &Url) -> &'static str {
         match (self, url) {
             (Self::Engine, Url::Memory) => "memory",
@@ -67,7 +67,7 @@ impl Entry {
         self.median(|it| it.jobs_per_s)
     }
 
-    /// The medians of the figures that only this workload has.
+    /// The medians of the figures specific to the workload.
     fn figures(&self) -> BTreeMap<String, f64> {
         let names = self.samples.iter().flat_map(|sample| sample.figures.keys());
         let median = |name: &String| self.median(|it| it.figures.get(name).copied());
@@ -101,22 +101,22 @@ struct Row {
     repeats: usize,
     ratio_to_log: Option<f64>,
     ratio_to_slim: Option<f64>,
-    /// To the workload whose rate it should come near.
+    /// Ratio to the workload whose rate it should approach.
     ratio_to_reference: Option<f64>,
     #[serde(skip)]
     reference: &'static str,
-    /// Through a server to the same workload in one process.
+    /// Ratio of the rate through a server to that of the same workload in one process.
     ratio_to_inside: Option<f64>,
-    /// What only this workload has, by names that end in their unit.
+    /// Figures specific to the workload, by names that end in their unit.
     figures: BTreeMap<String, f64>,
-    /// Of each run that was watched.
+    /// The trend of each run with a time series.
     over_time: Vec<Trend>,
     /// Why nothing could be measured.
     skipped: Option<String>,
 }
 
 impl Report {
-    /// Takes a sample in; how many there are now of this workload and contender.
+    /// Adds a sample; returns the number of samples of this workload and contender.
     pub(super) fn add(
         &mut self,
         workload: Workload,
@@ -145,7 +145,7 @@ impl Report {
         Some(entry.rate()? / self.rate(other.0, other.1)?)
     }
 
-    /// A JSON array with a row per workload, and one per other contender called `W3@log`, `W3@slim` or
+    /// A JSON array with one row per workload, and one per other contender, called `W3@log`, `W3@slim` or
     /// `W3@http`.
     pub(super) fn json(&self) -> Result<String> {
         let rows: Vec<Row> = self.entries.iter().map(|entry| self.row(entry)).collect();
@@ -184,7 +184,7 @@ impl Report {
             ratio_to_slim: ratio((workload, Contender::Slim)),
             ratio_to_reference: reference.and_then(|it| ratio((it, engine))),
             reference: reference_title(workload),
-            // The rate of W4 is its own pace.
+            // The rate of W4 is fixed, so its ratio is meaningless.
             ratio_to_inside: match workload {
                 Workload::W4 => None,
                 _ => self.ratio(entry, Contender::Served, (workload, engine)),
@@ -199,7 +199,7 @@ impl Report {
         }
     }
 
-    /// The table for people.
+    /// The report as a table.
     pub(super) fn table(&self, url: &Url) -> String {
         let heads = ["", "", "jobs/s", "min–max", "p50 ms", "p99 ms"];
         let costs = [
@@ -220,7 +220,7 @@ impl Report {
         format!("windlass bench {url} ({build} build)\n\n{table}\n{}{NOTES}", self.details())
     }
 
-    /// What does not fit into the table: figures that only one workload has, and how runs went over time.
+    /// Lines below the table: figures specific to a workload, and trends over time.
     fn details(&self) -> String {
         let mut text = String::new();
         for entry in &self.entries {
@@ -248,7 +248,7 @@ impl Report {
         text
     }
 
-    /// The same figure, a rate, of the workload that this one is compared with.
+    /// The same figure, if it is a rate, of the reference workload.
     fn reference_figure(&self, entry: &Entry, figure: &str) -> Option<f64> {
         let reference = entry.workload.reference().filter(|_| figure.ends_with("jobs_per_s"))?;
         let other = self.entries.iter().find(|it| it.workload == reference)?;
@@ -294,7 +294,7 @@ impl Report {
     }
 }
 
-/// What people call the workload that this one is compared with.
+/// Title of the reference workload.
 const fn reference_title(workload: Workload) -> &'static str {
     match workload.reference() {
         Some(Workload::W3) => "W3",
@@ -303,13 +303,13 @@ const fn reference_title(workload: Workload) -> &'static str {
     }
 }
 
-/// A figure that may be negative.
+/// Formats a figure that may be negative.
 fn signed(figure: f64) -> String {
     let sign = if figure < 0.0 { "-" } else { "" };
     sign.to_owned() + &table::fine(Some(figure.abs()))
 }
 
-/// What the columns mean, below the table.
+/// Explanation of the columns, printed below the table.
 const NOTES: &str = "\
 Medians over the repeats. RSS: the most the process held, filling included; CPU, bytes and fsyncs:\n\
 of the measured stretch; over HTTP those of the server. Latency: W1 and P256 the call of enqueue, W4\n\
@@ -317,7 +317,7 @@ and W6 from that call to the start of the handler, open until the first job is c
 an enqueue of as many jobs to each answer. WAL, commits, dead rows: of the whole server, and up to a\n\
 second late. Batches: W2 1,000 and W3 100 jobs a call; over HTTP 100 and 50.\n";
 
-/// The ratios of a row, in words.
+/// The ratios of a row as text.
 fn compared(row: &Row) -> String {
     let ratios = [
         (row.ratio_to_log, "the bare log"),

@@ -8,19 +8,19 @@ pub(super) fn percentile(values: &mut [f32], percent: f64) -> Option<f64> {
     values.get(rank.saturating_sub(1)).map(|value| f64::from(*value))
 }
 
-/// What repeated measurements of one figure say.
+/// The spread of repeated measurements of one figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Spread {
-    /// The least.
+    /// The minimum.
     pub(super) min: f64,
-    /// The one in the middle, or the mean of the two in the middle.
+    /// The median: the middle value, or the mean of the two middle values.
     pub(super) median: f64,
-    /// The greatest.
+    /// The maximum.
     pub(super) max: f64,
 }
 
 impl Spread {
-    /// Of these values; `None` without any.
+    /// The spread of these values; `None` without any.
     pub(super) fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.into_iter().collect();
         values.sort_unstable_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! What a workload needs from a store: engines and baselines go through the same harness.
+//! The interface between workloads and stores: engines and baselines run through the same harness.
 
 use super::clock;
 use super::meter::Counts;
@@ -18,35 +18,35 @@ use windlass_core::policy::Retention;
 use windlass_core::{JobId, limits};
 use windlass_services::{Services, ServicesHandle};
 
-/// The queue everything happens in: a name nobody uses for work, on a server that others may use.
+/// Queue of the benchmark. The name must not collide with real queues, because a server may be shared.
 pub(super) const QUEUE: &str = "windlass-bench";
-/// How long the jobs of a benchmark stay on a server after it.
+/// Retention of the benchmark's jobs on a server after the run.
 const CLEARED_MS: u64 = 1_000;
-/// The most lanes a workload spreads its jobs over.
+/// Maximum number of lanes over which a workload spreads its jobs.
 pub(super) const LANES_MAX: usize = 20;
 
 /// A store under measurement. Cheap to clone; every caller has its own.
 pub(super) trait Subject: Clone + Send + Sync + 'static {
-    /// Who takes jobs from it.
+    /// The worker type of this store.
     type Worker: Worker;
 
-    /// Stores the jobs with these numbers durably, spread over so many lanes.
+    /// Stores the jobs with these numbers durably, spread over `lanes` lanes.
     fn enqueue(&self, numbers: Range<u64>, lanes: usize)
     -> impl Future<Output = Result<()>> + Send;
 
     /// A new worker.
     fn worker(&self) -> impl Future<Output = Result<Self::Worker>> + Send;
 
-    /// What it has counted so far, as far as it counts.
+    /// The store's own counters, as far as it has any.
     fn counts(&self) -> impl Future<Output = Counts> + Send;
 }
 
-/// Takes jobs and completes them.
+/// Claims and completes jobs.
 pub(super) trait Worker: Send + 'static {
-    /// A job in its hands.
+    /// A claimed job.
     type Held: Numbered + Send + 'static;
 
-    /// Completes `done` durably and takes up to `want` more, in one round trip.
+    /// Completes `done` durably and claims up to `want` more, in one round trip.
     fn next(
         &mut self,
         done: Vec<Self::Held>,
@@ -56,7 +56,7 @@ pub(super) trait Worker: Send + 'static {
 
 /// A job that knows its number.
 pub(super) trait Numbered {
-    /// As it stands in the payload, which the handler has to read for it.
+    /// The number in the payload, which the handler therefore has to read.
     fn number(&self) -> u64;
 }
 
@@ -69,17 +69,17 @@ pub(super) fn payload(number: u64) -> String {
 
 /// The number in a payload made by [`payload`].
 pub(super) fn number_in(payload: &[u8]) -> Result<u64> {
-    // A store that keeps JSON as such may give it back with other spaces.
+    // A store that parses JSON may return it with different whitespace.
     let value = payload.get(5..).map(|rest| rest.trim_ascii_start());
     let digits = value.and_then(|value| value.get(1..13));
     let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
     digits
         .and_then(|digits| digits.parse().ok())
-        .with_context(|| format!("a job came back with another payload: {payload:?}"))
+        .with_context(|| format!("a job was returned with a different payload: {payload:?}"))
 }
 
-/// Lets other callers have the thread now and then: an engine in memory answers without ever waiting,
-/// and whoever calls it in a loop would keep the thread to itself.
+/// Yields to other callers: an in-memory engine answers without ever suspending, and a caller in a loop would
+/// occupy the thread.
 async fn take_turns() {
     tokio::task::consume_budget().await;
 }
@@ -89,30 +89,30 @@ async fn take_turns() {
 pub(super) struct EngineSubject {
     connection: Connection,
     queue: Name,
-    /// The kinds, which are the lanes of the queue; made once, as applications do.
+    /// The kinds, which are the lanes of the queue; created once, as in applications.
     kinds: Arc<[Name]>,
 }
 
 impl EngineSubject {
-    /// The engine at `url`.
+    /// Opens the engine at `url`.
     pub(super) async fn open(url: &crate::connect::Url) -> Result<Self> {
         let kinds = (0..LANES_MAX).map(|lane| format!("noop-{lane}").into()).collect();
         Ok(Self { connection: connect(url).await?, queue: QUEUE.into(), kinds })
     }
 
-    /// Engines of their own at the same place, as other processes would have them.
+    /// Opens `count` separate engines on the same store, like those of other processes.
     pub(super) async fn apart(&self, url: &crate::connect::Url, count: usize) -> Result<Vec<Self>> {
         let mut apart = Vec::with_capacity(count);
         for number in 1..=count {
             let opened = Self::open(url).await;
             apart.push(opened.with_context(|| {
-                format!("cannot open engine {number} of {count}; the server must take connections of all")
+                format!("cannot open engine {number} of {count}; the server must accept the connections of all")
             })?);
         }
         Ok(apart)
     }
 
-    /// The same, each with a queue of its own.
+    /// The same, each with its own queue.
     pub(super) async fn with_own_queues(
         &self,
         url: &crate::connect::Url,
@@ -123,22 +123,22 @@ impl EngineSubject {
         Ok(apart.iter().enumerate().map(on).collect())
     }
 
-    /// The same engine, another queue.
+    /// The same engine with another queue.
     pub(super) fn on(&self, queue: impl Into<Name>) -> Self {
         Self { queue: queue.into(), ..self.clone() }
     }
 
-    /// The engine, for whoever hosts it.
+    /// The engine, to be hosted in a server.
     pub(super) fn shared_engine(&self) -> Arc<dyn Engine> {
         Arc::clone(&self.connection.engine)
     }
 
-    /// The services as a server has them.
+    /// Starts the services as a server does.
     pub(super) fn services(&self) -> Result<ServicesHandle> {
         Ok(Services::builder(self.shared_engine()).start()?)
     }
 
-    /// The numbers of all lanes.
+    /// Reads the statistics of all lanes.
     pub(super) async fn stats(&self) -> Result<()> {
         self.engine().stats(StatsRequest::default()).await?;
         Ok(())
@@ -148,13 +148,13 @@ impl EngineSubject {
         &*self.connection.engine
     }
 
-    /// Waits for something to claim, at most for `wait_ms`.
+    /// Waits for a claimable job, at most `wait_ms`.
     pub(super) async fn wait(&self, wait_ms: u64) -> Result<()> {
         self.engine().wait(Wait::new([self.queue.clone()], wait_ms)).await?;
         Ok(())
     }
 
-    /// Lets finished jobs be removed after `ms`.
+    /// Sets the retention of finished jobs to `ms`.
     pub(super) async fn keep_finished(&self, ms: u64) -> Result<()> {
         let patch = QueuePatch::retention(Retention::uniform(ms));
         let items = self.engine().configure(vec![Configure::queue(self.queue.clone(), patch)]);
@@ -186,8 +186,8 @@ impl EngineSubject {
         Ok(())
     }
 
-    /// Completes whatever is left in the queue and lets it be removed: on a server, what a benchmark
-    /// enqueued would otherwise stay.
+    /// Completes the remaining jobs of the queue and lets them be removed: on a server, they would otherwise
+    /// stay.
     pub(super) async fn clear(&self) -> Result<()> {
         self.keep_finished(CLEARED_MS).await?;
         let mut worker = self.worker().await?;
@@ -201,7 +201,7 @@ impl EngineSubject {
         }
     }
 
-    /// One step of maintenance, of the size in which services take it.
+    /// Runs one step of maintenance with the batch size of the services.
     pub(super) async fn maintain(&self, work: Work) -> Result<MaintainReply> {
         Ok(self.engine().maintain(MaintainRequest::new(work, 1_000)).await?.value)
     }
@@ -220,7 +220,10 @@ impl EngineSubject {
         };
         for item in self.engine().enqueue(Enqueue::each(numbers.map(job))).await?.value {
             let disposition = item?.disposition;
-            ensure!(disposition == Disposition::Created, "a new job answered {disposition:?}");
+            ensure!(
+                disposition == Disposition::Created,
+                "a new job was answered with {disposition:?}"
+            );
         }
         Ok(())
     }
@@ -248,12 +251,12 @@ impl Subject for EngineSubject {
     }
 }
 
-/// A worker with a session of its own.
+/// A worker with its own session.
 pub(super) struct EngineWorker {
     subject: EngineSubject,
     session: SessionId,
     claim_no: u64,
-    /// When the session was last heard of.
+    /// Time of the last heartbeat.
     beat_at: Instant,
 }
 
@@ -271,7 +274,7 @@ impl Numbered for EngineHeld {
 }
 
 impl EngineWorker {
-    /// Says that the worker is alive when it is time for it, declaring what it holds.
+    /// Sends a heartbeat if it is due, declaring the held jobs.
     async fn heartbeat(&mut self, held: &[EngineHeld]) -> Result<()> {
         if self.beat_at.elapsed() < Duration::from_millis(limits::HEARTBEAT_MS) {
             return Ok(());

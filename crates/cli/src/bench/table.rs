@@ -1,4 +1,4 @@
-//! A plain table: columns as wide as their widest cell, figures to the right.
+//! A plain-text table: columns as wide as their widest cell, numbers aligned to the right.
 
 use std::fmt;
 
@@ -8,21 +8,21 @@ pub(super) struct Table {
     rows: Vec<Vec<String>>,
 }
 
-/// The columns that hold words; the others hold figures.
+/// Indexes of the text columns; the others contain numbers.
 const WORDS: [usize; 3] = [0, 1, 13];
 
 impl Table {
-    /// With these column heads.
+    /// An empty table with these column headers.
     pub(super) fn new<'a>(heads: impl IntoIterator<Item = &'a str>) -> Self {
         Self { rows: vec![heads.into_iter().map(str::to_owned).collect()] }
     }
 
-    /// One more row.
+    /// Adds a row.
     pub(super) fn row(&mut self, cells: Vec<String>) {
         self.rows.push(cells);
     }
 
-    /// How wide the column is; 0 if nothing but its head is there, to leave it out.
+    /// The width of a column; 0 if all its cells are empty, so that it is left out.
     fn width(&self, column: usize) -> usize {
         let cells = || self.rows.iter().filter_map(|row| row.get(column));
         if cells().skip(1).all(String::is_empty) {
@@ -51,7 +51,7 @@ impl fmt::Display for Table {
     }
 }
 
-/// A figure without decimals, thousands apart; empty if there is none.
+/// Formats a number without decimals, with thousands separators; empty if there is none.
 pub(super) fn whole(figure: Option<f64>) -> String {
     let Some(figure) = figure else { return String::new() };
     let digits = format!("{figure:.0}");
@@ -65,7 +65,7 @@ pub(super) fn whole(figure: Option<f64>) -> String {
     text
 }
 
-/// A small figure with three significant digits, roughly; empty if there is none.
+/// Formats a small number with about three significant digits; empty if there is none.
 pub(super) fn fine(figure: Option<f64>) -> String {
     match figure {
         None => String::new(),

@@ -1,4 +1,4 @@
-//! The directory everything is written to: a fresh one on the disk of the engine, gone afterwards.
+//! The working directory of a benchmark: a new one on the disk of the engine, removed afterwards.
 
 use crate::connect::Url;
 use anyhow::{Context as _, Result};
@@ -6,16 +6,16 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// Where the runs have their directories. Removed with everything in it when dropped.
+/// The parent of the runs' directories. Removed with its content when dropped.
 pub(super) struct Workspace {
     /// `None` for engines that write nothing. Declared before `parent`, to be removed before it.
     directory: Option<TempDir>,
-    /// The directories of the user's path that were missing, outermost first.
+    /// The directories of the user's path that had to be created, outermost first.
     made: Vec<PathBuf>,
 }
 
 impl Workspace {
-    /// For the engine at `url`. A directory that does not exist is made, and removed again.
+    /// Creates the workspace for the engine at `url`. A missing directory is created, and removed afterwards.
     pub(super) fn create(url: &Url) -> Result<Self> {
         let Url::File(parent) = url else { return Ok(Self { directory: None, made: Vec::new() }) };
         let missing =
@@ -25,15 +25,12 @@ impl Workspace {
         let directory = std::fs::create_dir_all(parent)
             .and_then(|()| tempfile::Builder::new().prefix("windlass-bench-").tempdir_in(parent))
             .with_context(|| {
-                format!(
-                    "cannot make a directory in {}; name one you may write to",
-                    parent.display()
-                )
+                format!("cannot make a directory in {}; use a writable one", parent.display())
             })?;
         Ok(Self { directory: Some(directory), made })
     }
 
-    /// A fresh directory for one run.
+    /// Creates a directory for one run.
     pub(super) fn directory(&self) -> Result<Option<TempDir>> {
         let Some(directory) = &self.directory else { return Ok(None) };
         let fresh =
@@ -41,8 +38,7 @@ impl Workspace {
         Ok(Some(fresh))
     }
 
-    /// Removes a run's directory and waits until the disk is at rest, so that the next run does
-    /// not pay for this one.
+    /// Removes a run's directory and waits until the disk is idle, so that the next run is not affected.
     pub(super) fn clear(&self, directory: TempDir) -> Result<()> {
         let path = directory.path().to_owned();
         directory.close().with_context(|| format!("cannot remove {}", path.display()))?;
@@ -52,7 +48,7 @@ impl Workspace {
         Ok(())
     }
 
-    /// Removes everything, and says so if that fails.
+    /// Removes the workspace; returns an error if that fails.
     pub(super) fn remove(mut self) -> Result<()> {
         let Some(directory) = self.directory.take() else { return Ok(()) };
         let path = directory.path().to_owned();
@@ -64,7 +60,7 @@ impl Drop for Workspace {
     fn drop(&mut self) {
         drop(self.directory.take());
         for path in self.made.iter().rev() {
-            // Only if it is empty: somebody else may have put something there meanwhile.
+            // Removed only if empty: another process may have put files there meanwhile.
             let _ = std::fs::remove_dir(path);
         }
     }

@@ -33,8 +33,8 @@ pub(super) struct Args {
     /// Length of the measurements
     #[arg(long, value_enum, default_value_t = ProfileName::Quick)]
     profile: ProfileName,
-    /// Workloads to run, e.g. `W1c64,W3`; `W5` selects every workload whose name starts with it. `W5deep` and
-    /// `soak` run only if they are named [default: all others]
+    /// Workloads to run, e.g. `W1c64,W3`; `W5` selects every workload whose name starts with it. `W3lanes`,
+    /// `W5deep` and `soak` run only if they are named [default: all others]
     #[arg(long, visible_alias = "workload", value_delimiter = ',', value_name = "NAMES", value_parser = Workload::select)]
     only: Vec<Selection>,
     /// Print a JSON array instead of a table

@@ -1,7 +1,7 @@
-//! The limit to approach: an append-only log, everything else in memory.
+//! The upper bound for any engine: an append-only log, with everything else in memory.
 //!
-//! One frame per commit: length, CRC-32, records. Space is allocated ahead, so that a sync seldom
-//! has to write the file's size as well.
+//! One frame per commit: length, CRC-32, records. Space is allocated ahead, so that a sync rarely has to update
+//! the file size as well.
 
 use super::{LEASE_MS, Op, Store, Taken, now_ms};
 use anyhow::{Context as _, Result, bail};
@@ -10,16 +10,16 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-/// So much space is allocated ahead.
+/// Space allocated ahead, in bytes.
 const AHEAD_BYTES: u64 = 64 << 20;
-/// Length and checksum.
+/// Size of a frame's header: length and checksum.
 const FRAME_HEAD_BYTES: usize = 8;
 
 const ENQUEUED: u8 = 1;
 const CLAIMED: u8 = 2;
 const COMPLETED: u8 = 3;
 
-/// What memory knows of a job.
+/// A job in the index.
 struct Entry {
     priority: i16,
     run_at: i64,
@@ -27,22 +27,22 @@ struct Entry {
     payload: Box<[u8]>,
 }
 
-/// The log and its index.
+/// The log and its in-memory index.
 pub(in crate::bench) struct Log {
     file: File,
     jobs: HashMap<u128, Entry>,
-    /// In the order they are taken.
+    /// Ready jobs, in the order in which they are claimed.
     ready: BTreeSet<(i16, i64, u128)>,
-    /// The next job's number; the low half of its id.
+    /// Number of the next job, and the low half of its id.
     next: u64,
-    /// The frame in the making; kept to reuse its memory.
+    /// The frame under construction; reused to avoid allocations.
     frame: Vec<u8>,
     length: u64,
     allocated: u64,
 }
 
 impl Log {
-    /// A new log in `dir`.
+    /// Creates a log in `dir`.
     pub(in crate::bench) fn create(dir: &Path) -> Result<Self> {
         let file = OpenOptions::new()
             .create_new(true)
@@ -62,7 +62,7 @@ impl Log {
     }
 
     fn enqueue(&mut self, payload: &[u8], now: i64) {
-        // A time prefix and a rising number, as the ids of jobs have.
+        // A timestamp prefix and an increasing number, like real job ids.
         let id = u128::from(now.cast_unsigned()) << 80 | u128::from(self.next);
         self.next += 1;
         let entry = Entry { priority: 0, run_at: now, running: false, payload: payload.into() };
@@ -100,7 +100,7 @@ impl Log {
         Ok(())
     }
 
-    /// Seals the frame and appends it.
+    /// Completes the frame and appends it.
     fn append(&mut self, durable: bool) -> Result<()> {
         let records = &self.frame[FRAME_HEAD_BYTES..];
         if records.is_empty() {
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
     use std::collections::HashMap;
 
-    /// The last thing the log says about each job, read as a restart would read it.
+    /// The last record of each job, read as after a restart.
     fn replay(bytes: &[u8]) -> HashMap<u128, u8> {
         let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
         let (mut at, mut last) = (0, HashMap::new());

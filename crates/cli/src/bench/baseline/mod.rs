@@ -1,8 +1,8 @@
-//! What a store could do at best: two minimal ones, driven through the same harness as an engine.
+//! Baselines: two minimal stores, driven through the same harness as an engine, that show what is achievable.
 //!
-//! Both keep the promises of an engine where they cost something: enqueues and completions are on
-//! disk before they are acknowledged, claims are written but not waited for. They have no leases to
-//! fence with, no retries, no keys: whatever an engine does more, its ratio to them shows.
+//! Both keep the costly guarantees of an engine: enqueues and completions are on disk before they are
+//! acknowledged; claims are written, but not waited for. They have no fencing, retries or keys: an engine's
+//! ratio to them shows the cost of its features.
 
 mod log;
 mod slim;
@@ -19,28 +19,28 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use tokio::sync::oneshot;
 
-/// At most so many operations share one commit.
+/// Maximum number of operations in one commit.
 const COMMIT_OPS_MAX: usize = 1_024;
-/// How long a claim would be good for, as it stands in the stores.
+/// Lease duration that is written with a claim.
 const LEASE_MS: i64 = 30_000;
 
 /// One operation of a commit.
 enum Op {
     /// Store jobs with these payloads.
     Enqueue(Vec<Vec<u8>>),
-    /// Complete jobs and take more.
+    /// Complete jobs and claim more.
     Next {
-        /// Which are done.
+        /// Ids of the completed jobs.
         done: Vec<u128>,
-        /// How many more to take at most.
+        /// Maximum number of jobs to claim.
         want: usize,
-        /// What was taken.
+        /// The claimed jobs.
         taken: Vec<Taken>,
     },
 }
 
 impl Op {
-    /// Whether it has to be on disk before it is answered.
+    /// Whether it must be on disk before it is acknowledged.
     fn durable(&self) -> bool {
         match self {
             Self::Enqueue(_) => true,
@@ -49,7 +49,7 @@ impl Op {
     }
 }
 
-/// A job that was taken.
+/// A claimed job.
 struct Taken {
     id: u128,
     payload: Vec<u8>,
@@ -57,11 +57,11 @@ struct Taken {
 
 /// A store with one writer.
 trait Store: Send + 'static {
-    /// Carries all of them out in one commit; synced if one of them must be durable.
+    /// Executes all operations in one commit; synced if one of them must be durable.
     fn commit(&mut self, ops: &mut [Op], durable: bool) -> Result<()>;
 }
 
-/// Milliseconds of the wall clock, for the columns that want a time.
+/// Wall clock time in milliseconds, for the columns that store a time.
 fn now_ms() -> i64 {
     use windlass_core::time::{Clock as _, SystemClock};
     SystemClock.now().as_millis()
@@ -72,7 +72,7 @@ struct Request {
     reply: oneshot::Sender<Result<Op, String>>,
 }
 
-/// A store behind its writer thread, which commits whatever is waiting in one go.
+/// A store behind its writer thread, which commits all waiting operations together.
 #[derive(Clone)]
 pub(super) struct Baseline {
     requests: mpsc::Sender<Request>,
@@ -80,8 +80,8 @@ pub(super) struct Baseline {
 }
 
 impl Baseline {
-    /// Starts the writer. It ends when the last handle is gone.
-    #[expect(private_bounds, reason = "the stores are the two of this module and no others")]
+    /// Starts the writer thread. It ends when the last handle is dropped.
+    #[expect(private_bounds, reason = "the only stores are the two of this module")]
     pub(super) fn start(store: impl Store) -> Self {
         let (requests, waiting) = mpsc::channel();
         let syncs = Arc::new(AtomicU64::new(0));
@@ -92,8 +92,11 @@ impl Baseline {
 
     async fn call(&self, op: Op) -> Result<Op> {
         let (reply, answer) = oneshot::channel();
-        self.requests.send(Request { op, reply }).ok().context("the baseline's writer is gone")?;
-        let answer = answer.await.context("the baseline's writer died")?;
+        self.requests
+            .send(Request { op, reply })
+            .ok()
+            .context("the baseline's writer has ended")?;
+        let answer = answer.await.context("the baseline's writer panicked")?;
         answer.map_err(|error| anyhow!("the baseline failed: {error}"))
     }
 }
@@ -109,7 +112,7 @@ fn write(mut store: impl Store, waiting: &mpsc::Receiver<Request>, syncs: &Atomi
         let outcome = store.commit(&mut ops, durable).map_err(|error| format!("{error:#}"));
         syncs.fetch_add(u64::from(durable), Ordering::Relaxed);
         for (op, reply) in ops.drain(..).zip(replies.drain(..)) {
-            // A caller that went away does not need the answer.
+            // An error means that the caller no longer waits for the result.
             let _ = reply.send(outcome.clone().map(|()| op));
         }
     }
@@ -136,7 +139,7 @@ impl Subject for Baseline {
 /// A worker of a baseline.
 pub(super) struct BaselineWorker(Baseline);
 
-/// A job taken from a baseline.
+/// A job claimed from a baseline.
 pub(super) struct BaselineHeld {
     id: u128,
     number: u64,
@@ -164,7 +167,7 @@ impl Worker for BaselineWorker {
 mod tests {
     use super::*;
 
-    /// Stores three jobs, takes two, completes one, and returns the numbers that were taken.
+    /// Stores three jobs, claims two, completes one, and returns the numbers of the claimed ones.
     pub(super) fn exercise(store: &mut impl Store) -> Vec<u64> {
         let payloads = (0..3).map(|number| payload(number).into_bytes()).collect();
         store.commit(&mut [Op::Enqueue(payloads)], true).unwrap();

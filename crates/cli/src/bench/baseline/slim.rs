@@ -1,4 +1,4 @@
-//! What SQLite can do at best: narrow tables, one writer, no checks.
+//! The upper bound for SQLite: narrow tables, one writer, no checks.
 
 use super::{LEASE_MS, Op, Store, Taken, now_ms};
 use anyhow::{Context as _, Result, ensure};
@@ -6,7 +6,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, params};
 use std::path::Path;
 
-/// The tables of the prototype whose figures the engine is held against.
+/// The tables of the prototype that the engine is compared with.
 const SCHEMA: &str = "
     PRAGMA journal_mode = WAL;
     PRAGMA synchronous = FULL;
@@ -38,19 +38,19 @@ const INSERT_DONE: &str = "INSERT INTO done(seq, done_at, attempts, state) VALUE
 const QUEUE: &str = "bench";
 const PRIORITY: i64 = 0;
 
-/// A database with nothing but the bare tables.
+/// A database with only the bare tables.
 pub(in crate::bench) struct Slim {
     connection: Connection,
 }
 
 impl Slim {
-    /// A new database in `dir`.
+    /// Creates a database in `dir`.
     pub(in crate::bench) fn create(dir: &Path) -> Result<Self> {
         let connection = Connection::open(dir.join("slim.db"))
             .and_then(|connection| connection.execute_batch(SCHEMA).map(|()| connection))
             .with_context(|| format!("cannot create a database in {}", dir.display()))?;
         connection.set_prepared_statement_cache_capacity(32);
-        // Or a claim of another size than the last would compile its statement anew.
+        // Stable query plans: without them, a claim of a different size would recompile its statement.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         Ok(Self { connection })
     }
@@ -84,7 +84,7 @@ impl Slim {
         Ok(())
     }
 
-    /// The first `want` jobs in line, moved to running.
+    /// Moves the first `want` ready jobs to running.
     fn take(&self, want: usize, now: i64) -> Result<Vec<Taken>> {
         let mut head = self.connection.prepare_cached(READY_HEAD)?;
         let read = |row: &rusqlite::Row<'_>| {
@@ -118,7 +118,7 @@ impl Slim {
                 }
             }
         }
-        // All claims of a commit in one statement, dealt out afterwards.
+        // One statement claims the jobs for all operations of a commit; they are distributed afterwards.
         let mut all = match wanted {
             0 => Vec::new(),
             _ => self.take(wanted, now)?,
@@ -129,7 +129,7 @@ impl Slim {
                 taken.extend(all.by_ref().take(*want));
             }
         }
-        ensure!(all.next().is_none(), "more jobs were taken than wanted");
+        ensure!(all.next().is_none(), "more jobs were claimed than requested");
         Ok(())
     }
 }

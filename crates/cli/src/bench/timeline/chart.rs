@@ -1,4 +1,4 @@
-//! A timeline as SVG: curves over seconds, in a panel for each unit. Knows how to draw, not what it means.
+//! Draws a time series as SVG: curves over seconds, one panel per unit. Knows nothing of their meaning.
 
 use super::database::HOT;
 use super::{Point, Sizes, Timeline};
@@ -8,12 +8,15 @@ const WIDTH: f64 = 900.0;
 const LEFT: f64 = 78.0;
 const RIGHT: f64 = 24.0;
 const HEAD: f64 = 56.0;
-/// Of a panel: its heading, its curves, and the numbers below.
+/// Height of a panel's heading.
 const PANEL_HEAD: f64 = 28.0;
+/// Height of a panel's curves.
 const PANEL: f64 = 130.0;
+/// Height of the axis labels below a panel.
 const PANEL_FOOT: f64 = 30.0;
-/// Ticks of an axis, at most.
+/// Maximum number of ticks on a vertical axis.
 const TICKS: f64 = 5.0;
+/// Maximum number of ticks on the time axis.
 const SECONDS_TICKS: f64 = 10.0;
 
 const PAPER: &str = "#ffffff";
@@ -38,7 +41,7 @@ struct Curve {
 }
 
 impl Timeline {
-    /// All panels of which something is known.
+    /// Draws all panels that have data.
     pub(super) fn svg(&self, title: &str) -> String {
         let panels = self.panels();
         let height = HEAD + panels.len() as f64 * (PANEL_HEAD + PANEL + PANEL_FOOT);
@@ -143,7 +146,7 @@ impl Timeline {
     }
 }
 
-/// Names the curves, to the right of the heading.
+/// Draws the legend, to the right of the heading.
 fn legend(text: &mut String, panel: &Panel, y: f64) {
     let labelled = panel.curves.iter().zip(CURVES.iter().cycle());
     let mut x = LEFT + 240.0;
@@ -158,7 +161,7 @@ fn legend(text: &mut String, panel: &Panel, y: f64) {
     }
 }
 
-/// A round distance between ticks, so that there are about so many.
+/// A round distance between ticks, for about `count` ticks.
 fn step(most: f64, count: f64) -> f64 {
     let rough = most / count;
     let power = 10_f64.powf(rough.log10().floor());
@@ -171,7 +174,7 @@ fn ticks(step: f64, upto: f64) -> impl Iterator<Item = f64> {
     (0..=last).map(move |tick| f64::from(tick) * step)
 }
 
-/// With as many decimals as ticks so far apart need.
+/// Formats a tick with as many decimals as the distance between ticks requires.
 fn number(value: f64, step: f64) -> String {
     let decimals = (-step.log10().floor()).max(0.0) as usize;
     match decimals {
@@ -211,7 +214,7 @@ mod tests {
         assert!(svg.contains("W7 &amp; others") && svg.contains("jobs per second"), "{svg}");
         assert!(svg.contains("size, MB") && svg.contains("whole database"), "{svg}");
         assert_eq!(svg.matches("released &lt;now&gt;").count(), 6, "{svg}");
-        // At the second of two seconds, at the top of a scale that ends at 20 MB.
+        // At second 2 of 2, at the top of a scale that ends at 20 MB.
         assert!(svg.contains(&format!("{:.1},", WIDTH - RIGHT)), "{svg}");
     }
 

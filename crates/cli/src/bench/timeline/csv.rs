@@ -1,12 +1,12 @@
-//! A timeline as CSV, a line for each point.
+//! Writes a time series as CSV, one line per point.
 
 use super::database::HOT;
 use super::{Point, Timeline};
 use std::fmt::Write as _;
 
 impl Timeline {
-    /// With a head that names columns and units. What is not known is left empty; events stand in the line of
-    /// the first point after them.
+    /// The CSV with a header of column names and units. Missing values are empty; an event is in the line of
+    /// the first point after it.
     pub(super) fn csv(&self) -> String {
         let hot = HOT.map(|table| format!("{table}_bytes")).join(",");
         let mut text = format!(
@@ -15,7 +15,7 @@ impl Timeline {
         let mut after_s = f64::NEG_INFINITY;
         for point in &self.points {
             let events = self.events.iter().filter(|it| after_s < it.at_s && it.at_s <= point.at_s);
-            // Words of our own, without commas or quotes.
+            // Event names contain no commas or quotes.
             let events: Vec<&str> = events.map(|event| event.what.as_str()).collect();
             self.line(&mut text, point, &events.join("; "));
             after_s = point.at_s;
@@ -39,7 +39,7 @@ impl Timeline {
         let _ = writeln!(text, "{events}");
     }
 
-    /// Where the server's log stood at the first point: only what came since is of interest.
+    /// The WAL position at the first point; the CSV has only the difference to it.
     pub(super) fn wal_start(&self) -> u64 {
         self.points.iter().find_map(|point| point.sizes).map_or(0, |sizes| sizes.wal_bytes)
     }

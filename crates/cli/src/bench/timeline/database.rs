@@ -1,5 +1,5 @@
-//! What PostgreSQL tells of the sizes of our tables, asked on a connection of its own. It reads catalogues and
-//! file sizes only, in single statements, so that it holds up nobody and keeps no snapshot.
+//! Reads the sizes of the tables from PostgreSQL on a separate connection. It reads catalogues and file sizes
+//! only, in single statements, so that it blocks no one and holds no snapshot.
 
 use anyhow::{Context as _, Result, ensure};
 use serde::{Deserialize, Serialize};
@@ -8,16 +8,16 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, NoTls, Statement};
 use windlass::PostgresUrl;
 
-/// The tables that turn over within seconds, in the order of their sizes in [`Sizes`].
+/// The hot tables, whose rows live for seconds, in the order of their sizes in [`Sizes`].
 pub(super) const HOT: [&str; 5] = ["ready", "lease", "scheduled", "tally", "session"];
-/// A hot table, its indexes included, that is no larger than this is as small as it should be with as few
-/// jobs in flight as there are here: the engine rewrites one when its rows take 2 MiB.
+/// Maximum expected size of a hot table, including indexes, with as few jobs in flight as here: the engine
+/// rewrites a table when its rows take 2 MiB.
 const BOUNDED_BYTES: u64 = 8 << 20;
-/// How long one reading may take; a database that answers later than this has no sizes at that point.
+/// Timeout of one query; a point without a result in time has no sizes.
 const READING_MAX: Duration = Duration::from_secs(2);
 
-/// Sizes are those of files: of a table that somebody removes meanwhile there is none. Dead rows as the server
-/// estimates them, up to a second late.
+/// Sizes are file sizes: a table that is removed meanwhile has none. Dead rows are the server's estimate, up to
+/// a second old.
 const SIZES: &str = "SELECT (pg_current_wal_insert_lsn() - '0/0'::pg_lsn)::bigint,
     pg_database_size(current_database()),
     (SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint
@@ -26,28 +26,28 @@ const SIZES: &str = "SELECT (pg_current_wal_insert_lsn() - '0/0'::pg_lsn)::bigin
     ARRAY(SELECT coalesce(pg_total_relation_size(to_regclass(quote_ident($1) || '.' || hot.name)), 0)
         FROM unnest($2::text[]) WITH ORDINALITY hot (name, n) ORDER BY n)";
 
-/// What was read at one time.
+/// The sizes at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::bench) struct Sizes {
-    /// Rows of ours that are dead and not yet cleared away.
+    /// Dead rows of Windlass's tables that are not vacuumed yet.
     pub(super) dead_rows: u64,
-    /// Of each hot table with its indexes.
+    /// Size of each hot table, including indexes.
     pub(super) hot_bytes: [u64; HOT.len()],
-    /// Of all our tables.
+    /// Size of all tables of the schema.
     pub(super) schema_bytes: u64,
-    /// Of the whole database.
+    /// Size of the whole database.
     pub(super) database_bytes: u64,
-    /// Where the server's log has come to.
+    /// Current WAL position, in bytes.
     pub(super) wal_bytes: u64,
 }
 
 impl Sizes {
-    /// Of all hot tables together.
+    /// Total size of all hot tables.
     pub(in crate::bench) fn all_hot_bytes(&self) -> u64 {
         self.hot_bytes.iter().sum()
     }
 
-    /// Whether no hot table is larger than it should be.
+    /// Whether every hot table is within its expected size.
     pub(in crate::bench) fn are_bounded(&self) -> bool {
         self.hot_bytes.iter().all(|bytes| *bytes <= BOUNDED_BYTES)
     }
@@ -61,7 +61,7 @@ pub(in crate::bench) struct Database {
 }
 
 impl Database {
-    /// Where the jobs of a run are.
+    /// Connects to the database of a run.
     pub(in crate::bench) async fn connect(at: &PostgresUrl) -> Result<Self> {
         let (client, connection) = tokio_postgres::connect(at.server(), NoTls)
             .await
@@ -73,7 +73,7 @@ impl Database {
         Ok(Self { client, statement, schema: at.schema().to_owned() })
     }
 
-    /// The sizes now.
+    /// Reads the current sizes.
     pub(in crate::bench) async fn read(&self) -> Result<Sizes> {
         let hot = &HOT[..];
         let parameters: [&(dyn ToSql + Sync); 2] = [&self.schema, &hot];

@@ -1,6 +1,5 @@
-//! What happens over time in a run that takes long: a bounded number of points, each with the rate of its
-//! second and, on PostgreSQL, sizes. What it means is in [`trend`]; how it is written down in [`csv`] and
-//! [`chart`].
+//! Time series of a long run: a bounded number of points, each with the rate of its interval and, on
+//! PostgreSQL, table sizes. The evaluation is in [`trend`]; the output is in [`csv`] and [`chart`].
 
 mod chart;
 mod csv;
@@ -16,32 +15,32 @@ use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// Points of a timeline at most. When there are so many, every two become one.
+/// Maximum number of points of a time series. When it is reached, each two points are merged into one.
 const POINTS_MAX: usize = 4_000;
 
-/// Everything seen in one run.
+/// The time series of one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Timeline {
-    /// In the order of time.
+    /// Points in the order of time.
     points: Vec<Point>,
-    /// What happened when.
+    /// Events in the order of time.
     events: Vec<Event>,
 }
 
-/// What was seen at one time.
+/// One point of a time series.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Point {
-    /// Seconds since the beginning.
+    /// Seconds since the start.
     at_s: f64,
-    /// Jobs completed per second since the point before.
+    /// Jobs completed per second since the previous point.
     jobs_per_s: f64,
-    /// The latency that 99 % of them did not exceed.
+    /// The 99th percentile of the latency.
     p99_ms: Option<f64>,
-    /// What the database told; `None` if there is none, or if it did not answer in time.
+    /// Sizes in the database; `None` if there is none, or if it did not answer in time.
     sizes: Option<Sizes>,
 }
 
-/// Something that a reader of the curves should know of.
+/// An event to be marked in the chart.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Event {
     at_s: f64,
@@ -49,8 +48,8 @@ struct Event {
 }
 
 impl Timeline {
-    /// Takes a point in; there are never more than [`POINTS_MAX`]. Whether it had to make room, so that
-    /// points should come half as often from now on.
+    /// Adds a point; there are never more than [`POINTS_MAX`]. Returns whether points were merged, so that the
+    /// caller should halve the sampling rate.
     fn push(&mut self, point: Point) -> bool {
         let is_full = self.points.len() >= POINTS_MAX;
         if is_full {
@@ -60,7 +59,7 @@ impl Timeline {
         is_full
     }
 
-    /// The points of the measured stretch, which the first event ends.
+    /// The points of the measured period, which ends at the first event.
     fn measured(&self) -> &[Point] {
         let end = self.events.first().map_or(f64::INFINITY, |event| event.at_s);
         let count = self.points.iter().take_while(|point| point.at_s <= end).count();
@@ -79,7 +78,7 @@ impl Timeline {
 }
 
 impl Point {
-    /// Two neighbours as one: the rate of both, the worse latency, the sizes at the end.
+    /// Merges two neighbouring points: the rate of both, the worse latency, the sizes at the end.
     fn joined(both: &[Self]) -> Self {
         let last = &both[both.len() - 1];
         let sum: f64 = both.iter().map(|point| point.jobs_per_s).sum();
@@ -92,7 +91,7 @@ impl Point {
 mod tests {
     use super::*;
 
-    /// A second each, with these rates and a database of so many bytes.
+    /// A time series of one point per second, with these rates and database sizes.
     pub(super) fn timeline(points: impl IntoIterator<Item = (f64, u64)>) -> Timeline {
         let point = |(second, (jobs_per_s, bytes)): (usize, (f64, u64))| Point {
             at_s: second as f64 + 1.0,

@@ -1,30 +1,30 @@
-//! What a timeline says: whether the rate holds, and whether sizes stay bounded. Knows no workloads.
+//! Evaluates a time series: whether the rate is stable, and whether sizes stay bounded. Knows no workloads.
 
 use super::super::table;
 use super::{Point, Sizes, Timeline};
 use serde::Serialize;
 
-/// Of the measured stretch, so much at the beginning is warming up.
+/// Fraction of the measured period that counts as warm-up.
 const WARM_UP: f64 = 0.1;
-/// Points that a trend needs at least.
+/// Minimum number of points of a trend.
 const POINTS_MIN: usize = 5;
-/// A size that grows by less than this in percent from one third of a run to the next is flat.
+/// A size that grows by less than this percentage from one third of a run to the next is flat.
 const FLAT_PERCENT: f64 = 5.0;
 
-/// What a run says over time.
+/// The trend of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(in crate::bench) struct Trend {
-    /// The rate of the last fifth over that of the first, after warming up.
+    /// Ratio of the rate in the last fifth to that in the first fifth, after the warm-up.
     pub(in crate::bench) rate: Option<f64>,
-    /// All hot tables together.
+    /// Total size of all hot tables.
     pub(in crate::bench) hot: Option<Course>,
-    /// All our tables.
+    /// Size of all tables of the schema.
     pub(in crate::bench) schema: Option<Course>,
-    /// The whole database.
+    /// Size of the whole database.
     pub(in crate::bench) database: Option<Course>,
 }
 
-/// How a size went, in bytes.
+/// The course of a size, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(in crate::bench) struct Course {
     pub(in crate::bench) start: u64,
@@ -47,7 +47,7 @@ impl Course {
     }
 }
 
-/// How much the largest size of the last third exceeds that of the middle third, in percent.
+/// The percentage by which the maximum size of the last third exceeds that of the middle third.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(in crate::bench) struct Growth {
     pub(in crate::bench) database_percent: f64,
@@ -55,7 +55,7 @@ pub(in crate::bench) struct Growth {
 }
 
 impl Growth {
-    /// The verdict, in words.
+    /// The verdict as text.
     pub(in crate::bench) fn said(&self) -> String {
         let verdict = if self.database_percent < FLAT_PERCENT { "flat" } else { "NOT flat" };
         format!(
@@ -66,7 +66,7 @@ impl Growth {
 }
 
 impl Timeline {
-    /// The trend of the measured stretch; the sizes are those of all that was seen.
+    /// The trend of the measured period; sizes cover the whole time series.
     pub(in crate::bench) fn trend(&self) -> Trend {
         let course =
             |size: fn(&Sizes) -> u64| Course::of(self.sizes().map(|(_, sizes)| size(sizes)));
@@ -96,7 +96,7 @@ impl Timeline {
         self.points.iter().filter_map(|point| Some((point.at_s, point.sizes.as_ref()?)))
     }
 
-    /// How sizes grew at the end of the run; `None` if too little is known of them.
+    /// The growth of sizes at the end of the run; `None` if there are too few points.
     pub(in crate::bench) fn growth(&self) -> Option<Growth> {
         let end_s = self.points.last()?.at_s;
         let percent = |size: fn(&Sizes) -> u64| {
@@ -116,7 +116,7 @@ impl Timeline {
 }
 
 impl Trend {
-    /// In words, as far as something is known.
+    /// The trend as text, as far as it is known.
     pub(in crate::bench) fn said(&self) -> Vec<String> {
         let rate = self.rate.map(|rate| format!("last fifth {rate:.2} × the first fifth"));
         let sizes =
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn a_falling_rate_is_told_and_what_comes_after_the_measured_stretch_is_not_part_of_it() {
-        // Ten to warm up, then from 1,000 down to 510, then nothing after the release.
+        // Ten points of warm-up, then from 1,000 down to 510, then nothing after the release.
         let falling =
             (0..100_u32).map(|at| if at < 10 { 5.0 } else { 1_000.0 - f64::from(at - 10) * 5.0 });
         let rates = falling.chain([0.0; 20]);

@@ -1,4 +1,4 @@
-//! Looks at a run every second while it goes on, from beside it.
+//! Records the time series of a run in a separate task.
 
 use super::super::clock;
 use super::super::histogram::{Histogram, Latencies};
@@ -11,14 +11,14 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 
-/// Events that wait to be taken in; there are a handful in a run.
+/// Capacity of the queue of events; there are only a few in a run.
 const EVENTS_MAX: usize = 16;
 
-/// What a run counts of itself while it goes on.
+/// Live counters of a run.
 #[derive(Debug)]
 pub(in crate::bench) struct Counter {
     completed: AtomicU64,
-    /// From the call of enqueue to the start of the handler.
+    /// Latencies from the call of enqueue to the start of the handler.
     pub(in crate::bench) latencies: Histogram,
 }
 
@@ -27,25 +27,25 @@ impl Counter {
         Arc::new(Self { completed: AtomicU64::new(0), latencies: Histogram::new() })
     }
 
-    /// So many more are done.
+    /// Counts completed jobs.
     pub(in crate::bench) fn add(&self, jobs: u64) {
         self.completed.fetch_add(jobs, Ordering::SeqCst);
     }
 
-    /// Jobs done so far.
+    /// The number of jobs completed so far.
     pub(in crate::bench) fn completed(&self) -> u64 {
         self.completed.load(Ordering::SeqCst)
     }
 }
 
-/// Somebody who watches a run.
+/// The task that records a time series.
 pub(in crate::bench) struct Watch {
     events: mpsc::Sender<(Instant, String)>,
     task: JoinHandle<Timeline>,
 }
 
 impl Watch {
-    /// Watches from now on.
+    /// Starts recording.
     pub(in crate::bench) fn start(
         counter: Arc<Counter>,
         database: Option<Database>,
@@ -56,20 +56,20 @@ impl Watch {
         Self { events, task: tokio::spawn(eye.watch(heard, every)) }
     }
 
-    /// Something happened just now.
+    /// Records an event.
     pub(in crate::bench) async fn mark(&self, what: impl Into<String>) {
-        // If nobody listens any more, the end will tell why.
+        // If the task has failed, `stop` returns its error.
         let _ = self.events.send((clock::now(), what.into())).await;
     }
 
-    /// Everything seen.
+    /// Ends the recording and returns the time series.
     pub(in crate::bench) async fn stop(self) -> Result<Timeline> {
         drop(self.events);
         Ok(self.task.await?)
     }
 }
 
-/// What was read last, to tell what is new.
+/// The last readings, to compute differences.
 struct Eye {
     counter: Arc<Counter>,
     database: Option<Database>,
@@ -109,7 +109,7 @@ impl Eye {
                 }
             }
         }
-        // A rate over a small piece of a second says nothing.
+        // A rate over less than half an interval is meaningless.
         if self.read_at.elapsed() * 2 >= every || timeline.points.is_empty() {
             timeline.push(self.look().await);
         }
@@ -134,7 +134,7 @@ impl Eye {
     }
 }
 
-/// The first after one such time. Looks that were missed are not made up for.
+/// Ticks, the first after one interval. Missed ticks are not made up for.
 fn ticks(every: Duration) -> tokio::time::Interval {
     let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + every, every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -1,4 +1,4 @@
-//! W5deep: draining and promoting with millions of others in the store, and how long it takes to look at them.
+//! W5deep: drains and promotes jobs with millions of others in the store, and measures queries over them.
 
 use super::super::clock;
 use super::super::meter::Sample;
@@ -17,22 +17,23 @@ use windlass_core::engine::Work;
 use windlass_core::model::Due;
 use windlass_core::time::DAY_MS;
 
-/// Where scheduled jobs are: those that become due are then alone in a line of their own.
+/// Queue of the scheduled jobs. It is separate, so that jobs that become due are alone in their lane.
 const LATER_QUEUE: &str = "windlass-bench-later";
-/// Callers that fill the store.
+/// Number of concurrent callers that fill the store.
 const FILLERS: usize = 4;
-/// Filled between two rounds of compaction, which a service would do meanwhile.
+/// Number of jobs filled between two compactions, which the services would do meanwhile.
 const COMPACT_EVERY: u64 = 200_000;
-/// When the jobs that are to be promoted become due: after they are all there, or at least soon.
+/// Delay of the jobs to be promoted: they become due after all of them are stored, or shortly before.
 const DUE_MS: u64 = 1_000;
-/// How often the store is looked at; the slowest counts.
+/// Number of measurements of each query; the slowest counts.
 const LOOKS: usize = 5;
-/// How long a page may take.
+/// Timeout of a page.
 const PAGE_MAX: Duration = Duration::from_secs(60);
-/// How much of an answer is read at most.
+/// Maximum number of bytes read of a response.
 const PAGE_BYTES_MAX: u64 = 16 << 20;
 
-/// Drains and promotes with so many others waiting in the same line, and so many scheduled for later.
+/// Drains and promotes with `ready` other jobs waiting in the same lane, and `scheduled` others scheduled for
+/// later.
 pub(super) async fn among(
     bench: &Bench<EngineSubject>,
     ready: u64,
@@ -104,7 +105,8 @@ async fn drain(bench: &Bench<EngineSubject>, jobs: u64) -> Result<Sample> {
     Ok(meter.sample(jobs, Vec::new()))
 }
 
-/// Lets in what is due, step by step as the service does; jobs per second. `None` if the store lets them in by itself.
+/// Promotes due jobs step by step, as the service does; returns jobs per second. `None` if the store promotes
+/// them by itself.
 async fn promote(bench: &Bench<EngineSubject>, jobs: u64) -> Result<Option<f64>> {
     bench.progress.phase("promoting", jobs);
     let (began, mut promoted) = (clock::now(), 0);
@@ -117,11 +119,11 @@ async fn promote(bench: &Bench<EngineSubject>, jobs: u64) -> Result<Option<f64>>
         }
     }
     let passed_s = began.elapsed().as_secs_f64();
-    ensure!(promoted <= jobs, "{promoted} jobs were let in although {jobs} are due");
+    ensure!(promoted <= jobs, "{promoted} jobs were promoted although {jobs} are due");
     Ok((promoted == jobs).then(|| promoted as f64 / passed_s))
 }
 
-/// How long the numbers of all lanes take.
+/// The time to read the statistics of all lanes.
 async fn stats_ms(bench: &Bench<EngineSubject>) -> Result<f64> {
     let mut slowest = 0.0_f64;
     for _ in 0..LOOKS {
@@ -132,7 +134,7 @@ async fn stats_ms(bench: &Bench<EngineSubject>) -> Result<f64> {
     Ok(slowest)
 }
 
-/// How long the first page of the dashboard takes, from a server in this process.
+/// The time to load the first page of the dashboard, from a server in this process.
 async fn overview_ms(bench: &Bench<EngineSubject>) -> Result<f64> {
     let options = windlass_server::Options::new(([127, 0, 0, 1], 0).into()).services(None);
     let server = windlass_server::Server::bind(options).await?;

@@ -1,4 +1,4 @@
-//! W3 and W5: taking waiting jobs and completing them, until every completion is durable.
+//! W3 and W5: claims waiting jobs and completes them, until every completion is durable.
 
 use super::super::clock;
 use super::super::meter::{Meter, Sample};
@@ -11,29 +11,29 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// After so long without a job although some are missing, the store has lost them.
+/// If no job arrives for this long although some are missing, the store has lost them.
 const DRY: Duration = Duration::from_secs(10);
 
-/// Batches for each fetcher that are not measured: who has just connected plans its statements first, those for a crowd
-/// once it has met one.
+/// Unmeasured batches per fetcher: a new connection first has to plan its statements, those for contention only
+/// once it has occurred.
 const WARMING: u64 = 4;
 
-/// Where the jobs wait.
+/// Distribution of the jobs over queues.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Queues {
-    /// In one queue, for all fetchers.
+    /// One queue for all fetchers.
     One,
-    /// In the queue of each fetcher.
+    /// One queue per fetcher.
     Each,
 }
 
-/// W3: fills and drains until there was enough draining, with a fetcher for each of `subjects`.
+/// W3: fills and drains until the minimum draining time is reached, with one fetcher for each of `subjects`.
 pub(super) async fn rounds<S: Subject>(
     bench: &Bench<S>,
     subjects: &[S],
     queues: Queues,
 ) -> Result<Sample> {
-    // As many for each.
+    // The same number of jobs for each fetcher.
     let round = bench.profile.drain_jobs.next_multiple_of(subjects.len() as u64);
     let enough = Duration::from_millis(bench.profile.drain_ms);
     let mut crew = Crew::gather(subjects).await?;
@@ -50,7 +50,7 @@ pub(super) async fn rounds<S: Subject>(
     Ok(meter.sample(jobs, Vec::new()))
 }
 
-/// Stores jobs where they wait.
+/// Enqueues the jobs of a round.
 async fn fill<S: Subject>(
     bench: &Bench<S>,
     subjects: &[S],
@@ -67,7 +67,7 @@ async fn fill<S: Subject>(
     Ok(())
 }
 
-/// W5: drains jobs from the head of `lanes` lines in which `others` wait behind them.
+/// W5: drains jobs from the heads of `lanes` lanes in which `others` wait behind them.
 pub(super) async fn ahead_of<S: Subject>(
     bench: &Bench<S>,
     others: u64,
@@ -97,7 +97,7 @@ impl<W: Worker> Crew<W> {
         Ok(Self { workers })
     }
 
-    /// Takes and completes exactly so many jobs.
+    /// Claims and completes exactly `jobs` jobs.
     pub(super) async fn drain<S: Subject<Worker = W>>(
         &mut self,
         bench: &Bench<S>,
@@ -130,7 +130,7 @@ impl<W: Worker> Crew<W> {
     }
 }
 
-/// Takes batches until no job is missing, completing each batch with the call that takes the next.
+/// Claims batches until no job is missing. Each call completes the previous batch and claims the next.
 async fn fetch<W: Worker>(
     mut worker: W,
     batch: u32,
@@ -146,19 +146,19 @@ async fn fetch<W: Worker>(
         completed += held.len() as u64;
         progress.add(held.len() as u64);
         held = worker.next(held, want).await?;
-        // What was reserved and not there goes back: others, or this one, will find it.
+        // Returns the unused part of the reservation: this or another fetcher will claim those jobs.
         missing.fetch_add(u64::from(want) - held.len() as u64, Ordering::Relaxed);
         if want == 0 || !held.is_empty() {
             heard = clock::now();
         } else {
             let left = missing.load(Ordering::Relaxed);
-            ensure!(heard.elapsed() < DRY, "the queue ran dry with {left} jobs still missing");
+            ensure!(heard.elapsed() < DRY, "the queue is empty with {left} jobs still missing");
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }
 }
 
-/// Takes up to a batch from what is missing.
+/// Reserves up to a batch of the missing jobs.
 fn reserve(missing: &AtomicU64, batch: u32) -> u32 {
     let batch = u64::from(batch);
     let take = |left: u64| Some(left.saturating_sub(batch));

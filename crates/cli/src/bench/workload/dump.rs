@@ -1,5 +1,6 @@
-//! W7dump: a real `pg_dump` of our schema the whole time. Its output is read slowly, as a slow disk or network would,
-//! so that its snapshot and locks stay although there is little to save; when one ends, the next begins.
+//! W7dump: runs `pg_dump` of the schema during the whole measurement. Its output is read slowly, as by a slow
+//! disk or network, so that it holds its snapshot and locks even if the dump is small; when one dump ends, the
+//! next starts.
 
 use super::super::clock;
 use crate::postgres_places::{DEBIAN, postgres_places};
@@ -14,19 +15,20 @@ use tokio_postgres::config::Host;
 use tokio_util::sync::CancellationToken;
 use windlass::PostgresUrl;
 
-/// Bytes read at a time, and what the system keeps for us in between: as little as it can.
+/// Number of bytes read at a time, and the size of the pipe buffer, as small as the system allows.
 const READ_BYTES: usize = 4_096;
-/// Between two reads: 16 KiB a second. The tables alone, without a job, take some seconds so, and what the load
-/// of a few seconds leaves in them takes longer than any measurement.
+/// Time between two reads, i.e. 16 KiB/s. At this rate, the empty tables alone take seconds, and the rows left
+/// by a few seconds of load take longer than any measurement.
 const READ_EVERY: Duration = Duration::from_millis(250);
-/// A dump fails if a leaf is removed before it is locked; so many in a row are something else.
+/// A dump fails if a partition is removed before the dump has locked it; more consecutive failures than this
+/// have another cause.
 const FAILURES_MAX: u32 = 10;
-/// How much of a failed dump's words is told.
+/// Maximum number of bytes of a failed dump's stderr in the error.
 const WORDS_MAX: u64 = 2_000;
-/// How long a program may take to tell its version.
+/// Timeout for reading the version of a program.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 
-/// A `pg_dump` that knows servers of this version; or where none was found.
+/// Finds a `pg_dump` that supports servers of this version; the error lists the searched directories.
 pub(super) async fn find(major: u32) -> Result<PathBuf, String> {
     let programs = postgres_places().map(|place| place.join("pg_dump"));
     for program in programs.filter(|program| program.exists()) {
@@ -39,12 +41,12 @@ pub(super) async fn find(major: u32) -> Result<PathBuf, String> {
         }
     }
     Err(format!(
-        "there is no pg_dump of version {major} or later in PATH, where `pg_config --bindir` says, or below \
+        "no pg_dump of version {major} or later in PATH, in `pg_config --bindir`, or below \
          {DEBIAN}; install PostgreSQL's client programs"
     ))
 }
 
-/// What a program says of its version.
+/// The output of a program for `--version`.
 async fn version(program: &Path) -> Option<String> {
     let output = Command::new(program).arg("--version").kill_on_drop(true).output();
     let output = tokio::time::timeout(ANSWER_MAX, output).await.ok()?.ok()?;
@@ -52,7 +54,7 @@ async fn version(program: &Path) -> Option<String> {
     Some(answer.trim().to_owned())
 }
 
-/// Dumps that follow each other until stopped.
+/// Consecutive dumps, until stopped.
 pub(super) struct Dump {
     stop: CancellationToken,
     began: Instant,
@@ -60,7 +62,7 @@ pub(super) struct Dump {
 }
 
 impl Dump {
-    /// Of the schema there.
+    /// Starts dumping the schema of this URL.
     pub(super) fn start(program: PathBuf, at: &PostgresUrl) -> Result<Self> {
         let stop = CancellationToken::new();
         let saver = Saver::new(program, at)?;
@@ -68,7 +70,8 @@ impl Dump {
         Ok(Self { stop, began: clock::now(), task })
     }
 
-    /// Ends the one under way. In how much of the time since the start one held its locks, in percent.
+    /// Ends the current dump. Returns the percentage of the time since the start in which a dump held its
+    /// locks.
     pub(super) async fn stop(self) -> Result<f64> {
         let passed = self.began.elapsed();
         self.stop.cancel();
@@ -77,10 +80,10 @@ impl Dump {
     }
 }
 
-/// How to start a dump.
+/// The parameters of a dump.
 struct Saver {
     program: PathBuf,
-    /// Not in arguments, which everybody can read: there may be a password.
+    /// Environment variables, not arguments, which other users can read: they may contain a password.
     variables: Vec<(&'static str, String)>,
     schema: String,
 }
@@ -109,7 +112,7 @@ impl Saver {
         Ok(Self { program, variables, schema: at.schema().to_owned() })
     }
 
-    /// Until stopped; for how long locks were held.
+    /// Dumps until stopped; returns the total time for which locks were held.
     async fn keep_saving(self, stop: CancellationToken) -> Result<Duration> {
         let (mut held, mut failed) = (Duration::ZERO, 0);
         while !stop.is_cancelled() {
@@ -127,11 +130,11 @@ impl Saver {
         Ok(held)
     }
 
-    /// One dump, to its end or until stopped; for how long it held its locks.
+    /// Runs one dump to its end or until stopped; returns the time for which it held its locks.
     async fn save(&self, stop: &CancellationToken) -> Result<Duration> {
         let mut process = Command::new(&self.program)
             .args(["--no-password", "--format=plain"])
-            // A pattern, in which quotes make a name what it is.
+            // The argument is a pattern; quotes make it match the exact name.
             .arg(format!("--schema=\"{}\"", self.schema))
             .envs(self.variables.iter().cloned())
             .stdin(Stdio::null())
@@ -161,10 +164,11 @@ impl Saver {
     }
 }
 
-/// Reads to the end. It says nothing before it has locked everything, which is noted.
+/// Reads the output to its end. `pg_dump` prints nothing before it has locked everything, so the first byte
+/// marks that time.
 async fn read_slowly(process: &mut Child, locked: &mut Option<Instant>) -> Result<()> {
-    let mut output = process.stdout.take().context("the output of pg_dump is not there")?;
-    // Where the system keeps more, small dumps end sooner, and more of them follow each other.
+    let mut output = process.stdout.take().context("the stdout of pg_dump is missing")?;
+    // With a larger pipe buffer, small dumps end sooner, and more of them run.
     #[cfg(target_os = "linux")]
     let _ = rustix::pipe::fcntl_setpipe_size(&output, READ_BYTES);
     let mut bytes = [0; READ_BYTES];

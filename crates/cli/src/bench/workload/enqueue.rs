@@ -1,4 +1,4 @@
-//! W1 and W2: handing jobs over, one by one and in bulk.
+//! W1 and W2: enqueues jobs, one by one and in bulk.
 
 use super::super::clock;
 use super::super::meter::Sample;
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// Single enqueues by concurrent callers, each with what it calls.
+/// Single enqueues by concurrent callers, each with its own handle of the store.
 pub(super) async fn singles<S: Subject>(
     bench: &Bench<S>,
     callers: Vec<S>,
@@ -50,7 +50,7 @@ pub(super) async fn singles<S: Subject>(
     Ok(meter.sample(latencies_ms.len() as u64, latencies_ms))
 }
 
-/// Many jobs by the fastest bulk path.
+/// Enqueues many jobs by the fastest bulk path.
 pub(super) async fn bulk<S: Subject>(bench: &Bench<S>) -> Result<Sample> {
     let jobs = bench.profile.bulk_jobs;
     let Calls { bulk, bulk_callers, .. } = bench.calls;

@@ -1,4 +1,5 @@
-//! W7: who is in the way of clearing up on PostgreSQL, from before the load until the release.
+//! W7: obstacles to vacuuming on PostgreSQL (an open transaction, a dump), held from before the load until the
+//! release.
 
 use super::super::meter::Sample;
 use super::Workload;
@@ -8,25 +9,25 @@ use anyhow::{Result, bail};
 use tokio_postgres::{Client, NoTls};
 use windlass::PostgresUrl;
 
-/// Whether somebody is in the way.
+/// The result of setting up the obstacle.
 pub(super) enum Taken {
     Held(Hold),
-    /// This workload is the one without.
+    /// The workload has no obstacle.
     Nothing,
-    /// It cannot be done here, and why.
+    /// The obstacle is not possible here, with the reason.
     Impossible(String),
 }
 
-/// Somebody who is in the way until released.
+/// An obstacle to vacuuming, until released.
 pub(super) enum Hold {
-    /// A session with a transaction open.
+    /// A session with an open transaction.
     Transaction(Client),
-    /// `pg_dump`, again and again.
+    /// Consecutive runs of `pg_dump`.
     Dump(Dump),
 }
 
 impl Hold {
-    /// Gets in the way as the workload says.
+    /// Sets up the obstacle of the workload.
     pub(super) async fn take(url: &Url, workload: Workload) -> Result<Taken> {
         if workload == Workload::W6 {
             return Ok(Taken::Nothing);
@@ -54,7 +55,7 @@ impl Hold {
         Ok(Taken::Held(Self::Transaction(client)))
     }
 
-    /// Gets out of the way, and notes what there is to say about it.
+    /// Removes the obstacle, and adds its figures to the sample.
     pub(super) async fn release(self, sample: &mut Sample) -> Result<()> {
         match self {
             Self::Transaction(client) => client.batch_execute("COMMIT").await?,

@@ -1,4 +1,4 @@
-//! W3lanes: draining a queue that has many lanes without jobs.
+//! W3lanes: drains a queue that has many lanes without jobs.
 
 use super::super::meter::Sample;
 use super::super::subject::EngineSubject;
@@ -12,7 +12,7 @@ pub(super) async fn beside_idle(bench: &Bench<EngineSubject>, lanes: u64) -> Res
     bench.progress.phase("leaving idle lanes", lanes);
     bench.subject.leave_lanes(lanes).await?;
     bench.progress.add(lanes);
-    // The services take notice of what is idle meanwhile.
+    // The services detect idle lanes meanwhile.
     let services = bench.subject.services()?;
     tokio::time::sleep(Duration::from_millis(bench.profile.idle_lanes_ms)).await;
     services.stop().await;

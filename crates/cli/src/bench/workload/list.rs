@@ -1,10 +1,10 @@
-//! The workloads by name, and what holds for each of them. Knows nothing of how they are run.
+//! The workloads: names, descriptions and properties. Knows nothing of how they are run.
 
 use super::super::profile::Profile;
 use crate::connect::Url;
 use serde::{Deserialize, Serialize};
 
-/// W5deep: how fast a store is filled even on a slow machine.
+/// W5deep: the rate at which even a slow machine fills a store, in jobs per millisecond.
 const FILLED_PER_MS_MIN: u64 = 5;
 
 /// A workload.
@@ -16,13 +16,13 @@ pub(crate) enum Workload {
     W1c64,
     /// Single enqueues by 512 concurrent callers.
     W1c512,
-    /// Single enqueues by 64 callers with an engine and connections of their own, as 64 processes have.
+    /// Single enqueues by 64 callers, each with its own engine and connections, like 64 processes.
     W1p64,
     /// Many jobs by the fastest bulk path.
     W2,
     /// Drain waiting jobs with one worker process.
     W3,
-    /// What `W3lanes` is compared with: the same beside ten idle lanes.
+    /// The reference of `W3lanes`: the same with ten idle lanes.
     W3lanes0,
     /// Drain waiting jobs of a queue that has 9,900 idle lanes.
     W3lanes,
@@ -30,29 +30,30 @@ pub(crate) enum Workload {
     C64,
     /// The same with 256 claims at a time.
     C256,
-    /// The same with 64 engines that have connections of their own, as 64 processes have.
+    /// The same with 64 engines that have their own connections, like 64 processes.
     C64apart,
     /// The same with 256 of them.
     C256apart,
-    /// 64 engines again, each with a queue of its own: nobody is in anybody's way.
+    /// The same with 64 engines, each with its own queue: no contention between them.
     C64own,
     /// The same with 256 of them.
     C256own,
-    /// From the call of enqueue to the start of the handler, on an idle queue.
+    /// Latency from the call of enqueue to the start of the handler, on an idle queue.
     W4,
-    /// From the commit of an application's transaction to the start of the handler, while another stays open.
+    /// Latency from the commit of an application's transaction to the start of the handler, while another
+    /// transaction stays open.
     W4commit,
-    /// What `W5same` is compared with: the same jobs in one lane, nothing else waiting.
+    /// The reference of `W5same`: the same jobs in one lane, with no others waiting.
     W5same0,
-    /// Drain jobs from the head of a long line.
+    /// Drain jobs from the head of a long lane.
     W5same,
-    /// What `W5lanes` is compared with: the same jobs over 20 lanes, nothing else waiting.
+    /// The reference of `W5lanes`: the same jobs over 20 lanes, with no others waiting.
     W5lanes0,
-    /// Drain jobs from the heads of 20 long lines.
+    /// Drain jobs from the heads of 20 long lanes.
     W5lanes,
-    /// Drain jobs and let due ones in, with nothing else there.
+    /// Drain jobs and promote due ones in an otherwise empty store.
     W5deep0,
-    /// The same with millions of others waiting and scheduled; and how long it takes to look at them.
+    /// The same with millions of others ready and scheduled; also measures queries over them.
     W5deep,
     /// Enqueue, run and complete at the same time.
     W6,
@@ -64,20 +65,20 @@ pub(crate) enum Workload {
     W7writer,
     /// The same while `pg_dump` saves our schema.
     W7dump,
-    /// 256 producers and 256 workers of single jobs, each claimed in one call and completed in another.
+    /// 256 producers and 256 workers of single jobs, each job claimed in one call and completed in another.
     P256,
     /// The same, completing a job and claiming the next in one call.
     P256next,
-    /// Open a directory in which many jobs wait.
+    /// Open a directory with many waiting jobs.
     Open,
-    /// 2,000 connections whose claims wait for something to come: what that costs a server.
+    /// 2,000 connections with waiting claims, and their cost to a server.
     Idle2000,
     /// Enqueue, run and complete at a given rate for a long time, with the services of a server.
     Soak,
 }
 
 impl Workload {
-    /// All of them, in the order they are run.
+    /// All workloads, in the order in which they run.
     pub(crate) const ALL: [Self; 32] = [
         Self::W1seq,
         Self::W1c64,
@@ -151,7 +152,7 @@ impl Workload {
         }
     }
 
-    /// What it measures, in the table.
+    /// A short description, for the table.
     pub(crate) const fn about(self) -> &'static str {
         match self {
             Self::W1seq => "single enqueues, in sequence",
@@ -189,17 +190,17 @@ impl Workload {
         }
     }
 
-    /// Whether the baselines run it too.
+    /// Whether the baselines run it, too.
     pub(crate) const fn has_baseline(self) -> bool {
         matches!(self, Self::W1c64 | Self::W2 | Self::W3 | Self::P256 | Self::P256next)
     }
 
-    /// Whether it is measured through a server too, beside an engine in this process.
+    /// Whether it is also measured through a server, in addition to an engine in this process.
     pub(crate) const fn is_served(self) -> bool {
         matches!(self, Self::W1c64 | Self::W2 | Self::W3 | Self::W4 | Self::Idle2000)
     }
 
-    /// How many engines it opens that have connections of their own, beside the one that every workload has.
+    /// Number of engines with their own connections that it opens, in addition to the one of every workload.
     pub(crate) const fn engines(self) -> Option<usize> {
         match self {
             Self::W1p64 | Self::C64apart | Self::C64own => Some(64),
@@ -208,7 +209,7 @@ impl Workload {
         }
     }
 
-    /// The workload whose rate this one should come near.
+    /// The workload whose rate this one should approach.
     pub(crate) const fn reference(self) -> Option<Self> {
         match self {
             Self::C64
@@ -223,7 +224,7 @@ impl Workload {
         }
     }
 
-    /// The workload that says nothing without this one, which therefore runs just before it.
+    /// The workload that this one must be compared with; it runs directly before this one.
     pub(crate) const fn beside(self) -> Option<Self> {
         match self {
             Self::W5deep => Some(Self::W5deep0),
@@ -233,12 +234,12 @@ impl Workload {
         }
     }
 
-    /// Whether it runs for a time that the user may set, and is watched over that time.
+    /// Whether its duration can be set by the user, and a time series is recorded.
     pub(crate) const fn is_watched(self) -> bool {
         matches!(self, Self::W6 | Self::Soak) || matches!(self.beside(), Some(Self::W6))
     }
 
-    /// How long it is meant to take, where that is not a matter of a few minutes.
+    /// Its expected duration, if it is longer than a few minutes.
     pub(crate) const fn length_ms(self, profile: &Profile) -> u64 {
         match self {
             Self::W5deep => (profile.deep_ready + profile.deep_scheduled) / FILLED_PER_MS_MIN,
@@ -249,7 +250,7 @@ impl Workload {
         }
     }
 
-    /// Large ones are run only by who asks for them: with a name that begins so.
+    /// The prefix that selects a large workload, which runs only if it is named; empty for others.
     const fn asked_by(self) -> &'static str {
         match self {
             Self::W5deep | Self::W5deep0 => "w5deep",
@@ -259,17 +260,17 @@ impl Workload {
         }
     }
 
-    /// What runs if nobody names anything.
+    /// The workloads that run by default.
     pub(crate) fn usual() -> Vec<Self> {
         Self::ALL.into_iter().filter(|it| it.asked_by().is_empty()).collect()
     }
 
-    /// Whether it means anything for an engine at `url`.
+    /// Whether it applies to the engine at `url`.
     pub(crate) const fn applies_to(self, url: &Url) -> bool {
         match self {
             Self::Open => matches!(url, Url::File(_)),
             Self::Idle2000 => matches!(url, Url::Http(_)),
-            // On somebody's server they would fill the disk, and its services are its own.
+            // On a shared server they would fill the disk, and its services cannot be controlled.
             Self::W5deep | Self::W5deep0 | Self::W3lanes | Self::W3lanes0 | Self::Soak => {
                 !matches!(url, Url::Http(_))
             }
@@ -287,13 +288,12 @@ impl Workload {
         }
     }
 
-    /// Whether the directory is filled by a process of its own before, so that the memory that
-    /// takes does not count.
+    /// Whether a separate process fills the directory before, so that its memory does not count.
     pub(crate) const fn is_prepared(self) -> bool {
         matches!(self, Self::Open)
     }
 
-    /// The workloads whose names begin with `text`, in any case; large ones need more of their name.
+    /// The workloads whose names start with `text`, ignoring case; large ones require a longer prefix.
     pub(crate) fn select(text: &str) -> Result<Vec<Self>, String> {
         let wanted = text.trim().to_ascii_lowercase();
         let begins = |it: &Self| {
@@ -302,7 +302,7 @@ impl Workload {
         let selected: Vec<Self> = Self::ALL.into_iter().filter(begins).collect();
         if wanted.is_empty() || selected.is_empty() {
             let known = Self::ALL.map(Self::name).join(", ");
-            return Err(format!("no workload is called so; the known ones: {known}"));
+            return Err(format!("unknown workload; the known ones: {known}"));
         }
         Ok(selected)
     }

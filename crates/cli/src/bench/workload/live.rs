@@ -1,4 +1,4 @@
-//! W4: single jobs on an idle queue; how long each waits for its handler.
+//! W4: latency of single jobs on an idle queue, from enqueue to the start of the handler.
 
 use super::super::meter::Sample;
 use super::super::subject::{EngineSubject, QUEUE, Subject as _, payload};
@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A job each so often.
+/// Interval between two jobs.
 const IDLE_EVERY: Duration = Duration::from_millis(20);
 
 /// W4: single jobs on an idle queue.
@@ -35,8 +35,8 @@ pub(super) async fn idle(bench: &Bench<EngineSubject>) -> Result<Sample> {
     Ok(meter.sample_with(jobs, &line.latencies()))
 }
 
-/// W4commit: single jobs handed over by SQL in transactions of an application. One of those stays open
-/// from the beginning to the end.
+/// W4commit: single jobs enqueued by SQL in transactions of an application. One other transaction stays open
+/// during the whole measurement.
 pub(super) async fn committed(bench: &Bench<EngineSubject>, url: &Url) -> Result<Sample> {
     let Url::Postgres(at) = url else { bail!("only PostgreSQL has transactions of applications") };
     let (client, connection) = tokio_postgres::connect(at.server(), tokio_postgres::NoTls).await?;
@@ -51,7 +51,8 @@ pub(super) async fn committed(bench: &Bench<EngineSubject>, url: &Url) -> Result
     let jobs = bench.profile.idle_jobs;
     let line = Line::new();
     let worker = bench.subject.worker().await?;
-    // The first of a kind makes its lane, and others of that kind wait for its transaction.
+    // Creates the lane beforehand: the first job of a kind creates it, and other jobs of that kind would wait
+    // for its transaction.
     bench.subject.enqueue(jobs..jobs + 1, 1).await?;
     line.expect();
     line.hand_over(jobs);

@@ -1,4 +1,4 @@
-//! Producers and workers at the same time: what W4, W6, W7 and the soak have in common. Knows no workload.
+//! Runs producers and workers at the same time, for W4, W6, W7 and the soak. Knows no workload.
 
 use super::super::clock;
 use super::super::histogram::Latencies;
@@ -14,18 +14,19 @@ use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-/// Jobs enqueued and not yet completed at a time. Bounds the latency; a multiple of the batch.
+/// Maximum number of jobs in flight, i.e. enqueued and not yet completed. Bounds the latency; a multiple of the
+/// batch.
 const IN_FLIGHT: u32 = 10 * BATCH;
-/// Callers that enqueue, and fetchers of the worker process.
+/// Number of enqueueing callers, and of fetchers of the worker process.
 const SIDE: usize = 4;
-/// How many batches a second a paced producer hands over, at least, if there are so many jobs.
+/// Minimum number of batches per second of a paced producer, if its rate allows it.
 const BATCHES_PER_S: u32 = 10;
-/// How long a wait for jobs lasts, at most: short of a heartbeat.
+/// Maximum time of a wait for jobs: shorter than the heartbeat interval.
 const WAIT_MS: u64 = 1_000;
-/// After so long without a job although some are missing, the store has lost them.
+/// If no job arrives for this long although some are missing, the store has lost them.
 const DRY: Duration = Duration::from_secs(10);
 
-/// When each job was handed over. A ring: far more places than jobs in flight.
+/// The time of each enqueue, in a ring buffer with far more entries than jobs in flight.
 struct Handover {
     began: Instant,
     micros: Box<[AtomicU64]>,
@@ -45,24 +46,24 @@ impl Handover {
         &self.micros[number as usize % self.micros.len()]
     }
 
-    /// The call of enqueue begins.
+    /// Records the start of the enqueue call.
     fn begin(&self, number: u64, micros: u64) {
         self.place(number).store(micros, Ordering::Relaxed);
     }
 
-    /// The handler starts at `micros`; how many it waited.
+    /// Returns the time from the enqueue call to `micros`, the start of the handler, in microseconds.
     fn waited(&self, number: u64, micros: u64) -> u64 {
         micros.saturating_sub(self.place(number).load(Ordering::Relaxed))
     }
 }
 
-/// What the two sides share.
+/// State shared by producers and workers.
 pub(super) struct Line {
     handover: Handover,
     next: AtomicU64,
-    /// What is watched from outside.
+    /// Counters, which the time series reads.
     pub(super) counter: Arc<Counter>,
-    /// Set when producers are to end.
+    /// Set to stop the producers.
     stopping: AtomicBool,
     /// Set once nothing more will be enqueued.
     closed: AtomicBool,
@@ -81,22 +82,22 @@ impl Line {
         })
     }
 
-    /// One more job will come.
+    /// Announces one more job.
     pub(super) fn expect(&self) {
         self.next.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// The job with this number is handed over just now.
+    /// Records that the job with this number is being enqueued now.
     pub(super) fn hand_over(&self, number: u64) {
         self.handover.begin(number, self.handover.micros());
     }
 
-    /// Nothing more will come.
+    /// Records that no further jobs will be enqueued.
     pub(super) fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
     }
 
-    /// How long jobs waited for their handlers so far.
+    /// The latencies from enqueue to handler start so far.
     pub(super) fn latencies(&self) -> Latencies {
         self.counter.latencies.read()
     }
@@ -107,17 +108,17 @@ impl Line {
     }
 }
 
-/// How fast producers are.
+/// The rate of the producers.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Pace {
-    /// As fast as there is room in flight.
+    /// As fast as the limit of jobs in flight allows.
     Full,
-    /// So many jobs a second, all together, as long as there is room.
+    /// This many jobs per second in total, within the limit of jobs in flight.
     PerSecond(u32),
 }
 
 impl Pace {
-    /// How many jobs each of the producers hands over at a time, and how often.
+    /// The batch size of each producer, and the interval between its batches.
     fn batch(self) -> (u32, Option<Duration>) {
         let Self::PerSecond(rate) = self else { return (BATCH, None) };
         let rate = f64::from(rate.max(1)) / SIDE as f64;
@@ -126,7 +127,7 @@ impl Pace {
     }
 }
 
-/// Producers and workers under way.
+/// Running producers and workers.
 pub(super) struct Load {
     line: Arc<Line>,
     producers: JoinSet<Result<()>>,
@@ -134,7 +135,7 @@ pub(super) struct Load {
 }
 
 impl Load {
-    /// Starts them all.
+    /// Starts producers and workers.
     pub(super) async fn start(
         subject: &EngineSubject,
         line: &Arc<Line>,
@@ -149,7 +150,7 @@ impl Load {
         Ok(Self { line: Arc::clone(line), producers, workers })
     }
 
-    /// Whether all of them are still at work: who ended early has failed.
+    /// Fails if a producer or worker has ended early.
     pub(super) fn check(&mut self) -> Result<()> {
         for tasks in [&mut self.producers, &mut self.workers] {
             while let Some(task) = tasks.try_join_next() {
@@ -159,7 +160,7 @@ impl Load {
         Ok(())
     }
 
-    /// Ends producers, and workers when everything is done.
+    /// Stops the producers, and the workers once all jobs are completed.
     pub(super) async fn finish(mut self) -> Result<()> {
         self.line.stopping.store(true, Ordering::SeqCst);
         while let Some(task) = self.producers.join_next().await {
@@ -173,7 +174,7 @@ impl Load {
     }
 }
 
-/// Runs jobs until the line is over, counting how long each waited for its handler.
+/// Runs jobs until all are completed, and records the latency of each.
 pub(super) async fn run(
     subject: EngineSubject,
     mut worker: EngineWorker,
@@ -195,21 +196,21 @@ pub(super) async fn run(
             return Ok(());
         } else {
             if line.next.load(Ordering::SeqCst) == line.counter.completed() {
-                // Nothing is missing: a slow producer has not come by yet.
+                // No job is missing: the producers have not enqueued more yet.
                 heard = clock::now();
             }
-            ensure!(heard.elapsed() < DRY, "no job came for {DRY:?} although some are missing");
-            // Once nothing more comes, only the other fetchers have jobs: look again soon.
+            ensure!(heard.elapsed() < DRY, "no job arrived for {DRY:?} although some are missing");
+            // After the last enqueue, remaining jobs are held by other fetchers: polls again soon.
             let closed = line.closed.load(Ordering::SeqCst);
             subject.wait(if closed { 1 } else { WAIT_MS }).await?;
         }
     }
 }
 
-/// Enqueues batches while there is room in flight, until told to stop.
+/// Enqueues batches within the limit of jobs in flight, until stopped.
 async fn produce(subject: EngineSubject, line: Arc<Line>, pace: Pace) -> Result<()> {
     let (batch, every) = pace.batch();
-    // What was missed is made up for, so that the rate holds over time.
+    // Missed ticks are made up for, so that the average rate is kept.
     let mut ticks = every.map(tokio::time::interval);
     while !line.stopping.load(Ordering::SeqCst) {
         if let Some(ticks) = &mut ticks {

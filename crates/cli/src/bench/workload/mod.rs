@@ -1,4 +1,4 @@
-//! The workloads: which code each of them is, and what all of them work with.
+//! Dispatches each workload to its code, and provides the context that all of them share.
 
 mod deep;
 mod drain;
@@ -28,47 +28,47 @@ use crate::connect::Url;
 use anyhow::{Result, bail};
 use std::sync::Arc;
 
-/// Jobs per call where a workload goes through in batches.
+/// Number of jobs per call in batched workloads.
 const BATCH: u32 = 100;
-/// Jobs per call that fills a queue before the measurement.
+/// Number of jobs per call when a queue is filled before the measurement.
 const FILL: u64 = 1_000;
 
-/// How a store is called where its users would call one in a process otherwise than one over HTTP.
+/// Batch sizes and concurrency, which differ between an engine in the same process and one over HTTP.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Calls {
     /// W2: jobs per call.
     bulk: u64,
-    /// W2: callers; while one batch is written, the next is made.
+    /// W2: number of callers; while one batch is written, the next is prepared.
     bulk_callers: usize,
     /// W3 and W5: jobs per call.
     drain: u32,
-    /// W3 and W5: batches a worker process has under way at a time; while one is settled, others run.
+    /// W3 and W5: number of batches that a worker process has in flight; while one is settled, others run.
     fetchers: usize,
 }
 
 impl Calls {
-    /// Of a store in the same process.
+    /// Values for an engine in the same process.
     pub(super) const INSIDE: Self = Self { bulk: 1_000, bulk_callers: 2, drain: 100, fetchers: 4 };
-    /// Of a server: smaller batches, and more of them under way, because each takes longer.
+    /// Values for a server: smaller batches and more of them in flight, because each call takes longer.
     pub(super) const OVER_HTTP: Self = Self { bulk: 100, bulk_callers: 8, drain: 50, fetchers: 8 };
 }
 
-/// What every workload works with.
+/// The context of a workload.
 pub(super) struct Bench<S> {
     /// The store.
     pub(super) subject: S,
-    /// How large and how long.
+    /// Sizes and durations.
     pub(super) profile: Arc<Profile>,
-    /// Where to say how far it is.
+    /// The progress bar.
     pub(super) progress: Progress,
-    /// How the store is called.
+    /// Batch sizes and concurrency.
     pub(super) calls: Calls,
-    /// Who does the work that is measured.
+    /// The process whose resources are measured.
     pub(super) process: Process,
 }
 
 impl<S: Subject> Bench<S> {
-    /// So many callers of the one store.
+    /// `count` handles of the same store.
     fn callers(&self, count: usize) -> Vec<S> {
         vec![self.subject.clone(); count]
     }
@@ -77,13 +77,13 @@ impl<S: Subject> Bench<S> {
         Meter::of(self.process)
     }
 
-    /// Stores jobs by the fastest path, spread over so many lanes; not measured.
+    /// Stores jobs by the fastest path, spread over `lanes` lanes; not measured.
     async fn fill(&self, jobs: u64, lanes: usize) -> Result<()> {
         self.progress.phase("filling", jobs);
         self.fill_at(&self.subject, jobs, lanes).await
     }
 
-    /// The same, on one of several ways to the store.
+    /// The same, through `subject`.
     async fn fill_at(&self, subject: &S, jobs: u64, lanes: usize) -> Result<()> {
         for from in (0..jobs).step_by(FILL as usize) {
             let upto = (from + FILL).min(jobs);
@@ -110,13 +110,13 @@ impl<S: Subject> Bench<S> {
             Workload::W5lanes => drain::ahead_of(self, profile.deep_others, LANES_MAX).await,
             Workload::P256 => pairs::pairs(self, 256, false).await,
             Workload::P256next => pairs::pairs(self, 256, true).await,
-            other => bail!("{} is for engines, not for baselines", other.name()),
+            other => bail!("{} applies to engines, not to baselines", other.name()),
         }
     }
 }
 
 impl Bench<EngineSubject> {
-    /// Measures any workload that begins with an open engine, which is at `url`.
+    /// Measures any workload that starts with an open engine, which is at `url`.
     pub(super) async fn measure_engine(&self, workload: Workload, url: &Url) -> Result<Sample> {
         let engines = workload.engines().unwrap_or_default();
         match workload {

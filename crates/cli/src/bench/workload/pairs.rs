@@ -1,4 +1,4 @@
-//! P256: as many producers as workers, all of single jobs: the hardest case for group commit.
+//! P256: as many producers as workers, all with single jobs: the hardest case for group commit.
 
 use super::super::clock;
 use super::super::meter::Sample;
@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
-/// `pairs` producers and as many workers, for the time of W1. The rate is that of completions, the
-/// latency that of the producers' calls. Workers complete and claim in two calls, or `at_once`.
+/// Runs `pairs` producers and as many workers for the duration of W1. The rate is that of completions, the
+/// latency that of the producers' calls. Workers complete and claim in two calls, or in one if `at_once`.
 pub(super) async fn pairs<S: Subject>(
     bench: &Bench<S>,
     pairs: usize,

@@ -1,4 +1,4 @@
-//! idle2000: what claims that wait cost the server they wait at, and that each is answered in the end.
+//! idle2000: the cost of waiting claims to the server, and whether each is answered eventually.
 
 use super::super::clock;
 use super::super::meter::{Counts, Sample};
@@ -14,15 +14,15 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use windlass_core::engine::{Lease, Outcome, SettleItem};
 
-/// How long a claim waits: longer than any profile measures.
+/// Wait time of a claim: longer than any profile measures.
 const WAIT_MS: u64 = 60_000;
-/// For the last of them to arrive at the server before the measurement.
+/// Time for the last claim to arrive at the server before the measurement.
 const ARRIVE: Duration = Duration::from_secs(1);
-/// For all of them to be answered once there is a job for each.
+/// Maximum time until all claims are answered once there is a job for each.
 const ANSWERS_MAX: Duration = Duration::from_secs(30);
 
-/// Opens the connections, measures the server while nothing happens, and then hands over a job for each:
-/// the latency is that from the first enqueue to the answer.
+/// Opens the connections, measures the idle server, and then enqueues a job for each claim. The latency is the
+/// time from the first enqueue to the response.
 pub(super) async fn idle(bench: &Bench<EngineSubject>, url: &Url) -> Result<Sample> {
     let Url::Http(server) = url else { bail!("only a server has claims that wait: {url}") };
     let host = server.trim_start_matches("http://").split('/').next().unwrap_or_default();
@@ -40,7 +40,7 @@ pub(super) async fn idle(bench: &Bench<EngineSubject>, url: &Url) -> Result<Samp
     meter.begin(Counts::default());
     tokio::time::sleep(Duration::from_millis(for_ms)).await;
     meter.end(Counts::default());
-    // Before the work that follows, whose memory is not that of waiting.
+    // Taken before the following work, whose memory must not count.
     let idle = meter.sample(polls.into(), Vec::new());
     let mut latencies_ms = wake(bench, waiting).await?;
     Ok(Sample {
@@ -52,7 +52,7 @@ pub(super) async fn idle(bench: &Bench<EngineSubject>, url: &Url) -> Result<Samp
     })
 }
 
-/// A connection with a claim that waits for one job.
+/// Opens a connection and sends a claim that waits for one job.
 async fn poll(host: &str) -> Result<TcpStream> {
     let mut stream = TcpStream::connect(host).await?;
     let body = format!(r#"{{"queues":["{QUEUE}"],"wait_ms":{WAIT_MS},"worker":"bench"}}"#);
@@ -65,7 +65,7 @@ async fn poll(host: &str) -> Result<TcpStream> {
     Ok(stream)
 }
 
-/// Hands over a job for each of them; how long each took to be answered.
+/// Enqueues a job for each claim; returns the time until each was answered.
 async fn wake(bench: &Bench<EngineSubject>, waiting: Vec<TcpStream>) -> Result<Vec<f32>> {
     let polls = waiting.len() as u64;
     let began = clock::now();
@@ -83,13 +83,13 @@ async fn wake(bench: &Bench<EngineSubject>, waiting: Vec<TcpStream>) -> Result<V
     };
     let all = tokio::time::timeout(ANSWERS_MAX, all).await;
     let (latencies_ms, done) = all.with_context(|| {
-        format!("claims were left waiting {ANSWERS_MAX:?} although jobs had come")
+        format!("claims were not answered within {ANSWERS_MAX:?} although there were jobs")
     })??;
     bench.subject.complete(done).await?;
     Ok(latencies_ms)
 }
 
-/// When the answer came, and the report that the job in it is done.
+/// The time until the response, and the item that settles its job.
 async fn answered(mut stream: TcpStream, began: Instant) -> Result<(f32, SettleItem)> {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await?;
@@ -98,7 +98,7 @@ async fn answered(mut stream: TcpStream, began: Instant) -> Result<(f32, SettleI
     let claimed: serde_json::Value = serde_json::from_str(body).unwrap_or_default();
     let text = |field: &str| claimed["jobs"][0][field].as_str();
     let (Some(id), Some(lease)) = (text("id"), text("lease")) else {
-        bail!("a claim that waited got no job: {answer}");
+        bail!("a waiting claim got no job: {answer}");
     };
     Ok((latency_ms, SettleItem::new(id.parse()?, Lease::new(lease), Outcome::DONE)))
 }

@@ -1,4 +1,4 @@
-//! W6, W7 and the soak: everything at once for a time that can be long, watched over that time.
+//! W6, W7 and the soak: enqueue, run and complete at the same time, possibly for hours, with a time series.
 
 use super::super::clock;
 use super::super::meter::{Meter, Sample};
@@ -14,17 +14,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use windlass_core::engine::Work;
 
-/// W6: how long finished jobs are kept, so that removing them is part of what is sustained.
+/// W6: retention of finished jobs: short, so that their removal is part of the load.
 const KEEP_FINISHED_MS: u64 = 2_000;
-/// For how long it works before it is measured.
+/// Duration of the unmeasured warm-up.
 const BREAK_IN: Duration = Duration::from_secs(1);
-/// How often it is seen to that everybody is at work.
+/// Interval of checks that producers, workers and maintenance are still running.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// W7: for how long hot tables may take to be small again once nobody is in the way any more.
+/// W7: maximum time until hot tables are small again after the release.
 const RECLAIM_MAX: Duration = Duration::from_secs(60);
 
-/// W6: enqueue, run and complete together, with finished jobs being removed. W7: the same while somebody is in
-/// the way, and how long it takes after that until hot tables are small again, with the load going on.
+/// W6: enqueue, run and complete at the same time, with finished jobs being removed. W7: the same with an
+/// obstacle to vacuuming, and the time from its release until hot tables are small again, under load.
 pub(super) async fn sustained(
     bench: &Bench<EngineSubject>,
     url: &Url,
@@ -50,7 +50,7 @@ pub(super) async fn sustained(
     Ok(sample)
 }
 
-/// The soak: paced producers, finished jobs kept for a while, and the services of a server to keep order.
+/// The soak: paced producers, finished jobs with a retention, and maintenance by the services of a server.
 pub(super) async fn soak(bench: &Bench<EngineSubject>, url: &Url) -> Result<Sample> {
     let profile = &bench.profile;
     bench.subject.keep_finished(profile.soak_retention_ms).await?;
@@ -70,7 +70,7 @@ pub(super) async fn soak(bench: &Bench<EngineSubject>, url: &Url) -> Result<Samp
     Ok(sample)
 }
 
-/// Works for a moment, unmeasured: whoever gets in the way finds a queue in operation, not one that was never used.
+/// Runs an unmeasured warm-up, so that the obstacle is set up while the queue is in use.
 async fn break_in(bench: &Bench<EngineSubject>) -> Result<()> {
     let line = Line::new();
     let load = Load::start(&bench.subject, &line, Pace::Full).await?;
@@ -80,20 +80,20 @@ async fn break_in(bench: &Bench<EngineSubject>) -> Result<()> {
     Ok(())
 }
 
-/// A load under way, and who watches it.
+/// A running load and its time series.
 struct Run<'a> {
     bench: &'a Bench<EngineSubject>,
     line: Arc<Line>,
     load: Load,
-    /// `None` where services do it.
+    /// Maintenance; `None` if the services do it.
     upkeep: Option<Upkeep>,
     watch: Watch,
     meter: Meter,
     began: Instant,
     until: Instant,
-    /// Asked between the points of the watch, which has a connection of its own.
+    /// Connection for size queries outside the time series, which has its own.
     database: Option<Database>,
-    /// How large everything was at the start.
+    /// The sizes at the start.
     before: Option<Sizes>,
 }
 
@@ -122,7 +122,7 @@ impl<'a> Run<'a> {
         Ok(Self { bench, line, load, upkeep: None, watch, meter, began, until, database, before })
     }
 
-    /// Until the measured stretch is over.
+    /// Runs until the end of the measured period.
     async fn go_on(&mut self) -> Result<()> {
         loop {
             let left = self.until.saturating_duration_since(clock::now());
@@ -134,7 +134,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Waits a little, and ends it if somebody failed.
+    /// Waits for at most `at_most`, and fails if a part of the load has failed.
     async fn step(&mut self, at_most: Duration) -> Result<()> {
         tokio::time::sleep(LOOK_EVERY.min(at_most)).await;
         if let Some(upkeep) = &mut self.upkeep {
@@ -143,7 +143,7 @@ impl<'a> Run<'a> {
         self.load.check()
     }
 
-    /// Ends the measured stretch; the load goes on.
+    /// Ends the measured period; the load continues.
     async fn measured(&mut self) -> Sample {
         let (jobs, latencies) = (self.line.counter.completed(), self.line.latencies());
         self.meter.end(self.bench.subject.counts().await);
@@ -154,7 +154,7 @@ impl<'a> Run<'a> {
         read(self.database.as_ref()).await
     }
 
-    /// Waits until hot tables are small again, with the load and maintenance going on.
+    /// Waits until hot tables are small again, while load and maintenance continue.
     async fn reclaim(&mut self, sample: &mut Sample) -> Result<()> {
         let released = clock::now();
         self.watch.mark("released").await;
@@ -176,7 +176,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Ends the load and the watch.
+    /// Ends the load and the time series.
     async fn finish(self) -> Result<Timeline> {
         self.load.finish().await?;
         if let Some(upkeep) = self.upkeep {
@@ -186,7 +186,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// The sizes now, if there is a database that answers in time.
+/// The current sizes, if there is a database and it answers in time.
 async fn read(database: Option<&Database>) -> Option<Sizes> {
     database?.read().await.ok()
 }

@@ -1,5 +1,5 @@
-//! Maintenance while a load goes on: each kind of work by itself, as the services do it, so that one with much to
-//! do holds up no other. More often than they, to see in a minute what takes them an hour.
+//! Maintenance during a load. Each kind of work runs in its own task, as in the services, so that a long one
+//! delays no other. It runs more often than the services, to show in a minute what takes them an hour.
 
 use super::super::subject::EngineSubject;
 use anyhow::Result;
@@ -8,10 +8,10 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use windlass_core::engine::Work;
 
-/// How often each comes by.
+/// Interval of each kind of work.
 const EVERY: Duration = Duration::from_millis(250);
 
-/// Maintenance under way.
+/// Running maintenance.
 pub(super) struct Upkeep {
     stop: CancellationToken,
     tasks: JoinSet<Result<()>>,
@@ -25,7 +25,7 @@ impl Upkeep {
         Self { stop, tasks }
     }
 
-    /// Whether all of it goes on: what ended early has failed.
+    /// Fails if a task has ended early.
     pub(super) fn check(&mut self) -> Result<()> {
         while let Some(task) = self.tasks.try_join_next() {
             task??;
@@ -33,7 +33,7 @@ impl Upkeep {
         Ok(())
     }
 
-    /// Ends it when the steps under way are done.
+    /// Stops after the current steps.
     pub(super) async fn stop(mut self) -> Result<()> {
         self.stop.cancel();
         while let Some(task) = self.tasks.join_next().await {
@@ -46,7 +46,7 @@ impl Upkeep {
 async fn keep(subject: EngineSubject, work: Work, stop: CancellationToken) -> Result<()> {
     while !stop.is_cancelled() {
         let step = subject.maintain(work).await?;
-        // More, but it does not get on: the engine has its reasons, and asking at once would spin.
+        // More work but no progress: the engine cannot continue now, and calling again at once would spin.
         if step.more && step.done > 0 {
             continue;
         }
