@@ -96,7 +96,7 @@ pub(crate) async fn accept(acceptor: Acceptor) {
     let ended = async { while tasks.join_next().await.is_some() {} };
     if tokio::time::timeout(Duration::from_millis(grace_ms), ended).await.is_err() {
         let left = connections.load(Ordering::Relaxed);
-        warn!(left, grace_ms, "connections outlast the grace time; closing them");
+        warn!(left, grace_ms, "closing connections that exceed the grace period");
     }
     tasks.shutdown().await;
 }

@@ -22,8 +22,8 @@ pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 const UNHEALTHY_AFTER: Duration = Duration::from_secs(30);
 
 /// Reason of an outage as shown to callers without view permission.
-const UNTOLD: &str = "it does not answer; the log of the server says why, and so does /healthz to a key \
-     that may view";
+const UNTOLD: &str = "it does not answer; see the server's log, or /healthz with a key that has the view \
+     permission";
 /// Reason of a full disk as shown to callers without view permission.
 const FULL: &str = "its disk is full";
 

@@ -19,9 +19,9 @@ use std::net::IpAddr;
 use windlass_core::Error;
 
 /// The solution in the error for an unknown host name.
-pub(crate) const WAY_OUT: &str = "this server listens on its own machine only and answers to 127.0.0.1, \
-     [::1] and localhost, which keeps other sites from reaching it through a name of theirs; call it by \
-     its address, or tell it the name of the proxy in front of it with --host";
+pub(crate) const WAY_OUT: &str = "this server listens on a loopback address and accepts only the names 127.0.0.1, \
+     [::1] and localhost, as protection against DNS rebinding; call it by \
+     its address, or allow the name of your proxy with --host";
 
 /// Middleware that refuses requests with an unknown host name.
 pub(crate) async fn check(State(app): State<App>, request: Request, next: Next) -> Response {

@@ -154,7 +154,7 @@ impl Access {
         let known = self.known().await?;
         let refused = match who.id() {
             None if self.inner.open && known.ring.is_empty() => return Ok(()),
-            None => Refused::from("a key is needed"),
+            None => Refused::from("a key is required"),
             Some(id) => match known.ring.by_id(id, known.now()) {
                 Ok(found) if *found == *who => return Ok(()),
                 Ok(_) => Refused::from("the key has changed"),
@@ -193,7 +193,7 @@ impl Access {
                 return Ok(who);
             }
         }
-        let Some(peer) = peer else { return Err(Refused::from("a key is needed")) };
+        let Some(peer) = peer else { return Err(Refused::from("a key is required")) };
         let what = || format!("the certificate of {}", peer.0.join(", "));
         ring.by_certificate(&peer.0, now).map_err(|why| Refused::new(&what(), why))
     }
@@ -327,7 +327,7 @@ impl Refused {
             Denied::Ambiguous => {
                 format!("{what} matches several keys; revoke all but one (`windlass keys list`)")
             }
-            _ => format!("{what} is not known here"),
+            _ => format!("{what} is unknown"),
         });
         Self { may_be_new: why == Denied::Unknown, ..refused }
     }
@@ -347,7 +347,7 @@ impl From<Refused> for Error {
 }
 
 fn no_keys() -> Error {
-    let reason = "this server can be reached from elsewhere and its store has no keys yet; make the first \
-                  one at the store itself: `windlass keys create --name admin --may admin --store URL`";
+    let reason = "this server is reachable from other machines and its store has no keys yet; create the first \
+                  one directly at the store: `windlass keys create --name admin --may admin --store URL`";
     Error::Unauthenticated { reason: reason.to_owned() }
 }

@@ -31,7 +31,7 @@ impl FromRequestParts<App> for Principal {
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Infallible> {
         let found = parts.extensions.get::<Self>().cloned();
         let peer = || parts.extensions.get::<Peer>().map(|peer| peer.0.to_string());
-        Ok(found.unwrap_or_else(|| Self(peer().unwrap_or_else(|| "somebody".to_owned()).into())))
+        Ok(found.unwrap_or_else(|| Self(peer().unwrap_or_else(|| "unknown".to_owned()).into())))
     }
 }
 

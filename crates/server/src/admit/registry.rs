@@ -184,7 +184,7 @@ impl Table {
             false => format!("did you mean {}? ", near.join(", ")),
         };
         let expected = format!(
-            "this server takes registered kinds only. {meant}Register it with \
+            "this server accepts registered kinds only. {meant}Register it with \
              PUT /v1/kinds/{kind} or `windlass kinds register`"
         );
         Error::invalid("kind", kind, expected)

@@ -108,7 +108,7 @@ pub(super) async fn jobs(
     }
     let (total, count) = (ids.len(), refused.len());
     let detail = format!("{} of {total} jobs were changed; {count} were not:", total - count);
-    let failure = Failure::new(StatusCode::CONFLICT, "Not all of them", detail);
+    let failure = Failure::new(StatusCode::CONFLICT, "Some jobs were not changed", detail);
     Err(failure.lines(refused.into_iter().take(REFUSALS_MAX).collect()).back(back))
 }
 

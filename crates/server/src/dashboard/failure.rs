@@ -34,7 +34,7 @@ impl Failure {
 
     /// A 404 page.
     pub(super) fn not_here(detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::NOT_FOUND, "Not here", detail)
+        Self::new(StatusCode::NOT_FOUND, "Not found", detail)
     }
 
     #[must_use]
@@ -67,7 +67,7 @@ impl From<Error> for Failure {
                 "Not possible now"
             }
             Error::StateConflict { .. } => "The job has changed",
-            _ => "That did not work",
+            _ => "The request failed",
         };
         let detail = error.to_string();
         let status = StatusCode::from_u16(Problem::new(error).status);

@@ -52,7 +52,7 @@ impl FromRequest<App> for Form {
 fn unreadable(status: StatusCode, why: &str) -> Failure {
     let detail =
         format!("Nothing was changed: the form cannot be read: {why}. Go back and try again.");
-    Failure::new(status, "That did not arrive", detail)
+    Failure::new(status, "Invalid form", detail)
 }
 
 #[cfg(test)]

@@ -67,8 +67,7 @@ async fn let_in(app: &App, needs: Needs, mut request: Request, next: Next) -> Re
         Err(error) => return Failure::from(error).into_response(),
     };
     if let Err(error) = access::meets(who.clone(), needs) {
-        let title =
-            if needs == Needs::Admin { "You may look, not act" } else { "Not with this key" };
+        let title = if needs == Needs::Admin { "Read-only access" } else { "Missing permission" };
         return Failure::new(StatusCode::FORBIDDEN, title, error.to_string()).into_response();
     }
     access::let_through(&mut request, who);

@@ -93,7 +93,7 @@ pub(super) async fn find(
     path: &str,
 ) -> Result<Stamped<(Vec<Job>, JobPlaces)>, Failure> {
     if after.is_some_and(|cursor| cursor.len() > TOKEN_BYTES_MAX) {
-        return Err(Failure::not_here("This is no place in the list of jobs.").back(path));
+        return Err(Failure::not_here("Invalid position in the list of jobs.").back(path));
     }
     let mut list = List::new(filter).limit(limit).after(after.map(Cursor::new));
     let mut found = Vec::new();

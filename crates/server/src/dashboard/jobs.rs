@@ -74,6 +74,6 @@ async fn find(app: &App, text: &str) -> Result<Response, Failure> {
         return Ok(to(&links::with("/queues", &[("find", Some(text))])));
     }
     let detail =
-        format!("No job, queue or kind is called {text:?}. A job is found by its whole id.");
+        format!("No job, queue or kind is named {text:?}. Jobs are found by their full id.");
     Err(Failure::not_here(detail).back("/jobs"))
 }

@@ -46,14 +46,14 @@ pub(super) async fn sign_in(State(app): State<App>, form: Form) -> Result<Respon
     let (who, now) = match app.access.by_token(key).await {
         Ok(known) => known,
         Err(Error::Unauthenticated { .. }) => {
-            let problem = "This key is not known here, or its time is over.";
+            let problem = "This key is unknown, revoked or expired.";
             return Ok(page(StatusCode::UNAUTHORIZED, back, Some(problem)));
         }
         Err(error) => return Err(error.into()),
     };
     let cookie = Cookie::sign_in(&who, now, app.options.is_tls()).filter(|_| who.may().may_view());
     let Some(cookie) = cookie else {
-        let problem = "This key may not look: it needs view or admin.";
+        let problem = "This key lacks a permission: it needs view or admin.";
         return Ok(page(StatusCode::FORBIDDEN, back, Some(problem)));
     };
     Ok(with_cookie(Redirect::to(back), &cookie))

@@ -136,19 +136,19 @@ fn described(settings: &QueueSettings) -> Vec<(&'static str, String)> {
         Order::Ageing { quantum_ms } => {
             format!("by age; one step of priority is worth {}", span(quantum_ms))
         }
-        Order::Lifo => "the newest first".to_owned(),
-        Order::Fair => "tenants take turns".to_owned(),
-        _ => "another".to_owned(),
+        Order::Lifo => "newest first".to_owned(),
+        Order::Fair => "round-robin over tenants".to_owned(),
+        _ => "unknown".to_owned(),
     };
     let limit = settings.max_depth.map_or_else(|| "none".to_owned(), |max| Count(max).to_string());
     let wait = settings.max_wait_ms.map_or_else(|| "none".to_owned(), span);
     let bytes = settings.dead_bytes_max;
-    let bytes = bytes.map_or_else(|| "any".to_owned(), |max| format!("up to {}", Count(max)));
+    let bytes = bytes.map_or_else(|| "unlimited".to_owned(), |max| format!("up to {}", Count(max)));
     let kept = settings.retention;
     vec![
         ("order", order),
         ("depth limit", limit),
-        ("longest wait", wait),
+        ("maximum wait", wait),
         ("finished jobs kept", span(kept.finished_ms)),
         ("dead jobs kept", span(kept.dead_ms)),
         ("bytes of dead jobs", bytes),

@@ -36,7 +36,7 @@ impl Row {
         let rhythm = match &view.schedule.timing {
             Timing::Cron { line, zone } => format!("{line} ({zone})"),
             Timing::Every { every_ms, .. } => format!("every {}", span(*every_ms)),
-            _ => "another rhythm".to_owned(),
+            _ => "unknown".to_owned(),
         };
         Self {
             name: view.name,

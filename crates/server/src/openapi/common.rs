@@ -10,8 +10,8 @@ const OF_ANY: [(&str, &str); 2] = [
     ("401", "The store has keys, and the request has no valid one."),
     (
         "403",
-        "The key may not do this; or the server listens on its own machine only, and was called by \
-         another name.",
+        "The key lacks the permission; or the server listens on a loopback address, and the host \
+         name is not accepted.",
     ),
 ];
 /// Problems of a request with a body.

@@ -158,7 +158,7 @@ async fn not_here(uri: Uri) -> Reply {
 }
 
 async fn not_allowed(method: Method, uri: Uri) -> Reply {
-    let expected = format!("{} does not take it", uri.path());
+    let expected = format!("{} does not support this method", uri.path());
     let error = Error::invalid("method", method, expected);
     Err(Refusal::with(StatusCode::METHOD_NOT_ALLOWED, error))
 }
@@ -172,7 +172,7 @@ fn job_id(text: &str) -> Result<JobId, Refusal> {
 fn only<T>(answers: Vec<Result<T>>) -> Result<T> {
     let none = || Error::Unavailable {
         store: "the engine".to_owned(),
-        reason: "it gave no answer to the item".to_owned(),
+        reason: "it returned no result for the item".to_owned(),
     };
     answers.into_iter().next().ok_or_else(none)?
 }

@@ -202,7 +202,7 @@ async fn there<T>(app: &App, name: &str, answer: Result<T>) -> Result<T, Refusal
 }
 
 fn not_there(name: &str) -> Refusal {
-    let expected = "there is no such schedule; list them at /v1/schedules, or put it first";
+    let expected = "no such schedule; list them at /v1/schedules, or create it first";
     Refusal::with(StatusCode::NOT_FOUND, Error::invalid("name", name, expected))
 }
 

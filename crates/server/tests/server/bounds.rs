@@ -46,7 +46,7 @@ async fn bodies_beyond_the_room_for_all_of_them_wait_or_are_given_up() {
     let head = "POST /v1/jobs HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
          content-type: application/json\r\ncontent-length: 4096\r\n\r\n{";
     slow.write_all(head.as_bytes()).await.unwrap();
-    // The slow request times out, which releases its slot.
+    // The slow request times out, which releases its memory.
     assert_eq!(read(&mut slow).await.status, 408);
     assert_eq!(post(&server, "/v1/jobs", json!({"kind": "k"})).await.status, 201);
 }

@@ -112,7 +112,7 @@ fn with_fault(object: ObjectBuilder) -> ObjectBuilder {
         .property("limit", count("The maximum size."))
         .property("depth", count("Number of waiting jobs."))
         .property("retry_after_ms", count("Milliseconds to wait before a retry."))
-        .property("who", text("Whose jobs come too fast."))
+        .property("who", text("Name of the principal."))
         .property("found", count("The actual version; 0 if the record does not exist."))
         .property("culprit", count("Index of the item that aborted the batch."))
         .property("pid", count("Id of the process that owns the store."))

@@ -21,7 +21,7 @@ pub(super) fn actions(job: &Job) -> Vec<Action> {
     let pause = action("pause", "Pause");
     let cancel = asks("cancel", "Cancel", "Cancel this job? It will not run.");
     let stop = asks("cancel", "Cancel", "Ask the worker to stop this job?");
-    let discard = asks("discard", "Discard", "Throw this job away for good?");
+    let discard = asks("discard", "Discard", "Discard this job permanently?");
     match job.state {
         S::Scheduled => vec![main("promote", "Run now"), pause, cancel],
         S::Blocked => vec![main("signal", "Signal"), pause, cancel],

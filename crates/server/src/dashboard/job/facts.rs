@@ -95,17 +95,17 @@ pub(super) fn policy(job: &Job) -> Vec<Fact> {
         Backoff::Fixed { delay_ms, jitter_ms } => {
             format!("{}, and up to {} more", span(delay_ms), span(jitter_ms))
         }
-        _ => "another".to_owned(),
+        _ => "unknown".to_owned(),
     };
     let or_none = |ms: Option<u64>| ms.map_or_else(|| "none".to_owned(), span);
     let kept = policy.retention.map_or_else(
-        || "as its queue says".to_owned(),
+        || "default of its queue".to_owned(),
         |kept| format!("{} finished, {} dead", span(kept.finished_ms), span(kept.dead_ms)),
     );
     let rows = [
         ("backoff", backoff),
         ("time limit", or_none(policy.timeout_ms)),
-        ("longest wait", or_none(policy.max_wait_ms)),
+        ("maximum wait", or_none(policy.max_wait_ms)),
         ("kept", kept),
     ];
     rows.into_iter().map(|(label, value)| Fact { label, value, href: None }).collect()
@@ -116,7 +116,7 @@ pub(super) fn attempt_row(attempt: &Attempt, clock: Clock) -> AttemptRow {
     let (end, tone) = match attempt.end {
         AttemptEnd::Complete => ("completed", "completed"),
         AttemptEnd::Retry => ("failed", "blocked"),
-        AttemptEnd::Fail => ("failed for good", "dead"),
+        AttemptEnd::Fail => ("failed permanently", "dead"),
         AttemptEnd::Snooze => ("snoozed", "scheduled"),
         AttemptEnd::Release => ("released", "cancelled"),
         AttemptEnd::Wait => ("waits", "blocked"),

@@ -10,10 +10,12 @@ pub(super) fn why(job: &Job, lane: Option<&LaneStats>, sessions: &[SessionInfo])
         JobState::Scheduled if job.header.counters.failures > 0 => {
             "It failed, and waits for its next attempt.".to_owned()
         }
-        JobState::Scheduled => "It waits for its time.".to_owned(),
+        JobState::Scheduled => "It waits for its due time.".to_owned(),
         JobState::Blocked => match &job.header.key {
             Some(key) => {
-                format!("It is due, and waits for its turn with the key {key:?}, or for a signal.")
+                format!(
+                    "It is due, and waits for earlier jobs with the key {key:?}, or for a signal."
+                )
             }
             None => "It is due, and waits for a signal.".to_owned(),
         },
@@ -31,10 +33,10 @@ pub(super) fn why(job: &Job, lane: Option<&LaneStats>, sessions: &[SessionInfo])
             }
         },
         JobState::Running if job.cancel_requested => {
-            "Its cancellation was asked for; its worker is told at its next sign of life."
+            "Its cancellation was requested; its worker learns of it at its next heartbeat."
                 .to_owned()
         }
-        JobState::Paused => "It was set aside, and runs only after it is resumed.".to_owned(),
+        JobState::Paused => "It is paused, and runs only after it is resumed.".to_owned(),
         JobState::Running => return None,
         _ => return job.finish.as_ref().map(finish),
     };
@@ -44,12 +46,12 @@ pub(super) fn why(job: &Job, lane: Option<&LaneStats>, sessions: &[SessionInfo])
 fn finish(finish: &Finish) -> String {
     match finish {
         Finish::Completed => "Its handler completed it.".to_owned(),
-        Finish::Failed => "Its handler reported that it can never succeed.".to_owned(),
+        Finish::Failed => "Its handler reported a permanent failure.".to_owned(),
         Finish::AttemptsSpent => "Its attempts are used up.".to_owned(),
-        Finish::CrashesSpent => "Workers died on it too often.".to_owned(),
-        Finish::Cancelled => "It was called off.".to_owned(),
-        Finish::ReplacedBy(id) => format!("Job {id} with the same unique key took its place."),
-        Finish::Expired => "It waited longer than it may.".to_owned(),
+        Finish::CrashesSpent => "Its workers were lost too often.".to_owned(),
+        Finish::Cancelled => "It was cancelled.".to_owned(),
+        Finish::ReplacedBy(id) => format!("Job {id} with the same unique key replaced it."),
+        Finish::Expired => "It exceeded its maximum waiting time.".to_owned(),
         _ => "It ended.".to_owned(),
     }
 }
