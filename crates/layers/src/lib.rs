@@ -1,7 +1,7 @@
-//! Layers: engines that wrap an engine. A layer knows only the traits of `windlass-core`, never which
-//! engine is under it.
+//! Layers: engines that wrap an engine. A layer depends only on the traits of `windlass-core`, never on a
+//! concrete engine.
 //!
-//! - [`coalesce`]: concurrent single calls become one engine call, without a timer.
+//! - [`coalesce`]: merges concurrent single calls into one engine call, without a timer.
 
 pub mod coalesce;
 

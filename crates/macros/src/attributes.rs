@@ -1,4 +1,4 @@
-//! Reads `#[job(…)]`: every value is checked where it is written, so that mistakes point at it.
+//! Parses `#[job(…)]`. Every value is validated during parsing, so that errors point at it.
 
 use crate::backoff::{self, Backoff};
 use crate::duration::{self, parse_ms};
@@ -24,7 +24,7 @@ const KNOWN: &[&str] = &[
 ];
 const ENDS: &[&str] = &["finished", "dead", "expired"];
 
-/// What a type says about its jobs.
+/// The parsed attributes of a type.
 #[derive(Default)]
 pub(crate) struct Attributes {
     pub(crate) krate: Option<Path>,
@@ -39,7 +39,7 @@ pub(crate) struct Attributes {
     pub(crate) retention: Option<Retention>,
 }
 
-/// How long finished jobs are kept; what is `None` stays as it is by default.
+/// How long ended jobs are kept; `None` leaves the default.
 #[derive(Default)]
 pub(crate) struct Retention {
     pub(crate) finished_ms: Option<u64>,
@@ -81,7 +81,7 @@ impl Attributes {
 }
 
 impl Retention {
-    /// `retention = "7d"` for every end, or `retention(finished = "1d", dead = "30d")`.
+    /// Parses `retention = "7d"` for every final state, or `retention(finished = "1d", dead = "30d")`.
     fn read(meta: &ParseNestedMeta<'_>) -> Result<Self> {
         if meta.input.peek(syn::Token![=]) {
             let ms = Some(duration(meta, 0..=AGE_MAX_MS)?);
@@ -101,7 +101,7 @@ impl Retention {
     }
 }
 
-/// The attribute's name, as it is written.
+/// The name of the attribute as written.
 fn word(meta: &ParseNestedMeta<'_>) -> String {
     meta.path.get_ident().map(ToString::to_string).unwrap_or_default()
 }

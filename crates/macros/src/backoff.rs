@@ -1,9 +1,9 @@
-//! Backoffs as people write them: `exponential(30s, 1h)`, `fixed(10s, jitter 1s)`.
+//! Parses backoffs: `exponential(30s, 1h)`, `fixed(10s, jitter 1s)`.
 
 use crate::duration::{self, parse_ms};
 use crate::limits::{BACKOFF_JITTER_DEFAULT_MS, BACKOFF_MAX_MS};
 
-/// How to write one.
+/// The expected form, for error messages.
 const FORM: &str = "write \"exponential(30s, 1h)\" for first delay and longest, or \"fixed(10s)\"; \
                     both take a jitter, as in \"fixed(10s, jitter 1s)\"";
 
@@ -14,7 +14,7 @@ pub(crate) enum Backoff {
     Fixed { delay_ms: u64, jitter_ms: u64 },
 }
 
-/// Reads a backoff; the error says what is wrong and how to write it.
+/// Parses a backoff; the error says what is wrong and what the expected form is.
 pub(crate) fn parse(text: &str) -> Result<Backoff, String> {
     let wrong = || format!("{text:?} is not a backoff: {FORM}");
     let (name, rest) = text.trim().split_once('(').ok_or_else(wrong)?;
@@ -45,7 +45,7 @@ pub(crate) fn parse(text: &str) -> Result<Backoff, String> {
     }
 }
 
-/// Half of the first delay, and never more than the default of the contract.
+/// The default jitter: half of the first delay, at most the default of the contract.
 fn usual_jitter_ms(delay_ms: u64) -> u64 {
     (delay_ms / 2).min(BACKOFF_JITTER_DEFAULT_MS)
 }

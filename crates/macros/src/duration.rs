@@ -1,10 +1,10 @@
-//! Durations as people write them: `500ms`, `30s`, `1h30m`, `7d`.
+//! Parses durations: `500ms`, `30s`, `1h30m`, `7d`.
 
-/// How to write one.
+/// The expected form, for error messages.
 pub(crate) const FORM: &str =
     "write numbers with units, such as \"500ms\", \"30s\", \"5m\", \"1h30m\" or \"7d\"";
 
-/// The milliseconds of `text`; `None` if it is not a duration or does not fit.
+/// Milliseconds of `text`; `None` if it is not a duration or does not fit.
 pub(crate) fn parse_ms(text: &str) -> Option<u64> {
     let mut rest = text.trim();
     let mut total: u64 = 0;

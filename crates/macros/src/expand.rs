@@ -1,4 +1,4 @@
-//! From a type and its attributes to the implementation.
+//! Generates the implementation from a type and its attributes.
 
 use crate::attributes::{Attributes, Retention};
 use crate::backoff::Backoff;
@@ -27,8 +27,8 @@ pub(crate) fn job(input: &DeriveInput) -> Result<TokenStream> {
         }
     });
     let type_name = &input.ident;
-    // A type that serde cannot write and read is told so in plain words, by a trait made for that. The
-    // bounds on the implementation are those of the trait anyway: said here, rustc has less to add.
+    // A dedicated trait reports missing serde derives with a clear message. The implementation repeats the
+    // bounds of the trait, so that rustc adds fewer errors of its own.
     let is_payload = quote_spanned! {type_name.span()=>
         const _: fn() = || {
             fn is_payload<T: #krate::__private::Payload>() {}
@@ -49,7 +49,7 @@ pub(crate) fn job(input: &DeriveInput) -> Result<TokenStream> {
     })
 }
 
-/// A payload is one concrete type that serde can read back.
+/// Refuses types that cannot be a payload: it must be one concrete type that serde can deserialize.
 fn refuse_odd_types(input: &DeriveInput) -> Result<()> {
     if let Data::Union(data) = &input.data {
         return Err(Error::new(
@@ -81,7 +81,7 @@ fn kind(input: &DeriveInput, attributes: &Attributes) -> Result<String> {
     }
 }
 
-/// Statements that set what differs from the defaults on `job`.
+/// Statements that set the values that differ from the defaults on `job`.
 fn settings(attributes: &Attributes, krate: &TokenStream) -> TokenStream {
     let Attributes { queue, priority, max_attempts, max_crashes, .. } = attributes;
     let mut settings = TokenStream::new();

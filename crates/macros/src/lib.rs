@@ -1,5 +1,5 @@
-//! `#[derive(Job)]`: makes a type the payload of a kind of jobs. Knows the names and limits of the
-//! contract, and nothing of engines; `windlass` re-exports it and documents it for users.
+//! `#[derive(Job)]`: makes a type the payload of a kind of jobs. Depends only on the names and limits of the
+//! contract, not on engines; `windlass` re-exports it and contains the user documentation.
 
 mod attributes;
 mod backoff;
@@ -11,7 +11,7 @@ mod suggest;
 
 use proc_macro::TokenStream;
 
-/// Makes a type the payload of a kind of jobs; documented where `windlass` exports it.
+/// Makes a type the payload of a kind of jobs; documented in `windlass`, which re-exports it.
 #[proc_macro_derive(Job, attributes(job))]
 pub fn derive_job(input: TokenStream) -> TokenStream {
     let input = syn::parse_macro_input!(input as syn::DeriveInput);

@@ -1,6 +1,6 @@
-//! The limits of `windlass-core` that an attribute can cross, so that crossing one is a compile error.
-//! Repeated here because a macro crate should not build the crates it serves; tests of `windlass`
-//! compare them.
+//! The limits of `windlass-core` that an attribute can exceed, so that exceeding one is a compile error.
+//! Duplicated here, because a macro crate should not depend on the crates it serves; tests of `windlass`
+//! compare both.
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
 

@@ -1,4 +1,4 @@
-//! Names of kinds and queues: the rule of `windlass_core::check_name`, and the name a type gives.
+//! Names of kinds and queues: the rule of `windlass_core::check_name`, and the default name of a type.
 
 use crate::limits::NAME_BYTES_MAX;
 
@@ -14,7 +14,7 @@ pub(crate) fn flaw(name: &str) -> Option<String> {
     })
 }
 
-/// `SendEmail` as `send_email`, `HTTPCall` as `http_call`.
+/// Converts `SendEmail` to `send_email`, and `HTTPCall` to `http_call`.
 pub(crate) fn snake_case(type_name: &str) -> String {
     let chars: Vec<char> = type_name.trim_start_matches("r#").chars().collect();
     let mut snake = String::new();

@@ -1,12 +1,12 @@
-//! Suggestions for words that are nearly right.
+//! Suggestions for misspelled words.
 
-/// The known word nearest to `word`, if it is near enough to be what was meant.
+/// The known word closest to `word`, if it is close enough.
 pub(crate) fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     let (distance, nearest) = known.iter().map(|known| (distance(word, known), *known)).min()?;
     (distance <= word.len().div_ceil(3)).then_some(nearest)
 }
 
-/// How many letters must be added, removed or changed (Levenshtein).
+/// Levenshtein distance: the number of letters to add, remove or change.
 fn distance(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.chars().collect();
     let mut row: Vec<usize> = (0..=to.len()).collect();

@@ -1,6 +1,6 @@
-//! Trace contexts between jobs and spans: a job carries one as text (W3C `traceparent`), a span carries one in
-//! whatever OpenTelemetry layer listens to it. Knows nothing of jobs, of exporters, or of whether anybody listens:
-//! where nobody does, there is no context and nothing is changed.
+//! Trace contexts between jobs and spans. A job has its context as text (W3C `traceparent`); a span has its
+//! context in the OpenTelemetry layer that records it. Independent of jobs and exporters: without a
+//! subscriber there is no context and nothing is changed.
 //!
 //! ```
 //! let given = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
@@ -18,20 +18,20 @@ use opentelemetry::trace::{Status, TraceContextExt as _};
 use tracing::Span;
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
-/// Whether this is a trace context as W3C writes it, in version 00.
+/// Whether the text is a valid W3C trace context of version 00.
 pub fn is_traceparent(text: &str) -> bool {
     traceparent::read(text).is_some()
 }
 
-/// The trace context of the current span, to be handed on; `None` if nobody listens, or there is no span.
+/// The trace context of the current span, to be propagated; `None` without a subscriber or a span.
 pub fn current() -> Option<String> {
-    // The current span may be one that the OpenTelemetry layer leaves out; the context around it is still right.
+    // The OpenTelemetry layer may filter out the current span; the surrounding context is then the right one.
     let around = || Context::map_current(written);
     of(&Span::current()).or_else(around)
 }
 
-/// The trace context of a span. From then on it belongs where it belongs: [`continue_from`] and [`begin`] are too
-/// late.
+/// The trace context of a span. This fixes the parent of the span: [`continue_from`] and [`begin`] have no
+/// effect afterwards.
 pub fn of(span: &Span) -> Option<String> {
     if span.is_disabled() {
         return None;
@@ -39,8 +39,8 @@ pub fn of(span: &Span) -> Option<String> {
     written(&span.context())
 }
 
-/// Makes a span, before anybody enters it, part of the trace that came with this `traceparent`. Whether that is
-/// so: not if nobody listens, the text is none, or the span has begun.
+/// Makes a span that has not been entered part of the trace of this `traceparent`. Returns `false` if there
+/// is no subscriber, the text is invalid, or the span has started.
 pub fn continue_from(span: &Span, traceparent: &str) -> bool {
     if span.is_disabled() {
         return false;
@@ -49,13 +49,13 @@ pub fn continue_from(span: &Span, traceparent: &str) -> bool {
     span.set_parent(Context::new().with_remote_span_context(parent)).is_ok()
 }
 
-/// Makes a span, before anybody enters it, the first of a trace of its own, whatever is around it. Whether that is
-/// so: not if nobody listens, or the span has begun.
+/// Makes a span that has not been entered the root of a new trace, whatever its context. Returns `false` if
+/// there is no subscriber or the span has started.
 pub fn begin(span: &Span) -> bool {
     !span.is_disabled() && span.set_parent(Context::new()).is_ok()
 }
 
-/// Says how what a span stands for ended: well, or with an error of this code.
+/// Records how the operation of a span ended: successfully, or with this error code.
 pub fn end(span: &Span, error: Option<&str>) {
     if span.is_disabled() {
         return;

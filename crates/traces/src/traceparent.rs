@@ -1,9 +1,9 @@
-//! The text of a trace context, as W3C Trace Context has it in version 00:
-//! `00-<trace: 32 digits>-<parent: 16 digits>-<flags: 2 digits>`, digits in lower-case hexadecimal.
+//! The text form of a trace context, W3C Trace Context version 00: `00-<trace: 32 digits>-<parent: 16
+//! digits>-<flags: 2 digits>`, with lower-case hexadecimal digits.
 
 use opentelemetry::trace::{SpanContext, SpanId, TraceFlags, TraceId, TraceState};
 
-/// The context of a span elsewhere; `None` if the text is none, in which case it is to be ignored.
+/// Parses a remote span context; `None` if the text is invalid and must be ignored.
 pub(crate) fn read(text: &str) -> Option<SpanContext> {
     let mut fields = text.split('-');
     let (version, trace) = (fields.next()?, fields.next()?);
@@ -14,20 +14,20 @@ pub(crate) fn read(text: &str) -> Option<SpanContext> {
     let trace = TraceId::from_bytes(digits(trace)?);
     let parent = SpanId::from_bytes(digits(parent)?);
     let [flags] = digits(flags)?;
-    // Flags that this version does not know are not handed on.
+    // Flags unknown to this version are not propagated.
     let flags = TraceFlags::new(flags) & TraceFlags::SAMPLED;
     let context = SpanContext::new(trace, parent, flags, true, TraceState::default());
     // Neither id may be all zeros.
     context.is_valid().then_some(context)
 }
 
-/// The text of a context.
+/// Formats a context.
 pub(crate) fn write(context: &SpanContext) -> String {
     let sampled = u8::from(context.is_sampled());
     format!("00-{}-{}-{sampled:02x}", context.trace_id(), context.span_id())
 }
 
-/// Exactly so many bytes, two digits each.
+/// Parses exactly `BYTES` bytes, two digits each.
 fn digits<const BYTES: usize>(text: &str) -> Option<[u8; BYTES]> {
     let digit = |byte: u8| match byte {
         b'0'..=b'9' => Some(byte - b'0'),

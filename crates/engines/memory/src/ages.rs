@@ -1,19 +1,19 @@
-//! Jobs by age, where the limit of age is a setting that may change at any time, or a job's own.
+//! Jobs ordered by age, where the age limit is a queue setting that may change at any time, or the job's own.
 
 use std::collections::{BTreeMap, BTreeSet};
 use windlass_core::model::{Name, State};
 use windlass_core::{JobId, Timestamp};
 use windlass_executor::Due;
 
-/// Jobs of one queue that share a limit: by queue, and by the state that chooses the setting.
+/// Jobs of one queue that share an age limit: the queue, and the state that selects the setting.
 type Group = (Name, State);
 
-/// Jobs that will be too old one day.
+/// Jobs with an age limit.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Ages {
-    /// Those with a deadline of their own.
+    /// Jobs with their own deadline, by deadline.
     own: BTreeSet<(Timestamp, JobId)>,
-    /// Those that go by a setting, since when.
+    /// Jobs whose limit is a setting, by the time from which on they age.
     by_group: BTreeMap<Group, BTreeSet<(Timestamp, JobId)>>,
 }
 
@@ -52,7 +52,7 @@ impl Ages {
         }
     }
 
-    /// The first `limit` jobs by their deadlines; `limit_ms` gives the setting of a group.
+    /// The first `limit` jobs by deadline; `limit_ms` returns the setting of a group.
     pub(crate) fn first(
         &self,
         limit_ms: impl Fn(&Name, State) -> Option<u64>,

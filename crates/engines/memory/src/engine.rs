@@ -1,4 +1,4 @@
-//! The engine: the traits of core over the executor, under one lock.
+//! The engine: core's traits on top of the executor, under one lock.
 
 use crate::rows::MemoryRows;
 use std::fmt;
@@ -12,7 +12,7 @@ use windlass_core::time::{Clock, SystemClock};
 use windlass_core::{Result, Timestamp};
 use windlass_executor::Executor;
 
-/// An engine that keeps everything in memory. Cheap to clone; clones share one store.
+/// An engine that stores everything in memory. Cheap to clone; clones share one store.
 #[derive(Clone)]
 pub struct MemoryEngine {
     inner: Arc<Inner>,
@@ -22,10 +22,9 @@ struct Inner {
     capabilities: Capabilities,
     clock: Arc<dyn Clock>,
     epoch: Epoch,
-    /// One lock for everything: what happens under it is one atomic step, and it is never held
-    /// across an await.
+    /// One lock for everything: everything done under it is one atomic step. Never held across an await.
     executor: Mutex<Executor<MemoryRows>>,
-    /// How many jobs became ready so far; waiters watch it.
+    /// Number of jobs that have become ready so far; waiters watch it.
     readied: watch::Sender<u64>,
 }
 
@@ -42,14 +41,14 @@ impl fmt::Debug for MemoryEngine {
 }
 
 impl MemoryEngine {
-    /// An empty engine on the wall clock.
+    /// An empty engine with the system clock.
     pub fn new() -> Self {
         Self::with(Arc::new(SystemClock), Arc::new(SystemRandom))
     }
 
-    /// An empty engine on a clock and randomness of your choice: with a
-    /// [`ManualClock`](windlass_core::time::ManualClock) tests travel in time, with
-    /// [`Seeded`](windlass_core::random::Seeded) randomness they repeat.
+    /// An empty engine with the given clock and randomness: with a
+    /// [`ManualClock`](windlass_core::time::ManualClock) tests control the time, with
+    /// [`Seeded`](windlass_core::random::Seeded) randomness they are repeatable.
     pub fn with(clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Self {
         let capabilities = Capabilities::new("memory", Atomicity::Store, Durability::Volatile)
             .with(Capability::GlobalUnique)
@@ -62,12 +61,12 @@ impl MemoryEngine {
     }
 
     fn executor(&self) -> MutexGuard<'_, Executor<MemoryRows>> {
-        // A panic under the lock is a bug of ours that a check will find; refusing to go on would
-        // only hide it.
+        // A panic under the lock is a bug that `check` will find; refusing all further calls would only hide
+        // it.
         self.inner.executor.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does something under the lock, tells waiters what became ready, and stamps the answer.
+    /// Runs a function under the lock, notifies waiters of jobs that became ready, and stamps the reply.
     fn perform<'a, T: Send + 'a>(
         &'a self,
         act: impl FnOnce(&mut Executor<MemoryRows>, Timestamp) -> Result<T> + Send + 'a,
@@ -86,13 +85,13 @@ impl MemoryEngine {
         Stamped { now, epoch: self.inner.epoch.clone(), value }
     }
 
-    /// Waits until something may be claimable; see [`Hot::wait`].
+    /// Waits until a job may be claimable; see [`Hot::wait`].
     async fn wait_ready(&self, request: Wait) -> Result<Stamped<bool>> {
         request.check()?;
         let mut readied = self.inner.readied.subscribe();
         let ready = async {
             while !self.executor().is_ready(&request).unwrap_or(false) {
-                // The sender lives in `self`: it cannot close while we wait.
+                // `self` holds the sender: the channel cannot close while this waits.
                 let _ = readied.changed().await;
             }
         };

@@ -1,6 +1,6 @@
-//! Everything that is derived from the jobs: lanes, schedules, ages, lines for keys, held leases.
+//! Everything that is derived from the jobs: lanes, schedules, ages, ordering-key queues, leases.
 //!
-//! A change of a job is: take it out of the index, change it, put it back. Nothing else writes here.
+//! To change a job, remove it from the index, change it, and insert it again. Nothing else writes here.
 
 use crate::ages::Ages;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +9,7 @@ use windlass_core::model::{Name, State};
 use windlass_core::{JobId, Timestamp};
 use windlass_executor::{Entry, LaneKey};
 
-/// Who holds an ordering key and who stands in line for it.
+/// The holder of an ordering key and the jobs that wait for it.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct KeyLine {
     pub(crate) holder: Option<JobId>,
@@ -19,10 +19,10 @@ pub(crate) struct KeyLine {
 /// The jobs of one queue and kind.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Lane {
-    /// Ready jobs by (rank, seq), the order in which they are claimed, and whether each must come
-    /// alone.
+    /// Ready jobs by (rank, seq), the order in which they are claimed, and whether each is a suspect that
+    /// must be claimed alone.
     pub(crate) ready: BTreeMap<(i64, u64), (JobId, bool)>,
-    /// How many there are, by state.
+    /// Number of jobs by state.
     counts: [u64; State::ALL.len()],
 }
 
@@ -32,19 +32,19 @@ impl Lane {
     }
 }
 
-/// The derived half of the store.
+/// The derived data of the store.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Index {
     pub(crate) lanes: BTreeMap<LaneKey, Lane>,
-    /// Lanes with ready jobs: what claims look at, however many others there are.
+    /// Lanes with ready jobs: the only ones that claims examine, however many others there are.
     ready: BTreeSet<LaneKey>,
-    /// How many lanes each queue has.
+    /// Number of lanes per queue.
     lane_counts: BTreeMap<Name, usize>,
-    /// Jobs that wait for their time, by (run_at, seq).
+    /// Jobs waiting for their run time, by (run_at, seq).
     pub(crate) scheduled: BTreeSet<(Timestamp, u64, JobId)>,
-    /// Jobs that are due and wait: what `max_wait` looks at.
+    /// Jobs that are due and waiting, for `max_wait`.
     pub(crate) waiting: Ages,
-    /// Jobs that ended: what retention looks at.
+    /// Ended jobs, for retention.
     pub(crate) finished: Ages,
     /// Ordering keys, by queue and key.
     pub(crate) lines: BTreeMap<(Name, String), KeyLine>,
@@ -53,7 +53,7 @@ pub(crate) struct Index {
 }
 
 impl Index {
-    /// The index that belongs to these jobs.
+    /// Builds the index of these jobs.
     pub(crate) fn of<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Self {
         let mut index = Self::default();
         for entry in entries {
@@ -142,7 +142,7 @@ impl Index {
         }
     }
 
-    /// Jobs of a queue that wait for their start.
+    /// Number of jobs of a queue that wait to start.
     pub(crate) fn depth(&self, queue: &Name) -> u64 {
         let lanes = self.lanes_of(queue);
         lanes
@@ -166,12 +166,12 @@ impl Index {
         self.ready.range(first..).take_while(move |(of, _)| *of == queue)
     }
 
-    /// How many lanes a queue has.
+    /// Number of lanes of a queue.
     pub(crate) fn lane_count(&self, queue: &Name) -> usize {
         self.lane_counts.get(queue).copied().unwrap_or(0)
     }
 
-    /// A queue has one lane less.
+    /// Decrements the number of lanes of a queue.
     fn lane_gone(&mut self, queue: &Name) {
         if let Some(count) = self.lane_counts.get_mut(queue) {
             *count -= 1;
@@ -193,16 +193,16 @@ impl Index {
 
 type Age = ((Name, State), Timestamp, Option<u64>);
 
-/// Since when, and in which group, a job counts as waiting for its start.
+/// The time from which on, and the group in which, a job counts as waiting to start.
 fn waiting_age(entry: &Entry) -> Option<Age> {
     let header = &entry.job.header;
     let counts = matches!(entry.job.state, State::Blocked | State::Available | State::Paused);
-    // All waiting states of a queue share one setting, hence one group.
+    // All waiting states of a queue share one setting, and so one group.
     let group = (header.queue.clone(), State::Available);
     counts.then_some((group, header.run_at, header.policy.max_wait_ms))
 }
 
-/// Since when, and in which group, a job counts as finished.
+/// The time from which on, and the group in which, a job counts as ended.
 fn finished_age(entry: &Entry) -> Option<Age> {
     let header = &entry.job.header;
     let state = entry.job.state;

@@ -1,12 +1,12 @@
-//! The reference engine: the specification executed, in memory.
+//! The reference engine: executes the specification in memory.
 //!
-//! Small and obvious on purpose. It executes core's state machine directly, and every other engine is
-//! measured against what it does. Nothing survives the process, and its clock can be moved by hand,
-//! which makes it the engine for tests: no server, no files, and a week passes in an instant.
+//! Small and simple on purpose. It executes core's state machine directly, and every other engine is compared
+//! with it. Nothing survives the process, and its clock can be controlled, which makes it the engine for
+//! tests: no server, no files, and a week passes instantly.
 //!
-//! How it is built: the executor carries the specification out; `rows::MemoryRows` gives it a map of
-//! jobs and an `index::Index` that is derived from them and can be rebuilt at any time, which is how
-//! `check` proves that both agree.
+//! Design: the executor implements the specification; `rows::MemoryRows` provides it with a map of jobs and
+//! an `index::Index` that is derived from them. `check` rebuilds the index and compares it with the current
+//! one.
 //!
 //! ```
 //! use windlass_core::engine::{Claim, Claimant, Enqueue, Hot, OpenSession};

@@ -7,14 +7,14 @@ use std::ops::Bound;
 use windlass_core::engine::{Cursor, Expect, LogEntry, Page, Record, RecordOp, RecordReply};
 use windlass_core::{Error, Result, Timestamp};
 
-/// What a cursor of ours starts with; a record's name alone could be anything.
+/// Prefix of cursors, because the key of a record alone could be any text.
 const CURSOR_PREFIX: &str = "after:";
 
 #[derive(Debug, Default)]
 pub(crate) struct Records {
     documents: BTreeMap<String, Record>,
     logs: BTreeMap<String, Log>,
-    /// The latest version given to any document, so that no version ever comes twice.
+    /// The latest version of any document; shared, so that no version is ever reused.
     version: u64,
 }
 

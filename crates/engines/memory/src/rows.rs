@@ -1,4 +1,4 @@
-//! The rows in memory: a map of jobs, and the index derived from it.
+//! In-memory rows: a map of jobs, and the index derived from it.
 
 use crate::index::Index;
 use crate::records::Records;
@@ -14,13 +14,13 @@ use windlass_executor::{
     Due, Entry, Head, LaneKey, Line, Rows, SessionEntry, UniqueHold, UniqueSlot,
 };
 
-/// Jobs one page looks at; a filter that matches few gives short pages instead of long waits.
+/// Maximum number of jobs examined per page; a selective filter returns short pages instead of slow ones.
 const SCAN_MAX: usize = 10_000;
 
-/// Everything there is, in memory.
+/// All data of the store.
 #[derive(Debug, Default)]
 pub(crate) struct MemoryRows {
-    /// In order of id, which is the order of listings.
+    /// Ordered by id, the order of listings.
     jobs: BTreeMap<JobId, Box<Entry>>,
     index: Index,
     uniques: BTreeMap<UniqueSlot, UniqueHold>,
@@ -28,7 +28,7 @@ pub(crate) struct MemoryRows {
 }
 
 impl MemoryRows {
-    /// A page of jobs.
+    /// Returns one page of jobs.
     pub(crate) fn list(&self, request: &List) -> Result<Page<Job>> {
         let after = request.after.as_ref().map(place).transpose()?;
         let (limit, filter) = (request.limit as usize, &request.filter);
@@ -98,7 +98,7 @@ impl Rows for MemoryRows {
     }
 
     fn forget_lanes(&mut self, _: Timestamp, _: usize) -> Result<()> {
-        // A lane goes with the last of its jobs.
+        // A lane is removed with its last job.
         Ok(())
     }
 
@@ -187,7 +187,7 @@ impl Rows for MemoryRows {
         Ok(())
     }
 
-    // The executor keeps these in memory, and memory is all there is.
+    // The executor keeps sessions in memory, so there is nothing to save.
     fn save_session(&mut self, _: &SessionId, _: Option<&SessionEntry>) -> Result<()> {
         Ok(())
     }
@@ -235,7 +235,7 @@ impl Rows for MemoryRows {
     }
 }
 
-/// Where a page starts: after the job the last one ended with, or at the edge of what is asked for,
+/// Where a page starts: after the last job of the previous page, or at the edge of the requested range,
 /// whichever is `further` on.
 fn start(
     after: Option<JobId>,
@@ -250,12 +250,12 @@ fn start(
     }
 }
 
-/// The job a page ended with.
+/// The last job of the previous page.
 fn place(cursor: &Cursor) -> Result<JobId> {
     cursor.as_str().parse().map_err(|_| bad_cursor(cursor))
 }
 
-/// A cursor this engine did not make.
+/// The error for a cursor that this engine did not issue.
 pub(crate) fn bad_cursor(cursor: &Cursor) -> Error {
     Error::invalid("cursor", cursor, "use a cursor that an earlier page returned")
 }
@@ -294,7 +294,7 @@ mod tests {
         let ready = NewJob::new("k").queue("q");
         let later = ready.clone().id(id).due(ModelDue::After(1_000));
         executor.enqueue(Enqueue::each([ready, later]), now).unwrap();
-        // An index at odds with its rows: the job waits for its time and is listed as the first that is ready.
+        // A corrupt index: the job is scheduled but listed as the first ready one.
         let lane = executor.rows_mut().index.lanes.get_mut(&("q".into(), "k".into())).unwrap();
         lane.ready.insert((-1, 0), (id, false));
         let by =

@@ -1,10 +1,11 @@
-//! Natural batching of one verb: what comes while a call is on its way goes together in the next one.
+//! Natural batching of one verb: requests that arrive while a call is in flight are merged into the next
+//! call.
 //!
-//! There is no timer: a lone call goes at once, in its caller's own poll. If the engine does not answer
-//! in that instant, a task drives the call on. A caller cannot drive it alone: others share it, and they
-//! must be served even if that caller goes away or stops polling. The task goes on with whatever has
-//! gathered, and ends when nobody waits; so there is at most one spawn per merged call, and none at all
-//! on an engine that answers at once.
+//! There is no timer: a single call is made at once, in its caller's own poll. If the engine does not reply
+//! within that poll, a spawned task continues the call. The caller cannot drive it alone, because other
+//! callers share it and must get their replies even if that caller is dropped or stops polling. The task
+//! continues with the requests collected meanwhile and ends when none are waiting; so there is at most one
+//! spawn per merged call, and none on an engine that replies at once.
 
 use super::line::{Batch, Line, Reply, Request, Seat};
 use super::options::{CALL_BYTES_MAX, CALL_ITEMS_MAX};
@@ -32,11 +33,12 @@ impl<V: Verb> Batcher<V> {
         Self { engine, room, line: Arc::new(Line::new(in_flight_max)) }
     }
 
-    /// Makes the call, together with others if it has to wait anyway.
+    /// Makes the call, merged with others if it has to wait anyway.
     pub(super) async fn call(&self, key: V::Key, items: Vec<V::Item>) -> Reply<V> {
         let bytes = items.iter().map(V::bytes).sum();
         let is_big = items.len() >= CALL_ITEMS_MAX || bytes > CALL_BYTES_MAX;
-        // A big request gains nothing from company, and without a runtime nobody could drive others'.
+        // A large request gains nothing from merging, and without a runtime there is no task to drive shared
+        // calls.
         let runtime = match Handle::try_current() {
             Ok(runtime) if !is_big => runtime,
             _ => return V::call(&*self.engine, key, items).await,
@@ -55,30 +57,30 @@ impl<V: Verb> Batcher<V> {
     }
 }
 
-/// Makes merged calls until nobody waits.
+/// Makes merged calls until no request is waiting.
 ///
-/// It holds on to the engine only while a call is on its way, and lets go before anybody is answered:
-/// whoever drops the last handle after the last answer has closed the store.
+/// Holds the engine only while a call is in flight and releases it before replies are sent, so that dropping
+/// the last handle after the last reply closes the store.
 async fn drive<V: Verb>(engine: Weak<dyn Engine>, mut seat: Seat<V>) {
     while let Some(mut batch) = seat.next() {
-        // Without an engine there are no callers either: theirs would be a handle to it.
+        // Without an engine there are no callers, because each would have a handle to it.
         let Some(engine) = engine.upgrade() else { continue };
         let is_shared = batch.len() > 1;
         let replies = replies(&*engine, &mut batch).await;
         drop(engine);
         for (request, reply) in batch.into_iter().zip(replies) {
-            // Whoever asked may have gone away; what was done stays done.
+            // The caller may be gone; the call has still taken effect.
             let _ = request.reply.send(reply);
         }
-        // Callers just answered often have the next request at hand: let them get in line first, or
-        // the call after a large batch would be a small one, every other time.
+        // Callers that just got a reply often have another request ready. Yielding lets them queue it first;
+        // otherwise every second call after a large batch would be small.
         if is_shared || seat.is_wanted() {
             tokio::task::yield_now().await;
         }
     }
 }
 
-/// Makes one call for the batch; the reply to each request, in order.
+/// Makes one call for the batch; returns the reply to each request, in order.
 async fn replies<V: Verb>(engine: &dyn Engine, batch: &mut Batch<V>) -> Vec<Reply<V>> {
     metrics::counter!("windlass_coalesce_calls_total", "verb" => V::NAME).increment(1);
     metrics::counter!("windlass_coalesce_requests_total", "verb" => V::NAME)
@@ -90,11 +92,12 @@ async fn replies<V: Verb>(engine: &dyn Engine, batch: &mut Batch<V>) -> Vec<Repl
     let items = batch.iter().flat_map(|request| request.items.iter().cloned()).collect();
     match attempt::<V>(engine, key, items).await {
         Ok(reply) => share(batch, reply),
-        // Each for itself would find the same.
+        // Separate calls would fail in the same way.
         Err(error @ (Error::Unavailable { .. } | Error::StoreFull { .. })) => {
             batch.iter().map(|_| Err(error.clone())).collect()
         }
-        // Nothing was done, perhaps on account of one of them: each for itself, so that it fails alone.
+        // Nothing was done, perhaps because of one request: repeat each separately, so that only the invalid
+        // one fails.
         Err(_) => {
             let mut replies = Vec::with_capacity(batch.len());
             for request in batch {
@@ -109,7 +112,8 @@ async fn alone<V: Verb>(engine: &dyn Engine, request: &mut Request<V>) -> Reply<
     attempt::<V>(engine, request.key, std::mem::take(&mut request.items)).await
 }
 
-/// The engine's answer; a panic or a wrong count becomes an error, for nobody knows what was done.
+/// Calls the engine; a panic or a wrong number of results becomes `Unavailable`, because the outcome is
+/// unknown.
 async fn attempt<V: Verb>(engine: &dyn Engine, key: V::Key, items: Vec<V::Item>) -> Reply<V> {
     let asked = items.len();
     let call = AssertUnwindSafe(async { V::call(engine, key, items).await });
@@ -126,7 +130,7 @@ async fn attempt<V: Verb>(engine: &dyn Engine, key: V::Key, items: Vec<V::Item>)
     Err(unanswered(engine, reason))
 }
 
-/// To each its own.
+/// Splits the reply among the requests.
 fn share<V: Verb>(batch: &Batch<V>, reply: Stamped<Vec<V::Answer>>) -> Vec<Reply<V>> {
     let Stamped { now, epoch, value } = reply;
     let mut answers = value.into_iter();

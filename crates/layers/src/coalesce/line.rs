@@ -1,5 +1,5 @@
-//! The line of requests that wait to be merged, and the seats of those who drive merged calls.
-//! Knows nothing of engines.
+//! The queue of requests waiting to be merged, and the seats (slots) of tasks that drive merged calls.
+//! Independent of engines.
 
 use super::options::{CALL_BYTES_MAX, CALL_ITEMS_MAX};
 use super::room::Taken;
@@ -10,23 +10,23 @@ use tokio::sync::oneshot;
 use windlass_core::Result;
 use windlass_core::engine::Stamped;
 
-/// What a caller gets back.
+/// The reply to a caller.
 pub(super) type Reply<V> = Result<Stamped<Vec<<V as Verb>::Answer>>>;
 
-/// A caller's request in line.
+/// A caller's request in the queue.
 pub(super) struct Request<V: Verb> {
     pub(super) key: V::Key,
     pub(super) items: Vec<V::Item>,
     pub(super) bytes: usize,
     pub(super) reply: oneshot::Sender<Reply<V>>,
-    /// Held until the request is answered: what is on its way counts as well.
+    /// Capacity held until the reply is sent: requests in flight count as well.
     pub(super) _room: Taken,
 }
 
-/// Requests that go in one call; never empty.
+/// Requests merged into one call; never empty.
 pub(super) type Batch<V> = Vec<Request<V>>;
 
-/// The line of one verb.
+/// The request queue of one verb.
 pub(super) struct Line<V: Verb> {
     seats_max: usize,
     state: Mutex<State<V>>,
@@ -34,7 +34,7 @@ pub(super) struct Line<V: Verb> {
 
 struct State<V: Verb> {
     waiting: VecDeque<Request<V>>,
-    /// How many merged calls are being driven.
+    /// Number of tasks that drive merged calls.
     seats: usize,
 }
 
@@ -44,7 +44,7 @@ impl<V: Verb> Line<V> {
         Self { seats_max, state: Mutex::new(state) }
     }
 
-    /// Gets in line. Whoever gets a seat must drive calls until nobody waits.
+    /// Queues a request. A caller that gets a seat must drive calls until the queue is empty.
     pub(super) fn join(self: &Arc<Self>, request: Request<V>) -> Option<Seat<V>> {
         let mut state = self.lock();
         state.waiting.push_back(request);
@@ -56,24 +56,24 @@ impl<V: Verb> Line<V> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State<V>> {
-        // Nothing under the lock leaves it half done.
+        // Every operation under the lock leaves the state consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The right, and the duty, to drive merged calls.
+/// The obligation to drive merged calls.
 pub(super) struct Seat<V: Verb> {
     line: Arc<Line<V>>,
     left: bool,
 }
 
 impl<V: Verb> Seat<V> {
-    /// The next requests that go together; `None` ends the duty.
+    /// The next batch of requests; `None` ends the obligation.
     pub(super) fn next(&mut self) -> Option<Batch<V>> {
         let mut state = self.line.lock();
         let batch = state.take();
         if batch.is_empty() {
-            // Under the same lock that saw nobody: the next to come gets the seat.
+            // Under the same lock that found the queue empty, so that the next request gets the seat.
             state.seats -= 1;
             self.left = true;
             return None;
@@ -81,7 +81,7 @@ impl<V: Verb> Seat<V> {
         Some(batch)
     }
 
-    /// Whether somebody waits.
+    /// Whether requests are waiting.
     pub(super) fn is_wanted(&self) -> bool {
         !self.line.lock().waiting.is_empty()
     }
@@ -92,8 +92,8 @@ impl<V: Verb> Drop for Seat<V> {
         if self.left {
             return;
         }
-        // The runtime that drove us is shutting down. If nobody else drives, those in line would wait
-        // forever: dropping their requests tells them.
+        // The runtime of this task is shutting down. If no other task drives calls, queued requests would
+        // wait forever; dropping them returns an error to their callers.
         let mut state = self.line.lock();
         state.seats -= 1;
         let forsaken =
@@ -104,7 +104,7 @@ impl<V: Verb> Drop for Seat<V> {
 }
 
 impl<V: Verb> State<V> {
-    /// Takes the head of the line and whoever can go with it, in order.
+    /// Takes the first request and those that can be merged with it, in order.
     fn take(&mut self) -> Batch<V> {
         let mut batch: Batch<V> = Vec::new();
         let (mut items, mut bytes) = (0, 0);
@@ -118,7 +118,7 @@ impl<V: Verb> State<V> {
                 }
             }
             let Some(next) = self.waiting.pop_front() else { break };
-            // Whoever went away before the call was made has not made it.
+            // Requests of callers that are gone are dropped before the call is made.
             if !next.reply.is_closed() {
                 items += next.items.len();
                 bytes += next.bytes;

@@ -1,23 +1,23 @@
-//! Coalesce: concurrent single calls become one engine call, without a timer.
+//! Coalesce: merges concurrent single calls into one engine call, without a timer.
 //!
-//! An engine that costs a round trip or a disk write per call serves a hundred callers as fast as one
-//! if their calls travel together. While one call is on its way, the next ones gather and go together
-//! when it returns; a lone call waits for nobody. What is merged: `enqueue` of jobs each for themselves,
-//! `settle` without a claim, `update` and `get`. Everything else passes through, all-or-nothing batches
-//! included: merged with others they would not stay what they are.
+//! An engine with a round trip or a disk write per call serves a hundred callers as fast as one if their
+//! calls are merged. While one call is in flight, further requests are collected and sent together when it
+//! returns; a single call does not wait. Merged are `enqueue` in mode `Each`, `settle` without a claim,
+//! `update` and `get`. Everything else passes through, including all-or-nothing batches, which would lose
+//! their meaning if merged.
 //!
-//! - **Bounded.** Items and bytes held are limited ([`Options`]); beyond that, callers wait for room. Settles
-//!   and updates have as much of their own, so that workers do not wait for producers.
-//! - **Each its own.** Every caller gets the answers to its own items. If a merged call is refused as a
-//!   whole, nothing of it was done, and each request is tried alone, so that a bad one fails alone. If
-//!   the outcome is unknown (`Unavailable`, a panic), all callers of that call are told so.
-//! - **Nobody is disturbed.** A caller that goes away before its call was made has not made it; after
-//!   that, what was done stays done, as with a call of its own.
-//! - **Apart.** Jobs with unique or ordering keys travel together, without others: a key that is held in
-//!   the store holds up nobody who has none.
-//! - **In order.** Whoever awaits one call before making the next sees them happen in that order.
+//! - **Bounded.** Items and bytes held are limited ([`Options`]); beyond that, callers wait for capacity.
+//!   Settles and updates have separate capacity of the same size, so that workers do not wait for producers.
+//! - **Separate results.** Every caller gets the results of its own items. If a merged call is refused as a
+//!   whole, nothing was done, and each request is repeated separately, so that only an invalid one fails. If
+//!   the outcome is unknown (`Unavailable`, a panic), all callers of that call get the error.
+//! - **Cancellation.** If a caller is dropped before its call is made, the call is not made; after that it
+//!   takes effect, as with a call of its own.
+//! - **Isolation of keys.** Jobs with unique or ordering keys are merged only with each other: a key that is
+//!   locked in the store does not delay jobs without keys.
+//! - **Ordered.** A caller that awaits one call before making the next sees them take effect in that order.
 //!
-//! It needs a tokio runtime to merge; outside of one, calls pass straight through.
+//! Merging needs a Tokio runtime; outside of one, calls pass straight through.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -52,11 +52,11 @@ use windlass_core::Result;
 use windlass_core::engine::*;
 use windlass_core::model::Job;
 
-/// An engine that merges concurrent single calls to the one it wraps.
+/// An engine that merges concurrent single calls to the engine it wraps.
 pub struct Coalesce {
     engine: Arc<dyn Engine>,
     enqueues: Batcher<EnqueueEach>,
-    /// Jobs with keys may have to wait for somebody who holds one; others must not wait with them.
+    /// Jobs with keys may have to wait for a lock on a key; jobs without keys must not wait with them.
     keyed: Batcher<EnqueueEach>,
     settles: Batcher<SettleOnly>,
     updates: Batcher<Updates>,
@@ -64,12 +64,12 @@ pub struct Coalesce {
 }
 
 impl Coalesce {
-    /// Around this engine, with the usual bounds.
+    /// Wraps this engine, with default bounds.
     pub fn new(engine: Arc<dyn Engine>) -> Self {
         Self::assemble(engine, Options::default())
     }
 
-    /// Around this engine, with these bounds.
+    /// Wraps this engine, with these bounds.
     pub fn with(engine: Arc<dyn Engine>, options: Options) -> Result<Self> {
         options.check()?;
         Ok(Self::assemble(engine, options))
@@ -78,7 +78,7 @@ impl Coalesce {
     fn assemble(engine: Arc<dyn Engine>, options: Options) -> Self {
         let Options { in_flight_max, held_items_max, held_bytes_max } = options;
         let room = || Arc::new(Room::new(held_items_max, held_bytes_max));
-        // What workers report waits for no producer.
+        // Separate capacity for workers' reports, so that they never wait for producers.
         let (room, reports) = (room(), room());
         Self {
             enqueues: Batcher::new(engine.clone(), room.clone(), in_flight_max),
@@ -97,7 +97,7 @@ impl fmt::Debug for Coalesce {
     }
 }
 
-/// Whether some of these jobs may find a key held.
+/// Whether any of these jobs has a unique or ordering key.
 fn has_keys(request: &Enqueue) -> bool {
     request.jobs.iter().any(|job| job.unique.is_some() || job.key.is_some())
 }

@@ -2,28 +2,28 @@
 
 use windlass_core::{Error, Result, limits};
 
-/// Items in one merged call: bounds how long the first of them waits for the last.
+/// Maximum number of items per merged call: bounds how long the first one waits for the last.
 pub const CALL_ITEMS_MAX: usize = 1_000;
-/// Bytes in one merged call.
+/// Maximum number of bytes per merged call.
 pub const CALL_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// Merged calls of one verb on their way at a time, unless set otherwise.
+/// Default number of merged calls of one verb in flight.
 ///
-/// Two, so that the next call is at the store when the one before it is done. The `callers` example
-/// measures it, and on the local engine the difference is small beside the disk's drift: with 64 callers,
-/// two runs of paired rounds gave 0.90 and 0.98 times the plain engine for one, 1.06 and 1.05 for two,
-/// 1.08 and 1.15 for four, with overlapping quartiles. In memory, where merging saves nothing, more calls
-/// on their way only cost: 0.90, 0.75 and 0.64.
+/// Two, so that the next call is already at the store when the previous one finishes. Measured with the
+/// `callers` example: on the local engine the difference is small compared with the drift of the disk. With
+/// 64 callers, two runs of paired rounds gave 0.90 and 0.98 times the plain engine for one call, 1.06 and
+/// 1.05 for two, 1.08 and 1.15 for four, with overlapping quartiles. In memory, where merging saves nothing,
+/// more calls in flight only cost: 0.90, 0.75 and 0.64.
 pub const IN_FLIGHT_DEFAULT: usize = 2;
-/// Items that may wait or be on their way, unless set otherwise.
+/// Default maximum number of items waiting or in flight.
 pub const HELD_ITEMS_DEFAULT: usize = 10_000;
-/// Bytes that may wait or be on their way, unless set otherwise.
+/// Default maximum number of bytes waiting or in flight.
 pub const HELD_BYTES_DEFAULT: usize = 64 * 1024 * 1024;
 
-// A merged call must be one that engines accept.
+// A merged call must be within the limits of engines.
 const _: () = assert!(CALL_ITEMS_MAX <= limits::ENQUEUE_BATCH_MAX);
 const _: () = assert!(CALL_ITEMS_MAX <= limits::BATCH_MAX);
 
-/// How much the layer holds and sends. The defaults suit every engine of ours.
+/// Bounds of the layer. The defaults suit all Windlass engines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     pub(super) in_flight_max: usize,
@@ -42,29 +42,29 @@ impl Default for Options {
 }
 
 impl Options {
-    /// So many merged calls of one verb on their way at a time; more calls gather meanwhile.
+    /// Maximum number of merged calls of one verb in flight; further calls are collected meanwhile.
     #[must_use]
     pub const fn in_flight_max(mut self, calls: usize) -> Self {
         self.in_flight_max = calls;
         self
     }
 
-    /// So many items waiting or on their way; callers beyond that wait for room.
+    /// Maximum number of items waiting or in flight; further callers wait for capacity.
     #[must_use]
     pub const fn held_items_max(mut self, items: usize) -> Self {
         self.held_items_max = items;
         self
     }
 
-    /// So many bytes waiting or on their way; callers beyond that wait for room. A single request
-    /// that is bigger than this gets in when nothing else is held.
+    /// Maximum number of bytes waiting or in flight; further callers wait for capacity. A single larger
+    /// request is admitted when nothing else is held.
     #[must_use]
     pub const fn held_bytes_max(mut self, bytes: usize) -> Self {
         self.held_bytes_max = bytes;
         self
     }
 
-    /// Whether every bound can be kept.
+    /// Checks that every bound is valid.
     pub fn check(&self) -> Result<()> {
         let bounds = [
             ("in_flight_max", self.in_flight_max),

@@ -1,9 +1,9 @@
-//! Room for what callers hand over: bounded in items and in bytes. Knows nothing of calls.
+//! Capacity for requests, bounded in items and in bytes. Independent of calls.
 
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Room for so many items and bytes, shared by all verbs of a layer.
+/// Capacity for items and bytes, shared by several verbs of a layer.
 pub(super) struct Room {
     items: Bound,
     bytes: Bound,
@@ -14,7 +14,7 @@ struct Bound {
     max: u32,
 }
 
-/// Room that is taken until this is dropped.
+/// Capacity held until this is dropped.
 pub(super) struct Taken {
     _items: Option<OwnedSemaphorePermit>,
     _bytes: Option<OwnedSemaphorePermit>,
@@ -25,9 +25,9 @@ impl Room {
         Self { items: Bound::new(items_max), bytes: Bound::new(bytes_max) }
     }
 
-    /// Takes room, waiting for others to leave if need be; first come, first served.
+    /// Acquires capacity; waits in FIFO order if there is none.
     pub(super) async fn take(&self, items: usize, bytes: usize) -> Taken {
-        // Always in this order, so that two callers never wait for each other.
+        // Always in this order, so that two callers cannot deadlock.
         let items = self.items.take(items).await;
         let bytes = self.bytes.take(bytes).await;
         Taken { _items: items, _bytes: bytes }
@@ -41,9 +41,9 @@ impl Bound {
     }
 
     async fn take(&self, count: usize) -> Option<OwnedSemaphorePermit> {
-        // What is bigger than all the room takes all of it, instead of waiting forever.
+        // A request larger than the total capacity takes all of it instead of waiting forever.
         let count = u32::try_from(count).unwrap_or(u32::MAX).min(self.max);
-        // The semaphore is never closed, so that this is always `Some`.
+        // The semaphore is never closed, so this is always `Some`.
         self.free.clone().acquire_many_owned(count).await.ok()
     }
 }

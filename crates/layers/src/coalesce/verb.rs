@@ -1,4 +1,4 @@
-//! The verbs that can be merged, reduced to what merging needs: items in, one answer per item out.
+//! The mergeable verbs, reduced to what merging needs: a list of items in, one result per item out.
 
 use windlass_core::JobId;
 use windlass_core::engine::*;
@@ -6,20 +6,20 @@ use windlass_core::model::{Job, NewJob, Part, PartEdit, PartEdits, PartSet, Part
 
 /// A verb whose calls can be merged.
 pub(super) trait Verb: Send + Sync + 'static {
-    /// What a call is made of. Cloned into merged calls, which is cheap: names and bytes are shared.
+    /// The items of a call. Cloned into merged calls, which is cheap because names and bytes are shared.
     type Item: Clone + Send + Sync + 'static;
-    /// What is answered to one item.
+    /// The result of one item.
     type Answer: Send + 'static;
-    /// What calls must have in common to be merged.
+    /// Calls can be merged only if their keys are equal.
     type Key: Copy + PartialEq + Send + Sync + 'static;
 
-    /// Its name in messages and metrics.
+    /// The name in messages and metrics.
     const NAME: &'static str;
 
-    /// How many bytes of the application an item carries.
+    /// Number of application bytes in an item.
     fn bytes(item: &Self::Item) -> usize;
 
-    /// The call itself.
+    /// Makes the call.
     fn call(
         engine: &dyn Engine,
         key: Self::Key,
@@ -27,7 +27,7 @@ pub(super) trait Verb: Send + Sync + 'static {
     ) -> Answer<'_, Vec<Self::Answer>>;
 }
 
-/// Enqueues, each job for itself.
+/// Enqueues in mode `Each`.
 pub(super) enum EnqueueEach {}
 
 impl Verb for EnqueueEach {
@@ -46,7 +46,7 @@ impl Verb for EnqueueEach {
     }
 }
 
-/// Settles that carry no claim.
+/// Settles without a claim.
 pub(super) enum SettleOnly {}
 
 impl Verb for SettleOnly {
@@ -88,7 +88,7 @@ impl Verb for Updates {
     }
 }
 
-/// Gets that ask for the same parts: nobody reads blobs because a neighbour wanted them.
+/// Gets of the same parts, so that no caller reads blobs that only another one requested.
 pub(super) enum Gets {}
 
 impl Verb for Gets {
