@@ -1,12 +1,12 @@
-//! Proves engines.
+//! Conformance tests for engines.
 //!
-//! - [`conformance!`] makes one named test per check of the contract for an engine of yours;
-//! - `model!` drives random sequences of every verb against an interpreter of core's transition table
-//!   (feature `model`, on by default);
-//! - [`histories!`] lets clients lose replies, stall and die, and [`history`] judges what they saw.
+//! - [`conformance!`] creates one named test per promise of the contract for your engine;
+//! - `model!` runs random sequences of every verb against an interpreter of core's transition table (feature
+//!   `model`, on by default);
+//! - [`histories!`] runs clients that lose replies, stall and die, and [`history`] checks what they observed.
 //!
-//! The kit knows only the traits of `windlass-core`. It travels in time through the engine's test
-//! clock ([`TimeTravel`]), so that nothing in it waits for a clock on the wall.
+//! The kit depends only on the traits of `windlass-core`. It moves the engine's test clock ([`TimeTravel`]),
+//! so that no test waits for real time.
 //!
 //! ```ignore
 //! // tests/conformance.rs of an engine

@@ -1,5 +1,5 @@
-//! What a check holds in its hands: the engine's verbs, one job at a time, so that a check reads
-//! like the promise it tests.
+//! The fixture of a check: the engine's verbs, one job at a time, so that a check reads like the promise it
+//! tests.
 
 use crate::subject::{START, Subject, TimeTravel};
 use std::fmt;
@@ -16,18 +16,18 @@ use windlass_core::model::{Job, NewJob, PartSet, State};
 use windlass_core::random::{Random, SystemRandom};
 use windlass_core::{Error, JobId, Result, Timestamp};
 
-/// The queue most checks use.
+/// The default queue of checks.
 pub(crate) const QUEUE: &str = "q";
-/// The kind most checks use.
+/// The default kind of checks.
 pub(crate) const KIND: &str = "k";
 
-/// An engine with its clock, and short words for its verbs. Cheap to clone.
+/// An engine with its clock, and short methods for its verbs. Cheap to clone.
 ///
-/// Methods that return a plain value panic when the engine refuses: that is a failed check.
+/// Methods that return a plain value panic if the engine returns an error, which fails the check.
 #[derive(Clone)]
 pub struct Rig {
     subject: Arc<Subject>,
-    /// The number of the latest claim; one rising sequence serves all sessions of a check.
+    /// The number of the latest claim; one increasing sequence for all sessions of a check.
     claims: Arc<AtomicU64>,
 }
 
@@ -38,12 +38,12 @@ impl fmt::Debug for Rig {
 }
 
 impl Rig {
-    /// A rig around a fresh engine.
+    /// A fixture for a fresh engine.
     pub fn new(subject: Subject) -> Self {
         Self { subject: Arc::new(subject), claims: Arc::default() }
     }
 
-    /// The engine itself, for verbs with more to say.
+    /// The engine itself, for verbs without a short method.
     pub fn engine(&self) -> &dyn Engine {
         &*self.subject.engine
     }
@@ -53,39 +53,39 @@ impl Rig {
         self.engine().capabilities().has(capability)
     }
 
-    /// Moves the engine's clock.
+    /// Advances the engine's clock.
     pub fn advance(&self, ms: u64) {
         let clock: &dyn TimeTravel = &*self.subject.clock;
         clock.advance(ms);
     }
 
-    /// The engine's time, as it tells it.
+    /// The engine's time, according to its replies.
     pub async fn now(&self) -> Timestamp {
         self.engine().health().await.expect("health").now
     }
 
-    /// A job of the usual queue and kind.
+    /// A job on the default queue and of the default kind.
     pub fn job() -> NewJob {
         NewJob::new(KIND).queue(QUEUE)
     }
 
-    /// A fresh job id near the kit's time.
+    /// A new job id with a time close to the kit's time.
     pub fn fresh_id() -> JobId {
         JobId::new(START, &SystemRandom)
     }
 
-    /// A fresh name for a claim by `session`.
+    /// A new claim of `session`.
     pub fn claimant(&self, session: &SessionId) -> Claimant {
         let claim_no = self.claims.fetch_add(1, Ordering::SeqCst) + 1;
         Claimant::Session { session: session.clone(), claim_no }
     }
 
-    /// Some different bytes every time.
+    /// A number that differs with every call.
     pub fn noise() -> u64 {
         SystemRandom.next_u64()
     }
 
-    /// Enqueues one job, whatever the answer.
+    /// Enqueues one job; returns the result.
     pub async fn try_enqueue(&self, job: NewJob) -> Result<Enqueued> {
         let reply = self.engine().enqueue(Enqueue::each([job])).await?;
         let [item] = <[_; 1]>::try_from(reply.value).expect("one answer for one job");
@@ -97,66 +97,66 @@ impl Rig {
         self.try_enqueue(job).await.expect("enqueue").id
     }
 
-    /// Enqueues the usual job.
+    /// Enqueues the default job.
     pub async fn enqueue_one(&self) -> JobId {
         self.enqueue(Self::job()).await
     }
 
-    /// Enqueues a batch, each for itself; all must be taken.
+    /// Enqueues a batch in mode `Each`; all jobs must be accepted.
     pub async fn enqueue_all(&self, jobs: impl IntoIterator<Item = NewJob>) -> Vec<JobId> {
         let reply = self.engine().enqueue(Enqueue::each(jobs)).await.expect("enqueue");
         reply.value.into_iter().map(|item| item.expect("enqueue").id).collect()
     }
 
-    /// Opens a session of the usual length.
+    /// Opens a session with the default TTL.
     pub async fn session(&self) -> SessionId {
         let reply = self.engine().open_session(OpenSession::new("kit")).await;
         reply.expect("open_session").value.id
     }
 
-    /// Opens a session that outlives every crash a check lets happen beside it.
+    /// Opens a session that outlives every crash in a check.
     pub async fn long_session(&self) -> SessionId {
         let request = OpenSession::new("kit").ttl_ms(SESSION_TTL_MAX_MS);
         self.engine().open_session(request).await.expect("open_session").value.id
     }
 
-    /// A claim by `session` of anything on the usual queue.
+    /// A claim by `session` of any job on the default queue.
     pub fn wants(&self, session: &SessionId, limit: u32) -> Claim {
         Claim::new(self.claimant(session), QUEUE, limit)
     }
 
-    /// A claim by nobody in particular, leased for `lease_ms`.
+    /// A claim without a session, leased for `lease_ms`.
     pub fn wants_alone(lease_ms: u64, limit: u32) -> Claim {
         let claim_id = ClaimId::random(&SystemRandom);
         let by = Claimant::Alone { claim_id, worker: "alone".into(), lease_ms };
         Claim::new(by, QUEUE, limit)
     }
 
-    /// Carries out a claim.
+    /// Executes a claim.
     pub async fn claim(&self, claim: Claim) -> Vec<ClaimedJob> {
         self.engine().claim(claim).await.expect("claim").value.jobs
     }
 
-    /// Claims up to `limit` jobs of the usual queue.
+    /// Claims up to `limit` jobs of the default queue.
     pub async fn take(&self, session: &SessionId, limit: u32) -> Vec<ClaimedJob> {
         self.claim(self.wants(session, limit)).await
     }
 
-    /// Claims exactly one job of the usual queue.
+    /// Claims exactly one job of the default queue.
     pub async fn take_one(&self, session: &SessionId) -> ClaimedJob {
         let mut jobs = self.take(session, 1).await;
         jobs.pop().expect("a job to claim")
     }
 
-    /// Asserts that nothing can be claimed from the usual queue, whoever asks.
+    /// Asserts that nothing can be claimed from the default queue.
     pub async fn assert_nothing_to_claim(&self) {
         let session = self.session().await;
         let jobs = self.take(&session, CLAIM_BATCH_MAX).await;
         assert!(jobs.is_empty(), "nothing should be claimable, but got {jobs:?}");
     }
 
-    /// Claims everything claimable on the usual queue, one claim after the other, and completes it;
-    /// returns the ids in the order of their start. Stops after `limit` jobs.
+    /// Claims and completes everything claimable on the default queue, one claim at a time, up to `limit`
+    /// jobs. Returns the ids in the order of their start.
     pub async fn drain(&self, limit: usize) -> Vec<JobId> {
         let session = self.session().await;
         let mut order = Vec::new();
@@ -173,14 +173,14 @@ impl Rig {
         order
     }
 
-    /// Reports on a claimed job, whatever the answer.
+    /// Reports on a claimed job; returns the result.
     pub async fn try_settle(&self, item: SettleItem) -> Result<Settled> {
         let reply = self.engine().settle(Settle::new([item])).await?;
         let [item] = <[_; 1]>::try_from(reply.value.items).expect("one answer for one report");
         item
     }
 
-    /// Reports on a claimed job; the report must be taken, for the first time.
+    /// Reports on a claimed job; the report must be accepted and be the first one.
     pub async fn settle(&self, job: &ClaimedJob, outcome: Outcome) -> Settled {
         let item = SettleItem::new(job.header.id, job.lease.clone(), outcome);
         let settled = self.try_settle(item).await.expect("settle");
@@ -198,14 +198,14 @@ impl Rig {
         (reply.value.items, reply.value.claimed.expect("a claim was asked for").expect("claim"))
     }
 
-    /// Updates a running job, whatever the answer.
+    /// Updates a running job; returns the result.
     pub async fn update(&self, item: UpdateItem) -> Result<Updated> {
         let reply = self.engine().update(Update::new([item])).await?;
         let [item] = <[_; 1]>::try_from(reply.value).expect("one answer for one update");
         item
     }
 
-    /// Heartbeats a session that holds these jobs, whatever the answer.
+    /// Sends a heartbeat of a session that holds these jobs; returns the result.
     pub async fn heartbeat(
         &self,
         session: &SessionId,
@@ -231,18 +231,18 @@ impl Rig {
         job.unwrap_or_else(|| panic!("job {id} is gone"))
     }
 
-    /// Where a job stands; it must exist.
+    /// The state of a job, which must exist.
     pub async fn state(&self, id: JobId) -> State {
         self.get(id).await.state
     }
 
-    /// Asserts where a job stands.
+    /// Asserts the state of a job.
     pub async fn assert_state(&self, id: JobId, expected: State) {
         let job = self.get(id).await;
         assert_eq!(job.state, expected, "{job:#?}");
     }
 
-    /// A dead letter: the usual job, or one like it, whose handler gave up.
+    /// Creates a dead job: enqueues this job and fails it fatally.
     pub async fn dead(&self, job: NewJob) -> JobId {
         let id = self.enqueue(job).await;
         let session = self.session().await;
@@ -252,19 +252,19 @@ impl Rig {
         id
     }
 
-    /// The numbers of a lane; an empty one if the engine does not list it.
+    /// The statistics of a lane; empty if the engine does not list it.
     pub async fn lane(&self, queue: &str, kind: &str) -> LaneStats {
         let reply = self.engine().stats(StatsRequest::queue(queue)).await.expect("stats");
         let lane = reply.value.into_iter().find(|lane| &*lane.kind == kind);
         lane.unwrap_or_else(|| LaneStats::empty(queue.into(), kind.into()))
     }
 
-    /// Changes a job, whatever the answer.
+    /// Changes a job; returns the result.
     pub async fn try_change(&self, id: JobId, change: Change) -> Result<Changed> {
         self.try_item(ChangeItem::new(id, change)).await
     }
 
-    /// Changes a job that is in this state, whatever the answer.
+    /// Changes a job if it is in this state; returns the result.
     pub async fn try_change_if(&self, id: JobId, change: Change, state: State) -> Result<Changed> {
         self.try_item(ChangeItem::new(id, change).if_state(state)).await
     }
@@ -280,7 +280,7 @@ impl Rig {
         self.try_change(id, change).await.expect("change")
     }
 
-    /// Changes settings, whatever the answer.
+    /// Changes settings; returns the result.
     pub async fn try_configure(&self, change: Configure) -> Result<()> {
         let reply = self.engine().configure(vec![change]).await?;
         let [item] = <[_; 1]>::try_from(reply.value).expect("one answer for one change");
@@ -292,14 +292,14 @@ impl Rig {
         self.try_configure(change).await.expect("configure");
     }
 
-    /// One operation on records, whatever the answer.
+    /// Executes one operation on records; returns the result.
     pub async fn record(&self, op: RecordOp) -> Result<RecordReply> {
         let reply = self.engine().records(vec![op]).await?;
         let [item] = <[_; 1]>::try_from(reply.value).expect("one answer for one operation");
         item
     }
 
-    /// Maintains until nothing of `work` is left; returns how much was done in all.
+    /// Runs maintenance until nothing of `work` is left; returns the total number of items processed.
     pub async fn maintain(&self, work: Work) -> u32 {
         let mut done = 0;
         loop {
@@ -311,13 +311,13 @@ impl Rig {
         }
     }
 
-    /// One step of maintenance.
+    /// Runs one step of maintenance.
     pub async fn maintain_step(&self, work: Work, budget: u32) -> MaintainReply {
         let reply = self.engine().maintain(MaintainRequest::new(work, budget)).await;
         reply.unwrap_or_else(|error| panic!("maintain {work}: {error}")).value
     }
 
-    /// Lets time pass as a system does that is looked after: moves the clock, then maintains.
+    /// Lets time pass as in a maintained system: advances the clock, then runs maintenance.
     pub async fn pass(&self, ms: u64) {
         self.advance(ms);
         for work in Work::ALL {
@@ -325,8 +325,8 @@ impl Rig {
         }
     }
 
-    /// Lets `session` die: its time runs out and what it held is taken back; then waits until the
-    /// jobs that may run again are ready. Sessions that should survive must be opened after this.
+    /// Simulates the death of the worker of `session`: lets the session expire, reclaims its jobs, and waits
+    /// until those that may run again are ready. Sessions that must survive have to be opened afterwards.
     pub async fn crash(&self, session: &SessionId) {
         let sessions = self.engine().sessions().await.expect("sessions");
         let info = sessions.value.iter().find(|info| info.id == *session);
@@ -339,26 +339,26 @@ impl Rig {
         self.maintain(Work::Promote).await;
     }
 
-    /// Asserts that the store finds nothing wrong with itself.
+    /// Asserts that the store's own check finds nothing.
     pub async fn assert_sound(&self) {
         let report = self.engine().check(false).await.expect("check").value;
         assert!(report.findings.is_empty(), "{report:#?}");
     }
 
-    /// A lease nobody issued.
+    /// A lease that no engine issued.
     pub fn forged_lease() -> Lease {
         Lease::random(&SystemRandom)
     }
 }
 
-/// Asserts that an answer is an error with this code that names this field.
+/// Asserts that a result is an error with this code for this field.
 pub(crate) fn assert_refused<T: fmt::Debug>(answer: Result<T>, code: &str, field: &str) -> Error {
     let error = answer.expect_err("this must be refused");
     assert_eq!((error.code(), error.field()), (code, Some(field)), "{error}");
     error
 }
 
-/// Asserts that an answer is an error with this code.
+/// Asserts that a result is an error with this code.
 pub(crate) fn assert_code<T: fmt::Debug>(answer: Result<T>, code: &str) -> Error {
     let error = answer.expect_err("this must be refused");
     assert_eq!(error.code(), code, "{error}");

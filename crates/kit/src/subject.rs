@@ -1,4 +1,4 @@
-//! The engine on trial and the clock that moves its time.
+//! The engine under test and the control of its clock.
 
 use std::any::Any;
 use std::fmt;
@@ -6,10 +6,10 @@ use std::sync::Arc;
 use windlass_core::engine::Engine;
 use windlass_core::time::{ManualClock, Timestamp};
 
-/// When the kit's time begins: some day in 2027, so that it is nobody's real now.
+/// The start of the kit's time: in January 2027, so that it differs from the real time.
 pub const START: Timestamp = Timestamp::from_millis(1_800_000_000_000);
 
-/// The handle by which the kit moves an engine's clock.
+/// Control of an engine's clock.
 pub trait TimeTravel: Send + Sync {
     /// Moves the clock `ms` forward.
     fn advance(&self, ms: u64);
@@ -25,17 +25,17 @@ impl TimeTravel for ManualClock {
 pub struct Subject {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) clock: Arc<dyn TimeTravel>,
-    /// Whatever must live as long as the engine: a temporary directory, a schema to drop.
+    /// A resource that must live as long as the engine: a temporary directory, a schema to drop.
     guard: Box<dyn Any + Send + Sync>,
 }
 
 impl Subject {
-    /// An engine and its clock.
+    /// An engine and the control of its clock.
     pub fn new(engine: Arc<dyn Engine>, clock: Arc<dyn TimeTravel>) -> Self {
         Self { engine, clock, guard: Box::new(()) }
     }
 
-    /// With something to keep until the check is over.
+    /// Keeps a resource until the check is over.
     #[must_use]
     pub fn guarded(mut self, guard: impl Any + Send + Sync) -> Self {
         self.guard = Box::new((self.guard, guard));
@@ -47,7 +47,7 @@ impl Subject {
         &self.engine
     }
 
-    /// The same subject with its engine wrapped: how layers, and deliberate faults, are tried.
+    /// Wraps the engine: used to test layers and deliberate faults.
     #[must_use]
     pub fn wrapped(mut self, wrap: impl FnOnce(Arc<dyn Engine>) -> Arc<dyn Engine>) -> Self {
         self.engine = wrap(self.engine);

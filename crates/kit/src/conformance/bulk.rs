@@ -1,4 +1,4 @@
-//! Handing over many jobs at once.
+//! Enqueueing many jobs at once.
 
 use crate::rig::{KIND, QUEUE, Rig, assert_code, assert_refused};
 use std::collections::HashSet;
@@ -232,7 +232,7 @@ fn dispositions(answers: &[Result<Enqueued>]) -> Vec<Option<Disposition>> {
     answers.iter().map(disposition).collect()
 }
 
-/// Asserts that every job but the culprit was fine, and was not stored because of it.
+/// Asserts that every job except the culprit was valid, and was not stored because of it.
 fn assert_aborted(answers: &[Result<Enqueued>], culprit: usize) {
     for (index, answer) in answers.iter().enumerate() {
         let aborted = matches!(answer, Err(Error::Aborted { culprit: found }) if *found == culprit);

@@ -1,4 +1,4 @@
-//! Changing jobs from outside, held against the state machine itself.
+//! Changes to jobs by operators, compared with the state machine.
 
 use crate::rig::{QUEUE, Rig, assert_code, assert_refused};
 use windlass_core::engine::{Change, ChangeItem, Edits, Outcome, SessionId};
@@ -9,7 +9,7 @@ use windlass_core::policy::Unique;
 use windlass_core::time::{DAY_MS, HOUR_MS, MINUTE_MS};
 use windlass_core::{Error, JobId};
 
-/// One of each.
+/// One change of each type.
 fn changes() -> [Change; 10] {
     [
         Change::Cancel,
@@ -25,7 +25,7 @@ fn changes() -> [Change; 10] {
     ]
 }
 
-/// A job of a lane of its own that stands in `state`; a blocked one waits for a signal.
+/// A job in `state`, in its own lane; a blocked one waits for a signal.
 async fn standing(rig: &Rig, session: &SessionId, state: State, kind: &str) -> JobId {
     let job = NewJob::new(kind).queue(QUEUE);
     let started = async |job: NewJob, outcome: Option<Outcome>| {
@@ -61,7 +61,7 @@ async fn standing(rig: &Rig, session: &SessionId, state: State, kind: &str) -> J
     }
 }
 
-/// The facts about a job in `state` at the moment of a change.
+/// The facts about a job in `state` at the time of a change.
 fn facts(state: State, change: &Change) -> Facts {
     let later = matches!(change, Change::Reschedule(Due::After(_)));
     Facts { due: !later, waits: state == State::Blocked, ..Facts::default() }

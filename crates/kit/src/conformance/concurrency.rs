@@ -1,4 +1,4 @@
-//! Many at once: whatever the interleaving, every job is handed out to one and ends once.
+//! Concurrent clients: whatever the interleaving, every job is claimed by one worker and ends once.
 
 use crate::rig::{KIND, QUEUE, Rig};
 use std::collections::{HashMap, HashSet};
@@ -12,10 +12,10 @@ use windlass_core::model::{AttemptEnd, Due, JobError, KindPatch, State};
 use windlass_core::policy::Unique;
 use windlass_core::time::MINUTE_MS;
 
-/// Claims until a job that is ready must have been found.
+/// Maximum number of claims until a ready job must have been found.
 const DRAIN_TRIES_MAX: usize = 1_000;
 
-/// Runs `task` so many times at once and returns what each came to.
+/// Runs `times` instances of `task` concurrently and returns their results.
 async fn at_once<T, F>(rig: &Rig, times: usize, task: impl Fn(Rig, usize) -> F) -> Vec<T>
 where
     T: Send + 'static,
@@ -34,7 +34,7 @@ fn done(job: &ClaimedJob) -> SettleItem {
     SettleItem::new(job.header.id, job.lease.clone(), Outcome::DONE)
 }
 
-/// A worker: claims and completes, both in one call, until `left` is down to zero; returns what it
+/// A worker that claims and completes in one call until `left` reaches zero; returns the jobs that it
 /// completed.
 async fn work(rig: Rig, left: Arc<AtomicUsize>) -> Vec<JobId> {
     let session = rig.long_session().await;
@@ -88,7 +88,7 @@ pub(super) async fn claims_at_once_never_hand_out_a_job_twice(rig: Rig) {
     let taken = at_once(&rig, 8, |rig, _| async move {
         let session = rig.session().await;
         let mut taken = Vec::new();
-        // A short claim is only a hint while others are in the way.
+        // A short claim does not prove that the queue is empty while other claims hold locks.
         for _ in 0..20 {
             taken.extend(rig.take(&session, 3).await.iter().map(|job| job.header.id));
         }
@@ -175,7 +175,7 @@ pub(super) async fn heartbeats_among_reports_lose_nothing(rig: Rig) {
         let (session, jobs) = (session.clone(), Arc::clone(&jobs));
         async move {
             for job in jobs.iter().skip(number).step_by(4) {
-                // Results not yet acknowledged count as held, so all of them are declared.
+                // Unacknowledged results count as held, so all of them are declared.
                 let held: Vec<_> = jobs.iter().collect();
                 rig.heartbeat(&session, &held).await.expect("heartbeat");
                 rig.settle(job, Outcome::DONE).await;
@@ -202,7 +202,7 @@ pub(super) async fn closing_a_session_among_its_reports_ends_each_attempt_once(r
                 return;
             }
             for job in jobs.iter() {
-                // Released by the close or completed by us: one of the two.
+                // Either the close has released it or this report completes it.
                 let _ = rig.try_settle(done(job)).await;
             }
         }
@@ -243,7 +243,7 @@ pub(super) async fn of_a_replay_and_a_discard_at_once_one_wins(rig: Rig) {
     rig.assert_sound().await;
 }
 
-/// Completes one job that is ready. A claim may skip a job that another call locks at that moment, so it is repeated.
+/// Completes one ready job. A claim may skip a job that another call has locked, so it is repeated.
 async fn drain_one(rig: &Rig) -> Vec<JobId> {
     for _ in 0..DRAIN_TRIES_MAX {
         let done = rig.drain(1).await;
@@ -266,7 +266,7 @@ pub(super) async fn a_discard_decided_for_the_dead_takes_no_completed_job(rig: R
             let mut gone = Vec::new();
             for id in ids {
                 if number == 0 {
-                    // Replayed, unless it is gone already, and completed.
+                    // Replayed, unless it has already been removed, and completed.
                     if rig.try_change(id, Change::replay()).await.is_ok() {
                         assert_eq!(drain_one(&rig).await, [id]);
                     }

@@ -1,4 +1,4 @@
-//! Dead jobs: apart from the living, visible, and given another life on request.
+//! Dead jobs: separate from the others, visible, and replayable.
 
 use crate::rig::{KIND, QUEUE, Rig, assert_code};
 use windlass_core::engine::{
@@ -24,7 +24,7 @@ async fn dead_letters(rig: &Rig) -> Vec<JobId> {
     }
 }
 
-/// Lets a worker take `id`, the only claimable job, and fail.
+/// Lets a worker claim `id`, the only claimable job, and fail it.
 async fn fail_once(rig: &Rig, id: JobId) {
     let session = rig.session().await;
     let job = rig.take_one(&session).await;
@@ -204,7 +204,7 @@ pub(super) async fn one_poisoned_job_does_not_hold_up_its_neighbours(rig: Rig) {
     for _ in 0..20 {
         let session = rig.session().await;
         let jobs = rig.take(&session, 3).await;
-        // The worker dies of the poison and takes its neighbours in the batch along.
+        // The worker dies of the poison job, together with the other jobs of its batch.
         if jobs.iter().any(|job| job.header.id == poison) {
             rig.crash(&session).await;
             continue;

@@ -1,4 +1,4 @@
-//! Jobs that are to run later: never early, in the order of their times, and none forgotten.
+//! Scheduled jobs: never early, in the order of their run times, none forgotten.
 
 use crate::rig::Rig;
 use windlass_core::engine::{MaintainRequest, Work};
@@ -25,7 +25,7 @@ pub(super) async fn not_even_a_millisecond_early(rig: Rig) {
     rig.advance(due.since(rig.now().await) - 1);
     let promote = MaintainRequest::new(Work::Promote, MAINTAIN_BUDGET_MAX);
     let reply = rig.engine().maintain(promote).await.expect("maintain");
-    // Where the store's clock runs by itself, the instant may have come meanwhile.
+    // If the store's clock runs by itself, the time may have been reached meanwhile.
     if reply.now < due {
         rig.assert_state(id, State::Scheduled).await;
     }

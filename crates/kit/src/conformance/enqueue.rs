@@ -1,4 +1,4 @@
-//! Handing over single jobs.
+//! Enqueueing single jobs.
 
 use crate::rig::Rig;
 use windlass_core::JobId;
@@ -130,7 +130,7 @@ fn id_of(job: &windlass_core::engine::ClaimedJob) -> JobId {
     job.header.id
 }
 
-/// A job with every field set to something unusual.
+/// A job with every field set to a non-default value.
 fn full_job() -> NewJob {
     let mut job = Rig::job().priority(3).tenant("acme").key("k1").unique(Unique::by("Zürich ☂"));
     job = job.tag("red").tag("größer").json(r#"{"n":1}"#).max_attempts(7).max_crashes(9);

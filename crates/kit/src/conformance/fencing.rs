@@ -1,4 +1,4 @@
-//! Two workers, one job: only the one who holds the current lease is heard.
+//! Fencing: of two workers with the same job, only the one with the current lease is accepted.
 
 use crate::rig::{QUEUE, Rig, assert_code};
 use std::collections::HashSet;
@@ -7,7 +7,7 @@ use windlass_core::engine::{
 };
 use windlass_core::model::{Finish, Part, PartEdit, PartName, PartSet, State};
 
-/// One job, lost by its first worker and now held by a second: the stale claim, the valid one.
+/// A job whose first lease was lost and that a second worker holds now: the stale claim and the valid one.
 async fn reclaimed(rig: &Rig) -> (ClaimedJob, ClaimedJob) {
     rig.enqueue(Rig::job().json("{}").max_crashes(5)).await;
     let first = rig.session().await;
@@ -19,7 +19,7 @@ async fn reclaimed(rig: &Rig) -> (ClaimedJob, ClaimedJob) {
     (stale, valid)
 }
 
-/// One of each report a worker can make.
+/// One report of each type.
 fn reports() -> [Outcome; 7] {
     [
         Outcome::DONE,

@@ -1,4 +1,4 @@
-//! Jobs created in the same step as a report.
+//! Follow-up jobs, created in the same step as a report.
 
 use crate::rig::{KIND, QUEUE, Rig, assert_code, assert_refused};
 use windlass_core::JobId;
@@ -10,7 +10,7 @@ use windlass_core::model::{Due, JobError, NewJob, QueuePatch, State};
 use windlass_core::policy::{OnConflict, Unique};
 use windlass_core::time::{DAY_MS, HOUR_MS};
 
-/// A job of the usual sort, claimed.
+/// Enqueues and claims this job.
 async fn running(rig: &Rig, job: NewJob) -> ClaimedJob {
     let id = rig.enqueue(job).await;
     let session = rig.session().await;
@@ -75,7 +75,7 @@ pub(super) async fn a_follow_up_may_bring_its_own_id_and_trace(rig: Rig) {
     assert_eq!((child.trace.as_deref(), child.parent), (Some("child"), Some(parent.header.id)));
 }
 
-/// Everyone can compute derived ids: a worker could keep fires of schedules and follow-ups of others from happening.
+/// Derived ids are predictable: with one, a worker could block fires of schedules and follow-ups of others.
 pub(super) async fn a_follow_up_may_not_bring_a_derived_id(rig: Rig) {
     let parent = running(&rig, Rig::job()).await;
     let id = derived(&parent, 5);
@@ -92,7 +92,7 @@ pub(super) async fn a_follow_up_can_go_to_another_queue(rig: Rig) {
     let child = NewJob::new("other").queue("elsewhere");
     rig.try_settle(done(&parent).follow_up(child)).await.expect("settle");
     if rig.engine().capabilities().atomicity < Atomicity::Store {
-        // Through the outbox, which somebody must carry out.
+        // Through the outbox, which maintenance must process.
         rig.pass(0).await;
     }
     let session = rig.session().await;

@@ -1,4 +1,4 @@
-//! What stops a whole lane: pauses and permits. Held by what runs, not by flags.
+//! Gates that stop a whole lane: pauses and permits. Checked by which jobs start, not by flags.
 
 use crate::rig::{KIND, QUEUE, Rig};
 use windlass_core::JobId;
@@ -133,7 +133,7 @@ pub(super) async fn a_repeated_claim_takes_no_second_permit(rig: Rig) {
 }
 
 pub(super) async fn a_gated_lane_blocks_no_other_wherever_it_stands(rig: Rig) {
-    // Gated jobs first, last and in between; by priority and by entry.
+    // Gated jobs first, last and in between, by priority and by order of enqueueing.
     let mut open = Vec::new();
     for round in 0..20 {
         let gated = NewJob::new("stuck").queue(QUEUE).priority(round - 10);

@@ -1,4 +1,4 @@
-//! A sign of life, and the comparing of notes that goes with it.
+//! Heartbeats, and the reconciliation of leases.
 
 use crate::rig::{Rig, assert_code};
 use windlass_core::engine::{
@@ -9,12 +9,12 @@ use windlass_core::limits::SESSION_TTL_DEFAULT_MS;
 use windlass_core::model::{AttemptEnd, State};
 use windlass_core::time::MINUTE_MS;
 
-/// A heartbeat that says exactly this.
+/// Sends exactly this heartbeat.
 async fn beat(rig: &Rig, beat: Heartbeat) -> HeartbeatReply {
     rig.engine().heartbeat(beat).await.expect("heartbeat").value
 }
 
-/// Claims one job under a number of the check's choosing.
+/// Claims one job under the given claim number.
 async fn take_as(rig: &Rig, session: &SessionId, claim_no: u64) -> ClaimedJob {
     let by = Claimant::Session { session: session.clone(), claim_no };
     let mut jobs = rig.claim(Claim::new(by, crate::rig::QUEUE, 1)).await;
@@ -76,7 +76,7 @@ pub(super) async fn a_released_lease_changes_nothing_any_more(rig: Rig) {
     let valid = rig.take_one(&other).await;
     let before = rig.get(id).await;
     let late = SettleItem::new(id, lost.lease.clone(), Outcome::fail("late", "too late"));
-    // Whether it counts as lost or as settled by the release, it is over.
+    // Whether it counts as lost or as settled by the release, the attempt has ended.
     if let Ok(settled) = rig.try_settle(late).await {
         assert_eq!((settled.already, settled.end), (true, AttemptEnd::Release));
     }
@@ -130,8 +130,8 @@ pub(super) async fn declared_leases_that_are_not_valid_are_reported_lost(rig: Ri
     let other = rig.session().await;
     let mut theirs = rig.take_one(&other).await;
     let unknown = Held { id: Rig::fresh_id(), lease: Rig::forged_lease() };
-    // One is fine, one was settled, one is declared under a forged lease, one is held by another
-    // worker, one never existed.
+    // One lease is valid, one was settled, one is forged, one belongs to another worker, and one job never
+    // existed.
     rig.settle(&jobs[1], Outcome::Snooze { delay_ms: MINUTE_MS }).await;
     jobs[2].lease = Rig::forged_lease();
     theirs.lease = Rig::forged_lease();
@@ -156,7 +156,7 @@ pub(super) async fn an_old_lease_declared_beside_the_current_one_is_lost_alone(r
     let old = rig.take_one(&session).await;
     rig.settle(&old, Outcome::Release).await;
     let current = rig.take_one(&session).await;
-    // The report's reply was lost, so the worker still believes in both; in whatever order.
+    // The reply to the report was lost, so the worker declares both leases, in either order.
     for held in [[&old, &current], [&current, &old]] {
         let reply = rig.heartbeat(&session, &held).await.expect("heartbeat");
         assert_eq!((reply.lost, reply.released), (vec![id], 0));

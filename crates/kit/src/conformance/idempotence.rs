@@ -1,4 +1,4 @@
-//! Every verb may be repeated when its reply was lost.
+//! Idempotence: every verb may be repeated if its reply was lost.
 
 use crate::rig::{QUEUE, Rig};
 use windlass_core::JobId;

@@ -1,4 +1,4 @@
-//! Ordering keys: one job per key at a time, in order of entry.
+//! Ordering keys: one job per key at a time, in the order of enqueueing.
 
 use crate::rig::{QUEUE, Rig};
 use windlass_core::JobId;
@@ -210,12 +210,12 @@ pub(super) async fn a_job_that_waits_for_a_signal_keeps_its_key(rig: Rig) {
     assert_eq!(rig.drain(10).await, ids, "a signal gets nobody past the line");
 }
 
-/// A job of the key `line`.
+/// A job with the ordering key `line`.
 fn keyed() -> NewJob {
     Rig::job().key("line")
 }
 
-/// Jobs of the key `line`, enqueued one after the other.
+/// Jobs with the ordering key `line`, enqueued one after another.
 async fn line(rig: &Rig, count: usize) -> Vec<JobId> {
     let mut ids = Vec::new();
     for _ in 0..count {

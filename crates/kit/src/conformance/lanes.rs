@@ -1,4 +1,4 @@
-//! Lanes: how many a queue may have, and when they are forgotten.
+//! Lanes: how many a queue may have, and when idle ones are removed.
 
 use crate::rig::{QUEUE, Rig, assert_refused};
 use windlass_core::engine::{Change, ChangeItem, Enqueue, Outcome, SettleItem};
@@ -11,7 +11,7 @@ fn of_kind(kind: impl Into<String>) -> NewJob {
     NewJob::new(kind.into()).queue(QUEUE)
 }
 
-/// One test for both, as it takes many lanes to see that they are forgotten.
+/// One check for both promises, because it takes many lanes to see that idle ones are removed.
 pub(super) async fn kinds_of_a_queue_are_limited_and_forgotten_when_idle(rig: Rig) {
     let kinds = (0..LANES_PER_QUEUE_MAX).map(|n| {
         let mut job = of_kind(format!("kind-{n}"));
@@ -42,7 +42,7 @@ pub(super) async fn kinds_of_a_queue_are_limited_and_forgotten_when_idle(rig: Ri
     let cancelled = rig.engine().change(cancel).await.expect("change").value;
     assert!(cancelled.iter().all(Result::is_ok));
     rig.pass(HOUR_MS + 1).await;
-    // After this the ended jobs of the others are removed, too.
+    // After this the ended jobs of the others have been removed as well.
     for _ in 0..2 {
         rig.pass(4 * DAY_MS).await;
     }
@@ -51,7 +51,8 @@ pub(super) async fn kinds_of_a_queue_are_limited_and_forgotten_when_idle(rig: Ri
     rig.pass(HOUR_MS).await;
     rig.assert_sound().await;
 
-    // Forgotten: as many others have room, and the kinds that still have jobs are as they were.
+    // The idle lanes were removed: there is room for as many others, and kinds that still have jobs are
+    // unchanged.
     let others = (0..LANES_PER_QUEUE_MAX - 2).map(|n| of_kind(format!("other-{n}")));
     rig.enqueue_all(others).await;
     let last = rig.enqueue(of_kind("kind-0")).await;
@@ -59,7 +60,7 @@ pub(super) async fn kinds_of_a_queue_are_limited_and_forgotten_when_idle(rig: Ri
     rig.assert_sound().await;
 }
 
-/// A lane that is forgotten and used again is the same to everyone.
+/// A lane that was removed and is used again behaves as before.
 pub(super) async fn a_kind_that_was_forgotten_can_be_used_again(rig: Rig) {
     let kept = rig.enqueue(of_kind("kept")).await;
     for round in 0..3 {
@@ -80,7 +81,7 @@ pub(super) async fn a_kind_that_was_forgotten_can_be_used_again(rig: Rig) {
     assert_eq!(rig.lane(QUEUE, "kept").await.available, 1);
 }
 
-/// What ended long ago can be replayed, however long its lane was idle.
+/// A job that ended long ago can be replayed, however long its lane was idle.
 pub(super) async fn a_job_replayed_into_an_idle_lane_runs(rig: Rig) {
     let mut job = of_kind("seldom");
     job.policy.retention = Some(Retention::uniform(100 * DAY_MS));

@@ -1,5 +1,5 @@
-//! What is too much or makes no sense in a job: refused by name, nothing stored, neighbours unharmed.
-//! The other verbs have theirs in [`super::refusals`].
+//! Jobs that are too large or invalid: refused with the field, nothing stored, other items of the batch
+//! unaffected. The other verbs are in [`super::refusals`].
 
 use crate::rig::{QUEUE, Rig, assert_refused};
 use windlass_core::JobId;
@@ -56,7 +56,7 @@ pub(super) async fn bad_texts_are_refused(rig: Rig) {
             refuse(&rig, put(Rig::job(), bad.into()), "invalid", field).await;
         }
         refuse(&rig, put(Rig::job(), "x".repeat(bytes_max + 1)), "too_large", field).await;
-        // Of two bytes each: limits count bytes, not characters.
+        // Two bytes each: limits count bytes, not characters.
         refuse(&rig, put(Rig::job(), "ü".repeat(bytes_max / 2 + 1)), "too_large", field).await;
     }
     nothing_is_stored(&rig).await;
@@ -175,7 +175,7 @@ pub(super) async fn parts_over_their_limit_are_refused(rig: Rig) {
     nothing_is_stored(&rig).await;
 }
 
-/// A part nested deeper would break the parsers of other clients, for all jobs of the same claim.
+/// A more deeply nested part would break the parsers of other clients, for all jobs of the same claim.
 pub(super) async fn json_nested_too_deep_is_refused_in_every_part(rig: Rig) {
     let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
     for deep in [nested(JSON_DEPTH_MAX + 1), nested(10_000)] {
@@ -258,7 +258,7 @@ pub(super) async fn a_huge_error_report_is_cut_not_refused(rig: Rig) {
 
 pub(super) async fn errors_and_log_lines_may_hold_any_text(rig: Rig) {
     let odd = "a\u{1b}[31m\r\n\t'\"\\ {} \u{10ffff}";
-    // Not every store can hold this one as it is, but none may refuse the report for it.
+    // Not every store can represent this one, but none may refuse the report because of it.
     let zero = "a\0b";
     for text in [odd, zero] {
         let id = rig.enqueue_one().await;

@@ -1,4 +1,4 @@
-//! Keeping a store in order: bounded steps, safe anywhere, any number at a time.
+//! Maintenance: bounded steps, safe to run from any number of processes concurrently.
 
 use crate::rig::{KIND, QUEUE, Rig, assert_refused};
 use windlass_core::engine::{Change, Configure, MaintainRequest, Tally, Work};
@@ -9,10 +9,10 @@ use windlass_core::time::{HOUR_MS, MINUTE_MS};
 
 const JOBS: usize = 10;
 
-/// The kinds of work that move jobs.
+/// The types of maintenance that move jobs.
 const MOVES: [Work; 4] = [Work::Promote, Work::Reclaim, Work::Expire, Work::Retain];
 
-/// Ten jobs on which `work` will have something to do about an hour from now.
+/// Ten jobs that `work` will have to process in about an hour.
 async fn prepare(rig: &Rig, work: Work) {
     match work {
         Work::Promote => {
@@ -36,7 +36,7 @@ async fn prepare(rig: &Rig, work: Work) {
     }
 }
 
-/// Where `work` takes the jobs of [`prepare`], from and to.
+/// The transition that `work` makes with the jobs of [`prepare`].
 fn moved(work: Work) -> (State, Option<State>) {
     match work {
         Work::Promote => (State::Scheduled, Some(State::Available)),
@@ -46,7 +46,7 @@ fn moved(work: Work) -> (State, Option<State>) {
     }
 }
 
-/// How many of these tallies are the move we look for; there must be no others.
+/// The number of jobs in these tallies; all must be the expected transition of `work`.
 fn counted(tallies: &[Tally], work: Work) -> u64 {
     let (from, to) = moved(work);
     for tally in tallies {
@@ -85,7 +85,7 @@ pub(super) async fn a_step_keeps_to_its_budget_and_says_that_more_is_left(rig: R
         }
         assert_eq!(moves, JOBS as u64, "{work}: more was said until all was done");
         assert!(steps >= JOBS / 3, "{work}: {JOBS} jobs in {steps} steps of 3");
-        // Out of the way of the next kind of work.
+        // Removes them before the next type of maintenance is tested.
         rig.pass(MINUTE_MS).await;
         rig.drain(2 * JOBS).await;
         rig.pass(365 * 24 * HOUR_MS).await;

@@ -1,8 +1,8 @@
 //! The conformance suite: every promise of the contract, by topic, one check each.
 //!
-//! A check is an async function that takes a [`Rig`] around a fresh engine and panics when a promise
-//! is broken. The list below is the suite: [`SUITE`] and [`conformance!`](crate::conformance!) are made
-//! from it, and a check that is missing from it is dead code, which does not compile here.
+//! A check is an async function that takes a [`Rig`] with a fresh engine and panics if a promise is broken.
+//! The list below defines the suite: [`SUITE`] and [`conformance!`](crate::conformance!) are generated from
+//! it, and a check that is missing from it is dead code, which does not compile here.
 
 // tidy: long because the list of all checks is one list, and it is the table of contents.
 
@@ -17,7 +17,7 @@ use std::pin::Pin;
 /// One check.
 #[derive(Clone, Copy, Debug)]
 pub struct Check {
-    /// The promise it holds an engine to.
+    /// The promise that it checks.
     pub name: &'static str,
     run: fn(Rig) -> Pin<Box<dyn Future<Output = ()> + Send>>,
 }
@@ -25,13 +25,13 @@ pub struct Check {
 /// The checks of one topic.
 #[derive(Clone, Copy, Debug)]
 pub struct Topic {
-    /// What they are about.
+    /// The name of the topic.
     pub name: &'static str,
     /// The checks.
     pub checks: &'static [Check],
 }
 
-// `$d` is a dollar sign: the only way for one macro to write another that takes arguments.
+// `$d` is a dollar sign: the only way for a macro to define another macro with parameters.
 macro_rules! suite {
     (($d:tt) $($topic:ident { $($check:ident,)* })+) => {
         $(mod $topic;)+
@@ -45,8 +45,8 @@ macro_rules! suite {
             }),*],
         }),+];
 
-        /// Makes one `#[test]` per check, in a module per topic, for the engines that a function
-        /// `async fn() -> Subject` makes.
+        /// Creates one `#[test]` per check, in a module per topic, for engines created by a function `async
+        /// fn() -> Subject`.
         #[macro_export]
         macro_rules! conformance {
             ($d factory:path) => {

@@ -1,4 +1,4 @@
-//! In which order ready jobs start, and how a claim picks among queues and kinds.
+//! The order in which ready jobs start, and how a claim chooses among queues and kinds.
 
 use crate::rig::{KIND, QUEUE, Rig, assert_code};
 use windlass_core::JobId;
@@ -94,7 +94,7 @@ pub(super) async fn in_a_fair_queue_tenants_take_turns_however_much_one_sends(ri
     assert!(quiet.iter().all(|id| started.contains(id)), "every other turn is theirs");
 }
 
-/// Of a fair queue in which one tenant waits already, and part of whose jobs were served.
+/// In a fair queue where one tenant already waits and some of its jobs were started.
 async fn assert_newcomer_gets_its_share(rig: &Rig) {
     let newcomer = rig.enqueue_all(vec![Rig::job().tenant("newcomer"); 10]).await;
     let started = rig.drain(10).await;
@@ -289,7 +289,7 @@ async fn order(rig: &Rig, order: Order) {
     rig.configure(Configure::queue(QUEUE, QueuePatch::order(order))).await;
 }
 
-/// One job for each priority, one after the other.
+/// Enqueues one job per priority, one after another.
 async fn enqueue_with_priorities(rig: &Rig, priorities: &[i32]) -> Vec<JobId> {
     let mut ids = Vec::new();
     for priority in priorities {

@@ -1,4 +1,4 @@
-//! The bytes of a job: four parts in their envelopes, and what edits do to them.
+//! The parts of a job in their envelopes, and the effect of edits.
 
 use crate::rig::{Rig, assert_refused};
 use bytes::Bytes;
@@ -238,7 +238,7 @@ pub(super) async fn a_log_keeps_its_latest_lines(rig: Rig) {
     assert_eq!((&*log[0].text, &*log[LOG_LINES_MAX - 1].text), ("1", "last"));
 }
 
-/// The usual job with what `part` gives for each part.
+/// The default job with the parts returned by `part`.
 fn with_parts(part: impl Fn(PartName) -> Option<Part>) -> NewJob {
     let mut job = Rig::job();
     for name in PartName::ALL {
@@ -247,7 +247,7 @@ fn with_parts(part: impl Fn(PartName) -> Option<Part>) -> NewJob {
     job
 }
 
-/// Claims one job, by a session of its own, with these parts.
+/// Claims one job with these parts, in a new session.
 async fn claim_parts(rig: &Rig, parts: PartSet) -> ClaimedJob {
     let session = rig.session().await;
     let claim = rig.wants(&session, 1).parts(parts);

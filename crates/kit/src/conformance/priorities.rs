@@ -1,4 +1,4 @@
-//! Ready jobs by priority, where it is asked for: how many, and since when.
+//! Statistics of ready jobs by priority: their number, and the age of the oldest.
 
 use crate::rig::{KIND, QUEUE, Rig};
 use windlass_core::engine::{
@@ -103,7 +103,7 @@ pub(super) async fn of_many_priorities_the_most_urgent_are_told(rig: Rig) {
 }
 
 pub(super) async fn counts_by_priority_are_bounded_and_never_too_high(rig: Rig) {
-    // More of two priorities than are counted of two.
+    // More jobs of two priorities than are counted one by one.
     let deep = READY_COUNTED_MAX / 4 + 500;
     let jobs = |kind: &str, priority, count: u64| {
         vec![NewJob::new(kind).queue(QUEUE).priority(priority); count as usize]
@@ -126,7 +126,7 @@ pub(super) async fn counts_by_priority_are_bounded_and_never_too_high(rig: Rig) 
     assert_eq!(two.not_told_apart(), 2 * deep - counted, "{told:?}");
 }
 
-/// A lane, with its ready jobs by priority; an empty one may be left out of the reply.
+/// A lane with its ready jobs by priority; an empty one may be missing from the reply.
 async fn lane(rig: &Rig, queue: &str, kind: &str) -> LaneStats {
     let request = StatsRequest::queue(queue).by_priority();
     let lanes = rig.engine().stats(request).await.expect("stats").value;

@@ -1,4 +1,4 @@
-//! Looking: single jobs, pages of jobs, lanes in numbers.
+//! Queries: single jobs, pages of jobs, lane statistics.
 
 use crate::rig::{KIND, QUEUE, Rig};
 use std::collections::HashSet;
@@ -232,7 +232,7 @@ pub(super) async fn a_listing_finds_the_one_job_among_many_others(rig: Rig) {
     }
 }
 
-/// The lane in numbers; an empty one may be left out of the reply.
+/// The statistics of a lane; an empty one may be missing from the reply.
 async fn lane(rig: &Rig, queue: &str, kind: &str) -> LaneStats {
     let lanes = rig.engine().stats(StatsRequest::queue(queue)).await.expect("stats").value;
     let found = lanes.into_iter().find(|lane| &*lane.kind == kind);
@@ -258,7 +258,7 @@ fn ids_of(jobs: &[Job]) -> Vec<JobId> {
     jobs.iter().map(|job| job.header.id).collect()
 }
 
-/// One job of the usual lane in each state.
+/// One job of the default lane in each state.
 async fn one_in_each_state(rig: &Rig) -> Vec<(State, JobId)> {
     let expired = rig.enqueue(Rig::job().max_wait_ms(1)).await;
     rig.pass(1).await;

@@ -1,4 +1,4 @@
-//! What becomes of jobs whose worker died.
+//! Reclaiming the jobs of dead workers.
 
 use crate::rig::{QUEUE, Rig};
 use windlass_core::JobId;
@@ -12,7 +12,7 @@ fn tough() -> NewJob {
     Rig::job().max_crashes(100).max_attempts(100)
 }
 
-/// Lets a worker take `id`, the only claimable job, and die on it, so many times.
+/// Lets a worker claim `id`, the only claimable job, and die, `times` times.
 async fn crash_on(rig: &Rig, id: JobId, times: u32) {
     for _ in 0..times {
         let session = rig.session().await;
@@ -22,7 +22,7 @@ async fn crash_on(rig: &Rig, id: JobId, times: u32) {
     }
 }
 
-/// Lets a worker take `id` and report `outcome`.
+/// Lets a worker claim `id` and report `outcome`.
 async fn report(rig: &Rig, id: JobId, outcome: Outcome) {
     let session = rig.session().await;
     let job = rig.take_one(&session).await;
@@ -126,7 +126,7 @@ pub(super) async fn a_suspect_comes_in_a_claim_of_its_own(rig: Rig) {
     let neighbours = rig.enqueue_all(vec![Rig::job(); 4]).await;
     let session = rig.session().await;
     let mut seen = Vec::new();
-    // It may come later than its place, but it comes: one claim for it, one for the others.
+    // It may be returned later than its rank, but it is returned: one claim for it, one for the others.
     for _ in 0..5 {
         let jobs = ids(&rig.take(&session, 10).await);
         assert!(jobs.len() == 1 || !jobs.contains(&suspect), "{suspect} is not alone: {jobs:?}");
@@ -155,7 +155,7 @@ pub(super) async fn a_suspect_takes_nobody_along_from_the_queues_after_its_own(r
 pub(super) async fn a_suspect_is_not_taken_along_by_those_before_it(rig: Rig) {
     let suspect = rig.enqueue(tough()).await;
     crash_on(&rig, suspect, 2).await;
-    // Before it in its own lane, in another lane, and in a queue that is asked first.
+    // Ahead of it in its own lane, in another lane, and in a queue that is claimed first.
     rig.enqueue_all(vec![Rig::job().priority(-2); 2]).await;
     rig.enqueue(NewJob::new("other").queue(QUEUE).priority(-1)).await;
     rig.enqueue(NewJob::new("other").queue("first")).await;
@@ -217,7 +217,7 @@ pub(super) async fn a_reported_outcome_clears_the_crashes(rig: Rig) {
         crash_on(&rig, id, 2).await;
         report(&rig, id, outcome.clone()).await;
         assert_eq!(counters(&rig, id).await.crashes, 0, "after {outcome:?}");
-        // Out of the way of the next one.
+        // Removes it before the next case.
         if !rig.state(id).await.is_terminal() {
             rig.change(id, Change::Cancel).await;
         }

@@ -1,4 +1,4 @@
-//! What is too much or makes no sense to the verbs after enqueue: refused by name, nothing changed.
+//! Invalid or too large requests of all verbs except enqueue: refused with the field, nothing changed.
 
 use crate::rig::{KIND, QUEUE, Rig, assert_code, assert_refused};
 use bytes::Bytes;
@@ -263,7 +263,7 @@ pub(super) async fn an_unknown_cursor_is_refused(rig: Rig) {
     rig.enqueue_one().await;
     let (limit, prefix) = (10, String::new());
     let long = "x".repeat(TOKEN_BYTES_MAX + 1);
-    // The last two could be names, and an engine may well use those as cursors of records.
+    // The last two are valid keys, which an engine may use as cursors of records.
     let names = ["nonsense", "18446744073709551616"];
     for text in ["", "é\0", "-1", "{\"a\":1}", &*long].into_iter().chain(names) {
         let after = || Some(Cursor::new(text));

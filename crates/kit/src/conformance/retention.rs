@@ -1,4 +1,4 @@
-//! How long ended jobs are kept, and how long waiting ones may wait.
+//! Retention of ended jobs, and expiry of waiting ones.
 
 use crate::rig::{QUEUE, Rig};
 use windlass_core::JobId;
@@ -12,7 +12,7 @@ async fn keep(rig: &Rig, retention: Retention) {
     rig.configure(Configure::queue(QUEUE, QueuePatch::retention(retention))).await;
 }
 
-/// One job for each end a job can have: completed, cancelled, dead, expired.
+/// One job for each final state: completed, cancelled, dead, expired.
 async fn one_of_each_end(rig: &Rig) -> [JobId; 4] {
     let completed = rig.enqueue_one().await;
     rig.drain(1).await;

@@ -1,4 +1,4 @@
-//! Running a check on a fresh engine.
+//! Runs a check on a fresh engine.
 
 use super::SUITE;
 use crate::rig::Rig;
@@ -7,10 +7,10 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-/// A check may take this long before it counts as hanging.
+/// Timeout of a check.
 const CHECK_SECONDS_MAX: u64 = 120;
 
-/// Runs one check; panics when the promise is broken.
+/// Runs one check; panics if the promise is broken.
 pub fn run<F: Future<Output = Subject>>(topic: &str, check: &str, fresh: impl FnOnce() -> F) {
     let found = SUITE
         .iter()
@@ -31,7 +31,7 @@ pub fn run<F: Future<Output = Subject>>(topic: &str, check: &str, fresh: impl Fn
     });
 }
 
-/// Runs one check and says whether the engine kept the promise, and if not, how it was seen.
+/// Runs one check; returns whether the engine kept the promise, and if not, the failure message.
 pub fn verdict<F: Future<Output = Subject>>(
     topic: &str,
     check: &str,

@@ -1,4 +1,4 @@
-//! Recurring jobs: however many schedulers look, and however often, a fire is enqueued once.
+//! Recurring schedules: each fire is enqueued once, however many schedulers run and however often.
 
 use crate::rig::{QUEUE, Rig, assert_refused};
 use bytes::Bytes;
@@ -46,7 +46,7 @@ pub(super) async fn a_fire_that_has_run_does_not_run_again(rig: Rig) {
     rig.assert_nothing_to_claim().await;
 }
 
-/// Everyone can compute the id of a fire: whoever could enqueue a job under it would keep the fire from happening.
+/// Ids of fires are predictable: a producer that could enqueue a job under one would block the fire.
 pub(super) async fn a_producer_cannot_take_the_place_of_a_fire(rig: Rig) {
     let at = rig.now().await.plus(MINUTE_MS);
     let id = fire_id("nightly", at);
@@ -123,8 +123,8 @@ pub(super) async fn missed_fires_can_still_be_enqueued_after_half_a_day(rig: Rig
     assert_eq!(rig.drain(100).await, ids, "oldest first");
 }
 
-/// A scheduler that dies between enqueueing and storing its progress is succeeded by one that
-/// starts from the old progress.
+/// A scheduler that dies between enqueueing and storing its progress is replaced by one that starts from the
+/// old progress.
 pub(super) async fn a_scheduler_that_dies_before_storing_its_progress_fires_nothing_twice(
     rig: Rig,
 ) {
@@ -186,7 +186,7 @@ fn fire(name: &str, at: Timestamp) -> NewJob {
     Rig::job().derived_id(fire_id(name, at)).due(Due::At(at))
 }
 
-/// What a schedule first seen at `since` owes at `now`.
+/// The fires that a schedule created at `since` owes at `now`.
 fn due(schedule: &Schedule, since: Timestamp, now: Timestamp) -> Vec<Timestamp> {
     schedule.due(ScheduleProgress::new(since), now).expect("a good schedule").fires
 }

@@ -1,4 +1,4 @@
-//! Searching: pages of jobs by what they carry and by when they came.
+//! Searching: pages of jobs filtered by their fields and by their time of enqueueing.
 
 use crate::rig::{QUEUE, Rig};
 use windlass_core::engine::{Filter, List, ListOrder, Outcome, Settle, SettleItem};
@@ -120,7 +120,7 @@ pub(super) async fn the_pages_of_a_search_cover_what_it_finds_once(rig: Rig) {
     assert_eq!(pages(&rig, &search, ListOrder::Newest, 9).await, wanted);
 }
 
-/// What a search finds, the oldest first.
+/// The jobs that match, oldest first.
 async fn found(rig: &Rig, filter: Filter) -> Vec<JobId> {
     let mut backwards = pages(rig, &filter, ListOrder::Newest, 3).await;
     backwards.reverse();
@@ -129,7 +129,7 @@ async fn found(rig: &Rig, filter: Filter) -> Vec<JobId> {
     found
 }
 
-/// All jobs of a search, page by page.
+/// All jobs that match, page by page.
 async fn pages(rig: &Rig, filter: &Filter, order: ListOrder, limit: u32) -> Vec<JobId> {
     let (mut ids, mut after) = (Vec::new(), None);
     loop {

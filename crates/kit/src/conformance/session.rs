@@ -1,4 +1,4 @@
-//! The liveness of workers: sessions, and claims that bring their own.
+//! The liveness of workers: sessions, and claims without one.
 
 use crate::rig::{Rig, assert_code, assert_refused};
 use windlass_core::engine::{

@@ -1,4 +1,4 @@
-//! What becomes of a job by the report on it.
+//! The effect of each outcome on a job.
 
 use crate::rig::{Rig, assert_code, assert_refused};
 use windlass_core::JobId;
@@ -10,7 +10,7 @@ use windlass_core::model::{AttemptEnd, Counters, Finish, JobError, NewJob, Part,
 use windlass_core::policy::Backoff;
 use windlass_core::time::{HOUR_MS, MINUTE_MS};
 
-/// A job of the usual sort, claimed.
+/// Enqueues and claims this job.
 async fn running(rig: &Rig, job: NewJob) -> ClaimedJob {
     let id = rig.enqueue(job).await;
     let session = rig.session().await;
@@ -19,7 +19,7 @@ async fn running(rig: &Rig, job: NewJob) -> ClaimedJob {
     claimed
 }
 
-/// Lets a worker take the only claimable job and report on it.
+/// Lets a worker claim the only claimable job and report on it.
 async fn report(rig: &Rig, outcome: Outcome) -> JobId {
     let session = rig.session().await;
     let job = rig.take_one(&session).await;
@@ -35,7 +35,7 @@ fn item(job: &ClaimedJob, outcome: Outcome) -> SettleItem {
     SettleItem::new(job.header.id, job.lease.clone(), outcome)
 }
 
-/// Asserts that a job waits for about so long since its last attempt, and is claimable after it.
+/// Asserts that a job waits about `delay_ms` since its last attempt, and is claimable afterwards.
 async fn assert_back_after(rig: &Rig, id: JobId, delay_ms: u64) {
     let job = rig.get(id).await;
     let ended_at = job.history.last().expect("an attempt").ended_at;

@@ -1,4 +1,4 @@
-//! Unique keys: who holds one, for how long, and what becomes of the next job.
+//! Unique keys: which job holds one, how long, and what happens to the next job.
 
 use crate::rig::{KIND, QUEUE, Rig, assert_code, assert_refused};
 use std::collections::HashSet;
@@ -283,7 +283,7 @@ pub(super) async fn lanes_whose_names_run_together_have_keys_of_their_own(rig: R
 }
 
 pub(super) async fn keys_are_compared_byte_by_byte(rig: Rig) {
-    // The last two look alike: a composed and a decomposed é.
+    // The last two look the same: a composed and a decomposed é.
     for key in ["u", "U", "u ", " u", "u%", "u_", "u\\", "\u{e9}", "e\u{301}"] {
         let unique = Unique::by(key).on_conflict(OnConflict::Reject);
         rig.enqueue(Rig::job().unique(unique.clone())).await;
@@ -340,17 +340,17 @@ fn unique(on_conflict: OnConflict) -> Unique {
     Unique::by("u").on_conflict(on_conflict)
 }
 
-/// A job in a lane of its own for each state, so that one check can have a holder in every state.
+/// A job in a separate lane for each state, so that one check can have a holder in every state.
 fn job(state: State) -> NewJob {
     NewJob::new(state.as_str()).queue(QUEUE)
 }
 
-/// Enqueues the next job with the key of [`holder_in`].
+/// Enqueues another job with the key of [`holder_in`].
 async fn next(rig: &Rig, state: State, on_conflict: OnConflict) -> Enqueued {
     rig.try_enqueue(job(state).unique(unique(on_conflict))).await.expect("enqueue")
 }
 
-/// A job that took the unique key `u` of its lane and then came into `state`.
+/// A job that acquired the unique key `u` of its lane and then reached `state`.
 async fn holder_in(rig: &Rig, state: State, until: Until) -> JobId {
     let mut new = job(state).unique(unique(OnConflict::Reject).until(until));
     match state {

@@ -1,4 +1,4 @@
-//! Waiting for work. The only checks that let real time pass, and little of it.
+//! Waiting for work. The only checks that wait for real time, and only briefly.
 
 use crate::rig::{KIND, QUEUE, Rig, assert_refused};
 use tokio::task::JoinHandle;
@@ -7,16 +7,16 @@ use windlass_core::limits::WAIT_MAX_MS;
 use windlass_core::model::{Due, KindPatch, NewJob, QueuePatch, State};
 use windlass_core::time::MINUTE_MS;
 
-/// As long as it takes to be sure that nothing comes.
+/// Long enough to be sure that nothing happens.
 const BRIEF_MS: u64 = 20;
-/// Longer than any engine should need to notice something.
+/// Longer than any engine should need to notice a change.
 const LONG_MS: u64 = 30_000;
 
 async fn wait(rig: &Rig, request: Wait) -> bool {
     rig.engine().wait(request).await.expect("wait").value
 }
 
-/// A waiter that has had a moment to settle down.
+/// Starts a waiter and gives it a moment to begin waiting.
 async fn waiter(rig: &Rig, request: Wait) -> JoinHandle<bool> {
     let task = rig.clone();
     let handle = tokio::spawn(async move { wait(&task, request).await });

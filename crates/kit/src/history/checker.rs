@@ -1,8 +1,8 @@
-//! The judge of single jobs: what each saw of the world must fit into one life.
+//! Checks single jobs: all observations of a job must fit into one life.
 //!
-//! Only calls that do not overlap have an order; whatever overlaps may have happened either way, and
-//! what was never answered may have happened at any time after it was asked for, or not at all. So
-//! every rule asks: is there *no* order of the calls in which this is right?
+//! Only calls that do not overlap are ordered; overlapping ones may have taken effect in either order, and a
+//! call without a reply at any time after its invocation, or not at all. So every rule asks: is there *no*
+//! order of the calls in which this is correct?
 
 use super::facts::{Deed, Fact, Facts, Outcome, Span, gather};
 use super::keys::{Turn, check_keys};
@@ -14,10 +14,10 @@ use std::collections::HashMap;
 use windlass_core::JobId;
 use windlass_core::model::State;
 
-/// A story tells at most so many calls: the first and the last of them.
+/// Maximum number of calls in a report: the first and the last of them.
 const STORY_LINES_MAX: usize = 60;
 
-/// What the run allowed.
+/// What was allowed to happen in the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Options {
@@ -25,7 +25,7 @@ pub struct Options {
     pub retention: bool,
     /// Jobs may have expired: some had a `max_wait`.
     pub expiry: bool,
-    /// The store itself crashed, and may have forgotten its last claims: attempts can repeat.
+    /// The store itself crashed and may have lost its last claims: attempts can repeat.
     pub claims_forgotten: bool,
 }
 
@@ -35,21 +35,21 @@ impl Options {
         Self { retention: false, expiry: false, claims_forgotten: false }
     }
 
-    /// Retention may have removed ended jobs.
+    /// Allows that retention removed ended jobs.
     #[must_use]
     pub const fn retention(mut self) -> Self {
         self.retention = true;
         self
     }
 
-    /// Jobs may have expired.
+    /// Allows that jobs expired.
     #[must_use]
     pub const fn expiry(mut self) -> Self {
         self.expiry = true;
         self
     }
 
-    /// The store may have forgotten claims.
+    /// Allows that the store lost claims.
     #[must_use]
     pub const fn claims_forgotten(mut self) -> Self {
         self.claims_forgotten = true;
@@ -57,7 +57,7 @@ impl Options {
     }
 }
 
-/// Judges what the clients saw, given where the jobs stand at the end.
+/// Checks what the clients observed, given the final states of the jobs.
 pub fn check(history: &History, end: &Snapshot, options: &Options) -> Verdict {
     let mut verdict = Verdict::default();
     let facts = gather(history, &mut verdict);
@@ -85,7 +85,7 @@ pub fn check(history: &History, end: &Snapshot, options: &Options) -> Verdict {
     verdict
 }
 
-/// Everything known of some jobs, for a person.
+/// All observations of some jobs, for people.
 pub(super) fn story(facts: &Facts<'_>, jobs: &[JobId]) -> Vec<String> {
     let mut all: Vec<&Fact<'_>> =
         jobs.iter().filter_map(|id| facts.jobs.get(id)).flatten().collect();
@@ -100,7 +100,7 @@ pub(super) fn story(facts: &Facts<'_>, jobs: &[JobId]) -> Vec<String> {
     lines
 }
 
-/// Judges one job.
+/// Checks one job.
 struct Judge<'j, 'a> {
     life: &'j Life<'a>,
     facts: &'j Facts<'a>,
@@ -129,7 +129,7 @@ impl Judge<'_, '_> {
         counts.duplicates += u64::from(starts > 1);
     }
 
-    /// Somebody enqueued it, and before it was first handed out.
+    /// The job was enqueued, and before it was first claimed.
     fn exists_for_a_reason(&mut self) -> bool {
         let (id, wanted_from) = (self.life.id, self.life.wanted_from);
         let first = self.life.terms.iter().map(|term| term.first).min();
@@ -147,7 +147,7 @@ impl Judge<'_, '_> {
         true
     }
 
-    /// It is there if it was acknowledged, and it has ended.
+    /// The job exists if it was acknowledged, and has ended.
     fn is_there(&mut self) {
         let life = self.life;
         let id = life.id;
@@ -168,7 +168,7 @@ impl Judge<'_, '_> {
         }
     }
 
-    /// No more than one end per life, the one it was told to, and for good.
+    /// The job ended at most once per life, in a state that a call asked for, and permanently.
     fn ended_once_and_rightly(&mut self) {
         let life = self.life;
         let id = life.id;
@@ -201,7 +201,7 @@ impl Judge<'_, '_> {
         });
         if let Some(mut earlier) = applied.next() {
             for later in applied {
-                // If they overlap, the one that was asked for later may have come first.
+                // If they overlap, the one invoked later may have taken effect first.
                 let (one, two) = (earlier.span, later.span);
                 if !life.replayed_between(one, two) && !life.replayed_between(two, one) {
                     self.blame(Kind::SettledTwice, || format!("job {id} was ended twice"));
@@ -221,8 +221,8 @@ impl Judge<'_, '_> {
         }
     }
 
-    /// Each lease has one contiguous time, given to one claim, over with its report; and the times of
-    /// two leases do not overlap.
+    /// Each lease has one contiguous period, was given to one claim, and ends with its report; and the
+    /// periods of two leases do not overlap.
     fn leases_were_exclusive(&mut self) {
         let life = self.life;
         let id = life.id;
@@ -250,8 +250,9 @@ impl Judge<'_, '_> {
         }
         let mut order: Vec<&Term<'_>> =
             life.terms.iter().filter(|term| term.attempt.is_some()).collect();
-        // Where one of two leases must have come first, its sum is smaller: it was first seen and
-        // last seen before the other could be. Attempts say more, if none was forgotten and the job was made once.
+        // If one of two leases must have been first, its sum is smaller: it was first seen and last seen
+        // before the other could be. Attempt numbers are more precise if none was lost and the job was
+        // created once.
         let place = |term: &Term<'_>| u128::from(term.first) + u128::from(term.last);
         let counted = !self.options.claims_forgotten && !life.reborn;
         order.sort_by_key(|term| (term.attempt.filter(|_| counted), place(term)));

@@ -1,5 +1,5 @@
-//! Producers and workers that make a history in one process: they lose replies, repeat themselves,
-//! stall until their leases are over, and die. No clock on the wall, and bounded in everything.
+//! Producers and workers that create a history in one process: they lose replies, repeat calls, stall until
+//! their leases expire, and die. Independent of real time, and bounded in everything.
 
 mod lossy;
 mod producer;
@@ -28,40 +28,41 @@ use windlass_core::random::{Random, Seeded};
 use windlass_core::time::{MINUTE_MS, SECOND_MS};
 use worker::Worker;
 
-/// The queue all of it happens on.
+/// The queue that all clients use.
 const QUEUE: &str = "drive";
-/// How long a session lives without a heartbeat.
+/// Session TTL without a heartbeat.
 const TTL_MS: u64 = 12 * SECOND_MS;
-/// How far the clock goes at once while work is going on.
+/// How far the clock advances at a time while clients are running.
 const TICK_MS: u64 = TTL_MS / 3;
-/// The clock goes on after so many rounds of all workers together.
+/// The clock advances after this many rounds of all workers together.
 const ROUNDS_PER_TICK: u64 = 8;
-/// The clock stops after so many ticks: ids must stay near now, and nothing may pass its retention.
+/// The clock stops after this many ticks: ids must stay close to the current time, and nothing may exceed its
+/// retention.
 const TICKS_MAX: u64 = 10_000;
-/// Draining gives up after so many rounds.
+/// Maximum number of rounds of the final drain.
 const DRAIN_ROUNDS_MAX: u32 = 1_000;
 
-/// What to do to an engine.
+/// The workload of a run.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Load {
-    /// Decides everything that is left to chance.
+    /// Seed of all random decisions.
     pub seed: u64,
-    /// Producers at the same time.
+    /// Number of concurrent producers.
     pub producers: u32,
-    /// Workers at the same time.
+    /// Number of concurrent workers.
     pub workers: u32,
-    /// Batches each producer enqueues.
+    /// Number of batches that each producer enqueues.
     pub batches: u32,
-    /// Different ordering keys; and as many unique keys.
+    /// Number of different ordering keys, and of unique keys.
     pub keys: u64,
-    /// Of a thousand calls, so many get no answer: never sent, answer lost, or sent late.
+    /// Calls without a reply, per mille: never sent, reply lost, or sent late.
     pub lost: u64,
-    /// Of a thousand rounds of a worker, so many are its last: it dies with all it holds.
+    /// Rounds of a worker, per mille, in which it dies with everything it holds.
     pub deaths: u64,
-    /// Of a thousand rounds of a worker, so many begin a stall that may outlast its leases.
+    /// Rounds of a worker, per mille, that begin a stall that may outlast its leases.
     pub stalls: u64,
-    /// How long ended jobs are kept; `None` for longer than the run takes.
+    /// How long ended jobs are kept; `None` means longer than the run.
     pub retention_ms: Option<u64>,
 }
 
@@ -81,14 +82,14 @@ impl Load {
         }
     }
 
-    /// With so many batches by each producer.
+    /// Sets the number of batches per producer.
     #[must_use]
     pub const fn batches(mut self, batches: u32) -> Self {
         self.batches = batches;
         self
     }
 
-    /// With so many producers and workers.
+    /// Sets the number of producers and workers.
     #[must_use]
     pub const fn clients(mut self, producers: u32, workers: u32) -> Self {
         self.producers = producers;
@@ -96,20 +97,20 @@ impl Load {
         self
     }
 
-    /// With ended jobs removed after this time, while producers replay and discard them.
+    /// Removes ended jobs after this time, while producers replay and discard them.
     #[must_use]
     pub const fn retention_ms(mut self, ms: u64) -> Self {
         self.retention_ms = Some(ms);
         self
     }
 
-    /// What a judge of this load must know.
+    /// The checker options for this workload.
     pub const fn options(&self) -> Options {
         let options = Options::new();
         if self.retention_ms.is_some() { options.retention() } else { options }
     }
 
-    /// With faults so often, in a thousand: calls without an answer, deaths and stalls of workers.
+    /// Sets the rates of faults, per mille: calls without a reply, deaths and stalls of workers.
     #[must_use]
     pub const fn faults(mut self, lost: u64, deaths: u64, stalls: u64) -> Self {
         (self.lost, self.deaths, self.stalls) = (lost, deaths, stalls);
@@ -117,16 +118,16 @@ impl Load {
     }
 }
 
-/// What came of it.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct Driven {
-    /// What the clients saw.
+    /// What the clients observed.
     pub history: History,
-    /// Where the jobs stand at the end.
+    /// The final states of the jobs.
     pub end: Snapshot,
 }
 
-/// What all clients of a run share.
+/// State shared by all clients of a run.
 struct Stage {
     subject: Subject,
     load: Load,
@@ -135,12 +136,13 @@ struct Stage {
     clients: AtomicU32,
     producing: AtomicU32,
     rounds: AtomicU64,
-    /// What the dead held. Their ghosts report now and then, and all of them in the end.
+    /// Jobs held by dead workers. Reports under their leases are sent occasionally, and for all of them at
+    /// the end.
     graves: Mutex<Vec<ClaimedJob>>,
 }
 
 impl Stage {
-    /// The engine as a new client sees it, over a network that loses things.
+    /// The engine as seen by a new client, over a network that loses messages.
     fn client(&self) -> Recorded {
         let client = self.clients.fetch_add(1, Ordering::Relaxed);
         Recorded::new(self.lossy.clone(), self.diary.clone(), client)
@@ -154,13 +156,13 @@ impl Stage {
         self.graves.lock().unwrap_or_else(PoisonError::into_inner).extend(jobs);
     }
 
-    /// Some job of some dead worker that may yet stir.
+    /// A job of a dead worker, for a late report.
     fn ghost(&self, random: &dyn Random) -> Option<ClaimedJob> {
         let graves = self.graves.lock().unwrap_or_else(PoisonError::into_inner);
         graves.get(random.below(graves.len() as u64) as usize).cloned()
     }
 
-    /// A worker begins a round: time goes on by the work that is done.
+    /// Called at the start of a worker's round: time advances with the work done.
     async fn round(&self) {
         let round = self.rounds.fetch_add(1, Ordering::Relaxed);
         if round.is_multiple_of(ROUNDS_PER_TICK) && round / ROUNDS_PER_TICK < TICKS_MAX {
@@ -169,7 +171,7 @@ impl Stage {
         tokio::task::yield_now().await;
     }
 
-    /// Moves the clock and does everything that fell due.
+    /// Advances the clock and runs all due maintenance.
     async fn pass(&self, ms: u64) {
         self.subject.clock.advance(ms);
         for work in Work::ALL {
@@ -178,7 +180,7 @@ impl Stage {
         }
     }
 
-    /// Lets every lease run out and completes what is left, until nothing is.
+    /// Lets every lease expire and completes the remaining jobs until there are none.
     async fn drain(&self) {
         let client = self.clients.fetch_add(1, Ordering::Relaxed);
         let engine = Recorded::new(self.subject.engine.clone(), self.diary.clone(), client);
@@ -218,8 +220,8 @@ async fn complete(engine: &Recorded, jobs: Vec<ClaimedJob>) {
     engine.settle(Settle::new(items)).await.expect("settle");
 }
 
-/// Works an empty engine over and reads what came of it. Panics if the engine refuses what it must
-/// do; whether it did it well is for [`check`](super::check) to say.
+/// Runs the workload on an empty engine and reads the final states. Panics if the engine refuses a call that
+/// it must accept; use [`check`](super::check) to check the result.
 pub async fn drive(subject: Subject, load: Load) -> Driven {
     if let Some(ms) = load.retention_ms {
         let patch = QueuePatch::retention(Retention::uniform(ms));
@@ -259,7 +261,7 @@ pub async fn drive(subject: Subject, load: Load) -> Driven {
     Driven { history, end }
 }
 
-/// Whether something that happens so often in a thousand happens now.
+/// Decides randomly whether an event with this rate, per mille, happens now.
 fn happens(random: &dyn Random, per_mille: u64) -> bool {
     random.below(1_000) < per_mille
 }

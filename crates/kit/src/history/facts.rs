@@ -1,4 +1,4 @@
-//! The history turned around: from calls by client to what was done and seen, job by job.
+//! Groups the history by job: from calls per client to actions and observations per job.
 
 use super::record::{
     Admission, Call, Effect, History, Hold, Note, Receipt, Reply, Report, Start, Wanted, Wish,
@@ -11,26 +11,26 @@ use windlass_core::JobId;
 use windlass_core::engine::Lease;
 use windlass_core::model::{AttemptEnd, State};
 
-/// When a call may have taken effect: at some instant from its invocation to its answer, or at any
-/// time later if it was never answered.
+/// When a call may have taken effect: at some time from its invocation to its reply, or at any later time if
+/// it was never answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span {
     pub(super) from: u64,
-    /// `u64::MAX` if no answer came.
+    /// `u64::MAX` if there was no reply.
     pub(super) to: u64,
 }
 
 impl Span {
-    /// The very end, when the snapshot was taken.
+    /// The end of the run, when the snapshot was taken.
     pub(super) const END: Self = Self { from: u64::MAX, to: u64::MAX };
 
-    /// Whether this was over before the other began. Nothing else gives an order.
+    /// Whether this ended before the other began. Nothing else implies an order.
     pub(super) const fn before(self, other: Self) -> bool {
         self.to < other.from
     }
 }
 
-/// What became of a job that somebody wanted.
+/// What happened to a job that was enqueued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     Stored(Option<State>),
@@ -38,7 +38,7 @@ pub(super) enum Fate {
     Unclear,
 }
 
-/// What became of a report.
+/// The result of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Applied(State),
@@ -47,17 +47,17 @@ pub(super) enum Outcome {
     Unclear,
 }
 
-/// Something that was done to a job, or seen of it.
+/// An action on a job, or an observation of it.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Deed<'a> {
     Enqueue(&'a Wanted, Fate),
-    /// Somebody else's enqueue was answered with this job.
+    /// Another enqueue was answered with this job.
     StandIn(Option<State>),
-    /// Somebody else's enqueue took its place.
+    /// Another enqueue replaced it.
     Replaced(JobId),
     Start(&'a Start, &'a str),
     Report(&'a Report, Outcome),
-    /// An update, and whether the lease was honoured.
+    /// An update, and whether its lease was accepted.
     Update(&'a Lease, Option<bool>),
     Change(Wish, Effect),
 }
@@ -104,19 +104,19 @@ impl fmt::Display for Fact<'_> {
     }
 }
 
-/// All facts by job, and what concerns no job in particular.
+/// All facts by job, and those that concern no particular job.
 #[derive(Debug, Default)]
 pub(super) struct Facts<'a> {
     pub(super) jobs: HashMap<JobId, Vec<Fact<'a>>>,
-    /// Some enqueue of unknown outcome may have replaced, and so cancelled, any job.
+    /// An enqueue with an unknown outcome may have replaced, and so cancelled, any job.
     pub(super) unclear_replacement: bool,
-    /// Claims of unknown outcome, by name: each may have started any job.
+    /// Names of claims with an unknown outcome: each may have started any job.
     pub(super) unclear_claims: HashSet<&'a str>,
-    /// Leases under which different follow-ups were asked for.
+    /// Leases under which reports with different follow-ups were sent.
     contested: HashSet<&'a Lease>,
 }
 
-/// One call with its answer.
+/// A call with its reply.
 #[derive(Clone, Copy)]
 struct Op<'a> {
     span: Span,
@@ -126,7 +126,7 @@ struct Op<'a> {
     reply: Option<&'a Reply>,
 }
 
-/// Sorts the history by job; contradictions in it and the counts of calls go into the verdict.
+/// Groups the history by job; adds contradictions in it and the counts of calls to the verdict.
 pub(super) fn gather<'a>(history: &'a History, verdict: &mut Verdict) -> Facts<'a> {
     let mut ops: Vec<Op<'a>> = Vec::with_capacity(history.events.len() / 2 + 1);
     let mut index = HashMap::with_capacity(history.events.len() / 2 + 1);
@@ -174,7 +174,7 @@ pub(super) fn gather<'a>(history: &'a History, verdict: &mut Verdict) -> Facts<'
     facts
 }
 
-/// Leases under which not every report of the same end asked for the same follow-ups.
+/// Leases under which not all reports with the same end had the same follow-ups.
 fn contested<'a>(ops: &[Op<'a>]) -> HashSet<&'a Lease> {
     let reports = || {
         ops.iter().flat_map(|op| match op.call {
@@ -195,7 +195,7 @@ fn contested<'a>(ops: &[Op<'a>]) -> HashSet<&'a Lease> {
     reports().filter(differs).map(|report| &report.lease).collect()
 }
 
-/// Whether this answer can belong to this call: the right sort, an item for each item.
+/// Whether this reply can belong to this call: the right type, with one result per item.
 fn fits(call: &Call, reply: &Reply) -> bool {
     match (call, reply) {
         (_, Reply::Refused(_)) | (Call::Claim(_), Reply::Claimed(_)) => true,
@@ -309,11 +309,12 @@ impl<'a> Facts<'a> {
                 Some(Receipt::Applied { follow_ups, .. }) => follow_ups.get(at).copied(),
                 _ => None,
             };
-            // One step with the report: where that was carried out, its follow-ups are there. (A unique one may
-            // have been stood in for.)
+            // Atomic with the report: if the report took effect, its follow-ups exist. (A unique one may have
+            // been answered with another job.)
             let carried_out = match outcome {
                 Outcome::Applied(_) => true,
-                // By an earlier try of this very report. (A release may have been the store's own.)
+                // By an earlier attempt to send this report. (A release may have been made by the store
+                // itself.)
                 Outcome::Already(end, _) => {
                     end == report.end
                         && end != AttemptEnd::Release

@@ -1,4 +1,4 @@
-//! The judge of ordering keys: one job at a time, in the order they were enqueued.
+//! Checks ordering keys: one job at a time, in the order of enqueueing.
 
 use super::checker::story;
 use super::facts::Facts;
@@ -6,21 +6,21 @@ use super::verdict::{Kind, Verdict};
 use std::collections::HashMap;
 use windlass_core::JobId;
 
-/// A job's turn among those of its key.
+/// The period in which a job held its key.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turn {
     pub(super) id: JobId,
-    /// It cannot have joined the line before this; `None` if its place in line is not known.
+    /// The job cannot have been queued for its key before this; `None` if its position is unknown.
     pub(super) wanted_from: Option<u64>,
-    /// It had joined the line by this; `None` if nobody knows.
+    /// The job had been queued for its key by this time; `None` if unknown.
     pub(super) stored_by: Option<u64>,
-    /// It had been started by this; `None` if nobody saw it start.
+    /// The job had been started by this time; `None` if its start was not observed.
     pub(super) started_by: Option<u64>,
-    /// It cannot have ended, and let go of the key, before this.
+    /// The job cannot have ended, and released the key, before this.
     pub(super) held_until: u64,
 }
 
-/// Judges all keys.
+/// Checks all keys.
 pub(super) fn check_keys(keys: HashMap<&str, Vec<Turn>>, facts: &Facts<'_>, verdict: &mut Verdict) {
     let mut keys: Vec<_> = keys.into_iter().collect();
     keys.sort_unstable_by_key(|(key, _)| *key);
@@ -43,12 +43,12 @@ pub(super) fn check_keys(keys: HashMap<&str, Vec<Turn>>, facts: &Facts<'_>, verd
 
 type Finding = (JobId, JobId, &'static str);
 
-/// Each job that was started while one enqueued before it had not ended.
+/// Jobs that were started while one enqueued before them had not ended.
 fn overtaken(turns: &[Turn]) -> Vec<Finding> {
     let mut line: Vec<(u64, &Turn)> =
         turns.iter().filter_map(|turn| Some((turn.stored_by?, turn))).collect();
     line.sort_by_key(|(stored_by, _)| *stored_by);
-    // For each place in line, the job up to it that held the key longest.
+    // For each position, the job up to it that held the key longest.
     let mut longest: Vec<&Turn> = Vec::with_capacity(line.len());
     for (_, turn) in &line {
         let so_far = longest.last().copied().unwrap_or(turn);
@@ -67,11 +67,11 @@ fn overtaken(turns: &[Turn]) -> Vec<Finding> {
     found.collect()
 }
 
-/// Jobs that held the key at the same time, whatever their order in line.
+/// Jobs that held the key at the same time, whatever their order of enqueueing.
 fn together(turns: &[Turn]) -> Vec<Finding> {
     let mut started: Vec<(u64, &Turn)> =
         turns.iter().filter_map(|turn| Some((turn.started_by?, turn))).collect();
-    // Where one of two must have come first, its sum is smaller; see the order of leases.
+    // If one of two must have been first, its sum is smaller; see the order of leases.
     started.sort_by_key(|(from, turn)| u128::from(*from) + u128::from(turn.held_until));
     let mut found = Vec::new();
     let mut latest: Option<&Turn> = None;

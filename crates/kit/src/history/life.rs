@@ -1,4 +1,4 @@
-//! What is known of one job: when it was stored, under which leases it ran, how it ended.
+//! What is known about one job: when it was stored, under which leases it ran, how it ended.
 
 use super::checker::Options;
 use super::facts::{Deed, Fact, Facts, Fate, Outcome, Span};
@@ -9,42 +9,42 @@ use windlass_core::JobId;
 use windlass_core::engine::Lease;
 use windlass_core::model::{AttemptEnd, State};
 
-/// One lease of a job: when it was certainly the current one.
+/// One lease of a job, and when it was certainly the current one.
 #[derive(Debug)]
 pub(super) struct Term<'a> {
     pub(super) lease: &'a Lease,
-    /// `None` if nobody was given it.
+    /// `None` if no claim returned it.
     pub(super) attempt: Option<u32>,
-    /// It was current at some instant not after this.
+    /// It was current at some time not after this.
     pub(super) first: u64,
-    /// It was current at some instant not before this.
+    /// It was current at some time not before this.
     pub(super) last: u64,
-    /// The reports that were applied under it.
+    /// Reports that were applied under it.
     pub(super) applied: Vec<Span>,
-    /// The claims it was given to.
+    /// The claims that returned it.
     pub(super) claims: Vec<&'a str>,
 }
 
-/// What is known of one job.
+/// What is known about one job.
 pub(super) struct Life<'a> {
     pub(super) id: JobId,
     pub(super) facts: &'a [Fact<'a>],
     pub(super) last: Option<State>,
-    /// It was not stored before this; `None` if nobody can have stored it.
+    /// It was not stored before this; `None` if no call can have stored it.
     pub(super) wanted_from: Option<u64>,
     /// It was stored by this time at the latest.
     pub(super) acknowledged: Option<u64>,
     pub(super) terms: Vec<Term<'a>>,
-    /// Where in `terms` a lease is: a job may have been started very often.
+    /// Index of a lease in `terms`, because a job may have been started very often.
     by_lease: HashMap<&'a Lease, usize>,
-    /// Ends somebody was told of.
+    /// Final states that were reported to a client.
     pub(super) ends: Vec<(Span, State)>,
     pub(super) replays: Vec<Span>,
     /// It may have been created more than once.
     pub(super) reborn: bool,
-    /// It had not ended at some instant not before this: the last time anybody saw it so.
+    /// It had not ended at some time not before this: the latest such observation.
     seen_alive: u64,
-    /// Its last life did not begin before this: the last replay that was certainly made.
+    /// Its last life did not begin before this: the latest replay that certainly took effect.
     last_life: u64,
 }
 
@@ -119,7 +119,7 @@ impl<'a> Life<'a> {
         life
     }
 
-    /// Notes that a lease was seen to be the current one.
+    /// Records that a lease was observed to be the current one.
     fn sight(&mut self, fact: &Fact<'a>) {
         let (lease, start, applied) = match fact.deed {
             Deed::Start(start, claim) => (&start.lease, Some((start.attempt, claim)), false),
@@ -150,8 +150,8 @@ impl<'a> Life<'a> {
         }
     }
 
-    /// Whether an enqueue may have come late, when the job's record was gone: then the job began anew,
-    /// attempts and all, because nobody remembered it.
+    /// Whether an enqueue may have taken effect after the job had been removed: the job was then created
+    /// again, with new attempt numbers.
     fn may_be_reborn(&self, options: &Options) -> bool {
         let births: Vec<Span> =
             self.spans(|deed| matches!(deed, Deed::Enqueue(_, fate) if *fate != Fate::NotStored));
@@ -166,13 +166,14 @@ impl<'a> Life<'a> {
         })
     }
 
-    /// Whether somebody may have discarded it since it was last seen alive.
+    /// Whether it may have been discarded since it was last observed as not ended.
     pub(super) fn may_be_discarded(&self) -> bool {
         self.reborn || self.discards().iter().any(|discard| discard.to >= self.seen_alive)
     }
 
-    /// Whether its last life may have ended: somebody reported or saw an end, or may have, since it was last
-    /// seen alive; or it was lost by its workers, and then either cancelled or out of crashes.
+    /// Whether its last life may have ended: an end was, or may have been, reported or observed since it was
+    /// last observed as not ended; or its leases were lost and it was either cancelled or exceeded its
+    /// allowed crashes.
     pub(super) fn may_have_ended(&self, facts: &Facts<'_>) -> bool {
         let ended = |fact: &Fact<'_>| match fact.deed {
             Deed::Report(_, Outcome::Unclear) | Deed::Replaced(_) => true,
@@ -189,8 +190,8 @@ impl<'a> Life<'a> {
             || self.may_be_out_of_crashes(facts)
     }
 
-    /// Whether it was started in its last life more often than it may lose its lease. Nobody sees a lease get
-    /// lost, and nobody sees the start either if the claim was never answered.
+    /// Whether it was started in its last life more often than it may lose its lease. The loss of a lease is
+    /// not observed, and neither is a start if its claim was never answered.
     fn may_be_out_of_crashes(&self, facts: &Facts<'_>) -> bool {
         let started = self.terms.iter().filter(|term| term.first >= self.last_life).count();
         let crashes_max = self.facts.iter().filter_map(|fact| match fact.deed {
@@ -201,7 +202,7 @@ impl<'a> Life<'a> {
         crashes_max.min().is_some_and(|max| starts > u64::from(max))
     }
 
-    /// A discard decided for one state that was carried out although the job had ended in another.
+    /// A discard conditional on one state that took effect although the job had ended in another.
     pub(super) fn wrongly_discarded(&self) -> Option<(State, State)> {
         self.facts.iter().find_map(|fact| {
             let Deed::Change(Wish::DiscardIf(wanted), Effect::Done(_)) = fact.deed else {
@@ -220,12 +221,12 @@ impl<'a> Life<'a> {
         self.facts.iter().filter(|fact| deed(&fact.deed)).map(|fact| fact.span).collect()
     }
 
-    /// Whether a replay may lie after one thing and before the other.
+    /// Whether a replay may have taken effect between the two.
     pub(super) fn replayed_between(&self, earlier: Span, later: Span) -> bool {
         self.replays.iter().any(|replay| !replay.before(earlier) && !later.before(*replay))
     }
 
-    /// When the first call was made that may have ended it this way.
+    /// When the first call was made that may have ended it in this state.
     pub(super) fn asked_for(&self, state: State) -> Option<u64> {
         let asked = self.facts.iter().filter(|fact| match (state, &fact.deed) {
             (_, Deed::Report(_, Outcome::Refused)) => false,
@@ -238,7 +239,7 @@ impl<'a> Life<'a> {
         asked.map(|fact| fact.span.from).min()
     }
 
-    /// Its turn among the jobs of its key, unless it had several lives.
+    /// Its period among the jobs of its key, unless it had several lives.
     pub(super) fn turn(&self, facts: &Facts<'_>) -> Option<(&'a str, Turn)> {
         let wanted = self.facts.iter().find_map(|fact| match fact.deed {
             Deed::Enqueue(wanted, fate) if fate != Fate::NotStored => Some(wanted),

@@ -1,19 +1,19 @@
-//! Judges what many concurrent clients saw, lost replies included.
+//! Checks what many concurrent clients observed, including lost replies.
 //!
-//! Clients write down each call before they make it and each answer after it came
-//! ([`Event`]; [`Recorded`] does it for any engine). When all is over, somebody reads where the jobs
-//! stand ([`Snapshot`]), and [`check`] says whether any promise was broken: a job lost, a stale lease
-//! accepted, a job settled twice or stuck, a key out of order ([`Kind`] lists them all).
+//! Clients record each call before they make it and each reply after they received it ([`Event`];
+//! [`Recorded`] does so for any engine). At the end, the final states of the jobs are read ([`Snapshot`]),
+//! and [`check`] reports whether any promise was broken: a lost job, a stale lease that was accepted, a job
+//! settled twice or stuck, keys out of order ([`Kind`] lists them all).
 //!
-//! The checker knows two things about time, and no more. A call takes effect at some instant between
-//! its invocation and its answer. A call without an answer may take effect at any time after it was
-//! invoked, or never. So two calls have an order only if one was answered before the other was
-//! invoked, and a verdict is only given against what no order of the calls can explain.
+//! The checker makes only two assumptions about time. A call takes effect at some time between its invocation
+//! and its reply. A call without a reply may take effect at any time after its invocation, or never. So two
+//! calls are ordered only if one was answered before the other was invoked, and a violation is reported only
+//! if no order of the calls can explain the observations.
 //!
-//! The price: a fault that only shows while calls overlap, or in a call nobody got an answer to, is
-//! not seen. Runs are cheap; make many.
+//! The price: a fault that shows only while calls overlap, or in a call without a reply, is not detected.
+//! Runs are cheap; make many.
 //!
-//! [`drive()`] makes such a history: producers and workers that lose replies, stall and die.
+//! [`drive()`] creates such a history: producers and workers that lose replies, stall and die.
 
 mod checker;
 mod drive;
@@ -39,14 +39,14 @@ use crate::subject::Subject;
 use std::future::Future;
 use std::ops::Range;
 
-/// How long ended jobs are kept where they are removed during a run: a few sessions.
+/// Retention of ended jobs in runs that remove them: a few sessions.
 const RETENTION_MS: u64 = 30_000;
 
-/// Batches by each producer of such a run.
+/// Batches per producer in such a run.
 const REMOVED_BATCHES: u32 = 20;
 
-/// Drives fresh engines, two per seed, with clients that lose replies, stall and die, once with ended jobs kept
-/// and once with ended jobs removed after 30 s; panics with the verdict if anything they saw cannot be explained.
+/// Drives fresh engines, two per seed, with clients that lose replies, stall and die: one run keeps ended
+/// jobs, the other removes them after 30 s. Panics with the verdict if an observation cannot be explained.
 pub fn run<F: Future<Output = Subject>>(seeds: Range<u64>, fresh: impl Fn() -> F) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -63,8 +63,8 @@ pub fn run<F: Future<Output = Subject>>(seeds: Range<u64>, fresh: impl Fn() -> F
     }
 }
 
-/// Makes a `#[test]` that drives engines made by a function `async fn() -> Subject` and judges what
-/// the clients saw, once for each seed.
+/// Creates a `#[test]` that drives engines created by a function `async fn() -> Subject` and checks what the
+/// clients observed, once per seed.
 #[macro_export]
 macro_rules! histories {
     ($seeds:expr, $factory:path) => {

@@ -1,5 +1,5 @@
-//! What clients write down: one event before each call and one after its answer. Knows no clock: the
-//! caller stamps each event, with a shared counter in one process or a monotonic clock of the machine.
+//! The records of clients: one event before each call and one after its reply. Independent of clocks: the
+//! caller stamps each event, with a shared counter in one process or with the machine's monotonic clock.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -10,118 +10,117 @@ use windlass_core::policy::OnConflict;
 
 /// One line of a history.
 ///
-/// It is serde-friendly, one JSON object per line. A client that is killed leaves an invocation
-/// without an answer, or a last line that was cut: drop that line, its call was never made or never
-/// answered.
+/// Serializes to one JSON object per line. A client that is killed leaves an invocation without a reply, or a
+/// truncated last line: drop that line, because its call was never made or never answered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
-    /// When, by a clock all clients share. Equal stamps mean that the order is not known.
+    /// Time by a clock that all clients share. Equal values mean that the order is unknown.
     pub at: u64,
-    /// Whose.
+    /// The client.
     pub client: u32,
-    /// The client's number for this call; the same for both of its events and for no other's.
+    /// The client's number for this call; the same for both of its events and unique otherwise.
     pub op: u64,
-    /// What was asked or answered.
+    /// The call or its reply.
     #[serde(flatten)]
     pub note: Note,
 }
 
-/// Which side of a call.
+/// A call or its reply.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Note {
     /// Written before the call.
     Invoked(Call),
-    /// Written after its answer. A call whose outcome the client does not know has none.
+    /// Written after its reply. A call with an unknown outcome has none.
     Answered(Reply),
 }
 
-/// A call, as far as the promises depend on it.
+/// A call, reduced to what the promises depend on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Call {
-    /// Jobs handed over.
+    /// An enqueue of jobs.
     Enqueue(Vec<Wanted>),
-    /// Jobs asked for, under a name that only a repetition of this claim shares.
+    /// A claim, under a name that only a repetition of it shares.
     Claim(String),
-    /// Reports, and perhaps the next claim by its name.
+    /// Reports, optionally with the name of the next claim.
     Settle {
         /// The reports.
         items: Vec<Report>,
-        /// The claim that came along.
+        /// The claim in the same call.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         claim: Option<String>,
     },
-    /// Something written under leases that leaves the jobs running.
+    /// An update under leases, after which the jobs keep running.
     Update(Vec<Hold>),
-    /// Changes from outside.
+    /// Changes by operators.
     Change(Vec<(JobId, Wish)>),
 }
 
-/// An answer, item by item in the order of the call.
+/// A reply, with one result per item in the order of the call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reply {
-    /// To an enqueue.
+    /// Reply to an enqueue.
     Enqueued(Vec<Admission>),
-    /// To a claim.
+    /// Reply to a claim.
     Claimed(Vec<Start>),
-    /// To a settle.
+    /// Reply to a settle.
     Settled {
-        /// What became of the reports.
+        /// Results of the reports.
         items: Vec<Receipt>,
-        /// What the claim got, if one came along and did not fail.
+        /// The jobs of the claim, if there was one and it did not fail.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         claimed: Vec<Start>,
     },
-    /// To an update: whether each lease was honoured; `None` where that is not known.
+    /// Reply to an update: whether each lease was accepted; `None` if unknown.
     Updated(Vec<Option<bool>>),
-    /// To a change.
+    /// Reply to a change.
     Changed(Vec<Effect>),
-    /// The whole call was refused with this code, and nothing of it was done.
+    /// The whole call was refused with this code and did nothing.
     Refused(String),
 }
 
-/// A job somebody wants done.
+/// A job that a client enqueues.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wanted {
-    /// Its id. The producer makes it: a job whose answer never came must still have a name.
+    /// Its id, chosen by the producer, so that a job without a reply can be identified.
     pub id: JobId,
-    /// Its ordering key, with the queue it is scoped to.
+    /// Its ordering key, with the queue as its scope.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// Whether it joins the line of its key when it is enqueued: it is due at once, and does not come
-    /// through an outbox later on.
+    /// Whether its position for the key is fixed at the enqueue: it is due at once and does not arrive later
+    /// through an outbox.
     pub in_line: bool,
-    /// What its unique key does to others, if it has one.
+    /// The conflict rule of its unique key, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unique: Option<OnConflict>,
-    /// How many of its leases may be lost before it is dead.
+    /// Number of lost leases above which it is dead.
     #[serde(default)]
     pub crashes_max: u32,
 }
 
 impl Wanted {
-    /// The same, with this ordering key.
+    /// Sets the ordering key.
     #[must_use]
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into());
         self
     }
 
-    /// The same, dead only after more lost leases than this.
+    /// Sets the number of lost leases above which it is dead.
     #[must_use]
     pub const fn crashes_max(mut self, crashes_max: u32) -> Self {
         self.crashes_max = crashes_max;
         self
     }
 
-    /// A job of no key, due at once, dead with its first lost lease.
+    /// A job without a key, due at once, dead after its first lost lease.
     pub const fn plain(id: JobId) -> Self {
         Self { id, key: None, in_line: true, unique: None, crashes_max: 0 }
     }
 
-    /// What matters of `job`, known as `id`.
+    /// The relevant fields of `job`, with the id `id`.
     pub fn of(id: JobId, job: &NewJob) -> Self {
         Self {
             id,
@@ -132,38 +131,38 @@ impl Wanted {
         }
     }
 
-    /// Whether it may take the place of another.
+    /// Whether it may replace another job.
     pub(super) const fn replaces(&self) -> bool {
         matches!(self.unique, Some(OnConflict::Replace | OnConflict::Debounce))
     }
 }
 
-/// What became of a wanted job.
+/// The result of enqueueing a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Admission {
-    /// It is stored under its own id, now or already before, and stands there.
+    /// It is stored under its own id, by this call or an earlier one.
     Stored {
-        /// Where it stands.
+        /// Its state.
         state: State,
-        /// The job whose place it took.
+        /// The job that it replaced.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         replaced: Option<JobId>,
     },
-    /// Another job stands for it.
+    /// The enqueue was answered with another job.
     StoodIn {
-        /// Which.
+        /// The other job.
         by: JobId,
-        /// Where that one stands, if it still exists.
+        /// State of the other job, if it still exists.
         state: Option<State>,
     },
-    /// It is not stored.
+    /// It was not stored.
     Refused,
-    /// Nobody knows.
+    /// The outcome is unknown.
     Unclear,
 }
 
-/// A right to report on a job.
+/// A lease on a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hold {
     /// The job.
@@ -172,14 +171,14 @@ pub struct Hold {
     pub lease: Lease,
 }
 
-/// A job as a claim handed it out.
+/// A job returned by a claim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Start {
     /// The job.
     pub id: JobId,
-    /// The lease it came with.
+    /// Its lease.
     pub lease: Lease,
-    /// Which start of the job it is.
+    /// Number of the attempt.
     pub attempt: u32,
 }
 
@@ -190,69 +189,69 @@ pub struct Report {
     pub id: JobId,
     /// The lease.
     pub lease: Lease,
-    /// How the attempt is to end.
+    /// The reported end of the attempt.
     pub end: AttemptEnd,
-    /// Jobs to create in the same step, known by their given or derived ids.
+    /// Jobs to create in the same step, with given or derived ids.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub follow_ups: Vec<Wanted>,
 }
 
-/// What became of a report.
+/// The result of a report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Receipt {
     /// This call ended the attempt.
     Applied {
-        /// Where the job stands.
+        /// The new state of the job.
         state: State,
-        /// What became of the follow-ups.
+        /// Results of the follow-ups.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         follow_ups: Vec<Admission>,
     },
-    /// The attempt had ended before; this call changed nothing.
+    /// The attempt had already ended; this call changed nothing.
     Already {
-        /// How it had ended.
+        /// The recorded end.
         end: AttemptEnd,
-        /// Where the job stands.
+        /// The state of the job.
         state: State,
     },
     /// Refused with this code; this call changed nothing.
     Refused(String),
-    /// Nobody knows.
+    /// The outcome is unknown.
     Unclear,
 }
 
-/// A change from outside, as far as the promises depend on it.
+/// A change by an operator, reduced to what the promises depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Wish {
-    /// Call it off.
+    /// Cancel.
     Cancel,
-    /// Another life.
+    /// Replay.
     Replay,
-    /// Throw it away.
+    /// Discard.
     Discard,
-    /// Throw it away if it is in this state.
+    /// Discard if the job is in this state.
     DiscardIf(State),
-    /// Whatever may cost the job its place in line: pause, resume, reschedule.
+    /// A change that may cost the job its position for its key: pause, resume, reschedule.
     Move,
     /// Anything else.
     Other,
 }
 
-/// What became of a change.
+/// The result of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
-    /// It is so; the job stands there, or is gone.
+    /// It took effect; with the job's state, or `None` if it was deleted.
     Done(Option<State>),
     /// Refused; nothing changed.
     Refused,
-    /// Nobody knows.
+    /// The outcome is unknown.
     Unclear,
 }
 
-/// What all clients wrote down, in any order: the stamps decide.
+/// The events of all clients, in any order: their timestamps decide.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History {
     /// The events.
@@ -260,7 +259,7 @@ pub struct History {
 }
 
 impl History {
-    /// Every job that somebody may have created, whatever the answers were.
+    /// Every job that may have been created, whatever the replies were.
     pub fn wanted(&self) -> BTreeSet<JobId> {
         let calls = self.events.iter().filter_map(|event| match &event.note {
             Note::Invoked(call) => Some(call),

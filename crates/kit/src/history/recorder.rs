@@ -1,4 +1,4 @@
-//! A layer that writes down what goes through it: any client or worker becomes a witness.
+//! A layer that records all calls, so that any client or worker contributes to a history.
 
 use super::record::{
     Admission, Call, Effect, Event, History, Hold, Note, Receipt, Reply, Report, Start, Wanted,
@@ -16,19 +16,19 @@ use windlass_core::engine::{
 use windlass_core::model::NewJob;
 use windlass_core::{Error, JobId, Result, Timestamp};
 
-/// Where the events go.
+/// A sink for events.
 pub trait Journal: Send + Sync {
-    /// Writes one event down, with a stamp taken now. It must be safe before this returns: written,
-    /// for a process that may be killed. The calls that follow rely on it, and so does the checker.
+    /// Writes one event, with a timestamp taken now. It must be durable before this returns (written out, if
+    /// the process may be killed): the checker relies on it.
     fn note(&self, client: u32, op: u64, note: Note);
 }
 
-/// A journal in memory: its stamps are the places of the events.
+/// An in-memory journal: its timestamps are the positions of the events.
 #[derive(Debug, Default)]
 pub struct Diary(Mutex<Vec<Event>>);
 
 impl Diary {
-    /// What was written so far.
+    /// The events so far.
     pub fn history(&self) -> History {
         History { events: self.0.lock().unwrap_or_else(PoisonError::into_inner).clone() }
     }
@@ -42,17 +42,18 @@ impl Journal for Diary {
     }
 }
 
-/// An engine as one client sees it, every call of jobs and leases recorded.
+/// An engine as seen by one client, with every call about jobs and leases recorded.
 ///
-/// Jobs must be enqueued with ids of the producer's, or the call panics: a job whose answer never
-/// comes must have a name. So must follow-ups, unless this client was given the lease they are
-/// reported under: then it derives their ids as the engine does. A call that fails with an unknown outcome is recorded as never answered.
+/// Jobs must be enqueued with ids chosen by the producer, or the call panics, because a job without a reply
+/// must be identifiable. The same holds for follow-ups, unless this client claimed the lease they are
+/// reported under: then it derives their ids as the engine does. A call that fails with an unknown outcome is
+/// recorded as never answered.
 pub struct Recorded {
     inner: Arc<dyn Engine>,
     journal: Arc<dyn Journal>,
     client: u32,
     ops: AtomicU64,
-    /// Attempt and start of the leases seen, from which ids of follow-ups are derived.
+    /// Attempt number and start of the known leases, from which ids of follow-ups are derived.
     starts: Mutex<HashMap<Lease, (u32, Timestamp)>>,
 }
 
@@ -63,7 +64,7 @@ impl fmt::Debug for Recorded {
 }
 
 impl Recorded {
-    /// `engine` as `client` sees it. A worker that is started again is another client.
+    /// `engine` as seen by `client`. A restarted worker is another client.
     pub fn new(engine: Arc<dyn Engine>, journal: Arc<dyn Journal>, client: u32) -> Self {
         let (ops, starts) = (AtomicU64::new(0), Mutex::default());
         Self { inner: engine, journal, client, ops, starts }
@@ -107,7 +108,7 @@ impl Recorded {
     }
 }
 
-/// Whether nobody knows what became of a call that ended so.
+/// Whether the outcome of a call with this error is unknown.
 const fn unclear(error: &Error) -> bool {
     matches!(error, Error::Unavailable { .. } | Error::Corrupt { .. })
 }

@@ -1,4 +1,4 @@
-//! Where the jobs stand when all is over.
+//! The final states of the jobs.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -7,11 +7,11 @@ use windlass_core::limits::PAGE_MAX;
 use windlass_core::model::State;
 use windlass_core::{JobId, Result};
 
-/// Where the jobs stand at the very end, when every lease is over and nothing is left to do. A job
+/// The states of the jobs at the end of a run, when every lease has ended and nothing is left to do. A job
 /// that is not in it does not exist.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// The jobs there are.
+    /// The existing jobs.
     pub jobs: BTreeMap<JobId, State>,
 }
 
@@ -27,7 +27,7 @@ impl Snapshot {
         Ok(Self { jobs })
     }
 
-    /// Adds what else is on a queue that nobody but the recorded clients used: strangers.
+    /// Adds all other jobs of a queue that only the recorded clients used, to detect phantoms.
     pub async fn add_queue(&mut self, engine: &dyn Engine, queue: &str) -> Result<()> {
         let mut after = None;
         loop {

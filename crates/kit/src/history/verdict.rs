@@ -1,45 +1,45 @@
-//! What the checker says: counts, and each broken promise with the story of the jobs concerned.
+//! The result of a check: counts, and each broken promise with all observations of the jobs concerned.
 
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
 use windlass_core::JobId;
 
-/// Of each kind, so many violations are told in full; the rest are only counted.
+/// Maximum number of violations per kind that are reported in full; the others are only counted.
 pub const VIOLATIONS_TOLD_MAX: u64 = 20;
 
-/// A promise that was broken.
+/// A type of broken promise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Kind {
-    /// An acknowledged job is gone.
+    /// An acknowledged job no longer exists.
     Lost,
-    /// A job appeared that nobody enqueued, or before anybody did.
+    /// A job exists that was never enqueued, or was started before it was enqueued.
     Phantom,
-    /// One start was given away twice: an attempt under two leases, or a lease to two claims.
+    /// One start was returned twice: an attempt under two leases, or a lease to two claims.
     DoubleStart,
-    /// A lease was honoured after it was over: the job had been handed out again, or the lease had
-    /// been settled, or nobody had ever been given it.
+    /// A lease was accepted after its end: the job had been claimed again, the lease had been settled, or no
+    /// claim had ever returned it.
     StaleLease,
     /// Two reports under one lease were applied, or two of them ended one life of a job.
     SettledTwice,
     /// A job was started after it had ended.
     Revived,
-    /// An end somebody was told of did not last.
+    /// A reported final state was not permanent.
     Undone,
-    /// A job ended in a way nobody asked for.
+    /// A job ended in a way that no call asked for.
     Unearned,
     /// A job did not end.
     Stuck,
-    /// Jobs of one ordering key ran at the same time, or not in the order they were enqueued.
+    /// Jobs of one ordering key ran at the same time, or not in the order of enqueueing.
     KeyOrder,
-    /// The history contradicts itself: the recorder is at fault, not the engine.
+    /// The history contradicts itself: a fault of the recorder, not of the engine.
     BadRecord,
 }
 
 impl Kind {
-    /// All of them.
+    /// All types.
     pub const ALL: [Self; 11] = [
         Self::Lost,
         Self::Phantom,
@@ -81,13 +81,13 @@ impl fmt::Display for Kind {
 /// One broken promise.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Violation {
-    /// Which promise.
+    /// The type of the violation.
     pub kind: Kind,
     /// The jobs concerned.
     pub jobs: Vec<JobId>,
-    /// What is wrong, in a sentence.
+    /// A description in one sentence.
     pub what: String,
-    /// Everything the clients saw of these jobs, oldest call first.
+    /// All observations of these jobs, oldest call first.
     pub story: Vec<String>,
 }
 
@@ -98,13 +98,13 @@ impl fmt::Display for Violation {
     }
 }
 
-/// What was seen, in numbers.
+/// The observations in numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Counts {
     /// Calls made.
     pub operations: u64,
-    /// Calls whose outcome the client never learned.
+    /// Calls with an unknown outcome.
     pub unanswered: u64,
     /// Jobs whose enqueue was acknowledged.
     pub acknowledged: u64,
@@ -116,22 +116,22 @@ pub struct Counts {
     pub cancelled: u64,
     /// Jobs that ended expired.
     pub expired: u64,
-    /// Acknowledged jobs that are gone and may be: discarded, or past their retention.
+    /// Acknowledged jobs that no longer exist, legitimately: discarded, or past their retention.
     pub removed: u64,
-    /// Starts seen: leases handed out.
+    /// Observed starts: leases returned by claims.
     pub starts: u64,
     /// Jobs started more than once, which is allowed.
     pub duplicates: u64,
-    /// Broken promises by kind; none for a kind that is not in it.
+    /// Broken promises by type; a missing type means none.
     pub broken: BTreeMap<Kind, u64>,
 }
 
-/// The checker's verdict.
+/// The result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Verdict {
-    /// What was seen, in numbers.
+    /// The observations in numbers.
     pub counts: Counts,
-    /// Broken promises, up to [`VIOLATIONS_TOLD_MAX`] of a kind.
+    /// Broken promises, up to [`VIOLATIONS_TOLD_MAX`] per type.
     pub violations: Vec<Violation>,
 }
 
@@ -141,7 +141,7 @@ impl Verdict {
         self.counts.broken.is_empty()
     }
 
-    /// How often this promise was broken.
+    /// Number of violations of this type.
     pub fn count(&self, kind: Kind) -> u64 {
         self.counts.broken.get(&kind).copied().unwrap_or_default()
     }
@@ -152,7 +152,7 @@ impl Verdict {
         assert!(self.is_clean(), "{self}");
     }
 
-    /// Counts a violation, and tells it while few of its kind were told.
+    /// Counts a violation, and adds it in full up to the limit of its type.
     pub(super) fn blame(
         &mut self,
         kind: Kind,

@@ -1,4 +1,4 @@
-//! What a claim must get: in order, within its caps, past closed gates, suspects alone.
+//! What a claim must return: jobs in order, within its limits, skipping gated lanes, suspects alone.
 
 use super::interpreter::{Leased, Model, ModelJob, agree};
 use windlass_core::JobId;
@@ -7,7 +7,7 @@ use windlass_core::limits::SUSPECT_CRASHES;
 use windlass_core::machine::EventKind;
 use windlass_core::model::{Name, State};
 
-/// What a claim asks for.
+/// The parameters of a claim.
 pub(super) struct Wants<'a> {
     pub(super) session: &'a SessionId,
     pub(super) claim_no: u64,
@@ -17,7 +17,7 @@ pub(super) struct Wants<'a> {
 }
 
 impl Model {
-    /// Checks what a claim got, and takes it over.
+    /// Checks the result of a claim and applies it to the model.
     pub(super) fn claim(&mut self, wants: &Wants<'_>, got: &[ClaimedJob]) -> Result<(), String> {
         let again = self.leased_under(wants);
         if !again.is_empty() {
@@ -54,7 +54,7 @@ impl Model {
         rest.next().map_or(Ok(()), |job| Err(format!("claimed {} too", job.header.id)))
     }
 
-    /// The jobs, in order, that are leased under this very claim.
+    /// The jobs, in order, that are leased under this claim.
     fn leased_under(&self, wants: &Wants<'_>) -> Vec<(JobId, Lease)> {
         let mut again: Vec<_> = self
             .jobs
@@ -66,7 +66,7 @@ impl Model {
         again.into_iter().map(|(id, leased)| (id, leased.lease.clone())).collect()
     }
 
-    /// The jobs of a queue that may come next: the first by rank and entry, and its equals.
+    /// The jobs of a queue that may be claimed next: the first by rank and order of entry, and its equals.
     fn best(
         &self,
         queue: &Name,

@@ -1,4 +1,4 @@
-//! Engine and model, looked at side by side after a step.
+//! Compares engine and model after a step.
 
 use super::interpreter::{ModelJob, agree};
 use super::lockstep::{Lockstep, Same};
@@ -9,7 +9,7 @@ use windlass_core::engine::{Get, LaneStats, PriorityStats, SessionId, StatsReque
 use windlass_core::model::{Job, Name, Part, PartSet, State};
 
 impl Lockstep {
-    /// Every job, session and lane must look the same on both sides.
+    /// Compares every job, session and lane.
     pub(super) async fn compare(&mut self) -> Same {
         let mut ids = self.ids.clone();
         ids.sort_unstable();
@@ -78,7 +78,7 @@ impl Lockstep {
     }
 }
 
-/// One more that is ready, since whenever.
+/// Counts one more ready job of a priority, with any age.
 fn count_priority(lane: &mut LaneStats, priority: i32) {
     let found = lane.priorities.binary_search_by_key(&priority, |told| told.priority);
     let at = found.unwrap_or_else(|at| {
@@ -89,7 +89,7 @@ fn count_priority(lane: &mut LaneStats, priority: i32) {
     lane.priorities[at].available += 1;
 }
 
-/// A job on both sides; where the engine was free to choose, the model takes its choice.
+/// Compares a job; where the engine had a choice, the model adopts it.
 fn compare_job(job: &mut ModelJob, got: &Job) -> Same {
     let what = |field: &str| format!("{field} of job {}", job.id);
     agree(&what("state"), &job.state, &got.state)?;

@@ -1,4 +1,4 @@
-//! A story told to an engine and to the model, compared after every step.
+//! Runs a sequence of operations on an engine and on the model, and compares both after every step.
 
 use super::claiming::Wants;
 use super::interpreter::{Code, Model, ModelSession, agree};
@@ -22,23 +22,23 @@ use windlass_core::policy::{Backoff, Retention};
 use windlass_core::random::Seeded;
 use windlass_core::{Error, JobId, Result as Answer};
 
-/// What differs, in words.
+/// The difference, in words.
 pub(super) type Same = Result<(), String>;
 
-/// The backoff of all stories: exact enough to predict, with jitter to be taken over.
+/// The backoff of all sequences: predictable, except for jitter, which the model adopts from the engine.
 pub(super) const BACKOFF: Backoff =
     Backoff::Exponential { base_ms: 2_000, cap_ms: 8_000, jitter_ms: 500 };
 
 pub(super) struct Lockstep {
     pub(super) rig: Rig,
     pub(super) model: Model,
-    /// Every job ever enqueued, gone or not, in order.
+    /// Every job ever enqueued, in order, including removed ones.
     pub(super) ids: Vec<JobId>,
-    /// Every session ever opened by a worker, closed or not.
+    /// Every session ever opened by a worker, including closed ones.
     pub(super) sessions: Vec<SessionId>,
-    /// Every lease ever given.
+    /// Every lease ever issued.
     leases: Vec<(JobId, Lease)>,
-    /// Each claimant's latest claim, and the number of the latest of all.
+    /// The number of each claimant's latest claim.
     pub(super) claims: BTreeMap<SessionId, u64>,
     pub(super) claim_no: u64,
     pub(super) alone: Vec<ClaimId>,
@@ -66,7 +66,7 @@ impl Lockstep {
         &self.story
     }
 
-    /// One step of the story; `Err` tells where engine and table part.
+    /// Executes one step; `Err` describes how engine and model differ.
     pub(super) async fn step(&mut self, op: &Op) -> Same {
         let _ = writeln!(self.story, "  {op:?}");
         if self.model.now == crate::subject::START {
@@ -98,7 +98,7 @@ impl Lockstep {
         self.compare().await
     }
 
-    /// The last word: the store must find itself sound.
+    /// The final step: the store's own check must find nothing.
     pub(super) async fn end(&self) -> Same {
         let report = self.rig.engine().check(false).await.map_err(|error| error.to_string())?.value;
         let jobs = self.model.jobs.len() as u64;
@@ -135,7 +135,7 @@ impl Lockstep {
                 .collect(),
         };
         for (expected, got) in expected.iter().zip(&got) {
-            // One culprit answers with its own error, the others that they were not to blame.
+            // The invalid job returns its own error, the others return `aborted`.
             if all_or_nothing && got.as_ref().is_err_and(|e| e.code() == "aborted") {
                 agree("all or nothing", &expected.is_err(), &true)?;
                 continue;
@@ -166,7 +166,7 @@ impl Lockstep {
         Ok(())
     }
 
-    /// Gives jobs back, in whatever order the engine likes.
+    /// Releases jobs, in whichever order the engine chose.
     fn release(&mut self, jobs: Vec<JobId>) -> Same {
         let now = self.model.now;
         for id in jobs {
@@ -215,7 +215,7 @@ impl Lockstep {
         self.claimed(&spec, &session, claim_no, got)
     }
 
-    /// Compares what a claim got.
+    /// Compares the result of a claim.
     fn claimed(
         &mut self,
         spec: &ClaimSpec,
@@ -338,7 +338,7 @@ impl Lockstep {
         Ok(settled)
     }
 
-    /// A claim's own session ends with its last lease.
+    /// The session of a claim without a session ends with its last lease.
     fn end_if_alone(&mut self, session: &SessionId) {
         let alone = self.model.sessions.get(session).is_some_and(|session| session.alone);
         if alone && self.model.held_by(session).is_empty() {
@@ -422,7 +422,7 @@ pub(super) fn code<T>(answer: &Answer<T>) -> Option<Code> {
     answer.as_ref().err().map(Error::code)
 }
 
-/// The `number`-th, counted around.
+/// The element at `number` modulo the length.
 pub(super) fn pick<T>(list: &[T], number: usize) -> Option<&T> {
     (!list.is_empty()).then(|| &list[number % list.len()])
 }

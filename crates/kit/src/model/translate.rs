@@ -1,4 +1,4 @@
-//! From the words of a story to requests an engine understands.
+//! Translates operations of a sequence to engine requests.
 
 use super::lockstep::{BACKOFF, Lockstep, pick};
 use super::op::{ClaimSpec, KINDS, QUEUES, Report, Spec, Wish};
@@ -10,7 +10,7 @@ use windlass_core::random::SystemRandom;
 impl Lockstep {
     pub(super) fn job(&self, spec: &Spec) -> NewJob {
         let again = spec.again.and_then(|number| pick(&self.ids, number).copied());
-        // An id from long ago is refused, which other checks look at; stories stay within a day.
+        // Ids that are too old are refused, which other checks test; sequences use ids within a day.
         let again = again.filter(|id| id.check(self.model.now).is_ok());
         let mut job = NewJob::new(KINDS[spec.kind])
             .queue(QUEUES[spec.queue])
@@ -29,7 +29,7 @@ impl Lockstep {
         job
     }
 
-    /// The claim a spec asks for; `None` if there is no session yet to ask for it.
+    /// The claim of a spec; `None` if there is no session yet to make it.
     pub(super) fn resolve(&mut self, spec: &ClaimSpec) -> Option<(Claim, SessionId, u64)> {
         let (by, session, claim_no) = match spec.by {
             Ok(number) => {
@@ -82,7 +82,7 @@ pub(super) fn outcome(report: Report) -> Outcome {
     }
 }
 
-/// The policy that a replay gives a job.
+/// The policy that a replay sets.
 pub(super) fn policy(max_attempts: u32) -> Policy {
     let mut policy = Policy::default();
     policy.max_attempts = max_attempts;

@@ -1,4 +1,4 @@
-//! Operators and maintenance in a story: wishes, and time that passes.
+//! Operators and maintenance in a sequence: changes, and the passing of time.
 
 use super::interpreter::{Code, Model, ModelJob, agree, slot};
 use super::lockstep::{Lockstep, Same};
@@ -13,7 +13,7 @@ use windlass_core::policy::{expires_at, keep_until};
 
 impl Lockstep {
     pub(super) async fn maintain(&mut self, work: Work, budget: u32) -> Same {
-        // Which of several overdue jobs a small budget reaches is promised for promotion only.
+        // The order in which a small budget reaches overdue jobs is promised only for promotion.
         let budget = if work == Work::Promote { budget } else { MAINTAIN_BUDGET_MAX };
         let request = MaintainRequest::new(work, budget);
         let got = self.rig.engine().maintain(request).await.map_err(|e| e.to_string())?.value;
@@ -43,7 +43,7 @@ impl Lockstep {
         Ok(())
     }
 
-    /// The jobs some work must touch now, in order.
+    /// The jobs that some work must process now, in order.
     fn overdue(&self, work: Work) -> Vec<JobId> {
         let (model, now) = (&self.model, self.model.now);
         let is_due = |job: &&ModelJob| -> bool {
@@ -81,7 +81,7 @@ impl ModelJob {
     }
 }
 
-/// What must come of an operator's wish.
+/// The expected result of an operator's change.
 pub(super) fn wished(
     model: &mut Model,
     id: JobId,

@@ -11,15 +11,15 @@ use windlass_core::engine::{
 use windlass_core::random::Random;
 use windlass_core::{Error, Result};
 
-/// A late request waits for up to so many turns of the others.
+/// Maximum number of scheduler turns that a late request waits.
 const LATE_TURNS_MAX: u64 = 200;
 
-/// An engine behind such a network. Sessions and looks get through.
+/// An engine behind such a network. Sessions and reads always get through.
 pub(super) struct Lossy {
     inner: Arc<dyn Engine>,
     random: Arc<dyn Random>,
     per_mille: u64,
-    /// Requests still on their way.
+    /// Late requests that have not arrived yet.
     late: Mutex<JoinSet<()>>,
 }
 
@@ -37,7 +37,7 @@ impl Lossy {
         }
     }
 
-    /// Sends `call`; the caller learns its outcome, or nothing.
+    /// Sends `call`; the caller gets its result or an unknown outcome.
     fn send<'a, T: Send + 'static>(
         &'a self,
         call: impl Future<Output = Result<Stamped<T>>> + Send + 'static,

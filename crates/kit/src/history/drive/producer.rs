@@ -1,4 +1,4 @@
-//! A producer: enqueues in batches, repeats what was not answered, and changes its mind.
+//! A producer: enqueues batches, repeats unanswered ones, and changes some of its jobs.
 
 use super::{QUEUE, Stage, happens};
 use crate::history::recorder::Recorded;
@@ -11,11 +11,11 @@ use windlass_core::policy::{OnConflict, Unique};
 use windlass_core::random::{Random, Seeded};
 use windlass_core::{JobId, Timestamp};
 
-/// Jobs in one batch.
+/// Maximum number of jobs per batch.
 const BATCH_MAX: u64 = 3;
-/// Where jobs are removed, a producer changes its mind about one of so many that it enqueued last.
+/// If ended jobs are removed, a producer changes one of this many jobs that it enqueued last.
 const RECENT: usize = 25;
-/// A batch that is never answered is repeated so often, and then given up.
+/// How often an unanswered batch is sent before it is given up.
 const TRIES_MAX: u32 = 4;
 
 pub(super) struct Producer {
@@ -23,7 +23,7 @@ pub(super) struct Producer {
     engine: Recorded,
     random: Seeded,
     ids: Vec<JobId>,
-    /// Batches without an answer, and how often they were tried.
+    /// Batches without a reply, and how often they were sent.
     unanswered: Vec<(Enqueue, u32)>,
 }
 
@@ -66,7 +66,8 @@ impl Producer {
         let kind = if happens(random, 500) { "one" } else { "two" };
         let (keys, removed) = (self.stage.load.keys, self.stage.load.retention_ms.is_some());
         let max_crashes = random.below(5) as u32;
-        // A job that was removed after too many lost leases leaves no trace. Of half of them that is ruled out.
+        // A job that was removed after too many lost leases leaves no trace. For half of the jobs that is
+        // ruled out.
         let endless = removed && max_crashes.is_multiple_of(2);
         let mut job = NewJob::new(kind)
             .queue(QUEUE)
@@ -81,7 +82,7 @@ impl Producer {
             let on = [OnConflict::Existing, OnConflict::Replace, OnConflict::Reject];
             let unique = Unique::by(format!("u{}", random.below(keys)));
             let on = on[random.below(3) as usize];
-            // A replacement of unknown outcome may have cancelled any job, which would excuse any loss.
+            // A replacement with an unknown outcome may have cancelled any job, which would excuse any loss.
             let on = if removed && on == OnConflict::Replace { OnConflict::Existing } else { on };
             job = job.unique(unique.on_conflict(on));
         }
@@ -95,7 +96,7 @@ impl Producer {
         }
     }
 
-    /// Sends the oldest batch that was not answered once more.
+    /// Repeats the oldest unanswered batch.
     async fn repeat(&mut self) {
         if !self.unanswered.is_empty() {
             let (batch, tries) = self.unanswered.remove(0);
@@ -103,9 +104,9 @@ impl Producer {
         }
     }
 
-    /// Changes its mind about some job of its own. Whatever is impossible is refused.
+    /// Makes a random change to one of its jobs. Impossible ones are refused.
     async fn change(&self) {
-        // Where jobs are removed, most of the older ones are gone.
+        // If ended jobs are removed, most of the older ones no longer exist.
         let removed = self.stage.load.retention_ms.is_some();
         let among = self.ids.len().min(if removed { RECENT } else { usize::MAX });
         let back = 1 + self.random.below(among as u64) as usize;
@@ -118,7 +119,7 @@ impl Producer {
             5 => item(Change::Discard),
             _ => item(Change::replay()),
         };
-        // An answer or none: the history has it.
+        // The result is in the history.
         let _ = self.engine.change(vec![item]).await;
     }
 }

@@ -1,4 +1,4 @@
-//! A worker: claims, reports, repeats what was not answered, heartbeats, stalls and dies.
+//! A worker: claims, reports, repeats unanswered calls, sends heartbeats, stalls and dies.
 
 use super::{QUEUE, Stage, TTL_MS, happens};
 use crate::history::recorder::Recorded;
@@ -12,13 +12,13 @@ use windlass_core::model::{JobError, NewJob};
 use windlass_core::random::{Random, Seeded};
 use windlass_core::{Error, Result};
 
-/// Jobs in one claim.
+/// Maximum number of jobs per claim.
 const CLAIM_MAX: u64 = 4;
-/// A worker that finds nothing so often, after the producers are done, goes home.
+/// A worker ends after this many empty claims once the producers are done.
 const EMPTY_MAX: u32 = 5;
-/// A worker goes home after so many rounds for each batch that was enqueued.
+/// A worker ends after this many rounds per enqueued batch.
 const ROUNDS_PER_BATCH: u32 = 40;
-/// The longest stall, in rounds.
+/// Longest stall, in rounds.
 const STALL_MAX: u64 = 40;
 
 pub(super) struct Worker {
@@ -29,9 +29,9 @@ pub(super) struct Worker {
     session: Option<SessionId>,
     claim_no: u64,
     held: Vec<ClaimedJob>,
-    /// A claim without an answer, to be repeated under its name.
+    /// A claim without a reply, to be repeated under its name.
     claim: Option<Claim>,
-    /// Reports without an answer, to be repeated under their leases.
+    /// Reports without a reply, to be repeated under their leases.
     reports: Option<Settle>,
     stalled: u64,
     empty: u32,
@@ -74,7 +74,7 @@ impl Worker {
             }
         }
         match self.session.take() {
-            // It leaves in good order, and what it holds is released.
+            // Graceful end: closing the session releases the jobs that it holds.
             Some(session) if happens(&self.random, 500) => {
                 self.engine.close_session(session).await.expect("close_session");
                 self.die();
@@ -83,7 +83,7 @@ impl Worker {
         }
     }
 
-    /// Forgets everything; whoever comes next under this number is another client.
+    /// Forgets everything; its successor is recorded as another client.
     fn die(&mut self) {
         self.stage.bury(self.held.drain(..));
         self.engine = self.stage.client();
@@ -137,20 +137,21 @@ impl Worker {
         match answer {
             Ok(claimed) => {
                 self.empty = if claimed.jobs.is_empty() { self.empty + 1 } else { 0 };
-                // A repeated claim returns what is still leased under it, some of it known already.
+                // A repeated claim returns the jobs still leased under it, some of which are already known.
                 let known = |job: &ClaimedJob| self.held.iter().any(|held| held.lease == job.lease);
                 let new: Vec<ClaimedJob> =
                     claimed.jobs.into_iter().filter(|job| !known(job)).collect();
                 self.held.extend(new);
             }
             Err(Error::Unavailable { .. }) => self.claim = Some(claim),
-            // It goes on with what it holds, as if nothing had happened: the leases must not count.
+            // It continues with the jobs it holds, as if nothing had happened: reports under these leases
+            // must be refused.
             Err(Error::SessionLost { .. }) => self.session = None,
             Err(error) => panic!("claim: {error}"),
         }
     }
 
-    /// Reports on some of the jobs it holds, and perhaps claims in the same call.
+    /// Reports on some of the jobs it holds, sometimes with a claim in the same call.
     fn next_reports(&mut self, session: &SessionId) -> Settle {
         let count = 1 + self.random.below(self.held.len() as u64) as usize;
         let jobs: Vec<ClaimedJob> = self.held.drain(..count).collect();
@@ -172,7 +173,7 @@ impl Worker {
             _ => Outcome::Cancel,
         };
         let item = SettleItem::new(job.header.id, job.lease.clone(), outcome);
-        // Follow-ups have none of their own, or there would be no end to it.
+        // Follow-ups have no follow-ups, so that the run ends.
         match job.header.parent.is_none() && happens(&self.random, 100) {
             true => item.follow_up(NewJob::new("follow").queue(QUEUE)),
             false => item,
@@ -182,7 +183,7 @@ impl Worker {
     async fn settle(&mut self, settle: Settle) {
         match self.engine.settle(settle.clone()).await {
             Ok(reply) => {
-                // Some proxy may have repeated it after all.
+                // A proxy may have repeated the call.
                 if happens(&self.random, 100) {
                     let _ = self.engine.settle(Settle::new(settle.items)).await;
                 }
@@ -195,12 +196,12 @@ impl Worker {
         }
     }
 
-    /// Reports as some dead worker would that was not quite dead.
+    /// Sends a report under a lease of a dead worker.
     async fn haunt(&self) {
         let Some(job) = self.stage.ghost(&self.random) else { return };
         let mut report = self.report(&job);
         report.follow_ups.clear();
-        // An answer or none: the history has it.
+        // The result is in the history.
         let _ = self.engine.settle(Settle::new([report])).await;
     }
 
@@ -209,7 +210,7 @@ impl Worker {
         let items = items.map(|job| {
             UpdateItem::new(job.header.id, job.lease.clone()).progress(1, None, "on its way")
         });
-        // An answer or none: the history has it.
+        // The result is in the history.
         let _ = self.engine.update(Update::new(items)).await;
     }
 
@@ -225,7 +226,7 @@ impl Worker {
         });
         let beat = Heartbeat::new(session, self.claim_no, held).unanswered(unanswered);
         match self.engine.heartbeat(beat).await {
-            // Some workers stop working on what they have lost; others report all the same.
+            // Some workers stop working on lost jobs; others report on them nevertheless.
             Ok(reply) if happens(&self.random, 500) => {
                 self.held.retain(|job| !reply.value.lost.contains(&job.header.id));
             }
