@@ -415,6 +415,6 @@ mod tests {
         assert!(timeout(SOON, &mut told).await.is_err(), "a request came first");
         assert_eq!(all.open().leaving, 0);
         drop(busy);
-        assert!(timeout(SOON, &mut told).await.is_err(), "nobody asked again");
+        assert!(timeout(SOON, &mut told).await.is_err(), "not asked to close again");
     }
 }

@@ -43,8 +43,8 @@ pub(crate) fn stranger(headers: &HeaderMap, options: &Options) -> Option<String>
     }
 }
 
-/// Whether a name, with or without a port, is one of `told` or refers to this machine.
-fn is_ours(host: &str, told: &[String]) -> bool {
+/// Whether a name, with or without a port, is one of `allowed` or refers to this machine.
+fn is_ours(host: &str, allowed: &[String]) -> bool {
     let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((address, _port)) => address,
         None => host.split(':').next().unwrap_or_default(),
@@ -53,7 +53,7 @@ fn is_ours(host: &str, told: &[String]) -> bool {
     name == "localhost"
         || name.ends_with(".localhost")
         || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
-        || told.iter().any(|told| told.eq_ignore_ascii_case(&name))
+        || allowed.iter().any(|allowed| allowed.eq_ignore_ascii_case(&name))
 }
 
 #[cfg(test)]
@@ -71,8 +71,8 @@ mod tests {
             "a.localhost:1",
             "Jobs.example:443",
         ];
-        let told = ["jobs.example".to_owned()];
-        assert!(ours.iter().all(|host| is_ours(host, &told)));
+        let allowed = ["jobs.example".to_owned()];
+        assert!(ours.iter().all(|host| is_ours(host, &allowed)));
         let others = [
             "evil.example:7474",
             "localhost.evil.example",
@@ -81,7 +81,7 @@ mod tests {
             "evil.jobs.example",
             "",
         ];
-        assert!(others.iter().all(|host| !is_ours(host, &told)));
+        assert!(others.iter().all(|host| !is_ours(host, &allowed)));
     }
 
     #[test]

@@ -2,15 +2,15 @@
 //! contains no route by name; every served route is described.
 //!
 //! To add a route:
-//! 1. Write its path in `windlass_wire::routes` and its types in `windlass-wire`, with
-//!    `#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]` and a `value_type` for core's types.
-//! 2. Put `#[utoipa::path(…)]` on the handler: method, path, [`tag`], `operation_id`, `request_body`, and
-//!    the replies that are its own. Its doc comment is the summary (first line) and the description.
-//!    A schema that only a parameter has is written `inline(…)`: parameters bring no schemas along.
-//! 3. Leave out what holds for every operation (problems of any body, of the store; headers): [`complete`]
-//!    adds it. A status from 400 on needs only a description.
-//! 4. Register it with `routes!(module::handler)` in `routes::all`, all methods of a path in one.
-//! 5. `cargo xtask openapi` writes `docs/openapi.json` anew; a test fails until it is.
+//! 1. Add its path to `windlass_wire::routes` and its types to `windlass-wire`, with
+//!    `#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]` and a `value_type` for core types.
+//! 2. Add `#[utoipa::path(…)]` to the handler: method, path, [`tag`], `operation_id`, `request_body`
+//!    and its own replies. Its doc comment becomes the summary (first line) and the description.
+//!    Write `inline(…)` for a schema that only a parameter uses: parameters do not register schemas.
+//! 3. Omit the parts common to all operations (problems of bodies and of the store, headers):
+//!    [`complete`] adds them. A reply with a status of 400 or above needs only a description.
+//! 4. Register it with `routes!(module::handler)` in `routes::all`, all methods of a path together.
+//! 5. Run `cargo xtask openapi` to update `docs/openapi.json`; a test fails until it is up to date.
 
 mod common;
 

@@ -63,17 +63,18 @@ pub struct Options {
     /// accepts only its own address, `localhost` and these.
     pub hosts: Vec<String>,
     /// Accepts unauthenticated requests while the store has no keys, even if `listen` is reachable
-    /// from other machines. If false, such a server refuses all requests until the first key is
-    /// created.
+    /// from other machines. If false, such a server refuses API requests and pages until the first
+    /// key is created.
     pub insecure: bool,
     /// TLS, optionally with client certificates; `None` serves plain HTTP.
     pub tls: Option<TlsFiles>,
     /// Maximum bytes of one request body.
     pub body_bytes_max: usize,
-    /// Maximum bytes of request bodies in memory, counted as they arrive. Applies separately to
-    /// three purposes: producers and operators; reports of workers; sessions, heartbeats and
-    /// claims. Traffic for one purpose therefore cannot starve another. One client may use half of
-    /// it. A request that finds no memory waits up to 2 seconds and is then refused.
+    /// Maximum bytes of request bodies in memory, counted as they arrive. Applies separately to three
+    /// purposes: producers and operators; reports of workers; sessions, heartbeats and claims.
+    /// Traffic for one purpose therefore cannot starve another. One client may use half of it, or
+    /// all of it for sessions, heartbeats and claims. A request that finds no memory waits up to 2
+    /// seconds and is then refused.
     pub bodies_bytes_max: usize,
     /// Maximum number of connections. At the limit, a new connection replaces an idle one. If none
     /// is idle, 64 extra connections are accepted for health probes and worker reports, and another

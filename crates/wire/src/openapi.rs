@@ -137,9 +137,9 @@ numbers! {
         LeaseMs: limits::LEASE_MIN_MS..=limits::LEASE_MAX_MS;
     "Time until a session without a heartbeat expires."
         SessionTtlMs: limits::SESSION_TTL_MIN_MS..=limits::SESSION_TTL_MAX_MS;
-    "Maximum number of failed attempts before a job is dead."
+    "Number of failed attempts after which a job is dead."
         MaxAttempts: 1..=limits::MAX_ATTEMPTS_MAX;
-    "Maximum number of lost leases before a job is dead."
+    "Number of lost leases that a job survives."
         MaxCrashes: 0..=limits::MAX_CRASHES_MAX;
     "Maximum number of jobs in one claim."
         ClaimLimit: 1..=limits::CLAIM_BATCH_MAX;

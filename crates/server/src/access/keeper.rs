@@ -57,7 +57,7 @@ struct Inner {
 struct Known {
     ring: Arc<KeyRing>,
     read_at: Instant,
-    /// Value of [`KeyNews::changes`] before the read.
+    /// Number of key changes through this server before the read.
     changes: u64,
 }
 

@@ -18,7 +18,7 @@ pub(super) const LIVE_HEADER: HeaderName = HeaderName::from_static("windlass-liv
 pub(super) struct Visit {
     /// Whether only the changing part is requested.
     pub(super) live: bool,
-    /// The ETag of the part that the script already has.
+    /// The `ETag` of the part that the script already has.
     pub(super) has: Option<String>,
     /// The requested URL, to return to after an action.
     pub(super) here: String,
@@ -37,7 +37,7 @@ impl Visit {
     }
 
     /// The format of times: relative to `now` in a whole page, absolute in the changing part. There
-    /// the script formats times, so that passing time alone does not change the ETag.
+    /// the script formats times, so that passing time alone does not change the `ETag`.
     pub(super) fn clock(&self, now: Timestamp) -> Clock {
         Clock::new((!self.live).then_some(now))
     }
