@@ -1,4 +1,4 @@
-//! Debian's packages, for what tests need and a machine has not. Knows nothing of what they are for.
+//! Installs Debian packages that tests need. Knows nothing of their purpose.
 
 use std::process::Command;
 
@@ -6,8 +6,8 @@ use anyhow::Result;
 
 use crate::process;
 
-/// Installs these packages. The lists of packages may be missing or old; they are fetched only if it
-/// does not work as it is.
+/// Installs these packages. The package lists may be missing or outdated; they are updated only if the
+/// installation fails.
 pub(crate) fn install(packages: &[&str]) -> Result<()> {
     let install = || {
         let options = ["install", "--quiet", "--yes", "--no-install-recommends"];

@@ -1,5 +1,5 @@
-//! `cargo xtask bench --peers`: Windlass beside its peers, in one run on one machine. Picks what is measured;
-//! how is in the modules below, what a driver does is in `bench/`.
+//! `cargo xtask bench --peers`: benchmarks Windlass and its peers in one run on one machine. Selects the
+//! measurements; the modules below run them, and the drivers are in `bench/`.
 
 mod cell;
 mod chart;
@@ -29,32 +29,32 @@ use results::{Outcome, Results};
 use store::Stores;
 use workload::Workload;
 
-/// No cell begins after so many minutes, so that a whole run takes less than 45.
+/// Time limit in minutes after which no cell starts, so that a whole run takes less than 45 minutes.
 const MINUTES: u32 = 42;
-/// How often each peer is measured, if there is time.
+/// Number of measurements of each peer, if there is time.
 const ROUNDS: u32 = 2;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Beside the peers. (For Windlass alone: `cargo run --release -- bench`.)
+    /// Measure the peers, too. (For Windlass alone: `cargo run --release -- bench`.)
     #[arg(long, required = true)]
     peers: bool,
-    /// Only these peers, by the beginning of their names: `pg-boss,apalis`
+    /// Peers to measure, by prefix: `pg-boss,apalis` [default: all]
     #[arg(long, value_delimiter = ',', value_name = "PEERS")]
     only: Vec<String>,
-    /// Only these workloads, by the beginning of their names: `W1,W3`
+    /// Workloads to run, by prefix: `W1,W3` [default: all]
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     workloads: Vec<String>,
-    /// How long the measured part of a cell may last, in seconds [default: by workload, 2 to 10]
+    /// Maximum duration of the measured part of a cell, in seconds [default: by workload, 2 to 10]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=20))]
     seconds: Option<u32>,
-    /// How often each peer is measured
+    /// Number of measurements of each peer
     #[arg(long, default_value_t = ROUNDS, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=20))]
     rounds: u32,
-    /// No cell begins after so many minutes, installs not counted
+    /// Time limit in minutes after which no cell starts, without installation
     #[arg(long, default_value_t = MINUTES, value_name = "N")]
     minutes: u32,
-    /// Where the report goes [default: bench/results/DATE]
+    /// Directory of the report [default: bench/results/DATE]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
@@ -71,7 +71,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let mut results = Results::new(machine::describe(&stores)?, command_line(), missing);
     let installed: Vec<_> = contenders.into_iter().filter(|it| drivers.has(it)).collect();
     if !installed.iter().any(|contender| !contender.is_ours()) {
-        bail!("not one peer could be installed; why is said above");
+        bail!("no peer could be installed; see the errors above");
     }
     let cells = schedule::cells(&installed, &workloads, options.rounds);
     measure(&cells, options, &drivers, &stores, &mut results);
@@ -80,7 +80,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Measures cell after cell. One that fails is noted, and the run goes on.
+/// Measures the cells one after the other. A failure is recorded, and the run continues.
 fn measure(
     cells: &[Cell],
     options: &Options,
@@ -94,13 +94,13 @@ fn measure(
         if now() >= until {
             results.left_out = cells.len() - number;
             eprintln!(
-                "{} minutes are over: {} cells are left out",
+                "the limit of {} minutes is reached: {} cells are skipped",
                 options.minutes, results.left_out
             );
             return;
         }
         if results.has_failed(cell) {
-            // Said once is enough: one that hangs would take the time of the others.
+            // A cell that has failed is not repeated: one that hangs would use up the time of the others.
             continue;
         }
         let minutes = began.elapsed().as_secs_f64() / 60.0;
@@ -115,7 +115,7 @@ fn measure(
     }
 }
 
-/// The day's directory; a second run on the same day gets its own.
+/// Creates a directory named after the date; a second run on the same day gets its own.
 fn fresh_directory(parent: &Path) -> Result<PathBuf> {
     let today = process::capture(Command::new("date").args(["-u", "+%Y-%m-%d"]))?;
     let today = today.trim();
@@ -126,7 +126,7 @@ fn fresh_directory(parent: &Path) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// How to repeat this run.
+/// The command line that repeats this run.
 fn command_line() -> String {
     let args: Vec<String> = std::env::args().skip(1).collect();
     format!("cargo xtask {}", args.join(" "))

@@ -1,5 +1,5 @@
-//! Chromium and its driver, which the dashboard's browser test needs: installed from the distribution's
-//! packages when they are missing. Knows nothing of the test.
+//! Installs Chromium and its driver, which the dashboard's browser test needs, from the distribution's packages
+//! if they are missing. Knows nothing of the test.
 
 use std::process::{Command, Stdio};
 
@@ -7,21 +7,21 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::apt;
 
-/// The packages, as Debian calls them.
+/// Debian's names of the packages.
 const PACKAGES: [&str; 2] = ["chromium", "chromium-driver"];
-/// The programs they bring.
+/// The programs in the packages.
 const PROGRAMS: [&str; 2] = ["chromium", "chromedriver"];
-/// Leaves the browser test out; the test looks at it too.
+/// Environment variable that skips the browser test; the test reads it, too.
 const SKIP_VAR: &str = "WINDLASS_SKIP_BROWSER";
 
-/// Makes sure that both programs are there, unless the browser test is left out.
+/// Installs both programs if they are missing, unless the browser test is skipped.
 pub(crate) fn ensure() -> Result<()> {
     if std::env::var_os(SKIP_VAR).is_some() || PROGRAMS.iter().all(|program| answers(program)) {
         return Ok(());
     }
     eprintln!("installing {} for the browser test", PACKAGES.join(" and "));
     let way_out = format!(
-        "install {} yourself, or set {SKIP_VAR}=1 to leave the browser test out",
+        "install {} manually, or set {SKIP_VAR}=1 to skip the browser test",
         PACKAGES.join(" and ")
     );
     apt::install(&PACKAGES).with_context(|| way_out.clone())?;
@@ -31,7 +31,7 @@ pub(crate) fn ensure() -> Result<()> {
     }
 }
 
-/// Whether the program is there and starts.
+/// Whether the program is installed and starts.
 fn answers(program: &str) -> bool {
     let mut command = Command::new(program);
     let status = command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();

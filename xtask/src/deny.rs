@@ -1,6 +1,6 @@
-//! `cargo xtask deny`: what the dependencies are, by the rules in deny.toml. Licences, duplicates and sources are
-//! checked here, which takes no tool and no network. Advisories take cargo-deny and its database: where either is
-//! missing, the step says so and does not count as passed.
+//! `cargo xtask deny`: checks the dependencies against deny.toml. Licences, duplicates and sources are checked
+//! here, without tools or network. Advisories require cargo-deny and its database: if either is missing, the
+//! step is reported as not checked, not as passed.
 
 mod licence;
 mod rules;
@@ -14,7 +14,7 @@ use crate::process;
 use crate::steps::{Outcome, Steps};
 use rules::Rules;
 
-/// How `cargo metadata` begins the source of a crate from a registry.
+/// Prefix of the source of a crate from a registry, in the output of `cargo metadata`.
 const REGISTRY: &str = "registry+";
 
 pub(crate) fn run() -> Result<()> {
@@ -23,20 +23,20 @@ pub(crate) fn run() -> Result<()> {
     steps.finish()
 }
 
-/// The steps, also used by `cargo xtask lint`.
+/// Adds the steps, also for `cargo xtask lint`.
 pub(crate) fn add_steps(steps: &mut Steps) {
     steps.run("deny", "cargo xtask deny", check);
     steps.run_if_possible("advisories", "cargo deny check advisories", advisories);
 }
 
-/// A crate in the graph.
+/// A crate in the dependency graph.
 #[derive(Deserialize)]
 struct Package {
     name: String,
     version: String,
-    /// As its manifest says; none where it names a file.
+    /// Licence in its manifest; `None` if the manifest names a licence file.
     license: Option<String>,
-    /// None for crates of this repository.
+    /// Source; `None` for crates of this repository.
     source: Option<String>,
 }
 
@@ -50,7 +50,7 @@ fn check() -> Result<()> {
     let args = ["metadata", "--format-version", "1", "--all-features"];
     let json = process::capture(&mut process::cargo_locked(&args)?)?;
     let metadata: Metadata =
-        serde_json::from_str(&json).context("cannot read what `cargo metadata` printed")?;
+        serde_json::from_str(&json).context("cannot parse the output of `cargo metadata`")?;
     let findings = findings(&rules, &metadata.packages);
     if !findings.is_empty() {
         bail!("{} findings, see deny.toml:\n  {}", findings.len(), findings.join("\n  "));
@@ -97,20 +97,21 @@ fn duplicates(rules: &Rules, packages: &[Package]) -> Vec<String> {
         let (name, version) = skip.name.split_once('@').unwrap_or((&skip.name, ""));
         let there = versions.get_mut(name).is_some_and(|versions| versions.remove(version));
         if !there {
-            findings.push(format!("{}: no such duplicate is left, take it out", skip.name));
+            findings
+                .push(format!("{}: this duplicate no longer exists, remove the entry", skip.name));
         } else if versions[name].is_empty() {
-            findings.push(format!("{}: it is the only version left, take it out", skip.name));
+            findings.push(format!("{}: it is the only version left, remove the entry", skip.name));
         }
     }
     let several = versions.into_iter().filter(|(_, versions)| versions.len() > 1);
     findings.extend(several.map(|(name, versions)| {
         let versions: Vec<_> = versions.into_iter().collect();
-        format!("{name} is there {} times: {}", versions.len(), versions.join(", "))
+        format!("{name} has {} versions: {}", versions.len(), versions.join(", "))
     }));
     findings
 }
 
-/// Security advisories, yanked versions, and all of the rules once more, by cargo-deny.
+/// Checks security advisories, yanked versions, and all rules again, with cargo-deny.
 fn advisories() -> Result<Outcome> {
     if !process::has_cargo_subcommand("deny")? {
         let why = "cargo-deny is not installed (cargo install --locked cargo-deny)";
@@ -160,13 +161,13 @@ mod tests {
         git.source = Some("git+https://example.org/a".to_owned());
         assert!(alone(&[git]).contains("git+https://example.org/a"));
         let twice = [package("a", "1.0.0", "MIT"), package("a", "2.0.0", "MIT")];
-        assert!(alone(&twice).contains("a is there 2 times: 1.0.0, 2.0.0"));
+        assert!(alone(&twice).contains("a has 2 versions: 1.0.0, 2.0.0"));
     }
 
     #[test]
     fn an_exception_that_is_not_needed_any_more_is_found() {
         let packages = [package("a", "1.0.0", "MIT")];
-        assert!(found(&["b@1.0.0"], &packages)[0].contains("take it out"));
+        assert!(found(&["b@1.0.0"], &packages)[0].contains("remove the entry"));
         assert!(found(&["a@1.0.0"], &packages)[0].contains("only version"));
     }
 }

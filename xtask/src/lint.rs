@@ -1,4 +1,5 @@
-//! `cargo xtask lint`: formatting, clippy and the documentation build, with warnings as errors; dependencies.
+//! `cargo xtask lint`: checks formatting, clippy, the documentation build (warnings are errors) and
+//! dependencies.
 
 use std::process::Command;
 
@@ -13,9 +14,9 @@ pub(crate) fn run() -> Result<()> {
     steps.finish()
 }
 
-/// The lint steps, also used by `cargo xtask test`.
+/// Adds the lint steps, also for `cargo xtask test`.
 pub(crate) fn add_steps(steps: &mut Steps) {
-    steps.run("fmt", "cargo fmt --all --check (and `cargo fmt --all` mends it)", fmt);
+    steps.run("fmt", "cargo fmt --all --check (fix with `cargo fmt --all`)", fmt);
     steps.run(
         "clippy",
         "cargo clippy --workspace --all-targets --all-features -- -D warnings",
@@ -42,11 +43,11 @@ fn docs() -> Result<()> {
     process::stream(doc.env("RUSTDOCFLAGS", "-D warnings"))
 }
 
-/// A minimal toolchain comes without rustfmt and clippy; rustup can add them.
+/// Installs a component with rustup if it is missing: a minimal toolchain lacks rustfmt and clippy.
 fn ensure_component(subcommand: &str, component: &str) -> Result<()> {
     if process::has_cargo_subcommand(subcommand)? {
         return Ok(());
     }
     process::stream(Command::new("rustup").args(["component", "add", component]))
-        .with_context(|| format!("{component} is missing; install it beside this Rust toolchain"))
+        .with_context(|| format!("{component} is missing; install it for this Rust toolchain"))
 }

@@ -1,4 +1,4 @@
-//! The command line of `cargo xtask`: which command, with which options. Knows nothing of the work.
+//! The command line of `cargo xtask`: parses the command and its options. Knows nothing of the work.
 
 mod apt;
 mod bench;
@@ -25,23 +25,23 @@ use clap::Parser;
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 enum Cli {
-    /// Everything: lint, tidy and all tests, with what they need started and stopped around them.
+    /// Run lint, tidy and all tests, and start and stop the services they need.
     Test(test::Options),
-    /// Formatting, clippy and the documentation build, with warnings as errors; dependencies.
+    /// Check formatting, clippy, the documentation build (warnings are errors) and dependencies.
     Lint,
-    /// Dependencies: licences, duplicates, sources and, where cargo-deny is installed, advisories.
+    /// Check dependencies: licences, duplicates, sources and, if cargo-deny is installed, advisories.
     Deny,
-    /// Style as a test: file lengths, leftovers, crate directions, lint exceptions, links.
+    /// Check style rules: file lengths, leftovers, crate directions, lint exceptions, links.
     Tidy,
-    /// Changes the code in a seeded sample of ways and counts how many changes the tests catch.
+    /// Test a seeded sample of code mutations and count how many the tests catch.
     Mutants(mutants::Options),
-    /// Measures Windlass beside its peers, in one run on this machine, and writes a report.
+    /// Benchmark Windlass and its peers in one run on this machine, and write a report.
     Bench(bench::Options),
-    /// Writes docs/openapi.json anew from the routes of the server.
+    /// Regenerate docs/openapi.json from the routes of the server.
     Openapi,
-    /// Tests a server against its own OpenAPI document with requests made up at random.
+    /// Test a server against its own OpenAPI document with generated requests.
     Schemathesis(schemathesis::Options),
-    /// Tests the PostgreSQL engine on every version of PostgreSQL that it is for.
+    /// Test the PostgreSQL engine on every supported version of PostgreSQL.
     PostgresVersions(postgres_versions::Options),
 }
 

@@ -1,4 +1,4 @@
-//! `cargo xtask mutants`: draws a seeded sample of code changes and tries the tests on them.
+//! `cargo xtask mutants`: draws a seeded sample of code mutations and runs the tests on them.
 
 mod score;
 
@@ -11,28 +11,30 @@ use serde::Deserialize;
 use crate::process;
 use score::Score;
 
-/// Keeps the model-based test short, as it runs once per mutant.
+/// Number of cases of the model-based test: low, because it runs once per mutant.
 const MODEL_CASES: &str = "64";
-/// cargo-mutants' exit codes that mean the run itself was fine.
+/// Exit code of cargo-mutants: all mutants were caught.
 const ALL_CAUGHT: i32 = 0;
+/// Exit code of cargo-mutants: some mutants were missed.
 const SOME_MISSED: i32 = 2;
+/// Exit code of cargo-mutants: tests timed out on some mutants.
 const SOME_TIMED_OUT: i32 = 3;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// How many mutants to draw.
+    /// Number of mutants to draw
     #[arg(long, default_value_t = 120)]
     sample: usize,
-    /// The same seed on the same code draws the same mutants.
+    /// Seed of the sample; the same seed on the same code draws the same mutants
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// The packages whose code is changed.
+    /// Packages whose code is mutated
     #[arg(long, value_delimiter = ',', default_value = "windlass-executor,windlass-memory")]
     packages: Vec<String>,
-    /// The package whose tests must notice.
+    /// Package whose tests must catch the mutants
     #[arg(long, default_value = "windlass-memory")]
     test_package: String,
-    /// Mutants tried at the same time, each in its own copy of the tree.
+    /// Number of mutants tested at a time, each in its own copy of the tree
     #[arg(long, default_value_t = 2)]
     jobs: usize,
 }
@@ -59,9 +61,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let output = process::root()?.join("target/mutants");
     try_out(&sample, options, &output)?;
     let score = Score::read(&output.join("mutants.out"))?;
-    // It may try a few more than were drawn: its filter lets all "delete field" mutants through.
+    // It may test more mutants than were drawn: its filter includes all "delete field" mutants.
     if score.total() < sample.len() {
-        bail!("{} mutants drawn, {} tried; see {}", sample.len(), score.total(), output.display());
+        bail!("{} mutants drawn, {} tested; see {}", sample.len(), score.total(), output.display());
     }
     score.report()
 }
@@ -73,7 +75,7 @@ fn list(packages: &[String]) -> Result<Vec<String>> {
     }
     let json = process::capture(&mut command)?;
     let mutants: Vec<Mutant> =
-        serde_json::from_str(&json).context("cannot read what `cargo mutants --list` printed")?;
+        serde_json::from_str(&json).context("cannot parse the output of `cargo mutants --list`")?;
     if mutants.is_empty() {
         bail!("{} has no mutants; is the name right?", packages.join(" and "));
     }
@@ -91,7 +93,7 @@ fn try_out(sample: &[String], options: &Options, output: &Path) -> Result<()> {
         command.arg("--re").arg(exactly(name));
     }
     if process::has_cargo_subcommand("nextest")? {
-        // One failure is enough to know; waiting for the slow tests beside it is not worth it.
+        // Stops at the first failure, which is enough to catch a mutant.
         command.args(["--test-tool=nextest", "--cargo-test-arg=--max-fail=1:immediate"]);
     }
     let status = process::stream_status(command.env("WINDLASS_MODEL_CASES", MODEL_CASES))?;
@@ -105,7 +107,7 @@ fn try_out(sample: &[String], options: &Options, output: &Path) -> Result<()> {
 fn exactly(name: &str) -> String {
     let mut pattern = String::from("^");
     for c in name.chars() {
-        // Not every punctuation mark: an escaped `<` would be the start of a word.
+        // Only these characters are escaped: an escaped `<` would mean the start of a word.
         if r"\.+*?()|[]{}^$#&-~".contains(c) {
             pattern.push('\\');
         }
@@ -115,7 +117,7 @@ fn exactly(name: &str) -> String {
     pattern
 }
 
-/// The first `count` of a shuffle that depends on the seed alone.
+/// The first `count` names of a shuffle that depends only on the seed.
 fn draw(mut names: Vec<String>, count: usize, seed: u64) -> Vec<String> {
     let mut state = seed;
     for last in (1..names.len()).rev() {

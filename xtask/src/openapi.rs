@@ -1,10 +1,10 @@
-//! `cargo xtask openapi`: writes the committed OpenAPI document anew, by the test that compares it.
+//! `cargo xtask openapi`: regenerates the committed OpenAPI document, through the test that compares it.
 
 use anyhow::Result;
 
 use crate::process;
 
-/// Tells the test to write instead of compare.
+/// Environment variable that makes the test write the document instead of comparing it.
 const UPDATE_VAR: &str = "WINDLASS_UPDATE_OPENAPI";
 
 pub(crate) fn run() -> Result<()> {

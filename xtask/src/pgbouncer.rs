@@ -1,5 +1,5 @@
-//! pgbouncer, which tests of the PostgreSQL engine go through: installed from the distribution's packages
-//! when it is missing. Knows nothing of the tests.
+//! Installs pgbouncer, which tests of the PostgreSQL engine use, from the distribution's packages if it is
+//! missing. Knows nothing of the tests.
 
 use std::path::Path;
 
@@ -7,11 +7,11 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::apt;
 
-/// The package, as Debian calls it, and the program it brings.
+/// Debian's name of the package, and the program in it.
 const PACKAGE: &str = "pgbouncer";
 const PROGRAM: &str = "/usr/sbin/pgbouncer";
 
-/// Makes sure that the program is there.
+/// Installs the program if it is missing.
 pub(crate) fn ensure() -> Result<()> {
     if !Path::new(PROGRAM).exists() {
         eprintln!("installing {PACKAGE} for the tests");

@@ -1,4 +1,4 @@
-//! A private PostgreSQL for tests and benchmarks: on loopback, gone when they are over.
+//! A private PostgreSQL server for tests and benchmarks, on loopback; removed afterwards.
 
 use std::env;
 use std::fs;
@@ -11,19 +11,21 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::{apt, process};
 
-/// Tests find the server by it. If it is set already, that server is used and none is started.
+/// Environment variable with the server's URL for tests. If it is already set, that server is used and none is
+/// started.
 const VARIABLE: &str = "WINDLASS_TEST_POSTGRES";
-/// Tests that start and kill servers of their own find the programs by it.
+/// Environment variable with the directory of the programs, for tests that start and kill their own servers.
 const PROGRAMS: &str = "WINDLASS_TEST_POSTGRES_PROGRAMS";
-/// Where Debian puts the programs of each version.
+/// Directory in which Debian installs the programs of each version.
 const DEBIAN: &str = "/usr/lib/postgresql";
-/// PostgreSQL refuses to run as root; Debian's package brings this user.
+/// The user that Debian's package creates; PostgreSQL refuses to run as root.
 const USER: &str = "postgres";
 
-/// For the tests. It does not wait for the disk: they kill our processes, not the server's machine.
+/// Settings for tests. Without fsync: tests kill processes of Windlass, not the machine of the server.
 pub(crate) const TEST_SETTINGS: &[&str] = &["fsync=off", "max_connections=400"];
 
-/// Runs the server until its input closes, which it does however we end; then stops it and cleans up.
+/// A shell script that runs the server until its stdin closes, which happens however this process ends; then it
+/// stops the server and removes its files.
 const KEEPER: &str = r#"
 trap '' INT TERM HUP
 home=$1; shift
@@ -33,13 +35,14 @@ kill -QUIT "$(head -n 1 "$home/data/postmaster.pid")"
 wait $!
 rm -rf "$home"
 "#;
-/// What a server says when it can be used.
+/// The log message of a server that accepts connections.
 const READY: &str = "database system is ready to accept connections";
-/// How often, and how long each time, a server is given to say so.
+/// Maximum number of polls for that message.
 const LOOKS: u32 = 300;
+/// Polling interval.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// A running server; dropping it stops it and removes what it wrote.
+/// A running server; dropping it stops it and removes its files.
 pub(crate) struct Postgres {
     programs: PathBuf,
     home: PathBuf,
@@ -48,36 +51,36 @@ pub(crate) struct Postgres {
 }
 
 impl Postgres {
-    /// Starts a server unless the environment names one.
+    /// Starts a server, unless the environment names one.
     pub(crate) fn start() -> Result<Option<Self>> {
         match env::var_os(VARIABLE) {
             Some(_) => Ok(None),
-            // Not below the checkout: the user it runs as may not get there.
+            // Not below the checkout, which the server's user may not be able to access.
             None => Self::private(programs()?, &env::temp_dir(), TEST_SETTINGS).map(Some),
         }
     }
 
-    /// A server of our own, of the version that these programs are, with its files below `parent`.
+    /// Starts a private server of the version of these programs, with its files below `parent`.
     pub(crate) fn private(programs: PathBuf, parent: &Path, settings: &[&str]) -> Result<Self> {
         let home = parent.join(format!("windlass-postgres-{}", std::process::id()));
         fs::create_dir(&home).with_context(|| format!("cannot make {}", home.display()))?;
-        // From here on, whatever happens, it is removed again.
+        // From here on, the directory is removed on every error.
         let mut server = Self { programs, home, keeper: None, url: String::new() };
         server.launch(settings)?;
         Ok(server)
     }
 
-    /// Where it is reached.
+    /// Its URL.
     pub(crate) fn url(&self) -> &str {
         &self.url
     }
 
-    /// A directory that is removed with it, whatever happens.
+    /// Its directory, which is removed with it.
     pub(crate) fn home(&self) -> &Path {
         &self.home
     }
 
-    /// What tests must find in their environment.
+    /// Environment variables for the tests.
     pub(crate) fn variables(&self) -> [(&'static str, String); 2] {
         let programs = self.programs.to_string_lossy().into_owned();
         [(VARIABLE, self.url.clone()), (PROGRAMS, programs)]
@@ -92,7 +95,7 @@ impl Postgres {
         initdb.args(["--no-sync", "--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8"]);
         initdb.args(["--username", USER, "--pgdata"]).arg(&data);
         process::stream(initdb.stdout(Stdio::null()))?;
-        // Free now; whoever takes it before the server does makes the start fail, and say so.
+        // A free port. If another process takes it before the server does, the start fails with an error.
         let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port().to_string();
         let mut server = self.program("postgres")?;
         server.arg("-D").arg(&data).args(["-p", &port, "-k"]).arg(&self.home);
@@ -117,10 +120,10 @@ impl Postgres {
             }
             std::thread::sleep(LOOK_EVERY);
         }
-        bail!("the test server does not start; it said:\n{}", log());
+        bail!("the test server does not start; its log:\n{}", log());
     }
 
-    /// One of the server's programs, as a user it accepts.
+    /// A command for one of the server's programs, run as a user that it accepts.
     pub(crate) fn program(&self, name: &str) -> Result<Command> {
         let program = self.programs.join(name);
         let mut command = if is_root()? {
@@ -138,7 +141,7 @@ impl Postgres {
 impl Drop for Postgres {
     fn drop(&mut self) {
         if let Some(mut keeper) = self.keeper.take() {
-            // The end of its input is its sign.
+            // Closing its stdin makes the keeper stop.
             drop(keeper.stdin.take());
             let _ = keeper.wait();
         }
@@ -146,14 +149,14 @@ impl Drop for Postgres {
     }
 }
 
-/// Where the server's programs are, the newest version first; installs Debian's package if there is none.
+/// The directory of the server's programs, newest version first; installs Debian's package if there is none.
 pub(crate) fn programs() -> Result<PathBuf> {
     if let Some(found) = installed() {
         return Ok(found);
     }
     if Path::new("/usr/bin/apt-get").exists() && is_root()? {
         eprintln!("installing Debian's postgresql for the tests");
-        // Without the cluster that the package would make and start.
+        // Prevents the package from creating and starting a cluster.
         apt::install(&["postgresql-common"])?;
         let settings = Path::new("/etc/postgresql-common/createcluster.d");
         fs::create_dir_all(settings)?;

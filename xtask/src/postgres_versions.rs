@@ -1,5 +1,5 @@
-//! `cargo xtask postgres-versions`: the tests of the PostgreSQL engine on every version it is for. Servers
-//! come from the npm registry, as Debian has one version only.
+//! `cargo xtask postgres-versions`: runs the tests of the PostgreSQL engine on every supported version. Servers
+//! are installed from the npm registry, because Debian has only one version.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::postgres::{Postgres, TEST_SETTINGS};
 use crate::steps::Steps;
 use crate::{pgbouncer, process};
 
-/// By major version: the name of its step, and the version of the package. Raised on purpose only.
+/// Major version, name of its step, and version of the package. Pinned; raise them deliberately.
 const VERSIONS: [(u32, &str, &str); 6] = [
     (13, "postgres 13", "13.23.0-beta.16"),
     (14, "postgres 14", "14.23.0-beta.17"),
@@ -23,10 +23,10 @@ const VERSIONS: [(u32, &str, &str); 6] = [
 
 #[derive(clap::Args, Default)]
 pub(crate) struct Options {
-    /// Only these versions, as in 13,18.
+    /// Versions to test, e.g. 13,18 [default: all]
     #[arg(long, value_delimiter = ',')]
     versions: Vec<u32>,
-    /// Run only tests whose name contains this.
+    /// Only tests whose name contains this
     filter: Option<String>,
 }
 
@@ -34,7 +34,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let known = |version: &u32| VERSIONS.iter().any(|(major, ..)| major == version);
     if let Some(version) = options.versions.iter().find(|version| !known(version)) {
         let all = VERSIONS.map(|(major, ..)| major.to_string()).join(", ");
-        bail!("there is no PostgreSQL {version} to test with; use some of {all}");
+        bail!("PostgreSQL {version} is not supported; use some of {all}");
     }
     pgbouncer::ensure()?;
     let mut steps = Steps::default();
@@ -63,13 +63,13 @@ fn test(version: &str, options: &Options) -> Result<()> {
     process::stream(command.envs(server.variables()))
 }
 
-/// The programs of a version, for as long as this lives.
+/// The programs of a version; removed on drop if they are a copy.
 struct Programs {
     home: PathBuf,
 }
 
 impl Programs {
-    /// Out of the registry the first time, out of the target directory later.
+    /// Installs the programs from the registry, or reuses those in the target directory.
     fn installed(version: &str) -> Result<Self> {
         let package = format!("@embedded-postgres/{}", platform()?);
         let place = process::target()?.join(format!("postgres-{version}"));
@@ -83,7 +83,7 @@ impl Programs {
         Self::copied(&native, version)
     }
 
-    /// Somewhere the user that servers run as can get to.
+    /// Copies the programs to a directory that the user of the servers can access.
     fn copied(native: &Path, version: &str) -> Result<Self> {
         let name = format!("windlass-postgres-{version}-{}", std::process::id());
         let programs = Self { home: std::env::temp_dir().join(name) };
@@ -100,11 +100,11 @@ impl Drop for Programs {
     }
 }
 
-/// What the registry calls this machine.
+/// The registry's name of this platform.
 fn platform() -> Result<&'static str> {
     match (std::env::consts::OS, std::env::consts::ARCH) {
         ("linux", "x86_64") => Ok("linux-x64"),
         ("linux", "aarch64") => Ok("linux-arm64"),
-        (system, machine) => bail!("there are no servers for {system} on {machine}"),
+        (system, machine) => bail!("no servers available for {system} on {machine}"),
     }
 }

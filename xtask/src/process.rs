@@ -1,4 +1,4 @@
-//! Child processes: finding cargo and the repository, and showing or reading what tools print.
+//! Child processes: locates cargo and the repository, and streams or captures the output of tools.
 
 use std::env;
 use std::path::PathBuf;
@@ -7,16 +7,16 @@ use std::process::{Command, ExitStatus, Stdio};
 use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
 
-/// The repository root, wherever `cargo xtask` was called from.
+/// The repository root, independent of the working directory.
 pub(crate) fn root() -> Result<PathBuf> {
-    // Read when run, not when built: a cached binary may outlive a moved checkout.
+    // Read at run time, not at build time: a cached binary may outlive a moved checkout.
     let manifest_dir = env::var_os("CARGO_MANIFEST_DIR")
         .context("CARGO_MANIFEST_DIR is not set; start this as `cargo xtask`")?;
     let root = PathBuf::from(manifest_dir).parent().map(PathBuf::from);
     root.context("xtask has no parent directory; start this as `cargo xtask`")
 }
 
-/// The cargo that started us, at the repository root.
+/// The cargo that started this process, at the repository root.
 pub(crate) fn cargo(args: &[&str]) -> Result<Command> {
     let program = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(program);
@@ -24,7 +24,7 @@ pub(crate) fn cargo(args: &[&str]) -> Result<Command> {
     Ok(command)
 }
 
-/// Like [`cargo`], for subcommands that resolve dependencies: a lock file stays as it is.
+/// Like [`cargo`], for subcommands that resolve dependencies: does not change the lock file.
 pub(crate) fn cargo_locked(subcommand: &[&str]) -> Result<Command> {
     let mut command = cargo(subcommand)?;
     if root()?.join("Cargo.lock").exists() {
@@ -38,12 +38,12 @@ struct Metadata {
     target_directory: PathBuf,
 }
 
-/// Where cargo puts what it builds.
+/// Cargo's target directory.
 pub(crate) fn target() -> Result<PathBuf> {
     let args = ["metadata", "--no-deps", "--format-version", "1"];
     let json = capture(&mut cargo_locked(&args)?)?;
     let metadata: Metadata =
-        serde_json::from_str(&json).context("cannot read what `cargo metadata` printed")?;
+        serde_json::from_str(&json).context("cannot parse the output of `cargo metadata`")?;
     Ok(metadata.target_directory)
 }
 
@@ -54,7 +54,7 @@ pub(crate) fn has_cargo_subcommand(subcommand: &str) -> Result<bool> {
     Ok(status.is_ok_and(|status| status.success()))
 }
 
-/// Runs a command with its output passed straight through, so that logs hold what the tool said.
+/// Runs a command with its output passed through, so that logs contain it.
 pub(crate) fn stream(command: &mut Command) -> Result<()> {
     let status = stream_status(command)?;
     if !status.success() {
@@ -63,12 +63,12 @@ pub(crate) fn stream(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Like [`stream`], for tools whose exit code says more than yes or no.
+/// Like [`stream`], for tools with several meaningful exit codes.
 pub(crate) fn stream_status(command: &mut Command) -> Result<ExitStatus> {
     command.status().with_context(|| format!("cannot start `{}`; is it installed?", shown(command)))
 }
 
-/// Runs a command and returns what it wrote to standard output.
+/// Runs a command and returns its standard output.
 pub(crate) fn capture(command: &mut Command) -> Result<String> {
     let output = command
         .stderr(Stdio::inherit())
@@ -78,10 +78,10 @@ pub(crate) fn capture(command: &mut Command) -> Result<String> {
         bail!("`{}` failed: {}", shown(command), output.status);
     }
     String::from_utf8(output.stdout)
-        .with_context(|| format!("`{}` printed something that is not UTF-8", shown(command)))
+        .with_context(|| format!("`{}` printed output that is not UTF-8", shown(command)))
 }
 
-/// The command as one would type it, cut to a line: mutant runs have hundreds of arguments.
+/// The command as typed in a shell, truncated to a line: mutant runs have hundreds of arguments.
 fn shown(command: &Command) -> String {
     const MAX_ARGS: usize = 12;
     let program = PathBuf::from(command.get_program());

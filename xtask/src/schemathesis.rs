@@ -1,5 +1,5 @@
-//! `cargo xtask schemathesis`: a served store against its own OpenAPI document. Schemathesis reads the
-//! document, makes requests that fit it and requests that do not, and compares the answers with it.
+//! `cargo xtask schemathesis`: tests a server against its own OpenAPI document. Schemathesis reads the
+//! document, generates valid and invalid requests, and compares the responses with it.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -10,28 +10,28 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::process;
 
-/// Raised on purpose only: another version may find other things.
+/// Pinned; raise it deliberately: another version may find other problems.
 const VERSION: &str = "4.32.5";
-/// How it is told what to check.
+/// Its configuration.
 const CONFIG: &str = "xtask/schemathesis.toml";
-/// Checks of our own, and waits cut short.
+/// Additional checks, and hooks that shorten waits.
 const HOOKS: &str = "xtask/schemathesis_hooks.py";
-/// How long one request may take; a check of the whole store is the longest.
+/// Timeout of a request; the consistency check of the store takes longest.
 const REQUEST_SECONDS_MAX: &str = "30";
-/// Requests per operation that are made up at random, unless told otherwise.
+/// Default number of generated requests per operation.
 const EXAMPLES: u32 = 50;
-/// After so many seconds no more are made up, unless told otherwise.
+/// Default time limit in seconds.
 const SECONDS: u32 = 600;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Requests per operation that are made up at random.
+    /// Number of generated requests per operation
     #[arg(long, default_value_t = EXAMPLES)]
     examples: u32,
-    /// After so many seconds no more are made up.
+    /// Time in seconds after which no more requests are generated
     #[arg(long, default_value_t = SECONDS)]
     seconds: u32,
-    /// Repeats what a run with this seed did.
+    /// Seed of an earlier run, to repeat it [default: random]
     #[arg(long)]
     seed: Option<u32>,
 }
@@ -67,7 +67,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     process::stream(&mut test)
 }
 
-/// The tool in a Python environment of its own, installed there the first time.
+/// The tool in a separate Python environment, installed on first use.
 fn installed(environment: &Path) -> Result<PathBuf> {
     let tool = environment.join("bin/schemathesis");
     if !tool.exists() {
@@ -79,11 +79,11 @@ fn installed(environment: &Path) -> Result<PathBuf> {
     Ok(tool)
 }
 
-/// A server over a store of its own, for as long as this lives.
+/// A server with its own store; killed on drop.
 struct Server {
     child: Child,
     url: String,
-    /// Held open: a server whose greeting nobody reads must not notice.
+    /// Kept open: a closed pipe would be an error for the server's output.
     output: BufReader<ChildStdout>,
 }
 
@@ -99,7 +99,7 @@ impl Server {
         while server.url.is_empty() {
             line.clear();
             let read = server.output.read_line(&mut line)?;
-            ensure!(read > 0, "`windlass serve` ended before it listened");
+            ensure!(read > 0, "`windlass serve` exited before it listened");
             let said = line.trim().strip_prefix("listening on ");
             server.url = said.unwrap_or_default().to_owned();
         }
@@ -109,7 +109,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It is ours alone, and so is its store: nothing is lost by being quick.
+        // Killed, not stopped: its store is not needed any more.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

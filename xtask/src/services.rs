@@ -1,4 +1,4 @@
-//! The servers that tests need: started before the first test, stopped however the tests end.
+//! The servers that tests need: started before the first test, stopped after the last, even if tests fail.
 
 use crate::postgres::Postgres;
 use crate::{chromium, pgbouncer};
@@ -11,15 +11,15 @@ pub(crate) struct Services {
 }
 
 impl Services {
-    /// Starts what the engines under test need. Most need nothing; the dashboard's test needs a browser,
-    /// and those of PostgreSQL a pooler, which they start themselves.
+    /// Starts the servers that the engines under test need, and installs the programs that tests start
+    /// themselves: a browser for the dashboard and a pooler for PostgreSQL.
     pub(crate) fn start() -> Result<Self> {
         chromium::ensure()?;
         pgbouncer::ensure()?;
         Ok(Self { postgres: Postgres::start()? })
     }
 
-    /// What tests must find in their environment.
+    /// Environment variables for the tests.
     pub(crate) fn variables(&self) -> Vec<(&'static str, String)> {
         self.postgres.iter().flat_map(Postgres::variables).collect()
     }

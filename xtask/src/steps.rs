@@ -1,10 +1,10 @@
-//! Runs named steps, goes on after a failure, and ends with a summary that fits a screen.
+//! Runs named steps, continues after a failure, and ends with a short summary.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-/// What has run so far. One run reports every broken step, not only the first.
+/// The steps run so far. One run reports every failed step, not only the first.
 #[derive(Default)]
 pub(crate) struct Steps {
     done: Vec<Done>,
@@ -12,24 +12,24 @@ pub(crate) struct Steps {
 
 struct Done {
     name: &'static str,
-    /// The command that runs this step and nothing else.
+    /// The command that runs only this step.
     alone: String,
     took: Duration,
     failure: Option<String>,
-    /// Why nothing was checked.
+    /// The reason why the step was not checked.
     unchecked: Option<String>,
 }
 
-/// What became of a step that cannot run everywhere.
+/// The outcome of a step that cannot run everywhere.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Checked,
-    /// Nothing was checked, for this reason.
+    /// The step was not checked, with the reason.
     NotChecked(String),
 }
 
 impl Steps {
-    /// Runs one step. `alone` is the command a reader types to repeat just this one.
+    /// Runs one step. `alone` is the command that repeats only this step.
     pub(crate) fn run(
         &mut self,
         name: &'static str,
@@ -39,7 +39,7 @@ impl Steps {
         self.run_if_possible(name, alone, || work().map(|()| Outcome::Checked));
     }
 
-    /// Runs one step that cannot run everywhere. Where it cannot, the summary says that it was not checked.
+    /// Runs one step that cannot run everywhere. If it cannot, the summary says that it was not checked.
     pub(crate) fn run_if_possible(
         &mut self,
         name: &'static str,

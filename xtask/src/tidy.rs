@@ -1,4 +1,4 @@
-//! `cargo xtask tidy`: style as a test. Runs every check and reports all findings at once.
+//! `cargo xtask tidy`: checks style rules. Runs every check and reports all findings at once.
 
 mod direction;
 mod exceptions;
@@ -19,7 +19,7 @@ use anyhow::{Result, bail};
 use crate::process;
 use tree::Tree;
 
-/// One place that breaks the style, and what to do about it.
+/// One violation of a style rule, and how to fix it.
 #[derive(Debug)]
 struct Finding {
     path: String,
@@ -55,7 +55,7 @@ pub(crate) fn run() -> Result<()> {
     }
     match findings.len() {
         0 => {
-            eprintln!("tidy: {} files, nothing to say", tree.files().count());
+            eprintln!("tidy: {} files, no findings", tree.files().count());
             Ok(())
         }
         1 => bail!("tidy has 1 finding, listed above"),

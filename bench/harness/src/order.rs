@@ -1,22 +1,22 @@
-//! What a driver is told and what it answers: the protocol between `cargo xtask bench` and every driver.
+//! The protocol between `cargo xtask bench` and every driver: the order and the result.
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// What to measure.
+/// The measurement to run.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Order {
     pub(crate) workload: Workload,
-    /// The store: empty, and nobody else's.
+    /// URL of the store, which is empty and used by this driver only.
     pub(crate) url: String,
-    /// How many jobs, where the workload has a number of them.
+    /// Number of jobs, for workloads that have one.
     pub(crate) jobs: u64,
-    /// How many others wait behind those.
+    /// Number of other jobs waiting behind them.
     pub(crate) others: u64,
-    /// How long the measured part may last.
+    /// Maximum duration of the measured part.
     pub(crate) seconds: f64,
-    /// How long filling the store before it may last.
+    /// Maximum duration of filling the store.
     pub(crate) fill_seconds: f64,
 }
 
@@ -30,7 +30,7 @@ impl Order {
     }
 }
 
-/// The workloads, by the names of the report.
+/// The workloads, named as in the report.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub(crate) enum Workload {
     /// Single enqueues, one after the other.
@@ -41,30 +41,30 @@ pub(crate) enum Workload {
     W2,
     /// Drain waiting jobs.
     W3,
-    /// From the call of enqueue to the start of the handler, on an idle queue.
+    /// Latency from the call of enqueue to the start of the handler, on an idle queue.
     W4,
-    /// Drain jobs from the head of a long line.
+    /// Drain jobs from the head of a long queue.
     W5,
     /// Enqueue, run and complete at the same time.
     W6,
 }
 
-/// What came out.
+/// The result of a measurement.
 #[derive(Debug, Serialize)]
 pub(crate) struct Answer {
-    /// How many jobs went through the measured part.
+    /// Number of jobs in the measured part.
     pub(crate) jobs: u64,
-    /// How long that took.
+    /// Duration of the measured part.
     pub(crate) seconds: f64,
-    /// How many others really waited behind them.
+    /// Actual number of other waiting jobs.
     pub(crate) others: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) p50_ms: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) p99_ms: Option<f64>,
-    /// Processor time of this process during the measured part.
+    /// CPU time of this process during the measured part.
     pub(crate) cpu_s: f64,
-    /// The most memory this process had.
+    /// Peak memory of this process.
     pub(crate) rss_mb: f64,
     pub(crate) version: String,
     pub(crate) settings: String,

@@ -1,19 +1,20 @@
-//! The job every queue is given: about 200 bytes of JSON.
+//! The payload of every job: about 200 bytes of JSON.
 
 use serde::{Deserialize, Serialize};
 
-/// A job's payload. It knows its number, so that a handler can be matched with the call that enqueued it.
+/// The payload of a job. It contains the job's number, so that a handler can be matched with the call that
+/// enqueued it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Payload {
     /// The job's number.
     pub n: u64,
-    /// Somebody.
+    /// A recipient.
     pub to: String,
-    /// Something.
+    /// A template name.
     pub template: String,
-    /// The rest of the 200 bytes.
+    /// Text to reach about 200 bytes.
     pub subject: String,
-    /// Long and unlike the others.
+    /// A long value that compresses badly with the others.
     pub link: String,
 }
 

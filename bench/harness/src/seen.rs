@@ -1,13 +1,13 @@
-//! What handlers tell: that a job has started, and how long after its enqueue was called.
+//! Records the start of each job's handler, and the latency since its enqueue call.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use tokio::sync::Semaphore;
 
-/// Places for the times of calls: far more than jobs are in flight.
+/// Size of the ring of enqueue times: far larger than the number of jobs in flight.
 const PLACES: usize = 1 << 16;
-/// Numbers from here on are not counted: the job that shows that a worker is awake.
+/// Jobs with numbers from here on are not counted: the job that shows that a worker is running.
 pub(crate) const UNCOUNTED: u64 = u64::MAX >> 12;
 
 /// Shared by the callers that enqueue and the handlers. Cheap to clone.
@@ -19,19 +19,19 @@ pub struct Seen {
 #[derive(Debug)]
 struct Inner {
     began: Instant,
-    /// When enqueue was called, in microseconds since `began`, by the number of the job.
+    /// Time of the enqueue call in microseconds since `began`, by job number.
     called: Box<[AtomicU64]>,
-    /// How many jobs have started.
+    /// Number of started jobs.
     started: AtomicU64,
-    /// How many of those whose numbers are not counted.
+    /// Number of started jobs that are not counted.
     uncounted: AtomicU64,
     latencies_ms: Option<Mutex<Vec<f64>>>,
-    /// Room for more jobs in flight.
+    /// Permits for more jobs in flight.
     room: Semaphore,
 }
 
 impl Seen {
-    /// `timed`: keeps how long each job waited for its handler. `room`: how many jobs may be in flight.
+    /// `timed`: records the latency of each job. `room`: maximum number of jobs in flight.
     pub(crate) fn new(timed: bool, room: usize) -> Self {
         let called = std::iter::repeat_with(|| AtomicU64::new(0)).take(PLACES).collect();
         Self {
@@ -46,7 +46,7 @@ impl Seen {
         }
     }
 
-    /// The handler of job `n` starts.
+    /// Records that the handler of job `n` starts.
     pub fn start(&self, n: u64) {
         if n >= UNCOUNTED {
             self.inner.uncounted.fetch_add(1, Ordering::SeqCst);
@@ -61,7 +61,7 @@ impl Seen {
         self.inner.started.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Enqueue is about to be called for job `n`.
+    /// Records that enqueue is about to be called for job `n`.
     pub(crate) fn call(&self, n: u64) {
         self.place(n).store(self.micros(), Ordering::Relaxed);
     }

@@ -1,20 +1,20 @@
-//! What this process has used: processor time and memory, as Linux counts them. Elsewhere: nothing.
+//! CPU time and memory of this process, as counted by Linux; zero on other systems.
 
 use std::fs;
 
-/// Linux counts processor time in hundredths of a second, whatever the machine.
+/// Linux counts CPU time in hundredths of a second on all machines.
 const TICKS_PER_S: f64 = 100.0;
 
-/// User and system time so far.
+/// User and system CPU time so far, in seconds.
 pub(crate) fn cpu_s() -> f64 {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The name may hold spaces; it ends with the last bracket.
+    // The name may contain spaces; it ends at the last parenthesis.
     let after_name = stat.rsplit(')').next().unwrap_or_default();
     let fields = after_name.split_whitespace().skip(11).take(2);
     fields.filter_map(|field| field.parse::<f64>().ok()).sum::<f64>() / TICKS_PER_S
 }
 
-/// The most memory it ever had.
+/// Peak memory.
 pub(crate) fn rss_mb() -> f64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -1,4 +1,4 @@
-//! Which version of a crate a driver was built with.
+//! The version of a crate that a driver was built with.
 
 /// The version of `name` in the text of a Cargo.lock.
 pub fn locked_version(lock: &str, name: &str) -> String {

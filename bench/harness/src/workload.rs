@@ -1,4 +1,4 @@
-//! The workloads: what is enqueued, what is waited for, what is timed. Knows no queue.
+//! The workloads: what is enqueued, awaited and timed. Knows no queue.
 
 use crate::order::{Answer, Order, Workload};
 use crate::seen::{Seen, UNCOUNTED, now};
@@ -10,22 +10,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
-/// W4: a job each so often.
+/// W4: interval between two jobs.
 const IDLE_EVERY: Duration = Duration::from_millis(20);
-/// W4: how long the queue is left alone before the first job.
+/// W4: idle time of the queue before the first job.
 const REST: Duration = Duration::from_millis(500);
-/// W6: jobs per call, callers, and jobs in flight.
+/// W6: number of jobs per call.
 const BATCH: u64 = 100;
+/// W6: number of concurrent callers.
 const PRODUCERS: usize = 4;
+/// W6: maximum number of jobs in flight.
 const IN_FLIGHT: usize = 1_000;
-/// How often the store or the handlers are asked how far they are.
+/// Polling interval of the store or the handlers.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
-/// W6: how long the last jobs may take after the time is up.
+/// W6: maximum time for the last jobs after the time is up.
 const TAIL: Duration = Duration::from_secs(8);
-/// How long a worker may take until its first job, and until the next.
+/// Maximum time until a worker starts its first job, and between two jobs.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What the measured part came to.
+/// The result of the measured part.
 struct Measured {
     jobs: u64,
     others: u64,
@@ -34,7 +36,7 @@ struct Measured {
     latencies_ms: Vec<f64>,
 }
 
-/// Measures as ordered.
+/// Runs the measurement.
 pub(crate) async fn run<Q: Queue>(order: &Order) -> Result<Answer> {
     let queue = Q::open(&order.url).await.context("cannot open the store")?;
     let mut measured = match order.workload {
@@ -60,7 +62,7 @@ pub(crate) async fn run<Q: Queue>(order: &Order) -> Result<Answer> {
     })
 }
 
-/// A stopwatch that also counts processor time.
+/// A stopwatch that also measures CPU time.
 struct Watch {
     began: Instant,
     cpu_s: f64,
@@ -77,9 +79,9 @@ impl Watch {
     }
 }
 
-/// W1: single enqueues by so many callers until the time is up.
+/// W1: single enqueues by `callers` callers until the time is up.
 async fn singles<Q: Queue>(queue: &Q, order: &Order, callers: usize) -> Result<Measured> {
-    // One that is not counted: connections are made, statements prepared.
+    // One uncounted enqueue, which opens connections and prepares statements.
     queue.enqueue(Payload::new(UNCOUNTED)).await?;
     let next = Arc::new(AtomicU64::new(0));
     let watch = Watch::start();
@@ -115,7 +117,7 @@ async fn bulk<Q: Queue>(queue: &Q, order: &Order) -> Result<Measured> {
     Ok(watch.stop(jobs, 0, Vec::new()))
 }
 
-/// Stores so many jobs, or as many as the time allows; how many.
+/// Stores `jobs` jobs, or as many as the time allows; returns how many.
 async fn fill<Q: Queue>(queue: &Q, jobs: u64, time: Duration) -> Result<u64> {
     let about = queue.about();
     let (bulk, until) = (about.bulk as u64, now() + time);
@@ -148,10 +150,11 @@ fn payloads(numbers: Range<u64>) -> Vec<Payload> {
     numbers.map(Payload::new).collect()
 }
 
-/// W3 and W5: a worker starts on a filled store; timed until the store holds so many as completed.
+/// W3 and W5: starts a worker on a filled store, and measures the time until the store shows the jobs as
+/// completed.
 async fn drain<Q: Queue>(queue: &Q, order: &Order) -> Result<Measured> {
     let stored = fill(queue, order.jobs + order.others, order.fill_time()).await?;
-    // Where filling took too long, fewer wait behind; the answer says how many.
+    // If filling took too long, fewer jobs wait behind; the result says how many.
     let jobs = order.jobs.min(stored);
     let others = stored - jobs;
     let seen = Seen::new(false, 0);
@@ -188,7 +191,7 @@ async fn idle<Q: Queue>(queue: &Q, order: &Order) -> Result<Measured> {
     Ok(watch.stop(called, 0, seen.latencies_ms()))
 }
 
-/// W6: producers and a worker at the same time, so many jobs in flight, until the time is up and every
+/// W6: producers and a worker at the same time, with a limit of jobs in flight, until the time is up and every
 /// job is completed.
 async fn sustained<Q: Queue>(queue: &Q, order: &Order) -> Result<Measured> {
     let seen = Seen::new(true, IN_FLIGHT);
@@ -214,8 +217,8 @@ async fn sustained<Q: Queue>(queue: &Q, order: &Order) -> Result<Measured> {
         task??;
     }
     let jobs = next.load(Ordering::Relaxed);
-    // The time goes on until every job is completed. A queue that starts jobs faster than it completes them
-    // has a long tail; after a while, what it has completed is what counts.
+    // The time runs until every job is completed. A queue that starts jobs faster than it completes them has a
+    // long tail; after `TAIL`, only completed jobs count.
     let deadline = now() + TAIL;
     let mut left = queue.left().await?;
     while left > 0 && now() < deadline {

@@ -1,5 +1,5 @@
-//! The driver of Windlass in the peer benchmark: a client and a worker, as a program uses them. It takes no
-//! short cut through an engine, because the drivers of the peers take none either.
+//! The driver of Windlass in the peer benchmark: a client and a worker, as in an application. It does not call
+//! an engine directly, because the drivers of the peers do not either.
 
 use anyhow::Result;
 use bench_harness::{About, Payload, Queue, Seen, drive, locked_version};
@@ -8,13 +8,14 @@ use std::process::ExitCode;
 use windlass::worker::State;
 use windlass::{Client, Job, Stop};
 
-/// Jobs per call where many are enqueued, and such calls at a time: while one is written, the next is made.
+/// Number of jobs per bulk call.
 const BULK: usize = 1_000;
+/// Number of concurrent bulk calls: while one batch is written, the next is prepared.
 const BULK_CALLERS: usize = 2;
-/// Jobs the worker runs at a time.
+/// Number of jobs that the worker runs at a time.
 const CONCURRENCY: u32 = 500;
 
-/// The job. Its JSON is that of the payload alone.
+/// The job. Its JSON is exactly that of the payload.
 #[derive(Job, Serialize, Deserialize)]
 #[serde(transparent)]
 struct Mail {
@@ -61,7 +62,7 @@ impl Queue for Windlass {
 
     async fn work(&self, seen: Seen) -> Result<()> {
         let worker = self.client.worker().handle(mail).state(seen).concurrency(CONCURRENCY);
-        // It goes on until the process ends.
+        // The worker runs until the process ends.
         std::mem::forget(worker.build()?.start());
         Ok(())
     }

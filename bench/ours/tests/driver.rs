@@ -1,4 +1,4 @@
-//! Our own driver answers every order of the peer benchmark.
+//! Tests that Windlass's own driver executes every order of the peer benchmark.
 
 use serde_json::{Value, json};
 use std::process::{Command, Output};

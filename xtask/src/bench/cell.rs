@@ -1,4 +1,4 @@
-//! One measurement: a contender, a workload, a fresh store, a process of its own.
+//! One measurement: a contender, a workload, a new store and a separate process.
 
 use std::io::Read as _;
 use std::process::{Child, Stdio};
@@ -15,10 +15,11 @@ use super::results::{Answer, Outcome};
 use super::store::Stores;
 use super::workload::Workload;
 
-/// How much longer than ordered a driver may take: opening the store, waking the worker, the last jobs.
+/// Time that a driver may take in addition to the measurement: to open the store, to start the worker, and for
+/// the last jobs.
 const PATIENCE: Duration = Duration::from_secs(45);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// So much of what a failed driver said is kept.
+/// Maximum number of characters of a failed driver's error output.
 const SAID_MAX: usize = 400;
 
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +29,7 @@ pub(super) struct Cell {
 }
 
 impl Cell {
-    /// Measures, in at most so many seconds if that is said.
+    /// Runs the measurement, for at most `seconds` if given.
     pub(super) fn run(&self, seconds: Option<u32>, drivers: &Drivers, stores: &Stores) -> Outcome {
         match self.measure(seconds, drivers, stores) {
             Ok(answer) => Outcome::Measured(answer),
@@ -56,16 +57,16 @@ impl Cell {
         let time = Duration::from_secs_f64(sizes.seconds + sizes.fill_seconds) + PATIENCE;
         let line = answer(child, time)?;
         let answer: Answer = serde_json::from_str(line.trim())
-            .with_context(|| format!("cannot read the driver's answer {line:?}"))?;
+            .with_context(|| format!("cannot parse the driver's result {line:?}"))?;
         answer.check()?;
         store.remove()?;
         Ok(answer)
     }
 }
 
-/// What the driver prints, if it ends well and in time.
+/// The output of the driver, if it succeeds in time.
 fn answer(mut child: Child, time: Duration) -> Result<String> {
-    // Both are read while it runs: a full pipe would stop it.
+    // Both pipes are read while it runs: a full pipe would block it.
     let read = |mut pipe: Box<dyn std::io::Read + Send>| {
         thread::spawn(move || {
             let mut bytes = Vec::new();
@@ -91,12 +92,12 @@ fn answer(mut child: Child, time: Duration) -> Result<String> {
     let said = stderr.join().unwrap_or_default();
     match status {
         Some(status) if status.success() => Ok(answer),
-        Some(status) => bail!("the driver ended with {status}: {}", shortened(&said)),
+        Some(status) => bail!("the driver exited with {status}: {}", shortened(&said)),
         None => bail!("the driver did not end in {time:?}: {}", shortened(&said)),
     }
 }
 
-/// The beginning of what was said last, on one line: before it comes what libraries have to say.
+/// The start of the last line of the output: earlier lines are messages of libraries.
 fn shortened(said: &str) -> String {
     let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
     let line: Vec<&str> = last.split_whitespace().collect();

@@ -1,11 +1,11 @@
-//! A bar chart as SVG: one bar per contender, whiskers from the least to the greatest. Knows no results.
+//! Draws a bar chart as SVG: one bar per contender, whiskers from minimum to maximum. Knows no results.
 
 use std::fmt::Write as _;
 
 /// A bar.
 pub(super) struct Bar {
     pub(super) label: String,
-    /// What stands at its end.
+    /// The label at its end.
     pub(super) shown: String,
     pub(super) value: f64,
     pub(super) min: f64,
@@ -34,7 +34,7 @@ const FAINT: &str = "#66727f";
 const OURS: &str = "#c2410c";
 const THEIRS: &str = "#94a3b8";
 
-/// Each group has a scale of its own: groups are different stores.
+/// Draws the chart. Each group has its own scale, because groups are different stores.
 pub(super) fn svg(title: &str, subtitle: &str, groups: &[Group]) -> String {
     let rows: usize = groups.iter().map(|group| group.bars.len()).sum();
     let height = HEAD + groups.len() as f64 * GROUP_HEAD + rows as f64 * ROW + FOOT;

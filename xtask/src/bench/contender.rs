@@ -1,11 +1,11 @@
-//! Who is measured: ours and the peers, each with its store and its driver. Knows no workload.
+//! The contenders: Windlass and its peers, each with its store and its driver. Knows no workload.
 
 use anyhow::{Result, bail};
 
-/// Where the jobs go.
+/// The kind of store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StoreKind {
-    /// A database of its own on the one server of the run.
+    /// A separate database on the PostgreSQL server of the run.
     Postgres,
     /// Redis with `appendfsync always`: synced before it answers.
     RedisAlways,
@@ -17,10 +17,10 @@ pub(super) enum StoreKind {
     Directory,
 }
 
-/// What the program is that speaks for a contender.
+/// The driver program of a contender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Driver {
-    /// Of Windlass: `bench/ours`.
+    /// The driver of Windlass: `bench/ours`.
     Ours,
     /// `bench/peers/NAME/driver.mjs`.
     Node(&'static str),
@@ -30,12 +30,12 @@ pub(super) enum Driver {
     Rust(&'static str),
 }
 
-/// Contenders that are compared with each other: the same kind of store below.
+/// Groups of contenders that are compared with each other, by kind of store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Family {
-    /// On PostgreSQL, beside Windlass on the same server.
+    /// Contenders on PostgreSQL, compared with Windlass on the same server.
     Postgres,
-    /// Everything that brings its own store, beside Windlass in a directory.
+    /// Contenders with their own store, compared with Windlass in a directory.
     Own,
 }
 
@@ -53,19 +53,19 @@ impl Family {
 /// One row of the report.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Contender {
-    /// In `--only` and on the way.
+    /// Name in `--only` and in progress messages.
     pub(super) name: &'static str,
-    /// In the report.
+    /// Title in the report.
     pub(super) title: &'static str,
     pub(super) store: StoreKind,
     pub(super) driver: Driver,
-    /// How durable an acknowledged job is.
+    /// Durability of an acknowledged job.
     pub(super) durability: &'static str,
 }
 
 const COMMITTED: &str = "fsync on, synchronous_commit on";
 
-/// Everybody.
+/// All contenders.
 const ALL: &[Contender] = &[
     Contender {
         name: "windlass-postgres",
@@ -123,13 +123,13 @@ const fn on_postgres(name: &'static str, title: &'static str, driver: Driver) ->
 }
 
 impl Contender {
-    /// The peers whose names begin so, all without a name, and ours beside them.
+    /// The peers whose names start with one of `only`, all peers if it is empty; and Windlass.
     pub(super) fn select(only: &[String]) -> Result<Vec<Self>> {
         for name in only {
             if name.is_empty() || !ALL.iter().any(|it| !it.is_ours() && it.name.starts_with(name)) {
                 let peers = ALL.iter().filter(|it| !it.is_ours()).map(|it| it.name);
                 bail!(
-                    "no peer is called {name:?}; the known ones: {}",
+                    "unknown peer {name:?}; the known ones: {}",
                     peers.collect::<Vec<_>>().join(", ")
                 );
             }
@@ -143,7 +143,7 @@ impl Contender {
         Ok(ours.chain(peers.clone()).collect())
     }
 
-    /// By name, from results that were written down.
+    /// Finds a contender by the name in the results.
     pub(super) fn named(name: &str) -> Option<&'static Self> {
         ALL.iter().find(|it| it.name == name)
     }
@@ -152,7 +152,7 @@ impl Contender {
         self.driver == Driver::Ours
     }
 
-    /// Whether an acknowledged job may be lost in a crash, where ours may not.
+    /// Whether a crash may lose an acknowledged job, unlike with Windlass.
     pub(super) fn is_weaker(&self) -> bool {
         self.store == StoreKind::RedisEverysec
     }

@@ -1,10 +1,10 @@
-//! Figures and ratios: what is compared, the middle and both ends of repeated measurements. Knows no layout.
+//! Figures and ratios: median, minimum and maximum of repeated measurements. Knows no layout.
 
 use super::contender::Contender;
 use super::results::{Answer, Entry, Outcome, Results};
 use super::workload::Workload;
 
-/// Which number of an answer.
+/// The kind of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Number {
     Rate,
@@ -12,7 +12,7 @@ enum Number {
     P99,
 }
 
-/// A number that is compared.
+/// A figure of a workload that is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Figure {
     pub(super) workload: Workload,
@@ -33,13 +33,13 @@ impl Figure {
         Self { workload: Workload::W6, number: Number::P99 },
     ];
 
-    /// Those of the workloads of a run.
+    /// The figures of the workloads of a run.
     pub(super) fn of(results: &Results) -> Vec<Self> {
         let workloads = results.workloads();
         Self::ALL.into_iter().filter(|it| workloads.contains(&it.workload)).collect()
     }
 
-    /// As the head of a column and the name of a chart.
+    /// Name in column headers and charts.
     pub(super) fn name(self) -> String {
         let number = match self.number {
             Number::Rate => "",
@@ -49,7 +49,7 @@ impl Figure {
         format!("{}{number}", self.workload.name())
     }
 
-    /// Whether less is better.
+    /// Whether lower is better.
     pub(super) const fn is_latency(self) -> bool {
         matches!(self.number, Number::P50 | Number::P99)
     }
@@ -66,25 +66,25 @@ impl Figure {
         }
     }
 
-    /// What one contender came to.
+    /// The spread of one contender.
     pub(super) fn of_contender(self, results: &Results, contender: &Contender) -> Option<Spread> {
         let answers = results.answers(self.workload, contender);
         Spread::of(answers.into_iter().filter_map(|answer| self.of_answer(answer)))
     }
 
-    /// How many times better ours was than this peer: each measurement of the peer against those of ours
-    /// directly before and after it.
+    /// How many times better Windlass is than this peer: each measurement of the peer is compared with those of
+    /// Windlass directly before and after it.
     pub(super) fn ratio(self, results: &Results, peer: &Contender) -> Option<Spread> {
         let ratio = |(ours, theirs)| if self.is_latency() { theirs / ours } else { ours / theirs };
         Spread::of(self.pairs(results, peer).into_iter().map(ratio))
     }
 
-    /// What ours came to directly before and after this peer.
+    /// The spread of Windlass's measurements directly before and after this peer.
     pub(super) fn ours_beside(self, results: &Results, peer: &Contender) -> Option<Spread> {
         Spread::of(self.pairs(results, peer).into_iter().map(|(ours, _)| ours))
     }
 
-    /// Ours and theirs, measured one after the other.
+    /// Pairs of consecutive measurements, Windlass's and the peer's.
     fn pairs(self, results: &Results, peer: &Contender) -> Vec<(f64, f64)> {
         let is_ours = |it: &Contender| it.is_ours() && it.family() == peer.family();
         let mut pairs = Vec::new();
@@ -106,7 +106,7 @@ impl Figure {
     }
 }
 
-/// What repeated measurements of one figure say.
+/// The spread of repeated measurements of one figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Spread {
     pub(super) min: f64,
@@ -115,7 +115,7 @@ pub(super) struct Spread {
 }
 
 impl Spread {
-    /// Of these values; `None` without any.
+    /// The spread of these values; `None` without any.
     pub(super) fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.into_iter().collect();
         values.sort_unstable_by(f64::total_cmp);

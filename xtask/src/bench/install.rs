@@ -1,5 +1,6 @@
-//! Makes the drivers ready: peers come from the configured package registries into `target/bench-peers`, never
-//! into our own dependencies. A peer that cannot be had is noted, and the run goes on without it.
+//! Installs the drivers: peers are installed from the configured package registries into `target/bench-peers`,
+//! never into the workspace's own dependencies. A peer that cannot be installed is recorded, and the run
+//! continues without it.
 
 use std::env;
 use std::fs;
@@ -13,14 +14,14 @@ use super::results::Missing;
 use super::store;
 use crate::process;
 
-/// Where the drivers are, and who has one.
+/// The installed drivers.
 pub(super) struct Drivers {
     target: PathBuf,
     ready: Vec<&'static str>,
 }
 
 impl Drivers {
-    /// Installs what these need; who could not be had, and why.
+    /// Installs the drivers of these contenders; returns those that could not be installed, with the reasons.
     pub(super) fn install(contenders: &[Contender]) -> Result<(Self, Vec<Missing>)> {
         let target = process::target()?;
         let (mut drivers, mut missing) = (Self { target, ready: Vec::new() }, Vec::new());
@@ -43,7 +44,7 @@ impl Drivers {
             match ready {
                 Ok(()) => drivers.ready.push(contender.name),
                 Err(why) => {
-                    eprintln!("{} is left out: {why}", contender.name);
+                    eprintln!("{} is skipped: {why}", contender.name);
                     missing.push(Missing { contender: contender.name, why });
                 }
             }
@@ -55,7 +56,7 @@ impl Drivers {
         self.ready.contains(&contender.name)
     }
 
-    /// The program; it takes the order as its only argument.
+    /// The command of a driver; it takes the order as its only argument.
     pub(super) fn command(&self, contender: &Contender) -> Result<Command> {
         let place = |name: &str| self.peers().join(name);
         let command = match contender.driver {
@@ -116,17 +117,17 @@ impl Drivers {
         }
     }
 
-    /// Builds all drivers in Rust at once, because one by one each would have dependencies with features of
-    /// its own; one that does not build is no reason for another to be left out.
+    /// Builds all Rust drivers together, because separate builds would resolve different features of their
+    /// dependencies. A driver that fails to build does not affect the others.
     fn build_rust(&self, name: &str) -> Result<()> {
         let driver = self.rust().join(format!("release/{name}-driver"));
         if driver.exists() {
-            // Of an earlier run, perhaps; cargo puts it back if it is what it would build now.
+            // It may be from an earlier run; cargo restores it if it is up to date.
             fs::remove_file(&driver)?;
         }
         let mut build = process::cargo(&["build", "--release", "--locked", "--keep-going"])?;
         build.current_dir(process::root()?.join("bench/peers-rust"));
-        // What cargo told us about xtask would look to build scripts like a change, and have them run again.
+        // Variables that cargo set for xtask would look like changes to build scripts, and rerun them.
         let about_xtask =
             |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
         for (name, _) in env::vars_os() {
@@ -139,7 +140,7 @@ impl Drivers {
     }
 }
 
-/// The server a contender needs besides PostgreSQL.
+/// Installs the server that a contender needs besides PostgreSQL.
 fn server_of(contender: &Contender) -> Result<()> {
     match contender.store {
         StoreKind::RedisAlways | StoreKind::RedisEverysec => {
@@ -150,7 +151,7 @@ fn server_of(contender: &Contender) -> Result<()> {
     }
 }
 
-/// What was asked for when it was last installed, to the letter.
+/// Name of the file with the exact manifest of the last installation.
 const INSTALLED: &str = "installed";
 
 fn is_installed(place: &Path, list: &str) -> Result<bool> {
@@ -164,7 +165,7 @@ fn note_installed(place: &Path, list: &str) -> Result<()> {
     Ok(())
 }
 
-/// Copies files and directories over what is there: scripts find what they import beside themselves.
+/// Copies files and directories, overwriting existing ones: scripts import from their own directory.
 fn copy_files(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to).with_context(|| format!("cannot make {}", to.display()))?;
     for entry in fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))? {

@@ -1,4 +1,4 @@
-//! What the figures were taken on: processors, memory, the disk's sync, servers and their settings.
+//! Describes the machine of a run: processors, memory, sync latency of the disk, servers and their settings.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -12,10 +12,10 @@ use super::now;
 use super::store::{POSTGRES_SETTINGS, Stores};
 use crate::process;
 
-/// Appends and syncs of the disk that are timed.
+/// Number of timed appends with sync.
 const SYNCS: usize = 200;
 
-/// A line each.
+/// The description, one line per fact.
 pub(super) fn describe(stores: &Stores) -> Result<Vec<String>> {
     let cores = thread::available_parallelism().map_or(0, usize::from);
     let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The report: what a run says, in Markdown with charts, the peers' wins first. Knows nothing of running.
+//! Writes the report in Markdown with charts, the peers' wins first. Knows nothing of running.
 
 use std::fs;
 use std::path::Path;
@@ -59,7 +59,7 @@ fn markdown(results: &Results) -> String {
     text
 }
 
-/// What explains the ratios, and what does not.
+/// Notes on how to interpret the ratios.
 const READING: &str = "
 A job is about 200 bytes of JSON; handlers do nothing; client, worker and store share the machine. Every cell has a
 fresh, empty store and a process of its own. Client and worker are those of the library, in one process; Windlass goes
@@ -75,7 +75,7 @@ through its public client and worker too, not through engine calls. A completion
 - **W6**: bulk calls of 100 jobs by 4 callers.
 ";
 
-/// Where a peer was better, clearest first; then what is too close to call.
+/// Lists where a peer was better, clearest first; then results that are too close to call.
 fn wins(results: &Results) -> String {
     let mut found: Vec<(Figure, &Contender, Spread)> = Vec::new();
     for figure in Figure::of(results) {
@@ -147,7 +147,7 @@ fn figures(results: &Results, family: Family) -> String {
     table.text() + &fewer_others(results, family)
 }
 
-/// What is left of W3 with others waiting.
+/// The ratio of W5 to W3: the effect of other waiting jobs.
 fn depth(results: &Results, contender: &Contender) -> String {
     let rate = |workload| {
         let answers = results.answers(workload, contender);
@@ -159,7 +159,7 @@ fn depth(results: &Results, contender: &Contender) -> String {
     }
 }
 
-/// Who could not be filled with as many others as ordered.
+/// Lists contenders whose store could not be filled with all other jobs in time.
 fn fewer_others(results: &Results, family: Family) -> String {
     let ordered = Workload::W5.sizes(None).others;
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! What came out of a run: every measurement and every failure, as they are written to results.json.
+//! The results of a run: every measurement and every failure, as written to results.json.
 
 use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
@@ -7,12 +7,12 @@ use super::cell::Cell;
 use super::contender::Contender;
 use super::workload::Workload;
 
-/// What a driver prints.
+/// The output of a driver.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Answer {
     pub(super) jobs: u64,
     pub(super) seconds: f64,
-    /// How many others really waited behind (W5).
+    /// Actual number of other waiting jobs (W5).
     pub(super) others: u64,
     pub(super) p50_ms: Option<f64>,
     pub(super) p99_ms: Option<f64>,
@@ -27,7 +27,7 @@ impl Answer {
         self.jobs as f64 / self.seconds
     }
 
-    /// A driver that divides by nothing is no witness.
+    /// Rejects results with zero jobs or zero time.
     pub(super) fn check(&self) -> Result<()> {
         ensure!(self.jobs > 0 && self.seconds > 0.0, "{} jobs in {} s", self.jobs, self.seconds);
         Ok(())
@@ -50,23 +50,23 @@ pub(super) struct Entry {
     pub(super) outcome: Outcome,
 }
 
-/// Who could not be installed, and why.
+/// A contender that could not be installed, with the reason.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Missing {
     pub(super) contender: &'static str,
     pub(super) why: String,
 }
 
-/// A whole run.
+/// The results of a whole run.
 #[derive(Debug, Serialize)]
 pub(super) struct Results {
-    /// The machine, the servers and their settings, a line each.
+    /// The machine, the servers and their settings, one line per fact.
     pub(super) machine: Vec<String>,
     pub(super) command: String,
     pub(super) missing: Vec<Missing>,
-    /// In the order they were run: neighbours were measured one after the other.
+    /// Cells in the order in which they ran: neighbours were measured consecutively.
     pub(super) entries: Vec<Entry>,
-    /// Cells for which the time did not suffice.
+    /// Number of cells skipped because the time was up.
     pub(super) left_out: usize,
 }
 
@@ -80,14 +80,15 @@ impl Results {
         self.entries.push(Entry { workload, contender, outcome });
     }
 
-    /// Whether this peer has failed at this workload. (Ours is asked again: peers are compared with it.)
+    /// Whether this peer has failed at this workload. (Windlass is measured again even after a failure, because
+    /// peers are compared with it.)
     pub(super) fn has_failed(&self, cell: &Cell) -> bool {
         let (workload, contender) = (cell.workload.name(), cell.contender.name);
         !cell.contender.is_ours()
             && self.failures().any(|(it, _)| it.workload == workload && it.contender == contender)
     }
 
-    /// Everybody who was measured at least once, in the order of the table of contenders.
+    /// All contenders measured at least once, in the order of the table of contenders.
     pub(super) fn contenders(&self) -> Vec<&'static Contender> {
         let mut found: Vec<&'static Contender> = Vec::new();
         for entry in &self.entries {
@@ -104,7 +105,7 @@ impl Results {
         Workload::ALL.into_iter().filter(ran).collect()
     }
 
-    /// All answers of one contender to one workload.
+    /// All results of one contender in one workload.
     pub(super) fn answers(&self, workload: Workload, contender: &Contender) -> Vec<&Answer> {
         let of_it =
             |entry: &&Entry| entry.workload == workload.name() && entry.contender == contender.name;
@@ -118,7 +119,7 @@ impl Results {
             .collect()
     }
 
-    /// Cells that failed, with why.
+    /// Failed cells with their errors.
     pub(super) fn failures(&self) -> impl Iterator<Item = (&Entry, &str)> {
         self.entries.iter().filter_map(|entry| match &entry.outcome {
             Outcome::Failed(why) => Some((entry, why.as_str())),

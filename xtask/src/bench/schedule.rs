@@ -1,12 +1,12 @@
-//! In which order cells are run: ours, theirs, ours again, so that what slows the machine down for a while
-//! slows both sides of a ratio.
+//! Orders the cells: Windlass, a peer, Windlass again, so that a temporary slowdown of the machine affects both
+//! sides of a ratio.
 
 use super::cell::Cell;
 use super::contender::{Contender, Family};
 use super::workload::Workload;
 
-/// Every peer between two measurements of ours, workload by workload, so many times over. Every other round
-/// goes backwards: nobody is always the first.
+/// Places every peer between two measurements of Windlass, per workload, `rounds` times. Every second round is
+/// reversed, so that no peer is always first.
 pub(super) fn cells(contenders: &[Contender], workloads: &[Workload], rounds: u32) -> Vec<Cell> {
     let mut cells = Vec::new();
     for round in 0..rounds {

@@ -1,5 +1,6 @@
-//! Fresh stores for every cell, all on one disk: databases on one PostgreSQL, servers of Redis and beanstalkd
-//! that live as long as a cell, directories. Everything private, on loopback, and removed again.
+//! Creates a new store for every cell, all on one disk: databases on one PostgreSQL server, Redis and
+//! beanstalkd servers that live as long as a cell, directories. All are private, on loopback, and removed
+//! afterwards.
 
 use std::cell::Cell;
 use std::env;
@@ -16,7 +17,8 @@ use super::contender::StoreKind;
 use crate::postgres::Postgres;
 use crate::{apt, process};
 
-/// The server that ours and the peers share. Nothing here favours anybody; durability is as by default.
+/// Settings of the server that Windlass and the peers share. They favour no contender; durability is at its
+/// defaults.
 pub(super) const POSTGRES_SETTINGS: &[&str] = &[
     "fsync=on",
     "synchronous_commit=on",
@@ -25,13 +27,14 @@ pub(super) const POSTGRES_SETTINGS: &[&str] = &[
     "shared_buffers=512MB",
     "max_wal_size=4GB",
 ];
-/// A directory that is on a disk wherever `/tmp` is in memory.
+/// A directory on disk even if `/tmp` is in memory.
 const DISK: &str = "/var/tmp";
-/// How often, and how long each time, a server is given to listen.
+/// Maximum number of polls until a server listens.
 const LOOKS: u32 = 500;
+/// Polling interval.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// What all cells have in common.
+/// The stores of all cells.
 pub(super) struct Stores {
     postgres: Postgres,
     next: Cell<u32>,
@@ -59,7 +62,7 @@ impl Stores {
         Ok(Self { postgres, next: Cell::new(0) })
     }
 
-    /// Where everything is written.
+    /// The directory that contains all stores.
     pub(super) fn directory(&self) -> &Path {
         self.postgres.home()
     }
@@ -68,7 +71,7 @@ impl Stores {
         Ok(process::capture(self.postgres.program("postgres")?.arg("--version"))?.trim().to_owned())
     }
 
-    /// An empty store nobody has used.
+    /// Creates an empty store.
     pub(super) fn fresh(&self, kind: StoreKind) -> Result<Store<'_>> {
         let number = self.next.replace(self.next.get() + 1);
         let (url, place) = match kind {
@@ -126,7 +129,7 @@ impl Store<'_> {
         &self.url
     }
 
-    /// Removes it, and leaves the disk at rest: the next cell must not pay for this one.
+    /// Removes it, and waits until the disk is idle, so that the next cell is not affected.
     pub(super) fn remove(mut self) -> Result<()> {
         self.clear()?;
         process::stream(&mut Command::new("sync"))
@@ -140,7 +143,7 @@ impl Store<'_> {
             }
             Place::Directory(directory) => remove_directory(&directory),
             Place::Server { mut child, directory } => {
-                // It is ours alone: nothing is lost by being quick.
+                // Killed, not stopped: its data is not needed any more.
                 let _ = child.kill();
                 child.wait()?;
                 remove_directory(&directory)
@@ -160,7 +163,7 @@ fn remove_directory(directory: &Path) -> Result<()> {
     fs::remove_dir_all(directory).with_context(|| format!("cannot remove {}", directory.display()))
 }
 
-/// Free now; whoever takes it before the server does makes the cell fail, and say so.
+/// Finds a free port. If another process takes it before the server does, the cell fails with an error.
 fn free_port() -> Result<u16> {
     Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }
@@ -184,7 +187,7 @@ fn launch(server: &mut Command, directory: PathBuf, port: u16) -> Result<Place> 
     bail!("{:?} does not listen on port {port}", server.get_program());
 }
 
-/// Makes sure that a server's program is there; Debian's package brings it.
+/// Installs a server's program with Debian's package if it is missing; fails if it cannot be installed.
 pub(super) fn ensure_program(program: &str, package: &str) -> Result<()> {
     let is_there = || {
         let path = env::var_os("PATH").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Markdown tables, and numbers as people read them. Knows nothing of benchmarks.
+//! Formats Markdown tables and numbers. Knows nothing of benchmarks.
 
 use super::figures::Spread;
 
@@ -18,7 +18,7 @@ pub(super) fn number(value: f64) -> String {
     text
 }
 
-/// Milliseconds.
+/// Formats milliseconds.
 pub(super) fn with_ms(value: f64) -> String {
     match value {
         value if value < 10.0 => format!("{value:.2} ms"),
@@ -26,7 +26,7 @@ pub(super) fn with_ms(value: f64) -> String {
     }
 }
 
-/// `5.3 × (4.9–5.8)`; the ends are left out where there is but one value.
+/// `5.3 × (4.9–5.8)`; the range is omitted if there is only one value.
 pub(super) fn times(spread: &Spread) -> String {
     let digits = if spread.median < 10.0 { 2 } else { 0 };
     let middle = format!("{:.digits$} ×", spread.median);

@@ -1,4 +1,4 @@
-//! What is measured: the workloads, their sizes, and how an answer is shown. Knows no peer.
+//! The workloads, their sizes, and how a result is shown. Knows no peer.
 
 use anyhow::{Result, bail};
 
@@ -6,7 +6,7 @@ use super::contender::Family;
 use super::results::Answer;
 use super::tables::{number, with_ms};
 
-/// A workload, as `bench/harness` knows it.
+/// A workload of `bench/harness`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Workload {
     W1seq,
@@ -18,7 +18,7 @@ pub(super) enum Workload {
     W6,
 }
 
-/// How large and how long. Filling, measuring and what a worker needs to wake up stay below 20 s.
+/// Sizes and durations. Filling, measuring and starting a worker take less than 20 s in total.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sizes {
     pub(super) jobs: u64,
@@ -43,7 +43,7 @@ impl Workload {
         }
     }
 
-    /// In the report.
+    /// Description in the report.
     pub(super) const fn about(self) -> &'static str {
         match self {
             Self::W1seq => "single enqueues, one caller",
@@ -58,7 +58,7 @@ impl Workload {
         }
     }
 
-    /// Ours drains more, so that its figure is that of a steady state too.
+    /// The sizes. Windlass drains more jobs, so that its figure is that of a steady state, too.
     pub(super) const fn sizes(self, ours_in: Option<Family>) -> Sizes {
         let (jobs, others, seconds, fill_seconds) = match (self, ours_in) {
             (Self::W1seq | Self::W1c64, _) => (0, 0, 2.0, 0.0),
@@ -73,7 +73,7 @@ impl Workload {
         Sizes { jobs, others, seconds, fill_seconds }
     }
 
-    /// An answer in a few words.
+    /// Formats a result.
     pub(super) fn shown(self, answer: &Answer) -> String {
         let p99 = answer.p99_ms.map(|ms| format!(", p99 {}", with_ms(ms))).unwrap_or_default();
         match (self, answer.p50_ms) {
@@ -82,7 +82,7 @@ impl Workload {
         }
     }
 
-    /// Those whose names begin so; all without a name.
+    /// The workloads whose names start with one of `names`; all if it is empty.
     pub(super) fn select(names: &[String]) -> Result<Vec<Self>> {
         let begins = |it: &Self, name: &str| {
             !name.is_empty() && it.name().to_lowercase().starts_with(&name.to_lowercase())
@@ -90,7 +90,7 @@ impl Workload {
         for name in names {
             if !Self::ALL.iter().any(|it| begins(it, name)) {
                 let known = Self::ALL.map(Self::name).join(", ");
-                bail!("no workload is called {name:?}; the known ones: {known}");
+                bail!("unknown workload {name:?}; the known ones: {known}");
             }
         }
         let is_named = |it: &Self| names.is_empty() || names.iter().any(|name| begins(it, name));

@@ -1,7 +1,8 @@
-//! Licence expressions (SPDX), as far as crates use them: names, `WITH`, `AND`, `OR`, parentheses, and the `/` of
-//! old manifests, which means `OR`.
+//! Evaluates SPDX licence expressions, as far as crates use them: names, `WITH`, `AND`, `OR`, parentheses, and
+//! the `/` of old manifests, which means `OR`.
 
-/// Whether an expression can be met by allowed licences alone. One that cannot be read is not allowed.
+/// Whether an expression can be satisfied by allowed licences alone. An expression that cannot be parsed is not
+/// allowed.
 pub(super) fn is_allowed(expression: &str, allowed: &[String]) -> bool {
     let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
     let words: Vec<&str> = spaced.split_whitespace().collect();

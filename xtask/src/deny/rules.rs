@@ -1,4 +1,4 @@
-//! deny.toml, the parts that are checked here. The rest is for cargo-deny.
+//! Reads the parts of deny.toml that are checked here. The rest is for cargo-deny.
 
 use std::fs;
 use std::path::Path;
@@ -23,7 +23,7 @@ pub(super) struct Bans {
     pub(super) skip: Vec<Skip>,
 }
 
-/// A version that may be there beside another one.
+/// A version that is allowed in addition to another one.
 #[derive(Deserialize)]
 pub(super) struct Skip {
     /// `name@version`.
@@ -41,7 +41,7 @@ impl Rules {
     pub(super) fn read(path: &Path) -> Result<Self> {
         let text = fs::read_to_string(path);
         let text = text.with_context(|| format!("cannot read {}", path.display()))?;
-        toml::from_str(&text).with_context(|| format!("cannot understand {}", path.display()))
+        toml::from_str(&text).with_context(|| format!("cannot parse {}", path.display()))
     }
 
     #[cfg(test)]

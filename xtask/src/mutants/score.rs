@@ -1,14 +1,14 @@
-//! The score of a mutant run: what cargo-mutants wrote down, counted.
+//! The score of a mutant run, from the output of cargo-mutants.
 
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 
-/// Below this share of caught mutants the tests are not proof enough.
+/// Minimum percentage of caught mutants.
 const MIN_SCORE_PERCENT: f64 = 85.0;
 
-/// What became of the mutants, by name.
+/// The mutants by outcome.
 pub(super) struct Score {
     caught: Vec<String>,
     timed_out: Vec<String>,
@@ -36,7 +36,7 @@ impl Score {
         self.caught.len() + self.timed_out.len() + self.missed.len() + self.unviable.len()
     }
 
-    /// Share caught of those that compile. A test that hangs on a mutant has noticed it.
+    /// Percentage of caught mutants among those that compile. A test that hangs counts as caught.
     fn percent(&self) -> f64 {
         let noticed = self.caught.len() + self.timed_out.len();
         let viable = noticed + self.missed.len();

@@ -1,4 +1,4 @@
-//! Crate directions: who may depend on whom. Engines stay strangers to each other.
+//! Crate directions: which crate may depend on which. Engines must not depend on each other.
 
 use std::path::PathBuf;
 
@@ -9,21 +9,21 @@ use super::Finding;
 use super::tree::Tree;
 use crate::process;
 
-/// Which of our crates a crate may depend on.
+/// The workspace crates that a crate may depend on.
 enum May {
-    /// Those in these directories.
+    /// Only those in these directories.
     Only(&'static [&'static str]),
-    /// Any: these put the pieces together, and alone may name concrete engines.
+    /// Any: crates that combine the others, and the only ones that may name concrete engines.
     Any,
 }
 
-/// By directory; `/*` stands for every crate directly below. The first match decides.
+/// Rules by directory; `/*` matches every crate directly below. The first match applies.
 const RULES: &[(&str, May)] = &[
     ("crates/core", May::Only(&[])),
     ("crates/kit", May::Only(&["crates/core"])),
     ("crates/executor", May::Only(&["crates/core"])),
     ("crates/wire", May::Only(&["crates/core"])),
-    // The engine that is an HTTP client shares its words with the server, and nothing else.
+    // The engine that is an HTTP client shares only the JSON types with the server.
     ("crates/engines/remote", May::Only(&["crates/core", "crates/wire"])),
     ("crates/engines/*", May::Only(&["crates/core", "crates/executor"])),
     ("crates/layers", May::Only(&["crates/core"])),
@@ -56,7 +56,7 @@ struct Package {
 #[derive(Deserialize)]
 struct Dependency {
     name: String,
-    /// `dev`, `build`, or nothing for a normal one.
+    /// `dev`, `build`, or none for a normal dependency.
     kind: Option<String>,
 }
 
@@ -64,12 +64,12 @@ pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>> {
     let args = ["metadata", "--no-deps", "--format-version", "1"];
     let json = process::capture(&mut process::cargo_locked(&args)?)?;
     let metadata: Metadata =
-        serde_json::from_str(&json).context("cannot read what `cargo metadata` printed")?;
+        serde_json::from_str(&json).context("cannot parse the output of `cargo metadata`")?;
     Ok(among_ours(&metadata, tree))
 }
 
 impl Metadata {
-    /// The package's directory from the repository root.
+    /// The package's directory, relative to the repository root.
     fn directory(&self, package: &Package) -> String {
         let directory = package.manifest_path.parent().unwrap_or(&self.workspace_root);
         let inside = directory.strip_prefix(&self.workspace_root).unwrap_or(directory);
@@ -86,7 +86,7 @@ fn among_ours(metadata: &Metadata, tree: &Tree) -> Vec<Finding> {
             findings.push(Finding {
                 path,
                 line: 1,
-                what: format!("nothing says what {} may depend on", package.name),
+                what: format!("no rule says what {} may depend on", package.name),
                 way_out: "add its directory to RULES in xtask/src/tidy/direction.rs".to_owned(),
             });
             continue;
@@ -101,7 +101,7 @@ fn among_ours(metadata: &Metadata, tree: &Tree) -> Vec<Finding> {
                     line: line_of(tree, &path, &dependency.name),
                     path: path.clone(),
                     what: format!("{} must not depend on {}", package.name, dependency.name),
-                    way_out: "depend on the traits in core (ARCHITECTURE.md says why)".into(),
+                    way_out: "depend on the traits in core (see ARCHITECTURE.md)".into(),
                 });
             }
         }
@@ -122,7 +122,7 @@ fn matches(pattern: &str, directory: &str) -> bool {
 
 fn allows(may: &May, from: &str, to: &str, kind: Option<&str>) -> bool {
     if kind == Some("dev") {
-        // Tests may put anything together, but core's must not need what is built on core.
+        // Tests may depend on any crate, but tests of core must not depend on engines, which are built on core.
         return !(from == "crates/core" && to.starts_with("crates/engines/"));
     }
     match may {
@@ -140,7 +140,7 @@ fn line_of(tree: &Tree, manifest: &str, dependency: &str) -> usize {
 mod tests {
     use super::*;
 
-    /// What is found when the crate in `from` depends on the crate in `to`.
+    /// The findings if the crate in `from` depends on the crate in `to`.
     fn found(from: &str, to: &str, kind: &str) -> Vec<String> {
         let json = format!(
             r#"{{"workspace_root": "/repo", "packages": [
@@ -202,6 +202,6 @@ mod tests {
     fn a_crate_nobody_placed_is_found() {
         let found = found("crates/novel", "crates/core", "null");
         assert_eq!(found.len(), 1);
-        assert!(found[0].contains("nothing says what a may depend on"), "{found:?}");
+        assert!(found[0].contains("no rule says what a may depend on"), "{found:?}");
     }
 }

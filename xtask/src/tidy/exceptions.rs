@@ -1,9 +1,9 @@
-//! Lint exceptions: whoever silences a lint says why.
+//! Lint exceptions: every silenced lint must have a reason.
 
 use super::Finding;
 use super::tree::{File, Tree};
 
-/// Joined from halves, or this file would find itself.
+/// Concatenated, so that this file does not match itself.
 const OPENINGS: &[&str] = &[
     concat!("#[al", "low("),
     concat!("#![al", "low("),
@@ -21,14 +21,15 @@ fn in_file(file: &File) -> Vec<Finding> {
         for (start, _) in file.text.match_indices(opening) {
             let line_start = file.text[..start].rfind('\n').map_or(0, |newline| newline + 1);
             let in_comment = file.text[line_start..start].trim_start().starts_with("//");
-            // An attribute may span lines; it ends at the first `)]`, or the reason came before.
+            // An attribute may span lines; it ends at the first `)]`. If that is inside the attribute, the
+            // reason must precede it.
             let attribute = file.text[start..].split(")]").next().unwrap_or_default();
             if !in_comment && !attribute.contains("reason =") {
                 findings.push(Finding {
                     path: file.path.clone(),
                     line: file.text[..start].matches('\n').count() + 1,
                     what: format!("`{opening}…)]` without a reason"),
-                    way_out: "add `reason = \"…\"`, or mend what the lint says".to_owned(),
+                    way_out: "add `reason = \"…\"`, or fix what the lint reports".to_owned(),
                 });
             }
         }

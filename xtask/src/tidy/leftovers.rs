@@ -1,12 +1,11 @@
-//! Leftovers: notes to self, debug output and silenced tests do not reach the main branch.
+//! Leftovers: notes, debug output and ignored tests must not reach the main branch.
 
 use super::Finding;
 use super::tree::Tree;
 
 const SOURCES: &[&str] = &["rs", "sql", "lua", "ts", "js", "py", "html", "css", "toml", "yml"];
 
-/// What must not be there, and what to do instead.
-/// Joined from halves, or this file would find itself.
+/// Forbidden texts, and what to do instead. Concatenated, so that this file does not match itself.
 const LEFTOVERS: &[(&str, &str)] = &[
     (concat!("TO", "DO"), "do it, or open an issue"),
     (concat!("FIX", "ME"), "fix it, or open an issue"),
@@ -36,7 +35,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Whether the needle stands on its own, not inside a longer word.
+/// Whether the needle occurs as a whole word.
 fn has_word(text: &str, needle: &str) -> bool {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     text.match_indices(needle).any(|(start, _)| {

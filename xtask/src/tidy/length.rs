@@ -1,10 +1,10 @@
-//! File lengths: past a limit a file must say in its first lines why it is that long.
+//! File lengths: a file beyond the limit must state the reason in its first lines.
 
 use super::Finding;
 use super::tree::{File, Tree};
 
 const MAX_LINES: usize = 500;
-/// How far down the reason may stand.
+/// Number of lines at the top of the file in which the reason is searched.
 const REASON_WITHIN_LINES: usize = 10;
 const REASON: &str = "tidy: long because ";
 
@@ -17,7 +17,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
             path: file.path.clone(),
             line: MAX_LINES + 1,
             what: format!("{} lines, limit {MAX_LINES}", file.text.lines().count()),
-            way_out: format!("split it, or say `{REASON}<reason>` in a comment at its top"),
+            way_out: format!("split it, or add `{REASON}<reason>` in a comment at its top"),
         })
         .collect()
 }

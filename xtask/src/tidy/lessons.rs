@@ -1,11 +1,11 @@
-//! Lessons: every test that `docs/lessons-held.md` names exists, in the file it is said to be in.
+//! Lessons: every test named in `docs/lessons-held.md` must exist in the given file.
 
 use super::Finding;
 use super::tree::{File, Tree};
 
 /// The page that names tests.
 const PAGE: &str = "docs/lessons-held.md";
-/// Between a file and the test in it.
+/// Separator between a file and the test in it.
 const MARK: &str = ".rs::";
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
@@ -22,8 +22,7 @@ fn in_page(tree: &Tree, page: &File) -> Vec<Finding> {
                     path: page.path.clone(),
                     line,
                     what: format!("there is no test `{test}` in {path}"),
-                    way_out: "name the test that holds the lesson, or say that there is none yet"
-                        .to_owned(),
+                    way_out: "name an existing test, or state that there is none yet".to_owned(),
                 });
             }
         }
@@ -37,7 +36,8 @@ fn named(line: &str) -> impl Iterator<Item = (String, &str)> {
     spans.filter_map(|span| span.split_once(MARK)).map(|(path, test)| (format!("{path}.rs"), test))
 }
 
-/// Whether a file has a function of this name. The kit's checks are functions that its macro makes tests of.
+/// Whether a file defines a function of this name. The kit's checks are functions that its macro turns into
+/// tests.
 fn defines(text: &str, test: &str) -> bool {
     let is_name = |rest: &str| rest.starts_with(['(', '<']);
     text.split("fn ").skip(1).any(|rest| rest.strip_prefix(test).is_some_and(is_name))

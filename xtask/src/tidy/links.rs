@@ -1,4 +1,4 @@
-//! Links: what our Markdown points at inside the repository exists.
+//! Links: every link in Markdown to a file in the repository must resolve.
 
 use super::Finding;
 use super::tree::{File, Tree};
@@ -27,7 +27,7 @@ fn in_page(tree: &Tree, page: &File) -> Vec<Finding> {
                 findings.push(Finding {
                     path: page.path.clone(),
                     line,
-                    what: format!("the link to `{target}` leads nowhere"),
+                    what: format!("the link to `{target}` is broken"),
                     way_out: "point it at a file of this repository".to_owned(),
                 });
             }
@@ -36,12 +36,12 @@ fn in_page(tree: &Tree, page: &File) -> Vec<Finding> {
     findings
 }
 
-/// The line without its `code spans`: what looks like a link in there is none.
+/// The line without its `code spans`, which may contain text that looks like a link.
 fn without_code(line: &str) -> String {
     line.split('`').step_by(2).collect::<Vec<_>>().join("`")
 }
 
-/// Where the line's links point: `[text](target)` and `[name]: target`.
+/// The targets of the line's links: `[text](target)` and `[name]: target`.
 fn targets(line: &str) -> Vec<String> {
     let inline = line.split("](").skip(1).filter_map(|rest| rest.split([')', ' ']).next());
     let definition = line.strip_prefix('[').and_then(|rest| rest.split_once("]: "));
@@ -54,7 +54,7 @@ fn is_local(target: &str) -> bool {
     !target.contains("://") && !target.starts_with("mailto:") && !target.starts_with('#')
 }
 
-/// The target as a path from the repository root; none if it leaves the repository.
+/// The target as a path relative to the repository root; `None` if it is outside the repository.
 fn resolve(page: &str, target: &str) -> Option<String> {
     let target = target.split('#').next().unwrap_or_default();
     let mut path: Vec<&str> = page.split('/').collect();

@@ -1,9 +1,9 @@
-//! Machine names: paths and hosts of one machine mean nothing to a reader of the repository.
+//! Machine names: paths and hosts of a particular machine must not occur in the repository.
 
 use super::Finding;
 use super::tree::Tree;
 
-/// Joined from halves, or this file would find itself.
+/// Concatenated, so that this file does not match itself.
 const DIRECTORIES: &[&str] = &[concat!("/wo", "rk/"), concat!("/ro", "ot/")];
 const HOSTS: &[&str] = &[concat!("index.cra", "tes.io"), concat!("arti", "factory")];
 
@@ -16,7 +16,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
             findings.extend(directories.chain(hosts).map(|name| Finding {
                 path: file.path.clone(),
                 line,
-                what: format!("`{name}` belongs to one machine"),
+                what: format!("`{name}` is specific to one machine"),
                 way_out: "use a path inside the repository, or a public name".to_owned(),
             }));
         }
@@ -24,7 +24,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Whether an absolute path starts like this; the same letters deep in a relative path are fine.
+/// Whether an absolute path starts with `directory`; the same text within a relative path does not count.
 fn starts_a_path(text: &str, directory: &str) -> bool {
     text.match_indices(directory).any(|(start, _)| {
         let before = text[..start].chars().next_back();

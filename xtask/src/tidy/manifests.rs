@@ -1,4 +1,4 @@
-//! Manifests: every crate takes its lints, edition, Rust version and licence from the workspace.
+//! Manifests: every crate inherits its lints, edition, Rust version and licence from the workspace.
 
 use super::Finding;
 use super::tree::{File, Tree};
@@ -24,14 +24,14 @@ fn in_manifest(manifest: &File) -> Vec<Finding> {
             Finding {
                 path: manifest.path.clone(),
                 line: 1,
-                what: format!("`{key}` is not taken from the workspace"),
+                what: format!("`{key}` is not inherited from the workspace"),
                 way_out,
             }
         })
         .collect()
 }
 
-/// Whether `key` of `table` is inherited, in any of the ways TOML can say so on one line.
+/// Whether `key` of `table` is inherited, in any one-line TOML syntax.
 fn inherits(manifest: &str, table: &str, key: &str) -> bool {
     let mut current = String::new();
     for line in manifest.lines() {
@@ -75,7 +75,7 @@ mod tests {
             ("[lints]\nworkspace = true", "[lints.rust]\nunsafe_code = \"allow\"", "lints"),
         ];
         for (theirs, its_own, key) in own {
-            let what = format!("`{key}` is not taken from the workspace");
+            let what = format!("`{key}` is not inherited from the workspace");
             let manifest = GOOD.replace(theirs, its_own);
             assert_eq!(found("crates/engines/memory/Cargo.toml", &manifest), [what]);
         }

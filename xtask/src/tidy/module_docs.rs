@@ -1,4 +1,4 @@
-//! Module docs: the first line of every Rust file says what the file is responsible for.
+//! Module docs: the first line of every Rust file must be a module doc.
 
 use super::Finding;
 use super::tree::Tree;

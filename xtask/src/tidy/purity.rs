@@ -1,4 +1,4 @@
-//! Purity: core pulls in no async runtime, no SQL and no HTTP, however deep.
+//! Purity: core must not depend on async runtimes, SQL or HTTP, not even transitively.
 
 use anyhow::Result;
 
@@ -13,7 +13,7 @@ const IMPURE: &[&str] = &[
     "mio",
     "smol",
     "tokio",
-    // SQL and other stores.
+    // SQL and other databases.
     "diesel",
     "fred",
     "libsqlite3-sys",
@@ -53,8 +53,8 @@ fn impure(cargo_tree: &str) -> Vec<Finding> {
     let findings = impure.into_iter().map(|name| Finding {
         path: "crates/core/Cargo.toml".to_owned(),
         line: 1,
-        what: format!("core pulls in {name}, but knows no runtime, SQL or HTTP"),
-        way_out: format!("`cargo tree -p windlass-core -e normal -i {name}` says through whom"),
+        what: format!("core pulls in {name}, but must not depend on runtimes, SQL or HTTP"),
+        way_out: format!("`cargo tree -p windlass-core -e normal -i {name}` shows the path"),
     });
     findings.collect()
 }

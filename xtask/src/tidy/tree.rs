@@ -1,4 +1,4 @@
-//! The files tidy looks at: what git tracks or would track, never what it ignores.
+//! The files that tidy checks: those that git tracks or would track, without ignored ones.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,14 +9,14 @@ use anyhow::{Context as _, Result};
 
 use crate::process;
 
-/// A text file, with its path from the repository root.
+/// A text file, with its path relative to the repository root.
 pub(crate) struct File {
     pub(crate) path: String,
     pub(crate) text: String,
 }
 
 impl File {
-    /// Lines with their numbers as editors count them.
+    /// Lines with their numbers, counted from 1.
     pub(crate) fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
         self.text.lines().enumerate().map(|(index, line)| (index + 1, line))
     }
@@ -31,7 +31,7 @@ impl File {
 #[derive(Default)]
 pub(crate) struct Tree {
     files: Vec<File>,
-    /// Also of files that are no text, so that a link to an image is found.
+    /// Paths of all files, including binary ones, so that links to images resolve.
     paths: BTreeSet<String>,
 }
 
@@ -40,10 +40,10 @@ impl Tree {
         let mut git = Command::new("git");
         git.current_dir(root).args(["ls-files", "-z", "--cached", "--others"]);
         let listed = process::capture(git.arg("--exclude-standard"))
-            .context("tidy asks git which files are ours; run it in a git checkout")?;
+            .context("tidy needs git to list the files; run it in a git checkout")?;
         let mut tree = Self::default();
         for path in listed.split_terminator('\0') {
-            // Absent: deleted but not yet committed. A directory: a nested repository.
+            // A missing file was deleted without a commit; a directory is a nested repository.
             let Ok(bytes) = fs::read(root.join(path)) else {
                 continue;
             };
@@ -55,7 +55,7 @@ impl Tree {
         Ok(tree)
     }
 
-    /// A tree in memory, to show that a check can fail.
+    /// A tree in memory, for tests.
     #[cfg(test)]
     pub(crate) fn of(files: &[(&str, &str)]) -> Self {
         let mut tree = Self::default();
@@ -81,7 +81,7 @@ impl Tree {
         self.files().find(|file| file.path == path).map(|file| file.text.as_str())
     }
 
-    /// Whether this is a file of ours, or a directory that holds one.
+    /// Whether this is a file of the repository, or a directory that contains one.
     pub(crate) fn holds(&self, path: &str) -> bool {
         let directory = format!("{path}/");
         path.is_empty()

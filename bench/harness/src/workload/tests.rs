@@ -1,16 +1,16 @@
-//! The workloads on a queue in memory, whose completions can be made to lag behind.
+//! Tests the workloads on a queue in memory, whose completions can be delayed.
 
 use super::*;
 use crate::About;
 use std::sync::Mutex;
 
-/// Waiting jobs, and how many were ever put in and completed.
+/// The waiting jobs, and the numbers of enqueued and completed ones.
 #[derive(Clone, Default)]
 struct Toy {
     waiting: Arc<Mutex<Vec<Payload>>>,
     stored: Arc<AtomicU64>,
     completed: Arc<AtomicU64>,
-    /// So many jobs are never completed.
+    /// Number of jobs that are never completed.
     stuck: u64,
 }
 

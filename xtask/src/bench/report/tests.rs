@@ -1,4 +1,4 @@
-//! The report, from results that are made up.
+//! Tests the report with made-up results.
 
 use super::super::cell::Cell;
 use super::super::results::{Answer, Missing, Outcome};
@@ -18,7 +18,7 @@ fn answer(jobs: u64, seconds: f64, p50_ms: f64) -> Outcome {
     })
 }
 
-/// What ours, the peer and ours again came to in each of these workloads.
+/// Results of Windlass, the peer and Windlass again in each of these workloads.
 fn results(rows: &[(Workload, [Outcome; 3])]) -> Results {
     let machine = vec!["2 cores".to_owned()];
     let mut results = Results::new(machine, "cargo xtask bench --peers".to_owned(), Vec::new());
