@@ -99,7 +99,7 @@ fn commands_show_their_key_from_the_environment_or_the_url_and_are_told_what_is_
         assert_eq!(listed.status.success(), good, "{}", text(&listed.stderr));
         if !good {
             let said = text(&listed.stderr);
-            assert!(said.contains("WINDLASS_KEY") && said.contains("not let in"), "{said}");
+            assert!(said.contains("WINDLASS_KEY") && said.contains("unauthenticated"), "{said}");
         }
     }
     let producer = key(&server.url(), Some(&admin), "enqueue:greet");

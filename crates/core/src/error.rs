@@ -56,7 +56,7 @@ pub enum Error {
         id: JobId,
     },
     /// The session has expired or never existed.
-    #[error("session {session} is gone: it was not heartbeaten in time; open a new one")]
+    #[error("session {session} is lost: no heartbeat arrived in time; open a new one")]
     SessionLost {
         /// The session.
         session: String,
@@ -109,7 +109,7 @@ pub enum Error {
     },
     /// A client enqueues more jobs per second than allowed.
     #[error(
-        "{who} hands over more than {limit} jobs per second; slow down, and repeat this after \
+        "{who} enqueues more than {limit} jobs per second; slow down, and repeat this after \
          {retry_after_ms} ms"
     )]
     TooFast {
@@ -181,7 +181,7 @@ pub enum Error {
         address: Option<String>,
     },
     /// The request has no credentials or invalid ones. Nothing was done.
-    #[error("not let in: {reason}")]
+    #[error("unauthenticated: {reason}")]
     Unauthenticated {
         /// What is missing or wrong, and the way out. Never contains the credentials.
         reason: String,
@@ -197,7 +197,7 @@ pub enum Error {
         needs: String,
     },
     /// The store contains corrupt data.
-    #[error("{store} holds bad data: {reason}; run `windlass check`")]
+    #[error("{store} contains corrupt data: {reason}; run `windlass check`")]
     Corrupt {
         /// The store.
         store: String,

@@ -135,9 +135,10 @@ fn checked_name(meta: &ParseNestedMeta<'_>) -> Result<String> {
     let value = text.value();
     match name::flaw(&value) {
         None => Ok(value),
-        Some(flaw) => {
-            Err(Error::new(text.span(), format!("{} {value:?} is no name: {flaw}", word(meta))))
-        }
+        Some(flaw) => Err(Error::new(
+            text.span(),
+            format!("{} {value:?} is not a valid name: {flaw}", word(meta)),
+        )),
     }
 }
 
@@ -163,7 +164,7 @@ fn duration(meta: &ParseNestedMeta<'_>, range: RangeInclusive<u64>) -> Result<u6
         Some(_) => {
             let highest = range.end() / 86_400_000;
             let lowest = range.start();
-            wrong(format!("`{}` must lie between {lowest}ms and {highest}d", word(meta)))
+            wrong(format!("`{}` must be between {lowest}ms and {highest}d", word(meta)))
         }
     }
 }

@@ -40,7 +40,7 @@ pub struct Kinds {
     engine: Arc<dyn Engine>,
 }
 
-/// A registered kind as it is stored.
+/// A stored registered kind.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Registered {
@@ -143,7 +143,7 @@ impl Kinds {
 /// The error for a replay of a sensitive kind without confirmation.
 pub fn unconfirmed(kind: &str) -> Error {
     let expected = format!(
-        "jobs of kind {kind:?} are replayed only by somebody who says so; add `confirm` with the name \
+        "replaying jobs of the sensitive kind {kind:?} must be confirmed: add `confirm` with the name \
          of the kind"
     );
     Error::invalid("confirm", "missing", expected)

@@ -72,7 +72,7 @@ pub enum Error {
     NotFinished {
         /// The job.
         id: JobId,
-        /// Where it stood when last seen.
+        /// The state when it was last read.
         state: State,
         /// How long the caller waited.
         waited: Duration,

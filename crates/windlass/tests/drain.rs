@@ -177,7 +177,7 @@ async fn the_middleware_and_the_blocking_handlers_of_the_worker_run_too() {
 }
 
 #[tokio::test]
-#[should_panic(expected = "still something ready")]
+#[should_panic(expected = "jobs are still ready")]
 async fn a_job_that_never_comes_to_an_end_ends_the_test() {
     let (queue, seen) = (TestQueue::new(), Seen::default());
     queue.client().enqueue(&step("restless")).await.unwrap();

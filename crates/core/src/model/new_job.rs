@@ -43,7 +43,7 @@ impl Due {
                 field,
                 self.at(now),
                 format!(
-                    "it must lie between 1970 and {} days ahead",
+                    "it must be between 1970 and {} days ahead",
                     limits::DELAY_MAX_MS / crate::time::DAY_MS
                 ),
             ));

@@ -96,7 +96,11 @@ impl QueuePatch {
     /// Checks that every value is within its limits.
     pub fn check(&self) -> Result<()> {
         if self.max_depth == Some(Some(0)) {
-            return Err(Error::invalid("max_depth", 0, "pause the queue to let nothing in or out"));
+            return Err(Error::invalid(
+                "max_depth",
+                0,
+                "use 1 or more; to stop its jobs, pause the queue",
+            ));
         }
         if let Some(Order::Ageing { quantum_ms }) = self.order {
             within_range("order.quantum_ms", quantum_ms, 1..=AGE_MAX_MS)?;

@@ -106,7 +106,7 @@ impl Unique {
             (Until::Finished, OnConflict::Throttle) => Err(Error::invalid(
                 "unique.until",
                 "finished",
-                "throttle needs a window: say for how long one job is enough",
+                "throttle needs a window: use a window in milliseconds",
             )),
             (Until::Finished, _) => Ok(()),
         }

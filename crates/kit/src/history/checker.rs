@@ -136,7 +136,7 @@ impl Judge<'_, '_> {
         let seen = self.life.last.is_some() || first.is_some() || self.life.acknowledged.is_some();
         let Some(wanted_from) = wanted_from else {
             if seen {
-                self.blame(Kind::Phantom, || format!("nobody enqueued job {id}, but it is there"));
+                self.blame(Kind::Phantom, || format!("job {id} exists, but was never enqueued"));
             }
             return false;
         };
@@ -181,7 +181,9 @@ impl Judge<'_, '_> {
             _ => false,
         };
         if let Some(state) = life.last.filter(|_| unearned) {
-            self.blame(Kind::Unearned, || format!("job {id} is {state}, which nobody asked for"));
+            self.blame(Kind::Unearned, || {
+                format!("job {id} is {state}, but no call asked for that")
+            });
         }
         let undone = life.ends.iter().find(|(told, state)| {
             life.last.is_some_and(|last| last != *state) && !life.replayed_between(*told, Span::END)
@@ -230,7 +232,7 @@ impl Judge<'_, '_> {
             let lease = term.lease;
             if term.attempt.is_none() {
                 self.blame(Kind::StaleLease, || {
-                    format!("job {id}: {lease:?} was honoured, but nobody was ever given it")
+                    format!("job {id}: {lease:?} was accepted, but no claim ever returned it")
                 });
             }
             if term.claims.len() > 1 {
@@ -244,7 +246,7 @@ impl Judge<'_, '_> {
                 });
             } else if term.applied.iter().any(|applied| applied.to < term.last) {
                 self.blame(Kind::StaleLease, || {
-                    format!("job {id}: {lease:?} was honoured after it had been settled")
+                    format!("job {id}: {lease:?} was accepted after it had been settled")
                 });
             }
         }
@@ -270,7 +272,7 @@ impl Judge<'_, '_> {
             if let Some(stale) = latest.filter(|latest| latest.last > term.first) {
                 let (old, new) = (stale.lease, term.lease);
                 self.blame(Kind::StaleLease, || {
-                    format!("job {id}: {old:?} was honoured after {new:?} had been handed out")
+                    format!("job {id}: {old:?} was accepted after a claim had returned {new:?}")
                 });
                 break;
             }

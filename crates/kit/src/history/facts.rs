@@ -96,7 +96,7 @@ impl fmt::Display for Fact<'_> {
                 let Report { id, lease, end, .. } = report;
                 write!(f, "settle {id} as {end:?} under {lease:?} → {outcome:?}")
             }
-            Deed::Update(lease, Some(true)) => write!(f, "update under {lease:?} → honoured"),
+            Deed::Update(lease, Some(true)) => write!(f, "update under {lease:?} → accepted"),
             Deed::Update(lease, Some(false)) => write!(f, "update under {lease:?} → refused"),
             Deed::Update(lease, None) => write!(f, "update under {lease:?} → unclear"),
             Deed::Change(wish, effect) => write!(f, "{wish:?} → {effect:?}"),

@@ -35,7 +35,7 @@ impl Stored {
     pub(super) fn read(record: &Record) -> Result<Self> {
         serde_json::from_slice(&record.value).map_err(|error| Error::Corrupt {
             store: format!("record {:?}", record.key),
-            reason: format!("it is not a key: {error}; delete the record and make another key"),
+            reason: format!("invalid key record: {error}; delete it and create another key"),
         })
     }
 

@@ -78,7 +78,7 @@ impl Stored {
     pub(super) fn read(record: &Record) -> Result<Self> {
         serde_json::from_slice(&record.value).map_err(|error| Error::Corrupt {
             store: format!("record {:?}", record.key),
-            reason: format!("it is not a schedule: {error}; put it again or remove it"),
+            reason: format!("invalid schedule record: {error}; put it again or remove it"),
         })
     }
 

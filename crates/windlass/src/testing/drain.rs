@@ -80,8 +80,8 @@ impl TestQueue {
             () = log.overrun.notified() => {
                 handle.abort().await;
                 panic!(
-                    "after {DRAIN_ATTEMPTS_MAX} attempts there is still something ready: handlers \
-                     that release, or enqueue each other's jobs, never come to an end"
+                    "jobs are still ready after {DRAIN_ATTEMPTS_MAX} attempts: handlers that release, \
+                     or enqueue each other's jobs, never end"
                 );
             }
         }

@@ -112,6 +112,6 @@ fn at_once<T>(answer: Answer<'_, T>) -> T {
     match answered {
         Some(Ok(reply)) => reply.value,
         Some(Err(error)) => panic!("the test queue says: {error}"),
-        None => panic!("the memory engine kept somebody waiting, which is a bug in windlass"),
+        None => panic!("the memory engine did not answer at once, which is a bug in windlass"),
     }
 }

@@ -38,7 +38,7 @@ fn fire(engine: &MemoryEngine) -> Option<Timestamp> {
     match schedules.fire_due().now_or_never() {
         Some(Ok(next)) => next,
         Some(Err(error)) => panic!("the test queue cannot fire its schedules: {error}"),
-        None => panic!("the memory engine kept somebody waiting, which is a bug in windlass"),
+        None => panic!("the memory engine did not answer at once, which is a bug in windlass"),
     }
 }
 

@@ -51,7 +51,7 @@ pub(super) struct Output {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Lost {
     #[error(
-        "this program, started again to run the command, does not come to `process::enter()` ({}): \
+        "this program, started again to run the command, does not reach `process::enter()` ({}): \
          make that call the first line of main, before arguments are read",
         ended(.0)
     )]

@@ -123,7 +123,10 @@ async fn a_command_without_its_supervisor_dies_and_is_recorded() {
     let job = outcome(Process::shell(line).current_dir(dir.path()), "").await;
     assert!(start.elapsed() < Duration::from_secs(10));
     let (_, message) = error(&job);
-    assert!(message.contains("supervised the command went without a word (signal: 9"), "{message}");
+    assert!(
+        message.contains("supervisor of the command exited without a report (signal: 9"),
+        "{message}"
+    );
     let pid = std::fs::read_to_string(pid).unwrap();
     until("it is dead", || !lives(&pid)).await;
 }

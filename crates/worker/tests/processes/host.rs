@@ -64,6 +64,6 @@ async fn a_host_that_reads_its_arguments_first_is_told_to_enter_before() {
     let host = start(STRICT, Path::new("1"));
     let said = tokio::task::spawn_blocking(|| host.wait_with_output().unwrap()).await.unwrap();
     let said = String::from_utf8(said.stdout).unwrap();
-    assert!(said.contains("does not come to `process::enter()` (exit status: 2)"), "{said}");
+    assert!(said.contains("does not reach `process::enter()` (exit status: 2)"), "{said}");
     assert!(said.contains("first line of main") && said.ends_with("unknown argument\n"), "{said}");
 }
