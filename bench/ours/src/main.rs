@@ -41,8 +41,8 @@ impl Queue for Windlass {
         About {
             version: locked_version(include_str!("../../../Cargo.lock"), "windlass"),
             settings: format!(
-                "client and worker by default, but {CONCURRENCY} jobs at a time; what callers of one client \
-                 enqueue at the same time travels together; bulk: {BULK_CALLERS} callers of {BULK}"
+                "client and worker by default, but {CONCURRENCY} jobs at a time; concurrent enqueues of \
+                 one client are coalesced; bulk: {BULK_CALLERS} callers of {BULK}"
             ),
             bulk: BULK,
             bulk_callers: BULK_CALLERS,

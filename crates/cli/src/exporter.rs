@@ -12,7 +12,7 @@ const SECONDS: [f64; 14] =
 
 /// Interval at which samples are aggregated. Without it, they would accumulate in memory if no collector
 /// scrapes `/metrics`.
-const SUM_UP_EVERY: Duration = Duration::from_secs(5);
+const AGGREGATE_EVERY: Duration = Duration::from_secs(5);
 
 /// Installs the recorder. Call once, inside the runtime.
 pub(crate) fn install() -> Result<Exporter> {
@@ -20,12 +20,12 @@ pub(crate) fn install() -> Result<Exporter> {
         .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &SECONDS)
         .and_then(|builder| builder.install_recorder())
         .context("cannot record metrics")?;
-    tokio::spawn(sum_up(handle.clone()));
+    tokio::spawn(aggregate(handle.clone()));
     Ok(Exporter::new(move || handle.render()))
 }
 
-async fn sum_up(handle: PrometheusHandle) {
-    let mut ticks = tokio::time::interval(SUM_UP_EVERY);
+async fn aggregate(handle: PrometheusHandle) {
+    let mut ticks = tokio::time::interval(AGGREGATE_EVERY);
     loop {
         ticks.tick().await;
         handle.run_upkeep();

@@ -20,7 +20,7 @@ use super::workload::Workload;
 const PATIENCE: Duration = Duration::from_secs(45);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// Maximum number of characters of a failed driver's error output.
-const SAID_MAX: usize = 400;
+const ERROR_CHARS_MAX: usize = 400;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cell {
@@ -102,7 +102,7 @@ fn shortened(said: &str) -> String {
     let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
     let line: Vec<&str> = last.split_whitespace().collect();
     let line = line.join(" ");
-    match line.char_indices().nth(SAID_MAX) {
+    match line.char_indices().nth(ERROR_CHARS_MAX) {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line,
     }

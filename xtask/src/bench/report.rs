@@ -51,7 +51,7 @@ fn markdown(results: &Results) -> String {
     text.push_str(&failures(results));
     text.push_str("## Versions, durability and settings\n\n");
     text.push_str(&settings(results));
-    text.push_str("\n## Cost\n\nProcessor time per job and most memory of the process that is client and worker (the \
+    text.push_str("\n## Cost\n\nCPU time per job and peak memory of the process that is client and worker (the \
                    server, where there is one, comes on top).\n\n");
     text.push_str(&costs(results));
     text.push_str("\n## Machine\n\n");

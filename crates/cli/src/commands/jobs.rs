@@ -78,7 +78,7 @@ enum Action {
     Resume(Ids),
     /// Remove ended jobs now
     Discard(Ids),
-    /// Signal jobs that wait for a signal
+    /// Wake jobs that wait for a signal
     Signal(Ids),
 }
 

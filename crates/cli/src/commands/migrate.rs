@@ -52,7 +52,7 @@ impl Args {
                 false => migrate(&options).await?,
             };
             let grants = self.grant(&options).await?;
-            self.tell(&change, &grants)
+            self.print_result(&change, &grants)
         })?;
         Ok(ExitCode::SUCCESS)
     }
@@ -82,7 +82,7 @@ impl Args {
         Ok(statements)
     }
 
-    fn tell(&self, change: &Migration, grants: &[String]) -> Result<()> {
+    fn print_result(&self, change: &Migration, grants: &[String]) -> Result<()> {
         if self.json {
             let Migration { schema, from, to, steps, .. } = change;
             return print_json(&json!({

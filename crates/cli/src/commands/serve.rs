@@ -186,7 +186,7 @@ async fn serve(given: Given, config: Config, log: LogHandle) -> Result<ExitCode>
             let changed = setup.opened(engine.clone()).await?;
             (server.serve(engine)?, changed)
         }
-        Err(error) if is_away(&error) => {
+        Err(error) if may_open_later(&error) => {
             ensure_locked(&setup.config(), asks).with_context(|| format!("{error:#}"))?;
             println!(
                 "{error:#}\nserving without the store until it answers; requests get status 503\n"
@@ -315,7 +315,7 @@ async fn open(store: Url, url: String, disk: &Disk) -> Result<Arc<dyn Engine>> {
 
 /// Whether opening the store may succeed later: it is unreachable, or its disk is full. Other errors would
 /// recur.
-fn is_away(error: &anyhow::Error) -> bool {
+fn may_open_later(error: &anyhow::Error) -> bool {
     let opened = error.downcast_ref::<windlass::Error>();
     let source = opened.and_then(|opened| match opened {
         windlass::Error::Open { source, .. } => Some(source),

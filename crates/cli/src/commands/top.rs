@@ -33,13 +33,13 @@ pub(super) struct Args {
 
 /// The action that a key selects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wish {
+enum Input {
     Quit,
     Up,
     Down,
     Pause,
     /// Refresh.
-    Look,
+    Refresh,
 }
 
 impl Args {
@@ -82,11 +82,11 @@ impl Args {
             let looked = tokio::time::Instant::now();
             loop {
                 terminal.draw(|frame| view.draw(frame)).context("cannot draw")?;
-                match next_wish(self.every.saturating_sub(looked.elapsed())).await? {
-                    Wish::Quit => return Ok(()),
-                    Wish::Up => view.select(-1),
-                    Wish::Down => view.select(1),
-                    Wish::Pause => {
+                match next_input(self.every.saturating_sub(looked.elapsed())).await? {
+                    Input::Quit => return Ok(()),
+                    Input::Up => view.select(-1),
+                    Input::Down => view.select(1),
+                    Input::Pause => {
                         if let Some((queue, paused)) = view.selected() {
                             let queue = client.queue(queue);
                             let done =
@@ -98,7 +98,7 @@ impl Args {
                         }
                         break;
                     }
-                    Wish::Look => break,
+                    Input::Refresh => break,
                 }
             }
         }
@@ -106,21 +106,21 @@ impl Args {
 }
 
 /// The action of the next key, or a refresh when the time is up.
-async fn next_wish(wait: Duration) -> Result<Wish> {
+async fn next_input(wait: Duration) -> Result<Input> {
     let read = tokio::task::spawn_blocking(move || match event::poll(wait)? {
         true => event::read().map(Some),
         false => Ok(None),
     });
     let read = read.await.context("cannot wait for a key")?.context("cannot read keys")?;
-    let Some(Event::Key(key)) = read else { return Ok(Wish::Look) };
+    let Some(Event::Key(key)) = read else { return Ok(Input::Refresh) };
     let control_c = key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
     Ok(match key.code {
-        _ if key.kind != KeyEventKind::Press => Wish::Look,
-        KeyCode::Char('q') | KeyCode::Esc => Wish::Quit,
-        _ if control_c => Wish::Quit,
-        KeyCode::Up | KeyCode::Char('k') => Wish::Up,
-        KeyCode::Down | KeyCode::Char('j') => Wish::Down,
-        KeyCode::Char('p') => Wish::Pause,
-        _ => Wish::Look,
+        _ if key.kind != KeyEventKind::Press => Input::Refresh,
+        KeyCode::Char('q') | KeyCode::Esc => Input::Quit,
+        _ if control_c => Input::Quit,
+        KeyCode::Up | KeyCode::Char('k') => Input::Up,
+        KeyCode::Down | KeyCode::Char('j') => Input::Down,
+        KeyCode::Char('p') => Input::Pause,
+        _ => Input::Refresh,
     })
 }

@@ -23,7 +23,7 @@ const RETENTION_MIN_MS: u64 = 100;
 #[command(after_help = torture::HELP)]
 pub(super) struct Args {
     /// Store: `file:DIR`, `postgres://…` or `http://HOST:PORT`. Writes only to a new directory below DIR, or to
-    /// a new schema; on a server, only to a queue of its own
+    /// a new schema; on a server, only to a new queue
     #[arg(required_unless_present = "start_postgres")]
     url: Option<String>,
     /// Directory in which to start a PostgreSQL server, instead of a URL: in a new subdirectory, on a private

@@ -62,7 +62,7 @@ impl Mistake {
     ) -> Self {
         let way_out = match nearest(key, known.clone()) {
             Some(nearest) => format!("did you mean {nearest}?"),
-            None => format!("there are {}", known.into_iter().collect::<Vec<_>>().join(", ")),
+            None => format!("the known ones: {}", known.into_iter().collect::<Vec<_>>().join(", ")),
         };
         Self::new(source, format!("{key} is not a setting; {way_out}"))
     }

@@ -158,9 +158,9 @@ impl Kind {
         match &self.shape {
             _ if self.lifts && text == NONE => Ok(Value::None),
             Shape::Time(_) => {
-                values::duration_ms(text).map_err(after_no).and_then(|it| self.within(it))
+                values::duration_ms(text).map_err(hint_of).and_then(|it| self.within(it))
             }
-            Shape::Size(_) => values::bytes(text).map_err(after_no).and_then(|it| self.within(it)),
+            Shape::Size(_) => values::bytes(text).map_err(hint_of).and_then(|it| self.within(it)),
             Shape::Count(_) => match text.parse() {
                 Ok(number) => self.within(number),
                 Err(_) => Err(format!("write a whole number; {}", self.range()).into()),
@@ -251,7 +251,7 @@ fn inline(json: serde_json::Value) -> String {
 }
 
 /// The hint at the end of a message, after the last semicolon, without the value.
-fn after_no(message: String) -> Wrong {
+fn hint_of(message: String) -> Wrong {
     let way_out = message.rsplit_once("; ").map_or(&*message, |(_, way_out)| way_out);
     way_out.into()
 }

@@ -56,7 +56,7 @@ impl BusyAtFirst {
 }
 
 fn busy() -> Error {
-    Error::Busy { store: "memory".into(), reason: "somebody holds it".into() }
+    Error::Busy { store: "memory".into(), reason: "another process holds it".into() }
 }
 
 impl Hot for BusyAtFirst {

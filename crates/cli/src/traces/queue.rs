@@ -216,7 +216,7 @@ mod tests {
             let metrics = recorder.handle().render();
             assert!(metrics.contains(&line), "{line}{metrics}");
         };
-        // Connections are made, and nobody takes them up.
+        // A listener that never accepts: connections are established, but nothing answers.
         let mute = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/v1/traces", mute.local_addr().unwrap());
         let collector = Collector::new(url, &Resource::builder_empty().build());

@@ -17,7 +17,7 @@ use windlass_worker::{Ctx, Done, Ended, FromJob as _, Handler, Need, Raw, Stop};
 /// Timeout for connecting; the response may take as long as the job's timeout.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum number of characters of an error response that become the error of the job.
-const SAID_CHARS_MAX: usize = 2_000;
+const ERROR_CHARS_MAX: usize = 2_000;
 /// Maximum delay that a `Retry-After` header can request.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(86_400);
 
@@ -58,7 +58,7 @@ impl Handler<Raw, ()> for Http {
             response = self.client.request(request) => response?,
             cause = ctx.cancelled() => return Err(Stop::retry(format!("stopped: {cause}"))),
         };
-        judge(&ctx, response).await
+        outcome_of(&ctx, response).await
     }
 
     fn needs() -> Vec<Need> {
@@ -82,7 +82,7 @@ impl Http {
     }
 }
 
-async fn judge(ctx: &Ctx, response: Response<Incoming>) -> Ended {
+async fn outcome_of(ctx: &Ctx, response: Response<Incoming>) -> Ended {
     let status = response.status();
     let after = retry_after(response.headers(), SystemClock.now());
     let body = Limited::new(response.into_body(), RESULT_BYTES_MAX).collect().await;
@@ -102,7 +102,7 @@ async fn judge(ctx: &Ctx, response: Response<Incoming>) -> Ended {
     }
     let said =
         body.map(|body| String::from_utf8_lossy(&body.to_bytes()).into_owned()).unwrap_or_default();
-    let said: String = said.trim().chars().take(SAID_CHARS_MAX).collect();
+    let said: String = said.trim().chars().take(ERROR_CHARS_MAX).collect();
     let what = if said.is_empty() {
         format!("HTTP status {status}")
     } else {

@@ -52,8 +52,8 @@ impl Watch {
         every: Duration,
     ) -> Self {
         let (events, heard) = mpsc::channel(EVENTS_MAX);
-        let eye = Eye::open(counter, database);
-        Self { events, task: tokio::spawn(eye.watch(heard, every)) }
+        let sampler = Sampler::open(counter, database);
+        Self { events, task: tokio::spawn(sampler.watch(heard, every)) }
     }
 
     /// Records an event.
@@ -70,7 +70,7 @@ impl Watch {
 }
 
 /// The last readings, to compute differences.
-struct Eye {
+struct Sampler {
     counter: Arc<Counter>,
     database: Option<Database>,
     began: Instant,
@@ -79,7 +79,7 @@ struct Eye {
     latencies: Latencies,
 }
 
-impl Eye {
+impl Sampler {
     fn open(counter: Arc<Counter>, database: Option<Database>) -> Self {
         let (completed, latencies) = (counter.completed(), counter.latencies.read());
         let began = clock::now();

@@ -145,7 +145,7 @@ async fn overview_ms(bench: &Bench<EngineSubject>) -> Result<f64> {
         let began = clock::now();
         let page = tokio::time::timeout(PAGE_MAX, page(&host)).await;
         let passed_ms = began.elapsed().as_secs_f64() * 1e3;
-        let page = page.context("the overview did not come in time").and_then(|page| page);
+        let page = page.context("the overview did not arrive in time").and_then(|page| page);
         slowest = page.and(slowest.map(|slowest| slowest.max(passed_ms)));
         if slowest.is_err() {
             break;

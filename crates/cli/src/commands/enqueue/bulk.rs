@@ -155,7 +155,7 @@ async fn store(client: &Client, batch: Vec<Entry>) -> Result<Vec<(u64, Result<En
     }
     let mut stored = Vec::new().into_iter();
     if !jobs.is_empty() {
-        stored = hand_over(client, jobs, FULL_PATIENCE).await?.into_iter();
+        stored = enqueue_with_retries(client, jobs, FULL_PATIENCE).await?.into_iter();
     }
     let mut answer = |error: Option<String>| match error {
         Some(error) => Err(error),
@@ -170,7 +170,7 @@ async fn store(client: &Client, batch: Vec<Entry>) -> Result<Vec<(u64, Result<En
 
 /// Enqueues jobs, and retries those that are refused because the server is full, after the delay that it
 /// advises, for at most `patience` without success.
-async fn hand_over(
+async fn enqueue_with_retries(
     client: &Client,
     jobs: Vec<NewJob>,
     patience: Duration,

@@ -39,7 +39,7 @@ enum UniqueLine {
 
 /// The job of one line; `template` holds the defaults from the command line.
 pub(super) fn job(text: &str, template: &NewJob) -> Result<NewJob, String> {
-    let line: Line<'_> = serde_json::from_str(text).map_err(|error| said(&error))?;
+    let line: Line<'_> = serde_json::from_str(text).map_err(|error| without_line(&error))?;
     let mut job = template.clone();
     job.due = due(&line)?.unwrap_or(job.due);
     job.id = line.id;
@@ -74,7 +74,7 @@ pub(super) fn job(text: &str, template: &NewJob) -> Result<NewJob, String> {
 }
 
 /// The parse error of a line, without serde's line number, which is always 1; the column stays.
-fn said(error: &serde_json::Error) -> String {
+fn without_line(error: &serde_json::Error) -> String {
     error.to_string().replace(" at line 1 column ", " at column ")
 }
 

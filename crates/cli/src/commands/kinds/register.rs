@@ -63,7 +63,7 @@ impl Register {
         }
         let client = common.open_or_create().await?;
         Kinds::new(client.engine().clone()).put(&self.kind, &rules).await?;
-        tell(&client, common, &self.kind).await
+        print_rules(&client, common, &self.kind).await
     }
 
     fn rules(&self) -> Result<KindRules> {
@@ -98,11 +98,11 @@ pub(super) async fn forget(common: &Common, kind: &str) -> Result<ExitCode> {
 }
 
 pub(super) async fn show(common: &Common, kind: &str) -> Result<ExitCode> {
-    tell(&common.open().await?, common, kind).await
+    print_rules(&common.open().await?, common, kind).await
 }
 
 /// Prints the registered rules of a kind and the state of its breaker.
-async fn tell(client: &Client, common: &Common, kind: &str) -> Result<ExitCode> {
+async fn print_rules(client: &Client, common: &Common, kind: &str) -> Result<ExitCode> {
     let Some(rules) = Kinds::new(client.engine().clone()).get(kind).await? else {
         bail!("kind {kind:?} is not registered; register it with `windlass kinds register {kind}`");
     };

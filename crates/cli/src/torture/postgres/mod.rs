@@ -103,7 +103,7 @@ impl OwnPostgres {
             if Instant::now() > deadline {
                 bail!(
                     "PostgreSQL did not answer within {START_MAX:?}; its log ends with: {}",
-                    self.last_words()
+                    self.log_tail()
                 );
             }
             let is_running = match &mut self.postmaster {
@@ -138,7 +138,7 @@ impl OwnPostgres {
     }
 
     /// The end of its log, for an error: the file may be removed before the user can read it.
-    fn last_words(&self) -> String {
+    fn log_tail(&self) -> String {
         let log = fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = log.lines().collect();
         lines[lines.len().saturating_sub(LAST_LINES)..].join("\n")

@@ -25,7 +25,7 @@ const CHUNK_BYTES: usize = 64 * 1024;
 /// Maximum number of connections; more wait to be accepted.
 const CONNECTIONS_MAX: usize = 1_024;
 /// Probability per mille that a chunk is affected by the current fault.
-const FATE_PER_MILLE: u64 = 300;
+const FAULTS_PER_MILLE: u64 = 300;
 /// Maximum number of requests waiting to be repeated.
 const REPEATS_MAX: usize = 64;
 /// Maximum delay before a request is repeated: some leases have expired by then.
@@ -154,8 +154,8 @@ impl Shared {
             let Ok(length @ 1..) = from.read(&mut buffer).await else { return End::Closed };
             let chunk = &buffer[..length];
             match self.passing().await {
-                Weather::Resets if self.strikes() => return End::Reset,
-                Weather::Repeats if self.strikes() => self.repeat(chunk),
+                Weather::Resets if self.is_affected() => return End::Reset,
+                Weather::Repeats if self.is_affected() => self.repeat(chunk),
                 _ => {}
             }
             if to.write_all(chunk).await.is_err() {
@@ -169,9 +169,9 @@ impl Shared {
         loop {
             let Ok(length @ 1..) = from.read(&mut buffer).await else { return End::Closed };
             match self.passing().await {
-                Weather::Resets if self.strikes() => return End::Reset,
+                Weather::Resets if self.is_affected() => return End::Reset,
                 // The store has executed the request, but the client gets no reply.
-                Weather::LostReplies if self.strikes() => return End::Closed,
+                Weather::LostReplies if self.is_affected() => return End::Closed,
                 _ => {}
             }
             if to.write_all(&buffer[..length]).await.is_err() {
@@ -191,8 +191,8 @@ impl Shared {
         watch.wait_for(|weather| *weather != Weather::Cut).await.map_or(Weather::Clear, |it| *it)
     }
 
-    fn strikes(&self) -> bool {
-        happens(&self.random, FATE_PER_MILLE)
+    fn is_affected(&self) -> bool {
+        happens(&self.random, FAULTS_PER_MILLE)
     }
 
     /// Sends a request again, later and on a separate connection; the response is discarded.
