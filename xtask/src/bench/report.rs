@@ -36,8 +36,8 @@ fn markdown(results: &Results) -> String {
         if !of_family(results, family).is_empty() {
             text.push_str(&format!("\n## {}\n\n", family.title()));
             text.push_str(&figures(results, family));
-            text.push_str("\nHow many times better Windlass was (more than 1: Windlass is ahead), the middle and both ends of \
-                           all pairs measured one after the other:\n\n");
+            text.push_str("\nHow many times better Windlass was (more than 1: Windlass is ahead), median, minimum and maximum of \
+                           all pairs of consecutive measurements:\n\n");
             text.push_str(&ratios(results, family));
         }
     }
@@ -52,7 +52,7 @@ fn markdown(results: &Results) -> String {
     text.push_str("## Versions, durability and settings\n\n");
     text.push_str(&settings(results));
     text.push_str("\n## Cost\n\nCPU time per job and peak memory of the process that is client and worker (the \
-                   server, where there is one, comes on top).\n\n");
+                   server, if there is one, is not included).\n\n");
     text.push_str(&costs(results));
     text.push_str("\n## Machine\n\n");
     results.machine.iter().for_each(|line| text.push_str(&format!("- {line}\n")));
@@ -62,16 +62,16 @@ fn markdown(results: &Results) -> String {
 /// Notes on how to interpret the ratios.
 const READING: &str = "
 A job is about 200 bytes of JSON; handlers do nothing; client, worker and store share the machine. Every cell has a
-fresh, empty store and a process of its own. Client and worker are those of the library, in one process; Windlass goes
-through its public client and worker too, not through engine calls. A completion counts when the store shows it.
+new, empty store and a separate process. Client and worker are those of the library, in one process; Windlass also uses
+its public client and worker, not direct engine calls. A completion counts when the store shows it.
 
-- **W1c64**: callers of one Windlass client are coalesced: what they enqueue while one commit is under way travels in the
-  next. Peers on PostgreSQL commit each call by itself. Callers in processes of their own are not coalesced; that is
-  not measured here. Coalescing explains nothing in W1seq, where there is but one caller.
+- **W1c64**: concurrent calls of one Windlass client are coalesced: jobs enqueued during one commit are part of the next.
+  Peers on PostgreSQL commit each call separately. Callers in separate processes are not coalesced; that is not measured
+  here. Coalescing has no effect in W1seq, which has only one caller.
 - **W2** is each peer's own bulk call, with the batch size in the settings below.
-- **W3, W5**: timed from the start of the worker. Peers drain 50,000 jobs (or what the time allows), Windlass more, so that
-  its figure is that of a steady state. Peers that delete finished jobs keep no history; Windlass keeps it.
-- **W4**: both ends in one process, so it is one clock.
+- **W3, W5**: timed from the start of the worker. Peers drain 50,000 jobs (or as many as the time allows), Windlass more,
+  so that its figure is that of a steady state. Peers that delete finished jobs keep no history; Windlass keeps it.
+- **W4**: enqueue and handler run in one process, so both times are from the same clock.
 - **W6**: bulk calls of 100 jobs by 4 callers.
 ";
 
@@ -92,7 +92,7 @@ fn wins(results: &Results) -> String {
         found.into_iter().partition(|(_, _, it)| it.median < 1.0);
     let mut text = String::new();
     if ahead.is_empty() {
-        text.push_str("Nowhere in the middle of this run's measurements.\n");
+        text.push_str("Nowhere by the median of this run's measurements.\n");
     }
     for (figure, peer, ratio) in ahead {
         let weaker = if peer.is_weaker() { " with weaker durability" } else { "" };
@@ -109,7 +109,7 @@ fn wins(results: &Results) -> String {
     }
     if !close.is_empty() {
         text.push_str(
-            "\nToo close to call (Windlass is ahead in the middle, not at the lower end): ",
+            "\nToo close to call (Windlass is ahead by the median, not by the minimum): ",
         );
         let close = close.iter().map(|(figure, peer, ratio)| {
             format!("{} {} {}", figure.name(), peer.title, times(ratio))
