@@ -40,6 +40,7 @@ pub(super) struct Lockstep {
     leases: Vec<(JobId, Lease)>,
     /// The number of each claimant's latest claim.
     pub(super) claims: BTreeMap<SessionId, u64>,
+    /// The number of the latest claim of all claimants.
     pub(super) claim_no: u64,
     pub(super) alone: Vec<ClaimId>,
     story: String,

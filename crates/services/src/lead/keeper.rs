@@ -15,9 +15,10 @@ use windlass_core::engine::{Engine, Epoch, Expect};
 use windlass_core::random::{Random, SystemRandom};
 use windlass_core::{Error, Result};
 
-/// A renewal is due after TTL divided by this, so that two may fail.
+/// A renewal is due after the TTL divided by this, so that two renewals may fail before the leadership
+/// expires.
 const RENEW_PART: u32 = 3;
-/// The TTL minus TTL divided by this is relied upon, to allow for clock drift.
+/// The TTL divided by this is not relied upon, to allow for clock drift.
 const DRIFT_PART: u32 = 10;
 /// Maximum interval at which followers read the record, so that a released leadership is taken soon.
 const FOLLOW_MAX: Duration = Duration::from_secs(1);
