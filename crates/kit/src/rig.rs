@@ -88,7 +88,7 @@ impl Rig {
     /// Enqueues one job; returns the result.
     pub async fn try_enqueue(&self, job: NewJob) -> Result<Enqueued> {
         let reply = self.engine().enqueue(Enqueue::each([job])).await?;
-        let [item] = <[_; 1]>::try_from(reply.value).expect("one answer for one job");
+        let [item] = <[_; 1]>::try_from(reply.value).expect("one result for one job");
         item
     }
 
@@ -152,7 +152,7 @@ impl Rig {
     pub async fn assert_nothing_to_claim(&self) {
         let session = self.session().await;
         let jobs = self.take(&session, CLAIM_BATCH_MAX).await;
-        assert!(jobs.is_empty(), "nothing should be claimable, but got {jobs:?}");
+        assert!(jobs.is_empty(), "nothing should be claimable, but a claim returned {jobs:?}");
     }
 
     /// Claims and completes everything claimable on the default queue, one claim at a time, up to `limit`
@@ -176,7 +176,7 @@ impl Rig {
     /// Reports on a claimed job; returns the result.
     pub async fn try_settle(&self, item: SettleItem) -> Result<Settled> {
         let reply = self.engine().settle(Settle::new([item])).await?;
-        let [item] = <[_; 1]>::try_from(reply.value.items).expect("one answer for one report");
+        let [item] = <[_; 1]>::try_from(reply.value.items).expect("one result for one report");
         item
     }
 
@@ -195,13 +195,13 @@ impl Rig {
         claim: Claim,
     ) -> (Vec<Result<Settled>>, Claimed) {
         let reply = self.engine().settle(Settle::new(items).then(claim)).await.expect("settle");
-        (reply.value.items, reply.value.claimed.expect("a claim was asked for").expect("claim"))
+        (reply.value.items, reply.value.claimed.expect("a result of the claim").expect("claim"))
     }
 
     /// Updates a running job; returns the result.
     pub async fn update(&self, item: UpdateItem) -> Result<Updated> {
         let reply = self.engine().update(Update::new([item])).await?;
-        let [item] = <[_; 1]>::try_from(reply.value).expect("one answer for one update");
+        let [item] = <[_; 1]>::try_from(reply.value).expect("one result for one update");
         item
     }
 
@@ -220,14 +220,14 @@ impl Rig {
     /// A job without its parts, if it exists.
     pub async fn find(&self, id: JobId) -> Option<Job> {
         let reply = self.engine().get(Get::new([id])).await.expect("get");
-        let [job] = <[_; 1]>::try_from(reply.value).expect("one answer for one id");
+        let [job] = <[_; 1]>::try_from(reply.value).expect("one result for one id");
         job
     }
 
     /// A job that must exist, with all its parts.
     pub async fn get(&self, id: JobId) -> Job {
         let reply = self.engine().get(Get::new([id]).parts(PartSet::ALL)).await.expect("get");
-        let [job] = <[_; 1]>::try_from(reply.value).expect("one answer for one id");
+        let [job] = <[_; 1]>::try_from(reply.value).expect("one result for one id");
         job.unwrap_or_else(|| panic!("job {id} is gone"))
     }
 
@@ -247,7 +247,7 @@ impl Rig {
         let id = self.enqueue(job).await;
         let session = self.session().await;
         let claimed = self.take_one(&session).await;
-        assert_eq!(claimed.header.id, id, "another job was in the way");
+        assert_eq!(claimed.header.id, id, "the claim returned another job");
         self.settle(&claimed, Outcome::fail("bad", "it can never work")).await;
         id
     }
@@ -271,7 +271,7 @@ impl Rig {
 
     async fn try_item(&self, item: ChangeItem) -> Result<Changed> {
         let reply = self.engine().change(vec![item]).await?;
-        let [item] = <[_; 1]>::try_from(reply.value).expect("one answer for one change");
+        let [item] = <[_; 1]>::try_from(reply.value).expect("one result for one change");
         item
     }
 
@@ -283,7 +283,7 @@ impl Rig {
     /// Changes settings; returns the result.
     pub async fn try_configure(&self, change: Configure) -> Result<()> {
         let reply = self.engine().configure(vec![change]).await?;
-        let [item] = <[_; 1]>::try_from(reply.value).expect("one answer for one change");
+        let [item] = <[_; 1]>::try_from(reply.value).expect("one result for one change");
         item
     }
 
@@ -295,7 +295,7 @@ impl Rig {
     /// Executes one operation on records; returns the result.
     pub async fn record(&self, op: RecordOp) -> Result<RecordReply> {
         let reply = self.engine().records(vec![op]).await?;
-        let [item] = <[_; 1]>::try_from(reply.value).expect("one answer for one operation");
+        let [item] = <[_; 1]>::try_from(reply.value).expect("one result for one operation");
         item
     }
 

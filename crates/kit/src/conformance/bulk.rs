@@ -55,7 +55,7 @@ pub(super) async fn an_all_or_nothing_batch_is_stored_whole(rig: Rig) {
     let jobs = [Rig::job(), Rig::job().id(there), Rig::job()];
     let answers = send(&rig, Enqueue::all_or_nothing(jobs)).await;
     let expected = [CREATED, Some(Disposition::Existing), CREATED];
-    assert_eq!(dispositions(&answers), expected, "a job that is there is no reason to refuse");
+    assert_eq!(dispositions(&answers), expected, "an existing job does not refuse the batch");
     assert_eq!(rig.drain(10).await.len(), 3);
 }
 
@@ -100,7 +100,7 @@ pub(super) async fn an_aborted_batch_leaves_no_trace(rig: Rig) {
     for job in again {
         let answer = rig.try_enqueue(job).await.expect("enqueue");
         let expected = (Disposition::Created, Some(State::Available));
-        assert_eq!((answer.disposition, answer.state), expected, "ids and keys are still free");
+        assert_eq!((answer.disposition, answer.state), expected, "ids and keys were not taken");
     }
     assert_eq!(rig.drain(10).await.len(), 4);
     rig.assert_sound().await;
@@ -122,7 +122,7 @@ pub(super) async fn an_all_or_nothing_batch_spans_queues_only_where_the_engine_i
         }
         Atomicity::Queue => {
             let taken = reply.is_ok_and(|reply| reply.value.iter().any(Result::is_ok));
-            assert!(!taken && stored == 0, "what cannot be atomic is refused");
+            assert!(!taken && stored == 0, "a batch that cannot be atomic is refused");
         }
     }
 }
@@ -137,7 +137,7 @@ pub(super) async fn ten_thousand_jobs_go_in_with_one_call(rig: Rig) {
         let jobs = rig.take(&session, CLAIM_BATCH_MAX).await;
         started.extend(jobs.iter().map(|job| job.header.id));
     }
-    assert_eq!(started, stored, "every one of them starts, once");
+    assert_eq!(started, stored, "every stored job starts exactly once");
     rig.assert_nothing_to_claim().await;
 }
 
@@ -179,7 +179,7 @@ pub(super) async fn a_full_queue_refuses_an_all_or_nothing_batch_whole(rig: Rig)
     assert_aborted(&answers, 3);
     assert_eq!(depth(&rig).await, 0);
     let answers = send(&rig, Enqueue::all_or_nothing(vec![Rig::job(); 3])).await;
-    assert!(answers.iter().all(Result::is_ok), "three of them fit");
+    assert!(answers.iter().all(Result::is_ok), "three of them are within the limit");
 }
 
 pub(super) async fn depth_counts_what_waits_and_nothing_else(rig: Rig) {
@@ -212,7 +212,7 @@ pub(super) async fn an_enqueue_can_be_repeated_although_the_queue_is_full_by_now
     for mode in [Enqueue::each, Enqueue::all_or_nothing] {
         let answers = send(&rig, mode([plain.clone(), unique.clone()])).await;
         for (answer, id) in answers.into_iter().zip(stored) {
-            let answer = answer.expect("it needs no room");
+            let answer = answer.expect("an existing job needs no room");
             assert_eq!((answer.id, answer.disposition), (id, Disposition::Existing));
         }
     }
@@ -223,7 +223,7 @@ const CREATED: Option<Disposition> = Some(Disposition::Created);
 async fn send(rig: &Rig, batch: Enqueue) -> Vec<Result<Enqueued>> {
     let expected = batch.jobs.len();
     let answers = rig.engine().enqueue(batch).await.expect("enqueue").value;
-    assert_eq!(answers.len(), expected, "one answer for each job");
+    assert_eq!(answers.len(), expected, "one result per job");
     answers
 }
 

@@ -85,7 +85,7 @@ pub(super) async fn every_change_in_every_state_does_what_the_machine_says(rig: 
                     assert_eq!((changed.id, changed.state), (id, found), "{state}, {change:?}");
                 }
                 Err(_) => {
-                    let error = answer.expect_err("the machine refuses");
+                    let error = answer.expect_err("the state machine refuses it");
                     assert_eq!(error.code(), "refused", "{state}, {change:?}: {error}");
                     assert_eq!(found, Some(state), "{state}, refused {change:?}");
                 }
@@ -211,7 +211,7 @@ pub(super) async fn a_paused_job_stays_aside_until_it_is_resumed(rig: Rig) {
     let ids = rig.enqueue_all([Rig::job(), Rig::job()]).await;
     rig.change(ids[0], Change::Pause).await;
     rig.change(ids[0], Change::Pause).await;
-    assert_eq!(rig.drain(5).await, [ids[1]], "only this job is set aside");
+    assert_eq!(rig.drain(5).await, [ids[1]], "only this job is paused");
     rig.pass(DAY_MS).await;
     rig.assert_nothing_to_claim().await;
     rig.change(ids[0], Change::Resume).await;
@@ -257,7 +257,7 @@ pub(super) async fn a_signal_reaches_a_job_that_was_moved_while_it_waited(rig: R
     }
     rig.assert_nothing_to_claim().await;
     rig.change(ids[0], Change::Resume).await;
-    assert_eq!(rig.drain(5).await, [ids[0]], "what it waited for has come");
+    assert_eq!(rig.drain(5).await, [ids[0]], "it has received its signal");
     rig.pass(HOUR_MS + MINUTE_MS).await;
     assert_eq!(rig.drain(5).await, [ids[1]]);
 }
@@ -311,7 +311,7 @@ pub(super) async fn bad_changes_fail_alone(rig: Rig) {
         ChangeItem::new(ids[1], Change::Cancel),
     ];
     let reply = rig.engine().change(batch).await.expect("change").value;
-    let [unknown, refused, good] = <[_; 3]>::try_from(reply).expect("an answer each");
+    let [unknown, refused, good] = <[_; 3]>::try_from(reply).expect("one result per item");
     assert_code(unknown, "not_found");
     assert_code(refused, "refused");
     assert_eq!(good.expect("cancelled").state, Some(State::Cancelled));

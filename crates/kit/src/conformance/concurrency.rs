@@ -44,7 +44,7 @@ async fn work(rig: Rig, left: Arc<AtomicUsize>) -> Vec<JobId> {
         let claim = rig.wants(&session, 7);
         let (answers, claimed) = rig.settle_and_claim(std::mem::take(&mut reports), claim).await;
         for answer in answers {
-            let settled = answer.expect("its own lease is good");
+            let settled = answer.expect("its own lease is valid");
             assert!(!settled.already, "{settled:?} was completed before");
             completed.push(settled.id);
             left.fetch_sub(1, Ordering::SeqCst);
@@ -54,7 +54,7 @@ async fn work(rig: Rig, left: Arc<AtomicUsize>) -> Vec<JobId> {
         }
         reports = claimed.jobs.iter().map(done).collect();
     }
-    assert!(reports.is_empty(), "all was done, and yet it got {reports:?}");
+    assert!(reports.is_empty(), "all jobs were completed, but a claim returned {reports:?}");
     completed
 }
 
@@ -237,7 +237,7 @@ pub(super) async fn of_a_replay_and_a_discard_at_once_one_wins(rig: Rig) {
                 assert_eq!(error.code(), "not_found");
                 assert_eq!(rig.find(id).await, None);
             }
-            _ => panic!("both won, or none: {answers:?}"),
+            _ => panic!("exactly one must succeed: {answers:?}"),
         }
     }
     rig.assert_sound().await;

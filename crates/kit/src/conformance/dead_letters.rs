@@ -76,7 +76,7 @@ pub(super) async fn a_replayed_job_runs_again_with_its_budgets_whole(rig: Rig) {
     let job = rig.get(id).await;
     assert_eq!((job.finish, job.finished_at), (None, None));
     assert_eq!(job.header.counters, Counters { attempt: 2, failures: 0, crashes: 0 });
-    assert_eq!(job.history.len(), 2, "what happened is not forgotten");
+    assert_eq!(job.history.len(), 2, "the history is kept");
     fail_once(&rig, id).await;
     rig.assert_state(id, State::Available).await;
     fail_once(&rig, id).await;
@@ -149,7 +149,7 @@ pub(super) async fn a_replay_whose_unique_key_is_held_is_refused_and_changes_not
     assert_eq!(rig.get(dead).await, before);
     assert_eq!(rig.drain(5).await, [holder]);
     rig.change(dead, Change::replay()).await;
-    assert_eq!(rig.drain(5).await, [dead], "once the key was free");
+    assert_eq!(rig.drain(5).await, [dead], "after the key was released");
     rig.assert_sound().await;
 }
 
@@ -218,7 +218,7 @@ pub(super) async fn one_poisoned_job_does_not_hold_up_its_neighbours(rig: Rig) {
     done.sort();
     let mut expected = neighbours;
     expected.sort();
-    assert_eq!(done, expected, "every neighbour was done, once");
+    assert_eq!(done, expected, "every other job was completed exactly once");
 }
 
 pub(super) async fn the_dead_of_one_lane_leave_the_others_alone(rig: Rig) {

@@ -42,7 +42,7 @@ pub(super) async fn a_job_whose_time_has_come_is_ready_at_once(rig: Rig) {
     }
     assert_eq!(rig.drain(10).await.len(), past.len());
     let soon = rig.try_enqueue(Rig::job().due(Due::After(1))).await.expect("enqueue");
-    assert_eq!(soon.state, Some(State::Scheduled), "a millisecond ahead is not now");
+    assert_eq!(soon.state, Some(State::Scheduled), "one millisecond in the future is not due");
 }
 
 pub(super) async fn a_delay_counts_from_when_the_store_received_it(rig: Rig) {
@@ -51,7 +51,7 @@ pub(super) async fn a_delay_counts_from_when_the_store_received_it(rig: Rig) {
     let latest = rig.now().await.plus(HOUR_MS);
     assert!((earliest..=latest).contains(&rig.get(after).await.header.run_at));
     let at = rig.enqueue(Rig::job().due(Due::At(latest.plus(7)))).await;
-    assert_eq!(rig.get(at).await.header.run_at, latest.plus(7), "an instant is kept as it is");
+    assert_eq!(rig.get(at).await.header.run_at, latest.plus(7), "a timestamp is stored unchanged");
 }
 
 pub(super) async fn due_jobs_become_ready_in_the_order_of_their_times(rig: Rig) {
@@ -68,7 +68,7 @@ pub(super) async fn a_bounded_step_takes_the_earliest_first(rig: Rig) {
         assert_eq!(reply.done, 1);
         assert_eq!(rig.state(ids[expected]).await, State::Available, "step {step}");
         let ready = rig.drain(10).await;
-        assert_eq!(ready, [ids[expected]], "one step, one job");
+        assert_eq!(ready, [ids[expected]], "one job per step");
     }
     let reply = rig.maintain_step(Work::Promote, 1).await;
     assert_eq!((reply.done, reply.more, reply.next_at), (0, false, None));
@@ -97,7 +97,7 @@ pub(super) async fn promotion_says_when_to_come_again(rig: Rig) {
     assert_eq!(next_at().await, Some(first));
     rig.advance(10 * MINUTE_MS);
     let second = rig.get(ids[0]).await.header.run_at;
-    assert_eq!(next_at().await, Some(second), "the first is ready now");
+    assert_eq!(next_at().await, Some(second), "the first is already ready");
     rig.advance(10 * MINUTE_MS);
     assert_eq!(next_at().await, None);
     assert_eq!(rig.drain(10).await.len(), 2);

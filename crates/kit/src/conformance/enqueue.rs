@@ -20,7 +20,7 @@ pub(super) async fn an_enqueued_job_can_be_claimed_with_everything_it_was_given(
     assert_eq!((&header.key, &header.unique), (&job.key, &job.unique));
     assert_eq!((&header.trace, &header.policy), (&job.trace, &job.policy));
     assert_eq!(claimed.parts.payload, job.parts.payload);
-    assert_eq!(header.counters.attempt, 1, "the claim is the first start");
+    assert_eq!(header.counters.attempt, 1, "the claim counts as the first attempt");
 }
 
 pub(super) async fn a_stored_job_reads_back_as_it_was_claimed(rig: Rig) {
@@ -29,9 +29,9 @@ pub(super) async fn a_stored_job_reads_back_as_it_was_claimed(rig: Rig) {
     let session = rig.session().await;
     let claimed = rig.take_one(&session).await;
     let after = rig.get(id).await;
-    assert_eq!(after.header, claimed.header, "get and claim tell the same story");
+    assert_eq!(after.header, claimed.header, "get and claim return the same header");
     assert_eq!(before.parts, after.parts);
-    assert_eq!(before.header.counters, Counters::default(), "nothing had started yet");
+    assert_eq!(before.header.counters, Counters::default(), "no attempt had started");
     assert_eq!(after.started_at, Some(claimed.started_at));
 }
 
@@ -70,9 +70,13 @@ pub(super) async fn the_same_id_again_is_the_same_job_and_changes_nothing(rig: R
     let other = Rig::job().id(id).json("2").priority(-5).max_attempts(1).due(Due::After(HOUR_MS));
     let answer = rig.try_enqueue(other).await.expect("enqueue");
     assert_eq!((answer.id, answer.disposition), (id, Disposition::Existing));
-    assert_eq!(answer.state, Some(State::Available), "the answer is about the job that is there");
+    assert_eq!(
+        answer.state,
+        Some(State::Available),
+        "the result has the state of the existing job"
+    );
     assert_eq!(rig.get(id).await, before);
-    assert_eq!(rig.drain(10).await, [id], "it is one job");
+    assert_eq!(rig.drain(10).await, [id], "one job is stored");
 }
 
 pub(super) async fn the_same_id_on_another_queue_is_still_the_same_job(rig: Rig) {
@@ -81,7 +85,7 @@ pub(super) async fn the_same_id_on_another_queue_is_still_the_same_job(rig: Rig)
     assert_eq!((answer.id, answer.disposition), (id, Disposition::Existing));
     let session = rig.session().await;
     let elsewhere = Claim::new(rig.claimant(&session), "elsewhere", 1);
-    assert!(rig.claim(elsewhere).await.is_empty(), "nothing was stored there");
+    assert!(rig.claim(elsewhere).await.is_empty(), "nothing was stored on the other queue");
     assert_eq!(rig.drain(10).await, [id]);
 }
 
@@ -104,14 +108,14 @@ pub(super) async fn ids_made_by_the_store_differ_and_carry_their_time(rig: Rig) 
     let mut ids = rig.enqueue_all(vec![Rig::job(); 100]).await;
     let now = rig.now().await;
     for id in &ids {
-        id.check(now).expect("an id that a producer could have used as well");
+        id.check(now).expect("an id that a producer could use");
     }
     rig.advance(HOUR_MS);
     let later = rig.enqueue_one().await;
-    assert!(ids.iter().all(|id| *id < later), "ids sort by the time they were made");
+    assert!(ids.iter().all(|id| *id < later), "ids sort by creation time");
     ids.sort_unstable();
     ids.dedup();
-    assert_eq!(ids.len(), 100, "every job has an id of its own");
+    assert_eq!(ids.len(), 100, "every job has a different id");
 }
 
 pub(super) async fn a_job_is_on_its_own_queue_and_no_other(rig: Rig) {

@@ -47,7 +47,11 @@ pub(super) async fn a_stale_lease_cannot_settle_a_job_in_any_way(rig: Rig) {
         assert_code(rig.try_settle(item).await, "lease_lost");
         assert_eq!(rig.get(stale.header.id).await, before, "{outcome:?} changed something");
     }
-    assert_eq!(rig.lane("elsewhere", "k").await.available, 0, "no follow-up of a stale report");
+    assert_eq!(
+        rig.lane("elsewhere", "k").await.available,
+        0,
+        "a stale report creates no follow-up"
+    );
     let settled = rig.settle(&valid, Outcome::DONE).await;
     assert_eq!(settled.state, State::Completed);
     rig.assert_sound().await;
@@ -77,7 +81,7 @@ pub(super) async fn a_lease_is_stale_from_the_moment_it_is_reclaimed(rig: Rig) {
     rig.crash(&session).await;
     rig.assert_state(id, State::Available).await;
     assert_code(rig.try_settle(report(&stale, Outcome::DONE)).await, "lease_lost");
-    assert_eq!(rig.drain(5).await, [id], "it runs again, once");
+    assert_eq!(rig.drain(5).await, [id], "it runs again exactly once");
 }
 
 pub(super) async fn a_job_that_died_with_its_worker_cannot_be_completed_afterwards(rig: Rig) {
@@ -178,9 +182,9 @@ pub(super) async fn stale_updates_fail_alone_among_valid_ones(rig: Rig) {
             .metadata(PartEdit::Set(Part::new(job.lease.as_str().to_owned())))
     });
     let reply = rig.engine().update(Update::new(items)).await.expect("update").value;
-    let [first, second] = <[_; 2]>::try_from(reply).expect("an answer each");
+    let [first, second] = <[_; 2]>::try_from(reply).expect("one result per item");
     assert_code(first, "lease_lost");
-    second.expect("the holder is heard");
+    second.expect("the holder's report is accepted");
     let metadata = rig.get(valid.header.id).await.parts.metadata.expect("it was set");
     assert_eq!(metadata.bytes, valid.lease.as_str());
 }
@@ -191,7 +195,7 @@ pub(super) async fn every_attempt_has_a_lease_of_its_own(rig: Rig) {
     let mut seen = HashSet::new();
     for _ in 0..3 {
         for job in rig.take(&session, 50).await {
-            assert!(seen.insert(job.lease.clone()), "{:?} was issued before", job.lease);
+            assert!(seen.insert(job.lease.clone()), "lease {:?} was issued twice", job.lease);
             rig.settle(&job, Outcome::Release).await;
         }
     }

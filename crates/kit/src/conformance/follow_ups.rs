@@ -15,7 +15,7 @@ async fn running(rig: &Rig, job: NewJob) -> ClaimedJob {
     let id = rig.enqueue(job).await;
     let session = rig.session().await;
     let claimed = rig.take_one(&session).await;
-    assert_eq!(claimed.header.id, id, "another job was in the way");
+    assert_eq!(claimed.header.id, id, "the claim returned another job");
     claimed
 }
 
@@ -48,7 +48,7 @@ pub(super) async fn follow_ups_are_there_when_the_report_is_answered(rig: Rig) {
     let session = rig.session().await;
     let child = rig.take_one(&session).await;
     assert_eq!((child.header.id, child.header.parent), (got[0].0, Some(parent.header.id)));
-    assert_eq!(child.header.trace, parent.header.trace, "the trace goes on");
+    assert_eq!(child.header.trace, parent.header.trace, "the trace is inherited");
     assert_eq!(child.parts.payload, Rig::job().json("1").parts.payload);
     rig.assert_nothing_to_claim().await;
     rig.assert_sound().await;
@@ -84,7 +84,7 @@ pub(super) async fn a_follow_up_may_not_bring_a_derived_id(rig: Rig) {
         assert_refused(answer, "invalid", "follow_ups[0].id");
     }
     assert!(rig.find(id).await.is_none());
-    rig.try_settle(done(&parent)).await.expect("the lease stays");
+    rig.try_settle(done(&parent)).await.expect("the lease stays valid");
 }
 
 pub(super) async fn a_follow_up_can_go_to_another_queue(rig: Rig) {
@@ -140,7 +140,7 @@ pub(super) async fn follow_ups_are_let_in_where_the_queue_is_full(rig: Rig) {
     rig.enqueue_one().await;
     assert_code(rig.try_enqueue(Rig::job()).await, "queue_full");
     let item = done(&parent).follow_up(Rig::job()).follow_up(Rig::job());
-    rig.try_settle(item).await.expect("work under way is not held up");
+    rig.try_settle(item).await.expect("running work is not refused by a full queue");
     assert_eq!(rig.drain(10).await.len(), 3);
 }
 
@@ -151,7 +151,7 @@ pub(super) async fn an_invalid_follow_up_refuses_the_report_and_keeps_the_lease(
     rig.assert_state(parent.header.id, State::Running).await;
     rig.assert_nothing_to_claim().await;
     let settled = rig.settle(&parent, Outcome::DONE).await;
-    assert_eq!(settled.state, State::Completed, "the lease was still good");
+    assert_eq!(settled.state, State::Completed, "the lease was still valid");
     rig.assert_sound().await;
 }
 
@@ -163,7 +163,7 @@ pub(super) async fn a_follow_up_whose_key_is_held_can_refuse_the_report(rig: Rig
     let error = assert_code(rig.try_settle(item).await, "duplicate");
     assert!(error.to_string().contains(&holder.to_string()), "{error} names {holder}");
     rig.assert_state(parent.header.id, State::Running).await;
-    assert_eq!(rig.drain(10).await, [holder], "the other follow-up was not created either");
+    assert_eq!(rig.drain(10).await, [holder], "no other follow-up was created");
     rig.settle(&parent, Outcome::DONE).await;
 }
 
@@ -192,7 +192,7 @@ pub(super) async fn a_follow_up_may_take_the_unique_key_its_parent_frees(rig: Ri
     let unique = Unique::by("poll").on_conflict(OnConflict::Reject);
     let parent = running(&rig, Rig::job().unique(unique.clone())).await;
     let item = done(&parent).follow_up(Rig::job().unique(unique.clone()));
-    let settled = rig.try_settle(item).await.expect("the key is free in the same step");
+    let settled = rig.try_settle(item).await.expect("the key is released in the same step");
     assert_eq!(settled.follow_ups[0].disposition, Disposition::Created);
     assert_code(rig.try_enqueue(Rig::job().unique(unique)).await, "duplicate");
     rig.assert_sound().await;
@@ -235,7 +235,7 @@ pub(super) async fn a_refused_follow_up_does_not_touch_the_neighbours(rig: Rig) 
         done(&jobs[1]).follow_up(Rig::job().key("next")),
     ];
     let reply = rig.engine().settle(Settle::new(items)).await.expect("settle").value;
-    let [bad, good] = <[_; 2]>::try_from(reply.items).expect("an answer each");
+    let [bad, good] = <[_; 2]>::try_from(reply.items).expect("one result per item");
     assert_refused(bad, "invalid", "follow_ups[0].kind");
     assert_eq!(good.expect("settled").state, State::Completed);
     rig.assert_state(jobs[0].header.id, State::Running).await;

@@ -98,9 +98,9 @@ pub(super) async fn each_claimed_job_takes_a_permit(rig: Rig) {
     rig.assert_nothing_to_claim().await;
     assert_eq!(rig.lane(QUEUE, KIND).await.gate, Some(Gate::NoPermits));
     permit(&rig, Some(1)).await;
-    assert_eq!(rig.take(&session, 5).await.len(), 1, "one for a probe");
+    assert_eq!(rig.take(&session, 5).await.len(), 1, "one permit for a probe");
     permit(&rig, None).await;
-    assert_eq!(rig.take(&session, 5).await.len(), 2, "and then any number");
+    assert_eq!(rig.take(&session, 5).await.len(), 2, "no limit without permits");
     assert_eq!(rig.lane(QUEUE, KIND).await.gate, None);
 }
 

@@ -170,7 +170,7 @@ pub(super) async fn a_forged_declaration_does_not_hold_a_lease(rig: Rig) {
     let mut forged = rig.take_one(&session).await;
     forged.lease = Rig::forged_lease();
     let reply = rig.heartbeat(&session, &[&forged]).await.expect("heartbeat");
-    assert_eq!((reply.lost, reply.released), (vec![id], 1), "the true lease was not declared");
+    assert_eq!((reply.lost, reply.released), (vec![id], 1), "the valid lease was not declared");
     rig.assert_state(id, State::Available).await;
 }
 

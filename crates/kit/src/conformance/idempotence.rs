@@ -24,8 +24,11 @@ pub(super) async fn a_claim_repeated_by_its_number_is_the_same_claim(rig: Rig) {
     assert_eq!(first.len(), 2);
     let second = rig.claim(claim).await;
     assert_eq!(names(&first), names(&second));
-    assert_eq!(second[0].parts, first[0].parts, "parts come along again");
-    assert_eq!(second[0].header.counters.attempt, 1, "asking twice is not starting twice");
+    assert_eq!(second[0].parts, first[0].parts, "a repeated claim returns the parts");
+    assert_eq!(
+        second[0].header.counters.attempt, 1,
+        "a repeated claim does not count as an attempt"
+    );
     assert_eq!(rig.lane(QUEUE, "k").await.available, 1);
 }
 
@@ -35,7 +38,11 @@ pub(super) async fn a_claim_without_a_session_is_repeated_by_its_id(rig: Rig) {
     let first = rig.claim(claim.clone()).await;
     let second = rig.claim(claim).await;
     assert_eq!((first.len(), names(&first)), (2, names(&second)));
-    assert_eq!(rig.claim(Rig::wants_alone(MINUTE_MS, 2)).await.len(), 1, "another id is another");
+    assert_eq!(
+        rig.claim(Rig::wants_alone(MINUTE_MS, 2)).await.len(),
+        1,
+        "another claim id is another claim"
+    );
 }
 
 pub(super) async fn a_repeated_claim_takes_nothing_that_came_later(rig: Rig) {
@@ -194,6 +201,10 @@ pub(super) async fn an_enqueue_repeated_by_id_is_the_same_job_whatever_became_of
     rig.settle(&claimed, Outcome::DONE).await;
     let again = rig.try_enqueue(job().json("2")).await.expect("enqueue");
     assert_eq!((again.disposition, again.state), (Disposition::Existing, Some(State::Completed)));
-    assert_eq!(rig.get(id).await.parts.payload, claimed.parts.payload, "content stays the first");
+    assert_eq!(
+        rig.get(id).await.parts.payload,
+        claimed.parts.payload,
+        "the stored content is unchanged"
+    );
     rig.assert_nothing_to_claim().await;
 }

@@ -44,7 +44,7 @@ pub(super) async fn a_key_holds_up_nobody_else(rig: Rig) {
     assert_eq!(started, [ids[0], other_key, no_key]);
     let elsewhere = rig.enqueue(keyed().queue("elsewhere")).await;
     let claim = Claim::new(rig.claimant(&session), "elsewhere", 10);
-    assert_eq!(ids_of(&rig.claim(claim).await), [elsewhere], "a key belongs to its queue");
+    assert_eq!(ids_of(&rig.claim(claim).await), [elsewhere], "a key is scoped to its queue");
 }
 
 pub(super) async fn a_key_spans_the_kinds_of_its_queue(rig: Rig) {
@@ -138,7 +138,7 @@ pub(super) async fn a_replaced_job_hands_its_key_over(rig: Rig) {
     let second = rig.enqueue(keyed()).await;
     let third = rig.enqueue(keyed().unique(unique)).await;
     rig.assert_state(first, State::Cancelled).await;
-    assert_eq!(rig.drain(10).await, [second, third], "the newcomer stands at the end of the line");
+    assert_eq!(rig.drain(10).await, [second, third], "the new job is last in order");
     rig.assert_sound().await;
 }
 
@@ -175,7 +175,7 @@ pub(super) async fn a_job_that_is_not_due_stands_in_no_line(rig: Rig) {
     let second = rig.enqueue(keyed()).await;
     rig.pass(MINUTE_MS).await;
     rig.assert_state(later, State::Blocked).await;
-    assert_eq!(rig.drain(10).await, [first, second, later], "it enters when its time has come");
+    assert_eq!(rig.drain(10).await, [first, second, later], "its place is fixed once it is due");
 }
 
 pub(super) async fn a_replayed_job_goes_to_the_end_of_the_line(rig: Rig) {
@@ -207,7 +207,7 @@ pub(super) async fn a_job_that_waits_for_a_signal_keeps_its_key(rig: Rig) {
     rig.change(ids[1], Change::Signal).await;
     rig.assert_nothing_to_claim().await;
     rig.change(ids[0], Change::Signal).await;
-    assert_eq!(rig.drain(10).await, ids, "a signal gets nobody past the line");
+    assert_eq!(rig.drain(10).await, ids, "a signal does not change the order");
 }
 
 /// A job with the ordering key `line`.

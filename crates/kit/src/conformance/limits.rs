@@ -7,9 +7,7 @@ use windlass_core::engine::{
     Change, Claim, Edits, Enqueue, Filter, List, Outcome, SettleItem, UpdateItem,
 };
 use windlass_core::limits::*;
-use windlass_core::model::{
-    Due, Envelope, Job, Location, NewJob, Part, PartEdit, PartName, State,
-};
+use windlass_core::model::{Due, Envelope, Job, Location, NewJob, Part, PartEdit, PartName, State};
 use windlass_core::policy::{Backoff, Retention, Unique, Until};
 use windlass_core::random::SystemRandom;
 use windlass_core::time::Timestamp;
@@ -250,7 +248,10 @@ pub(super) async fn a_huge_error_report_is_cut_not_refused(rig: Rig) {
         let attempt = history.last().expect("an attempt").error.clone();
         for error in [error, attempt].map(|error| error.expect("the error is kept")) {
             assert!(error.message.len() <= ERROR_BYTES_MAX && error.message.ends_with('…'));
-            assert!(error.message.len() > ERROR_BYTES_MAX / 2, "most of what fits is kept");
+            assert!(
+                error.message.len() > ERROR_BYTES_MAX / 2,
+                "the truncated error uses most of the limit"
+            );
             assert!(error.code.len() <= NAME_BYTES_MAX && error.code.ends_with('…'));
         }
     }

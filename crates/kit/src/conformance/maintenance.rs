@@ -77,13 +77,13 @@ pub(super) async fn a_step_keeps_to_its_budget_and_says_that_more_is_left(rig: R
             assert!(reply.done <= 3, "{work} did {}", reply.done);
             moves += counted(&reply.tallies, work);
             steps += 1;
-            assert!(steps < 50, "{work} does not come to an end");
+            assert!(steps < 50, "{work} does not end");
             if !reply.more {
                 break;
             }
             assert!(reply.done > 0, "{work} gets nowhere");
         }
-        assert_eq!(moves, JOBS as u64, "{work}: more was said until all was done");
+        assert_eq!(moves, JOBS as u64, "{work}: `more` must be set until all jobs are done");
         assert!(steps >= JOBS / 3, "{work}: {JOBS} jobs in {steps} steps of 3");
         // Removes them before the next type of maintenance is tested.
         rig.pass(MINUTE_MS).await;
@@ -103,11 +103,12 @@ pub(super) async fn a_step_tells_when_the_next_work_falls_due(rig: Rig) {
         prepare(&rig, work).await;
         let reply = rig.maintain_step(work, 100).await;
         let now = rig.now().await;
-        let next_at = reply.next_at.unwrap_or_else(|| panic!("{work} falls due in an hour"));
+        let next_at =
+            reply.next_at.unwrap_or_else(|| panic!("{work} must report that it is due in an hour"));
         assert!(next_at > now && next_at.since(now) <= HOUR_MS, "{work}: {now}, {next_at}");
         rig.advance(next_at.since(now) + 1);
         let reply = rig.maintain_step(work, 100).await;
-        assert!(counted(&reply.tallies, work) > 0, "{work}: it came when told, for nothing");
+        assert!(counted(&reply.tallies, work) > 0, "{work}: nothing was due at the reported time");
         rig.pass(MINUTE_MS).await;
         rig.drain(2 * JOBS).await;
         rig.pass(365 * 24 * HOUR_MS).await;

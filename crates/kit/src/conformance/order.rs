@@ -19,7 +19,7 @@ pub(super) async fn lower_priorities_start_first(rig: Rig) {
     let priorities = [3, i32::MIN, 0, i32::MAX, -1, 0, 3];
     let ids = enqueue_with_priorities(&rig, &priorities).await;
     let expected = [1, 4, 2, 5, 0, 6, 3].map(|index| ids[index]);
-    assert_eq!(rig.drain(100).await, expected, "by priority, then by entry");
+    assert_eq!(rig.drain(100).await, expected, "by priority, then in the order of enqueueing");
 }
 
 pub(super) async fn one_claim_of_many_is_in_the_same_order(rig: Rig) {
@@ -61,7 +61,7 @@ pub(super) async fn ageing_counts_from_when_a_job_became_ready(rig: Rig) {
     rig.advance(9 * MINUTE_MS);
     let ready = rig.enqueue_one().await;
     rig.pass(MINUTE_MS).await;
-    assert_eq!(rig.drain(100).await, [ready, delayed], "waiting for its time is not ageing");
+    assert_eq!(rig.drain(100).await, [ready, delayed], "only ready jobs age");
 }
 
 pub(super) async fn ageing_holds_at_the_extremes(rig: Rig) {
@@ -91,7 +91,7 @@ pub(super) async fn in_a_fair_queue_tenants_take_turns_however_much_one_sends(ri
     rig.enqueue_all(vec![Rig::job().tenant("loud"); 50]).await;
     let quiet = rig.enqueue_all(vec![Rig::job().tenant("quiet"); 3]).await;
     let started = rig.drain(6).await;
-    assert!(quiet.iter().all(|id| started.contains(id)), "every other turn is theirs");
+    assert!(quiet.iter().all(|id| started.contains(id)), "they get every second turn");
 }
 
 /// In a fair queue where one tenant already waits and some of its jobs were started.
@@ -99,7 +99,10 @@ async fn assert_newcomer_gets_its_share(rig: &Rig) {
     let newcomer = rig.enqueue_all(vec![Rig::job().tenant("newcomer"); 10]).await;
     let started = rig.drain(10).await;
     let count = started.iter().filter(|id| newcomer.contains(id)).count();
-    assert!((4..=6).contains(&count), "{count} of 10 turns: its share from now on, no more");
+    assert!(
+        (4..=6).contains(&count),
+        "{count} of 10 turns: it must get its share from now on, but no more"
+    );
 }
 
 pub(super) async fn in_a_fair_queue_idling_saves_no_turns_up(rig: Rig) {
@@ -139,7 +142,7 @@ pub(super) async fn in_a_fair_queue_many_callers_of_a_tenant_gain_nothing(rig: R
     }
     let quiet = rig.enqueue_all(vec![Rig::job().tenant("quiet"); 3]).await;
     let started = rig.drain(6).await;
-    assert!(quiet.iter().all(|id| started.contains(id)), "every other turn is theirs");
+    assert!(quiet.iter().all(|id| started.contains(id)), "they get every second turn");
 }
 
 pub(super) async fn in_a_fair_queue_who_comes_back_takes_another_turn(rig: Rig) {
@@ -158,7 +161,11 @@ pub(super) async fn in_a_fair_queue_who_comes_back_takes_another_turn(rig: Rig) 
     let among = |ids: &[JobId]| -> Vec<JobId> {
         started.iter().copied().filter(|id| ids.contains(id)).collect()
     };
-    assert_eq!(among(&loud), [2, 3, 0, 1].map(|index| loud[index]), "behind their tenant's others");
+    assert_eq!(
+        among(&loud),
+        [2, 3, 0, 1].map(|index| loud[index]),
+        "after the other jobs of their tenant"
+    );
     let last = started.iter().rposition(|id| delayed.contains(id)).expect("it started");
     assert!(last < 4, "a delayed job does not wait for all of the others: {started:?}");
 }
@@ -191,7 +198,7 @@ pub(super) async fn a_change_of_order_concerns_only_jobs_that_become_ready_after
     let among = |ids: &[JobId]| -> Vec<JobId> {
         started.iter().copied().filter(|id| ids.contains(id)).collect()
     };
-    assert_eq!(among(&before), before, "they keep the order they entered in");
+    assert_eq!(among(&before), before, "they keep the order in which they became ready");
     after.reverse();
     assert_eq!(among(&after), after);
 }
@@ -215,7 +222,7 @@ pub(super) async fn queues_are_served_in_the_order_given(rig: Rig) {
     let session = rig.session().await;
     let claim = Claim::new(rig.claimant(&session), "two", 3).queue("one", 10);
     let jobs = rig.claim(claim).await;
-    assert_eq!(queues_of(&jobs), ["two", "two", "one"], "whatever the priorities");
+    assert_eq!(queues_of(&jobs), ["two", "two", "one"], "regardless of priorities");
     assert_eq!(jobs[2].header.priority, -9);
 }
 
@@ -267,10 +274,10 @@ pub(super) async fn a_suspect_comes_in_a_claim_of_its_own(rig: Rig) {
     let mut started = Vec::new();
     for _ in 0..7 {
         let jobs = ids_of(&rig.take(&session, 10).await);
-        assert!(!jobs.contains(&suspect) || jobs.len() == 1, "it must not drag others with it");
+        assert!(!jobs.contains(&suspect) || jobs.len() == 1, "a suspect must be claimed alone");
         started.extend(jobs);
     }
-    assert_eq!(started.len(), 7, "it comes, if perhaps later than its place");
+    assert_eq!(started.len(), 7, "it is returned, possibly later than its rank");
     assert!(started.contains(&suspect));
 }
 

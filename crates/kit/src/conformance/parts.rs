@@ -106,11 +106,11 @@ pub(super) async fn a_checkpoint_is_there_for_the_next_attempt(rig: Rig) {
 
     let claimed = claim_parts(&rig, PartSet::ALL).await;
     assert_eq!(claimed.parts.state, Some(Part::new("step 1")));
-    assert_eq!(claimed.parts.payload, Some(Part::new("input")), "the input stays as it is");
+    assert_eq!(claimed.parts.payload, Some(Part::new("input")), "the payload is unchanged");
     rig.settle(&claimed, again.clone()).await;
 
     let claimed = claim_parts(&rig, PartSet::ALL).await;
-    assert_eq!(claimed.parts.state, Some(Part::new("step 1")), "kept if nothing is said");
+    assert_eq!(claimed.parts.state, Some(Part::new("step 1")), "kept without an edit");
     rig.try_settle(item(&claimed, again).state(PartEdit::Unset)).await.expect("settle");
     assert_eq!(claim_parts(&rig, PartSet::ALL).await.parts.state, None);
     assert_eq!(rig.get(id).await.parts.state, None);
@@ -189,9 +189,9 @@ pub(super) async fn parts_of_exactly_the_limit_are_taken(rig: Rig) {
     let payload_max = rig.engine().capabilities().payload_bytes_max;
     let job = with_parts(|name| Some(Part::new(vec![b'x'; name.bytes_max(payload_max)])));
     let id = rig.enqueue(job.clone()).await;
-    assert!(rig.get(id).await.parts == job.parts, "all bytes come back");
+    assert!(rig.get(id).await.parts == job.parts, "all bytes are returned");
     let claimed = claim_parts(&rig, PartSet::ALL).await;
-    assert!(claimed.parts == job.parts, "all bytes are handed out");
+    assert!(claimed.parts == job.parts, "the claim returns all bytes");
     let filled = |size: usize| PartEdit::Set(Part::new(vec![b'y'; size]));
     let edit = update(&claimed).state(filled(STATE_BYTES_MAX)).metadata(filled(METADATA_BYTES_MAX));
     rig.update(edit.blob(filled(BLOB_BYTES_MAX))).await.expect("update");
@@ -209,7 +209,7 @@ pub(super) async fn a_refused_edit_changes_nothing(rig: Rig) {
     assert_refused(refused, "too_large", "metadata");
     let settle = item(&claimed, Outcome::DONE).state(set("new")).metadata(large);
     assert_refused(rig.try_settle(settle).await, "too_large", "metadata");
-    assert_eq!(rig.get(id).await, before, "nothing of it, and it still runs");
+    assert_eq!(rig.get(id).await, before, "nothing was changed, and the job still runs");
     rig.settle(&claimed, Outcome::DONE).await;
 }
 
@@ -231,7 +231,7 @@ pub(super) async fn a_log_keeps_its_latest_lines(rig: Rig) {
     let claimed = claim_parts(&rig, PartSet::NONE).await;
     let mut edit = update(&claimed);
     edit.log = (0..LOG_LINES_MAX).map(|n| n.to_string()).collect();
-    rig.update(edit.clone()).await.expect("as many as are kept");
+    rig.update(edit.clone()).await.expect("the maximum number of lines is accepted");
     rig.update(update(&claimed).log("last")).await.expect("one more");
     let log = rig.get(id).await.log;
     assert_eq!(log.len(), LOG_LINES_MAX);

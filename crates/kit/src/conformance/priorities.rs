@@ -16,13 +16,13 @@ pub(super) async fn ready_jobs_are_counted_by_priority_where_it_is_asked_for(rig
     rig.enqueue(Rig::job().priority(4).due(Due::After(HOUR_MS))).await;
     let expected = [(i32::MIN, 1), (-5, 2), (0, 3), (i32::MAX, 1)];
     let mine = lane(&rig, QUEUE, KIND).await;
-    assert_eq!(counts(&mine), expected, "what is not due is not ready");
+    assert_eq!(counts(&mine), expected, "scheduled jobs are not ready");
     assert_eq!((mine.available, mine.scheduled, mine.not_told_apart()), (7, 1, 0));
     let all = rig.engine().stats(StatsRequest::default().by_priority()).await.expect("stats").value;
     let other = all.iter().find(|lane| &*lane.queue == "other").expect("it has jobs");
-    assert_eq!(counts(other), [(3, 7)], "each lane for itself");
+    assert_eq!(counts(other), [(3, 7)], "each lane is counted separately");
     let plain = rig.engine().stats(StatsRequest::default()).await.expect("stats").value;
-    assert!(plain.iter().all(|lane| lane.priorities.is_empty()), "nobody asked");
+    assert!(plain.iter().all(|lane| lane.priorities.is_empty()), "not requested");
     assert!(plain.iter().all(|lane| lane.not_told_apart() == lane.available));
 }
 
@@ -37,10 +37,10 @@ pub(super) async fn counts_by_priority_follow_jobs_through_their_lives(rig: Rig)
     let session = rig.session().await;
     let claimed = rig.take_one(&session).await;
     assert_eq!(claimed.header.id, urgent);
-    assert_eq!(told().await, [(-1, 1), (0, 1)], "what runs is not ready");
+    assert_eq!(told().await, [(-1, 1), (0, 1)], "running jobs are not ready");
     let report = SettleItem::new(urgent, claimed.lease, Outcome::Release).priority(8);
     rig.try_settle(report).await.expect("settle");
-    assert_eq!(told().await, [(-1, 1), (0, 1), (8, 1)], "it has another one now");
+    assert_eq!(told().await, [(-1, 1), (0, 1), (8, 1)], "its priority was changed");
     rig.change(usual, Change::Pause).await;
     assert_eq!(told().await, [(0, 1), (8, 1)]);
     rig.change(usual, Change::Resume).await;
@@ -64,12 +64,12 @@ pub(super) async fn each_priority_tells_since_when_its_first_job_has_been_ready(
     assert!(enqueued[0].contains(&since(1).await), "the first of two");
     let session = rig.session().await;
     let claimed = rig.take(&session, 2).await;
-    assert!(enqueued[2].contains(&since(0).await), "the one that is left");
+    assert!(enqueued[2].contains(&since(0).await), "the remaining job");
     let earliest = rig.now().await;
     rig.settle(&claimed[1], Outcome::Release).await;
     rig.drain(1).await;
     let again = earliest..=rig.now().await;
-    assert!(again.contains(&since(0).await), "ready since it came back");
+    assert!(again.contains(&since(0).await), "ready since it was released");
 }
 
 pub(super) async fn a_queue_that_is_not_ordered_by_priority_tells_none(rig: Rig) {
@@ -85,7 +85,7 @@ pub(super) async fn a_queue_that_is_not_ordered_by_priority_tells_none(rig: Rig)
         rig.configure(Configure::queue(QUEUE, QueuePatch::order(Order::Strict))).await;
         rig.enqueue(Rig::job().priority(7)).await;
         let mixed = lane(&rig, QUEUE, KIND).await;
-        assert_eq!(counts(&mixed), [(7, 1)], "the others keep the places they had, {order:?}");
+        assert_eq!(counts(&mixed), [(7, 1)], "the others keep their ranks, {order:?}");
         assert_eq!(mixed.not_told_apart(), 2, "{order:?}");
         rig.drain(3).await;
     }

@@ -32,7 +32,7 @@ pub(super) async fn every_reply_carries_the_stores_time_and_epoch(rig: Rig) {
     let first = engine.health().await.expect("health");
     rig.advance(HOUR_MS);
     let stats = engine.stats(StatsRequest::default()).await.expect("stats");
-    assert!(stats.now >= first.now.plus(HOUR_MS), "the store's clock was moved");
+    assert!(stats.now >= first.now.plus(HOUR_MS), "the store's clock was advanced");
     let get = engine.get(Get::new([Rig::fresh_id()])).await.expect("get");
     let list = engine.list(List::new(Filter::default())).await.expect("list");
     assert!(stats.now <= get.now && get.now <= list.now);
@@ -44,7 +44,7 @@ pub(super) async fn stats_count_the_jobs_of_a_lane_by_state(rig: Rig) {
     let lane = lane(&rig, QUEUE, KIND).await;
     let counts = (lane.scheduled, lane.blocked, lane.available, lane.running, lane.paused);
     assert_eq!(counts, (1, 1, 1, 1, 1), "{lane:?}");
-    assert_eq!((lane.dead, lane.depth()), (1, 4), "neither the dead nor the running are depth");
+    assert_eq!((lane.dead, lane.depth()), (1, 4), "dead and running jobs do not count as depth");
     assert_eq!(lane.gate, None);
 }
 
@@ -102,7 +102,7 @@ pub(super) async fn stats_tell_since_when_the_head_of_a_lane_has_been_ready(rig:
     rig.drain(1).await;
     assert_eq!(oldest().await, None);
     rig.enqueue(Rig::job().due(Due::After(HOUR_MS))).await;
-    assert_eq!(oldest().await, None, "what is not due is not late");
+    assert_eq!(oldest().await, None, "a scheduled job has no ready time");
     let due = rig.now().await.plus(HOUR_MS);
     rig.pass(2 * HOUR_MS).await;
     let since: Timestamp = oldest().await.expect("it is ready");
@@ -172,7 +172,7 @@ pub(super) async fn a_listing_is_ordered_by_id_either_way(rig: Rig) {
         rig.advance(MINUTE_MS);
     }
     let oldest = all_pages(&rig, Filter::default(), ListOrder::Oldest, 3).await;
-    assert_eq!(ids_of(&oldest), ids, "by the time they were made");
+    assert_eq!(ids_of(&oldest), ids, "by creation time");
     ids.reverse();
     let newest = all_pages(&rig, Filter::default(), ListOrder::Newest, 3).await;
     assert_eq!(ids_of(&newest), ids);

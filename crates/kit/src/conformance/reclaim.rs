@@ -17,7 +17,7 @@ async fn crash_on(rig: &Rig, id: JobId, times: u32) {
     for _ in 0..times {
         let session = rig.session().await;
         let job = rig.take_one(&session).await;
-        assert_eq!(job.header.id, id, "another job was in the way");
+        assert_eq!(job.header.id, id, "the claim returned another job");
         rig.crash(&session).await;
     }
 }
@@ -50,7 +50,7 @@ pub(super) async fn a_lost_job_comes_back_after_a_short_backoff_with_a_crash_cou
     let [attempt] = job.history.as_slice() else { panic!("one attempt: {:?}", job.history) };
     assert_eq!((attempt.number, attempt.end, &attempt.error), (1, AttemptEnd::Lost, &None));
     let delay_ms = job.header.run_at.since(attempt.ended_at);
-    assert!((1_000..=2_000).contains(&delay_ms), "came back after {delay_ms} ms");
+    assert!((1_000..=2_000).contains(&delay_ms), "returned after {delay_ms} ms");
     rig.pass(3_000).await;
     let other = rig.session().await;
     let again = rig.take_one(&other).await;
@@ -91,7 +91,7 @@ pub(super) async fn jobs_of_one_dead_worker_all_come_back_but_not_in_one_wave(ri
     }
     times.sort();
     times.dedup();
-    assert!(times.len() > 1, "fifty jobs came back in one millisecond");
+    assert!(times.len() > 1, "fifty jobs returned within one millisecond");
     let mut started = rig.drain(100).await;
     started.sort();
     let mut all = all;
@@ -232,7 +232,7 @@ pub(super) async fn snooze_and_release_clear_no_crashes(rig: Rig) {
     assert_eq!(counters(&rig, id).await, Counters { attempt: 4, failures: 0, crashes: 2 });
     rig.enqueue_one().await;
     let session = rig.session().await;
-    assert_eq!(rig.take(&session, 10).await.len(), 1, "it is a suspect still");
+    assert_eq!(rig.take(&session, 10).await.len(), 1, "it is still a suspect");
 }
 
 pub(super) async fn after_a_retry_the_crash_budget_is_whole_again(rig: Rig) {

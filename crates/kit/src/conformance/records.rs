@@ -8,25 +8,25 @@ use windlass_core::time::MINUTE_MS;
 use windlass_core::{Error, Result};
 
 pub(super) async fn a_record_reads_back_as_it_was_written(rig: Rig) {
-    assert_eq!(get(&rig, "a").await, None, "there is none yet");
+    assert_eq!(get(&rig, "a").await, None, "the record does not exist yet");
     let earliest = rig.now().await;
     let values = [Bytes::new(), (0..=255).collect(), vec![b'x'; RECORD_BYTES_MAX].into()];
     for value in values {
         let version = put(&rig, "a", value.clone(), Expect::Any).await.expect("put");
         let record = get(&rig, "a").await.expect("the record");
         assert_eq!((&*record.key, record.version), ("a", version));
-        assert!(record.value == value, "every byte of it");
+        assert!(record.value == value, "all bytes are returned");
         assert!(record.updated_at >= earliest, "{}", record.updated_at);
     }
 }
 
 pub(super) async fn each_write_has_a_higher_version_and_its_time(rig: Rig) {
     let first = put(&rig, "a", "1", Expect::Any).await.expect("put");
-    assert_ne!(first, 0, "0 stands for absent");
+    assert_ne!(first, 0, "version 0 means absent");
     let written = get(&rig, "a").await.expect("the record").updated_at;
     rig.advance(MINUTE_MS);
     let second = put(&rig, "a", "1", Expect::Any).await.expect("put");
-    assert!(second > first, "the same content again is a write as well");
+    assert!(second > first, "writing the same content again increases the version");
     assert!(get(&rig, "a").await.expect("the record").updated_at >= written.plus(MINUTE_MS));
 }
 
@@ -64,7 +64,7 @@ pub(super) async fn a_write_that_expects_a_version_is_refused_at_any_other(rig: 
 }
 
 pub(super) async fn a_delete_keeps_to_what_it_expects_too(rig: Rig) {
-    assert_eq!(delete(&rig, "a", Expect::Any).await, Ok(false), "there was none");
+    assert_eq!(delete(&rig, "a", Expect::Any).await, Ok(false), "the record did not exist");
     let first = put(&rig, "a", "1", Expect::Any).await.expect("put");
     let second = put(&rig, "a", "2", Expect::Any).await.expect("put");
     assert_code(delete(&rig, "a", Expect::Version(first)).await, "version_conflict");
@@ -136,12 +136,12 @@ pub(super) async fn records_are_listed_by_prefix_in_order_of_name(rig: Rig) {
         records.into_iter().map(|record| record.key).collect::<Vec<_>>()
     };
     assert_eq!(names("job/").await, ["job/a", "job/a/1", "job/b"]);
-    assert_eq!(names("job_").await, ["job_x"], "no character stands for another");
+    assert_eq!(names("job_").await, ["job_x"], "prefixes have no wildcards");
     assert_eq!(names("jobs").await, ["jobs", "jobsx"]);
     assert_eq!(names("none").await, Vec::<String>::new());
     let mut all = names("").await;
-    assert_eq!(all.len(), 9, "an empty prefix is any");
-    assert!(all.is_sorted(), "names are ordered as bytes: {all:?}");
+    assert_eq!(all.len(), 9, "an empty prefix matches all records");
+    assert!(all.is_sorted(), "keys are ordered by bytes: {all:?}");
     all.dedup();
     assert_eq!(all.len(), 9);
 }
@@ -161,7 +161,7 @@ pub(super) async fn pages_of_records_cover_each_once(rig: Rig) {
 }
 
 pub(super) async fn a_log_numbers_its_entries_from_one_without_gaps(rig: Rig) {
-    assert!(read(&rig, "log", 10).await.is_empty(), "a log nobody wrote is empty");
+    assert!(read(&rig, "log", 10).await.is_empty(), "a log without entries is empty");
     assert_eq!(append(&rig, "log", &["a", "b"], 100).await, 2);
     assert_eq!(append(&rig, "log", &["c"], 100).await, 3);
     assert_eq!(append(&rig, "other", &["x"], 100).await, 1, "each log has its own numbers");
@@ -175,7 +175,7 @@ pub(super) async fn a_log_keeps_its_latest_entries_and_their_numbers(rig: Rig) {
     append(&rig, "log", &["1", "2", "3"], 2).await;
     assert_eq!(numbers(&rig, "log").await, [2, 3]);
     append(&rig, "log", &["4"], 5).await;
-    assert_eq!(numbers(&rig, "log").await, [2, 3, 4], "what fell off stays away");
+    assert_eq!(numbers(&rig, "log").await, [2, 3, 4], "dropped entries do not return");
     assert_eq!(append(&rig, "log", &["5", "6", "7", "8", "9"], 3).await, 9);
     let entries = read(&rig, "log", 10).await;
     let told: Vec<_> = entries.iter().map(|entry| (entry.number, &entry.value[..])).collect();
@@ -200,8 +200,8 @@ pub(super) async fn a_slow_reader_of_a_log_sees_the_gap_and_goes_on(rig: Rig) {
     append(&rig, "log", &["5", "6", "7"], 3).await;
     let rest = read_after(&rig, "log", 2, 10).await;
     let numbers: Vec<_> = rest.iter().map(|entry| entry.number).collect();
-    assert_eq!(numbers, [5, 6, 7], "3 and 4 fell off");
-    assert!(read_after(&rig, "log", 7, 10).await.is_empty(), "that is all, for now");
+    assert_eq!(numbers, [5, 6, 7], "3 and 4 were dropped");
+    assert!(read_after(&rig, "log", 7, 10).await.is_empty(), "there are no more entries");
     append(&rig, "log", &["8"], 3).await;
     let tail = read_after(&rig, "log", 7, 10).await;
     assert_eq!(tail.iter().map(|entry| entry.number).collect::<Vec<_>>(), [8]);
@@ -212,7 +212,7 @@ pub(super) async fn a_record_and_a_log_of_one_name_are_apart(rig: Rig) {
     append(&rig, "a", &["entry"], 10).await;
     assert_eq!(get(&rig, "a").await.expect("the record").value, "record");
     assert_eq!(numbers(&rig, "a").await, [1]);
-    assert_eq!(list(&rig, "", 10).await.len(), 1, "a log is no record");
+    assert_eq!(list(&rig, "", 10).await.len(), 1, "logs are not listed as records");
 }
 
 async fn get(rig: &Rig, key: &str) -> Option<Record> {
@@ -242,7 +242,10 @@ async fn list(rig: &Rig, prefix: &str, limit: u32) -> Vec<Record> {
     loop {
         let reply = rig.record(RecordOp::List { prefix: prefix.into(), after, limit }).await;
         let RecordReply::Records(page) = reply.expect("list") else { panic!("not a list") };
-        assert!(page.rows.len() <= limit as usize && rows.len() < 1_000, "it does not end");
+        assert!(
+            page.rows.len() <= limit as usize && rows.len() < 1_000,
+            "the listing does not end"
+        );
         rows.extend(page.rows);
         after = page.next;
         if after.is_none() {
@@ -274,7 +277,7 @@ async fn read(rig: &Rig, log: &str, limit: u32) -> Vec<LogEntry> {
         let page = read_after(rig, log, after, limit).await;
         let over = page.len() < limit as usize;
         rows.extend(page);
-        assert!(rows.len() < 1_000, "it does not end");
+        assert!(rows.len() < 1_000, "the listing does not end");
         if over {
             return rows;
         }

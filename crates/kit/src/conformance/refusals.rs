@@ -42,7 +42,7 @@ pub(super) async fn a_claim_out_of_bounds_is_refused_and_takes_nothing(rig: Rig)
         assert_refused(rig.engine().claim(claim).await, code, field);
     }
     let most = kinds(CLAIM_KINDS_MAX - 1).kind(KIND, 1);
-    assert_eq!(rig.claim(most).await[0].header.id, id, "at the limit it is fine, and still there");
+    assert_eq!(rig.claim(most).await[0].header.id, id, "a request at the limit is accepted");
 }
 
 pub(super) async fn a_session_out_of_bounds_is_refused(rig: Rig) {
@@ -319,7 +319,7 @@ pub(super) async fn verbs_about_jobs_that_never_were_answer_not_found(rig: Rig) 
 }
 
 fn assert_bad_cursor<T: std::fmt::Debug>(answer: Result<T>) {
-    let error = answer.expect_err("a cursor that no page returned");
+    let error = answer.expect_err("a cursor that no page returned must be refused");
     assert!(matches!(error.code(), "invalid" | "too_large"), "{error}");
 }
 

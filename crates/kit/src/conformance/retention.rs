@@ -130,7 +130,7 @@ pub(super) async fn a_unique_window_outlives_the_record_of_its_job_and_then_ends
     assert_eq!(rig.find(id).await, None);
     let again = rig.try_enqueue(job()).await.expect("enqueue");
     assert_eq!((again.id, again.disposition), (id, Disposition::Existing));
-    assert_eq!(again.state, None, "its record is gone, its window is not");
+    assert_eq!(again.state, None, "the job was removed, but its unique window is not over");
     rig.pass(HOUR_MS + MINUTE_MS).await;
     let fresh = rig.try_enqueue(job()).await.expect("enqueue");
     assert_eq!(fresh.disposition, Disposition::Created);
@@ -147,7 +147,7 @@ pub(super) async fn a_job_waits_no_longer_than_it_may_wherever_it_waits(rig: Rig
     let late = [available, paused, blocked];
     rig.pass(HOUR_MS - MINUTE_MS).await;
     for id in late {
-        assert!(rig.state(id).await.is_waiting(), "not before its time");
+        assert!(rig.state(id).await.is_waiting(), "not before its limit");
     }
     rig.pass(2 * MINUTE_MS).await;
     for id in late {
@@ -156,7 +156,7 @@ pub(super) async fn a_job_waits_no_longer_than_it_may_wherever_it_waits(rig: Rig
         assert!(job.finished_at.is_some());
     }
     rig.assert_state(patient, State::Available).await;
-    assert_eq!(rig.drain(9).await.len(), 2, "neither of the expired");
+    assert_eq!(rig.drain(9).await.len(), 2, "expired jobs are not claimed");
     rig.assert_sound().await;
 }
 

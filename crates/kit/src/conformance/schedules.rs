@@ -31,7 +31,11 @@ pub(super) async fn ten_schedulers_fire_once(rig: Rig) {
         }
     }
     let distinct: HashSet<JobId> = created.iter().copied().collect();
-    assert_eq!((created.len(), distinct.len()), (12, 12), "each fire is created by one of them");
+    assert_eq!(
+        (created.len(), distinct.len()),
+        (12, 12),
+        "each fire is created by exactly one scheduler"
+    );
     assert_eq!(rig.drain(1_000).await.len(), 12);
     rig.assert_sound().await;
 }
@@ -102,7 +106,7 @@ pub(super) async fn two_schedules_with_the_same_time_do_not_collide(rig: Rig) {
 
 pub(super) async fn a_fire_enqueued_ahead_waits_for_its_time(rig: Rig) {
     let hourly = Schedule::cron("0 * * * *", "UTC");
-    let at = hourly.next_after(rig.now().await).expect("a good line").expect("a next fire");
+    let at = hourly.next_after(rig.now().await).expect("a valid cron line").expect("a next fire");
     let id = rig.enqueue(fire("hourly", at)).await;
     assert_eq!(rig.get(id).await.header.run_at, at);
     rig.assert_nothing_to_claim().await;
@@ -116,7 +120,7 @@ pub(super) async fn missed_fires_can_still_be_enqueued_after_half_a_day(rig: Rig
     rig.advance(20 * HOUR_MS + MINUTE_MS);
     let fires = due(&hourly, since, rig.now().await);
     let hours = MISSED_FIRE_MAX_MS / HOUR_MS;
-    assert_eq!(fires.len() as u64, hours, "older ones are passed over");
+    assert_eq!(fires.len() as u64, hours, "older ones are skipped");
     let answers = fire_all(&rig, "hourly", &fires).await;
     let ids: Vec<_> = fires.iter().map(|at| fire_id("hourly", *at)).collect();
     assert_eq!(answers.iter().map(|answer| answer.id).collect::<Vec<_>>(), ids);
@@ -157,7 +161,7 @@ pub(super) async fn of_schedulers_that_store_the_same_progress_one_gets_through(
             Err(error) => assert_eq!(error.code(), "version_conflict"),
         }
     }
-    assert_eq!(stored, 1, "the others see that somebody was faster");
+    assert_eq!(stored, 1, "the others get a version conflict");
 }
 
 pub(super) async fn a_schedule_that_cannot_fire_is_refused_by_field(rig: Rig) {
@@ -178,7 +182,7 @@ pub(super) async fn a_schedule_that_cannot_fire_is_refused_by_field(rig: Rig) {
     for (schedule, field) in bad {
         assert_refused(schedule.check(), "invalid", field);
     }
-    hourly().check().expect("a good one");
+    hourly().check().expect("a valid schedule");
 }
 
 /// The job that the schedule `name` fires at `at`.
@@ -188,7 +192,7 @@ fn fire(name: &str, at: Timestamp) -> NewJob {
 
 /// The fires that a schedule created at `since` owes at `now`.
 fn due(schedule: &Schedule, since: Timestamp, now: Timestamp) -> Vec<Timestamp> {
-    schedule.due(ScheduleProgress::new(since), now).expect("a good schedule").fires
+    schedule.due(ScheduleProgress::new(since), now).expect("a valid schedule").fires
 }
 
 async fn fire_all(rig: &Rig, name: &str, fires: &[Timestamp]) -> Vec<Enqueued> {

@@ -54,10 +54,10 @@ pub(super) async fn jobs_are_found_by_when_they_were_enqueued(rig: Rig) {
         rig.advance(2 * DAY_MS);
     }
     let from = |at: Timestamp| Filter::default().created_from(at);
-    assert_eq!(found(&rig, from(times[2])).await, ids[2..], "at the instant itself too");
+    assert_eq!(found(&rig, from(times[2])).await, ids[2..], "including the start time");
     assert_eq!(found(&rig, from(times[2].plus(1))).await, ids[3..]);
     let until = |at: Timestamp| Filter::default().created_until(at);
-    assert_eq!(found(&rig, until(times[2])).await, ids[..2], "before the instant only");
+    assert_eq!(found(&rig, until(times[2])).await, ids[..2], "excluding the end time");
     assert_eq!(found(&rig, until(times[2].plus(1))).await, ids[..3]);
     let window = from(times[1]).created_until(times[3]);
     assert_eq!(found(&rig, window).await, ids[1..3]);
@@ -135,7 +135,10 @@ async fn pages(rig: &Rig, filter: &Filter, order: ListOrder, limit: u32) -> Vec<
     loop {
         let list = List::new(filter.clone()).order(order).limit(limit).after(after);
         let page = rig.engine().list(list).await.expect("list").value;
-        assert!(page.rows.len() <= limit as usize && ids.len() < 10_000, "it does not end");
+        assert!(
+            page.rows.len() <= limit as usize && ids.len() < 10_000,
+            "the listing does not end"
+        );
         ids.extend(page.rows.iter().map(|job| job.header.id));
         after = page.next;
         if after.is_none() {

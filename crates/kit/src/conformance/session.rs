@@ -35,7 +35,7 @@ pub(super) async fn an_open_session_is_listed_with_its_label_its_end_and_its_loa
 
 pub(super) async fn sessions_with_one_label_are_different_sessions(rig: Rig) {
     let [first, second] = [rig.session().await, rig.session().await];
-    assert_ne!(first, second, "a label is not an identity");
+    assert_ne!(first, second, "equal labels are different sessions");
     rig.enqueue_all([Rig::job(), Rig::job()]).await;
     let mine = rig.take_one(&first).await;
     let theirs = rig.take_one(&second).await;
@@ -91,7 +91,7 @@ pub(super) async fn a_session_that_is_gone_can_neither_claim_nor_live_on(rig: Ri
     close(&rig, &closed).await;
     let reclaimed = rig.session().await;
     rig.pass(SESSION_TTL_DEFAULT_MS + 1_000).await;
-    assert_eq!(listed(&rig, &reclaimed).await, None, "an idle session ends too");
+    assert_eq!(listed(&rig, &reclaimed).await, None, "an idle session is reclaimed as well");
     for gone in [closed, reclaimed, SessionId::new("never-opened")] {
         assert_code(rig.engine().claim(rig.wants(&gone, 1)).await, "session_lost");
         assert_code(rig.heartbeat(&gone, &[]).await, "session_lost");
@@ -120,7 +120,10 @@ pub(super) async fn a_session_that_ran_out_is_revived_by_a_heartbeat(rig: Rig) {
     let session = rig.session().await;
     let job = rig.take_one(&session).await;
     rig.advance(10 * SESSION_TTL_DEFAULT_MS);
-    let reply = rig.heartbeat(&session, &[&job]).await.expect("the store was away, not the worker");
+    let reply = rig
+        .heartbeat(&session, &[&job])
+        .await
+        .expect("an outage of the store does not end sessions");
     assert!(reply.lost.is_empty() && reply.expires_at > rig.now().await, "{reply:?}");
     rig.maintain(Work::Reclaim).await;
     rig.assert_state(id, State::Running).await;
@@ -148,7 +151,7 @@ pub(super) async fn a_claim_without_a_session_can_be_settled(rig: Rig) {
     let jobs = rig.claim(Rig::wants_alone(MINUTE_MS, 1)).await;
     rig.settle(&jobs[0], Outcome::DONE).await;
     rig.assert_state(id, State::Completed).await;
-    assert_eq!(rig.get(id).await.history[0].worker, "alone", "the label the claim gave");
+    assert_eq!(rig.get(id).await.history[0].worker, "alone", "the label of the claim");
     rig.pass(2 * MINUTE_MS).await;
     rig.assert_state(id, State::Completed).await;
     rig.assert_sound().await;

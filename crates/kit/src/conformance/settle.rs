@@ -15,7 +15,7 @@ async fn running(rig: &Rig, job: NewJob) -> ClaimedJob {
     let id = rig.enqueue(job).await;
     let session = rig.session().await;
     let claimed = rig.take_one(&session).await;
-    assert_eq!(claimed.header.id, id, "another job was in the way");
+    assert_eq!(claimed.header.id, id, "the claim returned another job");
     claimed
 }
 
@@ -156,7 +156,7 @@ pub(super) async fn a_signal_that_comes_early_is_kept_for_the_next_wait(rig: Rig
     rig.change(id, Change::Signal).await;
     rig.change(id, Change::Signal).await;
     rig.settle(&job, Outcome::Wait).await;
-    assert_eq!(report(&rig, Outcome::Wait).await, id, "the signal was there already");
+    assert_eq!(report(&rig, Outcome::Wait).await, id, "the signal had already been sent");
     rig.assert_state(id, State::Blocked).await;
     rig.assert_nothing_to_claim().await;
 }
@@ -210,16 +210,16 @@ pub(super) async fn the_claim_that_comes_with_reports_sees_what_they_freed(rig: 
     let (answers, claimed) = rig.settle_and_claim(vec![item(&job, Outcome::DONE)], claim).await;
     assert!(answers[0].is_ok());
     let got: Vec<_> = claimed.jobs.iter().map(|job| job.header.id).collect();
-    assert_eq!(got, [next], "its turn came with the report");
+    assert_eq!(got, [next], "the report made it ready");
 }
 
 pub(super) async fn a_claim_that_fails_does_not_fail_the_reports_before_it(rig: Rig) {
     let job = running(&rig, Rig::job()).await;
     let by = Claimant::Session { session: SessionId::new("stranger"), claim_no: 1 };
     let settle = Settle::new([item(&job, Outcome::DONE)]).then(Claim::new(by, "q", 1));
-    let reply = rig.engine().settle(settle).await.expect("the reports stand").value;
+    let reply = rig.engine().settle(settle).await.expect("the reports are accepted").value;
     assert!(reply.items[0].is_ok());
-    assert_code(reply.claimed.expect("an answer to the claim"), "session_lost");
+    assert_code(reply.claimed.expect("a result of the claim"), "session_lost");
     rig.assert_state(job.header.id, State::Completed).await;
 }
 
@@ -243,7 +243,7 @@ pub(super) async fn bad_reports_fail_alone_and_keep_their_leases(rig: Rig) {
         item(&jobs[2], Outcome::Snooze { delay_ms: BACKOFF_MAX_MS + 1 }),
     ];
     let reply = rig.engine().settle(Settle::new(items)).await.expect("settle").value;
-    let [first, second, third] = <[_; 3]>::try_from(reply.items).expect("an answer each");
+    let [first, second, third] = <[_; 3]>::try_from(reply.items).expect("one result per item");
     assert_refused(first, "too_large", "result");
     assert_eq!(second.expect("settled").state, State::Completed);
     assert_refused(third, "invalid", "delay_ms");
@@ -270,7 +270,7 @@ pub(super) async fn the_history_tells_every_attempt_oldest_first(rig: Rig) {
     let job = rig.take_one(&session).await;
     rig.advance(1_000);
     let seen = rig.get(id).await;
-    assert_eq!(seen.history.len(), 2, "a running attempt is not history");
+    assert_eq!(seen.history.len(), 2, "a running attempt is not in the history");
     assert_eq!(seen.started_at, Some(job.started_at));
     rig.settle(&job, Outcome::DONE).await;
     let job = rig.get(id).await;

@@ -20,7 +20,7 @@ pub(super) async fn while_a_job_lives_the_next_is_answered_with_it(rig: Rig) {
         rig.assert_state(holder, state).await;
     }
     let available = rig.drain(10).await;
-    assert_eq!(available.len(), 1, "none of the newcomers was stored: {available:?}");
+    assert_eq!(available.len(), 1, "no duplicate was stored: {available:?}");
 }
 
 pub(super) async fn while_a_job_lives_a_newcomer_can_ask_to_be_rejected(rig: Rig) {
@@ -49,7 +49,7 @@ pub(super) async fn a_waiting_job_is_replaced_and_says_by_which(rig: Rig) {
             assert_eq!((replaced.state, replaced.finish), expected, "{on_conflict:?} {state}");
             assert_eq!(rig.get(answer.id).await.header.id, answer.id);
             let third = next(&rig, state, OnConflict::Existing).await;
-            assert_eq!(third.id, answer.id, "the newcomer holds the key");
+            assert_eq!(third.id, answer.id, "the new job holds the key");
             rig.change(answer.id, Change::Cancel).await;
         }
     }
@@ -63,13 +63,17 @@ pub(super) async fn a_running_job_gets_a_successor_that_takes_over_the_key(rig: 
         let running = rig.take_one(&session).await;
         let newcomer = Rig::job().unique(unique(on_conflict));
         let answer = rig.try_enqueue(newcomer).await.expect("enqueue");
-        assert_eq!(answer.disposition, Disposition::Created, "what runs cannot be taken back");
+        assert_eq!(answer.disposition, Disposition::Created, "a running job is not replaced");
         rig.assert_state(running.header.id, State::Running).await;
         rig.settle(&running, Outcome::DONE).await;
 
         let third = rig.try_enqueue(Rig::job().unique(Unique::by("u"))).await.expect("enqueue");
         let expected = (answer.id, Disposition::Existing);
-        assert_eq!((third.id, third.disposition), expected, "the end of the first frees nothing");
+        assert_eq!(
+            (third.id, third.disposition),
+            expected,
+            "the end of the first does not release the key"
+        );
         assert_eq!(rig.drain(10).await, [answer.id]);
     }
     rig.assert_sound().await;
@@ -201,7 +205,7 @@ pub(super) async fn throttle_takes_one_job_per_window(rig: Rig) {
         assert_eq!(first.disposition, Disposition::Created);
         for state in [State::Available, State::Completed] {
             let dropped = rig.try_enqueue(Rig::job().unique(unique.clone())).await;
-            let dropped = dropped.expect("dropped on purpose, which is no error");
+            let dropped = dropped.expect("a throttled job is not an error");
             let expected = (first.id, Disposition::Throttled, Some(state));
             assert_eq!((dropped.id, dropped.disposition, dropped.state), expected);
             if state == State::Available {
@@ -223,7 +227,7 @@ pub(super) async fn a_replacement_keeps_the_earlier_time(rig: Rig) {
     let first = rig.enqueue(replace(HOUR_MS)).await;
     let due = rig.get(first).await.header.run_at;
     let later = rig.enqueue(replace(2 * HOUR_MS)).await;
-    assert_eq!(rig.get(later).await.header.run_at, due, "a stream of them starves nothing");
+    assert_eq!(rig.get(later).await.header.run_at, due, "replacements keep the earliest run time");
     let sooner = rig.enqueue(replace(MINUTE_MS)).await;
     assert!(rig.get(sooner).await.header.run_at < due);
     rig.pass(MINUTE_MS).await;
@@ -261,7 +265,7 @@ pub(super) async fn a_key_is_unique_in_its_lane_its_queue_or_everywhere(rig: Rig
         for (queue, kind) in places {
             stored.insert(rig.enqueue(scoped(scope, queue, kind)).await);
         }
-        assert_eq!(stored.len(), expected, "{scope:?}: scopes are apart from each other too");
+        assert_eq!(stored.len(), expected, "{scope:?}: scopes are independent of each other");
     }
 }
 
@@ -308,7 +312,7 @@ pub(super) async fn a_replay_is_refused_while_another_job_holds_the_key(rig: Rig
         let before = rig.get(ended).await;
         let refused = rig.try_change(ended, Change::replay()).await;
         assert_eq!(refused, Err(Error::Duplicate { key: "u".into(), holder }), "{state}");
-        assert_eq!(rig.get(ended).await, before, "nothing of it changed");
+        assert_eq!(rig.get(ended).await, before, "nothing was changed");
         rig.change(holder, Change::Cancel).await;
         rig.change(ended, Change::replay()).await;
     }

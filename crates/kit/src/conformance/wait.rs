@@ -25,7 +25,7 @@ async fn waiter(rig: &Rig, request: Wait) -> JoinHandle<bool> {
 }
 
 async fn assert_wakes(handle: JoinHandle<bool>) {
-    assert!(handle.await.expect("the waiter"), "it waited until its time was up");
+    assert!(handle.await.expect("the waiter"), "the wait timed out");
 }
 
 pub(super) async fn waiting_for_what_is_there_takes_no_time(rig: Rig) {
@@ -34,7 +34,7 @@ pub(super) async fn waiting_for_what_is_there_takes_no_time(rig: Rig) {
     assert!(wait(&rig, Wait::new([QUEUE], 0)).await);
     assert!(wait(&rig, Wait::new(["nowhere", QUEUE], LONG_MS)).await);
     rig.assert_state(id, State::Available).await;
-    assert_eq!(rig.drain(5).await, [id], "waiting takes nothing");
+    assert_eq!(rig.drain(5).await, [id], "waiting does not claim");
 }
 
 pub(super) async fn waiting_for_nothing_ends_when_the_time_is_up(rig: Rig) {
@@ -43,7 +43,10 @@ pub(super) async fn waiting_for_nothing_ends_when_the_time_is_up(rig: Rig) {
     rig.enqueue(Rig::job().due(Due::After(MINUTE_MS))).await;
     rig.enqueue_one().await;
     rig.drain(1).await;
-    assert!(!wait(&rig, Wait::new([QUEUE], BRIEF_MS)).await, "not ready is not there");
+    assert!(
+        !wait(&rig, Wait::new([QUEUE], BRIEF_MS)).await,
+        "a job that is not ready does not end the wait"
+    );
 }
 
 pub(super) async fn a_waiter_wakes_when_a_job_is_enqueued(rig: Rig) {

@@ -47,7 +47,9 @@ impl Model {
                 taken.push(job.header.id);
                 left -= 1;
                 if suspect {
-                    return rest.next().map_or(Ok(()), |_| Err("a suspect had company".into()));
+                    return rest
+                        .next()
+                        .map_or(Ok(()), |_| Err("a suspect was not claimed alone".into()));
                 }
             }
         }

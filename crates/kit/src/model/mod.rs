@@ -96,7 +96,7 @@ fn tell<F: Future<Output = Subject>>(
         Ok(()) => {}
         // The reason already contains the shortest sequence; the input would repeat it.
         Err(TestError::Fail(reason, _)) => panic!("{reason}"),
-        Err(TestError::Abort(reason)) => panic!("no stories could be made: {reason}"),
+        Err(TestError::Abort(reason)) => panic!("no sequences could be generated: {reason}"),
     }
 }
 
