@@ -10,10 +10,10 @@ use windlass_core::engine::Engine;
 ///
 /// | URL | store | feature |
 /// |---|---|---|
-/// | `memory:` | in this process; nothing is kept | `memory` |
-/// | `file:./jobs` | durable, in one directory; one process owns it at a time | `local` |
+/// | `memory:` | in this process; nothing is persisted | `memory` |
+/// | `file:./jobs` | durable, in one directory; owned by one process at a time | `local` |
 /// | `postgres://user@host/database` | PostgreSQL, shared by any number of processes | `postgres` |
-/// | `http://127.0.0.1:7474` | whatever a server of ours keeps | `remote` |
+/// | `http://127.0.0.1:7474` | the store behind a Windlass server | `remote` |
 ///
 /// Every `memory:` connection is a separate store; clone the [`Client`] to share one.
 ///
