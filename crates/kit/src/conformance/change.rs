@@ -1,7 +1,9 @@
 //! Changes to jobs by operators, compared with the state machine.
 
 use crate::rig::{QUEUE, Rig, assert_code, assert_refused};
-use windlass_core::engine::{Change, ChangeItem, Edits, Outcome, SessionId};
+use windlass_core::engine::{
+    Change, ChangeItem, Edits, Filter, List, Outcome, SessionId, SettleItem, UpdateItem,
+};
 use windlass_core::limits::DELAY_MAX_MS;
 use windlass_core::machine::{Facts, step};
 use windlass_core::model::{Due, Finish, Job, NewJob, State};
@@ -300,6 +302,34 @@ pub(super) async fn a_discarded_job_is_gone(rig: Rig) {
     assert_eq!(rig.change(id, Change::Discard).await.state, None);
     assert_eq!(rig.find(id).await, None);
     assert_code(rig.try_change(id, Change::Discard).await, "not_found");
+    rig.assert_sound().await;
+}
+
+pub(super) async fn an_id_enqueued_again_after_its_removal_is_a_new_job(rig: Rig) {
+    let removed = rig.enqueue_one().await;
+    let neighbour = rig.enqueue_one().await;
+    let session = rig.session().await;
+    let claimed = rig.take(&session, 2).await;
+    rig.settle(&claimed[0], Outcome::DONE).await;
+    rig.change(removed, Change::Discard).await;
+    rig.enqueue(Rig::job().id(removed)).await;
+    // The lease of the first job is over, although a lease from the same claim is still held.
+    let job = rig.get(removed).await;
+    assert_eq!((job.state, job.header.counters.attempt), (State::Available, 0), "{job:#?}");
+    let running = List::new(Filter::state(State::Running)).limit(10);
+    let running = rig.engine().list(running).await.expect("list").value.rows;
+    assert_eq!(running.iter().map(|job| job.header.id).collect::<Vec<_>>(), [neighbour]);
+    // Nor does the old lease come back once the job runs again.
+    let second = rig.take_one(&session).await;
+    assert_eq!((second.header.id, second.header.counters.attempt), (removed, 1));
+    let update = UpdateItem::new(removed, second.lease.clone()).progress(1, None, "");
+    rig.update(update).await.expect("update");
+    let late = SettleItem::new(removed, claimed[0].lease.clone(), Outcome::DONE);
+    assert_code(rig.try_settle(late).await, "lease_lost");
+    rig.assert_state(removed, State::Running).await;
+    rig.settle(&second, Outcome::DONE).await;
+    rig.assert_state(removed, State::Completed).await;
+    rig.settle(&claimed[1], Outcome::DONE).await;
     rig.assert_sound().await;
 }
 

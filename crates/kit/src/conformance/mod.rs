@@ -334,6 +334,7 @@ suite! { ($)
         a_job_that_waits_is_not_woken_by_anything_but_its_signal,
         cancelled_and_expired_jobs_can_be_replayed,
         a_discarded_job_is_gone,
+        an_id_enqueued_again_after_its_removal_is_a_new_job,
         bad_changes_fail_alone,
     }
     gates {

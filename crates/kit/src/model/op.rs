@@ -180,7 +180,7 @@ impl ReferenceStateMachine for Story {
                 |(session, forgets, unanswered)| Op::Heartbeat { session, forgets, unanswered },
             ),
             7 => claim().prop_map(Op::Claim),
-            9 => settle(spec()),
+            9 => settle(),
             2 => (number(), prop::option::of(any::<u8>()), extension()).prop_map(
                 |(lease, checkpoint, extend_ms)| Op::Update { lease, checkpoint, extend_ms },
             ),
@@ -216,10 +216,10 @@ impl ReferenceStateMachine for OperatorStory {
             1 => Just(Work::Compact),
         ];
         prop_oneof![
-            6 => vec(new_spec(), 1..4).prop_map(|jobs| Op::Enqueue { jobs, all_or_nothing: false }),
+            6 => vec(spec(), 1..4).prop_map(|jobs| Op::Enqueue { jobs, all_or_nothing: false }),
             1 => Just(Op::OpenSession { ttl_ms: 60_000 }),
             6 => claim().prop_map(Op::Claim),
-            6 => settle(new_spec()),
+            6 => settle(),
             12 => (number(), operators_wish(), condition())
                 .prop_map(|(job, wish, if_state)| Op::Change { job, wish, if_state }),
             2 => short_retention().prop_map(Op::Configure),
@@ -325,11 +325,6 @@ fn spec() -> impl Strategy<Value = Spec> + Clone {
     )
 }
 
-/// A job under an id of its own: the other stories enqueue removed ids again.
-fn new_spec() -> impl Strategy<Value = Spec> + Clone {
-    spec().prop_map(|spec| Spec { again: None, ..spec })
-}
-
 fn unique() -> impl Strategy<Value = (u8, UniqueScope, Until, OnConflict)> + Clone {
     let scope = prop_oneof![Just(UniqueScope::Lane), Just(UniqueScope::Queue)];
     let on_conflict = prop_oneof![
@@ -364,7 +359,7 @@ fn claim() -> impl Strategy<Value = ClaimSpec> + Clone {
     )
 }
 
-fn settle(follow_up: impl Strategy<Value = Spec>) -> impl Strategy<Value = Op> {
+fn settle() -> impl Strategy<Value = Op> {
     let report = prop_oneof![
         4 => Just(Report::Complete),
         3 => prop::option::of(time()).prop_map(Report::Retry),
@@ -375,7 +370,7 @@ fn settle(follow_up: impl Strategy<Value = Spec>) -> impl Strategy<Value = Op> {
         1 => Just(Report::Cancel),
     ];
     let checkpoint = prop::option::weighted(0.3, any::<u8>());
-    let then = vec(follow_up, 0..2);
+    let then = vec(spec(), 0..2);
     (number(), report, checkpoint, then, prop::option::weighted(0.4, claim())).prop_map(
         |(lease, report, checkpoint, then, claim)| Op::Settle {
             lease,

@@ -36,6 +36,9 @@ pub(super) struct Stored {
     pub(super) attempt: u32,
     pub(super) leased: Leased,
     pub(super) row: i64,
+    /// The highest order of entry among the jobs of its row when the row was written: whatever happens to one of
+    /// them afterwards gets a higher one.
+    pub(super) seq: u64,
 }
 
 impl Leases {
@@ -64,7 +67,7 @@ impl Leases {
     ) -> Result<()> {
         for ids in std::mem::take(&mut self.fresh).chunks(ROW_MAX) {
             let number = self.last + 1;
-            let (mut pack, mut count) = (Pack::default(), 0);
+            let (mut pack, mut count, mut seq) = (Pack::default(), 0, 0);
             let mut before: Option<Leased> = None;
             for id in ids {
                 // It may have ended already, or been given and written twice.
@@ -74,12 +77,14 @@ impl Leases {
                     put(&mut pack, &loaded.entry, leased, before.as_ref());
                     before = Some(leased.clone());
                     loaded.lease_row = Some(number);
+                    seq = seq.max(loaded.entry.seq);
                     count += 1;
                 }
             }
             if count > 0 {
-                let sql = "INSERT INTO lease (number, jobs) VALUES (?1, ?2)";
-                let act = || conn.prepare_cached(sql)?.execute(params![number, pack.into_bytes()]);
+                let sql = "INSERT INTO lease (number, jobs, seq) VALUES (?1, ?2, ?3)";
+                let row = params![number, pack.into_bytes(), seq.cast_signed()];
+                let act = || conn.prepare_cached(sql)?.execute(row);
                 act().map_err(|error| failed(&error))?;
                 self.last = number;
                 self.held.insert(number, count);
@@ -95,15 +100,16 @@ impl Leases {
     /// The leases that are written, whether held or not, in the order they were given.
     pub(super) fn read(&mut self, conn: &Connection) -> Result<Vec<Stored>> {
         *self = Self::default();
-        let sql = "SELECT number, jobs FROM lease ORDER BY number";
+        let sql = "SELECT number, jobs, seq FROM lease ORDER BY number";
         let mut statement = conn.prepare(sql).map_err(|error| failed(&error))?;
         let mut rows = statement.query([]).map_err(|error| failed(&error))?;
         let mut stored = Vec::new();
         while let Some(row) = rows.next().map_err(|error| failed(&error))? {
             let number: i64 = super::load::get(row, 0)?;
             let bytes: Vec<u8> = super::load::get(row, 1)?;
+            let seq: i64 = super::load::get(row, 2)?;
             let before = stored.len();
-            unpack(&bytes, number, &mut stored)?;
+            unpack(&bytes, (number, seq.cast_unsigned()), &mut stored)?;
             self.held.insert(number, (stored.len() - before) as u32);
             self.last = number;
         }
@@ -129,7 +135,7 @@ fn put(pack: &mut Pack, entry: &Entry, leased: &Leased, before: Option<&Leased>)
     pack.token(leased.lease.as_str());
 }
 
-fn unpack(bytes: &[u8], row: i64, stored: &mut Vec<Stored>) -> Result<()> {
+fn unpack(bytes: &[u8], (row, seq): (i64, u64), stored: &mut Vec<Stored>) -> Result<()> {
     let mut list = Unpack(bytes);
     while !list.is_empty() {
         let shares = list.u8()? != 0;
@@ -146,15 +152,17 @@ fn unpack(bytes: &[u8], row: i64, stored: &mut Vec<Stored>) -> Result<()> {
         };
         let (id, attempt) = (list.id()?, list.int()? as u32);
         leased.lease = Lease::from(list.token()?);
-        stored.push(Stored { id, attempt, leased, row });
+        stored.push(Stored { id, attempt, leased, row, seq });
     }
     Ok(())
 }
 
-/// Whether a written lease is held: nothing was written of its job since but reports from the very
-/// attempt.
+/// Whether a written lease is held: since it was given, nothing was written about its job but updates from the same
+/// attempt. The order of entry tells a later job with the same id, whose attempts start at zero again, and the end of
+/// the attempt; the attempt alone tells its end in rows of format 1, whose order of entry is only an upper bound.
 pub(super) fn is_held(stored: &Stored, loaded: &Loaded) -> bool {
-    let written = loaded.entry.job.header.counters.attempt;
-    written < stored.attempt
-        || (written == stored.attempt && loaded.entry.job.state == State::Running)
+    let Entry { job, seq, .. } = &*loaded.entry;
+    let written = job.header.counters.attempt;
+    let same_attempt = written == stored.attempt && job.state == State::Running;
+    *seq <= stored.seq && (written < stored.attempt || same_attempt)
 }

@@ -6,8 +6,9 @@ use crate::support::{
 };
 use serde::{Deserialize, Serialize};
 use std::path::Path;
-use windlass_core::engine::{Admin as _, Claim, ClaimId, Claimant, Configure, Heartbeat, Hot as _};
-use windlass_core::engine::{Lease, OpenSession, Outcome, SessionId, Settle, SettleItem};
+use windlass_core::engine::{Admin as _, Change, ChangeItem, Claim, ClaimId, Claimant, Configure};
+use windlass_core::engine::{Heartbeat, Hot as _, Lease, Maintain as _, OpenSession, Outcome};
+use windlass_core::engine::{SessionId, Settle, SettleItem};
 use windlass_core::limits::{
     CRASH_BACKOFF_BASE_MS, CRASH_BACKOFF_JITTER_MS, LEASE_DEFAULT_MS, SESSION_TTL_DEFAULT_MS,
 };
@@ -205,4 +206,31 @@ fn tenants_of_a_fair_queue_stay_in_order_over_a_restart() {
         claimed.iter().map(|job| job.header.id).collect::<Vec<_>>()
     });
     assert_eq!(started, jobs);
+}
+
+#[test]
+fn a_job_enqueued_again_after_its_removal_is_ready_after_a_restart() {
+    let (dir, clock, runtime) = (tempfile::tempdir().unwrap(), still(), runtime());
+    let engine = open(dir.path(), clock.clone()).unwrap();
+    runtime.block_on(async {
+        for which in [LOCAL, REMOTE] {
+            enqueue(&engine, job(id(which))).await.unwrap();
+        }
+        let remote = engine.open_session(OpenSession::new("far").remote()).await.unwrap().value.id;
+        // One claim, so that both leases are in one row; only the first of them ends.
+        let claimed = claim(&engine, &remote, 1, 2).await.unwrap();
+        let item = SettleItem::new(id(LOCAL), claimed[0].lease.clone(), Outcome::DONE);
+        engine.settle(Settle::new([item])).await.unwrap().value.items.remove(0).unwrap();
+        engine.change(vec![ChangeItem::new(id(LOCAL), Change::Discard)]).await.unwrap();
+        enqueue(&engine, job(id(LOCAL))).await.unwrap();
+    });
+    drop(engine);
+    let engine = open(dir.path(), clock).unwrap();
+    runtime.block_on(async {
+        assert_eq!(state(&engine, LOCAL).await, (State::Available, 0, 0));
+        assert_eq!(state(&engine, REMOTE).await, (State::Running, 1, 0));
+        assert_eq!(engine.check(false).await.unwrap().value.findings, []);
+        let worker = session(&engine).await;
+        assert_eq!(claim(&engine, &worker, 1, 10).await.unwrap().len(), 1);
+    });
 }
