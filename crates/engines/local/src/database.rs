@@ -1,13 +1,12 @@
 //! The database file: how it is opened, and which format it has.
 
 use crate::lock::unavailable;
+use crate::log::Log;
 use crate::private;
 use crate::rows::failed;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension as _};
-use std::fs::File;
 use std::path::Path;
-use std::sync::Arc;
 use windlass_core::random::Random;
 use windlass_core::{Error, Result};
 
@@ -49,36 +48,9 @@ impl Database {
         let conn = connect(&path).map_err(|error| named(dir, &failed(&error)))?;
         migrate(&conn, dir)?;
         let (epoch, opens) = begin(&conn, random).map_err(|error| named(dir, &failed(&error)))?;
-        let log = Log::open(&path);
+        let log = Log::of_database(&path);
         let log = log.map_err(|error| unavailable(dir, "its log cannot be opened", &error))?;
         Ok(Self { conn, log, epoch, seq: opens << SEQ_BITS })
-    }
-}
-
-/// SQLite's write-ahead log, to wait for. It is there as long as the connection is, and SQLite holds
-/// no locks on it that closing another handle could break.
-#[derive(Clone)]
-pub(crate) struct Log(Arc<File>);
-
-impl Log {
-    fn open(database: &Path) -> std::io::Result<Self> {
-        let mut path = database.as_os_str().to_owned();
-        path.push("-wal");
-        Self::of_file(path)
-    }
-
-    pub(crate) fn of_file(path: impl AsRef<Path>) -> std::io::Result<Self> {
-        File::options().read(true).write(true).open(path).map(|file| Self(Arc::new(file)))
-    }
-
-    /// Its size on the disk.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.0.metadata().map_or(0, |log| log.len())
-    }
-
-    /// Waits until everything written to it is on the disk.
-    pub(crate) fn sync(&self) -> std::io::Result<()> {
-        self.0.sync_data()
     }
 }
 

@@ -25,6 +25,7 @@ mod database;
 mod engine;
 mod handover;
 mod lock;
+mod log;
 mod options;
 mod private;
 mod readers;

@@ -119,6 +119,11 @@ impl Reserve {
         self.has_room(self.missing().saturating_sub(more))
     }
 
+    /// Whether the disk has room for this many bytes beside the reserve, and more.
+    pub(crate) fn has_room_beside(&self, bytes: u64) -> bool {
+        !self.space.is_short() && self.has_room(bytes + HEADROOM_BYTES)
+    }
+
     /// Repeats `act` as long as it finds no space and there is a step to give up.
     pub(crate) fn spend<T>(&mut self, mut act: impl FnMut() -> Result<T>) -> Result<T> {
         loop {

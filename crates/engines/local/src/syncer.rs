@@ -6,7 +6,7 @@
 //! answers keep the order of commits. While nobody else wants the writer, it syncs and answers itself:
 //! handing over would cost more than it saves.
 
-use crate::database::Log;
+use crate::log::Log;
 use crate::writer::{Call, Needs, Tally};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -4,7 +4,8 @@
 //! call waits for nobody. Waiting for the disk is the business of the [`Syncer`]. A group that holds
 //! only claims and the like does not wait for it: losing it with the machine only runs jobs again.
 
-use crate::database::{BUSY_PATIENCE, Database, Log, named};
+use crate::database::{BUSY_PATIENCE, Database, named};
+use crate::log::Log;
 use crate::reserve::Reserve;
 use crate::rows::{SqliteRows, failed};
 use crate::syncer::{Group, Syncer};
@@ -22,6 +23,9 @@ use windlass_executor::Executor;
 
 /// Calls in one transaction, at most: bounds how long the first of them waits.
 const GROUP_MAX: usize = 1_024;
+
+/// The log is filled after this many commits: a command that makes a few calls does not write 17 MB for them.
+const FILL_LOG_AFTER: u64 = 32;
 
 /// On a full disk the log is written back this often, so that what was removed gives its space back.
 const WRITE_BACK_EVERY_MS: u64 = 1_000;
@@ -125,6 +129,8 @@ pub(crate) struct Writer<'c> {
     tally: Arc<Tally>,
     reserve: Reserve,
     log: Log,
+    /// Whether the log was filled, or could not be.
+    log_filled: bool,
     /// When the log was last written back on a full disk.
     written_back: Option<Timestamp>,
 }
@@ -146,6 +152,7 @@ impl<'c> Writer<'c> {
             tally,
             reserve,
             log: log.clone(),
+            log_filled: false,
             written_back,
         };
         writer.remember()?;
@@ -193,6 +200,7 @@ impl<'c> Writer<'c> {
                 next = next.or_else(|| calls.try_recv().ok());
                 self.syncer.give(done, next.is_some());
             }
+            self.fill_log_once_in_use();
             let readied = self.executor.readied();
             self.readied.send_if_modified(|seen| std::mem::replace(seen, readied) != readied);
         }
@@ -243,6 +251,20 @@ impl<'c> Writer<'c> {
         let outcome = Err(space.refusal(&self.dir));
         let group = Group { calls: refused, needs: Needs::Read, outcome };
         ((!group.calls.is_empty()).then_some(group), rest)
+    }
+
+    /// Takes the space of the log in advance, once, unless the disk is short of it. Best effort: a log that grows is
+    /// slower to sync, and that is all.
+    fn fill_log_once_in_use(&mut self) {
+        if self.log_filled || self.tally.commits.load(Ordering::Relaxed) < FILL_LOG_AFTER {
+            return;
+        }
+        self.log_filled = true;
+        // The write lock keeps others from appending to the log.
+        if self.reserve.has_room_beside(self.log.missing()) && self.begin().is_ok() {
+            let _ = self.log.fill();
+            let _ = self.command("ROLLBACK");
+        }
     }
 
     /// While the disk is full: looks whether it still is.

@@ -4,9 +4,10 @@
 use crate::small_disk::SmallDisk;
 use crate::support::{
     QUEUE, assert_sound, claim, copy, enqueue, get, ids, job, maintain, open, runtime, session,
-    still,
+    still, wal,
 };
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use windlass_core::engine::{
     Admin as _, Change, ChangeItem, ClaimedJob, Get, Heartbeat, Hot as _, Outcome, Settle,
     SettleItem, StatsRequest,
@@ -23,7 +24,8 @@ const LEFT_BYTES: u64 = 3 * 1024 * 1024;
 const PAYLOAD_BYTES: usize = 30_000;
 /// More jobs of that size than there is space for.
 const JOBS_MAX: usize = 2_000;
-/// Fifty blobs of this size are more than the reserve.
+/// This many blobs of this size are more than the log and the reserve hold.
+const LARGE_JOBS: u32 = 90;
 const LARGE_BYTES: usize = 500_000;
 
 /// A small disk, and where the store is on it.
@@ -194,11 +196,11 @@ fn when_the_reserve_is_used_up_results_are_refused_clearly_and_taken_when_there_
     let engine = open(&dir, still()).unwrap();
     runtime().block_on(async {
         let worker = session(&engine).await;
-        let early = ids(2, windlass_kit::START, 50);
+        let early = ids(2, windlass_kit::START, LARGE_JOBS as usize);
         for id in &early {
             enqueue(&engine, job(*id)).await.expect("there is space");
         }
-        let held = claim(&engine, &worker, 1, 50).await.expect("claim");
+        let held = claim(&engine, &worker, 1, LARGE_JOBS).await.expect("claim");
         let (mut done, mut refused) = (0, 0);
         for job in &held {
             disk.fill();
@@ -272,4 +274,54 @@ fn retention_makes_room_for_new_jobs_on_a_full_disk() {
         enqueue(&engine, job(id)).await.expect("what was removed made room");
         assert_eq!(engine.space().shortage(), None);
     });
+}
+
+/// Enough commits for the log to be filled with zeros, if there is room.
+async fn commit_often(engine: &LocalEngine) -> Vec<JobId> {
+    let ids = ids(3, windlass_kit::START, 40);
+    for id in &ids {
+        enqueue(engine, job(*id)).await.expect("enqueue");
+    }
+    // The log is filled after the calls are answered, and this one comes next.
+    engine.health().await.expect("health");
+    ids
+}
+
+#[test]
+fn a_disk_with_little_room_keeps_it_for_jobs() {
+    for (megabytes, is_filled) in [(40, false), (DISK_MB, true)] {
+        let Some(disk) = SmallDisk::mount(megabytes) else { return };
+        let dir = disk.path().join("store");
+        let engine = open(&dir, still()).unwrap();
+        runtime().block_on(commit_often(&engine));
+        let log = std::fs::metadata(wal(&dir)).unwrap().len();
+        assert_eq!(log >= 16_500_000, is_filled, "{log} bytes of log on {megabytes} MB");
+        assert_eq!(engine.space().shortage(), None);
+    }
+}
+
+fn set_read_only(disk: &SmallDisk, on: bool) {
+    let options = if on { "remount,ro" } else { "remount,rw" };
+    let status = Command::new("mount").args(["-o", options]).arg(disk.path()).status();
+    assert!(status.expect("mount").success(), "{options}");
+}
+
+#[test]
+fn a_store_on_read_only_media_is_refused_and_left_as_it_is() {
+    let Some((disk, dir)) = small_disk() else { return };
+    let runtime = runtime();
+    let engine = open(&dir, still()).unwrap();
+    let jobs = runtime.block_on(commit_often(&engine));
+    // As its owner's death left it, with the log.
+    let left = copy(&dir);
+    drop(engine);
+    std::fs::copy(wal(left.path()), wal(&dir)).unwrap();
+    set_read_only(&disk, true);
+    let error = open(&dir, still()).unwrap_err().to_string();
+    assert!(error.contains(&*dir.to_string_lossy()) && error.contains("Read-only"), "{error}");
+    set_read_only(&disk, false);
+    let engine = open(&dir, still()).unwrap();
+    runtime.block_on(assert_all(&engine, &jobs, State::Available));
+    drop(engine);
+    assert_sound(&dir);
 }

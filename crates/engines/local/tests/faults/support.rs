@@ -21,6 +21,10 @@ pub(crate) const QUEUE: &str = "faults";
 /// What a database begins with.
 const SIGNATURE: &[u8; 16] = b"SQLite format 3\0";
 
+/// The header of a log, and of one page in it with the page.
+const LOG_HEADER: usize = 32;
+const LOG_FRAME: usize = 24 + 4_096;
+
 /// The time that has really passed; for children that hurry and for parents that wait.
 #[expect(clippy::disallowed_methods, reason = "real processes die in real time")]
 pub(crate) fn instant() -> Instant {
@@ -123,6 +127,14 @@ pub(crate) fn wal(dir: &Path) -> PathBuf {
     let mut path = database(dir).expect("a database").into_os_string();
     path.push("-wal");
     path.into()
+}
+
+/// How far the log in `dir` holds commits: its length without the zeros it was filled with.
+pub(crate) fn log_end(dir: &Path) -> u64 {
+    let bytes = std::fs::read(wal(dir)).expect("a log");
+    let Some(frames) = bytes.get(LOG_HEADER..) else { return bytes.len() as u64 };
+    let used = frames.chunks(LOG_FRAME).rposition(|frame| frame != &[0; LOG_FRAME][..frame.len()]);
+    (LOG_HEADER + used.map_or(0, |last| last + 1) * LOG_FRAME) as u64
 }
 
 /// Panics unless the file is sound. Nobody may own the directory; look at a [`copy`], because this

@@ -2,27 +2,28 @@
 
 use crate::child::{Role, Running, say, stay};
 use crate::support::{
-    assert_sound, copy, database, enqueue as enqueue_one, get, ids, job, open, runtime, still, wal,
+    assert_sound, copy, database, enqueue as enqueue_one, get, ids, job, log_end, open, runtime,
+    still, wal,
 };
 use std::fs::OpenOptions;
 use std::path::Path;
 use windlass_core::JobId;
 use windlass_core::model::State;
 
-/// Jobs enqueued one after the other: few enough that the log is not folded back in between.
+/// Jobs enqueued one after the other: enough for the log to be filled with zeros behind them, and few enough that it is
+/// not written back in between.
 const JOBS: u32 = 40;
 /// Ids are made from this.
 const SEED: u64 = 11;
 
-/// The child: after each acknowledged job it says how long the log is.
+/// The child: after each acknowledged job it says how far the log goes.
 pub(crate) fn enqueue(dir: &Path, jobs: u32) {
     let clock = still();
     let engine = open(dir, clock).expect("open");
     runtime().block_on(async {
         for id in ids(SEED, windlass_kit::START, jobs as usize) {
             enqueue_one(&engine, job(id)).await.expect("enqueue");
-            let length = std::fs::metadata(wal(dir)).expect("a log").len();
-            say(&format!("{length}"));
+            say(&format!("{}", log_end(dir)));
         }
     });
     stay();
@@ -70,19 +71,24 @@ fn assert_opens(dir: &Path, acknowledged: &[(JobId, u64)], valid: u64, how: &str
 fn a_torn_tail_of_the_log_costs_only_what_lies_behind_the_tear() {
     let dir = tempfile::tempdir().unwrap();
     let acknowledged = killed(dir.path());
-    let length = std::fs::metadata(wal(dir.path())).unwrap().len();
-    let lengths: Vec<u64> = acknowledged.iter().map(|(_, length)| *length).collect();
-    assert!(lengths.is_sorted(), "the log was folded back meanwhile; enqueue fewer: {lengths:?}");
-    let all = assert_opens(copy(dir.path()).path(), &acknowledged, length, "untouched");
+    let (end, length) = (log_end(dir.path()), std::fs::metadata(wal(dir.path())).unwrap().len());
+    assert!(end < length, "the log was not filled; enqueue more: {end} of {length}");
+    let ends: Vec<u64> = acknowledged.iter().map(|(_, end)| *end).collect();
+    assert!(ends.is_sorted(), "the log was written back meanwhile; enqueue fewer: {ends:?}");
+    let all = assert_opens(copy(dir.path()).path(), &acknowledged, end, "untouched");
     assert_eq!(all, JOBS as usize);
     let mut least = all;
-    for cut in [1, 7, 24, 512, 4_095, 4_096, 4_120, 20_000, length / 2, length - 32, length] {
-        let left = copy(dir.path());
-        let file = OpenOptions::new().write(true).open(wal(left.path())).unwrap();
-        let valid = length.saturating_sub(cut);
-        file.set_len(valid).unwrap();
-        let how = format!("{cut} of {length} bytes cut off");
-        least = least.min(assert_opens(left.path(), &acknowledged, valid, &how));
+    for cut in [1, 7, 24, 512, 4_095, 4_096, 4_120, 20_000, end / 2, end - 32, end] {
+        let valid = end.saturating_sub(cut);
+        // Cut off, and followed by zeros: in a filled log, pages that never reached the disk are what was there before.
+        for zeros in [0, length - valid] {
+            let left = copy(dir.path());
+            let file = OpenOptions::new().write(true).open(wal(left.path())).unwrap();
+            file.set_len(valid).unwrap();
+            file.set_len(valid + zeros).unwrap();
+            let how = format!("{cut} of {end} bytes lost, {zeros} zeros behind");
+            least = least.min(assert_opens(left.path(), &acknowledged, valid, &how));
+        }
     }
     assert!(least < all, "nothing was in the log at all");
 }
@@ -91,10 +97,10 @@ fn a_torn_tail_of_the_log_costs_only_what_lies_behind_the_tear() {
 fn a_garbled_tail_of_the_log_costs_only_what_lies_behind_it() {
     let dir = tempfile::tempdir().unwrap();
     let acknowledged = killed(dir.path());
-    let bytes = std::fs::read(wal(dir.path())).unwrap();
+    let (bytes, end) = (std::fs::read(wal(dir.path())).unwrap(), log_end(dir.path()) as usize);
     for (back, garbage) in [(1, 1), (10, 10), (4_000, 16), (4_120, 24), (9_000, 9_000), (30_000, 1)]
     {
-        let from = bytes.len().saturating_sub(back);
+        let from = end.saturating_sub(back);
         let left = copy(dir.path());
         let mut torn = bytes.clone();
         torn[from..from + garbage].iter_mut().for_each(|byte| *byte = !*byte);
@@ -105,19 +111,44 @@ fn a_garbled_tail_of_the_log_costs_only_what_lies_behind_it() {
 }
 
 #[test]
-fn a_tail_of_zeroes_or_of_nonsense_is_not_taken_for_commits() {
+fn a_tail_of_zeros_or_of_nonsense_is_not_taken_for_commits() {
     let dir = tempfile::tempdir().unwrap();
     let acknowledged = killed(dir.path());
-    let bytes = std::fs::read(wal(dir.path())).unwrap();
+    let end = log_end(dir.path());
+    let bytes = &std::fs::read(wal(dir.path())).unwrap()[..end as usize];
     let repeated = bytes[32..].to_vec();
     for (tail, how) in
-        [(vec![0; 8_240], "zeroes"), (vec![0x5a; 9_999], "nonsense"), (repeated, "old frames")]
+        [(vec![0; 8_240], "zeros"), (vec![0x5a; 9_999], "nonsense"), (repeated, "old frames")]
     {
         let left = copy(dir.path());
-        std::fs::write(wal(left.path()), [&*bytes, &*tail].concat()).unwrap();
-        let count = assert_opens(left.path(), &acknowledged, bytes.len() as u64, how);
+        std::fs::write(wal(left.path()), [bytes, &*tail].concat()).unwrap();
+        let count = assert_opens(left.path(), &acknowledged, end, how);
         assert_eq!(count, JOBS as usize, "{how}");
     }
+}
+
+#[test]
+fn a_log_of_zeros_is_an_empty_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let acknowledged = killed(dir.path());
+    let length = std::fs::metadata(wal(dir.path())).unwrap().len();
+    // Everything is in the database afterwards.
+    drop(open(dir.path(), still()).unwrap());
+    for zeros in [1, 31, 32, 4_152, length] {
+        let left = copy(dir.path());
+        std::fs::write(wal(left.path()), vec![0; zeros as usize]).unwrap();
+        let how = format!("a log of {zeros} zeros");
+        assert_eq!(assert_opens(left.path(), &acknowledged, u64::MAX, &how), JOBS as usize);
+    }
+}
+
+#[test]
+fn a_store_that_is_closed_leaves_no_log_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    killed(dir.path());
+    drop(open(dir.path(), still()).unwrap());
+    // A database that is put back from a copy must not find commits from another time.
+    assert!(!wal(dir.path()).exists());
 }
 
 #[test]
