@@ -44,7 +44,7 @@ struct Inner {
 pub struct Counters {
     /// Calls that were served.
     pub calls: u64,
-    /// Transactions that were committed.
+    /// Transactions that were committed and wrote something.
     pub commits: u64,
     /// Waits for the disk, checkpoints aside: commits that came together shared one.
     pub syncs: u64,

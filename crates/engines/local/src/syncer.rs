@@ -43,6 +43,8 @@ struct Desk {
     tally: Arc<Tally>,
     /// Groups handed over and not answered yet.
     waiting: AtomicUsize,
+    /// Whether something was committed since the last wait for the disk began.
+    written: AtomicBool,
     /// Whether the disk ever failed to take what was written. Nobody knows then what is on it, and
     /// waiting again would not tell: the store has to be opened anew.
     failed: AtomicBool,
@@ -50,8 +52,8 @@ struct Desk {
 
 impl Syncer {
     pub(crate) fn start(log: Log, epoch: Epoch, tally: Arc<Tally>) -> Result<Self> {
-        let (waiting, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
-        let desk = Arc::new(Desk { log, epoch, tally, waiting, failed });
+        let (waiting, written, failed) = Default::default();
+        let desk = Arc::new(Desk { log, epoch, tally, waiting, written, failed });
         let (sender, groups) = sync_channel(AHEAD_MAX);
         let serve = {
             let desk = Arc::clone(&desk);
@@ -68,6 +70,11 @@ impl Syncer {
             true => Err(unavailable("the disk failed to take what was written; open it anew")),
             false => Ok(()),
         }
+    }
+
+    /// Something was committed: the next group that must be durable waits for the disk.
+    pub(crate) fn note_written(&self) {
+        self.desk.written.store(true, Ordering::Release);
     }
 
     /// Answers a group, once it is as safe as it needs to be; elsewhere, if the writer is `busy`.
@@ -121,7 +128,11 @@ impl Desk {
         }
     }
 
+    /// Waits for the disk, unless nothing was written since the last time.
     fn sync(&self) -> Result<()> {
+        if !self.written.swap(false, Ordering::AcqRel) {
+            return Ok(());
+        }
         self.tally.syncs.fetch_add(1, Ordering::Relaxed);
         self.log.sync().map_err(|error| {
             self.failed.store(true, Ordering::Release);
@@ -176,6 +187,7 @@ mod tests {
         let (sender, told) = std::sync::mpsc::channel();
         for number in 0..100 {
             let needs = if number % 3 == 0 { Needs::Durable } else { Needs::Read };
+            syncer.note_written();
             syncer.give(group(&sender, number, needs), number % 2 == 0);
         }
         drop((syncer, sender));
@@ -191,11 +203,15 @@ mod tests {
         let syncer = start("/dev/null");
         let (sender, told) = std::sync::mpsc::channel();
         syncer.check().unwrap();
-        syncer.give(group(&sender, 1, Needs::Written), false);
+        // Nothing was written that could be lost.
+        syncer.give(group(&sender, 1, Needs::Durable), false);
+        syncer.note_written();
+        syncer.give(group(&sender, 2, Needs::Written), false);
         syncer.check().unwrap();
-        syncer.give(group(&sender, 2, Needs::Durable), true);
-        assert_eq!(told.recv(), Ok((1, true)));
-        assert_eq!(told.recv(), Ok((2, false)));
+        syncer.give(group(&sender, 3, Needs::Durable), true);
+        for (number, durable) in [(1, true), (2, true), (3, false)] {
+            assert_eq!(told.recv(), Ok((number, durable)));
+        }
         let error = syncer.check().unwrap_err().to_string();
         assert!(error.contains("open it anew"), "{error}");
     }

@@ -222,7 +222,7 @@ impl<'c> Writer<'c> {
             return groups;
         }
         let needs = calls.iter().map(|call| call.needs()).max().unwrap_or(Needs::Read);
-        let outcome = self.syncer.check().and_then(|()| self.transact(&mut calls));
+        let outcome = self.syncer.check().and_then(|()| self.transact(&mut calls, needs));
         if let Err(error) = &outcome {
             self.recover();
             if matches!(error, Error::StoreFull { .. }) && self.make_room(written_back) {
@@ -312,8 +312,13 @@ impl<'c> Writer<'c> {
     }
 
     /// Does all calls in one transaction.
-    fn transact(&mut self, calls: &mut [Box<dyn Call>]) -> Result<()> {
-        self.begin()?;
+    fn transact(&mut self, calls: &mut [Box<dyn Call>], needs: Needs) -> Result<()> {
+        match needs {
+            // Takes no lock before something is read from the tables.
+            Needs::Read => self.command("BEGIN")?,
+            Needs::Written | Needs::Durable => self.begin()?,
+        }
+        let changes = self.executor.rows().conn.total_changes();
         for call in calls {
             call.run(&mut self.executor, self.clock.now());
             if let Some(error) = self.executor.rows().failure() {
@@ -322,7 +327,10 @@ impl<'c> Writer<'c> {
         }
         self.executor.rows_mut().flush()?;
         self.commit()?;
-        self.tally.commits.fetch_add(1, Ordering::Relaxed);
+        if self.executor.rows().conn.total_changes() != changes {
+            self.syncer.note_written();
+            self.tally.commits.fetch_add(1, Ordering::Relaxed);
+        }
         Ok(())
     }
 
