@@ -1,12 +1,13 @@
 //! The engine: a cheap handle that hands calls to the writer and waits for the answer.
 
+use crate::call::{Asked, Call, LocalExecutor, Needs, Waiting, closed};
 use crate::database::{Database, connect_to_read, named};
 use crate::lock::DirLock;
 use crate::options::Options;
 use crate::readers::Readers;
 use crate::reserve::{Reserve, Space};
 use crate::rows::Reader;
-use crate::writer::{Asked, Call, Equipment, LocalExecutor, Needs, Tally, Writer, closed};
+use crate::writer::{Equipment, Tally, Writer};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -14,7 +15,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 use windlass_core::engine::*;
 use windlass_core::model::Job;
 use windlass_core::{Error, Result, Timestamp};
@@ -33,7 +34,6 @@ struct Inner {
     calls: Mutex<Option<Sender<Box<dyn Call>>>>,
     writer: Mutex<Option<JoinHandle<()>>>,
     readers: Readers,
-    readied: watch::Receiver<u64>,
     tally: Arc<Tally>,
     space: Space,
 }
@@ -65,7 +65,6 @@ impl LocalEngine {
         let reader = reserve.spend(|| connect_to_read(&dir))?;
         let readers = Readers::start(Reader::new(reader))?;
         let space = reserve.space();
-        let (readied, seen) = watch::channel(0);
         let tally = Arc::new(Tally::default());
         let (sender, calls) = channel();
         let (opened, answer) = channel();
@@ -74,7 +73,6 @@ impl LocalEngine {
             capabilities: capabilities.clone(),
             clock,
             random,
-            readied,
             tally: tally.clone(),
             reserve,
         };
@@ -109,7 +107,6 @@ impl LocalEngine {
             calls: Mutex::new(Some(sender)),
             writer: Mutex::new(Some(thread)),
             readers,
-            readied: seen,
             tally,
             space,
         };
@@ -148,16 +145,15 @@ impl LocalEngine {
     ) -> Answer<'a, T> {
         Box::pin(async move {
             let (reply, answer) = oneshot::channel();
-            let call: Box<dyn Call> = Box::new(Asked { needs, adds_jobs, act, done: None, reply });
-            let sent = {
-                let calls = self.inner.calls.lock().unwrap_or_else(PoisonError::into_inner);
-                calls.as_ref().map(|calls| calls.send(call))
-            };
-            match sent {
-                Some(Ok(())) => answer.await.unwrap_or_else(|_| Err(closed())),
-                _ => Err(closed()),
-            }
+            self.send(Box::new(Asked { needs, adds_jobs, act, done: None, reply }))?;
+            answer.await.unwrap_or_else(|_| Err(closed()))
         })
+    }
+
+    fn send(&self, call: Box<dyn Call>) -> Result<()> {
+        let calls = self.inner.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        let sent = calls.as_ref().and_then(|calls| calls.send(call).ok());
+        sent.ok_or_else(closed)
     }
 
     /// Looks on a connection of its own. The answer still takes its turn behind the writer's, so that
@@ -179,30 +175,16 @@ impl LocalEngine {
 
     async fn wait_ready(&self, request: Wait) -> Result<Stamped<bool>> {
         request.check()?;
-        let mut readied = self.inner.readied.clone();
-        readied.mark_unchanged();
-        let is_ready = || {
-            let request = request.clone();
-            self.ask(Needs::Read, move |executor, _| executor.is_ready(&request))
-        };
-        let first = is_ready().await?;
-        if first.value || request.wait_ms == 0 {
-            return Ok(first);
+        let (reply, answer) = oneshot::channel();
+        self.send(Box::new(Waiting { request: request.clone(), found: None, reply }))?;
+        let answer = async { answer.await.unwrap_or_else(|_| Err(closed())) };
+        if request.wait_ms == 0 {
+            return answer.await;
         }
-        let ready = async {
-            loop {
-                if readied.changed().await.is_err() {
-                    return Err(closed());
-                }
-                let found = is_ready().await?;
-                if found.value {
-                    return Ok(found);
-                }
-            }
-        };
-        match tokio::time::timeout(Duration::from_millis(request.wait_ms), ready).await {
+        match tokio::time::timeout(Duration::from_millis(request.wait_ms), answer).await {
             Ok(found) => found,
-            Err(_) => Ok(first),
+            // The writer may not have run the wait yet.
+            Err(_) => self.ask(Needs::Read, move |executor, _| executor.is_ready(&request)).await,
         }
     }
 }

@@ -5,7 +5,8 @@
 //! waited for: losing one only runs a job again.
 //!
 //! How it is built: `windlass-executor` carries the specification out; `rows` gives it narrow tables;
-//! `writer` owns both and the transactions; `syncer` waits for the disk; `lock` keeps other processes away;
+//! `writer` owns both and the transactions and serves each `call`; `syncer` waits for the disk, and `log` makes
+//! that cheap; `lock` keeps other processes away;
 //! `reserve` keeps space for a full disk, `private` keeps other users out, `handover` finds the server.
 //!
 //! ```
@@ -21,6 +22,7 @@
 //! # });
 //! ```
 
+mod call;
 mod database;
 mod engine;
 mod handover;

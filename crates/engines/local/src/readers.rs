@@ -1,7 +1,7 @@
 //! The thread of those who look: it has a connection of its own and never holds the writer up.
 
+use crate::call::closed;
 use crate::rows::Reader;
-use crate::writer::closed;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;

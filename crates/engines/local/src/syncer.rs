@@ -6,8 +6,9 @@
 //! answers keep the order of commits. While nobody else wants the writer, it syncs and answers itself:
 //! handing over would cost more than it saves.
 
+use crate::call::{Call, Needs};
 use crate::log::Log;
-use crate::writer::{Call, Needs, Tally};
+use crate::writer::Tally;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -148,7 +149,7 @@ fn unavailable(reason: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::writer::LocalExecutor;
+    use crate::call::LocalExecutor;
     use std::sync::mpsc::Sender;
     use windlass_core::Timestamp;
 

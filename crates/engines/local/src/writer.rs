@@ -4,6 +4,7 @@
 //! call waits for nobody. Waiting for the disk is the business of the [`Syncer`]. A group that holds
 //! only claims and the like does not wait for it: losing it with the machine only runs jobs again.
 
+use crate::call::{Call, LocalExecutor, Needs};
 use crate::database::{BUSY_PATIENCE, Database, named};
 use crate::log::Log;
 use crate::reserve::Reserve;
@@ -14,8 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
-use tokio::sync::{oneshot, watch};
-use windlass_core::engine::{Capabilities, Epoch, Stamped};
+use windlass_core::engine::{Capabilities, Epoch};
 use windlass_core::random::Random;
 use windlass_core::time::Clock;
 use windlass_core::{Error, Result, Timestamp};
@@ -32,74 +32,6 @@ const WRITE_BACK_EVERY_MS: u64 = 1_000;
 /// How long readers outside this process may hold that up.
 const READERS_PATIENCE: Duration = Duration::from_millis(100);
 
-pub(crate) type LocalExecutor<'c> = Executor<SqliteRows<'c>>;
-
-/// What a call must be, before it may be answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Needs {
-    /// Nothing is written.
-    Read,
-    /// Written, but a loss of power may take it back.
-    Written,
-    /// Safe on disk.
-    Durable,
-}
-
-/// A call that waits for the writer.
-pub(crate) trait Call: Send {
-    fn needs(&self) -> Needs;
-    /// Whether it is refused while the disk is full.
-    fn adds_jobs(&self) -> bool;
-    /// Does it; may be called again if the transaction failed because of another call.
-    fn run(&mut self, executor: &mut LocalExecutor<'_>, now: Timestamp);
-    /// Answers, once what it did is as safe as it needs to be, or nothing was done.
-    fn answer(self: Box<Self>, outcome: Result<()>, epoch: &Epoch);
-}
-
-/// A call made of a closure.
-pub(crate) struct Asked<T, F> {
-    pub(crate) needs: Needs,
-    pub(crate) adds_jobs: bool,
-    pub(crate) act: F,
-    pub(crate) done: Option<(Result<T>, Timestamp)>,
-    pub(crate) reply: oneshot::Sender<Result<Stamped<T>>>,
-}
-
-impl<T, F> Call for Asked<T, F>
-where
-    T: Send,
-    F: FnMut(&mut LocalExecutor<'_>, Timestamp) -> Result<T> + Send,
-{
-    fn needs(&self) -> Needs {
-        self.needs
-    }
-
-    fn adds_jobs(&self) -> bool {
-        self.adds_jobs
-    }
-
-    fn run(&mut self, executor: &mut LocalExecutor<'_>, now: Timestamp) {
-        self.done = Some(((self.act)(executor, now), now));
-    }
-
-    fn answer(self: Box<Self>, outcome: Result<()>, epoch: &Epoch) {
-        let answer = match (outcome, self.done) {
-            (Ok(()), Some((result, now))) => {
-                result.map(|value| Stamped { now, epoch: epoch.clone(), value })
-            }
-            (Ok(()), None) => Err(closed()),
-            (Err(error), _) => Err(error),
-        };
-        // Whoever asked may have gone away; what was done stays done.
-        let _ = self.reply.send(answer);
-    }
-}
-
-/// The error for calls that come after the end.
-pub(crate) fn closed() -> Error {
-    Error::Unavailable { store: "the local store".into(), reason: "it was closed".into() }
-}
-
 /// Counters of what was written.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
@@ -114,7 +46,6 @@ pub(crate) struct Equipment {
     pub(crate) capabilities: Capabilities,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) random: Arc<dyn Random>,
-    pub(crate) readied: watch::Sender<u64>,
     pub(crate) tally: Arc<Tally>,
     pub(crate) reserve: Reserve,
 }
@@ -125,7 +56,10 @@ pub(crate) struct Writer<'c> {
     executor: LocalExecutor<'c>,
     clock: Arc<dyn Clock>,
     syncer: Syncer,
-    readied: watch::Sender<u64>,
+    /// Waits that found no job so far.
+    waits: Vec<Box<dyn Call>>,
+    /// How many jobs had become ready when the waits were last run.
+    readied: u64,
     tally: Arc<Tally>,
     reserve: Reserve,
     log: Log,
@@ -137,7 +71,7 @@ pub(crate) struct Writer<'c> {
 
 impl<'c> Writer<'c> {
     pub(crate) fn open(database: &'c Database, equipment: Equipment) -> Result<Self> {
-        let Equipment { dir, capabilities, clock, random, readied, tally, reserve } = equipment;
+        let Equipment { dir, capabilities, clock, random, tally, reserve } = equipment;
         let Database { conn, log, epoch, seq } = database;
         let rows = SqliteRows::open(conn).map_err(|error| named(&dir, &error))?;
         let executor = Executor::new(capabilities, random, rows, *seq);
@@ -148,7 +82,8 @@ impl<'c> Writer<'c> {
             executor,
             clock,
             syncer,
-            readied,
+            waits: Vec::new(),
+            readied: 0,
             tally,
             reserve,
             log: log.clone(),
@@ -195,15 +130,42 @@ impl<'c> Writer<'c> {
             {
                 group.push(call);
             }
-            for done in self.perform(group) {
+            let mut groups = self.perform(group);
+            self.run_waits(&mut groups);
+            for done in groups {
                 // If others came meanwhile, they are carried out while the disk takes these.
                 next = next.or_else(|| calls.try_recv().ok());
                 self.syncer.give(done, next.is_some());
             }
             self.fill_log_once_in_use();
-            let readied = self.executor.readied();
-            self.readied.send_if_modified(|seen| std::mem::replace(seen, readied) != readied);
         }
+    }
+
+    /// Keeps the waits that found no job, and answers those that find one now, with the calls that made it ready and
+    /// before them: workers are in more of a hurry than producers.
+    fn run_waits(&mut self, groups: &mut [Group]) {
+        let known = self.waits.len();
+        for group in groups.iter_mut() {
+            self.waits.extend(group.calls.extract_if(.., |call| call.goes_on()));
+        }
+        if self.waits.len() > known {
+            // Those whose callers went away meanwhile.
+            self.waits.retain(|wait| wait.goes_on());
+        }
+        let done = groups.iter_mut().rev().find(|group| group.outcome.is_ok());
+        let (Some(done), readied) = (done, self.executor.readied()) else { return };
+        if self.readied == readied {
+            return;
+        }
+        self.readied = readied;
+        let now = self.clock.now();
+        for wait in &mut self.waits {
+            wait.run(&mut self.executor, now);
+        }
+        // What went wrong is in the answers of the waits.
+        let _ = self.executor.rows().failure();
+        let over = self.waits.extract_if(.., |wait| !wait.goes_on());
+        done.calls.splice(0..0, over);
     }
 
     /// Carries calls out: all together, or each for itself if that fails. New jobs are refused while the
