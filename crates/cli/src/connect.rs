@@ -7,7 +7,7 @@ pub(crate) use windlass::Url;
 use windlass_core::engine::Engine;
 use windlass_local::{LocalEngine, Options};
 use windlass_memory::MemoryEngine;
-use windlass_postgres::Spent;
+use windlass_postgres::ServerStats;
 use windlass_remote::RemoteEngine;
 
 /// Maximum number of idle connections to a server: one for each caller of the largest workload.
@@ -18,7 +18,7 @@ pub(crate) type SyncCounter = Arc<dyn Fn() -> u64 + Send + Sync>;
 
 /// Returns the cumulative statistics of a PostgreSQL server.
 pub(crate) type SpentReader =
-    Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Option<Spent>> + Send>> + Send + Sync>;
+    Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Option<ServerStats>> + Send>> + Send + Sync>;
 
 /// An engine with statistics that are not part of the engine traits.
 #[derive(Clone)]
@@ -54,7 +54,7 @@ pub(crate) async fn connect(url: &Url) -> Result<Connection> {
             let counted = engine.clone();
             let spent: SpentReader = Arc::new(move || {
                 let counted = counted.clone();
-                Box::pin(async move { counted.spent().await.ok() })
+                Box::pin(async move { counted.server_stats().await.ok() })
             });
             // With the coalesce layer, as in applications: concurrent single calls are merged into batches.
             let engine = windlass_layers::Coalesce::new(Arc::new(engine));

@@ -8,7 +8,7 @@ use super::timeline::{Sizes, Timeline};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
-use windlass_postgres::Spent;
+use windlass_postgres::ServerStats;
 
 /// The figures of one run of one workload.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -88,7 +88,7 @@ pub(super) struct Counts {
     /// Synced commits.
     pub(super) syncs: Option<u64>,
     /// Statistics of its server.
-    pub(super) spent: Option<Spent>,
+    pub(super) spent: Option<ServerStats>,
 }
 
 #[derive(Debug)]
@@ -128,7 +128,7 @@ impl Meter {
         add(&mut self.written_bytes, ended.written_bytes, began.written_bytes);
         let (ended, began) = (ended.counts, began.counts);
         add(&mut self.syncs, ended.syncs, began.syncs);
-        let both = |figure: fn(&Spent) -> u64| {
+        let both = |figure: fn(&ServerStats) -> u64| {
             (ended.spent.as_ref().map(figure), began.spent.as_ref().map(figure))
         };
         let (wal, commits, dead) =

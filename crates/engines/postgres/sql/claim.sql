@@ -1,23 +1,18 @@
--- Leases ready jobs of one queue to a session, in order, and says how many. What must be looked at more
--- closely (a suspect, a kind with permits) is left untouched, and `unusual` says so.
+-- Leases ready jobs of one queue to a session, in order. Takes nothing and sets `unusual` if the slow path must look at
+-- them: a suspect job, or a kind with permits.
 --
--- Only what is taken is locked: whoever passes by what another has locked may conclude that it is gone.
+-- Locks only the jobs that it takes: another claim that skips a locked job may conclude that it is gone.
 --
--- $1 session, $2 claim number, $3 queue, $4 kinds or null, $5 how many, $6 tokens, $7 the time or null,
+-- $1 session, $2 claim number, $3 queue, $4 kinds or null, $5 number of jobs, $6 tokens, $7 the time of a test or null
 -- $8 the receipt of reports that must have been settled, or null
--- $9 to $12 where to look: lanes, from which ranks and numbers, up to which ranks; a lane that is not named as a
--- whole
+-- $9 to $12 the ranges to scan: lanes, first ranks and numbers, last ranks; a lane that is not named is scanned whole
 --
--- Lines that begin with `door` are for claims that come through one, and comments to all others.
--- $13 up to which numbers of each range others are believed
--- The line that begins with `busy` is a comment to claims that look everywhere.
+-- The line that begins with `--busy` is part of the statement unless the claim scans idle lanes, too.
 WITH start AS MATERIALIZED (
-    SELECT nextval('{s}.entry') << 20 AS seq,
-        coalesce($7::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now,
-        (extract(epoch FROM clock_timestamp() - transaction_timestamp()) * 1000)::bigint AS waited
+    SELECT nextval({'s.entry'}) << {seq_bits} AS seq,
+        coalesce($7::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now
 ), open AS MATERIALIZED (
-    SELECT l.id, count(*) OVER () AS lanes,
-        EXISTS (SELECT FROM {s}.kind k WHERE k.name = l.kind AND k.permits > 0) AS permits
+    SELECT l.id, EXISTS (SELECT FROM {s}.kind k WHERE k.name = l.kind AND k.permits > 0) AS permits
     FROM {s}.lane l
     WHERE l.queue = $3::text AND ($4::text[] IS NULL OR l.kind = ANY($4))
         --busy AND NOT l.idle
@@ -26,91 +21,81 @@ WITH start AS MATERIALIZED (
         AND NOT EXISTS (SELECT FROM {s}.lease WHERE session = $1::text AND claim_no = $2::bigint)
         AND NOT EXISTS (SELECT FROM {s}.queue q WHERE q.name = l.queue AND q.paused)
         AND NOT EXISTS (SELECT FROM {s}.kind k WHERE k.name = l.kind AND (k.paused OR k.permits = 0))
---door ), come AS MATERIALIZED (
-    -- How far others have come in these ranges.
-    --door SELECT w.n, w.lane, w.rank, r.seq, least(r.seq, w.believed) AS from_seq
-    --door FROM unnest($9::integer[], $10::bigint[], $13::bigint[]) WITH ORDINALITY w (lane, rank, believed, n)
-    --door CROSS JOIN LATERAL (
-        --door SELECT seq FROM {s}.reached WHERE lane = w.lane AND rank = w.rank ORDER BY seq DESC LIMIT 1
-    --door ) r
+), total AS MATERIALIZED (
+    -- `most`: with several lanes, how many jobs to read of each before it is decided which come first.
+    SELECT count(*) AS lanes, $5::bigint * 2 / greatest(count(*), 1) + 2 AS most,
+        coalesce(bool_or(permits), false) AS permits
+    FROM open
 ), range AS MATERIALIZED (
-    SELECT o.id AS lane, o.lanes, coalesce(w.from_rank, -9223372036854775808) AS from_rank,
-        coalesce(
-            --door greatest((SELECT c.from_seq FROM come c WHERE c.n = w.n),
-            w.from_seq
-            --door )
-            , -9223372036854775808) AS from_seq,
-        coalesce(w.upto_rank, 9223372036854775807) AS upto_rank
-    FROM open o LEFT JOIN unnest($9::integer[], $10::bigint[], $11::bigint[], $12::bigint[])
-        WITH ORDINALITY w (lane, from_rank, from_seq, upto_rank, n) ON w.lane = o.id
-    WHERE NOT EXISTS (SELECT FROM open WHERE permits) ORDER BY o.id, w.n
-), under_way AS MATERIALIZED (
-    -- Transactions that had not ended when this statement began: those of an age, and some that are older.
+    -- One row per lane, as arrays: nothing is joined, because that takes the product of both numbers of lanes.
+    SELECT w.lane, array_agg(w.from_rank ORDER BY w.n) AS from_ranks, array_agg(w.from_seq ORDER BY w.n) AS from_seqs,
+        array_agg(w.upto_rank ORDER BY w.n) AS upto_ranks
+    FROM unnest($9::integer[], $10::bigint[], $11::bigint[], $12::bigint[])
+        WITH ORDINALITY w (lane, from_rank, from_seq, upto_rank, n)
+    WHERE (w.lane IN (SELECT id FROM open)) IS TRUE AND NOT (SELECT permits FROM total)
+    GROUP BY w.lane
+    UNION ALL
+    SELECT id, ARRAY[{rank_min}]::bigint[], ARRAY[{rank_min}]::bigint[], ARRAY[{rank_max}]::bigint[] FROM open
+    WHERE id NOT IN (SELECT unnest($9::integer[])) AND NOT (SELECT permits FROM total)
+), in_progress AS MATERIALIZED (
+    -- Transactions in progress when this statement began: those younger than `age`, and the older ones in `before`.
     SELECT age((pg_snapshot_xmax(now)::text::bigint & 4294967295)::text::xid) AS age,
         ARRAY(SELECT (x::text::bigint & 4294967295)::text::xid FROM pg_snapshot_xip(now) x) AS before
     FROM pg_current_snapshot() now
 ), head AS MATERIALIZED (
-    -- Of several lanes, the first of each that nobody else is taking: how many of which are the first of all?
-    SELECT r.lane, r.rank, r.seq, r.n = o.most AS last
-    FROM (SELECT DISTINCT lane, $5::bigint * 2 / lanes + 2 AS most FROM range WHERE lanes > 1) o
-    CROSS JOIN LATERAL (
-        SELECT t.*, row_number() OVER () AS n FROM range w CROSS JOIN LATERAL (
+    -- With several lanes: the first jobs of each that no other transaction is taking, to find the first of all.
+    SELECT r.*, r.n = (SELECT most FROM total) AS last FROM range o CROSS JOIN LATERAL (
+        SELECT t.*, row_number() OVER () AS n, o.from_ranks, o.from_seqs, o.upto_ranks
+        FROM unnest(o.from_ranks, o.from_seqs, o.upto_ranks) w (from_rank, from_seq, upto_rank) CROSS JOIN LATERAL (
             SELECT lane, rank, seq FROM {s}.ready
             WHERE lane = o.lane AND (rank, seq) >= (w.from_rank, w.from_seq) AND rank <= w.upto_rank
-                AND (xmax = '0' OR (age(xmax) > (SELECT age FROM under_way)
-                    AND xmax <> ALL ((SELECT before FROM under_way)::xid[])))
-            ORDER BY rank, seq LIMIT o.most
-        ) t WHERE w.lane = o.lane LIMIT o.most
-    ) r
+                AND (xmax = '0' OR (age(xmax) > (SELECT age FROM in_progress)
+                    AND xmax <> ALL ((SELECT before FROM in_progress)::xid[])))
+            ORDER BY rank, seq LIMIT (SELECT most FROM total)
+        ) t LIMIT (SELECT most FROM total)
+    ) r WHERE (SELECT lanes FROM total) > 1
 ), bound AS MATERIALIZED (
-    -- Beyond the last one of a lane of which there may be more, the order is not known.
+    -- The order is known up to the last row of the first lane that may have more.
     SELECT rank, seq FROM head WHERE last ORDER BY rank, seq LIMIT 1
 ), share AS MATERIALIZED (
-    SELECT lane, count(*) AS most FROM (
-        SELECT lane FROM head h
+    SELECT lane, from_ranks, from_seqs, upto_ranks, count(*) AS most FROM (
+        SELECT lane, from_ranks, from_seqs, upto_ranks FROM head h
         WHERE NOT EXISTS (SELECT FROM bound b WHERE (h.rank, h.seq) > (b.rank, b.seq))
         ORDER BY rank, seq LIMIT $5::bigint
-    ) first GROUP BY lane
+    ) first GROUP BY lane, from_ranks, from_seqs, upto_ranks
     UNION ALL
-    SELECT DISTINCT lane, $5::bigint FROM range WHERE lanes = 1
+    SELECT lane, from_ranks, from_seqs, upto_ranks, $5::bigint FROM range WHERE (SELECT lanes FROM total) = 1
 ), locked AS MATERIALIZED (
     SELECT r.* FROM share o CROSS JOIN LATERAL (
-        SELECT t.* FROM range w CROSS JOIN LATERAL (
+        SELECT t.* FROM unnest(o.from_ranks, o.from_seqs, o.upto_ranks) w (from_rank, from_seq, upto_rank)
+        CROSS JOIN LATERAL (
             SELECT ctid AS place, lane, rank, seq, id, flags FROM {s}.ready
             WHERE lane = o.lane AND (rank, seq) >= (w.from_rank, w.from_seq) AND rank <= w.upto_rank
-                AND (xmax = '0' OR (age(xmax) > (SELECT age FROM under_way)
-                    AND xmax <> ALL ((SELECT before FROM under_way)::xid[])))
+                AND (xmax = '0' OR (age(xmax) > (SELECT age FROM in_progress)
+                    AND xmax <> ALL ((SELECT before FROM in_progress)::xid[])))
             ORDER BY rank, seq LIMIT o.most FOR UPDATE SKIP LOCKED
-        ) t WHERE w.lane = o.lane LIMIT o.most
+        ) t LIMIT o.most
     ) r
 ), taken AS MATERIALIZED (
     SELECT place, lane, rank, seq, id, flags, row_number() OVER (ORDER BY rank, seq) AS n FROM locked
-    WHERE NOT EXISTS (SELECT FROM locked WHERE flags & 1 <> 0)
+    WHERE NOT EXISTS (SELECT FROM locked WHERE flags & {flag_suspect} <> 0)
 ), gone AS (
     DELETE FROM {s}.ready WHERE ctid = ANY(ARRAY(SELECT place FROM taken))
 ), leased AS (
     INSERT INTO {s}.lease (id, token, claim_no, started_at, seq, attempt, lane, flags, session)
     SELECT t.id, ($6::uuid[])[t.n], $2::bigint, s.now, s.seq + t.n, coalesce(f.attempt, 0) + 1, t.lane,
-        t.flags & 2, $1::text
+        t.flags & {flag_plain}, $1::text
     FROM start s CROSS JOIN taken t LEFT JOIN {s}.life f ON f.id = ANY(ARRAY[t.id])
 ), counted AS (
-    INSERT INTO {s}.tally (lane, scheduled, blocked, available, running, paused, dead)
-    SELECT lane, 0, 0, -count(*), count(*), 0, 0 FROM taken GROUP BY lane
---door ), noted AS (
-    -- Of ranks that are times there is one for every job.
-    --door INSERT INTO {s}.reached (lane, rank, seq)
-    --door SELECT lane, rank, max(seq) + 1 FROM taken GROUP BY lane, rank ORDER BY count(*) DESC LIMIT 32
+    INSERT INTO {s}.tally (lane, available, running) SELECT lane, -count(*), count(*) FROM taken GROUP BY lane
 ), served AS (
-    -- Where tenants take turns: which one is being served.
+    -- In a fair queue: the turn being served.
     INSERT INTO {s}.served (queue, turn)
     SELECT $3::text, max(rank) FROM taken
     WHERE EXISTS (SELECT FROM {s}.queue WHERE name = $3::text AND fair) HAVING max(rank) > 0
 )
-SELECT s.now, EXISTS (SELECT FROM open WHERE permits) OR EXISTS (SELECT FROM locked WHERE flags & 1 <> 0),
-    -- Where what was locked and not taken begins: others passed it by meanwhile.
-    (SELECT min(seq) FROM locked WHERE NOT EXISTS (SELECT FROM taken)),
-    -- How many others were under way, and how long this had waited.
-    (SELECT cardinality(before) FROM under_way)::bigint, s.waited
-    --door , ARRAY(SELECT lane FROM come ORDER BY n), ARRAY(SELECT rank FROM come ORDER BY n)
-    --door , ARRAY(SELECT seq FROM come ORDER BY n)
+SELECT s.now,
+    (SELECT permits FROM total) OR EXISTS (SELECT FROM locked WHERE flags & {flag_suspect} <> 0) AS unusual,
+    -- The lowest number that was locked and not taken: other claims may have skipped it.
+    (SELECT min(seq) FROM locked WHERE NOT EXISTS (SELECT FROM taken))
 FROM start s

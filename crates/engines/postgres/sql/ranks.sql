@@ -1,7 +1,6 @@
--- The first ready job of each rank of some lanes: from one rank to the next by the index, whatever stands in
--- between.
+-- The first ready job of each rank of some lanes. Skips from rank to rank by the index.
 --
--- $1 lanes, $2 how many ranks of each
+-- $1 lanes, $2 maximum number of ranks per lane
 WITH RECURSIVE step AS (
     SELECT r.lane, r.rank, r.id, 1::bigint AS n
     FROM unnest($1::integer[]) w (lane) CROSS JOIN LATERAL

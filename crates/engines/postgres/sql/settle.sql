@@ -1,23 +1,22 @@
--- Completes plain jobs straight from their leases, and says which. Others are left to be looked at more closely.
--- If there are none, the receipt is left for the claim behind it.
+-- Completes plain jobs by deleting their leases, and returns their ids. Leaves all others to the slow path. If there are
+-- no others, sets the receipt for the next claim.
 --
--- $1 ids, $2 tokens, $3 results, $4 receipt, $5 the time or null
+-- $1 ids, $2 tokens, $3 results, $4 receipt, $5 the time of a test or null
 WITH start AS MATERIALIZED (
     SELECT coalesce($5::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now
 ), done AS (
     DELETE FROM {s}.lease e USING unnest($1::uuid[], $2::uuid[], $3::bytea[]) w (id, token, result)
-    WHERE e.id = ANY(ARRAY[w.id]) AND e.token = w.token AND e.flags & 2 <> 0
+    WHERE e.id = ANY(ARRAY[w.id]) AND e.token = w.token AND e.flags & {flag_plain} <> 0
     RETURNING e.id, e.token, e.started_at, e.attempt, e.lane, e.session, w.result
 ), who AS MATERIALIZED (
-    -- Most batches are of one session.
+    -- Most batches belong to one session.
     SELECT id, worker FROM {s}.session WHERE id = ANY(ARRAY(SELECT DISTINCT session FROM done))
 ), ended AS (
     INSERT INTO {s}.finished (id, at, started_at, attempt, lane, state, own, token, worker, result)
-    SELECT d.id, s.now, d.started_at, d.attempt, d.lane, 5, false, d.token, coalesce(w.worker, ''), d.result
+    SELECT d.id, s.now, d.started_at, d.attempt, d.lane, {completed}, false, d.token, coalesce(w.worker, ''), d.result
     FROM start s CROSS JOIN done d LEFT JOIN who w ON w.id = d.session
 ), counted AS (
-    INSERT INTO {s}.tally (lane, scheduled, blocked, available, running, paused, dead)
-    SELECT lane, 0, 0, 0, -count(*), 0, 0 FROM done GROUP BY lane
+    INSERT INTO {s}.tally (lane, running) SELECT lane, -count(*) FROM done GROUP BY lane
 ), settled AS (
     SELECT array_agg(id) AS ids, count(*) AS n FROM done
 )

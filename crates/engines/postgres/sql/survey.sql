@@ -1,6 +1,6 @@
--- Surveys a page of a leaf. Jobs past their retention either go with the leaf (way 0: completed straight from their
--- lease, with no rows elsewhere) or have to be removed one by one (way 1); all others stay (way 2). Returns the number
--- of jobs by way, lane and state, the ids of ways 1 and 2, and the last id of the page.
+-- Surveys a page of a partition. Jobs past their retention either go with the partition (way 0: completed by the fast
+-- path, with no rows elsewhere) or have to be removed one by one (way 1); all others stay (way 2). Returns the number of
+-- jobs by way, lane and state, the ids of ways 1 and 2, and the last id of the page.
 --
 -- $1 the first id, $2 the end of the ids (exclusive), $3 the number of jobs, $4 the time until which jobs must have
 -- ended to be past their retention: an object with a time for each `lane.state`

@@ -1,4 +1,4 @@
-//! The engine: the traits of core, each verb handed to where it is carried out.
+//! The engine: implements the traits of core and delegates each verb.
 
 use crate::api::migrate::bring_up;
 use crate::api::schema::Schema;
@@ -7,15 +7,14 @@ use crate::conn::error::Trouble;
 use crate::conn::estimate::Estimate;
 use crate::conn::options::{CONNECTIONS_MAX, LOCK_TIMEOUT_MS, Options};
 use crate::conn::server::Server;
-use crate::fast::contention::Crowd;
-use crate::fast::scan_cursor::Hints;
-use crate::retention::cursor::Passed;
-use crate::retention::partitions::Leaves;
-use crate::slow::heartbeat_cache::Beats;
+use crate::fast::scan_cursor::ScanCursor;
+use crate::retention::cursor::RetentionCursor;
+use crate::retention::partitions::Partitions;
+use crate::slow::heartbeat_cache::HeartbeatCache;
 use crate::slow::keyed::keyed_max;
 use crate::slow::perform::{Needs, Run, Shared};
 use crate::slow::wants::Wants;
-use crate::upkeep::Patience;
+use crate::upkeep::LockBackoff;
 use crate::wake::notify::{Wakeups, channel};
 use std::collections::HashMap;
 use std::fmt;
@@ -38,21 +37,20 @@ pub(crate) struct Inner {
     pub(crate) shared: Shared,
     pub(crate) wakeups: Wakeups,
     pub(crate) estimate: Estimate,
-    pub(crate) leaves: Leaves,
-    pub(crate) passed: Mutex<Passed>,
-    pub(crate) hints: Arc<Hints>,
-    pub(crate) crowd: Crowd,
-    pub(crate) beats: Arc<Beats>,
-    /// By table.
-    pub(crate) patience: Mutex<HashMap<String, Patience>>,
-    /// When to vacuum next; any time, if nothing is said.
+    pub(crate) partitions: Partitions,
+    pub(crate) retention_cursor: Mutex<RetentionCursor>,
+    pub(crate) scan_cursor: Arc<ScanCursor>,
+    pub(crate) heartbeat_cache: Arc<HeartbeatCache>,
+    /// Backoff after refused locks, by table.
+    pub(crate) lock_backoff: Mutex<HashMap<String, LockBackoff>>,
+    /// When to vacuum next; `None`: at any time.
     pub(crate) vacuum_at: Mutex<Option<Instant>>,
-    /// When idle lanes were looked for last, and those to forget.
-    pub(crate) lanes_looked: Mutex<(Option<Timestamp>, Option<Timestamp>)>,
+    /// When lanes were last marked as idle, and when they were last deleted.
+    pub(crate) lanes_maintained_at: Mutex<(Option<Timestamp>, Option<Timestamp>)>,
     pub(crate) schema: Schema,
-    /// Who may wait for keys at a time.
+    /// Permits of callers that may wait for keys.
     pub(crate) keyed: Semaphore,
-    /// Makes ids for jobs that come without one.
+    /// Generates ids for jobs without one.
     ids: Mutex<Ids>,
 }
 
@@ -63,47 +61,47 @@ impl fmt::Debug for PostgresEngine {
 }
 
 impl PostgresEngine {
-    /// Connects, and makes or updates the tables unless told not to. Needs a Tokio runtime.
+    /// Connects, and creates or updates the tables unless that is switched off. Needs a Tokio runtime.
     pub async fn connect(options: Options) -> Result<Self> {
         let schema = Schema::new(&options.schema)?;
         let server = Server::at(&options.url)?;
         let connections = options.connections;
         within_range("connections", connections as u64, 1..=CONNECTIONS_MAX as u64)?;
         within_range("lock_timeout_ms", options.lock_timeout_ms, LOCK_TIMEOUT_MS)?;
-        bring_up(&server, &schema, options.migrate).await.map_err(Trouble::told)?;
+        bring_up(&server, &schema, options.migrate).await.map_err(Trouble::into_error)?;
         let capabilities = Capabilities::new("postgres", Atomicity::Store, Durability::Host)
             .with(Capability::GlobalUnique)
             .with(Capability::FairOrder);
         let random = options.random;
-        let (hints, beats) = (Arc::new(Hints::default()), Arc::new(Beats::default()));
+        let (scan_cursor, heartbeat_cache) =
+            (Arc::new(ScanCursor::default()), Arc::new(HeartbeatCache::default()));
         let pool = Pool::new(
             server.clone(),
             schema.clone(),
             Arc::clone(&random),
             connections,
-            Arc::clone(&hints),
-            Arc::clone(&beats),
+            Arc::clone(&scan_cursor),
+            Arc::clone(&heartbeat_cache),
         );
-        // The first connection tells whether the rest will work.
-        let first = pool.lend().await.map_err(Trouble::told)?;
+        // The first connection shows whether the server is usable.
+        let first = pool.lend().await.map_err(Trouble::into_error)?;
         let estimate = Estimate::new(Timestamp::from_millis(first.connected_at));
-        let channel = channel(&first).await.map_err(Trouble::told)?;
+        let channel = channel(&first).await.map_err(Trouble::into_error)?;
         first.give_back();
         let (clock, lock_timeout_ms) = (options.clock, options.lock_timeout_ms);
         let shared = Shared { capabilities, pool, clock, random, lock_timeout_ms };
-        let wakeups = Wakeups::start(server, channel, Arc::clone(&hints), &*shared.random);
+        let wakeups = Wakeups::start(server, channel, Arc::clone(&scan_cursor), &*shared.random);
         let inner = Inner {
             shared,
             wakeups,
             estimate,
-            leaves: Leaves::default(),
-            passed: Mutex::default(),
-            hints,
-            crowd: Crowd::default(),
-            beats,
-            patience: Mutex::default(),
+            partitions: Partitions::default(),
+            retention_cursor: Mutex::default(),
+            scan_cursor,
+            heartbeat_cache,
+            lock_backoff: Mutex::default(),
             vacuum_at: Mutex::default(),
-            lanes_looked: Mutex::default(),
+            lanes_maintained_at: Mutex::default(),
             schema,
             keyed: Semaphore::new(keyed_max(connections)),
             ids: Mutex::default(),
@@ -111,7 +109,7 @@ impl PostgresEngine {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Carries out a verb in a transaction, and tells waiters what became ready.
+    /// Runs a verb on the slow path, and wakes waiters if jobs became ready.
     async fn perform<T>(
         &self,
         needs: Needs,
@@ -129,14 +127,14 @@ impl PostgresEngine {
     async fn enqueue_all(&self, mut request: Enqueue) -> Result<Stamped<Vec<Item<Enqueued>>>> {
         request.check()?;
         let lanes = lanes_of(request.jobs.iter());
-        match self.enqueue_hot(&mut request, &lanes).await? {
+        match self.enqueue_fast(&mut request, &lanes).await? {
             Some(enqueued) => Ok(enqueued),
-            None => self.enqueue_with_care(request).await,
+            None => self.enqueue_slow(request).await,
         }
     }
 
-    /// Jobs of any shape.
-    pub(crate) async fn enqueue_with_care(
+    /// Stores jobs of any kind, on the slow path.
+    pub(crate) async fn enqueue_slow(
         &self,
         request: Enqueue,
     ) -> Result<Stamped<Vec<Item<Enqueued>>>> {
@@ -146,7 +144,7 @@ impl PostgresEngine {
         }
     }
 
-    /// Hands jobs to the executor.
+    /// Runs the executor over jobs.
     pub(crate) async fn enqueue_run(
         &self,
         mut request: Enqueue,
@@ -163,7 +161,7 @@ impl PostgresEngine {
         .await
     }
 
-    /// Gives ids to jobs that have none; returns those.
+    /// Gives ids to jobs without one; returns the new ids.
     pub(crate) fn give_ids(&self, jobs: &mut [NewJob], now: Timestamp) -> Vec<JobId> {
         let mut ids = self.inner.ids.lock().unwrap_or_else(PoisonError::into_inner);
         let without = jobs.iter_mut().filter(|job| job.id.is_none() && !job.derived);
@@ -171,8 +169,8 @@ impl PostgresEngine {
         given.collect()
     }
 
-    /// Reports of any shape.
-    pub(crate) async fn settle_with_care(&self, request: Settle) -> Result<Stamped<SettleReply>> {
+    /// Settles reports of any kind, on the slow path.
+    pub(crate) async fn settle_slow(&self, request: Settle) -> Result<Stamped<SettleReply>> {
         let wants = Wants::of_settle(&request);
         let lanes = lanes_of(request.items.iter().flat_map(|item| &item.follow_ups));
         let settled = self.perform(Needs::Durable, wants, lanes, |run, now| {
@@ -181,7 +179,7 @@ impl PostgresEngine {
         });
         let settled = settled.await;
         if request.claim.is_some() {
-            self.inner.hints.forget();
+            self.inner.scan_cursor.forget();
         }
         settled
     }
@@ -210,7 +208,7 @@ impl PostgresEngine {
     }
 }
 
-/// What two steps of one kind of work did.
+/// Merges the replies of two maintenance steps.
 fn together(first: MaintainReply, mut second: MaintainReply) -> MaintainReply {
     second.done += first.done;
     for tally in first.tallies {
@@ -225,7 +223,7 @@ fn together(first: MaintainReply, mut second: MaintainReply) -> MaintainReply {
     second
 }
 
-/// The lanes of these jobs, as far as their names are good; others are refused later.
+/// The lanes of these jobs, without invalid names, which are refused later.
 pub(crate) fn lanes_of<'a>(jobs: impl Iterator<Item = &'a NewJob>) -> Vec<LaneKey> {
     let good = |job: &&NewJob| {
         check_name("queue", &job.queue).is_ok() && check_name("kind", &job.kind).is_ok()
@@ -255,14 +253,14 @@ impl Hot for PostgresEngine {
     fn heartbeat(&self, request: Heartbeat) -> Answer<'_, HeartbeatReply> {
         Box::pin(async move {
             request.check()?;
-            let (beats, began) = (&self.inner.beats, Instant::now());
-            let known = beats.known(&request.session);
+            let (heartbeat_cache, began) = (&self.inner.heartbeat_cache, Instant::now());
+            let known = heartbeat_cache.known(&request.session);
             let wants = Wants::of_heartbeat(&request, known.clone());
             let beat = |run: &mut Run<'_>, now| run.heartbeat(request.clone(), now);
             let heard = self.perform(Needs::Written, wants, Vec::new(), beat).await;
             match &heard {
-                Ok(_) => beats.heard(&request, known.as_deref(), began),
-                Err(_) => beats.forget(&request.session),
+                Ok(_) => heartbeat_cache.heard(&request, known.as_deref(), began),
+                Err(_) => heartbeat_cache.forget(&request.session),
             }
             heard
         })
@@ -270,7 +268,7 @@ impl Hot for PostgresEngine {
 
     fn close_session(&self, session: SessionId) -> Answer<'_, ()> {
         let wants = Wants::of_session(&session);
-        self.inner.beats.forget(&session);
+        self.inner.heartbeat_cache.forget(&session);
         Box::pin(self.perform(Needs::Written, wants, Vec::new(), move |run, now| {
             run.close_session(&session, now)
         }))
@@ -279,15 +277,15 @@ impl Hot for PostgresEngine {
     fn claim(&self, request: Claim) -> Answer<'_, Claimed> {
         Box::pin(async move {
             request.check()?;
-            self.inner.beats.claims(&request);
-            if let Some(claimed) = self.claim_hot(&request).await? {
+            self.inner.heartbeat_cache.claims(&request);
+            if let Some(claimed) = self.claim_fast(&request).await? {
                 return Ok(claimed);
             }
             let wants = Wants::of_claim(&request);
             let claim = |run: &mut Run<'_>, now| run.claim(&request, now);
             let claimed = self.perform(Needs::Written, wants, Vec::new(), claim).await;
-            // It locked more than it took, which others have passed by meanwhile.
-            self.inner.hints.forget();
+            // It locked more jobs than it took, and other claims may have skipped them.
+            self.inner.scan_cursor.forget();
             claimed
         })
     }
@@ -299,10 +297,10 @@ impl Hot for PostgresEngine {
     fn settle(&self, request: Settle) -> Answer<'_, SettleReply> {
         Box::pin(async move {
             request.check()?;
-            request.claim.iter().for_each(|claim| self.inner.beats.claims(claim));
-            match self.settle_hot(&request).await? {
+            request.claim.iter().for_each(|claim| self.inner.heartbeat_cache.claims(claim));
+            match self.settle_fast(&request).await? {
                 Some(settled) => Ok(settled),
-                None => self.settle_with_care(request).await,
+                None => self.settle_slow(request).await,
             }
         })
     }
@@ -374,7 +372,7 @@ impl Maintain for PostgresEngine {
     }
 }
 
-/// A cursor this engine did not make.
+/// The error for a cursor that this engine did not return.
 pub(crate) fn bad_cursor(cursor: &Cursor) -> Error {
     Error::invalid("cursor", cursor, "use a cursor that an earlier page returned")
 }

@@ -41,4 +41,4 @@ pub use api::migrate::{Migration, migrate, plan, remove};
 pub use conn::options::Options;
 pub use conn::room::{Room, room};
 pub use engine::PostgresEngine;
-pub use upkeep::server_stats::Spent;
+pub use upkeep::server_stats::ServerStats;

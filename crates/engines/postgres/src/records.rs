@@ -1,4 +1,4 @@
-//! Records: versioned documents and bounded logs, as statements. Nothing of it concerns jobs.
+//! Records: versioned documents and bounded logs. Independent of jobs.
 
 use crate::conn::Lent;
 use crate::conn::error::{Trouble, Try, unavailable};
@@ -16,8 +16,8 @@ use windlass_core::{Error, Result, Timestamp};
 const GET: &str = "SELECT key, version, value, updated_at FROM {s}.record WHERE key = $1";
 const LOCK: &str = "SELECT version FROM {s}.record WHERE key = $1 FOR UPDATE";
 const INSERT: &str = "INSERT INTO {s}.record (key, version, value, updated_at)
-    VALUES ($1, nextval('{s}.version'), $2, $3) RETURNING version";
-const UPDATE: &str = "UPDATE {s}.record SET version = nextval('{s}.version'), value = $2,
+    VALUES ($1, nextval({'s.version'}), $2, $3) RETURNING version";
+const UPDATE: &str = "UPDATE {s}.record SET version = nextval({'s.version'}), value = $2,
     updated_at = $3 WHERE key = $1 RETURNING version";
 const DELETE: &str = "DELETE FROM {s}.record WHERE key = $1";
 const LIST: &str = "SELECT key, version, value, updated_at FROM {s}.record
@@ -30,9 +30,9 @@ const CUT: &str = "DELETE FROM {s}.log_entry WHERE name = $1 AND number <= $2";
 const READ: &str = "SELECT number, at, value FROM {s}.log_entry WHERE name = $1 AND number > $2
     ORDER BY number LIMIT $3";
 
-/// What a cursor of ours starts with; a record's name alone could be anything.
+/// Prefix of our cursors, because a record's name could be any text.
 const CURSOR_PREFIX: &str = "after:";
-/// How often a batch is run again because somebody wrote the same record.
+/// Maximum runs of a batch after write conflicts.
 const TRIES_MAX: u32 = 40;
 
 impl PostgresEngine {
@@ -45,8 +45,8 @@ impl PostgresEngine {
         for tries in 0..TRIES_MAX {
             match self.try_records(&batch).await {
                 Ok(reply) => return Ok(reply),
-                Err(Trouble::Again(error)) => again = error,
-                Err(Trouble::Told(error)) => return Err(error),
+                Err(Trouble::Retryable(error)) => again = error,
+                Err(Trouble::Fatal(error)) => return Err(error),
             }
             let pause = self.inner.shared.random.below(u64::from(tries) + 2);
             tokio::time::sleep(Duration::from_millis(pause)).await;
@@ -86,8 +86,8 @@ impl PostgresEngine {
             };
             match done {
                 Ok(reply) => items.push(Ok(reply)),
-                // Trouble of the store ends the batch; a refusal is this operation's alone.
-                Err(Trouble::Told(error)) if !matches!(error, Error::Unavailable { .. }) => {
+                // An error of the store ends the batch; a refusal fails this operation alone.
+                Err(Trouble::Fatal(error)) if !matches!(error, Error::Unavailable { .. }) => {
                     items.push(Err(error));
                 }
                 Err(trouble) => return Err(trouble),
@@ -128,7 +128,7 @@ async fn perform(conn: &Lent, op: &RecordOp, now: Timestamp) -> Try<RecordReply>
     }
 }
 
-/// Locks a record that is as expected; whether there is one.
+/// Locks a record if it is as expected; returns whether it exists.
 async fn lock(conn: &Lent, key: &str, expect: Expect) -> Try<bool> {
     let rows = conn.query(LOCK, &[&key]).await?;
     let found = rows.first().map_or(0, |row| row.get::<_, i64>(0).cast_unsigned());

@@ -108,10 +108,10 @@ async fn a_claim_that_knows_where_jobs_begin_passes_by_nothing_that_died_before(
     // One looks at what it takes; the other at forty thousand that are gone, too.
     assert!(2 * knowing < unknowing, "{knowing} pages, {unknowing} without knowing");
     // Who comes through a door knows it from whoever came before, if it believes them.
-    let claim = claim.replace("--door ", "");
+    let claim = claim.replace("--lock ", "");
     client.batch_execute(&format!("PREPARE in_crowd AS {claim}")).await.expect("prepares");
-    let anywhere = |believed: i64| {
-        format!("'{{{lane}}}', '{{0}}', '{{{low}}}', '{{{high}}}', '{{{believed}}}'")
+    let anywhere = |trusted_upto: i64| {
+        format!("'{{{lane}}}', '{{0}}', '{{{low}}}', '{{{high}}}', '{{{trusted_upto}}}'")
     };
     let first = pages(&client, "in_crowd", &session, 103, &anywhere(high)).await;
     let believing = pages(&client, "in_crowd", &session, 104, &anywhere(high)).await;

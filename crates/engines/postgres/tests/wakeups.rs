@@ -1,7 +1,7 @@
 //! Whether wake-ups arrive is found out, not believed; and work is found without them.
 
 mod common;
-#[path = "leaves/said.rs"]
+#[path = "partitions/said.rs"]
 mod said;
 
 use common::{OwnSchema, application, open, url};

@@ -1,4 +1,4 @@
-//! Rights for roles that own nothing: what each sort of user of a schema needs, and no more.
+//! Privileges for roles that do not own the schema: the minimum for each kind of user.
 
 use crate::api::schema::Schema;
 use crate::conn::error::Trouble;
@@ -6,20 +6,20 @@ use crate::conn::options::Options;
 use crate::conn::server::Server;
 use windlass_core::{Error, Result};
 
-/// What a role may do with a schema that somebody else owns.
+/// The access of a role that does not own the schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Access {
-    /// Hand jobs over by the functions `enqueue` and `enqueue_many`; see nothing.
+    /// Execute the functions `enqueue` and `enqueue_many`; read nothing.
     Enqueue,
-    /// Everything that the library, a worker and a server do, but for changing the tables themselves.
+    /// Everything that the library, workers and servers need, except for migrations.
     Work,
-    /// Look at the views.
+    /// Read the views.
     View,
 }
 
-/// Statements with the schema as `%1$I` and the role as `%2$I`, for the server's own `format`. What a
-/// worker may do holds for tables that later versions bring, too.
+/// Statements for the server's `format`, with the schema as `%1$I` and the role as `%2$I`. A worker's privileges
+/// include tables of later versions.
 const ENQUEUE: &str = "GRANT USAGE ON SCHEMA %1$I TO %2$I;
 GRANT EXECUTE ON FUNCTION %1$I.enqueue, %1$I.enqueue_many TO %2$I";
 const WORK: &str = "GRANT USAGE ON SCHEMA %1$I TO %2$I;
@@ -42,7 +42,7 @@ impl Access {
     }
 }
 
-/// Gives rights to a role, which must be there; returns the statements. Needs the owner of the schema.
+/// Grants privileges to an existing role; returns the statements. Must be run by the owner of the schema.
 pub async fn grant(options: &Options, access: Access, role: &str) -> Result<String> {
     let schema = Schema::new(&options.schema)?;
     if role.is_empty() || role.contains('\0') {
@@ -54,13 +54,13 @@ pub async fn grant(options: &Options, access: Access, role: &str) -> Result<Stri
             format($2, $3::text, $1::text)";
         let row = client.query_one(there, &[&role, &access.statements(), &schema.name()]).await?;
         if !row.get::<_, bool>(0) {
-            let expected = "the server knows no such role: create it first, by CREATE ROLE";
+            let expected = "the role does not exist: create it with CREATE ROLE";
             return Err(Error::invalid("role", role, expected).into());
         }
         let sql: String = row.get(1);
-        // Sent at once, and so done as a whole or not at all.
+        // Sent at once, and so executed completely or not at all.
         client.batch_execute(&sql).await?;
         Ok(format!("{sql};\n"))
     };
-    granted.await.map_err(Trouble::told)
+    granted.await.map_err(Trouble::into_error)
 }

@@ -1,6 +1,7 @@
-//! Making and updating the tables: forward only, once, however many processes start at the same time.
+//! Migrations: create and update the tables of a schema, forward only, in one transaction. Concurrent processes wait for
+//! each other.
 
-use crate::api::schema::Schema;
+use crate::api::schema::{Schema, literal};
 use crate::conn::error::{Trouble, Try};
 use crate::conn::options::Options;
 use crate::conn::server::Server;
@@ -9,62 +10,65 @@ use std::fmt;
 use tokio_postgres::Client;
 use windlass_core::{Error, Result};
 
-/// The steps, in order, by what they make; the version of a schema is how many of them it has taken.
-const STEPS: &[(&str, &str)] = &[
-    ("tables", include_str!("../../sql/001_tables.sql")),
-    ("views and functions", include_str!("../../sql/002_api.sql")),
-    ("leaves", include_str!("../../sql/003_leaves.sql")),
-    ("rewriting", include_str!("../../sql/004_rewrite.sql")),
-    ("leaves together", include_str!("../../sql/005_leaves_together.sql")),
-    ("turns", include_str!("../../sql/006_turns.sql")),
-    ("a partition for nothing", include_str!("../../sql/007_never_alone.sql")),
-    ("doors", include_str!("../../sql/008_doors.sql")),
-    ("isolation of maintenance", include_str!("../../sql/009_isolation.sql")),
-    ("a secret channel for wake-ups", include_str!("../../sql/010_wakeups.sql")),
-    ("keeping what changed", include_str!("../../sql/011_keep_changed.sql")),
-    ("limited lanes", include_str!("../../sql/012_lanes.sql")),
-];
-/// The channel of the second step. A later one takes a secret channel instead.
-const RETIRED_CHANNEL: &str = "'windlass'";
-/// Remembers the version.
+/// A step from one version to the next. A step that has been released never changes.
+struct Step {
+    name: &'static str,
+    /// SQL texts with placeholders (see [`crate::api::schema`]), in order.
+    files: &'static [&'static str],
+}
+
+/// The steps in order; the version of a schema is the number of steps applied to it.
+const STEPS: &[Step] = &[Step {
+    name: "initial schema",
+    files: &[
+        include_str!("../../sql/001_initial/1_settings.sql"),
+        include_str!("../../sql/001_initial/2_jobs.sql"),
+        include_str!("../../sql/001_initial/3_indexes.sql"),
+        include_str!("../../sql/001_initial/4_store.sql"),
+        include_str!("../../sql/001_initial/5_lanes.sql"),
+        include_str!("../../sql/001_initial/6_maintenance.sql"),
+        include_str!("../../sql/001_initial/7_enqueue.sql"),
+        include_str!("../../sql/001_initial/8_views.sql"),
+    ],
+}];
+/// Stores the version.
 const META: &str = "CREATE TABLE {s}.meta (name text PRIMARY KEY, value bigint NOT NULL)";
-const NOTE: &str = "INSERT INTO {s}.meta (name, value) VALUES ('version', {version})
+const SET_VERSION: &str = "INSERT INTO {s}.meta (name, value) VALUES ('version', {version})
     ON CONFLICT (name) DO UPDATE SET value = excluded.value";
-/// Others who would migrate the same schema wait for this.
+/// Serializes migrations of the same schema.
 const LOCK: &str =
     "SELECT pg_advisory_xact_lock(hashtextextended('windlass migrates ' || {name}, 0))";
 
-/// How a migration begins. In any other isolation level it would not see what others did while it waited for the lock.
+/// Begins a migration. At a higher isolation level it would not see changes made while it waited for the lock.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
-/// However long others take, and whatever timeouts the role has.
-const PATIENTLY: &str =
+/// Disables the timeouts that the role may have.
+const NO_TIMEOUTS: &str =
     "SELECT set_config(name, '0', true) FROM pg_settings WHERE name IN ('lock_timeout',
     'statement_timeout', 'transaction_timeout', 'idle_in_transaction_session_timeout')";
 
-/// The server's code for what a role may not do.
+/// SQLSTATE of missing privileges, as in error messages.
 const DENIED: &str = "(42501)";
 
-/// What is to be done with a schema, or what was done.
+/// A planned or completed migration of a schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Migration {
     /// The schema.
     pub schema: String,
-    /// The version it was found at; 0 if it is not there.
+    /// The version before the migration; 0 if the schema does not exist.
     pub from: usize,
-    /// The version of this program.
+    /// The version after the migration, which is that of this program.
     pub to: usize,
-    /// What each step from one to the other makes.
+    /// The names of the steps.
     pub steps: Vec<&'static str>,
-    /// All of it in SQL, as a transaction, for whoever would rather run it by hand. Empty if there is
-    /// nothing to do.
+    /// The migration as an SQL script with one transaction, to be run by hand. Empty if there is nothing to do.
     pub sql: String,
 }
 
 impl Migration {
     fn of(schema: &Schema, there: Found) -> Self {
         let from = there.version;
-        let steps = STEPS.iter().skip(from).map(|(what, _)| *what).collect();
+        let steps = STEPS.iter().skip(from).map(|step| step.name).collect();
         let sql = match from < STEPS.len() {
             true => format!("{BEGIN};\n{}COMMIT;\n", body(schema, there)),
             false => String::new(),
@@ -77,20 +81,20 @@ impl fmt::Display for Migration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { schema, from, to, steps, .. } = self;
         match steps.is_empty() {
-            true => write!(f, "schema {schema:?} is at version {to}, as it should be"),
+            true => write!(f, "schema {schema:?} is at version {to}: nothing to do"),
             false => write!(f, "schema {schema:?}: version {from} to {to} ({})", steps.join(", ")),
         }
     }
 }
 
-/// What is there of a schema.
+/// The state of a schema in the database.
 #[derive(Clone, Copy)]
 struct Found {
     exists: bool,
     version: usize,
 }
 
-/// Looks at a schema, and tells what [`migrate`] would do. Changes nothing.
+/// Returns what [`migrate`] would do. Changes nothing.
 pub async fn plan(options: &Options) -> Result<Migration> {
     let schema = Schema::new(&options.schema)?;
     let planned = async {
@@ -98,18 +102,17 @@ pub async fn plan(options: &Options) -> Result<Migration> {
         let there = find(&client, &schema).await?;
         Ok(Migration::of(&schema, there))
     };
-    planned.await.map_err(Trouble::told)
+    planned.await.map_err(Trouble::into_error)
 }
 
-/// Brings a schema to the version of this program, and tells what was done.
+/// Migrates a schema to the version of this program, and returns what was done.
 pub async fn migrate(options: &Options) -> Result<Migration> {
     let schema = Schema::new(&options.schema)?;
     let server = Server::at(&options.url)?;
-    bring_up(&server, &schema, true).await.map_err(Trouble::told)
+    bring_up(&server, &schema, true).await.map_err(Trouble::into_error)
 }
 
-/// Removes a schema of ours with everything in it, for benches and tests. One that is not ours is left
-/// alone.
+/// Drops a schema of ours with everything in it, for benchmarks and tests. Does nothing to other schemas.
 pub async fn remove(url: &str, schema: &str) -> Result<()> {
     let schema = Schema::new(schema)?;
     let gone = async {
@@ -119,11 +122,11 @@ pub async fn remove(url: &str, schema: &str) -> Result<()> {
         }
         Ok::<_, Trouble>(())
     };
-    gone.await.map_err(Trouble::told)
+    gone.await.map_err(Trouble::into_error)
 }
 
-/// Brings the schema to this version, or says what is in the way. Where there is nothing to do, the right
-/// to look is enough.
+/// Migrates the schema to the version of this program if `may` allows it. If there is nothing to do, the privilege to
+/// read is enough.
 pub(crate) async fn bring_up(server: &Server, schema: &Schema, may: bool) -> Try<Migration> {
     let client = server.connect().await?;
     let there = Found { exists: true, version: version(&client, schema).await? };
@@ -131,7 +134,7 @@ pub(crate) async fn bring_up(server: &Server, schema: &Schema, may: bool) -> Try
         return Err(older(schema, there.version, "or open it with migrations").into());
     }
     if there.version < STEPS.len() {
-        return match step_by_step(&client, schema).await.map_err(Trouble::told) {
+        return match step_by_step(&client, schema).await.map_err(Trouble::into_error) {
             Err(Error::Unavailable { reason, .. }) if reason.contains(DENIED) => {
                 Err(older(schema, there.version, "as this role may not change it").into())
             }
@@ -142,11 +145,11 @@ pub(crate) async fn bring_up(server: &Server, schema: &Schema, may: bool) -> Try
     Ok(Migration::of(schema, there))
 }
 
-/// All missing steps in one transaction, under a lock that others who start now wait for.
+/// Runs all missing steps in one transaction, under the lock.
 async fn step_by_step(client: &Client, schema: &Schema) -> Try<Migration> {
-    client.batch_execute(&format!("{BEGIN}; {PATIENTLY}")).await?;
+    client.batch_execute(&format!("{BEGIN}; {NO_TIMEOUTS}")).await?;
     client.batch_execute(&lock(schema)).await?;
-    // Somebody else may have done it while we waited.
+    // Another process may have migrated while we waited.
     let there = find(client, schema).await?;
     if there.version < STEPS.len() {
         client.batch_execute(&body(schema, there)).await?;
@@ -159,29 +162,27 @@ async fn step_by_step(client: &Client, schema: &Schema) -> Try<Migration> {
     Ok(done)
 }
 
-/// What stands between `BEGIN` and `COMMIT`.
+/// The statements between `BEGIN` and `COMMIT`.
 fn body(schema: &Schema, there: Found) -> String {
     let mut parts = vec![lock(schema)];
-    // Only if it is missing: whoever may not create schemas can still be given one.
+    // Only if it does not exist: a role without the privilege to create schemas can be given one.
     if !there.exists {
         parts.push(format!("CREATE SCHEMA {}", schema.quoted()));
     }
     if there.version == 0 {
-        parts.push(schema.put_into(META));
+        parts.push(schema.render(META));
     }
-    for (_, step) in &STEPS[there.version..] {
-        parts.push(schema.put_into(step).replace("{channel}", RETIRED_CHANNEL));
-    }
-    parts.push(schema.put_into(NOTE).replace("{version}", &STEPS.len().to_string()));
+    let files = STEPS[there.version..].iter().flat_map(|step| step.files);
+    parts.extend(files.map(|file| schema.render(file)));
+    parts.push(schema.render(SET_VERSION).replace("{version}", &STEPS.len().to_string()));
     parts.iter().map(|part| format!("{};\n", part.trim_end().trim_end_matches(';'))).collect()
 }
 
 fn lock(schema: &Schema) -> String {
-    // No name of a schema has a quote in it.
-    LOCK.replace("{name}", &format!("'{}'", schema.name()))
+    LOCK.replace("{name}", &literal(schema.name()))
 }
 
-/// What is there, if this program knows it.
+/// The state of the schema, if this program knows its version.
 async fn find(client: &Client, schema: &Schema) -> Try<Found> {
     let sql = "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)";
     let exists = ask(client, sql, &[&schema.name()]).await?.iter().any(|row| row.get(0));
@@ -190,21 +191,21 @@ async fn find(client: &Client, schema: &Schema) -> Try<Found> {
     Ok(Found { exists, version })
 }
 
-/// How many steps the schema has taken.
+/// The version of the schema; 0 if it does not exist or is not ours.
 async fn version(client: &Client, schema: &Schema) -> Try<usize> {
-    // Not by `to_regclass`, which may remember what was so before we waited for the lock.
+    // Not by `to_regclass`, which may return a cached result from before we waited for the lock.
     let there =
         "SELECT EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
         WHERE n.nspname = $1 AND c.relname = 'meta')";
     if !ask(client, there, &[&schema.name()]).await?.iter().any(|row| row.get(0)) {
         return Ok(0);
     }
-    let sql = schema.put_into("SELECT value FROM {s}.meta WHERE name = 'version'");
+    let sql = schema.render("SELECT value FROM {s}.meta WHERE name = 'version'");
     let rows = ask(client, &sql, &[]).await?;
     Ok(rows.first().map_or(0, |row| row.get::<_, i64>(0).max(0) as usize))
 }
 
-/// Refuses a version that this program does not know.
+/// Refuses a version newer than this program.
 fn known(schema: &Schema, version: usize) -> Result<()> {
     let ours = STEPS.len();
     if version <= ours {
@@ -224,4 +225,44 @@ fn older(schema: &Schema, version: usize, or: &str) -> Error {
         schema.name()
     );
     Error::invalid("schema", schema.name(), expected)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use uuid::Uuid;
+
+    /// The steps that have been released, each with the checksum of its rendered SQL.
+    const RELEASED: [(&str, &str); 1] =
+        [("initial schema", "76730943-56a3-5ef6-9b69-3135571dee0d")];
+
+    /// A constant of Rust is part of the rendered SQL, so changing it needs a new step, too.
+    #[test]
+    fn a_released_step_never_changes() {
+        let schema = Schema::new("windlass").unwrap();
+        assert_eq!(STEPS.len(), RELEASED.len(), "add new steps to RELEASED, with their checksum");
+        for (step, (name, expected)) in STEPS.iter().zip(RELEASED) {
+            let sql: String = step.files.iter().map(|file| schema.render(file)).collect();
+            let sum = Uuid::new_v5(&Uuid::nil(), sql.as_bytes()).to_string();
+            assert_eq!(step.name, name);
+            assert_eq!(
+                sum, expected,
+                "the step {name:?} has changed, and schemas that have it will not run it again: undo the change \
+                 (or that of the constant in it) and add a new step"
+            );
+        }
+    }
+
+    #[test]
+    fn every_placeholder_of_a_step_has_a_value() {
+        let schema = Schema::new("windlass").unwrap();
+        for file in STEPS.iter().flat_map(|step| step.files) {
+            let sql = schema.render(file);
+            let names = sql.split('{').skip(1).filter_map(|text| text.split_once('}'));
+            let mut unknown = names.map(|(name, _)| name).filter(|name| {
+                !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c == '_')
+            });
+            assert_eq!(unknown.next(), None);
+        }
+    }
 }

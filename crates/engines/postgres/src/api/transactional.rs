@@ -1,5 +1,4 @@
-//! Jobs handed over within a transaction of the application, by `tokio_postgres`. Decides nothing about
-//! jobs, and never ends the transaction.
+//! Enqueueing inside the application's transaction with `tokio_postgres`. Never ends the transaction.
 
 use crate::conn::Conn;
 use crate::conn::error::Trouble;
@@ -9,21 +8,20 @@ use crate::slow::wants::Wants;
 use windlass_core::engine::{Disposition, Enqueue, Enqueued, Item, Stamped};
 use windlass_core::{JobId, Result, Timestamp};
 
-/// Jobs on their way into somebody else's transaction.
+/// Jobs to store in the application's transaction.
 struct Handed {
     request: Enqueue,
-    /// Jobs that have their id from us: nobody else can have stored them.
+    /// Jobs with an id generated here: no stored job can have it.
     fresh: Vec<JobId>,
 }
 
 impl PostgresEngine {
-    /// Stores jobs within a transaction of the application, on a connection of its own to the same
-    /// database: they are there when it commits, and never were if it does not.
-    ///
-    /// Whatever uniqueness, ordering keys and limits demand is done; an enqueue of the same key
-    /// elsewhere waits for this transaction, and is answered [`busy`](windlass_core::Error::Busy) if that
-    /// takes too long; so does this one if another transaction holds a key of its jobs. If it answers an
-    /// error as a whole, nothing was stored and the transaction can go on.
+    /// Stores jobs inside the application's transaction, on its own connection to the same database: they exist if it
+    /// commits.
+    /// Unique keys, ordering keys and limits are respected. An enqueue of the same key elsewhere waits for this
+    /// transaction, and fails with [`busy`](windlass_core::Error::Busy) if that takes too long; so does this one if
+    /// another transaction holds a key of its jobs. After an error nothing was stored, and the transaction can
+    /// continue.
     ///
     /// ```no_run
     /// # async fn order(
@@ -49,10 +47,10 @@ impl PostgresEngine {
         request.check()?;
         let shared = &self.inner.shared;
         let lanes = lanes_of(request.jobs.iter());
-        // Lanes must be there for good, whatever becomes of the transaction.
-        let ours = shared.pool.lend().await.map_err(Trouble::told)?;
+        // Lanes are created outside of the transaction, which may be rolled back.
+        let ours = shared.pool.lend().await.map_err(Trouble::into_error)?;
         let now = shared.test_now().map(Timestamp::as_millis);
-        ours.lanes.intern(&ours, &lanes, now).await.map_err(Trouble::told)?;
+        ours.lanes.intern(&ours, &lanes, now).await.map_err(Trouble::into_error)?;
         let theirs = Conn::theirs(transaction, &ours);
         ours.give_back();
         let mut handed = Handed { request, fresh: Vec::new() };
@@ -61,7 +59,7 @@ impl PostgresEngine {
             self.hand_over(&theirs, &mut handed, all_stored).await?;
         let stored: Vec<usize> = (0..answers.len()).filter(|at| is_stored(&answers[*at])).collect();
         if !stored.is_empty() && stored.len() < answers.len() {
-            // Those that found their key held are left out now: whoever holds it must not be held up.
+            // Stored again without the jobs whose key is held, so that its holder is not blocked.
             handed.request.jobs =
                 stored.iter().map(|at| handed.request.jobs[*at].clone()).collect();
             let others;
@@ -71,11 +69,11 @@ impl PostgresEngine {
         // Sent when the transaction commits.
         let lowest = lowest.map(|seq| format!(", '{seq}'")).unwrap_or_default();
         let wake = format!("NOTIFY {}{lowest}", self.inner.wakeups.channel());
-        theirs.command(&wake).await.map_err(Trouble::told)?;
+        theirs.command(&wake).await.map_err(Trouble::into_error)?;
         Ok(Stamped { now, epoch: theirs.epoch.clone(), value: answers })
     }
 
-    /// Stores jobs, and takes it back unless the answers are such as to be kept.
+    /// Stores jobs, and rolls back unless the results are to be kept.
     async fn hand_over(
         &self,
         theirs: &Conn<'_>,
@@ -92,7 +90,7 @@ impl PostgresEngine {
     }
 }
 
-/// Whether a job is there now that was not before.
+/// Whether a new job was stored.
 fn is_stored(answer: &Item<Enqueued>) -> bool {
     let stored =
         |it: &Enqueued| matches!(it.disposition, Disposition::Created | Disposition::Replaced(_));

@@ -1,35 +1,34 @@
-//! What PostgreSQL says, in the words of the contract: what may pass by itself, what another run of the
-//! same verb may mend, and what will not pass.
+//! Errors of PostgreSQL as errors of the contract, and which of them another run of the same verb may resolve.
 
 use std::error::Error as _;
 use tokio_postgres::error::SqlState;
 use windlass_core::Error;
 
-/// Why a run of a verb did not get through.
+/// Why a run of a verb failed.
 #[derive(Debug)]
 pub(crate) enum Trouble {
-    /// Somebody was in the way (a deadlock, a row that came meanwhile, the last connection taken):
-    /// nothing was done, and running the verb again will see what they did.
-    Again(Error),
-    /// The verb is refused, or the store is in trouble.
-    Told(Error),
+    /// A conflict with another transaction (a deadlock, a row inserted meanwhile) or no free connection: nothing was
+    /// changed, and the verb can be run again.
+    Retryable(Error),
+    /// The verb is refused, or the store is not usable.
+    Fatal(Error),
 }
 
-/// What happens inside one run.
+/// The result of a step of a run.
 pub(crate) type Try<T> = Result<T, Trouble>;
 
 impl Trouble {
-    /// As the caller of a verb is told.
-    pub(crate) fn told(self) -> Error {
+    /// The error as returned to the caller of a verb.
+    pub(crate) fn into_error(self) -> Error {
         match self {
-            Self::Again(error) | Self::Told(error) => error,
+            Self::Retryable(error) | Self::Fatal(error) => error,
         }
     }
 }
 
 impl From<Error> for Trouble {
     fn from(error: Error) -> Self {
-        Self::Told(error)
+        Self::Fatal(error)
     }
 }
 
@@ -37,23 +36,23 @@ impl From<tokio_postgres::Error> for Trouble {
     fn from(error: tokio_postgres::Error) -> Self {
         let code = error.code().cloned();
         if code == Some(SqlState::LOCK_NOT_AVAILABLE) {
-            return Self::Told(busy(&error));
+            return Self::Fatal(busy(&error));
         }
-        let told = unavailable(reason(&error));
-        let again = [
+        let unavailable = unavailable(reason(&error));
+        let retryable = [
             SqlState::T_R_DEADLOCK_DETECTED,
             SqlState::T_R_SERIALIZATION_FAILURE,
             SqlState::UNIQUE_VIOLATION,
             SqlState::TOO_MANY_CONNECTIONS,
-            // A leaf was added for what was on its way to where everything without one goes.
+            // A partition was added for a row on its way to the default partition.
             SqlState::CHECK_VIOLATION,
         ];
         match code {
-            Some(code) if again.contains(&code) => Self::Again(told),
+            Some(code) if retryable.contains(&code) => Self::Retryable(unavailable),
             Some(SqlState::DATA_CORRUPTED | SqlState::INDEX_CORRUPTED) => {
-                Self::Told(corrupt(&reason(&error)))
+                Self::Fatal(corrupt(&reason(&error)))
             }
-            _ => Self::Told(told),
+            _ => Self::Fatal(unavailable),
         }
     }
 }

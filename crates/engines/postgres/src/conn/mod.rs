@@ -1,5 +1,4 @@
-//! Connections: a few of them, lent out one verb at a time, each with its prepared statements. Knows no
-//! verb.
+//! Connections: a small pool, lent to one verb at a time, each with its prepared statements.
 
 pub(crate) mod error;
 pub(crate) mod estimate;
@@ -17,9 +16,9 @@ use crate::conn::pooled::Pooled;
 use crate::conn::server::Server;
 use crate::conn::session::{Begin, Session};
 use crate::conn::unnamed::{Types, ask};
-use crate::fast::scan_cursor::Hints;
+use crate::fast::scan_cursor::ScanCursor;
 use crate::rows::lanes::Lanes;
-use crate::slow::heartbeat_cache::Beats;
+use crate::slow::heartbeat_cache::HeartbeatCache;
 use futures_util::future::try_join_all;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -33,9 +32,9 @@ use windlass_core::random::Random;
 
 /// How long a verb waits for a connection while all are in use.
 const LEND_TIMEOUT: Duration = Duration::from_secs(30);
-/// How soon it looks again for one, if the server has no room for more.
+/// How soon it tries again if the server accepts no more connections.
 const LEND_AGAIN: Duration = Duration::from_millis(5);
-/// Reads where a connection leads, and since when that server is up.
+/// Identifies the server of a connection and reads when it started.
 const IDENTITY: &str = "SELECT s.system_identifier::text, c.timeline_id,
     (extract(epoch FROM pg_postmaster_start_time()) * 1000)::bigint,
     (extract(epoch FROM clock_timestamp()) * 1000)::bigint
@@ -46,35 +45,35 @@ const MARKER: &str = "SELECT id FROM {s}.marker";
 /// Parameters of a statement.
 pub(crate) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
 
-/// Whose connection it is.
+/// The owner of a connection.
 enum Link<'t> {
-    /// Ours.
+    /// A connection of the pool.
     Own(Client),
-    /// Ours, through a pooler.
+    /// A connection of the pool, through a pooler such as pgbouncer.
     Pooled(Client, Pooled),
-    /// An application's, in the middle of its transaction.
+    /// The application's connection, inside its transaction.
     Theirs(&'t Transaction<'t>),
 }
 
-/// A connection, and how statements go over it.
+/// A connection that runs our statements.
 pub(crate) struct Conn<'t> {
     link: Link<'t>,
     schema: Schema,
-    /// Prepared by now; none on a connection that does not keep them.
+    /// Prepared statements; empty on a connection that does not keep them.
     statements: Mutex<HashMap<&'static str, Statement>>,
     types: Arc<Types>,
-    /// Constant for a connection: whatever changes it ends every connection.
+    /// Constant for a connection: every event that changes it ends all connections.
     pub(crate) epoch: Epoch,
-    /// What is known of the lanes of this store.
+    /// Numbers of the store's lanes.
     pub(crate) lanes: Arc<Lanes>,
-    /// Since when the server can be used, in milliseconds since 1970.
+    /// When the server became usable, in milliseconds since 1970.
     pub(crate) server_started_at: i64,
-    /// What its clock said when the connection came about.
+    /// The server's clock when the connection was made.
     pub(crate) connected_at: i64,
 }
 
 impl<'t> Conn<'t> {
-    /// The connection of an application, which stays in charge of its transaction.
+    /// The application's connection. The application ends the transaction.
     pub(crate) fn theirs(transaction: &'t Transaction<'t>, ours: &Conn<'_>) -> Self {
         Self {
             link: Link::Theirs(transaction),
@@ -96,23 +95,23 @@ impl<'t> Conn<'t> {
         }
     }
 
-    /// Whether what a transaction leaves on the connection is there for the next one.
+    /// Whether session state survives from one transaction to the next.
     pub(crate) const fn has_session(&self) -> bool {
         matches!(self.link, Link::Own(_))
     }
 
-    /// A statement of ours, prepared once for this connection.
+    /// The prepared statement, prepared once per connection.
     async fn statement(&self, client: &Client, sql: &'static str) -> Try<Statement> {
         let known = self.known().get(sql).cloned();
         if let Some(statement) = known {
             return Ok(statement);
         }
-        let statement = client.prepare(&self.schema.put_into(sql)).await?;
+        let statement = client.prepare(&self.schema.render(sql)).await?;
         self.known().insert(sql, statement.clone());
         Ok(statement)
     }
 
-    /// Prepares statements ahead, so that what follows goes out at once and in order.
+    /// Prepares statements ahead of time, so that the following ones are sent at once and in order.
     pub(crate) async fn prepare(&self, statements: &[&'static str]) -> Try<()> {
         let Link::Own(client) = &self.link else { return Ok(()) };
         try_join_all(statements.iter().map(|sql| self.statement(client, sql))).await.map(|_| ())
@@ -122,7 +121,7 @@ impl<'t> Conn<'t> {
         self.statements.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs a statement of ours and returns its rows.
+    /// Runs a statement and returns its rows.
     pub(crate) async fn query(&self, sql: &'static str, params: Params<'_>) -> Try<Vec<Row>> {
         let client = match &self.link {
             Link::Own(client) => {
@@ -132,12 +131,12 @@ impl<'t> Conn<'t> {
             Link::Pooled(client, _) => client,
             Link::Theirs(transaction) => transaction.client(),
         };
-        let (text, params) = (self.schema.put_into(sql), self.types.of(sql, params));
-        // In a box, as it is large, and a verb sends many at a time.
+        let (text, params) = (self.schema.render(sql), self.types.of(sql, params));
+        // Boxed, because the future is large and a verb sends many at a time.
         Box::pin(self.unnamed(client.query_typed(&text, &params))).await
     }
 
-    /// Runs a statement of ours and returns how many rows it touched.
+    /// Runs a statement and returns the number of affected rows.
     pub(crate) async fn execute(&self, sql: &'static str, params: Params<'_>) -> Try<u64> {
         let client = match &self.link {
             Link::Own(client) => {
@@ -147,7 +146,7 @@ impl<'t> Conn<'t> {
             Link::Pooled(client, _) => client,
             Link::Theirs(transaction) => transaction.client(),
         };
-        let (text, params) = (self.schema.put_into(sql), self.types.of(sql, params));
+        let (text, params) = (self.schema.render(sql), self.types.of(sql, params));
         Box::pin(self.unnamed(client.execute_typed(&text, &params))).await
     }
 
@@ -161,12 +160,12 @@ impl<'t> Conn<'t> {
         }
     }
 
-    /// Runs a statement of ours that cannot be prepared.
+    /// Runs a statement that cannot be prepared.
     pub(crate) async fn plain(&self, sql: &str) -> Try<()> {
-        self.command(&self.schema.put_into(sql)).await
+        self.command(&self.schema.render(sql)).await
     }
 
-    /// Runs words that need no parameters, such as `BEGIN`, which means READ COMMITTED unless it says otherwise.
+    /// Runs a command without parameters, such as `BEGIN`, which means READ COMMITTED unless it names another level.
     pub(crate) async fn command(&self, sql: &str) -> Try<()> {
         match &self.link {
             Link::Own(client) => match Begin::of(sql) {
@@ -190,15 +189,15 @@ struct Inner {
     server: Server,
     schema: Schema,
     random: Arc<dyn Random>,
-    /// How many there may be.
+    /// One permit per allowed connection.
     connections: usize,
     idle: Mutex<Vec<Conn<'static>>>,
     room: Arc<Semaphore>,
     types: Arc<Types>,
-    /// What is known of the store that was reached last.
+    /// Lanes and epoch of the store that was connected last.
     lanes: Mutex<Option<(Epoch, Arc<Lanes>)>>,
-    hints: Arc<Hints>,
-    beats: Arc<Beats>,
+    scan_cursor: Arc<ScanCursor>,
+    heartbeat_cache: Arc<HeartbeatCache>,
 }
 
 impl Pool {
@@ -207,8 +206,8 @@ impl Pool {
         schema: Schema,
         random: Arc<dyn Random>,
         connections: usize,
-        hints: Arc<Hints>,
-        beats: Arc<Beats>,
+        scan_cursor: Arc<ScanCursor>,
+        heartbeat_cache: Arc<HeartbeatCache>,
     ) -> Self {
         let room = Arc::new(Semaphore::new(connections));
         let (idle, types, lanes) = (Mutex::default(), Arc::default(), Mutex::default());
@@ -222,13 +221,13 @@ impl Pool {
                 room,
                 types,
                 lanes,
-                hints,
-                beats,
+                scan_cursor,
+                heartbeat_cache,
             }),
         }
     }
 
-    /// Lends a connection; waits for one if all are in use.
+    /// Lends a connection; waits if all are in use.
     pub(crate) async fn lend(&self) -> Try<Lent> {
         let lent = tokio::time::timeout(LEND_TIMEOUT, self.lend_in_turn()).await;
         let busy = "every connection was in use for 30 s; retry later, or allow more of them";
@@ -244,8 +243,8 @@ impl Pool {
                 Some(conn) if conn.is_closed() => continue,
                 Some(conn) => conn,
                 None => match self.inner.connect().await {
-                    // The server has no room: those that we have will do.
-                    Err(Trouble::Again(_)) if self.others_have_some() => {
+                    // The server accepts no more connections: wait for one of ours.
+                    Err(Trouble::Retryable(_)) if self.others_have_some() => {
                         tokio::time::sleep(LEND_AGAIN).await;
                         continue;
                     }
@@ -256,7 +255,7 @@ impl Pool {
         }
     }
 
-    /// Whether somebody else has a connection, or has just given it back.
+    /// Whether another caller has a connection or has just returned it.
     fn others_have_some(&self) -> bool {
         self.inner.room.available_permits() + 1 < self.inner.connections || !self.idle().is_empty()
     }
@@ -274,8 +273,8 @@ impl Inner {
         let identity = ask_one(&client, IDENTITY, &[]).await?;
         let connected_at = identity.get(3);
         let fresh = Marker::new(connected_at, &*self.random).0;
-        ask(&client, &self.schema.put_into(MARK), &[&fresh]).await?;
-        let marker = Marker(ask_one(&client, &self.schema.put_into(MARKER), &[]).await?.get(0));
+        ask(&client, &self.schema.render(MARK), &[&fresh]).await?;
+        let marker = Marker(ask_one(&client, &self.schema.render(MARKER), &[]).await?.get(0));
         client.batch_execute("COMMIT").await?;
         let link = match session.is_kept {
             true => Link::Own(client),
@@ -300,21 +299,21 @@ impl Inner {
         match &*known {
             Some((of, lanes)) if of == epoch => Arc::clone(lanes),
             _ => {
-                // Entries, too, may be numbered anew.
-                self.hints.forget();
-                self.beats.forget_all();
+                // Jobs may be numbered again from a lower number.
+                self.scan_cursor.forget();
+                self.heartbeat_cache.forget_all();
                 Arc::clone(&known.insert((epoch.clone(), Arc::default())).1)
             }
         }
     }
 }
 
-/// What the first process to reach a store after a crash or a promotion leaves there for all others: a
-/// random id that begins with the time. A replica may have been up for long when it is promoted, but
-/// nobody could reach the sessions it keeps before that.
+/// A random id that begins with the time, written by the first process that connects after a crash or a promotion. A
+/// replica may have run for long before its promotion, but sessions could not send heartbeats to it, so their time
+/// counts from the marker on.
 struct Marker(Uuid);
 
-/// Bits of a marker behind the time.
+/// Random bits of a marker, below the time.
 const MARKER_RANDOM_BITS: u32 = 80;
 
 impl Marker {
@@ -323,15 +322,14 @@ impl Marker {
         Self(Uuid::from_u128(time | (random.next_u128() >> (128 - MARKER_RANDOM_BITS))))
     }
 
-    /// When it was made, in milliseconds since 1970; long ago, if that cannot be.
+    /// When it was created, in milliseconds since 1970; 0 if the value is not plausible.
     const fn made_before(&self, now: i64) -> i64 {
         let made_at = (self.0.as_u128() >> MARKER_RANDOM_BITS).cast_signed() as i64;
         if made_at <= now { made_at } else { 0 }
     }
 }
 
-/// A connection that is lent out. It comes back only if it is given back: whoever lets it go in the
-/// middle of something leaves it in a state that nobody knows, and it is closed.
+/// A lent connection. It is closed when dropped without [`Lent::give_back`], because its state is unknown then.
 pub(crate) struct Lent {
     conn: Conn<'static>,
     pool: Pool,
@@ -347,14 +345,14 @@ impl std::ops::Deref for Lent {
 }
 
 impl Lent {
-    /// Gives the connection back, with nothing under way on it.
+    /// Returns the connection to the pool; nothing may be in flight on it.
     pub(crate) fn give_back(self) {
         let Self { conn, pool, _room } = self;
         pool.idle().push(conn);
     }
 }
 
-/// The one row of a single statement.
+/// Runs a statement that returns exactly one row.
 async fn ask_one(client: &Client, sql: &str, params: Params<'_>) -> Try<Row> {
     let row = ask(client, sql, params).await?.into_iter().next();
     Ok(row.ok_or_else(|| unavailable("a statement answered nothing"))?)

@@ -1,7 +1,6 @@
-//! Connections through a pooler that lends servers one transaction at a time, such as pgbouncer in
-//! transaction mode. Nothing holds from one transaction to the next: neither settings nor prepared
-//! statements, and not even that it is the same server. So each transaction begins with what must hold
-//! in it.
+//! Connections through a pooler in transaction mode, such as pgbouncer. Settings and prepared statements do not survive
+//! a transaction, and the next one may run on another server. So each transaction sets its settings and verifies the
+//! server first.
 
 use crate::api::schema::Schema;
 use crate::conn::error::{Trouble, Try, unavailable};
@@ -15,10 +14,10 @@ use uuid::Uuid;
 /// A connection through a pooler.
 pub(crate) struct Pooled {
     session: Session,
-    /// Ends each beginning of a transaction. It fails if the server is not the one that it was.
+    /// Appended to each `BEGIN`; fails if the server is another one than before.
     is_same: String,
     in_transaction: AtomicBool,
-    /// Another server answers here by now: what is known of the store is void.
+    /// Another server answers: everything cached about the store is void.
     stale: AtomicBool,
 }
 
@@ -28,7 +27,7 @@ impl Pooled {
             format!("; SELECT 1 / (SELECT count(*) FROM {{s}}.marker WHERE id = '{marker}')");
         Self {
             session,
-            is_same: schema.put_into(&is_same),
+            is_same: schema.render(&is_same),
             in_transaction: AtomicBool::new(false),
             stale: AtomicBool::new(false),
         }
@@ -38,8 +37,8 @@ impl Pooled {
         self.stale.load(Ordering::Relaxed)
     }
 
-    /// Runs words that need no parameters. They are sent when this is first polled, and so is what is
-    /// polled after it: in that order, and knowing whether it is within a transaction.
+    /// Runs a command without parameters. It is sent when the future is first polled, so that commands polled later are
+    /// sent after it and know whether they are inside a transaction.
     pub(crate) async fn command(&self, client: &Client, sql: &str) -> Try<()> {
         if let Some(begin) = Begin::of(sql) {
             self.in_transaction.store(true, Ordering::Relaxed);
@@ -56,14 +55,13 @@ impl Pooled {
         match client.batch_execute(&sql).await {
             Err(error) if error.code() == Some(&SqlState::DIVISION_BY_ZERO) => {
                 self.stale.store(true, Ordering::Relaxed);
-                Err(Trouble::Again(unavailable("another server answers by now")))
+                Err(Trouble::Retryable(unavailable("another server answers on this connection")))
             }
             begun => Ok(begun?),
         }
     }
 
-    /// Carries out a statement: within the transaction that is open, or in one of its own, all of it in
-    /// one round trip.
+    /// Runs a statement inside the open transaction, or in one of its own, in one round trip.
     pub(crate) async fn carry<T>(
         &self,
         client: &Client,

@@ -1,4 +1,4 @@
-//! How many more connections a server takes, for programs that want many of them.
+//! The number of connections that a server still accepts, for programs that need many.
 
 use crate::conn::error::Trouble;
 use crate::conn::server::Server;
@@ -6,9 +6,9 @@ use crate::conn::session::Session;
 use crate::conn::unnamed::ask;
 use windlass_core::Result;
 
-/// The limit that leaves the fewest connections: what it is called, how high it is, how many it leaves. Superusers may take
-/// reserved connections, and no limit of a role or a database applies to them. The connection that asks is not counted,
-/// because it ends.
+/// The limit with the fewest free connections: its name, its value and the free connections. Superusers may use
+/// reserved connections, and limits of roles and databases do not apply to them. The connection that runs this is not
+/// counted, because it ends.
 const ROOM: &str = "SELECT name || ' = ' || most, most - reserved - used + 1
     FROM (SELECT rolsuper, rolconnlimit, rolname FROM pg_roles WHERE rolname = current_user) me
     CROSS JOIN LATERAL (
@@ -25,17 +25,18 @@ const ROOM: &str = "SELECT name || ' = ' || most, most - reserved - used + 1
     ) limits (name, most, reserved, used)
     ORDER BY 2 LIMIT 1";
 
-/// Connections that a server still takes.
+/// Connections that a server still accepts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Room {
-    /// How many.
+    /// Number of free connections.
     pub free: u64,
-    /// The limit that leaves no more, as in `max_connections = 100`.
+    /// The limit that decides, as in `max_connections = 100`.
     pub limit: String,
 }
 
-/// How many connections the server at this URL still takes; `None` through a pooler, which has limits of its own.
+/// Returns how many connections the server at this URL still accepts; `None` through a pooler, which has its own
+/// limits.
 pub async fn room(url: &str) -> Result<Option<Room>> {
     let room = async {
         let client = Server::at(url)?.connect().await?;
@@ -49,5 +50,5 @@ pub async fn room(url: &str) -> Result<Option<Room>> {
         };
         Ok::<_, Trouble>(rows.first().map(read))
     };
-    room.await.map_err(Trouble::told)
+    room.await.map_err(Trouble::into_error)
 }

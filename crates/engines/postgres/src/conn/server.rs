@@ -1,4 +1,4 @@
-//! Where the server is and how to speak to it, as a URL says. Knows no statement; shows no secret.
+//! The server that a URL names, and connecting to it. Errors never contain the password.
 
 use crate::conn::error::{Try, unavailable};
 use crate::conn::session::{refuses_options, startup_options};
@@ -9,13 +9,13 @@ use tokio_postgres::config::TargetSessionAttrs;
 use tokio_postgres::{Client, Config, Connection, Socket};
 use windlass_core::{Error, Result};
 
-/// How long a connection may take to come about.
+/// Connect timeout.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long one host of several may take, so that the next has its turn.
+/// Connect timeout per host if the URL names several.
 const HOST_TIMEOUT: Duration = Duration::from_secs(3);
-/// How long a server may be silent on the network before its connections are given up.
+/// TCP user timeout: how long sent data may stay unacknowledged.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
-/// Parameters of a URL that the driver reads; those about TLS are ours.
+/// URL parameters that the driver reads. Parameters about TLS are read here.
 const DRIVER_S: &[&str] = &[
     "application_name",
     "channel_binding",
@@ -37,7 +37,7 @@ const DRIVER_S: &[&str] = &[
     "user",
 ];
 
-/// A server, and how to reach it. Cheap to clone.
+/// A server and how to connect to it. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Server {
     config: Config,
@@ -45,10 +45,10 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// The server at this URL, with our settings. Reads the files with certificates that it names.
+    /// The server at this URL, with our settings. Reads the certificate files that the URL names.
     pub(crate) fn at(url: &str) -> Result<Self> {
         let (url, mode, files) = take_ssl(url)?;
-        // The parser's message may repeat parts of the URL, and with it a password.
+        // The parser's message may contain parts of the URL, including the password.
         let mut config: Config = url.parse().map_err(|_| bad_url())?;
         let mode = mode.unwrap_or(match config.get_ssl_mode() {
             tokio_postgres::config::SslMode::Disable => SslMode::Disable,
@@ -63,8 +63,7 @@ impl Server {
         Ok(Self { config, tls: crate::conn::tls::tls(mode, &files)? })
     }
 
-    /// A connection, whose traffic is the caller's to carry: with our settings, or without them where a
-    /// pooler does not let them through.
+    /// Opens a connection that the caller polls: with our settings, or without them if a pooler refuses them.
     #[cfg_attr(
         not(feature = "tls"),
         expect(
@@ -87,7 +86,7 @@ impl Server {
         Ok(connected.map_err(|_| unavailable("no connection within 10 s"))??)
     }
 
-    /// A connection, its traffic carried by a task.
+    /// Opens a connection that a spawned task polls.
     pub(crate) async fn connect(&self) -> Try<Client> {
         let (client, connection) = self.open().await?;
         tokio::spawn(async move {
@@ -99,7 +98,7 @@ impl Server {
     }
 }
 
-/// Of several hosts, uses the one that takes writes, and finds out when it is gone.
+/// Chooses the host that accepts writes if there are several, and detects its loss.
 fn follow(config: &mut Config) {
     if config.get_hosts().len().max(config.get_hostaddrs().len()) > 1 {
         config.target_session_attrs(TargetSessionAttrs::ReadWrite);
@@ -119,15 +118,15 @@ fn bad_url() -> Error {
     Error::invalid("url", "postgres://***", "use postgres://user@host:port/database")
 }
 
-/// Takes what is said about TLS out of a URL, and refuses what nobody would read. Connection strings in
-/// the other form (`host=… user=…`) are left to the driver.
+/// Extracts the TLS parameters of a URL and refuses unknown parameters. Connection strings in the other form (`host=…
+/// user=…`) are passed to the driver.
 fn take_ssl(url: &str) -> Result<(String, Option<SslMode>, SslFiles)> {
     let (mut mode, mut files) = (None, SslFiles::default());
     let is_url = url.starts_with("postgres://") || url.starts_with("postgresql://");
     let Some((place, query)) = url.split_once('?').filter(|_| is_url) else {
         return Ok((url.to_owned(), mode, files));
     };
-    // A password that was not encoded: nothing of this may be shown.
+    // Probably an unencoded password: no part of it may be shown.
     if query.contains('@') {
         return Err(bad_url());
     }
@@ -157,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_nobody_would_read_is_refused_by_name_and_no_secret_is_told() {
+    fn unknown_parameters_are_refused_by_name_without_secrets() {
         let refused = |url: &str| Server::at(url).err().expect("it is refused").to_string();
         assert!(refused("postgres://a:s3cr3t@h/d?sslmod=require").contains("sslmod"));
         assert!(refused("postgres://a:s3cr3t@h/d?sslmode=allow").contains("sslmode"));

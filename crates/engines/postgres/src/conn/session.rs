@@ -1,5 +1,5 @@
-//! What holds on each of our connections, whatever defaults the server, the database and the role have: settings, and the
-//! isolation level of every transaction. Knows no verb.
+//! Settings of every connection and the isolation level of every transaction, independent of the defaults of server,
+//! database and role.
 
 use crate::conn::error::Try;
 use crate::conn::unnamed::ask;
@@ -22,19 +22,19 @@ const SETTINGS: [(&str, &str); 9] = [
     ("lock_timeout", "10s"),
     ("idle_in_transaction_session_timeout", "60s"),
 ];
-/// Arrives together with the settings above, or not at all.
+/// Arrives together with the settings above or not at all, and so shows whether they arrived.
 const ARRIVED: &str = "windlass.session";
-/// The isolation level of single statements. Not for the options of a URL to change: maintenance truncates tables, and in
-/// a snapshot from before that they are empty.
+/// The isolation level of single statements. The options of a URL cannot change it: maintenance truncates tables, which
+/// a snapshot from before sees as empty.
 const PINNED: &str = r" -c default_transaction_isolation=read\ committed";
 
-/// Whether the settings we ask for at startup arrive and stay, which they do not through a pooler; and which of the
-/// timeouts that only newer servers have this server has.
+/// Whether the startup settings arrived and stay, which they do not through a pooler; and which timeouts of newer
+/// versions this server has.
 const PROBE: &str = "SELECT coalesce(current_setting('windlass.session', true), '') = 'on',
     ARRAY(SELECT name FROM pg_settings WHERE name IN ('idle_session_timeout', 'transaction_timeout'))";
 
-/// How a transaction begins unless it names another isolation level. Not left to `default_transaction_isolation`, which
-/// a database, a role or a pooler's server may set.
+/// Begins a transaction that names no other isolation level. Does not rely on `default_transaction_isolation`, which a
+/// database, a role or a pooler may set.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 
 /// Our settings as startup options, together with those of the URL.
@@ -55,16 +55,16 @@ pub(crate) fn refuses_options(error: &tokio_postgres::Error) -> bool {
 /// The settings of a connection.
 #[derive(Debug)]
 pub(crate) struct Session {
-    /// Whether they stay from one transaction to the next.
+    /// Whether they survive from one transaction to the next.
     pub(crate) is_kept: bool,
-    /// Timeouts that only newer servers have.
+    /// Timeouts that only newer versions have.
     newer: Vec<String>,
 }
 
 impl Session {
-    /// Finds out what arrived, and completes it where it stays.
+    /// Reads which settings arrived, and sets the missing ones if they survive.
     pub(crate) async fn establish(client: &Client) -> Try<Self> {
-        // Behind a pooler, even this may take longer than the role lets it.
+        // Behind a pooler, even this may exceed the role's timeouts.
         let patiently = format!("{BEGIN}; SET LOCAL statement_timeout = 0");
         client.batch_execute(&patiently).await?;
         let probed = ask(client, PROBE, &[]).await?;
@@ -76,8 +76,8 @@ impl Session {
         Ok(session)
     }
 
-    /// A `BEGIN` as it is sent where settings do not stay: followed by all of them. Not as a `SELECT`, which would take
-    /// the snapshot of a transaction before it has its locks.
+    /// A `BEGIN` followed by all settings, for connections that do not keep them. Not by a `SELECT set_config`, which
+    /// would take the transaction's snapshot before its locks.
     pub(crate) fn begin(&self, begin: &Begin<'_>) -> String {
         let newer = self.newer.iter().map(|name| (name.as_str(), "0"));
         let settings = SETTINGS.iter().copied().chain(newer);
@@ -90,9 +90,9 @@ impl Session {
 /// The beginning of a transaction.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Begin<'a> {
-    /// With its isolation level.
+    /// `BEGIN` with its isolation level.
     head: Cow<'a, str>,
-    /// What follows in the same message, from the semicolon on.
+    /// The rest of the message, from the semicolon on.
     rest: &'a str,
 }
 
@@ -103,7 +103,7 @@ impl Default for Begin<'_> {
 }
 
 impl<'a> Begin<'a> {
-    /// What begins a transaction, if `sql` does.
+    /// Parses `sql` if it begins a transaction.
     pub(crate) fn of(sql: &'a str) -> Option<Self> {
         let (head, rest) = sql.split_at(sql.find(';').unwrap_or(sql.len()));
         match head.strip_prefix("BEGIN")? {
@@ -115,7 +115,7 @@ impl<'a> Begin<'a> {
         }
     }
 
-    /// As it is sent where settings stay.
+    /// The SQL for connections that keep settings.
     pub(crate) fn sql(&self) -> String {
         format!("{}{}", self.head, self.rest)
     }
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_come_before_what_a_transaction_adds_and_take_no_snapshot() {
+    fn settings_precede_those_of_the_transaction_and_take_no_snapshot() {
         let session = Session { is_kept: false, newer: vec!["transaction_timeout".to_owned()] };
         let begin = Begin::of("BEGIN; SET LOCAL lock_timeout = 2000").expect("begins");
         let sent = session.begin(&begin);

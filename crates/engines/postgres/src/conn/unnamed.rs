@@ -1,5 +1,4 @@
-//! Statements without a name, sent whole each time: for connections that keep nothing from one transaction
-//! to the next, and for single statements. Knows no verb.
+//! Unnamed statements, parsed each time: for connections that keep no prepared statements, and for single statements.
 
 use crate::conn::Params;
 use crate::conn::error::Try;
@@ -9,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row};
 
-/// Every type that our statements take. A value fits one of them.
+/// All types of parameters in our statements.
 const TYPES: [Type; 14] = [
     Type::INT8,
     Type::INT4,
@@ -27,7 +26,7 @@ const TYPES: [Type; 14] = [
     Type::BYTEA_ARRAY,
 ];
 
-/// The types of a statement's parameters: always the same, so they are found out once.
+/// Cache of the parameter types of each statement.
 #[derive(Default)]
 pub(crate) struct Types {
     known: Mutex<HashMap<&'static str, Arc<[Type]>>>,
@@ -44,13 +43,13 @@ impl Types {
     }
 }
 
-/// The type that a value can be written as; one that cannot be is refused when it is sent.
+/// The type as which a value can be sent. An unsupported value fails when it is sent.
 fn type_of(value: &&(dyn ToSql + Sync)) -> Type {
     let fits = |kind: &&Type| value.to_sql_checked(kind, &mut BytesMut::new()).is_ok();
     TYPES.iter().find(fits).cloned().unwrap_or(Type::UNKNOWN)
 }
 
-/// Runs a single statement on a bare connection.
+/// Runs a single statement on a plain connection.
 pub(crate) async fn ask(client: &Client, sql: &str, params: Params<'_>) -> Try<Vec<Row>> {
     let params: Typed<'_> = params.iter().map(|value| (*value, type_of(value))).collect();
     Ok(client.query_typed(sql, &params).await?)

@@ -1,4 +1,4 @@
-//! Storing jobs that are ready at once and concern nobody else: one statement.
+//! Enqueue of plain jobs in one statement.
 
 use crate::conn::error::{Trouble, Try};
 use crate::engine::PostgresEngine;
@@ -17,7 +17,7 @@ use windlass_executor::LaneKey;
 
 const ENQUEUE: &str = include_str!("../../sql/enqueue.sql");
 
-/// The columns of the statement.
+/// The parameters of the statement, by column.
 #[derive(Default)]
 struct Rows<'a> {
     ids: Vec<Uuid>,
@@ -38,12 +38,12 @@ fn fits(job: &NewJob) -> bool {
     bare && alone && job.due == Due::Now
 }
 
-/// The answer to a job that was stored.
+/// The reply for a stored job.
 const fn created(id: JobId) -> Item<Enqueued> {
     Ok(Enqueued { id, disposition: Disposition::Created, state: Some(State::Available) })
 }
 
-/// The columns for these jobs, whose lanes have numbers.
+/// The parameters for these jobs, whose lanes have numbers.
 fn rows<'a>(jobs: &'a [NewJob], lanes: &Lanes) -> Result<Rows<'a>> {
     let mut rows = Rows::default();
     for job in jobs {
@@ -64,8 +64,8 @@ fn rows<'a>(jobs: &'a [NewJob], lanes: &Lanes) -> Result<Rows<'a>> {
 }
 
 impl PostgresEngine {
-    /// Stores jobs; nothing if the executor must look at them. Whatever has an id by now keeps it.
-    pub(crate) async fn enqueue_hot(
+    /// Stores jobs; returns `None` if the slow path must do it. Generated ids are kept.
+    pub(crate) async fn enqueue_fast(
         &self,
         request: &mut Enqueue,
         lanes: &[LaneKey],
@@ -82,13 +82,13 @@ impl PostgresEngine {
             return Ok(None);
         }
         self.give_ids(&mut request.jobs, now);
-        let conn = self.inner.shared.pool.lend().await.map_err(Trouble::told)?;
+        let conn = self.inner.shared.pool.lend().await.map_err(Trouble::into_error)?;
         let stored = async {
             let clock = self.inner.shared.test_now().map(Timestamp::as_millis);
             conn.lanes.intern(&conn, lanes, clock).await?;
             let rows = rows(&request.jobs, &conn.lanes)?;
             if rows.lanes.len() < rows.ids.len() {
-                // A queue has too many lanes: the executor says whose job is refused.
+                // A queue has too many lanes: the slow path refuses the right job.
                 return Ok(Vec::new());
             }
             let lowest = rows.ids.iter().min();
@@ -124,7 +124,7 @@ impl PostgresEngine {
             return Ok(None);
         }
         let some: Option<Vec<Uuid>> = told.get(2);
-        // Also if only some of them were stored.
+        // Also if only some jobs were stored.
         let ready = Stamped { now, epoch: epoch.clone(), value: lanes.to_vec() };
         self.inner.wakeups.wake(Some(told.get(3)), Some(ready));
         let ids = request.jobs.iter().filter_map(|job| job.id);
@@ -136,7 +136,7 @@ impl PostgresEngine {
         self.enqueue_rest(request, &some).await.map(Some)
     }
 
-    /// The jobs that were there already, looked at with care; the others were stored.
+    /// Sends jobs whose id existed to the slow path; the others were stored.
     async fn enqueue_rest(
         &self,
         request: &Enqueue,
@@ -144,7 +144,7 @@ impl PostgresEngine {
     ) -> Result<Stamped<Vec<Item<Enqueued>>>> {
         let is_stored = |job: &NewJob| job.id.is_some_and(|id| stored.contains(&id));
         let rest = request.jobs.iter().filter(|job| !is_stored(job)).cloned();
-        let reply = self.enqueue_with_care(Enqueue::each(rest)).await?;
+        let reply = self.enqueue_slow(Enqueue::each(rest)).await?;
         Ok(reply.map(|items| {
             let mut others = items.into_iter();
             let items = request.jobs.iter().filter_map(|job| match job.id {
@@ -155,12 +155,12 @@ impl PostgresEngine {
         }))
     }
 
-    /// The store's time, as far as this process can tell without asking.
+    /// The estimated time of the store.
     fn about_now(&self) -> Timestamp {
         self.inner.shared.test_now().unwrap_or_else(|| self.inner.estimate.now())
     }
 
-    /// The store told its time.
+    /// Updates the estimate.
     fn saw(&self, now: Timestamp) -> Timestamp {
         self.inner.estimate.saw(now);
         self.inner.shared.now(now)

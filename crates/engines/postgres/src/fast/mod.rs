@@ -1,8 +1,7 @@
-//! Shortcuts: the shapes that carry the weight, each as few statements in one round trip. Whatever they do
-//! must be what the executor would have done; whatever they are not sure of is left to it.
+//! The fast path: single statements for common requests, each in one round trip. Their effects equal those of the
+//! executor; everything unusual is left to the slow path.
 
 mod claim;
-pub(crate) mod contention;
 mod enqueue;
 #[cfg(test)]
 mod plans;

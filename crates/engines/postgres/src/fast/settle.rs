@@ -1,6 +1,6 @@
-//! Completing plain jobs straight from their leases, with the next claim in the same round trip.
+//! Completion of plain jobs by deleting their leases, with the next claim in the same round trip.
 
-use super::claim::HotClaim;
+use super::claim::FastClaim;
 use crate::conn::Lent;
 use crate::conn::error::{Trouble, Try};
 use crate::engine::PostgresEngine;
@@ -18,7 +18,7 @@ use windlass_core::{JobId, Result, Timestamp};
 
 const SETTLE: &str = include_str!("../../sql/settle.sql");
 
-/// Reports that may be plain completions; the store tells.
+/// Reports that may complete plain jobs; the statement decides.
 struct Completions<'a> {
     ids: Vec<Uuid>,
     tokens: Vec<Uuid>,
@@ -48,19 +48,19 @@ impl<'a> Completions<'a> {
     }
 }
 
-/// What came of the reports.
-struct Told {
+/// The settled reports.
+struct Completed {
     now: Timestamp,
     settled: HashSet<JobId>,
 }
 
-/// What came of the claim behind them, as far as it was tried; nothing if the executor must look.
+/// The result of the next claim; `None` if the slow path must execute it.
 type Next = Option<Result<Claimed>>;
 
 impl PostgresEngine {
-    /// Carries reports out as far as they are plain; the rest, and the claim behind it, goes the other
-    /// way. Nothing if none of it has the shape.
-    pub(crate) async fn settle_hot(
+    /// Settles plain reports; the slow path settles the rest and executes the claim after it. Returns `None` if no
+    /// report is plain.
+    pub(crate) async fn settle_fast(
         &self,
         request: &Settle,
     ) -> Result<Option<Stamped<SettleReply>>> {
@@ -69,20 +69,20 @@ impl PostgresEngine {
             return Ok(None);
         }
         let claim = request.claim.as_ref();
-        let hot = claim.and_then(|claim| HotClaim::of(claim, self));
-        let conn = self.inner.shared.pool.lend().await.map_err(Trouble::told)?;
-        let (Told { now, settled }, claimed) = match self.settle_on(&conn, &completions, hot).await
-        {
-            Ok(told) => told,
-            Err(trouble) => return self.after_trouble(conn, trouble).await,
-        };
+        let fast = claim.and_then(|claim| FastClaim::of(claim, self));
+        let conn = self.inner.shared.pool.lend().await.map_err(Trouble::into_error)?;
+        let (Completed { now, settled }, claimed) =
+            match self.settle_on(&conn, &completions, fast).await {
+                Ok(told) => told,
+                Err(trouble) => return self.after_trouble(conn, trouble).await,
+            };
         let epoch = conn.epoch.clone();
         let claimed = match claimed {
             Ok(claimed) => {
                 conn.give_back();
                 claimed
             }
-            // The reports stand.
+            // The reports are settled.
             Err(trouble) => self.after_trouble(conn, trouble).await.transpose(),
         };
         let done = |item: &SettleItem| settled.contains(&item.id);
@@ -97,7 +97,7 @@ impl PostgresEngine {
         }
         let mut rest = Settle::new(request.items.iter().filter(|item| !done(item)).cloned());
         rest.claim = claim_left.cloned();
-        let reply = self.settle_with_care(rest).await?;
+        let reply = self.settle_slow(rest).await?;
         Ok(Some(reply.map(|rest| {
             let mut others = rest.items.into_iter();
             let items = request.items.iter();
@@ -107,21 +107,21 @@ impl PostgresEngine {
         })))
     }
 
-    /// Reports and the claim behind them travel together, each as a transaction of its own: what is claimed must not
-    /// be locked while the reports wait for the disk, as others would have to pass it by.
+    /// Sends reports and the next claim together, each as its own transaction: claimed rows must not stay locked while
+    /// the reports wait for the disk, because other claims would skip them.
     async fn settle_on(
         &self,
         conn: &Lent,
         completions: &Completions<'_>,
-        claim: Option<HotClaim<'_>>,
-    ) -> Try<(Told, Try<Next>)> {
-        // Ahead: only what is prepared goes out in order.
-        try_join(conn.prepare(&[SETTLE]), HotClaim::prepare(conn)).await?;
+        claim: Option<FastClaim<'_>>,
+    ) -> Try<(Completed, Try<Next>)> {
+        // Ahead of time: only prepared statements are sent in order.
+        try_join(conn.prepare(&[SETTLE]), FastClaim::prepare(conn)).await?;
         let receipt = Uuid::from_u128(self.inner.shared.random.next_u128());
         let settle = self.complete_on(conn, completions, receipt);
         let Some(mut claim) = claim else { return Ok((settle.await?, Ok(None))) };
-        claim.aim(self, conn);
-        let all = |told: &Told| told.settled.len() == completions.ids.len();
+        claim.aim(self);
+        let all = |told: &Completed| told.settled.len() == completions.ids.len();
         let (told, claimed) = if conn.has_session() {
             claim.after(receipt);
             let (told, claimed) = join(settle, self.claim_on(conn, &claim)).await;
@@ -136,13 +136,13 @@ impl PostgresEngine {
         Ok((told, claimed.map(|read| read.filter(|_| all).map(|(_, claimed)| claimed))))
     }
 
-    /// Completes what is plain. If that is everything, the connection keeps the receipt.
+    /// Completes plain jobs. If all are plain, the connection keeps the receipt.
     async fn complete_on(
         &self,
         conn: &Lent,
         completions: &Completions<'_>,
         receipt: Uuid,
-    ) -> Try<Told> {
+    ) -> Try<Completed> {
         let now = self.inner.shared.test_now().map(Timestamp::as_millis);
         let Completions { ids, tokens, results } = completions;
         let rows = conn.query(SETTLE, &[ids, tokens, results, &receipt, &now]).await?;
@@ -151,6 +151,6 @@ impl PostgresEngine {
             (at(row.get(0)), ids.into_iter().flatten().map(job_id).collect())
         };
         let (now, settled) = rows.first().map(told).unwrap_or_default();
-        Ok(Told { now: self.inner.shared.now(now), settled })
+        Ok(Completed { now: self.inner.shared.now(now), settled })
     }
 }

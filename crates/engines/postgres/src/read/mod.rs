@@ -1,4 +1,4 @@
-//! What only looks: jobs, pages, lanes in numbers, sessions, settings. One snapshot per verb, no locks.
+//! Verbs that only read: jobs, pages, statistics, sessions, settings. One snapshot per verb, no row locks.
 
 pub(crate) mod priorities;
 
@@ -21,7 +21,7 @@ use windlass_core::model::{Job, Name, PartName, State};
 use windlass_core::{JobId, Result, Timestamp};
 use windlass_executor::Executor;
 
-/// The locks come before the snapshot: what is truncated and filled again in between would seem empty.
+/// Table locks come before the snapshot: a table rewritten in between would seem empty.
 pub(crate) const SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
     LOCK TABLE {s}.job, {s}.finished, {s}.ready, {s}.lease, {s}.scheduled, {s}.session, {s}.tally
         IN ACCESS SHARE MODE";
@@ -40,10 +40,10 @@ const SESSIONS: &str = "SELECT id, worker, opened_at, ttl_ms, expires_at, alone,
         (SELECT count(*) FROM {s}.lease e WHERE e.session = s.id)
     FROM {s}.session s ORDER BY id";
 
-/// Jobs one page looks at; a filter that matches few gives short pages instead of long waits.
+/// Jobs scanned per page; a filter that matches few gives short pages instead of long scans.
 const SCAN_MAX: usize = 5_000;
 
-/// A page of jobs out of a table that is ordered by their ids. `$2` is false: without the payload.
+/// A page of jobs from a table ordered by id. `$2` is false: without the payload.
 macro_rules! page {
     ($from:literal, $key:literal, newest) => {
         concat!(
@@ -67,19 +67,19 @@ macro_rules! page {
     };
 }
 
-/// Where to look for jobs in a state. Where few are in one, a page of them need not pass by all others.
+/// The statement for jobs in a state. States with few jobs have their own, which does not scan all jobs.
 const fn scan(state: Option<State>, order: ListOrder) -> &'static str {
     match (state, order) {
         (Some(State::Dead), ListOrder::Newest) => {
             page!(
-                "{s}.finished d JOIN {s}.job j ON j.id = ANY(ARRAY[d.id]) AND d.state = 6",
+                "{s}.finished d JOIN {s}.job j ON j.id = ANY(ARRAY[d.id]) AND d.state = {dead}",
                 "d.id",
                 newest
             )
         }
         (Some(State::Dead), ListOrder::Oldest) => {
             page!(
-                "{s}.finished d JOIN {s}.job j ON j.id = ANY(ARRAY[d.id]) AND d.state = 6",
+                "{s}.finished d JOIN {s}.job j ON j.id = ANY(ARRAY[d.id]) AND d.state = {dead}",
                 "d.id",
                 oldest
             )
@@ -102,7 +102,7 @@ const fn scan(state: Option<State>, order: ListOrder) -> &'static str {
 }
 
 impl PostgresEngine {
-    /// Ends a look: the time, and the connection given back.
+    /// Ends the transaction, returns the connection, and stamps the result.
     async fn end_look<T>(&self, conn: Lent, looked: Try<T>) -> Result<Stamped<T>> {
         let end = async {
             let value = looked?;
@@ -120,14 +120,14 @@ impl PostgresEngine {
                 if conn.command("ROLLBACK").await.is_ok() {
                     conn.give_back();
                 }
-                Err(trouble.told())
+                Err(trouble.into_error())
             }
         }
     }
 
     async fn begin_look(&self) -> Result<Lent> {
-        let conn = self.inner.shared.pool.lend().await.map_err(Trouble::told)?;
-        conn.plain(SNAPSHOT).await.map_err(Trouble::told)?;
+        let conn = self.inner.shared.pool.lend().await.map_err(Trouble::into_error)?;
+        conn.plain(SNAPSHOT).await.map_err(Trouble::into_error)?;
         Ok(conn)
     }
 
@@ -227,7 +227,7 @@ impl PostgresEngine {
                 loaded.stats.push(lane);
             }
         }
-        // The executor knows which gates are closed.
+        // The executor decides which gates are closed.
         let shared = &self.inner.shared;
         let (set, random) = (WorkingSet::over(&loaded, &conn.lanes), Arc::clone(&shared.random));
         let mut run = Executor::new(shared.capabilities.clone(), random, set, 0);
@@ -283,8 +283,7 @@ impl PostgresEngine {
     }
 }
 
-/// Between which ids a page looks, both left out: after its place, and within the times that ids of
-/// jobs that pass may carry.
+/// The ids between which a page scans, both excluded: from its cursor, and within the times that the filter allows.
 fn bounds(request: &List, after: Option<JobId>) -> (Option<JobId>, Option<JobId>) {
     let IdTimes { from, until } = request.filter.id_times();
     let (first, last) = (from.map(JobId::first_at), until.map(JobId::last_at));
@@ -301,7 +300,7 @@ fn is_past(id: Uuid, end: JobId, order: ListOrder) -> bool {
     }
 }
 
-/// The job a page ended with.
+/// The last job of the previous page.
 fn place(cursor: &Cursor) -> Result<JobId> {
     cursor.as_str().parse().map_err(|_| bad_cursor(cursor))
 }

@@ -1,5 +1,4 @@
-//! Ready jobs by priority: a few statements for all lanes, bounded at any depth. It must not know which lanes are
-//! asked for.
+//! Ready jobs by priority, with bounded work at any depth.
 
 use crate::conn::Lent;
 use crate::conn::error::Try;
@@ -8,15 +7,15 @@ use std::collections::BTreeMap;
 use windlass_core::engine::LaneStats;
 use windlass_executor::priorities::{RANKS_MAX, ROUNDS, Rank, share, tell as tell_lane, to_count};
 
-/// The first job of each rank, from one to the next by the index: what stands in between is not looked at.
+/// The first job of each rank. Skips from rank to rank by the index.
 const RANKS: &str = include_str!("../../sql/ranks.sql");
-/// How many jobs of these ranks there are, up to a bound.
+/// Counts the jobs of these ranks, up to a bound.
 const COUNT: &str = "SELECT count(r.lane) FROM unnest($1::integer[], $2::bigint[])
         WITH ORDINALITY w (lane, rank, n) LEFT JOIN LATERAL
         (SELECT lane FROM {s}.ready WHERE lane = w.lane AND rank = w.rank LIMIT $3::bigint) r ON true
     GROUP BY w.n ORDER BY w.n";
 
-/// Tells the ready jobs of these lanes by priority.
+/// Adds the ready jobs by priority to these lanes' statistics.
 pub(crate) async fn tell(conn: &Lent, lanes: Vec<(i32, &mut LaneStats)>) -> Try<()> {
     let numbers: Vec<i32> = lanes.iter().map(|(number, _)| *number).collect();
     let mut ranks: BTreeMap<i32, Vec<Rank>> = BTreeMap::new();
@@ -33,7 +32,7 @@ pub(crate) async fn tell(conn: &Lent, lanes: Vec<(i32, &mut LaneStats)>) -> Try<
     Ok(())
 }
 
-/// Counts the jobs of those ranks that must be counted.
+/// Counts the ranks for which the tally is not enough.
 async fn count(conn: &Lent, ranks: &mut BTreeMap<i32, Vec<Rank>>) -> Try<()> {
     let open = ranks
         .iter_mut()

@@ -1,140 +1,93 @@
-//! Leaves of `job` and `finished`: when one is added, looked through, emptied and dropped. What is past its
-//! retention is decided elsewhere.
+//! Partitions of `job` and `finished`: creation ahead of time, survey, emptying and dropping.
 //!
-//! A survey pages through a leaf without locks and decides which jobs go with it: those that were completed straight
-//! from their lease and have no other rows. Ended jobs with rows in `life` or `part` are removed one by one. The
-//! emptying itself does not rely on that: under the lock that excludes writers it keeps every job that has such a row,
-//! which any change of an ended job writes (`sql/011_keep_changed.sql`). A job that is stored late touches the leaf,
-//! which voids the survey.
+//! A survey pages through a partition without locks and decides which jobs can go with it: those that the fast path
+//! completed and that have no other rows. Ended jobs with rows in `life` or `part` are removed one by one. The emptying
+//! does not rely on the survey: under the lock that excludes writers it keeps every job that has such a row, which any
+//! change of an ended job writes (`empty_partition` in `sql/001_initial/6_maintenance.sql`). A job that is stored late,
+//! with an old id, voids the survey.
 //!
-//! What a process remembers between steps is void in another epoch and once the clock has gone backwards. A survey is
-//! discarded after a refused lock, too.
+//! A survey and the list of unfit partitions are void in another epoch and once the clock has gone backwards. A survey
+//! is also discarded after a refused lock.
 
 use crate::conn::Lent;
 use crate::conn::error::Try;
 use crate::engine::PostgresEngine;
-use crate::retention::removal::{Cuts, Ground};
+use crate::retention::context::{Cutoffs, Partition, RetentionContext, WIDTH_MIN_MS};
 use crate::slow::load::CONFIGURE_LOCK;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use tokio_postgres::Row;
 use uuid::Uuid;
 use windlass_core::engine::{Epoch, MaintainReply};
 use windlass_core::{JobId, Timestamp};
 
-pub(crate) const LEAVES: &str = "SELECT no, from_id, upto_id, emptied,
-        coalesce(pg_relation_size(to_regclass('{s}.finished_' || no)), 0)
-    FROM {s}.leaf ORDER BY from_id";
 const SURVEY: &str = include_str!("../../sql/survey.sql");
-const ADD: &str = "SELECT {s}.add_leaves($1, $2)";
-const TOUCHED: &str = "SELECT {s}.touched_leaf($1)";
-const EMPTY: &str = "SELECT {s}.empty_leaf($1, $2, $3, $4)";
-const DROP: &str = "SELECT {s}.drop_leaf($1, $2)";
+const ADD: &str = "SELECT {s}.add_partitions($1, $2)";
+const BEGIN_SURVEY: &str = "SELECT {s}.begin_survey($1)";
+const EMPTY: &str = "SELECT {s}.empty_partition($1, $2, $3, $4)";
+const DROP: &str = "SELECT {s}.drop_partition($1, $2)";
 
-/// A job that is stored in a leaf that ended longer ago than this touches the leaf.
+/// A job whose partition ended longer ago than this voids the survey of the partition when it is stored.
 pub(crate) const OLD_ID_MS: u64 = 60_000;
-/// How long after its end a leaf is left alone: a job that did not touch it is stored by then.
+/// How long after its end a partition is left alone: by then all jobs that do not void a survey are stored.
 const QUIET_MS: u64 = OLD_ID_MS + 30_000;
-/// A leaf is as wide as this part of the longest retention,
+/// Number of partitions per longest retention; gives their width.
 const WIDTH_PARTS: u64 = 8;
-/// but not narrower than this.
-const WIDTH_MIN_MS: u64 = 60_000;
-/// A store that is new has leaves no wider than this, and then no wider than it is old: for how long jobs are
-/// kept is often said only after the first leaves are there.
+/// Maximum width in a new store, and from then on the store's age: retention is often configured only after the first
+/// partitions exist.
 const WIDTH_FIRST_MS: u64 = 300_000;
-/// Leaves there are ahead of time,
+/// Number of partitions created ahead of time.
 const AHEAD: u64 = 2;
-/// and for how long at least: none can be added while somebody reads `job`, and without them jobs go row by row.
+/// Minimum time covered ahead: partitions cannot be added while a transaction reads `job`, and jobs without a partition
+/// are removed row by row.
 const AHEAD_MIN_MS: u64 = 600_000;
-/// The first of them begins so much later than now: whoever is on the way to where jobs without a leaf go gets there.
-/// The engine would try again, but an application that calls `enqueue` in SQL does not.
+/// Delay until the first new partition begins: lets in-flight inserts into the default partition finish. The engine
+/// would retry them, but an application that calls `enqueue` in SQL does not.
 const BEGIN_AFTER_MS: u64 = 2_000;
-/// Leaves at most: every statement that looks for jobs knows them all.
-const LEAVES_MAX: usize = 48;
-/// Ends in a smaller leaf than this are removed row by row, as soon as they are due.
-const SMALL_BYTES: i64 = 4 << 20;
-/// Jobs of a leaf looked at in one step.
+/// Maximum number of partitions: planning a statement that looks up jobs takes time for each.
+const PARTITIONS_MAX: usize = 48;
+/// Jobs surveyed in one step.
 const PAGE: i64 = 20_000;
-/// Jobs that may stay in a leaf that is emptied.
+/// Maximum number of jobs that stay in an emptied partition.
 const STAY_MAX: usize = 10_000;
-/// A leaf in which more must stay is removed row by row, and surveyed again after this time.
-const LOOK_AGAIN_MS: u64 = 600_000;
+/// A partition in which more must stay is removed row by row, and surveyed again after this time.
+const SURVEY_AGAIN_MS: u64 = 600_000;
+/// The name under which refused locks of partitions are counted.
+const LOCK_NAME: &str = "partition";
 
-/// A range of ids.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Leaf {
-    no: i32,
-    pub(crate) from: Uuid,
-    pub(crate) upto: Uuid,
-    emptied: bool,
-    bytes: i64,
-}
-
-impl Leaf {
-    pub(crate) fn read(row: &Row) -> Self {
-        let (no, from, upto) = (row.get(0), row.get(1), row.get(2));
-        Self { no, from, upto, emptied: row.get(3), bytes: row.get(4) }
-    }
-
-    fn begins_at(&self) -> Timestamp {
-        JobId::from_uuid(self.from).time()
-    }
-
-    fn ends_at(&self) -> Timestamp {
-        JobId::from_uuid(self.upto).time()
-    }
-
-    /// Whether a job kept for so long would be kept for more than that again, if it went with its leaf: this one
-    /// was made when jobs were kept for longer, or those of other queues are.
-    fn is_too_wide(&self, kept_ms: u64) -> bool {
-        let width = self.ends_at().since(self.begins_at());
-        width > kept_ms.max(WIDTH_MIN_MS)
-    }
-
-    /// Whether it is the same partition: numbers may be given again in another epoch.
-    fn is(&self, other: &Self) -> bool {
-        (self.no, self.from, self.upto) == (other.no, other.from, other.upto)
-    }
-
-    fn is_small(&self) -> bool {
-        self.emptied || self.bytes < SMALL_BYTES
-    }
-}
-
-/// What this process knows of leaves.
+/// Surveys of this process.
 #[derive(Default)]
-pub(crate) struct Leaves {
+pub(crate) struct Partitions {
     survey: Mutex<Option<Survey>>,
-    /// Leaves in which too many jobs must stay, and when to survey them again.
+    /// Partitions in which too many jobs must stay, and when to survey them again.
     unfit: Mutex<HashMap<i32, Timestamp>>,
 }
 
-/// A survey of a leaf that is under way.
+/// A survey in progress.
 struct Survey {
-    leaf: Leaf,
-    /// The epoch it began in.
+    partition: Partition,
+    /// The epoch in which it began.
     epoch: Epoch,
-    /// How often the leaf had been touched when it began.
-    touched: i64,
+    /// The partition's count of late jobs when it began.
+    late_jobs: i64,
     /// When it began.
     at: Timestamp,
-    cuts: Cuts,
+    cutoffs: Cutoffs,
     /// First id of the next page.
     from: Uuid,
     /// Jobs that must stay.
     stay: Vec<Uuid>,
-    /// Number of jobs that can go with the leaf, by lane and state.
+    /// Number of jobs that can go with the partition, by lane and state.
     gone: HashMap<(i32, i16), i64>,
 }
 
-/// What came of looking at a page.
-enum Looked {
+/// Result of surveying a page.
+enum Page {
     More,
-    Through,
-    TooMuchStays,
+    Last,
+    TooManyStay,
 }
 
-impl Leaves {
+impl Partitions {
     fn survey(&self) -> MutexGuard<'_, Option<Survey>> {
         self.survey.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -143,44 +96,48 @@ impl Leaves {
         self.unfit.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether ended jobs of a leaf, of which some are kept for so long only, are removed row by row.
-    pub(crate) fn goes_by_rows(&self, leaf: &Leaf, least_ms: u64) -> bool {
-        leaf.is_small() || leaf.is_too_wide(least_ms) || self.unfit().contains_key(&leaf.no)
+    /// Whether ended jobs of a partition are removed row by row, if the shortest retention is `shortest_ms`.
+    pub(super) fn is_removed_by_rows(&self, partition: &Partition, shortest_ms: u64) -> bool {
+        partition.is_small()
+            || partition.is_too_wide(shortest_ms)
+            || self.unfit().contains_key(&partition.no)
     }
 
-    /// Forgets which leaves were unfit.
-    pub(crate) fn forget(&self) {
+    /// Forgets which partitions were unfit.
+    pub(super) fn forget(&self) {
         self.unfit().clear();
     }
 
-    /// The oldest leaf that has had its time, if it can be expected to go.
-    fn due(&self, ground: &Ground) -> Option<Leaf> {
-        let (least_ms, _) = ground.kept_ms?;
-        let over = |leaf: &&Leaf| leaf.ends_at().plus(least_ms.max(QUIET_MS)) <= ground.now;
+    /// The oldest partition whose time and shortest retention are over and that is not unfit.
+    fn due(&self, context: &RetentionContext) -> Option<Partition> {
+        let (shortest_ms, _) = context.kept_ms?;
+        let wait_ms = shortest_ms.max(QUIET_MS);
+        let over = |partition: &&Partition| partition.ends_at().plus(wait_ms) <= context.now;
         let mut unfit = self.unfit();
-        unfit.retain(|_, again_at| *again_at > ground.now);
-        ground.leaves.iter().filter(over).find(|leaf| !unfit.contains_key(&leaf.no)).copied()
+        unfit.retain(|_, again_at| *again_at > context.now);
+        let mut over = context.partitions.iter().filter(over);
+        over.find(|partition| !unfit.contains_key(&partition.no)).copied()
     }
 
-    fn set_unfit(&self, leaf: &Leaf, now: Timestamp) {
-        self.unfit().insert(leaf.no, now.plus(LOOK_AGAIN_MS));
+    fn set_unfit(&self, partition: &Partition, now: Timestamp) {
+        self.unfit().insert(partition.no, now.plus(SURVEY_AGAIN_MS));
     }
 }
 
 impl PostgresEngine {
-    /// Makes sure that there are leaves for jobs to come.
-    pub(crate) async fn add_leaves(&self, conn: &Lent) -> Try<()> {
-        let ground = self.ground(conn).await?;
-        let Some((_, most_ms)) = ground.kept_ms else { return Ok(()) };
+    /// Creates partitions for future jobs.
+    pub(crate) async fn add_partitions(&self, conn: &Lent) -> Try<()> {
+        let context = self.retention_context(conn).await?;
+        let Some((_, most_ms)) = context.kept_ms else { return Ok(()) };
         let width_ms = (most_ms / WIDTH_PARTS).max(WIDTH_MIN_MS);
-        let last = ground.leaves.last().map_or(ground.now, Leaf::ends_at);
-        let mut from = last.max(ground.now.plus(BEGIN_AFTER_MS));
-        let first = ground.leaves.first().map_or(from, Leaf::begins_at);
-        let age_ms = ground.now.since(first);
+        let last = context.partitions.last().map_or(context.now, Partition::ends_at);
+        let mut from = last.max(context.now.plus(BEGIN_AFTER_MS));
+        let first = context.partitions.first().map_or(from, Partition::begins_at);
+        let age_ms = context.now.since(first);
         let ahead_ms = (AHEAD * width_ms).min(age_ms).max(AHEAD_MIN_MS);
         let (mut firsts, mut ends) = (Vec::new(), Vec::new());
-        for _ in ground.leaves.len()..LEAVES_MAX {
-            if from > ground.now.plus(ahead_ms) {
+        for _ in context.partitions.len()..PARTITIONS_MAX {
+            if from > context.now.plus(ahead_ms) {
                 break;
             }
             let upto = from.plus(width_ms.min(from.since(first).max(WIDTH_FIRST_MS)));
@@ -193,69 +150,76 @@ impl PostgresEngine {
         }
         let added = conn.query(ADD, &[&firsts, &ends]).await?;
         if !added.first().is_some_and(|row| row.get(0)) {
-            tracing::debug!("no leaf can be added; ended jobs go row by row meanwhile");
+            tracing::debug!(
+                "no partition can be added now; jobs without one are removed row by row"
+            );
         }
         Ok(())
     }
 
-    /// One step towards dropping the oldest leaf; returns whether there is more to do at once. After a refused lock it
-    /// rests for ten seconds.
-    pub(crate) async fn tend_leaves(
+    /// Runs one step towards dropping the oldest partition; returns whether more can be done at once. Waits ten seconds
+    /// after a refused lock.
+    pub(super) async fn maintain_partitions(
         &self,
         conn: &Lent,
-        ground: &Ground,
+        context: &RetentionContext,
         reply: &mut MaintainReply,
     ) -> Try<bool> {
-        let leaves = &self.inner.leaves;
-        if self.is_resting(ground.now, "leaf") {
+        let partitions = &self.inner.partitions;
+        if self.is_lock_paused(context.now, LOCK_NAME) {
             return Ok(false);
         }
-        let Some(leaf) = leaves.due(ground) else { return Ok(false) };
-        let tended = match leaf.is_small() {
-            true => self.drop_leaf(conn, &leaf, ground.now).await,
-            false => self.look_through(conn, &leaf, ground, reply).await,
+        let Some(partition) = partitions.due(context) else { return Ok(false) };
+        let maintained = match partition.is_small() {
+            true => self.drop_partition(conn, &partition, context.now).await,
+            false => self.survey_and_empty(conn, &partition, context, reply).await,
         };
-        match tended {
+        match maintained {
             Ok(more) => {
-                self.was_let("leaf");
+                self.lock_granted(LOCK_NAME);
                 Ok(more)
             }
             Err(trouble) => {
-                self.rest(ground.now, "leaf", &trouble.told());
-                // On a connection on which even this fails, the step fails.
+                self.lock_refused(context.now, LOCK_NAME, &trouble.into_error());
+                // If even this fails, the step fails.
                 conn.command("ROLLBACK").await?;
                 Ok(false)
             }
         }
     }
 
-    async fn drop_leaf(&self, conn: &Lent, leaf: &Leaf, now: Timestamp) -> Try<bool> {
+    async fn drop_partition(
+        &self,
+        conn: &Lent,
+        partition: &Partition,
+        now: Timestamp,
+    ) -> Try<bool> {
         let few = STAY_MAX as i32;
-        let dropped = conn.query(DROP, &[&leaf.no, &few]).await?;
+        let dropped = conn.query(DROP, &[&partition.no, &few]).await?;
         let dropped = dropped.first().is_some_and(|row| row.get(0));
         if !dropped {
-            self.inner.leaves.set_unfit(leaf, now);
+            self.inner.partitions.set_unfit(partition, now);
         }
         Ok(dropped)
     }
 
-    async fn look_through(
+    async fn survey_and_empty(
         &self,
         conn: &Lent,
-        leaf: &Leaf,
-        ground: &Ground,
+        partition: &Partition,
+        context: &RetentionContext,
         reply: &mut MaintainReply,
     ) -> Try<bool> {
-        let leaves = &self.inner.leaves;
-        let begun = leaves.survey().take();
-        let mut survey = match begun.filter(|begun| begun.holds(conn, leaf, ground.now)) {
+        let partitions = &self.inner.partitions;
+        let begun = partitions.survey().take();
+        let mut survey = match begun.filter(|begun| begun.holds(conn, partition, context.now)) {
             Some(survey) => survey,
-            None => Survey::begin(conn, leaf, ground).await?,
+            None => Survey::begin(conn, partition, context).await?,
         };
-        match self.survey_page(conn, &mut survey, ground, reply).await? {
-            Looked::More => *leaves.survey() = Some(survey),
-            Looked::Through => self.empty_leaf(conn, &survey, reply).await?,
-            Looked::TooMuchStays => leaves.set_unfit(leaf, ground.now),
+        match self.survey_page(conn, &mut survey, context, reply).await? {
+            Page::More => *partitions.survey() = Some(survey),
+            Page::Last => self.empty_partition(conn, &survey, reply).await?,
+            Page::TooManyStay => partitions.set_unfit(partition, context.now),
         }
         Ok(true)
     }
@@ -265,11 +229,11 @@ impl PostgresEngine {
         &self,
         conn: &Lent,
         survey: &mut Survey,
-        ground: &Ground,
+        context: &RetentionContext,
         reply: &mut MaintainReply,
-    ) -> Try<Looked> {
-        let Survey { from, leaf, cuts, .. } = &*survey;
-        let rows = conn.query(SURVEY, &[from, &leaf.upto, &PAGE, &cuts.to_json()]).await?;
+    ) -> Try<Page> {
+        let Survey { from, partition, cutoffs, .. } = &*survey;
+        let rows = conn.query(SURVEY, &[from, &partition.upto, &PAGE, &cutoffs.to_json()]).await?;
         let (mut seen, mut last) = (0, None);
         for row in &rows {
             let (way, count): (i32, i64) = (row.get(0), row.get(3));
@@ -280,45 +244,51 @@ impl PostgresEngine {
                 0 => *survey.gone.entry((row.get(1), row.get(2))).or_default() += count,
                 1 => {
                     let ended: Vec<i64> = row.get(5);
-                    self.remove(conn, ground, &ids(), &ended, reply).await?;
+                    self.remove(conn, context, &ids(), &ended, reply).await?;
                 }
                 _ => survey.stay.extend(ids()),
             }
         }
         if survey.stay.len() > STAY_MAX {
-            return Ok(Looked::TooMuchStays);
+            return Ok(Page::TooManyStay);
         }
         match last {
             Some(last) if seen == PAGE => {
                 survey.from = Uuid::from_u128(last.as_u128() + 1);
-                Ok(Looked::More)
+                Ok(Page::More)
             }
             _ => {
-                survey.from = survey.leaf.upto;
-                Ok(Looked::Through)
+                survey.from = survey.partition.upto;
+                Ok(Page::Last)
             }
         }
     }
 
-    /// Empties a surveyed leaf, unless something in it, the settings or the clock voids the survey.
-    async fn empty_leaf(&self, conn: &Lent, survey: &Survey, reply: &mut MaintainReply) -> Try<()> {
+    /// Empties a surveyed partition, unless something in it, the settings or the clock voids the survey.
+    async fn empty_partition(
+        &self,
+        conn: &Lent,
+        survey: &Survey,
+        reply: &mut MaintainReply,
+    ) -> Try<()> {
         conn.command("BEGIN").await?;
         conn.query(CONFIGURE_LOCK, &[]).await?;
-        let ground = self.ground(conn).await?;
-        let Survey { leaf, touched, at, cuts, stay, gone, .. } = survey;
-        if !survey.holds(conn, leaf, ground.now) || !cuts.hold_in(&ground.cuts_at(*at)) {
+        let context = self.retention_context(conn).await?;
+        let Survey { partition, late_jobs, at, cutoffs, stay, gone, .. } = survey;
+        if !survey.holds(conn, partition, context.now) || !cutoffs.hold_in(&context.cutoffs_at(*at))
+        {
             return conn.command("ROLLBACK").await;
         }
         let few = STAY_MAX as i32;
-        let answer = conn.query(EMPTY, &[&leaf.no, touched, stay, &few]).await?;
+        let answer = conn.query(EMPTY, &[&partition.no, late_jobs, stay, &few]).await?;
         match answer.first().map(|row| row.get::<_, &str>(0)) {
             Some("emptied") => {
                 conn.command("COMMIT").await?;
                 let gone = gone.iter().map(|((lane, state), count)| (*lane, *state, *count));
-                ground.count(reply, &gone.collect::<Vec<_>>())?;
+                context.count(reply, &gone.collect::<Vec<_>>())?;
                 return Ok(());
             }
-            Some("full") => self.inner.leaves.set_unfit(leaf, ground.now),
+            Some("full") => self.inner.partitions.set_unfit(partition, context.now),
             _ => {}
         }
         conn.command("ROLLBACK").await
@@ -326,44 +296,23 @@ impl PostgresEngine {
 }
 
 impl Survey {
-    async fn begin(conn: &Lent, leaf: &Leaf, ground: &Ground) -> Try<Self> {
-        let touched = conn.query(TOUCHED, &[&leaf.no]).await?;
-        let touched = touched.first().and_then(|row| row.get(0)).unwrap_or_default();
+    async fn begin(conn: &Lent, partition: &Partition, context: &RetentionContext) -> Try<Self> {
+        let late_jobs = conn.query(BEGIN_SURVEY, &[&partition.no]).await?;
+        let late_jobs = late_jobs.first().and_then(|row| row.get(0)).unwrap_or_default();
         Ok(Self {
-            leaf: *leaf,
+            partition: *partition,
             epoch: conn.epoch.clone(),
-            touched,
-            at: ground.now,
-            cuts: ground.cuts.clone(),
-            from: leaf.from,
+            late_jobs,
+            at: context.now,
+            cutoffs: context.cutoffs.clone(),
+            from: partition.from,
             stay: Vec::new(),
             gone: HashMap::new(),
         })
     }
 
-    /// Whether it describes this leaf of this store, and decided by a time that has come.
-    fn holds(&self, conn: &Lent, leaf: &Leaf, now: Timestamp) -> bool {
-        self.epoch == conn.epoch && self.leaf.is(leaf) && self.at <= now
-    }
-}
-
-impl Cuts {
-    fn by_lane(&self) -> HashMap<(i32, i16), i64> {
-        let names = self.lanes.iter().copied().zip(self.states.iter().copied());
-        names.zip(self.ended.iter().copied()).collect()
-    }
-
-    /// Whether what these let go, the others let go too.
-    fn hold_in(&self, others: &Self) -> bool {
-        let others = others.by_lane();
-        let mine = self.by_lane();
-        mine.iter().all(|(name, ended)| others.get(name).is_some_and(|other| other >= ended))
-    }
-
-    /// A time for each `lane.state`.
-    fn to_json(&self) -> String {
-        let time = |((lane, state), ended)| format!(r#""{lane}.{state}":{ended}"#);
-        let times: Vec<String> = self.by_lane().into_iter().map(time).collect();
-        format!("{{{}}}", times.join(","))
+    /// Whether it is a survey of this partition, made in this epoch and not in the future.
+    fn holds(&self, conn: &Lent, partition: &Partition, now: Timestamp) -> bool {
+        self.epoch == conn.epoch && self.partition.is(partition) && self.at <= now
     }
 }

@@ -1,4 +1,4 @@
-//! How a job is written: numbers for states and flags, JSON for what few jobs have.
+//! Column encodings of a job: numbers for states and flags, JSON for fields that few jobs have.
 
 use crate::conn::error::corrupt;
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use windlass_core::policy::Unique;
 use windlass_core::{JobId, Result};
 use windlass_executor::Entry;
 
-/// What a producer may say of a job and seldom does.
+/// Fields of a definition that few jobs have (`job.spec`).
 #[derive(Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Spec {
@@ -33,7 +33,7 @@ pub(crate) struct Spec {
 }
 
 impl Spec {
-    /// What a producer said.
+    /// The fields of a new job.
     pub(crate) fn of_new(job: &NewJob) -> Self {
         Self {
             tenant: job.tenant.clone(),
@@ -46,7 +46,7 @@ impl Spec {
         }
     }
 
-    /// What the header of a new job says.
+    /// The fields of a header.
     pub(crate) fn of(header: &Header) -> Self {
         Self {
             tenant: header.tenant.clone(),
@@ -64,7 +64,7 @@ fn is_default(policy: &Policy) -> bool {
     *policy == Policy::default()
 }
 
-/// What may have become of a job and seldom has.
+/// Fields of a job's life that few jobs have (`life.tail`).
 #[derive(Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Tail {
@@ -80,13 +80,13 @@ pub(crate) struct Tail {
     pub(crate) past: Vec<(Lease, Attempt)>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) result: Option<StoredPart>,
-    /// The policy, where a replay has changed it.
+    /// The policy, if a replay has changed it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) policy: Option<Policy>,
 }
 
 impl Tail {
-    /// Of a job; `policy_changed` since it was enqueued.
+    /// The fields of a job. `policy_changed`: since it was enqueued.
     pub(crate) fn of(entry: &Entry, policy_changed: bool) -> Self {
         let job = &entry.job;
         Self {
@@ -100,7 +100,7 @@ impl Tail {
         }
     }
 
-    /// Adds what it says to a job.
+    /// Adds the fields to a job.
     pub(crate) fn add_to(self, entry: &mut Entry) {
         let job = &mut entry.job;
         job.finish = self.finish;
@@ -115,10 +115,10 @@ impl Tail {
     }
 }
 
-/// A part inside JSON; results are small.
+/// A part inside JSON, used for results, which are small.
 #[derive(PartialEq, Serialize, Deserialize)]
 pub(crate) struct StoredPart {
-    /// As text where it is text, which most results are.
+    /// As text if it is UTF-8, which most results are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     text: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -142,7 +142,7 @@ impl From<StoredPart> for Part {
     }
 }
 
-/// The text of a value, or nothing for the usual one.
+/// A value as JSON; `None` for the default.
 pub(crate) fn to_text<T: Serialize + Default + PartialEq>(value: &T) -> Result<Option<String>> {
     if *value == T::default() {
         return Ok(None);
@@ -155,7 +155,7 @@ pub(crate) fn json<T: Serialize>(value: &T) -> Result<String> {
     serde_json::to_string(value).map_err(|error| corrupt(&error))
 }
 
-/// The value of a text, the usual one for nothing.
+/// The value of a JSON text; the default for `None`.
 pub(crate) fn from_text<T: for<'a> Deserialize<'a> + Default>(text: Option<&str>) -> Result<T> {
     text.map_or_else(
         || Ok(T::default()),
@@ -174,8 +174,7 @@ pub(crate) fn part(bytes: Vec<u8>, envelope: Option<&str>) -> Result<Part> {
     })
 }
 
-/// Stands for a part that was not loaded. No request can contain it: the name of its codec is one that
-/// requests are refused for.
+/// Placeholder of a part that was not loaded. Requests cannot contain it: they are refused for its codec name.
 pub(crate) fn not_loaded() -> Part {
     let codec = Codec::Other("\0not loaded".to_owned());
     Part::sealed(Envelope { codec, ..Envelope::PLAIN }, Vec::new())
@@ -186,7 +185,7 @@ pub(crate) fn state(code: i16) -> Result<State> {
     known.copied().ok_or_else(|| corrupt(&format_args!("no state has the number {code}")))
 }
 
-/// A lease of ours as it is stored; nothing for a text that we never made.
+/// The token of a lease; `None` for a text that is not one of ours.
 pub(crate) fn token(lease: &Lease) -> Option<Uuid> {
     let text = lease.as_str();
     let ours = text.len() == 32 && !text.bytes().any(|byte| byte.is_ascii_uppercase());

@@ -1,4 +1,4 @@
-//! Reading jobs: definition, life, lease and end put together into what the executor knows as an entry.
+//! Reads jobs: combines definition, life, lease and end into an entry of the executor.
 
 use crate::conn::Conn;
 use crate::conn::error::Try;
@@ -13,21 +13,40 @@ use windlass_core::model::{
 use windlass_core::{JobId, Result, Timestamp};
 use windlass_executor::{Entry, LaneKey, Leased};
 
-/// Jobs with whatever there is of them, as one statement sees it. `$2`: with the payload.
+/// The columns of a job, in the order in which [`one`] reads them: of `job` (j), `life` (l), `lease` (e), the worker's
+/// name, and of `finished` (f).
+macro_rules! job_columns {
+    ($with_payload:literal, $worker:literal, $end:literal) => {
+        concat!(
+            "j.id, j.lane, j.priority, j.run_at, j.created_at, j.state, j.rank, j.seq, j.spec,
+                j.payload IS NOT NULL, CASE WHEN ",
+            $with_payload,
+            " THEN j.payload END, j.envelope,
+                l.state, l.rank, l.seq, l.ready_at, l.run_at, l.priority, l.attempt, l.failures,
+                l.crashes, l.flags, l.started_at, l.finished_at, l.tail,
+                e.token, e.session, e.claim_no, e.started_at, e.attempt, e.seq, ",
+            $worker,
+            ", ",
+            $end
+        )
+    };
+}
+pub(crate) use job_columns;
+
+/// Selects jobs with all their rows, from `$which`, in which `j` is the job. `$2`: whether with the payload.
 ///
-/// `= ANY(ARRAY[x])` here and elsewhere is an `=` that cannot be turned around into going through the whole index:
-/// a table that was nearly empty when it was last counted looks cheap to go through, and may by now be full of
-/// what cannot be cleared away.
+/// `= ANY(ARRAY[x])` here and elsewhere is an `=` that the planner cannot turn into a scan of the whole index: a table
+/// that was nearly empty at its last ANALYZE looks cheap to scan, and may be full of dead rows by now.
 macro_rules! read_jobs {
     ($which:literal) => {
         concat!(
-            "SELECT j.id, j.lane, j.priority, j.run_at, j.created_at, j.state, j.rank, j.seq, j.spec,
-                j.payload IS NOT NULL, CASE WHEN $2 THEN j.payload END, j.envelope,
-                l.state, l.rank, l.seq, l.ready_at, l.run_at, l.priority, l.attempt, l.failures,
-                l.crashes, l.flags, l.started_at, l.finished_at, l.tail,
-                e.token, e.session, e.claim_no, e.started_at, e.attempt, e.seq, s.worker,
-                f.state, f.at, f.token, f.worker, f.started_at, f.attempt, f.result
-            FROM ",
+            "SELECT ",
+            $crate::rows::entries::job_columns!(
+                "$2",
+                "s.worker",
+                "f.state, f.at, f.token, f.worker, f.started_at, f.attempt, f.result"
+            ),
+            " FROM ",
             $which,
             " LEFT JOIN {s}.life l ON l.id = ANY(ARRAY[j.id])
             LEFT JOIN {s}.lease e ON e.id = ANY(ARRAY[j.id])
@@ -40,10 +59,13 @@ pub(crate) use read_jobs;
 
 pub(crate) const BY_ID: &str =
     concat!(read_jobs!("unnest($1::uuid[]) w (id) JOIN {s}.job j ON j.id = ANY(ARRAY[w.id])"));
-/// `$2` tells by bits which parts to bring along; of others, only that they are there.
+/// `$2` names by bits the parts to load; of the others only their presence.
 pub(crate) const PARTS: &str = "SELECT p.id, p.name, p.bytes IS NOT NULL,
     CASE WHEN (1 << p.name) & $2 <> 0 THEN p.bytes END, p.envelope
     FROM {s}.part p WHERE p.id = ANY($1)";
+
+/// Numbers of jobs that a transaction may use under one number of the sequence `entry`, as bits.
+pub(crate) const SEQ_BITS: u32 = 20;
 
 /// Bits of `life.flags`.
 pub(crate) const HOLDS_KEY: i16 = 1;
@@ -51,18 +73,18 @@ pub(crate) const WAITS: i16 = 2;
 pub(crate) const SIGNALLED: i16 = 4;
 pub(crate) const CANCEL_REQUESTED: i16 = 8;
 
-/// A job as it was found.
+/// A job as read from its rows.
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
     pub(crate) entry: Entry,
     pub(crate) lane: i32,
     /// Whether its policy was changed since it was enqueued.
     pub(crate) policy_changed: bool,
-    /// Whether it was completed straight from its lease.
+    /// Whether the fast path completed it.
     pub(crate) straight: bool,
 }
 
-/// Which parts to load, as the statements take it.
+/// The parts to load, as bits.
 pub(crate) fn part_bits(set: PartSet) -> i32 {
     let bit = |name: PartName| i32::from(set.has(name)) << name as i32;
     PartName::ALL.into_iter().map(bit).sum()
@@ -97,12 +119,12 @@ pub(crate) fn at(ms: i64) -> Timestamp {
     Timestamp::from_millis(ms)
 }
 
-/// A counter as it is stored.
+/// Decodes a counter; saturates.
 pub(crate) fn counter(stored: i64) -> u32 {
     u32::try_from(stored).unwrap_or(u32::MAX)
 }
 
-/// One job out of its row, without parts other than the payload.
+/// Reads a job from its row, without parts other than the payload.
 pub(crate) fn one(row: &Row, names: &HashMap<i32, LaneKey>) -> Result<Found> {
     let lane: i32 = row.get(1);
     let (queue, kind) = names.get(&lane).cloned().unwrap_or_else(|| ("".into(), "".into()));
@@ -194,7 +216,7 @@ fn add_lease(row: &Row, entry: &mut Entry) {
     });
 }
 
-/// A job that was completed straight from its lease: what the executor would have made of it.
+/// Adds the end of a job that the fast path completed, as the executor would have written it.
 fn add_end(row: &Row, entry: &mut Entry) -> Result<()> {
     let Some(state) = row.get::<_, Option<i16>>(32) else { return Ok(()) };
     entry.job.state = codec::state(state)?;
@@ -223,7 +245,7 @@ fn add_part(row: &Row, parts: &mut Parts) -> Result<()> {
     let name = usize::try_from(row.get::<_, i16>(1)).ok().and_then(|name| PartName::ALL.get(name));
     let name = *name.ok_or_else(|| crate::conn::error::corrupt(&"a part without a name"))?;
     let part = match (row.get::<_, bool>(2), row.get::<_, Option<Vec<u8>>>(3)) {
-        // A payload that was taken away.
+        // The payload was removed.
         (false, _) => None,
         (true, Some(bytes)) => Some(codec::part(bytes, row.get(4))?),
         (true, None) => Some(codec::not_loaded()),

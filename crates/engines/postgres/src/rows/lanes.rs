@@ -1,6 +1,6 @@
-//! The numbers of lanes. A number is given once, but a lane that has been without jobs for long is forgotten, so what is
-//! known is checked again from time to time before it is used for new jobs. Connections share what is known only within
-//! an epoch: a store that was set back, as by the promotion of a replica that lagged, may give a number to another lane.
+//! Cache of lane numbers. Maintenance deletes lanes without jobs, so a cached number is verified from time to time
+//! before it is used for new jobs. The cache is valid within one epoch: after the promotion of a lagging replica a
+//! number may belong to another lane.
 
 use crate::conn::Conn;
 use crate::conn::error::{Trouble, Try, corrupt};
@@ -15,31 +15,30 @@ use windlass_core::time::{DAY_MS, MINUTE_MS, SECOND_MS};
 use windlass_executor::LaneKey;
 
 const ALL: &str = "SELECT id, queue, kind FROM {s}.lane";
-/// Adds lanes as far as their queues have room for more.
+/// Creates lanes as far as their queues have room.
 const ADD: &str = "SELECT {s}.add_lanes($1::text[], $2::text[], $3::bigint, $4::bigint)";
-/// Lanes by name; whether each must be noted as used, and whether it may be forgotten at any time.
+/// Lanes by name; whether each must be marked as used, and whether it may be deleted at any time.
 const FIND: &str = "SELECT l.id, l.queue, l.kind, l.idle OR l.used_at < c.now - $4::bigint,
         l.idle AND l.used_at < c.now - $5::bigint
     FROM unnest($1::text[], $2::text[]) w (queue, kind) JOIN {s}.lane l ON l.queue = w.queue AND l.kind = w.kind
     CROSS JOIN (SELECT coalesce($3::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now) c";
-/// Notes that lanes are used. Locked rows are left alone: an application's transaction may hold them for long, and notes
-/// the same.
+/// Marks lanes as used. Skips locked rows: an application's transaction may hold them for long, and marks them, too.
 const USE: &str = "UPDATE {s}.lane SET idle = false,
         used_at = coalesce($2::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint)
     WHERE id IN (SELECT id FROM {s}.lane WHERE id = ANY($1::integer[]) ORDER BY id FOR UPDATE SKIP LOCKED)
     RETURNING id";
 
-/// What is known of a lane is checked again after this time, if it gets new jobs.
+/// A cached number is verified again after this time if the lane gets new jobs.
 const CHECK_AGAIN: Duration = Duration::from_secs(10);
-/// How exactly the store knows when a lane was used last. Coarse, so that it is seldom written.
-const USED_MS: u64 = 20 * SECOND_MS;
-/// Maintenance notes a lane without live jobs as idle after this time without use. Much longer than [`CHECK_AGAIN`]:
-/// claims pass idle lanes by.
+/// Precision of `lane.used_at`. Coarse, so that it is rarely written.
+pub(crate) const USED_MS: u64 = 20 * SECOND_MS;
+/// Maintenance marks a lane without live jobs as idle after this time without use. Much longer than [`CHECK_AGAIN`],
+/// because claims skip idle lanes.
 pub(crate) const IDLE_AFTER_MS: u64 = 2 * MINUTE_MS;
-/// A lane that was not used for this long may be on its way out.
-const DOOMED_MS: u64 = LANE_IDLE_MS - DAY_MS;
+/// A lane that was not used for this long may be deleted soon.
+pub(crate) const DOOMED_MS: u64 = LANE_IDLE_MS - DAY_MS;
 
-/// What this process knows of the lanes of a store.
+/// The cache.
 #[derive(Default)]
 pub(crate) struct Lanes {
     known: Mutex<Known>,
@@ -49,11 +48,12 @@ pub(crate) struct Lanes {
 struct Known {
     numbers: HashMap<LaneKey, i32>,
     names: HashMap<i32, LaneKey>,
-    /// When a lane was last found to be there and in use.
+    /// When a lane was last verified.
     checked: HashMap<i32, Checked>,
 }
 
-/// The time of a check: by this process, and by a test's clock where there is one, because lanes are idle by that clock.
+/// The time of a verification: by this process's clock, and by a test's clock if there is one, which decides when lanes
+/// are idle.
 #[derive(Clone, Copy)]
 struct Checked {
     at: Instant,
@@ -68,20 +68,20 @@ impl Checked {
 }
 
 impl Known {
-    /// Whether new jobs may go to a lane without another look.
+    /// Whether a lane was verified recently.
     fn is_checked(&self, lane: &LaneKey, now: Option<i64>) -> bool {
         let checked = self.numbers.get(lane).and_then(|number| self.checked.get(number));
         checked.is_some_and(|checked| checked.is_recent(now))
     }
 }
 
-/// Lanes as [`FIND`] tells.
+/// The result of [`FIND`].
 #[derive(Default)]
 struct Found {
     numbers: HashMap<LaneKey, i32>,
-    /// To be noted as used.
+    /// Lanes to mark as used.
     stale: Vec<i32>,
-    /// Those of them that may be forgotten at any time.
+    /// Stale lanes that may be deleted at any time.
     doomed: Vec<i32>,
 }
 
@@ -101,12 +101,12 @@ impl Lanes {
         }
     }
 
-    /// The number of a lane, if this process knows it.
+    /// The number of a lane, if cached.
     pub(crate) fn number(&self, queue: &Name, kind: &Name) -> Option<i32> {
         self.known().numbers.get(&(queue.clone(), kind.clone())).copied()
     }
 
-    /// These lanes were forgotten.
+    /// Removes deleted lanes.
     pub(crate) fn forget(&self, lanes: &[i32]) {
         let mut known = self.known();
         for number in lanes {
@@ -117,9 +117,9 @@ impl Lanes {
         }
     }
 
-    /// Makes sure that these lanes, which are about to get jobs, have numbers, and that we know them; those for which
-    /// their queue has no room stay without one. Not within a transaction that may be rolled back: what we know must be
-    /// so. `now` is a test's clock.
+    /// Creates and caches these lanes, which are about to get jobs; lanes for which their queue has no room stay
+    /// without a number. Runs outside of transactions that may be rolled back, so that the cache is right. `now` is a
+    /// test's clock.
     pub(crate) async fn intern(
         &self,
         conn: &Conn<'_>,
@@ -146,8 +146,9 @@ impl Lanes {
             let used: Vec<i32> = used.iter().map(|row| row.get(0)).collect();
             if found.doomed.iter().any(|lane| !used.contains(lane)) {
                 self.forget(&found.doomed);
-                let reason = "a kind that was not used for days is being forgotten".to_owned();
-                return Err(Trouble::Again(Error::Busy { store: "postgres".into(), reason }));
+                let reason =
+                    "a kind that was not used for days is being deleted; try again".to_owned();
+                return Err(Trouble::Retryable(Error::Busy { store: "postgres".into(), reason }));
             }
         }
         let mut known = self.known();
@@ -155,7 +156,7 @@ impl Lanes {
         for lane in unsure {
             match found.numbers.get(lane) {
                 Some(number) => known.checked.insert(*number, checked).map(drop),
-                // Forgotten, or not let in.
+                // Deleted, or refused.
                 None => known.numbers.remove(lane).map(drop),
             };
         }
@@ -184,7 +185,7 @@ impl Lanes {
         Ok(Found { numbers, stale: those(3), doomed: those(4) })
     }
 
-    /// The names of these lanes; asks for those that came since.
+    /// The names of these lanes; reads all lanes if one is not cached.
     pub(crate) async fn names(&self, conn: &Conn<'_>, lanes: &[i32]) -> Try<HashMap<i32, LaneKey>> {
         if lanes.iter().any(|lane| !self.known().names.contains_key(lane)) {
             self.learn(&conn.query(ALL, &[]).await?);

@@ -1,8 +1,7 @@
-//! What the last heartbeat of a session established: which of its leases can still be there. Without it, every
-//! heartbeat would pass by all the leases that the session ended since the table was last cleared, which may be
-//! long ago while somebody else holds it open.
-//!
-//! Only a short cut: now and then a heartbeat looks at everything.
+//! The leases that a session can still have, as of its last heartbeat. Without this cache every heartbeat would skip
+//! the dead rows of all leases that the session ended since the last vacuum, which may be long ago beside an old
+//! snapshot.
+//! From time to time a heartbeat reads everything.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,15 +10,14 @@ use tokio::time::Instant;
 use uuid::Uuid;
 use windlass_core::engine::{Claim, Claimant, Heartbeat, SessionId};
 
-/// How often a heartbeat looks at everything, at least;
+/// Minimum time between two full reads.
 const WHOLE_EVERY: Duration = Duration::from_secs(10);
-/// and so much less often as that took longer.
+/// Full reads take at most one part in this number of the time.
 const WHOLE_SHARE: u32 = 20;
-/// Sessions that are remembered. Where there are more, all are forgotten and learned again.
+/// Maximum number of cached sessions. Beyond it, the cache is cleared.
 const SESSIONS_MAX: usize = 10_000;
 
-/// The leases that a session can still have: those of later claims, of claims that were on their way, and those
-/// that it declared.
+/// The leases that a session can still have: of later claims, of claims in flight, and those that it declared.
 #[derive(Debug)]
 pub(crate) struct Known {
     pub(crate) upto: i64,
@@ -29,62 +27,65 @@ pub(crate) struct Known {
 
 struct Beat {
     known: Arc<Known>,
-    /// When to look at everything again.
+    /// When to read everything again.
     whole_at: Instant,
 }
 
-/// By session, as far as this process heard them.
+/// The cache, by session.
 #[derive(Default)]
-pub(crate) struct Beats {
+pub(crate) struct HeartbeatCache {
     inner: Mutex<HashMap<SessionId, Beat>>,
 }
 
-impl Beats {
+impl HeartbeatCache {
     fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, Beat>> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is known of this session; nothing if it is time to look at everything.
+    /// The cached leases of this session; `None` if a full read is due.
     pub(crate) fn known(&self, session: &SessionId) -> Option<Arc<Known>> {
         let now = Instant::now();
-        let beats = self.lock();
-        beats.get(session).filter(|beat| beat.whole_at > now).map(|beat| Arc::clone(&beat.known))
+        let heartbeat_cache = self.lock();
+        heartbeat_cache
+            .get(session)
+            .filter(|beat| beat.whole_at > now)
+            .map(|beat| Arc::clone(&beat.known))
     }
 
-    /// A heartbeat that began then was answered; `by` is what it went by.
+    /// Notes the reply to a heartbeat that began at `began` and used `by`.
     pub(crate) fn heard(&self, beat: &Heartbeat, by: Option<&Known>, began: Instant) {
         let known = Arc::new(Known {
             upto: beat.upto.cast_signed(),
             unanswered: beat.unanswered.iter().map(|no| no.cast_signed()).collect(),
             declared: beat.held.iter().map(|held| held.id.as_uuid()).collect(),
         });
-        let mut beats = self.lock();
-        let before = beats.get(&beat.session).filter(|_| by.is_some()).map(|beat| beat.whole_at);
+        let mut heartbeat_cache = self.lock();
+        let before =
+            heartbeat_cache.get(&beat.session).filter(|_| by.is_some()).map(|beat| beat.whole_at);
         let rest = || WHOLE_EVERY.max(began.elapsed() * WHOLE_SHARE);
         let whole_at = before.unwrap_or_else(|| Instant::now() + rest());
-        if beats.len() >= SESSIONS_MAX {
-            beats.clear();
+        if heartbeat_cache.len() >= SESSIONS_MAX {
+            heartbeat_cache.clear();
         }
-        beats.insert(beat.session.clone(), Beat { known, whole_at });
+        heartbeat_cache.insert(beat.session.clone(), Beat { known, whole_at });
     }
 
-    /// A claim is made: one that comes later than a heartbeat that knew of it makes leases where nobody would
-    /// look for them.
+    /// Notes a claim. One that arrives later than a heartbeat that named it creates leases outside of the cached set.
     pub(crate) fn claims(&self, claim: &Claim) {
         let Claimant::Session { session, claim_no } = &claim.by else { return };
-        let mut beats = self.lock();
+        let mut heartbeat_cache = self.lock();
         let is_late = |beat: &Beat| claim_no.cast_signed() <= beat.known.upto;
-        if beats.get(session).is_some_and(is_late) {
-            beats.remove(session);
+        if heartbeat_cache.get(session).is_some_and(is_late) {
+            heartbeat_cache.remove(session);
         }
     }
 
-    /// The session is over.
+    /// Removes an ended session.
     pub(crate) fn forget(&self, session: &SessionId) {
         self.lock().remove(session);
     }
 
-    /// Another store answers, or one that has lost something.
+    /// Clears the cache: the epoch has changed.
     pub(crate) fn forget_all(&self) {
         self.lock().clear();
     }
@@ -102,30 +103,30 @@ mod tests {
         Claim::new(Claimant::Session { session: SessionId::new("s"), claim_no }, "q", 1)
     }
 
-    fn heard(beats: &Beats, upto: u64) {
-        let known = beats.known(&SessionId::new("s"));
-        beats.heard(&beat(upto), known.as_deref(), Instant::now());
+    fn heard(heartbeat_cache: &HeartbeatCache, upto: u64) {
+        let known = heartbeat_cache.known(&SessionId::new("s"));
+        heartbeat_cache.heard(&beat(upto), known.as_deref(), Instant::now());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_heartbeat_goes_by_the_last_one_and_looks_at_everything_now_and_then() {
-        let (beats, session) = (Beats::default(), SessionId::new("s"));
-        assert!(beats.known(&session).is_none(), "the first looks at everything");
-        heard(&beats, 3);
+        let (heartbeat_cache, session) = (HeartbeatCache::default(), SessionId::new("s"));
+        assert!(heartbeat_cache.known(&session).is_none(), "the first looks at everything");
+        heard(&heartbeat_cache, 3);
         tokio::time::advance(WHOLE_EVERY / 2).await;
-        heard(&beats, 5);
-        assert_eq!(beats.known(&session).unwrap().upto, 5);
+        heard(&heartbeat_cache, 5);
+        assert_eq!(heartbeat_cache.known(&session).unwrap().upto, 5);
         tokio::time::advance(WHOLE_EVERY / 2).await;
-        assert!(beats.known(&session).is_none(), "however often it was heard meanwhile");
+        assert!(heartbeat_cache.known(&session).is_none(), "however often it was heard meanwhile");
     }
 
     #[tokio::test]
     async fn a_claim_that_a_heartbeat_overtook_is_looked_for() {
-        let (beats, session) = (Beats::default(), SessionId::new("s"));
-        heard(&beats, 3);
-        beats.claims(&claim(4));
-        assert!(beats.known(&session).is_some());
-        beats.claims(&claim(3));
-        assert!(beats.known(&session).is_none());
+        let (heartbeat_cache, session) = (HeartbeatCache::default(), SessionId::new("s"));
+        heard(&heartbeat_cache, 3);
+        heartbeat_cache.claims(&claim(4));
+        assert!(heartbeat_cache.known(&session).is_some());
+        heartbeat_cache.claims(&claim(3));
+        assert!(heartbeat_cache.known(&session).is_none());
     }
 }

@@ -1,5 +1,4 @@
-//! Jobs with keys, which a transaction that stays open may hold: how long that is waited for, and that
-//! nobody else waits as well. Knows nothing of what a key means.
+//! Enqueueing jobs with keys, which an open transaction may hold: limits the wait, and the connections that wait.
 
 use crate::conn::error::unavailable;
 use crate::engine::PostgresEngine;
@@ -9,18 +8,18 @@ use tokio::time::Instant;
 use windlass_core::engine::{Enqueue, Enqueued, Item, Mode, Stamped};
 use windlass_core::{Error, Result};
 
-/// How long a part of a batch waits for its keys, once the whole has waited as long as it may.
+/// How long a part of a batch waits for its keys after the whole batch has timed out.
 const PART_WAIT_MS: u64 = 50;
-/// How long the parts are looked for that can be stored. Whatever is left then is answered `busy`, too.
+/// How long to look for parts that can be stored. The rest fails with `busy`.
 const PARTS_WITHIN: Duration = Duration::from_secs(2);
 
-/// How many of an engine's connections may wait for keys at a time: the others are for everybody else.
+/// How many of an engine's connections may wait for keys at a time.
 pub(crate) fn keyed_max(connections: usize) -> usize {
     (connections / 2).max(1)
 }
 
 impl PostgresEngine {
-    /// Jobs of which some have keys. One whose key is held for too long is refused for itself.
+    /// Stores jobs of which some have keys. A job whose key is held for too long fails alone.
     pub(crate) async fn enqueue_keyed(
         &self,
         request: Enqueue,
@@ -36,8 +35,8 @@ impl PostgresEngine {
         }
     }
 
-    /// Stores what can be stored of a batch in which some key is held: by halves, from the front, so that
-    /// jobs enter in their order.
+    /// Stores the possible part of a batch in which some key is held: by halves, from the front, so that jobs keep
+    /// their order.
     async fn enqueue_parts(
         &self,
         request: Enqueue,
@@ -65,7 +64,7 @@ impl PostgresEngine {
     }
 }
 
-/// Both halves of a batch, the first one last; a single job is whole.
+/// Both halves of a batch, the first one last; a single job is not split.
 fn halves<T>(mut jobs: Vec<T>) -> Vec<Vec<T>> {
     let second = jobs.split_off(jobs.len() / 2);
     [second, jobs].into_iter().filter(|half| !half.is_empty()).collect()

@@ -1,4 +1,4 @@
-//! Carries out a verb: load, run, and go round until nothing is missing; then save, in one transaction.
+//! Runs a verb in one transaction: load and run until nothing is missing, then save.
 
 use crate::conn::error::{Trouble, Try, unavailable};
 use crate::conn::{Conn, Lent, Pool};
@@ -19,82 +19,82 @@ use windlass_core::time::Clock;
 use windlass_core::{Error, Result, Timestamp};
 use windlass_executor::{Executor, LaneKey};
 
-/// How often one transaction may find something missing. Each round follows a link: from a job to its
-/// keys, from a key to the next in line.
+/// Maximum rounds of loading per transaction. Each follows a link: from a job to its keys, from a key to the next in
+/// line.
 const ROUNDS_MAX: usize = 24;
-/// How often a verb is run again because somebody was in the way.
+/// Maximum runs of a verb after conflicts.
 const TRIES_MAX: u32 = 40;
-/// The same within an application's transaction, where waiting holds up others.
+/// Maximum runs within an application's transaction, where waiting blocks others.
 const TRIES_IN_MAX: u32 = 5;
-/// The longest pause before another try.
+/// Maximum pause before a retry.
 const PAUSE_MAX_MS: u64 = 50;
 
-/// What a verb must be before it may be answered.
+/// The required durability of a verb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Needs {
-    /// Written, but a crash of the server may take it back.
+    /// Committed asynchronously: a crash of the server may lose it.
     Written,
-    /// Safe on the server's disk, or as safe as the server is set up for.
+    /// Durable as the server is configured.
     Durable,
-    /// The same; keys that somebody else holds are waited for so long at most.
+    /// Durable; waits at most this many milliseconds for keys held by others.
     Keys { wait_ms: u64 },
 }
 
 /// The executor of one run.
 pub(crate) type Run<'l> = Executor<WorkingSet<'l>>;
 
-/// What a verb does in a run.
+/// The body of a verb.
 pub(crate) type Act<'a, T> = dyn FnMut(&mut Run<'_>, Timestamp) -> Result<T> + Send + 'a;
 
 /// Reads the store's clock, for [`Shared::now_in`].
 pub(crate) const CLOCK: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
 
-/// Ends what was done since our savepoint in somebody else's transaction, and frees what it locked.
+/// Rolls the application's transaction back to our savepoint, which also releases the locks taken since.
 const ROLL_BACK: &str = "ROLLBACK TO SAVEPOINT windlass; RELEASE SAVEPOINT windlass";
-/// Waits for locks no longer than so many milliseconds, or than the application already does; tells how
-/// long that is. It holds until the transaction ends, or is rolled back to before.
+/// Limits the wait for locks to this many milliseconds, or less if the application's setting is lower; returns the
+/// limit. Valid until the transaction ends or is rolled back.
 const WAIT_LESS: &str = "SELECT was, current_setting('transaction_isolation'), set_config('lock_timeout', CASE WHEN
         extract(epoch FROM was::interval) * 1000 BETWEEN 1 AND $1::bigint THEN was ELSE $1::bigint || 'ms' END, true)
     FROM current_setting('lock_timeout') was";
 const WAIT_AS_BEFORE: &str = "SELECT set_config('lock_timeout', $1::text, true)";
 
-/// What every verb needs.
+/// State shared by all verbs.
 pub(crate) struct Shared {
     pub(crate) capabilities: Capabilities,
     pub(crate) pool: Pool,
     pub(crate) clock: Option<Arc<dyn Clock>>,
     pub(crate) random: Arc<dyn Random>,
-    /// How long an enqueue waits for a key that somebody else holds.
+    /// How long an enqueue waits for a key held by another transaction.
     pub(crate) lock_timeout_ms: u64,
 }
 
-/// What came of a verb.
+/// The result of a verb.
 pub(crate) struct Done<T> {
     pub(crate) reply: Stamped<T>,
-    /// Whether something may have become claimable,
+    /// Whether jobs may have become claimable.
     pub(crate) readied: bool,
-    /// and the lowest number of what is new of it.
+    /// The lowest number of the new claimable jobs.
     pub(crate) lowest: Option<i64>,
 }
 
 impl Shared {
-    /// The time, where the store says that it is `told`: a test's clock goes before it.
+    /// The time: a test's clock, or else the store's time `told`.
     pub(crate) fn now(&self, told: Timestamp) -> Timestamp {
         self.test_now().unwrap_or(told)
     }
 
-    /// The time that [`CLOCK`] told.
+    /// The time returned by [`CLOCK`].
     pub(crate) fn now_in(&self, told: &[Row]) -> Timestamp {
         self.now(told.first().map_or(Timestamp::EPOCH, |row| at(row.get(0))))
     }
 
-    /// The time of a test, which statements take instead of the store's.
+    /// The time of a test's clock, which replaces the store's in statements.
     pub(crate) fn test_now(&self) -> Option<Timestamp> {
         self.clock.as_ref().map(|clock| clock.now())
     }
 
-    /// Carries out a verb that concerns these lanes. `act` may be called again and again: only what its
-    /// last call did is saved.
+    /// Runs a verb that may add jobs to these lanes. `act` may be called several times: only the changes of the last
+    /// call are saved.
     pub(crate) async fn perform<T>(
         &self,
         needs: Needs,
@@ -106,8 +106,8 @@ impl Shared {
         for tries in 0..TRIES_MAX {
             match self.attempt(needs, wants, lanes, act).await {
                 Ok(done) => return Ok(done),
-                Err(Trouble::Again(error)) => again = error,
-                Err(Trouble::Told(error)) => return Err(error),
+                Err(Trouble::Retryable(error)) => again = error,
+                Err(Trouble::Fatal(error)) => return Err(error),
             }
             let pause = PAUSE_MAX_MS.min(1 << tries.min(16));
             tokio::time::sleep(Duration::from_millis(self.random.below(pause + 1))).await;
@@ -132,7 +132,7 @@ impl Shared {
                 Ok(done)
             }
             Err(trouble) => {
-                // A connection on which even this fails is closed.
+                // If even this fails, the connection is closed.
                 if conn.command("ROLLBACK").await.is_ok() {
                     conn.give_back();
                 }
@@ -155,7 +155,7 @@ impl Shared {
         };
         let loader = Loader { conn, clock: self.clock.as_ref() };
         let mut loaded = Loaded::default();
-        // Together, so that both go out in one round trip.
+        // Together, in one round trip.
         let (begun, first) = join(conn.command(&begin), loader.load(wants, &mut loaded)).await;
         begun?;
         first?;
@@ -169,7 +169,7 @@ impl Shared {
         })
     }
 
-    /// Runs until nothing is missing; what came of it, and what to write.
+    /// Runs until nothing is missing; returns the result and the rows to write.
     async fn rounds<T>(
         &self,
         loader: &Loader<'_>,
@@ -187,8 +187,8 @@ impl Shared {
         Err(unavailable(format!("more than {ROUNDS_MAX} rounds of things to look at")).into())
     }
 
-    /// Carries out a verb in the middle of somebody else's transaction, under a savepoint of ours. What
-    /// came of it stays if `keeps` says so; if not, nothing was done and nothing is locked any more.
+    /// Runs a verb inside the application's transaction, under a savepoint. Rolls back to it unless `keeps` accepts the
+    /// result.
     pub(crate) async fn perform_in<T>(
         &self,
         conn: &Conn<'_>,
@@ -198,21 +198,21 @@ impl Shared {
     ) -> Result<(Timestamp, Option<i64>, T)> {
         let mut again = unavailable("it was never tried");
         for _ in 0..TRIES_IN_MAX {
-            conn.command("SAVEPOINT windlass").await.map_err(Trouble::told)?;
+            conn.command("SAVEPOINT windlass").await.map_err(Trouble::into_error)?;
             match self.attempt_in(conn, wants, act).await {
                 Ok(done) => {
                     let end = match keeps(&done.2) {
                         true => "RELEASE SAVEPOINT windlass",
                         false => ROLL_BACK,
                     };
-                    conn.command(end).await.map_err(Trouble::told)?;
+                    conn.command(end).await.map_err(Trouble::into_error)?;
                     return Ok(done);
                 }
                 Err(trouble) => {
-                    conn.command(ROLL_BACK).await.map_err(Trouble::told)?;
+                    conn.command(ROLL_BACK).await.map_err(Trouble::into_error)?;
                     match trouble {
-                        Trouble::Again(error) => again = error,
-                        Trouble::Told(error) => return Err(error),
+                        Trouble::Retryable(error) => again = error,
+                        Trouble::Fatal(error) => return Err(error),
                     }
                 }
             }
@@ -233,7 +233,7 @@ impl Shared {
             && !["read committed", "read uncommitted"].contains(&isolation)
             && wants.has_keys()
         {
-            // Its snapshot may be older than a table that was rewritten since, and would find it empty.
+            // Its snapshot may be older than a rewrite of a table, and would see the table empty.
             let expected = "jobs with unique or ordering keys need READ COMMITTED";
             return Err(Error::invalid("transaction", isolation, expected).into());
         }
@@ -247,7 +247,7 @@ impl Shared {
         Ok((loaded.now, saves.lowest, value?))
     }
 
-    /// One run over what is loaded: what it says, what it missed, and what to write.
+    /// One run over the loaded rows: its result, the missing rows, and the rows to write.
     fn run<T>(
         &self,
         loaded: &Loaded,
@@ -263,7 +263,7 @@ impl Shared {
         let readied = run.readied() > 0;
         let (set, turns) = run.into_parts();
         let missing = set.missing();
-        // A verb that is refused as a whole has done nothing.
+        // A verb that fails as a whole has changed nothing.
         let saves = missing.is_empty() && value.is_ok();
         let saves = if saves { save::saves(&set, &turns, lanes)? } else { Saves::default() };
         Ok((value, missing, saves, readied))

@@ -1,4 +1,4 @@
-//! What a verb will look at, as far as its request tells, and what a run of it found missing.
+//! The rows that a verb needs, as far as the request names them, and rows that a run found missing.
 
 use crate::slow::heartbeat_cache::Known;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,55 +13,55 @@ use windlass_core::model::{Name, NewJob, PartSet};
 use windlass_core::{check_name, check_text};
 use windlass_executor::UniqueSlot;
 
-/// Which of a session's leases a verb looks at.
+/// Which leases of a session a verb needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Held {
-    /// Those of one claim.
+    /// The leases of one claim.
     Claim(u64),
-    /// All of them; those that are not wanted otherwise will be taken back.
+    /// All leases; those not wanted otherwise will be released.
     All,
 }
 
-/// A tenant of a queue, or those jobs of it that are nobody's.
+/// A tenant of a queue; `None` for jobs without a tenant.
 pub(crate) type Tenant = (Name, Option<String>);
 
-/// What a verb looks at.
+/// The rows that a verb needs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wants {
-    /// Sessions, to be locked.
+    /// Sessions to lock.
     pub(crate) sessions: BTreeMap<SessionId, Held>,
-    /// What an earlier heartbeat established of the one session of which all is wanted.
+    /// The cached leases of the session of which all leases are wanted.
     pub(crate) known: Option<Arc<Known>>,
-    /// Sessions of the leases of own jobs, too: those that may be extended.
+    /// Whether the sessions that lease the `own` jobs are wanted, too, because they may be extended.
     pub(crate) lease_sessions: bool,
-    /// Jobs to look at.
+    /// Jobs to read.
     pub(crate) peek: BTreeSet<JobId>,
-    /// Jobs to change, to be locked.
+    /// Jobs to lock and change.
     pub(crate) own: BTreeSet<JobId>,
     /// Unique keys.
     pub(crate) slots: BTreeSet<UniqueSlot>,
     /// Ordering keys.
     pub(crate) lines: BTreeSet<(Name, String)>,
-    /// Tenants of fair queues, to be locked.
+    /// Tenants of fair queues to lock.
     pub(crate) turns: BTreeSet<Tenant>,
-    /// Queues whose depth matters.
+    /// Queues whose depth is needed.
     pub(crate) depths: BTreeSet<Name>,
-    /// Ready jobs to take.
+    /// A claim of ready jobs.
     pub(crate) heads: Option<Claim>,
-    /// Work that may be due.
+    /// A maintenance request whose due jobs are needed.
     pub(crate) due: Option<MaintainRequest>,
-    /// Settings are going to be changed.
+    /// Whether settings will be changed.
     pub(crate) settings: bool,
-    /// Own jobs may end: whoever is next in line for their keys is wanted, too.
+    /// Whether `own` jobs may end, so that the next in line for their keys are wanted, too.
     pub(crate) heirs: bool,
-    /// Own jobs are heirs, and only move up: their unique keys are not concerned.
+    /// Whether `own` jobs are heirs that only move up, so that their unique keys are not needed.
     pub(crate) moving_up: bool,
-    /// Parts to bring along.
+    /// Parts to load.
     pub(crate) parts: PartSet,
 }
 
 impl Wants {
-    /// Whether keys are concerned.
+    /// Whether keys are wanted.
     pub(crate) fn has_keys(&self) -> bool {
         !self.slots.is_empty() || !self.lines.is_empty()
     }
@@ -77,7 +77,7 @@ impl Wants {
         wants
     }
 
-    /// What a new job concerns; one that will be refused may hold text that no statement takes.
+    /// Adds the keys of a new job. A job that will be refused may contain text that no statement accepts.
     fn new_job(&mut self, job: &NewJob) {
         self.peek.extend(job.id);
         let text = |text: &Option<String>| {
@@ -149,7 +149,7 @@ impl Wants {
     }
 
     pub(crate) fn of_session(session: &SessionId) -> Self {
-        // A text that cannot be a session is none.
+        // A text that cannot be a session id is skipped.
         let known = session.check().is_ok().then(|| (session.clone(), Held::All));
         Self { sessions: known.into_iter().collect(), heirs: true, ..Self::default() }
     }
@@ -167,7 +167,7 @@ impl Wants {
         Self { due, heirs: true, ..Self::default() }
     }
 
-    /// Whether nothing but sessions, settings and ready jobs is to be locked.
+    /// Whether only sessions, settings and ready jobs will be locked.
     pub(crate) fn locks_nothing_more(&self) -> bool {
         self.own.is_empty() && self.slots.is_empty() && self.lines.is_empty()
     }

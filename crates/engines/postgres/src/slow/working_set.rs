@@ -1,5 +1,5 @@
-//! The rows one run of a verb works on: what was loaded, and over it what the run changed. Touches no
-//! store. What a run asks for and nobody loaded is noted; its results are then worth nothing.
+//! The rows of one run of a verb: the loaded rows, overlaid with the changes of the run. Notes which rows the run
+//! needed and were not loaded; the results of such a run are discarded.
 
 use crate::conn::error::unavailable;
 use crate::rows::entries::Found;
@@ -16,9 +16,9 @@ use windlass_executor::{
     Due, Entry, Head, LaneKey, Line, Rows, SessionEntry, Standing, UniqueHold, UniqueSlot,
 };
 
-/// A job that a run has touched.
+/// A job that a run has changed.
 enum Now {
-    /// Out of its place; whether it was changed before.
+    /// Taken out of its place; the value is whether it was changed before.
     Taken { changed: bool },
     /// Changed.
     Is(Box<Entry>),
@@ -26,25 +26,25 @@ enum Now {
     Gone,
 }
 
-/// Ready jobs of a lane by (rank, seq), and whether each must come alone.
+/// Ready jobs of a lane by (rank, seq), and whether each must be claimed alone.
 type Lane = BTreeMap<(i64, u64), (JobId, bool)>;
 
-/// See the module.
+/// The working set.
 pub(crate) struct WorkingSet<'l> {
     base: &'l Loaded,
     lanes: &'l Lanes,
     jobs: HashMap<JobId, Now>,
-    /// Jobs this run made ready, by lane.
+    /// Jobs that this run made ready, by lane.
     readied: BTreeMap<LaneKey, Lane>,
     pub(crate) uniques: HashMap<UniqueSlot, Option<UniqueHold>>,
     lines: HashMap<(Name, String), LineRows>,
     held: HashMap<SessionId, BTreeSet<JobId>>,
-    /// By how much this run changed the depth of queues.
+    /// Change of the depth of queues by this run.
     deeper: HashMap<Name, i64>,
     pub(crate) sessions: BTreeMap<SessionId, Option<SessionEntry>>,
     pub(crate) queues: BTreeMap<Name, Option<QueueSettings>>,
     pub(crate) kinds: BTreeMap<Name, Option<KindSettings>>,
-    /// Ids that were just made: nobody can have them yet.
+    /// New ids: no stored job can have them.
     fresh: HashSet<JobId>,
     missing: RefCell<Wants>,
 }
@@ -52,11 +52,11 @@ pub(crate) struct WorkingSet<'l> {
 /// A job before and after a run.
 pub(crate) struct Changed<'a> {
     pub(crate) before: Option<&'a Found>,
-    /// Nothing if it is gone.
+    /// `None` if it was removed.
     pub(crate) after: Option<&'a Entry>,
 }
 
-/// A holder of an ordering key before and after a run.
+/// The holder of an ordering key before and after a run.
 pub(crate) struct KeyMoved<'a> {
     pub(crate) queue: &'a Name,
     pub(crate) key: &'a str,
@@ -83,13 +83,13 @@ impl<'l> WorkingSet<'l> {
         }
     }
 
-    /// These ids were just made.
+    /// Notes new ids.
     pub(crate) fn add_fresh(&mut self, ids: impl IntoIterator<Item = JobId>) {
         self.fresh.extend(ids);
     }
 
-    /// The follow-ups of these will be looked for, by ids that derive from the attempt: whatever of them
-    /// is not loaded is missing, and found out at once.
+    /// Notes the ids of follow-ups as missing unless they are loaded. They derive from the attempt, so that one round
+    /// finds all of them.
     pub(crate) fn expect_follow_ups(&self, items: &[SettleItem]) {
         for item in items.iter().filter(|item| !item.follow_ups.is_empty()) {
             let known = self.base.jobs.get(&item.id).and_then(|known| known.found.as_ref());
@@ -105,7 +105,7 @@ impl<'l> WorkingSet<'l> {
         }
     }
 
-    /// What a run asked for in vain.
+    /// The rows that the run needed and were not loaded.
     pub(crate) fn missing(&self) -> Wants {
         self.missing.take()
     }
@@ -122,7 +122,7 @@ impl<'l> WorkingSet<'l> {
         })
     }
 
-    /// The ordering keys that changed hands.
+    /// The ordering keys with a new holder.
     pub(crate) fn moved_keys(&self) -> impl Iterator<Item = KeyMoved<'_>> {
         self.lines.iter().filter_map(|((queue, key), line)| {
             let before = self.base.lines.get(&(queue.clone(), key.clone()))?.holder;
@@ -138,7 +138,7 @@ impl<'l> WorkingSet<'l> {
         session.is_some_and(|session| session.alone)
     }
 
-    /// What was loaded.
+    /// The loaded rows.
     pub(crate) const fn base(&self) -> &'l Loaded {
         self.base
     }
@@ -148,7 +148,7 @@ impl<'l> WorkingSet<'l> {
         unavailable("not loaded yet")
     }
 
-    /// A job takes its place among what is derived from it.
+    /// Adds a job to the derived data of its place.
     fn enter(&mut self, entry: &Entry, is_new_place: bool) -> Result<()> {
         let (id, header) = (entry.id(), &entry.job.header);
         if entry.job.state.is_waiting() {
@@ -172,7 +172,7 @@ impl<'l> WorkingSet<'l> {
         })
     }
 
-    /// The reverse.
+    /// Removes a job from the derived data of its place.
     fn leave(&mut self, entry: &Entry) -> Result<()> {
         let (id, header) = (entry.id(), &entry.job.header);
         if entry.job.state.is_waiting() {
@@ -208,7 +208,7 @@ impl<'l> WorkingSet<'l> {
                 change(line);
                 Ok(())
             }
-            // Neither holding nor in line, or holding as before: the key is not concerned.
+            // Neither holder nor in line, or holder as before: the key does not change.
             None if !entry.in_line() && holds_as_before => Ok(()),
             None => Err(self.miss(|wants| {
                 wants.lines.insert(line);
@@ -286,7 +286,7 @@ impl Rows for WorkingSet<'_> {
     }
 
     fn lanes_before(&self, (queue, kind): &LaneKey) -> Option<usize> {
-        // Lanes are added before a run, as far as their queue has room: one without a number found none.
+        // Lanes are created before a run if their queue has room: a lane without a number found none.
         self.lanes.number(queue, kind).is_none().then_some(LANES_PER_QUEUE_MAX)
     }
 
@@ -312,7 +312,7 @@ impl Rows for WorkingSet<'_> {
     }
 
     fn last_rank(&self, _: &Name) -> Result<Option<i64>> {
-        // Where the turns of fair queues are is told tenant by tenant.
+        // Turns of fair queues are read per tenant.
         Ok(None)
     }
 

@@ -1,5 +1,5 @@
-//! Checks that every job is in exactly one place, that everything derived from jobs agrees with them, and that no row
-//! is a ghost, about a job that does not exist. A repair derives everything anew and removes ghosts.
+//! Checks that every job is in exactly one place, that derived rows agree with the jobs, and that no row is a ghost,
+//! that is, refers to a job that does not exist. A repair derives all rows again and deletes ghosts.
 
 use crate::conn::Lent;
 use crate::conn::error::{Trouble, Try};
@@ -16,7 +16,7 @@ use windlass_core::Result;
 use windlass_core::engine::{CheckReport, Finding, SessionId, Stamped};
 use windlass_core::model::State;
 
-/// Keeps everybody else from writing during a repair.
+/// Excludes all writers during a repair.
 const LOCK: &str = "LOCK TABLE {s}.job, {s}.life, {s}.ready, {s}.lease, {s}.scheduled, {s}.aside,
     {s}.finished, {s}.key_holder, {s}.key_line, {s}.unique_key, {s}.session, {s}.tally IN EXCLUSIVE MODE";
 const JOBS: &str = concat!(
@@ -30,8 +30,8 @@ const LEASED: &str = "SELECT id FROM {s}.lease";
 const FINISHED: &str = "SELECT id, state FROM {s}.finished";
 const HOLDERS: &str = "SELECT id, queue, key FROM {s}.key_holder";
 const LINES: &str = "SELECT id, queue, key, seq FROM {s}.key_line";
-/// Rows about jobs that do not exist, in tables other than places: neither what became of a job nor its own removal
-/// outlives it. Rows of `aging` and of `deadline` for an expiry may be out of date, and say nothing.
+/// Ghosts in tables other than places. Rows of `aging`, and of `deadline` for an expiry, may be out of date and are not
+/// ghosts.
 const GHOSTS: &str = "SELECT t.id, t.name FROM (
         SELECT id, 'life' AS name FROM {s}.life
         UNION ALL SELECT DISTINCT id, 'part' FROM {s}.part
@@ -43,7 +43,7 @@ const TALLY: &str =
     "SELECT lane, sum(scheduled)::bigint, sum(blocked)::bigint, sum(available)::bigint,
     sum(running)::bigint, sum(paused)::bigint, sum(dead)::bigint FROM {s}.tally GROUP BY lane";
 
-/// Removes what can be derived from the jobs, and ghosts elsewhere.
+/// Deletes derived rows, and ghosts in other tables.
 const CLEAR: &str = "DELETE FROM {s}.ready; DELETE FROM {s}.scheduled; DELETE FROM {s}.aside;
     DELETE FROM {s}.key_holder; DELETE FROM {s}.key_line; DELETE FROM {s}.deadline;
     DELETE FROM {s}.aging; DELETE FROM {s}.tally;
@@ -58,7 +58,7 @@ const CLEAR: &str = "DELETE FROM {s}.ready; DELETE FROM {s}.scheduled; DELETE FR
 /// Jobs read at once.
 const PAGE: i64 = 1_000;
 
-/// A place as its table tells it.
+/// A row of a place.
 #[derive(Clone, Debug, PartialEq)]
 enum Listed {
     Ready { lane: i32, rank: i64, seq: i64 },
@@ -69,7 +69,7 @@ enum Listed {
 }
 
 impl Listed {
-    /// Where a job ought to be listed.
+    /// The row that a job should have.
     fn of(place: &Place, lane: i32) -> Self {
         match place.state {
             State::Available => Self::Ready { lane, rank: place.rank, seq: place.seq },
@@ -80,7 +80,7 @@ impl Listed {
         }
     }
 
-    /// The table it is a row of.
+    /// The table of the row.
     const fn table(&self) -> &'static str {
         match self {
             Self::Ready { .. } => "ready",
@@ -92,13 +92,13 @@ impl Listed {
     }
 }
 
-/// Everything that is derived from jobs, as the tables tell.
+/// All derived rows.
 struct Derived {
     places: HashMap<Uuid, Vec<Listed>>,
     holders: HashMap<(String, String), Uuid>,
     lines: HashSet<(String, String, i64, Uuid)>,
     uniques: Vec<(Uuid, String)>,
-    /// Jobs that do not exist, and a table other than a place with a row about them.
+    /// Ghosts, each with a table other than a place.
     ghosts: Vec<(Uuid, String)>,
     sessions: HashSet<String>,
     tally: BTreeMap<i32, [i64; 6]>,
@@ -106,13 +106,13 @@ struct Derived {
 
 impl PostgresEngine {
     pub(crate) async fn check_all(&self, repair: bool) -> Result<Stamped<CheckReport>> {
-        let conn = self.inner.shared.pool.lend().await.map_err(Trouble::told)?;
+        let conn = self.inner.shared.pool.lend().await.map_err(Trouble::into_error)?;
         match self.check_on(&conn, repair).await {
             Ok(report) => {
                 conn.give_back();
                 Ok(self.answers().await?.map(|()| report))
             }
-            Err(trouble) => Err(trouble.told()),
+            Err(trouble) => Err(trouble.into_error()),
         }
     }
 
@@ -161,7 +161,7 @@ impl PostgresEngine {
         rows.iter().map(|row| Ok(entries::one(row, &names)?)).collect()
     }
 
-    /// Makes everything derived anew from the jobs.
+    /// Derives all rows again from the jobs.
     async fn rebuild(&self, conn: &Lent, alive: &HashSet<Uuid>) -> Try<()> {
         conn.plain(CLEAR).await?;
         let held: Vec<Uuid> =
@@ -229,7 +229,7 @@ impl Derived {
         })
     }
 
-    /// Adds what is wrong with one job, and takes out what belongs to it.
+    /// Adds the findings of one job, and removes its rows from the set.
     fn judge(&mut self, job: &Found, found: &mut Vec<String>) {
         let (entry, id) = (&job.entry, job.entry.id());
         let is_open = |session: &SessionId| self.sessions.contains(session.as_str());
@@ -258,7 +258,7 @@ impl Derived {
         }
     }
 
-    /// Jobs that do not exist, and the tables that have rows about them. Places that were not taken out are left.
+    /// Ghosts and their tables, including the places that no job has removed.
     fn ghosts(&self) -> BTreeMap<Uuid, Vec<&str>> {
         let mut all: BTreeMap<Uuid, Vec<&str>> = BTreeMap::new();
         for (id, places) in &self.places {
@@ -271,7 +271,7 @@ impl Derived {
         all
     }
 
-    /// Adds what belongs to no job, and counts that are wrong.
+    /// Adds rows without a job, and wrong counts.
     fn judge_rest(
         &self,
         alive: &HashSet<Uuid>,

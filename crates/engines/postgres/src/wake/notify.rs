@@ -1,12 +1,12 @@
-//! Wake-ups between processes: `NOTIFY` when something may have become claimable, debounced and outside of
-//! every transaction, and `LISTEN` on a connection of its own that does nothing else. Both are hints: who
-//! waits looks by himself now and then, and is only slower while this is down.
+//! Notifications between processes: `NOTIFY` when jobs may have become claimable, debounced and outside of
+//! transactions, and `LISTEN` on a connection of its own. Both are hints: waiters poll as well, and only react later
+//! while notifications do not arrive.
 
 use crate::conn::Conn;
 use crate::conn::error::{Try, corrupt};
 use crate::conn::server::Server;
 use crate::conn::session::Session;
-use crate::fast::scan_cursor::Hints;
+use crate::fast::scan_cursor::ScanCursor;
 use futures_util::future::{join, poll_fn};
 use metrics::gauge;
 use std::sync::Arc;
@@ -21,51 +21,51 @@ use windlass_executor::LaneKey;
 
 const CHANNEL: &str =
     "SELECT 'windlass_' || replace(value::text, '-', '') FROM {s}.secret WHERE one";
-/// Between two notifications, however much is enqueued.
+/// Minimum time between two notifications.
 const NOTIFY_EVERY: Duration = Duration::from_millis(5);
-/// How long a word to ourselves may take to be heard.
+/// How long a notification to ourselves may take to arrive.
 const PROBE_PATIENCE: Duration = Duration::from_secs(3);
-/// Before the first attempt to come back, and before later ones.
+/// Delay before the first reconnect; doubles up to the maximum.
 const COME_BACK: Duration = Duration::from_millis(100);
 const COME_BACK_MAX: Duration = Duration::from_secs(10);
 
-/// How a word begins that is for whoever sent it alone.
+/// Prefix of notifications by which a process tests its own connection.
 const PROBE: &str = "probe ";
 
-/// Tells, and is told, that something may have become claimable.
+/// Sends and receives notifications about claimable jobs.
 pub(crate) struct Wakeups {
     line: Arc<Line>,
     task: JoinHandle<()>,
 }
 
-/// What those who tell and those who listen share.
+/// State shared by senders and the listening task.
 struct Line {
-    /// The latest wake-up, from here or elsewhere; waiters watch it.
+    /// The latest wake-up, of this process or another; waiters watch it.
     readied: watch::Sender<Wake>,
-    /// Somebody here has something to tell the others,
+    /// Signals that a notification is to be sent.
     told: Notify,
-    /// and this is the lowest number of what is new since the last time; the highest if nothing is.
+    /// The lowest number of the new jobs since the last notification; `i64::MAX` if there are none.
     lowest: AtomicI64,
-    hints: Arc<Hints>,
+    scan_cursor: Arc<ScanCursor>,
     channel: String,
-    /// What we tell ourselves to find out whether anything is heard at all,
+    /// The notification by which this process tests its own connection.
     probe: String,
-    /// and that it was.
+    /// Signals that it arrived.
     probed: Notify,
 }
 
-/// Something may have become claimable.
+/// A wake-up: jobs may have become claimable.
 #[derive(Default)]
 pub(crate) struct Wake {
-    /// Where something has just become ready, if it is known.
+    /// Lanes in which jobs have just become ready, if known.
     ready: Option<Stamped<Vec<LaneKey>>>,
-    /// A waiter has gone for it without looking.
+    /// Whether a waiter has claimed them without checking first.
     taken: AtomicBool,
 }
 
 impl Wake {
-    /// That there is something for this waiter, if it need not look. One is told so; others look before they claim,
-    /// as there may be nothing left for them.
+    /// Returns the reply for this waiter if it can claim without checking. Only one waiter gets it; the others check
+    /// first, because no job may be left for them.
     pub(crate) fn tell(&self, wait: &Wait) -> Option<Stamped<bool>> {
         let ready = self.ready.as_ref()?;
         let wants = |(queue, kind): &LaneKey| {
@@ -79,7 +79,7 @@ impl Wake {
 }
 
 impl Line {
-    /// Somebody elsewhere has told something: the lowest number of what is new, if anything is.
+    /// Handles a notification: the lowest number of the new jobs, if there are any.
     fn heard(&self, payload: &str) {
         if payload.starts_with(PROBE) {
             if payload == self.probe {
@@ -88,15 +88,17 @@ impl Line {
             return;
         }
         match payload.parse() {
-            Ok(seq) => self.hints.news(seq),
+            Ok(seq) => self.scan_cursor.report(seq),
             Err(_) if payload.is_empty() => {}
-            // Not from us: it wakes nobody, and what is known of ready jobs holds.
-            Err(_) => return tracing::debug!("a notification that no engine sends was ignored"),
+            // Not sent by an engine: wakes nobody and keeps the scan cursor.
+            Err(_) => {
+                return tracing::debug!("ignored a notification that was not sent by an engine");
+            }
         }
         self.readied.send_replace(Wake::default());
     }
 
-    /// What there is to tell.
+    /// The pending notification as SQL.
     fn news(&self) -> String {
         match self.lowest.swap(i64::MAX, Ordering::SeqCst) {
             i64::MAX => format!("NOTIFY {}", self.channel),
@@ -106,18 +108,18 @@ impl Line {
 }
 
 impl Wakeups {
-    /// Begins to listen; comes back by itself whenever the connection is lost.
+    /// Starts the task that listens; it reconnects whenever the connection is lost.
     pub(crate) fn start(
         server: Server,
         channel: String,
-        hints: Arc<Hints>,
+        scan_cursor: Arc<ScanCursor>,
         random: &dyn Random,
     ) -> Self {
         let line = Arc::new(Line {
             readied: watch::Sender::new(Wake::default()),
             told: Notify::new(),
             lowest: AtomicI64::new(i64::MAX),
-            hints,
+            scan_cursor,
             channel,
             probe: format!("{PROBE}{:032x}", random.next_u128()),
             probed: Notify::new(),
@@ -126,23 +128,22 @@ impl Wakeups {
         Self { line, task }
     }
 
-    /// Something may have become claimable; what is new of it is numbered from `seq` on. `ready`: where something
-    /// has, as far as it is known.
+    /// Wakes waiters: new claimable jobs are numbered from `seq` on. `ready` are their lanes, if known.
     pub(crate) fn wake(&self, seq: Option<i64>, ready: Option<Stamped<Vec<LaneKey>>>) {
         if let Some(seq) = seq {
-            self.line.hints.news(seq);
+            self.line.scan_cursor.report(seq);
             self.line.lowest.fetch_min(seq, Ordering::SeqCst);
         }
         self.line.readied.send_replace(Wake { ready, taken: AtomicBool::new(false) });
         self.line.told.notify_one();
     }
 
-    /// Where processes of this schema tell each other.
+    /// The channel of this schema's processes.
     pub(crate) fn channel(&self) -> &str {
         &self.line.channel
     }
 
-    /// Sees every wake-up from now on.
+    /// A receiver of all wake-ups from now on.
     pub(crate) fn watch(&self) -> watch::Receiver<Wake> {
         self.line.readied.subscribe()
     }
@@ -154,13 +155,12 @@ impl Drop for Wakeups {
     }
 }
 
-/// The channel of a store. Its name is a secret of those who may read the tables: `NOTIFY` needs no right at all.
+/// Reads the name of the store's channel. It contains a secret of the roles that may read the tables, because `NOTIFY`
+/// needs no privilege.
 pub(crate) async fn channel(conn: &Conn<'_>) -> Try<String> {
     let rows = conn.query(CHANNEL, &[]).await?;
     let name = rows.first().map(|row| row.get(0));
-    Ok(name.ok_or_else(|| {
-        corrupt(&"the secret of the wake-ups is gone; restore the table `secret`")
-    })?)
+    Ok(name.ok_or_else(|| corrupt(&"the table `secret` is empty: restore its row"))?)
 }
 
 async fn listen(server: Server, line: Arc<Line>) {
@@ -181,24 +181,26 @@ async fn listen(server: Server, line: Arc<Line>) {
             telling.abort();
             heard_gauge(false);
         }
-        tracing::debug!("not listening for wake-ups; workers look by themselves meanwhile");
+        tracing::debug!("not listening for notifications; workers poll meanwhile");
         tokio::time::sleep(pause).await;
         pause = COME_BACK_MAX.min(pause * 2);
     }
 }
 
-/// Listens, and passes on what there is to tell, at most so often.
+/// Listens, tests the connection, and sends pending notifications.
 async fn tell(client: Client, line: Arc<Line>) {
-    // Through a pooler nobody hears anything, and it would be the pooler's connection that listens.
+    // Through a pooler no notification arrives: the pooler's server connection would listen.
     let hears = Session::establish(&client).await.is_ok_and(|session| session.is_kept);
     if !hears {
-        tracing::debug!("a pooler is in between: workers look by themselves for what is ready");
+        tracing::debug!(
+            "connected through a pooler, which delivers no notifications: workers poll"
+        );
         heard_gauge(false);
     } else if client.batch_execute(&format!("LISTEN {}", line.channel)).await.is_err() {
         return;
     }
-    // Whatever was told before was told to nobody here.
-    line.hints.forget();
+    // Notifications sent before were not received here.
+    line.scan_cursor.forget();
     let probing = async {
         if hears {
             probe(&client, &line).await;
@@ -207,7 +209,7 @@ async fn tell(client: Client, line: Arc<Line>) {
     join(probing, pass_on(&client, &line)).await;
 }
 
-/// Finds out whether anything is heard, by telling ourselves something.
+/// Tests whether notifications arrive, by sending one to ourselves.
 async fn probe(client: &Client, line: &Line) {
     let heard = async {
         client.batch_execute(&format!("NOTIFY {}, '{}'", line.channel, line.probe)).await?;
@@ -219,13 +221,13 @@ async fn probe(client: &Client, line: &Line) {
             heard_gauge(true);
             tracing::debug!("notifications of this server arrive");
         }
-        // The connection is lost, and with it this attempt.
+        // The connection is lost; the next one tests again.
         Ok(Err(_)) => {}
         Err(_) => {
             heard_gauge(false);
             tracing::warn!(
-                "notifications of this server do not arrive: workers look by themselves, up to half a second \
-                 late; if something stands between us and the server, give the server's own address"
+                "notifications of this server do not arrive: workers poll and may start up to half a second \
+                 late; if there is a proxy before the server, connect to the server directly"
             );
         }
     }
@@ -259,37 +261,37 @@ mod tests {
     }
 
     #[test]
-    fn one_waiter_goes_for_what_became_ready_here_without_looking() {
+    fn one_waiter_claims_without_checking() {
         let wake = wake(&[("mail", "send"), ("images", "scale")]);
         assert!(wake.tell(&Wait::new(["other"], 1)).is_none());
         assert!(wake.tell(&Wait::new(["mail"], 1).kind("scale")).is_none());
         assert!(wake.tell(&Wait::new(["other", "mail"], 1).kind("send")).is_some());
-        assert!(wake.tell(&Wait::new(["images"], 1)).is_none(), "another has gone for it");
+        assert!(wake.tell(&Wait::new(["images"], 1)).is_none(), "another waiter claims it");
     }
 
     #[test]
-    fn a_notification_that_no_engine_sends_wakes_nobody_and_resets_nothing() {
-        let hints = Arc::new(Hints::default());
-        let (_, told) = hints.for_claim("q", false);
-        hints.taken(told, "q", [(1, 0, 7)].into_iter(), &crate::fast::scan_cursor::Come::new());
+    fn a_foreign_notification_wakes_nobody_and_resets_nothing() {
+        let scan_cursor = Arc::new(ScanCursor::default());
+        let (_, start) = scan_cursor.for_claim("q");
+        scan_cursor.taken(start, "q", [(1, 0, 7)].into_iter());
         let line = Line {
             readied: watch::Sender::new(Wake::default()),
             told: Notify::new(),
             lowest: AtomicI64::new(i64::MAX),
-            hints: Arc::clone(&hints),
+            scan_cursor: Arc::clone(&scan_cursor),
             channel: "a_channel".to_owned(),
             probe: format!("{PROBE}0"),
             probed: Notify::new(),
         };
         let woken = line.readied.subscribe();
-        let known = hints.ranges(["q"]);
+        let known = scan_cursor.ranges(["q"]);
         for payload in ["x", "1;2", "probe 1", "99999999999999999999"] {
             line.heard(payload);
-            assert_eq!(hints.ranges(["q"]), known, "{payload}");
+            assert_eq!(scan_cursor.ranges(["q"]), known, "{payload}");
             assert!(!woken.has_changed().unwrap(), "{payload}");
         }
         line.heard("3");
-        assert_ne!(hints.ranges(["q"]), known);
+        assert_ne!(scan_cursor.ranges(["q"]), known);
         assert!(woken.has_changed().unwrap());
     }
 

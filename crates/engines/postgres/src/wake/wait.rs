@@ -1,5 +1,4 @@
-//! Waiting for work: woken by whoever makes something claimable, and by looking again now and then, which
-//! is what counts.
+//! Waiting for claimable jobs: by notifications, and by polling, which does not depend on them.
 
 use crate::conn::error::Trouble;
 use crate::engine::PostgresEngine;
@@ -10,7 +9,7 @@ use tokio::time::Instant;
 use windlass_core::Result;
 use windlass_core::engine::{Stamped, Wait};
 
-/// In all lanes, however many are idle.
+/// Whether a job is claimable, in all lanes, idle ones included.
 const IS_READY: &str = "SELECT EXISTS (SELECT FROM {s}.lane l
     WHERE l.queue = ANY($1) AND ($2::text[] IS NULL OR l.kind = ANY($2)) /* busy */
         AND NOT EXISTS (SELECT FROM {s}.queue q WHERE q.name = l.queue AND q.paused)
@@ -24,32 +23,32 @@ const IS_READY: &str = "SELECT EXISTS (SELECT FROM {s}.lane l
         ELSE EXISTS (SELECT FROM {s}.ready r WHERE r.lane = l.id) END),
     (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
 
-/// The same without idle lanes.
+/// Whether a job is claimable in lanes that are not idle.
 static IS_READY_BUSY: LazyLock<String> =
     LazyLock::new(|| IS_READY.replace("/* busy */", "AND NOT l.idle"));
 
-/// How soon a waiter looks again, at first.
-const LOOK_AGAIN: Duration = Duration::from_millis(10);
-/// How soon it looks again after a long time of nothing.
-const LOOK_AGAIN_MAX: Duration = Duration::from_millis(500);
+/// First polling interval; doubles up to the maximum.
+const POLL_MIN: Duration = Duration::from_millis(10);
+/// Maximum polling interval.
+const POLL_MAX: Duration = Duration::from_millis(500);
 
-/// How often it looks without hints, in case something is ready where nobody would look for it.
-const SWEEP_EVERY: Duration = Duration::from_secs(2);
+/// How often it checks everything, in case a job became ready below the scan cursor.
+const FULL_SCAN_EVERY: Duration = Duration::from_secs(2);
 
 impl PostgresEngine {
     pub(crate) async fn wait_ready(&self, request: Wait) -> Result<Stamped<bool>> {
         request.check()?;
         let mut readied = self.inner.wakeups.watch();
-        let hints = &self.inner.hints;
-        let ranges = || hints.ranges(request.queues.iter().map(|queue| &**queue));
+        let scan_cursor = &self.inner.scan_cursor;
+        let ranges = || scan_cursor.ranges(request.queues.iter().map(|queue| &**queue));
         let first = self.is_ready(&IS_READY_BUSY, &request, &ranges()).await?;
         if first.value || request.wait_ms == 0 {
             return Ok(first);
         }
         let ready = async {
-            let (mut pause, mut swept) = (LOOK_AGAIN, Instant::now());
+            let (mut pause, mut full_scan_at) = (POLL_MIN, Instant::now());
             loop {
-                // Either way there is reason to look; the sender lives in `self`.
+                // Check in both cases; the sender lives as long as `self`.
                 let woken = tokio::time::timeout(pause, readied.changed()).await;
                 if woken.is_ok()
                     && let Some(told) = readied.borrow_and_update().tell(&request)
@@ -57,19 +56,19 @@ impl PostgresEngine {
                     return Ok(told);
                 }
                 let mut found = self.is_ready(&IS_READY_BUSY, &request, &ranges()).await?;
-                if !found.value && swept.elapsed() >= SWEEP_EVERY {
-                    swept = Instant::now();
+                if !found.value && full_scan_at.elapsed() >= FULL_SCAN_EVERY {
+                    full_scan_at = Instant::now();
                     found = self.is_ready(IS_READY, &request, &Ranges::default()).await?;
                     if found.value {
-                        // A claim would not see it either.
-                        hints.forget();
-                        hints.look_everywhere();
+                        // A claim would miss it, too.
+                        scan_cursor.forget();
+                        scan_cursor.scan_fully();
                     }
                 }
                 if found.value {
                     return Ok(found);
                 }
-                pause = LOOK_AGAIN_MAX.min(pause * 2);
+                pause = POLL_MAX.min(pause * 2);
             }
         };
         match tokio::time::timeout(Duration::from_millis(request.wait_ms), ready).await {
@@ -84,15 +83,15 @@ impl PostgresEngine {
         request: &Wait,
         ranges: &Ranges,
     ) -> Result<Stamped<bool>> {
-        let conn = self.inner.shared.pool.lend().await.map_err(Trouble::told)?;
+        let conn = self.inner.shared.pool.lend().await.map_err(Trouble::into_error)?;
         let queues: Vec<&str> = request.queues.iter().map(|queue| &**queue).collect();
         let kinds = request.kinds.as_ref();
         let kinds: Option<Vec<&str>> =
             kinds.map(|kinds| kinds.iter().map(|kind| &**kind).collect());
-        let Ranges { lanes, from_ranks, from_seqs, upto_ranks, .. } = ranges;
+        let Ranges { lanes, from_ranks, from_seqs, upto_ranks } = ranges;
         let params: crate::conn::Params<'_> =
             &[&queues, &kinds, lanes, from_ranks, from_seqs, upto_ranks];
-        let rows = conn.query(statement, params).await.map_err(Trouble::told)?;
+        let rows = conn.query(statement, params).await.map_err(Trouble::into_error)?;
         let (value, now) = rows.first().map_or((false, 0), |row| (row.get(0), row.get(1)));
         let now = self.inner.shared.now(crate::rows::entries::at(now));
         let epoch = conn.epoch.clone();

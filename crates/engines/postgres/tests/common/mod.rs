@@ -46,13 +46,13 @@ impl Drop for OwnSchema {
         // A test may have left a transaction open, which cannot end by itself while we wait here.
         let free = format!(
             "SELECT pg_terminate_backend(pid) FROM (SELECT DISTINCT pid FROM pg_locks l
-            JOIN pg_class c ON c.oid = l.relation AND c.relnamespace = to_regnamespace('\"{}\"')
+            JOIN pg_class c ON c.oid = l.relation AND c.relnamespace = to_regnamespace({})
             WHERE l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
                 AND pid <> pg_backend_pid()) h",
-            self.name
+            format_args!("quote_ident(E'{}')", self.name.replace('\\', "\\\\").replace('\'', "''"))
         );
-        let sql =
-            format!("SET lock_timeout = '5s'; DROP SCHEMA IF EXISTS \"{}\" CASCADE", self.name);
+        let quoted = self.name.replace('"', "\"\"");
+        let sql = format!("SET lock_timeout = '5s'; DROP SCHEMA IF EXISTS \"{quoted}\" CASCADE");
         // On a thread of its own: a test may end in the middle of a runtime.
         let dropped = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

@@ -42,7 +42,7 @@ impl Disk {
         self.0.path()
     }
 
-    /// Leaves so much less space.
+    /// Partitions so much less space.
     fn load(&self) {
         std::fs::write(self.path().join(BALLAST), vec![1; BALLAST_BYTES]).expect("ballast");
     }

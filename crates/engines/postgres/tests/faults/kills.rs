@@ -16,7 +16,7 @@ const FAULT_MAX_MS: u64 = 400;
 /// Every so many kills the next server is killed too, while it recovers.
 const RECOVERING_EVERY: u32 = 3;
 const KILL_RECOVERING_MAX_MS: u64 = 200;
-/// Connections that are cut, and the longest time between two cuts.
+/// Connections that are cut, and the longest time between two cutoffs.
 const CUTS: u32 = 60;
 const CUTS_LONG: u32 = 2_000;
 const CUT_MAX_MS: u64 = 30;

@@ -126,12 +126,12 @@ async fn a_dump_that_would_find_an_emptied_partition_without_the_jobs_it_keeps_f
     let ids = "SELECT array_agg(id) FROM windlass.job";
     let kept: Vec<uuid::Uuid> = rig.client.query_one(ids, &[]).await.expect("answers").get(0);
     // A partition over all jobs there are.
-    let add = "SELECT windlass.add_leaves(ARRAY[min(id::text)::uuid],
+    let add = "SELECT windlass.add_partitions(ARRAY[min(id::text)::uuid],
         ARRAY['ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid]) FROM windlass.job";
     let added: bool = rig.client.query_one(add, &[]).await.expect("adds").get(0);
     assert!(added);
     let snapshot = rig.snapshot().await;
-    let empty = "SELECT windlass.empty_leaf(no, touched, $1, 1000) FROM windlass.leaf";
+    let empty = "SELECT windlass.empty_partition(no, late_jobs, $1, 1000) FROM windlass.partition";
     let emptied = rig.client.query_one(empty, &[&kept]).await.expect("empties");
     assert_eq!(emptied.get::<_, &str>(0), "emptied");
     assert_eq!(rig.count("job").await, kept.len() as i64, "they are there for everybody else");
@@ -139,7 +139,7 @@ async fn a_dump_that_would_find_an_emptied_partition_without_the_jobs_it_keeps_f
     let said = String::from_utf8_lossy(&dump.stderr);
     assert!(!dump.status.success() && said.contains("does not exist"), "{said}");
     // What is left of the partition is dropped as ever, and the next dump has all of it.
-    let drop = "SELECT windlass.drop_leaf(no, 1000) FROM windlass.leaf WHERE emptied";
+    let drop = "SELECT windlass.drop_partition(no, 1000) FROM windlass.partition WHERE emptied";
     let dropped: bool = rig.client.query_one(drop, &[]).await.expect("drops").get(0);
     assert!(dropped);
     assert_eq!(rig.engine.check(false).await.expect("checks").value.findings, []);

@@ -11,10 +11,10 @@ use windlass_postgres::PostgresEngine;
 /// Every function that truncates, moves or drops, with arguments that it takes.
 const FUNCTIONS: [&str; 5] = [
     "rewrite('ready', 100)",
-    "touched_leaf(1)",
-    "empty_leaf(2, 0, '{}', 100)",
-    "drop_leaf(1, 100)",
-    "add_leaves('{}', '{}')",
+    "begin_survey(1)",
+    "empty_partition(2, 0, '{}', 100)",
+    "drop_partition(1, 100)",
+    "add_partitions('{}', '{}')",
 ];
 
 #[tokio::test]

@@ -54,7 +54,7 @@ async fn a_job_that_commits_while_its_partition_is_dropped_is_not_lost() {
             let mut client = rig.connect().await;
             let open = Open::with_job(&rig, &mut client).await;
             rig.clock.advance(KEPT_MS * 5 / 4);
-            let partitions = "SELECT count(*) FROM windlass.leaf";
+            let partitions = "SELECT count(*) FROM windlass.partition";
             let before = rig.number(partitions).await;
             let waited = rig.upkeep_beside(open, Work::Retain, "job").await;
             dropped = waited && rig.number(partitions).await < before;

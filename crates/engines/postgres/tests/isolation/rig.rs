@@ -55,7 +55,10 @@ impl Rig {
         rig.enqueue(1).await;
         rig.upkeep(Work::Compact).await;
         rig.clock.advance(BEGIN_AFTER_MS);
-        assert!(rig.number("SELECT count(*) FROM windlass.leaf").await > 0, "there are partitions");
+        assert!(
+            rig.number("SELECT count(*) FROM windlass.partition").await > 0,
+            "there are partitions"
+        );
         rig
     }
 

@@ -1,4 +1,4 @@
-//! By `diesel-async`. Knows no more than its types.
+//! Enqueueing with `diesel-async`.
 
 use super::{SqlEnqueue, ids, refusal};
 use diesel::result::Error as DieselError;
@@ -16,8 +16,7 @@ struct Told {
 impl SqlEnqueue {
     /// Stores jobs in a transaction of `diesel-async`; the id of each, or of the job that holds its unique
     /// key.
-    ///
-    /// An error ends the transaction, as that of any statement does: begin a nested one to go on after it.
+    /// An error aborts the transaction, like that of any statement: use a nested transaction to continue after it.
     ///
     /// ```no_run
     /// # async fn order(

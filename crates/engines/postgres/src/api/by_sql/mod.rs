@@ -1,5 +1,5 @@
-//! Jobs handed over by the function `enqueue_many`, on a connection of the application's and by whatever
-//! driver it uses. Only says in SQL what a job says; what cannot be said so is refused by name.
+//! Enqueueing through the SQL function `enqueue_many`, on the application's connection and with any driver. Refuses
+//! fields that the function does not support, by name.
 
 #[cfg(feature = "diesel-async")]
 mod diesel;
@@ -17,12 +17,10 @@ use windlass_core::model::{Due, NewJob, Policy};
 use windlass_core::policy::{OnConflict, Unique, UniqueScope, Until};
 use windlass_core::{Error, Result, within_range};
 
-/// Hands jobs over in a transaction of the application, by the functions of a schema.
-///
-/// It needs no engine and no right but to call them. The jobs are there when the transaction commits, and
-/// never were if it does not; either all of a call are taken or none. With the feature `sqlx` there is a
-/// method of that name, with `diesel-async` there is `diesel`; with any other driver, run
-/// [`statement`](Self::statement) with one [`parameter`](Self::parameter).
+/// Enqueues jobs in the application's transaction, through the SQL functions of a schema.
+/// It needs no engine, and no privilege except to execute them. The jobs exist if the transaction commits; a call
+/// stores all of its jobs or none. The features `sqlx` and `diesel-async` add the methods `sqlx` and `diesel`; with any
+/// other driver, run [`statement`](Self::statement) with one [`parameter`](Self::parameter).
 ///
 /// ```
 /// use windlass_core::model::NewJob;
@@ -43,21 +41,21 @@ pub struct SqlEnqueue {
 }
 
 impl SqlEnqueue {
-    /// To this schema.
+    /// Enqueues to this schema.
     pub fn new(schema: &str) -> Result<Self> {
         let schema = Schema::new(schema)?;
         let sql = "SELECT id::text AS id FROM {s}.enqueue_many($1::text::jsonb) AS id";
-        Ok(Self { statement: schema.put_into(sql) })
+        Ok(Self { statement: schema.render(sql) })
     }
 
-    /// The statement: one parameter of type `text`; a row for each job, in order, with its id as `text`:
-    /// that of the job that is there already, if its unique key is held.
+    /// The statement. It takes one parameter of type `text` and returns a row per job, in order, with its id as `text`:
+    /// the id of the existing job if the unique key is held.
     pub fn statement(&self) -> &str {
         &self.statement
     }
 
-    /// The parameter that stands for these jobs. A job that says what the functions cannot do is refused:
-    /// the field is named, and `PostgresEngine::enqueue_in` can do it.
+    /// The parameter for these jobs. A field that the functions do not support is an error that names it;
+    /// `PostgresEngine::enqueue_in` supports all fields.
     pub fn parameter(jobs: &[NewJob]) -> Result<String> {
         within_range("jobs", jobs.len() as u64, 1..=ENQUEUE_BATCH_MAX as u64)?;
         let spoken =
@@ -67,7 +65,7 @@ impl SqlEnqueue {
     }
 }
 
-/// A job as the functions take it.
+/// A job as the functions expect it.
 fn said(job: &NewJob) -> Result<Value> {
     sayable(job)?;
     let mut item = Map::new();
@@ -99,7 +97,7 @@ fn said(job: &NewJob) -> Result<Value> {
     Ok(Value::Object(item))
 }
 
-/// Refuses what the functions cannot do.
+/// Refuses fields that the functions do not support.
 fn sayable(job: &NewJob) -> Result<()> {
     let usual = Policy::default();
     let parts = &job.parts;
@@ -120,7 +118,7 @@ fn sayable(job: &NewJob) -> Result<()> {
         ("policy.max_crashes", job.policy.max_crashes != usual.max_crashes),
         ("policy.max_wait_ms", job.policy.max_wait_ms.is_some()),
         ("policy.retention", job.policy.retention.is_some()),
-        // Whatever jobs will be able to say one day.
+        // Fields added in the future.
         ("job", *job != known_part(job)),
     ];
     match beyond.iter().find(|(_, is_set)| *is_set) {
@@ -133,7 +131,7 @@ fn sayable(job: &NewJob) -> Result<()> {
     }
 }
 
-/// As much of a job as this file knows how to say.
+/// The fields of a job that are supported here.
 fn known_part(job: &NewJob) -> NewJob {
     let mut known = NewJob::new(job.kind.clone()).queue(job.queue.clone());
     known = known.priority(job.priority).due(job.due);
@@ -151,8 +149,8 @@ fn ids(told: impl Iterator<Item = String>) -> Result<Vec<JobId>> {
     told.map(|id| id.parse()).collect()
 }
 
-/// What the server said, in the words of the contract. The functions begin with a word for it, as not
-/// every driver tells the code of an error.
+/// Maps an error of the server. The messages of the functions begin with a fixed word, because not every driver returns
+/// the SQLSTATE.
 #[cfg(any(feature = "sqlx", feature = "diesel-async"))]
 fn refusal(message: &str) -> Error {
     if let Some(reason) = message.strip_prefix("busy: ") {

@@ -1,4 +1,4 @@
-//! By `sqlx`. Knows no more than its types.
+//! Enqueueing with `sqlx`.
 
 use super::{SqlEnqueue, ids, refusal};
 use sqlx::PgConnection;
@@ -7,8 +7,7 @@ use windlass_core::{Error, JobId, Result};
 
 impl SqlEnqueue {
     /// Stores jobs in a transaction of `sqlx`; the id of each, or of the job that holds its unique key.
-    ///
-    /// An error ends the transaction, as that of any statement does: begin a nested one to go on after it.
+    /// An error aborts the transaction, like that of any statement: use a nested transaction to continue after it.
     ///
     /// ```no_run
     /// # async fn order(

@@ -1,5 +1,4 @@
-//! What `sslmode` means, as in libpq. How it is done is in `on`, or not at all in `off`, where the feature
-//! `tls` is left out.
+//! The meaning of `sslmode`, as in libpq. `on` implements it; `off` replaces it without the feature `tls`.
 
 #[cfg(not(feature = "tls"))]
 mod off;
@@ -13,27 +12,27 @@ pub(crate) use on::{Stream, Tls, tls};
 
 use windlass_core::{Error, Result};
 
-/// How much of TLS there must be.
+/// The required security of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SslMode {
-    /// None.
+    /// No TLS.
     Disable,
-    /// If the server has it; whoever it is.
+    /// TLS if the server supports it, without verification.
     Prefer,
-    /// Encrypted; whoever the server is, unless a root is named.
+    /// TLS, without verification unless a root certificate is named.
     Require,
-    /// With a certificate that leads to a root we trust, whatever its name.
+    /// TLS with a trusted certificate for any host name.
     VerifyCa,
-    /// And made out to the host that we wanted.
+    /// TLS with a trusted certificate for this host name.
     VerifyFull,
 }
 
-/// Files that a URL names.
+/// Certificate files that a URL names.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SslFiles {
-    /// Roots to trust instead of the system's.
+    /// Root certificates to trust instead of the system's.
     pub(crate) root: Option<String>,
-    /// Our own certificate and its key.
+    /// The client certificate; `key` is its private key.
     pub(crate) cert: Option<String>,
     pub(crate) key: Option<String>,
 }
@@ -53,7 +52,7 @@ impl SslMode {
         })
     }
 
-    /// What the driver must insist on.
+    /// The mode that the driver enforces.
     pub(crate) const fn demand(self) -> tokio_postgres::config::SslMode {
         match self {
             Self::Disable => tokio_postgres::config::SslMode::Disable,
@@ -65,7 +64,7 @@ impl SslMode {
     }
 }
 
-/// Refuses files that would not be looked at.
+/// Refuses files that this mode does not use.
 fn check(mode: SslMode, files: &SslFiles) -> Result<()> {
     if let (SslMode::Disable | SslMode::Prefer, Some(root)) = (mode, &files.root) {
         let expected =

@@ -1,4 +1,4 @@
-//! Without the feature `tls`: connections are plain, and whoever asks for more is told.
+//! Without the feature `tls`: plain connections; an `sslmode` that needs TLS is an error.
 
 use super::{SslFiles, SslMode, check};
 use tokio_postgres::NoTls;

@@ -1,4 +1,4 @@
-//! TLS by rustls: what is verified in each mode.
+//! TLS by rustls: certificate verification per mode.
 
 use super::{SslFiles, SslMode, check};
 use rustls::client::WebPkiServerVerifier;
@@ -53,17 +53,17 @@ fn verifier(
         built.map_err(|error| Error::invalid("sslrootcert", "roots", error.to_string()))
     };
     Ok(match mode {
-        // As libpq has it: a root that is named is meant.
+        // As in libpq: a named root certificate is verified.
         SslMode::Require if files.root.is_some() => Arc::new(AnyName(checked()?)),
         SslMode::Disable | SslMode::Prefer | SslMode::Require => {
-            Arc::new(Anybody(Arc::clone(provider)))
+            Arc::new(AnyCertificate(Arc::clone(provider)))
         }
         SslMode::VerifyCa => Arc::new(AnyName(checked()?)),
         SslMode::VerifyFull => checked()?,
     })
 }
 
-/// The roots in a file, or those that the system trusts.
+/// The root certificates in a file, or those of the system.
 fn roots(file: Option<&str>) -> Result<RootCertStore> {
     let mut roots = RootCertStore::empty();
     match file {
@@ -73,7 +73,7 @@ fn roots(file: Option<&str>) -> Result<RootCertStore> {
             }
         }
         None => {
-            // Some of a system's roots may be odd; the others still count.
+            // Unusable certificates of the system are skipped.
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         }
     }
@@ -97,11 +97,11 @@ fn unreadable(field: &'static str, file: &str, why: &dyn Display) -> Error {
     Error::invalid(field, file, format!("it cannot be used ({why}): name a PEM file"))
 }
 
-/// Whoever it is: against those who only listen.
+/// Accepts every certificate: protects against passive listeners only.
 #[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
+struct AnyCertificate(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Anybody {
+impl ServerCertVerifier for AnyCertificate {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,
@@ -136,7 +136,7 @@ impl ServerCertVerifier for Anybody {
     }
 }
 
-/// Everything but the name.
+/// Verifies everything except the host name.
 #[derive(Debug)]
 struct AnyName(Arc<WebPkiServerVerifier>);
 
@@ -149,7 +149,7 @@ impl ServerCertVerifier for AnyName {
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, TlsError> {
-        // The name is looked at last: if it is what is wrong, everything else is right.
+        // The name is verified last: if it is wrong, everything else is right.
         match self.0.verify_server_cert(cert, chain, name, ocsp, now) {
             Err(TlsError::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },

@@ -1,5 +1,5 @@
-//! What a maintenance step may touch. Candidates come from indexes that may lag behind; what counts is
-//! the job itself, once it is locked. Jobs that others hold are left to them.
+//! The jobs and sessions that a maintenance step may change. Candidates come from indexes that may be out of date; the
+//! locked job is authoritative. Jobs locked by other transactions are skipped.
 
 use super::gather::session;
 use super::{Jobs, Loaded, Loader};
@@ -21,12 +21,12 @@ const AGING: &str = "SELECT a.run_at + w.ms, a.id, w.queue, a.run_at
     FROM unnest($1::text[], $2::bigint[]) w (queue, ms) CROSS JOIN LATERAL
         (SELECT run_at, id FROM {s}.aging WHERE queue = w.queue ORDER BY run_at, id LIMIT $3) a";
 const LANES: &str = "SELECT id, queue FROM {s}.lane";
-/// Only when the next falls due: those that are due already go without the executor.
+/// When the next job falls due. Jobs that are due already are removed without the executor (`retention`).
 const FINISHED: &str = "SELECT f.at + w.ms, f.id
     FROM unnest($1::integer[], $2::smallint[], $3::bigint[]) w (lane, state, ms) CROSS JOIN LATERAL
         (SELECT at, id FROM {s}.finished WHERE lane = w.lane AND state = w.state AND NOT own
             AND at > $4 - w.ms ORDER BY at LIMIT 1) f";
-/// A session runs out when its time is over, and the server has been up for as long as it lasts.
+/// A session expires when its time is over and the server has been up for as long as the session's time to live.
 const RUN_OUT: &str =
     "SELECT id, worker, opened_at, ttl_ms, greatest(expires_at, $2 + ttl_ms), alone,
         remote
@@ -43,12 +43,12 @@ const HELD_SOME: &str = "SELECT e.session, e.id
     ON e.session = ANY(ARRAY[w.session])
     ORDER BY w.n LIMIT $2";
 
-/// What `deadline.work` means.
+/// Values of `deadline.work`.
 pub(crate) const EXPIRES: i16 = 0;
 pub(crate) const REMOVED: i16 = 1;
 
 impl Loader<'_> {
-    /// Finds what may be due.
+    /// Finds candidates.
     pub(super) async fn find_due(
         &self,
         wants: &mut Wants,
@@ -91,7 +91,7 @@ impl Loader<'_> {
         )
         .await?;
         loaded.due = own.iter().chain(&by_queue).map(due).collect();
-        // Out of date until proved otherwise.
+        // Out of date until the job confirms it.
         let overdue = |row: &&Row| at(row.get(0)) <= loaded.now;
         let own = own.iter().filter(overdue).map(|row| (None, row.get(0), job_id(row.get(1))));
         let by_queue = by_queue
@@ -123,7 +123,7 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// Sessions that ran out, what they held, and the one that runs out next.
+    /// Expired sessions, their leases, and the session that expires next.
     async fn run_out(&self, wants: &mut Wants, loaded: &mut Loaded, limit: i64) -> Try<()> {
         let conn = self.conn;
         let (now, started) = (loaded.now.as_millis(), conn.server_started_at);
@@ -133,7 +133,7 @@ impl Loader<'_> {
             conn.query(NEXT_TO_RUN_OUT, &[&now, &started]),
         )
         .await?;
-        // Whoever holds the others may yet revive them, or not.
+        // Sessions locked by others may be extended or not.
         loaded.unsure = all.first().is_some_and(|row| row.get::<_, i64>(0) > over.len() as i64);
         let mut order: BTreeMap<_, _> = BTreeMap::new();
         for row in over.iter().chain(&next) {
@@ -149,7 +149,7 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// Keeps what turned out to be due, now that it is locked.
+    /// Keeps the candidates that are due now that they are locked.
     pub(super) fn verify_due(&self, request: MaintainRequest, loaded: &mut Loaded) {
         if request.work == Work::Reclaim {
             return;
@@ -164,14 +164,14 @@ impl Loader<'_> {
             let found = known.and_then(|known| known.found.as_ref());
             found.is_some_and(|found| loaded.falls_due_at(request.work, &found.entry) == Some(at))
         };
-        // Several rows of one job may lead to it; it is due once.
+        // Several rows may lead to the same job.
         let mut seen = HashSet::new();
         let due =
             due.into_iter().filter(|(at, id)| *at > now || (holds(*at, id) && seen.insert(*id)));
         let due: Vec<_> = due.collect();
-        // What others hold they may not finish; and behind what is done by now, there may be more.
+        // Other transactions may fail, and more jobs may follow those that are done.
         loaded.unsure = left_to_others || (full && due.len() < candidates);
-        // A job that others hold cannot tell whether its row is out of date.
+        // A job locked by others does not show whether its row is out of date.
         let told = |id: &JobId| loaded.jobs.contains_key(id);
         let is_due: HashSet<JobId> = due.iter().map(|(_, id)| *id).collect();
         let mut stale = std::mem::take(&mut loaded.stale);
@@ -187,7 +187,7 @@ impl Loaded {
         queues.and_then(|queues| queues.get(queue)).cloned().unwrap_or_default()
     }
 
-    /// When some work falls due for a job, if it does.
+    /// When this work falls due for a job, if it does.
     fn falls_due_at(&self, work: Work, entry: &Entry) -> Option<Timestamp> {
         let (header, state) = (&entry.job.header, entry.job.state);
         let settings = self.settings_of(&header.queue);

@@ -1,4 +1,4 @@
-//! Sessions, settings, and ready jobs to claim.
+//! Loads sessions, settings and ready jobs.
 
 use super::{Jobs, Loaded, Loader, NOW, some};
 use crate::conn::Conn;
@@ -19,7 +19,7 @@ use windlass_executor::{Head, LaneKey, SessionEntry};
 const SESSIONS: &str = "SELECT id, worker, opened_at, ttl_ms, expires_at, alone, remote
     FROM {s}.session WHERE id = ANY($1) ORDER BY id FOR UPDATE";
 const HELD_ALL: &str = "SELECT session, id FROM {s}.lease WHERE session = ANY($1)";
-/// The same, where it is known which can be there.
+/// The leases of sessions, as far as the heartbeat cache leaves them possible.
 const HELD_KNOWN: &str =
     "SELECT session, id FROM {s}.lease WHERE session = ANY($1) AND claim_no > $2
     UNION SELECT session, id FROM {s}.lease WHERE session = ANY($1) AND claim_no = ANY($3)
@@ -29,7 +29,7 @@ const HELD_CLAIM: &str =
     "SELECT e.session, e.id FROM unnest($1::text[], $2::bigint[]) w (session, no)
     JOIN {s}.lease e ON e.session = ANY(ARRAY[w.session]) AND e.claim_no = w.no";
 pub(crate) const CONFIGURE_LOCK: &str =
-    "SELECT pg_advisory_xact_lock(hashtextextended('{s} is configured', 0))";
+    "SELECT pg_advisory_xact_lock(hashtextextended({'s'} || ' is configured', 0))";
 const LOCK_KINDS: &str =
     "SELECT name FROM {s}.kind WHERE $1 OR permits IS NOT NULL ORDER BY name FOR UPDATE";
 const QUEUES: &str = "SELECT name, settings FROM {s}.queue";
@@ -40,7 +40,7 @@ const DEPTHS: &str = "SELECT q.name,
         coalesce(sum(t.scheduled + t.blocked + t.available + t.paused), 0)::bigint
     FROM {s}.queue q LEFT JOIN {s}.lane l ON l.queue = q.name LEFT JOIN {s}.tally t ON t.lane = l.id
     WHERE q.name = ANY($1) AND q.limited GROUP BY q.name";
-/// Heads of open lanes, however many are idle. What others are about to claim is left to them.
+/// Heads of open lanes, idle ones included. Skips jobs locked by other claims.
 const HEADS: &str = "SELECT l.queue, l.kind, r.rank, r.seq, r.id, r.flags
     FROM {s}.lane l CROSS JOIN LATERAL
         (SELECT rank, seq, id, flags FROM {s}.ready WHERE lane = l.id
@@ -48,24 +48,24 @@ const HEADS: &str = "SELECT l.queue, l.kind, r.rank, r.seq, r.id, r.flags
     WHERE l.queue = ANY($1) AND ($2::text[] IS NULL OR l.kind = ANY($2))
         AND NOT EXISTS (SELECT FROM {s}.queue q WHERE q.name = l.queue AND q.paused)
         AND NOT EXISTS (SELECT FROM {s}.kind k WHERE k.name = l.kind AND (k.paused OR k.permits = 0)) /* busy */";
-/// The same without idle lanes.
+/// Heads of open lanes that are not idle.
 static HEADS_BUSY: LazyLock<String> =
     LazyLock::new(|| HEADS.replace("/* busy */", "AND NOT l.idle"));
 
 /// Bits of `ready.flags` and `lease.flags`.
 pub(crate) const SUSPECT: i16 = 1;
-/// Nothing but its lease and its record is concerned when it completes.
+/// The job can be completed by changing only its lease and its end.
 pub(crate) const PLAIN: i16 = 2;
 
 pub(super) async fn prepare(conn: &Conn<'_>) -> Try<()> {
     conn.prepare(&[SESSIONS, HELD_ALL, LIMITED, QUEUES, KINDS, DEPTHS]).await
 }
 
-/// Rows of settings: of queues, of kinds, and depths.
+/// Rows of queue settings, kind settings and depths.
 pub(crate) type SettingRows = (Vec<Row>, Vec<Row>, Vec<Row>);
 
 impl Loader<'_> {
-    /// Sessions, what they hold, settings, and heads of lanes; what follows from those is wanted, too.
+    /// Loads sessions, their leases, settings and heads of lanes, and adds the jobs found to the wants.
     pub(super) async fn gather(
         &self,
         wants: &mut Wants,
@@ -87,7 +87,7 @@ impl Loader<'_> {
         let all = held_whole(&wants.sessions);
         let (of_claims, numbers): (Vec<&str>, Vec<i64>) = claims(&wants.sessions).unzip();
         let claims = wants.heads.is_some();
-        // Together with the rest if nothing else is to be locked after them.
+        // In the same round trip if nothing else is locked after them.
         let heads_now = wants.heads.as_ref().filter(|_| wants.locks_nothing_more());
         let (queues, kinds, limit) = heads_now.map_or_else(Default::default, wanted);
         let no_queues = BTreeSet::new();
@@ -114,7 +114,7 @@ impl Loader<'_> {
         loaded.add_sessions((sessions, Vec::new()));
         for row in &whole {
             let id = loaded.add_held(row);
-            // Whatever its worker did not name will be taken back from it.
+            // Leases that the worker did not name will be released.
             if !wants.peek.contains(&id) {
                 wants.own.insert(id);
             }
@@ -127,7 +127,7 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// What sessions hold.
+    /// The leases of sessions.
     async fn held_whole(&self, wants: &Wants, sessions: &[&str]) -> Try<Vec<Row>> {
         match wants.known.as_deref() {
             Some(Known { upto, unanswered, declared }) => {
@@ -137,7 +137,7 @@ impl Loader<'_> {
         }
     }
 
-    /// Ready jobs for a claim, after everything else.
+    /// Ready jobs for a claim, locked last.
     pub(super) async fn heads(&self, claim: &Claim, loaded: &mut Loaded) -> Try<()> {
         let (queues, kinds, limit) = wanted(claim);
         let rows = self.conn.query(&HEADS_BUSY, &[&queues, &kinds, &limit]).await?;
@@ -148,7 +148,7 @@ impl Loader<'_> {
         self.read(&wants, loaded, &Jobs { heads, ..Jobs::default() }).await
     }
 
-    /// These heads; if there are none, those of idle lanes, where a job may have come unnoticed.
+    /// These heads; if there are none, heads of idle lanes.
     async fn or_everywhere(&self, heads: Vec<Row>, claim: &Claim) -> Try<Vec<Row>> {
         if !heads.is_empty() {
             return Ok(heads);
@@ -157,7 +157,7 @@ impl Loader<'_> {
         self.conn.query(HEADS, &[&queues, &kinds, &limit]).await
     }
 
-    /// Settings as they are now; of queues in which depth is limited, their locks and depths.
+    /// Reads settings; locks queues that limit their depth and reads their depth.
     pub(super) async fn settings(&self, needed: bool, depths: &BTreeSet<Name>) -> Try<SettingRows> {
         let conn = self.conn;
         let names: Vec<&str> = depths.iter().map(|name| &**name).collect();
@@ -172,7 +172,7 @@ impl Loader<'_> {
         Ok((queues, kinds, depths))
     }
 
-    /// Sessions that became wanted because of the jobs that are.
+    /// Sessions wanted because of wanted jobs.
     pub(super) async fn late_sessions(
         &self,
         wants: &Wants,
@@ -201,7 +201,7 @@ fn claims(sessions: &BTreeMap<SessionId, Held>) -> impl Iterator<Item = (&str, i
     })
 }
 
-/// What a claim wants: queues, kinds, and how many of a lane at most.
+/// The queues and kinds of a claim, and the maximum jobs per lane.
 fn wanted(claim: &Claim) -> (Vec<String>, Option<Vec<String>>, i64) {
     let queues = claim.queues.iter().map(|want| want.queue.to_string()).collect();
     let kinds = claim.kinds.as_ref();
@@ -242,7 +242,7 @@ impl Loaded {
         Ok(())
     }
 
-    /// Takes over heads of lanes; returns the jobs that a claim is going to take.
+    /// Adds heads of lanes; returns the jobs that a claim may take.
     fn add_heads(&mut self, rows: &[Row], claim: &Claim) -> Vec<Uuid> {
         self.has_heads = true;
         let mut order: Vec<(usize, Head)> = Vec::with_capacity(rows.len());
@@ -264,7 +264,7 @@ impl Loaded {
     }
 }
 
-/// A session out of its row.
+/// Reads a session from its row.
 pub(crate) fn session(row: &Row) -> (SessionId, SessionEntry) {
     let entry = SessionEntry {
         worker: row.get(1),

@@ -1,4 +1,4 @@
-//! Unique keys and ordering keys.
+//! Loads unique keys and ordering keys.
 
 use super::{Loaded, Loader, some};
 use crate::conn::Conn;
@@ -25,26 +25,26 @@ const LINES: &str = "SELECT w.queue, w.key, l.seq, l.id
         (SELECT seq, id FROM {s}.key_line WHERE queue = w.queue AND key = w.key
             ORDER BY seq LIMIT $3) l";
 
-/// How many of a line are looked at to begin with; a run that needs more asks again.
+/// Jobs of a line loaded at first; a run that needs more asks again.
 const LINE_CHUNK: usize = 8;
 
 pub(super) async fn prepare(conn: &Conn<'_>) -> Try<()> {
     conn.prepare(&[UNIQUES, HOLDERS, LINES]).await
 }
 
-/// An ordering key: who holds it, and the first who stand in line.
+/// An ordering key: its holder and the first jobs in line.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LineRows {
     pub(crate) holder: Option<JobId>,
     pub(crate) waiting: BTreeSet<(u64, JobId)>,
-    /// The last that was read, if there may be more after it.
+    /// The last job read, if there may be more.
     pub(crate) read_upto: Option<u64>,
-    /// How many were read.
+    /// Number of jobs read.
     chunk: usize,
 }
 
 impl LineRows {
-    /// As the executor sees it; nothing if that is not known.
+    /// The line as the executor needs it; `None` if not enough is loaded.
     pub(crate) fn line(&self) -> Option<Line> {
         let first = self.waiting.first().copied();
         let known = self.read_upto.is_none_or(|upto| first.is_some_and(|(seq, _)| seq <= upto));

@@ -1,8 +1,6 @@
-//! Reads and locks what a verb looks at, in as few round trips as can be. Decides nothing about jobs.
-//!
-//! Locks are taken in one order, so that verbs rarely meet in a deadlock: sessions, settings, unique
-//! keys, ordering keys, jobs, places, tenants. What a job's keys are is read from its definition first, which
-//! never changes.
+//! Loads and locks the rows that a verb needs, in few round trips. Makes no decisions about jobs.
+//! Locks are taken in one order, which makes deadlocks rare: sessions, settings, unique keys, ordering keys, jobs,
+//! places, tenants. The keys of a job are read from its definition first, which never changes.
 
 mod due;
 mod gather;
@@ -12,7 +10,7 @@ mod turns;
 use crate::conn::Conn;
 use crate::conn::error::Try;
 use crate::rows::codec::Spec;
-use crate::rows::entries::{self, Found, at, job_id};
+use crate::rows::entries::{self, Found, SEQ_BITS, at, job_id};
 use crate::slow::wants::{Held, Tenant, Wants};
 pub(crate) use due::{EXPIRES, REMOVED};
 use futures_util::future::{try_join3, try_join4};
@@ -29,19 +27,19 @@ use windlass_core::{JobId, Timestamp};
 use windlass_executor::{Due, Head, LaneKey, SessionEntry, Standing, UniqueHold, UniqueSlot};
 
 pub(crate) const NOW: &str =
-    "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint, nextval('{s}.entry')";
+    "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint, nextval({'s.entry'})";
 const DEFINITIONS: &str = "SELECT j.id, l.queue, l.kind, j.spec, e.session, s.alone
     FROM unnest($1::uuid[]) w (id) JOIN {s}.job j ON j.id = ANY(ARRAY[w.id])
     JOIN {s}.lane l ON l.id = ANY(ARRAY[j.lane]) LEFT JOIN {s}.lease e ON e.id = ANY(ARRAY[j.id])
     LEFT JOIN {s}.session s ON s.id = ANY(ARRAY[e.session])";
-/// By a join, so that each job is looked for in its own leaf.
+/// A join, so that each job is looked up in its own partition only.
 const LOCK_JOBS: &str =
     "SELECT j.id FROM unnest($1::uuid[]) w (id) JOIN {s}.job j ON j.id = ANY(ARRAY[w.id])
     ORDER BY w.id FOR UPDATE OF j";
 const LOCK_FREE_JOBS: &str =
     "SELECT j.id FROM unnest($1::uuid[]) w (id) JOIN {s}.job j ON j.id = ANY(ARRAY[w.id])
     ORDER BY w.id FOR UPDATE OF j SKIP LOCKED";
-/// By a look for each job: a join could be turned around, into one that passes by all that is ready.
+/// A lateral lookup per job: the planner could reverse a join and scan all ready jobs.
 const LOCK_READY: &str = "SELECT r.id FROM unnest($1::uuid[]) w (id)
     JOIN {s}.job j ON j.id = ANY(ARRAY[w.id]) LEFT JOIN {s}.life l ON l.id = ANY(ARRAY[j.id])
     CROSS JOIN LATERAL
@@ -49,27 +47,25 @@ const LOCK_READY: &str = "SELECT r.id FROM unnest($1::uuid[]) w (id)
             AND seq = coalesce(l.seq, j.seq) FOR UPDATE) r";
 const LOCK_LEASES: &str = "SELECT id FROM {s}.lease WHERE id = ANY($1) ORDER BY id FOR UPDATE";
 
-/// How far a load follows links from one thing to the next; beyond that, a run says what it misses.
+/// Maximum links that a load follows from row to row; beyond that, a run reports missing rows.
 const LINKS_MAX: usize = 3;
-/// Entries a transaction may make under one number of the sequence.
-const ENTRY_BITS: u32 = 20;
 
-/// A job that was looked for.
+/// A job that was looked up.
 #[derive(Debug)]
 pub(crate) struct Known {
-    /// As it was found, if there is one.
+    /// The job, if it exists.
     pub(crate) found: Option<Found>,
     /// Whether it may be changed.
     pub(crate) locked: bool,
 }
 
-/// What was read so far.
+/// The rows loaded so far.
 #[derive(Default)]
 pub(crate) struct Loaded {
     pub(crate) now: Timestamp,
-    /// The time of a test, which statements take instead of the store's.
+    /// The time of a test's clock, which replaces the store's in statements.
     pub(crate) test_now: Option<Timestamp>,
-    /// Entries are numbered from here on.
+    /// New jobs are numbered from here on.
     pub(crate) seq: u64,
     pub(crate) sessions: BTreeMap<SessionId, SessionEntry>,
     pub(crate) queues: Option<BTreeMap<Name, QueueSettings>>,
@@ -80,48 +76,48 @@ pub(crate) struct Loaded {
     pub(crate) lines: HashMap<(Name, String), LineRows>,
     pub(crate) turns: HashMap<Tenant, Standing>,
     pub(crate) depths: HashMap<Name, u64>,
-    /// Whether ready jobs were looked for.
+    /// Whether ready jobs were loaded.
     pub(crate) has_heads: bool,
     /// Ready jobs that were locked for a claim, by lane, in order.
     pub(crate) heads: BTreeMap<LaneKey, Vec<Head>>,
-    /// When it was decided what is due.
+    /// The time at which due jobs were chosen.
     pub(crate) due_at: Option<Timestamp>,
-    /// What a maintenance step may touch, and the first thing after that.
+    /// Due jobs and sessions, and the first one after them.
     pub(crate) due: Vec<Due>,
-    /// Whether more may be due than what is known to be.
+    /// Whether more may be due than listed.
     pub(crate) unsure: bool,
-    /// Lanes in numbers.
+    /// Counts per lane.
     pub(crate) stats: Vec<LaneStats>,
     /// Rows of `deadline` and `aging` that are out of date.
     pub(crate) stale: Vec<(Option<Name>, i64, JobId)>,
 }
 
-/// With what to load.
+/// Loads rows over a connection.
 pub(crate) struct Loader<'a> {
     pub(crate) conn: &'a Conn<'a>,
     pub(crate) clock: Option<&'a Arc<dyn Clock>>,
 }
 
-/// Jobs a load is going to read.
+/// Jobs to load.
 #[derive(Default)]
 struct Jobs {
     peek: Vec<Uuid>,
     own: Vec<Uuid>,
-    /// Locked by their place already.
+    /// Locked already by their row in `ready`.
     heads: Vec<Uuid>,
-    /// Own jobs that others hold are left to them.
+    /// Skip `own` jobs that other transactions have locked.
     skip_held: bool,
 }
 
 impl Jobs {
-    /// Chooses the jobs that are wanted and not there yet.
+    /// Chooses the wanted jobs that are not loaded yet.
     fn choose(&mut self, wants: &Wants, loaded: &Loaded) {
         let owned = |id: &JobId| loaded.jobs.get(id).is_some_and(|known| known.locked);
         let own = wants.own.iter().filter(|id| !owned(id));
         self.own = own.map(|id| id.as_uuid()).collect();
         let unseen = |id: &&JobId| !loaded.jobs.contains_key(id) && !wants.own.contains(id);
         self.peek = wants.peek.iter().filter(unseen).map(|id| id.as_uuid()).collect();
-        // A job may be both settled, in vain, and ready again.
+        // A job may be settled with a stale lease and be ready again.
         self.heads.retain(|id| !wants.own.contains(&job_id(*id)));
         let heads: HashSet<&Uuid> = self.heads.iter().collect();
         self.peek.retain(|id| !heads.contains(id));
@@ -129,7 +125,7 @@ impl Jobs {
 }
 
 impl Loaded {
-    /// Takes from sessions what turned out, once it was locked, not to be theirs any more.
+    /// Removes leases from sessions that, once locked, turned out to belong to them no more.
     fn let_go(&mut self) {
         let Self { held, jobs, .. } = self;
         for (session, held) in held {
@@ -141,7 +137,7 @@ impl Loaded {
         }
     }
 
-    /// What leads on from what was just read: the holders of unique keys, and heirs.
+    /// The rows that follow from those just read: holders of unique keys, and heirs of ordering keys.
     fn linked(&self, wants: &Wants) -> Wants {
         let mut more = Wants { parts: wants.parts, heirs: wants.heirs, ..Wants::default() };
         let holds = wants.slots.iter().filter_map(|slot| self.uniques.get(slot).copied().flatten());
@@ -160,7 +156,7 @@ impl Loaded {
 }
 
 impl Loader<'_> {
-    /// Reads what is wanted and not there yet, and what that leads to.
+    /// Loads the wanted rows that are missing, and the rows that follow from them.
     pub(crate) async fn load(&self, wants: &Wants, loaded: &mut Loaded) -> Try<()> {
         let mut wants = wants.clone();
         let mut jobs = Jobs::default();
@@ -180,7 +176,7 @@ impl Loader<'_> {
         if let Some(request) = due {
             self.verify_due(request, loaded);
         }
-        // Last, so that nobody who holds a ready job waits for anything.
+        // Last, so that a transaction with locks on ready jobs waits for nothing.
         if let Some(claim) = claim.filter(|_| !loaded.has_heads) {
             self.heads(&claim, loaded).await?;
         }
@@ -188,7 +184,7 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// Learns the keys and sessions of jobs that are to be locked.
+    /// Adds the keys and sessions of the jobs to lock to the wants.
     async fn define(&self, wants: &mut Wants, jobs: &Jobs) -> Try<()> {
         if jobs.own.is_empty() {
             return Ok(());
@@ -212,7 +208,7 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// The rest, in one round trip.
+    /// Loads everything else in one round trip.
     async fn read(&self, wants: &Wants, loaded: &mut Loaded, jobs: &Jobs) -> Try<()> {
         let conn = self.conn;
         let lock = if jobs.skip_held { LOCK_FREE_JOBS } else { LOCK_JOBS };
@@ -225,7 +221,7 @@ impl Loader<'_> {
         gather::prepare(conn).await?;
         let owns = !jobs.own.is_empty();
         let reads = !all.is_empty();
-        // In this order: they are sent one after the other, and the last ones see what the locks left.
+        // In this order: they are sent one after the other, and the last ones read under the locks.
         let ((session_rows, settings, keys), (locked, _, _, turns), (found, parts, now)) =
             try_join3(
                 try_join3(
@@ -269,15 +265,15 @@ impl Loader<'_> {
     fn tell_time(&self, rows: &[Row], loaded: &mut Loaded) {
         let Some(row) = rows.first() else { return };
         loaded.test_now = self.clock.map(|clock| clock.now());
-        // What was found to be due was so at one instant; it must stay that one.
+        // Due jobs were chosen at one instant, which stays the time of the run.
         if loaded.due_at.is_none() {
             loaded.now = self.clock.map_or_else(|| at(row.get(0)), |clock| clock.now());
         }
-        loaded.seq = row.get::<_, i64>(1).cast_unsigned() << ENTRY_BITS;
+        loaded.seq = row.get::<_, i64>(1).cast_unsigned() << SEQ_BITS;
     }
 }
 
-/// The rows of a statement that may not be needed.
+/// The rows of a statement, or none if it is not needed.
 async fn some(needed: bool, rows: impl Future<Output = Try<Vec<Row>>>) -> Try<Vec<Row>> {
     if needed { rows.await } else { Ok(Vec::new()) }
 }

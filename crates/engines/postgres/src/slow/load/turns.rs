@@ -1,4 +1,4 @@
-//! Where the tenants of fair queues stand. After everything else: whoever holds a tenant waits for nobody.
+//! Loads the turns of tenants in fair queues, last of all: a transaction that has locked a tenant waits for nothing.
 
 use super::{Loaded, Loader};
 use crate::conn::error::Try;
@@ -16,7 +16,7 @@ const LATEST: &str = "SELECT t.queue, t.tenant, t.turn
 const SERVED: &str = "SELECT w.queue, s.turn FROM unnest($1::text[]) w (queue) CROSS JOIN LATERAL
     (SELECT turn FROM {s}.served WHERE queue = w.queue ORDER BY turn DESC LIMIT 1) s";
 
-/// Latest turns of tenants, and the turns that queues are at.
+/// Rows of the latest turns of tenants, and of the turns being served.
 type TurnRows = (Vec<Row>, Vec<Row>);
 
 impl Loader<'_> {
@@ -53,7 +53,7 @@ impl Loaded {
         }
     }
 
-    /// Where a tenant stands, if that was looked for.
+    /// The standing of a tenant, if loaded.
     pub(crate) fn standing(&self, queue: &Name, tenant: &Option<String>) -> Option<Standing> {
         let tenant: Tenant = (queue.clone(), tenant.clone());
         self.turns.get(&tenant).copied()

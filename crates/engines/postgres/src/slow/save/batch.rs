@@ -1,4 +1,4 @@
-//! Rows to remove and to add, column by column, and the statements that take them.
+//! Rows to delete and insert, by column, and the statements that take them as arrays.
 
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
@@ -9,8 +9,8 @@ pub(crate) struct Batch {
     pub(crate) params: Vec<Box<dyn ToSql + Send + Sync>>,
 }
 
-/// Declares sets of rows: the columns, and the statement that takes them as arrays, in that order. They
-/// are carried out in the order of the declaration.
+/// Declares sets of rows: the columns, and the statement that takes them as arrays in this order. The statements run in
+/// the order of the declaration.
 macro_rules! row_sets {
     ($all:ident { $($name:ident: $set:ident ($($column:ident: $type:ty),+) $sql:expr;)+ }) => {
         $(
@@ -33,12 +33,12 @@ macro_rules! row_sets {
             }
         )+
 
-        /// All rows that a run removes and adds.
+        /// All rows that a run deletes and inserts.
         #[derive(Default)]
         pub(super) struct $all { $(pub(super) $name: $set),+ }
 
         impl $all {
-            /// The statements, without those that have nothing to do.
+            /// The statements that have rows.
             pub(super) fn into_batches(self) -> Vec<Batch> {
                 [$(self.$name.into_batch()),+].into_iter().flatten().collect()
             }
@@ -137,7 +137,7 @@ row_sets! { Columns {
     aging: Aging (queue: String, run_at: i64, id: Uuid)
         "INSERT INTO {s}.aging (queue, run_at, id)
             SELECT * FROM unnest($1::text[], $2::bigint[], $3::uuid[]) ON CONFLICT DO NOTHING";
-    // Without a conflict clause where nobody held the key: if somebody does by now, this run is void.
+    // Without a conflict clause: if another transaction holds the key by now, the run fails and is repeated.
     key_taken: KeyTaken (queue: String, key: String, id: Uuid)
         "INSERT INTO {s}.key_holder (queue, key, id)
             SELECT * FROM unnest($1::text[], $2::text[], $3::uuid[]) ORDER BY 1, 2";
@@ -152,7 +152,7 @@ row_sets! { Columns {
             FROM unnest($1::text[], $2::text[], $3::text[], $4::uuid[], $5::bigint[])
                 n (queue, kind, key, id, until)
             WHERE t.queue = ANY(ARRAY[n.queue]) AND t.kind = n.kind AND t.key = n.key";
-    // As above: if such a tenant is there by now, this run is void.
+    // Without a conflict clause: if the tenant exists by now, the run fails and is repeated.
     turn_begun: TurnBegun (queue: String, tenant: String, turn: i64)
         "INSERT INTO {s}.turn (queue, tenant, turn)
             SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[]) ORDER BY 1, 2";
@@ -177,7 +177,7 @@ row_sets! { Columns {
             SELECT * FROM unnest($1::text[], $2::text[], $3::boolean[], $4::bigint[])
             ON CONFLICT (name) DO UPDATE SET settings = excluded.settings, paused = excluded.paused,
                 permits = excluded.permits";
-    // A queue that limits ages from now on: whoever waits there already is written down.
+    // A queue that limits ages from now on: adds its waiting jobs.
     ages_begin: AgesBegin (queue: String)
         "INSERT INTO {s}.aging (queue, run_at, id)
             SELECT l.queue, coalesce(f.run_at, j.run_at), j.id
@@ -186,11 +186,11 @@ row_sets! { Columns {
                     UNION ALL SELECT id FROM {s}.aside WHERE lane = l.id) w
             JOIN {s}.job j ON j.id = ANY(ARRAY[w.id]) LEFT JOIN {s}.life f ON f.id = ANY(ARRAY[j.id])
             WHERE l.queue = ANY($1) ON CONFLICT DO NOTHING";
-    // Voids surveys of old leaves in which jobs were stored. After the insert, which holds the lock of the leaf by then,
-    // and by the time it is now: a process may have been stalled since it read the clock.
+    // Voids surveys of old partitions in which jobs were stored. After the insert, which has locked the partition, and
+    // by the current time: the process may have been stalled since it read the clock.
     touched: Touched (id: Uuid, now: Option<i64>, old_ms: i64)
-        "SELECT {s}.touch_leaves($1::uuid[], $2::bigint[], $3::bigint[])";
-    // A job that had ended is back: claims must see its lane.
+        "SELECT {s}.void_surveys($1::uuid[], $2::bigint[], $3::bigint[])";
+    // An ended job was replayed: claims must scan its lane.
     revived: Revived (lane: i32)
         "UPDATE {s}.lane SET idle = false WHERE id IN
             (SELECT id FROM {s}.lane WHERE id = ANY($1) AND idle ORDER BY id FOR UPDATE SKIP LOCKED)";

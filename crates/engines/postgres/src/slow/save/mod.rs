@@ -1,4 +1,4 @@
-//! Writes what a run changed: per table one statement that removes and one that adds. Decides nothing.
+//! Turns the changes of a run into statements: one delete and one insert per table. Makes no decisions.
 
 mod batch;
 mod place;
@@ -20,24 +20,24 @@ use windlass_core::model::{Counters, Name, PartName, Parts, State};
 use windlass_core::{JobId, Result};
 use windlass_executor::{Entry, Turns, UniqueHold, UniqueSlot};
 
-/// What a run changed, gathered by table.
+/// The changes of a run, by table.
 struct Saver<'a> {
     lanes: &'a Lanes,
     set: &'a WorkingSet<'a>,
     rows: Columns,
-    /// By how much the numbers of lanes changed, by state.
+    /// Changes of the counts per lane and state.
     counts: BTreeMap<i32, [i64; State::ALL.len()]>,
 }
 
-/// The statements that write what a run changed.
+/// The statements that write the changes of a run.
 #[derive(Default)]
 pub(crate) struct Saves {
     pub(crate) batches: Vec<Batch>,
-    /// The lowest number of a job that is ready by it.
+    /// The lowest number of a job that becomes ready.
     pub(crate) lowest: Option<i64>,
 }
 
-/// What writes what a run changed, and the turns it took.
+/// The statements for the changes of a run and the turns it took.
 pub(crate) fn saves(
     set: &WorkingSet<'_>,
     turns: &HashMap<Name, Turns>,
@@ -61,8 +61,8 @@ pub(crate) fn saves(
     Ok(Saves { batches: saver.rows.into_batches(), lowest })
 }
 
-/// The statements that put jobs into the places their states say, for a repair: leases and completions
-/// are as they are.
+/// The statements that insert jobs into the tables of their states, for a repair. Leases and fast-path completions stay
+/// as they are.
 pub(crate) fn places(set: &WorkingSet<'_>, lanes: &Lanes, jobs: &[Found]) -> Try<Vec<Batch>> {
     let mut saver = Saver { lanes, set, rows: Columns::default(), counts: BTreeMap::new() };
     for found in jobs {
@@ -120,7 +120,7 @@ impl Saver<'_> {
         let test_now = self.set.base().test_now.map(|now| now.as_millis());
         self.rows.touched.push(header.id.as_uuid(), test_now, OLD_ID_MS as i64);
         let payload = job.parts.payload.as_ref();
-        // A follow-up may be claimed in the step that makes it: it was ready in between.
+        // A follow-up may be claimed by the step that creates it: it was ready in between.
         let state = if job.state == State::Running { State::Available } else { job.state };
         self.rows.job.push(
             header.id.as_uuid(),
@@ -140,7 +140,7 @@ impl Saver<'_> {
         if is_as_enqueued(entry) { Ok(()) } else { self.life(entry, false) }
     }
 
-    /// Writes what became of a job.
+    /// Writes the changes of a job.
     fn live(&mut self, found: &Found, entry: &Entry) -> Result<()> {
         let before = &found.entry;
         self.parts(&before.job.parts, entry)?;
@@ -187,7 +187,7 @@ impl Saver<'_> {
                     let envelope = codec::envelope_text(part)?;
                     self.rows.part.push(id, number, Some(part.bytes.to_vec()), envelope);
                 }
-                // The definition still has one: say that it does not count.
+                // The definition still has a payload: mark it as removed.
                 None if name == PartName::Payload => self.rows.part.push(id, number, None, None),
                 None => self.rows.no_part.push(id, number),
             }
@@ -244,7 +244,7 @@ impl Saver<'_> {
 
     fn lease(&mut self, entry: &Entry, place: &Place, lane: i32) {
         let Some((leased, token)) = entry.leased.as_ref().zip(place.token) else { return };
-        // The session of a single claim ends with its last lease: somebody must look at it.
+        // The session of a single claim ends with its last lease, which the fast path would not notice.
         let alone = self.set.is_alone(&leased.session);
         let marks = if alone { 0 } else { marks(entry) & PLAIN };
         self.rows.lease.push(
@@ -311,7 +311,7 @@ impl Saver<'_> {
 
     fn tallies(&mut self) {
         for (lane, counts) in &self.counts {
-            // What is counted, and nothing else, decides whether there is something to say.
+            // Written only if a count has changed.
             let mut stats = LaneStats::empty("".into(), "".into());
             let counted = State::ALL.into_iter().filter(|state| stats.counter(*state).is_some());
             if counted.into_iter().all(|state| counts[state as usize] == 0) {
@@ -331,7 +331,7 @@ impl Saver<'_> {
     }
 }
 
-/// Whether a new job's definition tells all of it.
+/// Whether the definition alone describes a new job.
 fn is_as_enqueued(entry: &Entry) -> bool {
     let job = &entry.job;
     let usual = match job.state {
@@ -353,7 +353,7 @@ fn flags(entry: &Entry) -> i16 {
         | flag(entry.job.cancel_requested, CANCEL_REQUESTED)
 }
 
-/// What a claim and a completion must know of a job.
+/// The flags of a job for claims and completions.
 fn marks(entry: &Entry) -> i16 {
     let suspect = if entry.job.header.counters.is_suspect() { SUSPECT } else { 0 };
     let plain = if is_plain(entry) { PLAIN } else { 0 };

@@ -1,24 +1,24 @@
-//! Where a job is, as far as its rows tell; before a change, or after it.
+//! The tables and keys under which a job is stored.
 
 use crate::slow::load::{EXPIRES, REMOVED};
 use uuid::Uuid;
 use windlass_core::model::{Name, State};
 use windlass_executor::Entry;
 
-/// See the module.
+/// The place of a job.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Place {
     pub(crate) state: State,
     pub(crate) rank: i64,
     pub(crate) seq: i64,
     pub(crate) run_at: i64,
-    /// The lease it runs under.
+    /// The token of its lease.
     pub(crate) token: Option<Uuid>,
-    /// When it expires or is removed by a limit of its own.
+    /// When it expires or is removed by its own limit.
     pub(crate) deadline: Option<(i16, i64)>,
-    /// Whether it is due, waits, and has no limit of its own: what a queue's limit looks at.
+    /// Whether the queue's age limit applies: it is due, waits, and has no limit of its own.
     pub(crate) ages: bool,
-    /// Where it stands in line.
+    /// Its position in the line of its ordering key.
     pub(crate) in_line: Option<(Name, String, i64)>,
 }
 

@@ -1,4 +1,4 @@
-//! Sessions, settings of queues and kinds, and counts.
+//! Writes sessions, settings and counts.
 
 use super::Saver;
 use crate::rows::codec;
@@ -28,7 +28,7 @@ impl Saver<'_> {
     fn sessions(&mut self) {
         for (id, session) in &self.set.sessions {
             match session {
-                // One that came and went within this run was never written.
+                // A session opened and closed within this run was never written.
                 None if !self.set.base().sessions.contains_key(id) => {}
                 None => self.rows.no_session.push(id.to_string()),
                 Some(session) => self.rows.session.push(

@@ -1,4 +1,4 @@
-//! Many ended jobs go at once with their leaf, and nothing goes that must stay.
+//! Many ended jobs go at once with their partition, and nothing goes that must stay.
 
 use crate::rig::{KEPT_MS, Rig};
 use windlass_core::JobId;
@@ -6,7 +6,7 @@ use windlass_core::engine::*;
 use windlass_core::model::{JobError, NewJob, State};
 use windlass_core::time::Clock as _;
 
-/// Enough that a leaf is too large to be removed row by row.
+/// Enough that a partition is too large to be removed row by row.
 const MANY: usize = 45_000;
 const BATCH: usize = 1_000;
 
@@ -18,7 +18,7 @@ async fn complete_many(rig: &mut Rig) {
 }
 
 #[tokio::test]
-async fn many_ended_jobs_go_with_their_leaf_and_what_must_stay_stays() {
+async fn many_ended_jobs_go_with_their_partition_and_others_stay() {
     let mut rig = Rig::new().await;
     let waiting = rig.enqueue(1).await[0];
     rig.change(waiting, Change::Pause).await;
@@ -27,12 +27,12 @@ async fn many_ended_jobs_go_with_their_leaf_and_what_must_stay_stays() {
     let later = rig.enqueue(1).await[0];
     rig.pass(KEPT_MS / 2);
     rig.complete(&[late]).await;
-    let before = rig.leaves().await;
+    let before = rig.partitions().await;
     // Past the retention of all but the one that ended late.
     rig.pass(KEPT_MS * 3 / 4);
     let removed = rig.upkeep(Work::Retain).await;
     assert_eq!(removed, MANY as u64 + 1, "each is counted once");
-    assert!(rig.leaves().await < before, "the leaf is gone");
+    assert!(rig.partitions().await < before, "the partition is gone");
     assert_eq!(rig.count("SELECT count(*) FROM {s}.job").await, 3);
     assert_eq!(rig.state(waiting).await, Some(State::Paused));
     assert_eq!(rig.state(late).await, Some(State::Completed));
@@ -48,7 +48,7 @@ async fn many_ended_jobs_go_with_their_leaf_and_what_must_stay_stays() {
 }
 
 #[tokio::test]
-async fn a_job_replayed_while_its_leaf_is_looked_through_is_not_lost() {
+async fn a_job_replayed_during_the_survey_is_not_lost() {
     let mut rig = Rig::new().await;
     complete_many(&mut rig).await;
     let dead = rig.enqueue(2).await;
@@ -67,7 +67,7 @@ async fn a_job_replayed_while_its_leaf_is_looked_through_is_not_lost() {
 }
 
 #[tokio::test]
-async fn a_job_enqueued_late_into_an_old_leaf_is_not_lost() {
+async fn a_job_enqueued_late_into_an_old_partition_is_not_lost() {
     let mut rig = Rig::new().await;
     complete_many(&mut rig).await;
     let old = rig.clock.now();
@@ -85,7 +85,7 @@ async fn a_job_enqueued_late_into_an_old_leaf_is_not_lost() {
 }
 
 #[tokio::test]
-async fn an_open_transaction_delays_a_leaf_and_holds_up_nobody() {
+async fn an_open_transaction_delays_a_partition_and_blocks_nobody() {
     let mut rig = Rig::new().await;
     complete_many(&mut rig).await;
     rig.pass(KEPT_MS * 5 / 4);

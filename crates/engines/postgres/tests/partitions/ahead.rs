@@ -1,4 +1,4 @@
-//! Leaves are made ahead of time, by upkeep alone: nobody who works waits for one.
+//! Partitions are made ahead of time, by upkeep alone: nobody who works waits for one.
 
 use crate::common::{OwnSchema, application, open};
 use crate::rig::{BEGIN_AFTER_MS, KEPT_MS, LONG_MS, Rig};
@@ -13,34 +13,37 @@ use windlass_services::Services;
 
 /// How far ahead they are there at least.
 const AHEAD_MS: u64 = 600_000;
-/// A reader of everything, who lets no leaf be added.
+/// A reader of everything, who lets no partition be added.
 const READ: &str = "SELECT count(*) FROM {s}.jobs";
 /// Ranges of ids.
-const LEAVES: &str = "SELECT from_id, upto_id FROM {s}.leaf ORDER BY from_id";
+const PARTITIONS: &str = "SELECT from_id, upto_id FROM {s}.partition ORDER BY from_id";
 /// How long anything may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Until when there are leaves, if there is one for every time from `now` on.
-fn covered(leaves: &[(Uuid, Uuid)], now: Timestamp) -> Option<Timestamp> {
-    let no_gap = leaves.windows(2).all(|pair| pair[0].1 == pair[1].0);
-    let ((first, _), (_, last)) = (leaves.first()?, leaves.last()?);
-    assert!(no_gap && leaves.iter().all(|leaf| leaf.0 < leaf.1), "{leaves:?}");
+/// Until when there are partitions, if there is one for every time from `now` on.
+fn covered(partitions: &[(Uuid, Uuid)], now: Timestamp) -> Option<Timestamp> {
+    let no_gap = partitions.windows(2).all(|pair| pair[0].1 == pair[1].0);
+    let ((first, _), (_, last)) = (partitions.first()?, partitions.last()?);
+    assert!(
+        no_gap && partitions.iter().all(|partition| partition.0 < partition.1),
+        "{partitions:?}"
+    );
     let [from, upto] = [first, last].map(|id| JobId::from_uuid(*id).time());
     (from <= now).then_some(upto)
 }
 
-async fn leaves(client: &tokio_postgres::Client, sql: &str) -> Vec<(Uuid, Uuid)> {
+async fn partitions(client: &tokio_postgres::Client, sql: &str) -> Vec<(Uuid, Uuid)> {
     let rows = client.query(sql, &[]).await.expect("answers");
     rows.iter().map(|row| (row.get(0), row.get(1))).collect()
 }
 
-/// Asserts that there are leaves for all of the next ten minutes.
+/// Asserts that there are partitions for all of the next ten minutes.
 async fn is_ahead(rig: &Rig) {
     let now = rig.clock.now();
-    let leaves = leaves(&rig.client, &rig.sql(LEAVES)).await;
-    let upto = covered(&leaves, now);
-    assert!(upto >= Some(now.plus(AHEAD_MS)), "{upto:?} at {now:?}: {leaves:?}");
+    let partitions = partitions(&rig.client, &rig.sql(PARTITIONS)).await;
+    let upto = covered(&partitions, now);
+    assert!(upto >= Some(now.plus(AHEAD_MS)), "{upto:?} at {now:?}: {partitions:?}");
 }
 
 #[tokio::test]
@@ -57,46 +60,46 @@ async fn leaves_are_there_for_ten_minutes_however_long_jobs_are_kept() {
         rig.upkeep(Work::Compact).await;
         let ids = rig.enqueue(10).await;
         rig.complete(&ids).await;
-        assert_eq!(rig.in_rest().await, 0, "kept for {kept_ms} ms");
+        assert_eq!(rig.in_default().await, 0, "kept for {kept_ms} ms");
         reader.batch_execute("COMMIT").await.expect("ends");
         rig.is_sound().await;
     }
 }
 
 #[tokio::test]
-async fn work_makes_no_leaf_and_needs_none() {
+async fn work_creates_no_partitions_and_needs_none() {
     let mut rig = Rig::new().await;
-    let before = rig.leaves().await;
+    let before = rig.partitions().await;
     rig.pass(LONG_MS);
     let ids = rig.enqueue(10).await;
     rig.complete(&ids).await;
-    assert_eq!(rig.leaves().await, before, "nobody who worked made one");
-    assert_eq!(rig.in_rest().await, 20, "each job and its end");
+    assert_eq!(rig.partitions().await, before, "nobody who worked made one");
+    assert_eq!(rig.in_default().await, 20, "each job and its end");
     rig.is_sound().await;
     // And when there are some again, they are used.
     rig.upkeep(Work::Compact).await;
     rig.pass(BEGIN_AFTER_MS);
     let ids = rig.enqueue(10).await;
     rig.complete(&ids).await;
-    assert_eq!(rig.in_rest().await, 20);
+    assert_eq!(rig.in_default().await, 20);
     rig.is_sound().await;
 }
 
 #[tokio::test]
-async fn who_is_in_the_way_of_a_leaf_holds_up_nobody_and_none_is_half_made() {
+async fn a_refused_lock_blocks_nobody_and_leaves_no_partial_partition() {
     let mut rig = Rig::new().await;
     rig.pass(LONG_MS);
     let tables = "SELECT count(*) FROM pg_tables WHERE schemaname = trim('{s}', '\"')";
-    let (leaves, before) = (rig.leaves().await, rig.count(tables).await);
+    let (partitions, before) = (rig.partitions().await, rig.count(tables).await);
     let reader = rig.meanwhile(READ).await;
     rig.upkeep(Work::Compact).await;
-    assert_eq!((rig.leaves().await, rig.count(tables).await), (leaves, before));
+    assert_eq!((rig.partitions().await, rig.count(tables).await), (partitions, before));
     let ids = rig.enqueue(10).await;
     rig.complete(&ids).await;
     reader.batch_execute("COMMIT").await.expect("ends");
     rig.pass(10_000);
     rig.upkeep(Work::Compact).await;
-    assert!(rig.leaves().await > leaves);
+    assert!(rig.partitions().await > partitions);
     rig.is_sound().await;
 }
 
@@ -106,14 +109,14 @@ async fn the_services_of_a_process_see_to_it() {
     let (engine, client) = (open(&schema).await, application().await);
     engine.enqueue(Enqueue::each([NewJob::new("k")])).await.expect("enqueues");
     let running = Services::builder(Arc::new(engine)).start().expect("good options");
-    let sql = LEAVES.replace("{s}", &format!("\"{}\"", schema.name));
+    let sql = PARTITIONS.replace("{s}", &format!("\"{}\"", schema.name));
     let deadline = tokio::time::Instant::now() + PATIENCE;
     loop {
-        let (leaves, now) = (leaves(&client, &sql).await, SystemClock.now());
-        if covered(&leaves, now) >= Some(now.plus(AHEAD_MS)) {
+        let (partitions, now) = (partitions(&client, &sql).await, SystemClock.now());
+        if covered(&partitions, now) >= Some(now.plus(AHEAD_MS)) {
             break;
         }
-        assert!(tokio::time::Instant::now() < deadline, "{leaves:?} at {now:?}");
+        assert!(tokio::time::Instant::now() < deadline, "{partitions:?} at {now:?}");
         tokio::time::sleep(LOOK_EVERY).await;
     }
     running.stop().await;
@@ -123,14 +126,14 @@ async fn the_services_of_a_process_see_to_it() {
 async fn leaves_of_a_new_store_are_narrow_and_widen_as_it_grows_older() {
     let mut rig = Rig::keeping(30 * 24 * KEPT_MS).await;
     let widest = async |rig: &Rig| {
-        let leaves = leaves(&rig.client, &rig.sql(LEAVES)).await;
+        let partitions = partitions(&rig.client, &rig.sql(PARTITIONS)).await;
         let width = |(from, upto): &(Uuid, Uuid)| {
             let [from, upto] = [from, upto].map(|id| JobId::from_uuid(*id).time());
             upto.since(from)
         };
-        leaves.iter().map(width).max()
+        partitions.iter().map(width).max()
     };
-    // Whoever says now that jobs are kept for minutes has not got leaves of days already.
+    // Whoever says now that jobs are kept for minutes has not got partitions of days already.
     assert_eq!(widest(&rig).await, Some(AHEAD_MS / 2));
     rig.pass(24 * KEPT_MS);
     rig.upkeep(Work::Compact).await;

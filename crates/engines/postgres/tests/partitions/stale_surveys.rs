@@ -86,14 +86,14 @@ async fn a_job_stored_in_a_partition_that_ended_a_minute_ago_voids_its_survey() 
     const OLD_MS: u64 = 60_000;
     let rig = Rig::new().await;
     let [id, _] = rig.fill(1).await;
-    let first = rig.sql("SELECT upto_id FROM {s}.leaf ORDER BY from_id LIMIT 1");
+    let first = rig.sql("SELECT upto_id FROM {s}.partition ORDER BY from_id LIMIT 1");
     let ends = rig.client.query_one(&first, &[]).await.expect("answers").get(0);
     let ends = JobId::from_uuid(ends).time();
     for (at, touched) in [(ends.plus(OLD_MS - 1), 0), (ends.plus(OLD_MS), 1)] {
         let at = at.as_millis();
-        let touch = format!("SELECT {{s}}.touch_leaves('{{{id}}}', '{{{at}}}', '{{{OLD_MS}}}')");
+        let touch = format!("SELECT {{s}}.void_surveys('{{{id}}}', '{{{at}}}', '{{{OLD_MS}}}')");
         rig.client.batch_execute(&rig.sql(&touch)).await.expect("is called");
-        let times = rig.count("SELECT sum(touched)::bigint FROM {s}.leaf").await;
+        let times = rig.count("SELECT sum(late_jobs)::bigint FROM {s}.partition").await;
         assert_eq!(times, touched, "at {at}");
     }
 }

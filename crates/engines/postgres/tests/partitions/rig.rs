@@ -1,4 +1,4 @@
-//! An engine on a clock of the test's own, in a schema with leaves, and what jobs go through in it.
+//! An engine on a clock of the test's own, in a schema with partitions, and what jobs go through in it.
 
 use crate::common::{OwnSchema, application, url};
 use std::collections::HashSet;
@@ -17,11 +17,11 @@ use windlass_postgres::{Options, PostgresEngine};
 const START: Timestamp = Timestamp::from_millis(1_800_000_000_000);
 /// Jobs in one step of upkeep.
 const BUDGET: u32 = 1_000;
-/// How long finished jobs are kept; leaves are an eighth as wide.
+/// How long finished jobs are kept; partitions are an eighth as wide.
 pub(crate) const KEPT_MS: u64 = 3_600_000;
-/// Longer than leaves reach.
+/// Longer than partitions reach.
 pub(crate) const LONG_MS: u64 = 100 * KEPT_MS;
-/// How long after it was made the first leaf begins.
+/// How long after it was made the first partition begins.
 pub(crate) const BEGIN_AFTER_MS: u64 = 2_000;
 /// How long the engine waits after a refused lock.
 pub(crate) const ASK_AGAIN_MS: u64 = 10_000;
@@ -73,11 +73,11 @@ impl Rig {
         let open = OpenSession::new("w");
         let session = engine.open_session(open).await.expect("opens").value.id;
         let mut rig = Self { engine, clock, client, schema, session, claim_no: 0 };
-        // A lane must be known before it is known how wide leaves should be.
+        // A lane must be known before it is known how wide partitions should be.
         let first = rig.enqueue(1).await;
         rig.complete(&first).await;
         rig.upkeep(Work::Compact).await;
-        assert!(rig.leaves().await >= 2, "there are leaves ahead");
+        assert!(rig.partitions().await >= 2, "there are partitions ahead");
         rig.pass(BEGIN_AFTER_MS);
         rig
     }
@@ -221,15 +221,15 @@ impl Rig {
         other
     }
 
-    pub(crate) async fn leaves(&self) -> i64 {
-        self.count("SELECT count(*) FROM {s}.leaf").await
+    pub(crate) async fn partitions(&self) -> i64 {
+        self.count("SELECT count(*) FROM {s}.partition").await
     }
 
-    /// Jobs and ends of jobs that no leaf covers, but for the one from before there was any.
-    pub(crate) async fn in_rest(&self) -> i64 {
+    /// Jobs and ends of jobs that no partition covers, but for the one from before there was any.
+    pub(crate) async fn in_default(&self) -> i64 {
         let since = JobId::first_at(START.plus(BEGIN_AFTER_MS));
-        let jobs = format!("SELECT count(*) FROM {{s}}.job_rest WHERE id >= '{since}'");
-        self.count(&jobs).await + self.count(&jobs.replace("job_rest", "finished_rest")).await
+        let jobs = format!("SELECT count(*) FROM {{s}}.job_default WHERE id >= '{since}'");
+        self.count(&jobs).await + self.count(&jobs.replace("job_default", "finished_default")).await
     }
 
     pub(crate) async fn state(&self, id: JobId) -> Option<State> {

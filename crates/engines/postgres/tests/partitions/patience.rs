@@ -56,7 +56,7 @@ impl Told {
         assert_eq!(self.later(ASK_AGAIN_MS - 1).await, (1, 0), "it is not asked for again soon");
         assert_eq!(self.later(1).await, (2, 0));
         assert_eq!(self.later(WARN_AFTER_MS - ASK_AGAIN_MS).await, (3, 1), "{:?}", self.warned());
-        let parts = ["for_s=60", "is busy", "pg_locks and pg_stat_activity name"];
+        let parts = ["for_s=60", "is busy", "see pg_locks and pg_stat_activity"];
         let warning = self.warned().remove(0);
         assert!(parts.iter().all(|part| warning.contains(part)), "{warning}");
         assert_eq!(self.later(ASK_AGAIN_MS).await, (4, 1), "it was said");
@@ -91,14 +91,14 @@ async fn who_keeps_a_hot_table_from_being_cleared_is_warned_of_after_a_minute() 
 }
 
 #[tokio::test]
-async fn who_keeps_leaves_from_being_added_is_warned_of_after_a_minute() {
-    let told = Told::about("job_rest").await;
+async fn a_lock_that_prevents_new_partitions_is_logged_after_a_minute() {
+    let told = Told::about("job_default").await;
     let read = "SELECT count(*) FROM {s}.jobs";
     told.rig.pass(LONG_MS);
-    let before = told.rig.leaves().await;
+    let before = told.rig.partitions().await;
     told.kept(read).await;
-    let after = told.rig.leaves().await;
+    let after = told.rig.partitions().await;
     assert!(after > before, "they are added as soon as they can be");
     told.kept_again(read).await;
-    assert!(told.rig.leaves().await > after);
+    assert!(told.rig.partitions().await > after);
 }

@@ -9,15 +9,15 @@ use windlass_core::model::{NewJob, QueuePatch};
 use windlass_core::policy::Retention;
 use windlass_services::{ServiceOptions, Services};
 
-/// Enough that a leaf is too large for rows, and more than two pages of looking through.
+/// Enough that a partition is too large for rows, and more than two pages of looking through.
 const MANY: usize = 45_000;
 const BATCH: usize = 1_000;
-/// Long after a leaf and what it holds has had its time.
+/// Long after a partition and what it holds has had its time.
 const LATER_MS: u64 = 2 * KEPT_MS;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[tokio::test]
-async fn services_drop_a_leaf_in_one_go_and_do_not_rest_between_its_pages() {
+async fn services_drop_a_partition_without_pausing_between_its_pages() {
     let mut rig = Rig::new().await;
     for _ in 0..MANY / BATCH {
         let ids = rig.enqueue(BATCH).await;
@@ -39,7 +39,7 @@ async fn services_drop_a_leaf_in_one_go_and_do_not_rest_between_its_pages() {
 }
 
 #[tokio::test]
-async fn jobs_that_are_kept_for_less_than_a_leaf_is_wide_do_not_wait_for_it() {
+async fn jobs_with_a_retention_shorter_than_a_partition_are_removed_by_rows() {
     const QUEUE: &str = "brief";
     const BRIEF_MS: u64 = 60_000;
     let mut rig = Rig::new().await;

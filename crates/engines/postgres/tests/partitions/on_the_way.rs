@@ -1,4 +1,4 @@
-//! A leaf is added for what is on its way to where everything without one goes: the server refuses that (23514), and
+//! A partition is added for what is on its way to where everything without one goes: the server refuses that (23514), and
 //! it is done again.
 
 use crate::common::application;
@@ -13,16 +13,16 @@ use windlass_core::time::Clock as _;
 /// How long anything may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// How many wait for where jobs without a leaf go.
+/// How many wait for where jobs without a partition go.
 const WAITING: &str = "SELECT count(DISTINCT pid) FROM pg_locks WHERE NOT granted
-    AND relation IN ('{s}.job_rest'::regclass, '{s}.finished_rest'::regclass)";
+    AND relation IN ('{s}.job_default'::regclass, '{s}.finished_default'::regclass)";
 
-/// A leaf for what is enqueued from now on, in a transaction that stays open: nobody else sees it yet.
+/// A partition for what is enqueued from now on, in a transaction that stays open: nobody else sees it yet.
 async fn half_added(rig: &Rig) -> Client {
     let now = rig.clock.now();
     let [first, end] = [now, now.plus(KEPT_MS)].map(|at| JobId::first_at(at).as_uuid());
     rig.meanwhile(&format!(
-        "SELECT {{s}}.add_leaves(ARRAY['{first}']::uuid[], ARRAY['{end}']::uuid[])"
+        "SELECT {{s}}.add_partitions(ARRAY['{first}']::uuid[], ARRAY['{end}']::uuid[])"
     ))
     .await
 }
@@ -37,13 +37,13 @@ async fn until_waiting(rig: &Rig, number: i64) {
 }
 
 #[tokio::test]
-async fn jobs_and_reports_that_were_on_their_way_get_into_the_new_leaf() {
+async fn in_flight_jobs_and_reports_get_into_the_new_partition() {
     let mut rig = Rig::new().await;
     rig.pass(LONG_MS);
-    // Enqueued before its leaf, it is moved into it; its end is what is on the way.
+    // Enqueued before its partition, it is moved into it; its end is what is on the way.
     rig.enqueue(1).await;
     let claimed = rig.claim(1).await;
-    let leaf = half_added(&rig).await;
+    let partition = half_added(&rig).await;
     let engine = rig.engine.clone();
     let plain = tokio::spawn(async move {
         engine.enqueue(Enqueue::each([NewJob::new("k"), NewJob::new("k")])).await
@@ -57,7 +57,7 @@ async fn jobs_and_reports_that_were_on_their_way_get_into_the_new_leaf() {
     let done = Settle::new(done);
     let done = tokio::spawn(async move { engine.settle(done).await });
     until_waiting(&rig, 3).await;
-    leaf.batch_execute("COMMIT").await.expect("ends");
+    partition.batch_execute("COMMIT").await.expect("ends");
 
     for enqueued in [plain, later] {
         let items = enqueued.await.expect("no panic").expect("enqueues").value;
@@ -65,7 +65,7 @@ async fn jobs_and_reports_that_were_on_their_way_get_into_the_new_leaf() {
     }
     let settled = done.await.expect("no panic").expect("settles").value.items;
     assert!(settled.iter().all(Item::is_ok), "{settled:?}");
-    assert_eq!(rig.in_rest().await, 0, "all of it is in the leaf");
+    assert_eq!(rig.in_default().await, 0, "all of it is in the partition");
     assert_eq!(rig.count("SELECT count(*) FROM {s}.job").await, 5);
     assert_eq!(rig.count("SELECT count(*) FROM {s}.finished").await, 2);
     rig.is_sound().await;
@@ -75,7 +75,7 @@ async fn jobs_and_reports_that_were_on_their_way_get_into_the_new_leaf() {
 async fn a_job_in_an_application_s_transaction_gets_there_too() {
     let rig = Rig::new().await;
     rig.pass(LONG_MS);
-    let leaf = half_added(&rig).await;
+    let partition = half_added(&rig).await;
     let engine = rig.engine.clone();
     let theirs = tokio::spawn(async move {
         let mut client = application().await;
@@ -85,24 +85,24 @@ async fn a_job_in_an_application_s_transaction_gets_there_too() {
         stored
     });
     until_waiting(&rig, 1).await;
-    leaf.batch_execute("COMMIT").await.expect("ends");
+    partition.batch_execute("COMMIT").await.expect("ends");
     let stored = theirs.await.expect("no panic").expect("enqueues").value;
     assert!(stored.iter().all(Item::is_ok), "{stored:?}");
-    assert_eq!(rig.in_rest().await, 0);
+    assert_eq!(rig.in_default().await, 0);
     rig.is_sound().await;
 }
 
 #[tokio::test]
-async fn the_first_leaf_is_not_for_what_may_be_on_its_way_already() {
+async fn the_first_partition_begins_after_in_flight_inserts() {
     let rig = Rig::new().await;
-    let before = rig.leaves().await;
+    let before = rig.partitions().await;
     rig.pass(LONG_MS);
     rig.upkeep(Work::Compact).await;
-    assert!(rig.leaves().await > before);
+    assert!(rig.partitions().await > before);
     rig.enqueue(1).await;
-    assert_eq!(rig.in_rest().await, 1, "nobody who enqueues now is refused");
+    assert_eq!(rig.in_default().await, 1, "nobody who enqueues now is refused");
     rig.pass(BEGIN_AFTER_MS);
     rig.enqueue(1).await;
-    assert_eq!(rig.in_rest().await, 1, "the next ones have a leaf");
+    assert_eq!(rig.in_default().await, 1, "the next ones have a partition");
     rig.is_sound().await;
 }

@@ -11,7 +11,7 @@ use windlass_core::engine::*;
 const JOBS: usize = 2_000;
 const TOGETHER: usize = 50;
 const STEP: u32 = 100;
-/// How far apart those times are: all of it is within a leaf.
+/// How far apart those times are: all of it is within a partition.
 const APART_MS: u64 = 1_000;
 /// Longer than it takes until everything is looked at anew.
 const ANEW: Duration = Duration::from_secs(6);

@@ -1,0 +1,49 @@
+-- Lanes, settings and sessions.
+--
+-- In all files of this step: times are milliseconds since 1970, and states are numbered as in
+-- windlass_core::model::State (the view `jobs` names them).
+
+-- A lane is a queue and a kind; jobs refer to it by number. A lane without jobs for a week is deleted, and its number
+-- is never used again.
+CREATE TABLE {s}.lane (
+    id      integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    queue   text COLLATE "C" NOT NULL,
+    kind    text COLLATE "C" NOT NULL,
+    -- When the lane last received jobs, to about half a minute.
+    used_at bigint NOT NULL DEFAULT 0,
+    -- The lane has no live jobs and was not used for minutes: claims skip it most of the time. A hint: every writer
+    -- that adds a job clears it, and maintenance clears it for lanes with ready jobs.
+    idle    boolean NOT NULL DEFAULT false,
+    UNIQUE (queue, kind)
+);
+CREATE INDEX lane_busy ON {s}.lane (queue, kind) WHERE NOT idle;
+
+-- Settings that differ from the defaults. `settings` is authoritative; the other columns repeat the parts that
+-- statements need.
+CREATE TABLE {s}.queue (
+    name     text COLLATE "C" PRIMARY KEY,
+    settings text NOT NULL,
+    paused   boolean NOT NULL,
+    -- The queue limits its depth: enqueues lock this row.
+    limited  boolean NOT NULL,
+    -- Enqueues must read the settings: the queue limits depth or age, or is not ordered by priority.
+    special  boolean NOT NULL,
+    -- Tenants take turns: enqueues read `turn`, claims write `served`.
+    fair     boolean NOT NULL DEFAULT false
+);
+CREATE TABLE {s}.kind (
+    name     text COLLATE "C" PRIMARY KEY,
+    settings text NOT NULL,
+    paused   boolean NOT NULL,
+    permits  bigint
+);
+
+CREATE TABLE {s}.session (
+    id         text COLLATE "C" PRIMARY KEY,
+    worker     text NOT NULL,
+    opened_at  bigint NOT NULL,
+    ttl_ms     bigint NOT NULL,
+    expires_at bigint NOT NULL,
+    alone      boolean NOT NULL,
+    remote     boolean NOT NULL
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);

@@ -1,0 +1,172 @@
+//! The input of a retention step: the clock, the settings, the cutoff times that follow from them, and the partitions.
+
+use crate::conn::Lent;
+use crate::conn::error::Try;
+use crate::engine::PostgresEngine;
+use crate::read::QUEUES;
+use crate::slow::load::Loaded;
+use crate::slow::perform::CLOCK;
+use futures_util::future::try_join4;
+use std::collections::HashMap;
+use tokio_postgres::Row;
+use uuid::Uuid;
+use windlass_core::engine::{MaintainReply, Tally};
+use windlass_core::model::{Name, State};
+use windlass_core::{JobId, Result, Timestamp};
+
+const LANES: &str = "SELECT id, queue FROM {s}.lane";
+const PARTITIONS: &str = "SELECT no, from_id, upto_id, emptied,
+        coalesce(pg_relation_size(to_regclass({'s.finished_'} || no)), 0)
+    FROM {s}.partition ORDER BY from_id";
+
+/// Minimum width of a partition.
+pub(super) const WIDTH_MIN_MS: u64 = 60_000;
+/// Ended jobs in a partition smaller than this are removed row by row as soon as they are due.
+const SMALL_BYTES: i64 = 4 << 20;
+
+/// A pair of partitions of `job` and `finished`, for the ids in `from..upto`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Partition {
+    pub(super) no: i32,
+    pub(super) from: Uuid,
+    pub(super) upto: Uuid,
+    emptied: bool,
+    bytes: i64,
+}
+
+impl Partition {
+    fn read(row: &Row) -> Self {
+        let (no, from, upto) = (row.get(0), row.get(1), row.get(2));
+        Self { no, from, upto, emptied: row.get(3), bytes: row.get(4) }
+    }
+
+    pub(super) fn begins_at(&self) -> Timestamp {
+        JobId::from_uuid(self.from).time()
+    }
+
+    pub(super) fn ends_at(&self) -> Timestamp {
+        JobId::from_uuid(self.upto).time()
+    }
+
+    /// Whether removal with the partition would keep jobs for more than twice their retention `kept_ms`: the partition
+    /// was created for a longer retention, perhaps that of another queue.
+    pub(super) fn is_too_wide(&self, kept_ms: u64) -> bool {
+        let width = self.ends_at().since(self.begins_at());
+        width > kept_ms.max(WIDTH_MIN_MS)
+    }
+
+    /// Whether both are the same partition: numbers may be used again in another epoch.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        (self.no, self.from, self.upto) == (other.no, other.from, other.upto)
+    }
+
+    pub(super) fn is_small(&self) -> bool {
+        self.emptied || self.bytes < SMALL_BYTES
+    }
+}
+
+/// Cutoff times by lane and state, as columns: jobs that ended at or before `ended` are past their retention.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Cutoffs {
+    pub(super) lanes: Vec<i32>,
+    pub(super) states: Vec<i16>,
+    pub(super) ended: Vec<i64>,
+}
+
+impl Cutoffs {
+    fn by_lane(&self) -> HashMap<(i32, i16), i64> {
+        let names = self.lanes.iter().copied().zip(self.states.iter().copied());
+        names.zip(self.ended.iter().copied()).collect()
+    }
+
+    /// Whether every job that these cutoffs remove is also removed by the others.
+    pub(super) fn hold_in(&self, others: &Self) -> bool {
+        let others = others.by_lane();
+        let mine = self.by_lane();
+        mine.iter().all(|(name, ended)| others.get(name).is_some_and(|other| other >= ended))
+    }
+
+    /// A JSON object with a time for each `lane.state`.
+    pub(super) fn to_json(&self) -> String {
+        let time = |((lane, state), ended)| format!(r#""{lane}.{state}":{ended}"#);
+        let times: Vec<String> = self.by_lane().into_iter().map(time).collect();
+        format!("{{{}}}", times.join(","))
+    }
+}
+
+/// The state of the store at the beginning of a retention step.
+pub(crate) struct RetentionContext {
+    pub(super) now: Timestamp,
+    pub(super) cutoffs: Cutoffs,
+    /// All partitions, oldest first.
+    pub(super) partitions: Vec<Partition>,
+    /// The shortest and the longest retention of finished jobs; `None` without lanes.
+    pub(super) kept_ms: Option<(u64, u64)>,
+    queues: HashMap<i32, Name>,
+    settings: Loaded,
+}
+
+impl RetentionContext {
+    /// The cutoff times at `now`.
+    pub(super) fn cutoffs_at(&self, now: Timestamp) -> Cutoffs {
+        let mut cutoffs = Cutoffs::default();
+        for (lane, queue) in &self.queues {
+            let retention = self.settings.settings_of(queue).retention;
+            for state in State::ALL.into_iter().filter(|state| state.is_terminal()) {
+                cutoffs.lanes.push(*lane);
+                cutoffs.states.push(state as i16);
+                cutoffs.ended.push(now.minus(retention.of(state)).as_millis());
+            }
+        }
+        cutoffs
+    }
+
+    /// Adds removed jobs, as rows of lane, state and number, to the reply.
+    pub(super) fn count(&self, reply: &mut MaintainReply, gone: &[(i32, i16, i64)]) -> Result<()> {
+        for (lane, state, count) in gone {
+            let Some(queue) = self.queues.get(lane).cloned() else { continue };
+            let from = crate::rows::codec::state(*state)?;
+            let count = count.max(&0).cast_unsigned();
+            reply.done = reply.done.saturating_add(u32::try_from(count).unwrap_or(u32::MAX));
+            let same = |t: &&mut Tally| t.queue == queue && t.from == from;
+            match reply.tallies.iter_mut().find(same) {
+                Some(tally) => tally.count += count,
+                None => reply.tallies.push(Tally { queue, from, to: None, count }),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl PostgresEngine {
+    /// Reads the current context.
+    pub(super) async fn retention_context(&self, conn: &Lent) -> Try<RetentionContext> {
+        conn.prepare(&[CLOCK, LANES, QUEUES, PARTITIONS]).await?;
+        let (clock, lanes, queues, partitions) = try_join4(
+            conn.query(CLOCK, &[]),
+            conn.query(LANES, &[]),
+            conn.query(QUEUES, &[]),
+            conn.query(PARTITIONS, &[]),
+        )
+        .await?;
+        let mut settings = Loaded::default();
+        settings.add_settings((queues, Vec::new(), Vec::new()))?;
+        let queues: HashMap<i32, Name> =
+            lanes.iter().map(|row| (row.get(0), row.get::<_, &str>(1).into())).collect();
+        let kept = queues.values().map(|queue| settings.settings_of(queue).retention.finished_ms);
+        let kept_ms = kept.fold(None, |kept: Option<(u64, u64)>, ms| match kept {
+            Some((shortest, longest)) => Some((shortest.min(ms), longest.max(ms))),
+            None => Some((ms, ms)),
+        });
+        let mut context = RetentionContext {
+            now: self.inner.shared.now_in(&clock),
+            cutoffs: Cutoffs::default(),
+            partitions: partitions.iter().map(Partition::read).collect(),
+            kept_ms,
+            queues,
+            settings,
+        };
+        context.cutoffs = context.cutoffs_at(context.now);
+        Ok(context)
+    }
+}
