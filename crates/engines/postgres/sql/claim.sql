@@ -12,7 +12,7 @@ WITH start AS MATERIALIZED (
     SELECT nextval({'s.entry'}) << {seq_bits} AS seq,
         coalesce($7::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now
 ), open AS MATERIALIZED (
-    SELECT l.id, EXISTS (SELECT FROM {s}.kind k WHERE k.name = l.kind AND k.permits > 0) AS permits
+    SELECT l.id, l.idle, EXISTS (SELECT FROM {s}.kind k WHERE k.name = l.kind AND k.permits > 0) AS permits
     FROM {s}.lane l
     WHERE l.queue = $3::text AND ($4::text[] IS NULL OR l.kind = ANY($4))
         --busy AND NOT l.idle
@@ -22,8 +22,9 @@ WITH start AS MATERIALIZED (
         AND NOT EXISTS (SELECT FROM {s}.queue q WHERE q.name = l.queue AND q.paused)
         AND NOT EXISTS (SELECT FROM {s}.kind k WHERE k.name = l.kind AND (k.paused OR k.permits = 0))
 ), total AS MATERIALIZED (
-    -- `most`: with several lanes, how many jobs to read of each before it is decided which come first.
-    SELECT count(*) AS lanes, $5::bigint * 2 / greatest(count(*), 1) + 2 AS most,
+    -- `most`: with several lanes, how many jobs to read of each before it is decided which come first. Idle lanes, which
+    -- rarely have jobs, do not reduce it.
+    SELECT count(*) AS lanes, $5::bigint * 2 / greatest(count(*) FILTER (WHERE NOT idle), 1) + 2 AS most,
         coalesce(bool_or(permits), false) AS permits
     FROM open
 ), range AS MATERIALIZED (

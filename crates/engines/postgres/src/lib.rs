@@ -41,4 +41,6 @@ pub use api::migrate::{Migration, migrate, plan, remove};
 pub use conn::options::Options;
 pub use conn::room::{Room, room};
 pub use engine::PostgresEngine;
+#[doc(hidden)]
+pub use fast::claim_statement;
 pub use upkeep::server_stats::ServerStats;

@@ -11,7 +11,7 @@ use windlass_core::model::NewJob;
 use windlass_kit::Subject;
 use windlass_postgres::{Options, PostgresEngine};
 
-/// Stories told in an ordinary test run.
+/// Number of stories in an ordinary test run.
 const CASES: u32 = 3;
 
 /// A fresh engine that reaches the server through a pooler of its own.

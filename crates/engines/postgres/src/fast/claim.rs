@@ -1,5 +1,6 @@
 //! A session's claim from one queue: moves the heads of open lanes from `ready` to `lease` in one statement.
 
+use crate::api::schema::Schema;
 use crate::conn::error::{Trouble, Try};
 use crate::conn::{Conn, Lent, Params};
 use crate::engine::PostgresEngine;
@@ -38,6 +39,11 @@ pub(super) const LEASED_PARTS: &str = "SELECT p.id, p.name, p.bytes IS NOT NULL,
         CASE WHEN (1 << p.name) & $3 <> 0 THEN p.bytes END, p.envelope
     FROM {s}.lease e JOIN {s}.part p ON p.id = ANY(ARRAY[e.id])
     WHERE e.session = $1 AND e.claim_no = $2";
+
+/// For tests: the statement of a claim that scans all lanes, in this schema.
+pub fn claim_statement(schema: &str) -> Result<String> {
+    Ok(Schema::new(schema)?.render(CLAIM))
+}
 
 /// A claim that the fast path can execute.
 pub(crate) struct FastClaim<'a> {

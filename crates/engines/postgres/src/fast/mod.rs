@@ -7,3 +7,5 @@ mod enqueue;
 mod plans;
 pub(crate) mod scan_cursor;
 mod settle;
+
+pub use claim::claim_statement;

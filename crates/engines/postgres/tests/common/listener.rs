@@ -1,4 +1,4 @@
-//! A connection that listens to a channel, whoever's it is.
+//! A connection that listens to a channel.
 
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -7,7 +7,7 @@ use tokio_postgres::{AsyncMessage, Client, NoTls};
 /// Longer than a notification takes.
 const LONG: Duration = Duration::from_secs(15);
 
-/// Hears what is told from when it was made on.
+/// Receives notifications sent after it was created.
 pub(crate) struct Listener {
     pub(crate) client: Client,
     heard: UnboundedReceiver<String>,

@@ -12,7 +12,7 @@ use windlass_postgres::{Options, PostgresEngine};
 
 /// The size of the whole disk.
 const DISK: &str = "size=160m";
-/// What somebody else keeps on it, until they make room.
+/// Foreign data on the disk, until it is removed.
 const BALLAST_BYTES: usize = 48 * 1024 * 1024;
 const BALLAST: &str = "ballast";
 const PAYLOAD_BYTES: usize = 60_000;

@@ -13,7 +13,7 @@ use windlass_kit::history::Options;
 
 /// The latest instant of a fault, from the moment that everybody is at work again.
 const FAULT_MAX_MS: u64 = 400;
-/// Every so many kills the next server is killed too, while it recovers.
+/// After this many kills the next server is killed too, while it recovers.
 const RECOVERING_EVERY: u32 = 3;
 const KILL_RECOVERING_MAX_MS: u64 = 200;
 /// Connections that are cut, and the longest time between two cutoffs.

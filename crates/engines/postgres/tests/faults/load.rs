@@ -26,7 +26,7 @@ const BATCH_MAX: u64 = 4;
 const KEYS: u64 = 8;
 /// Crashes a job may cause: workers die here of other things than their jobs.
 const CRASHES_MAX: u32 = 1_000;
-/// Producers rest while so many jobs more were acknowledged than completed.
+/// Producers pause while this many acknowledged jobs are not completed.
 const BACKLOG_MAX: u64 = 300;
 /// The longest a handler takes, and the longest delay it asks for.
 const HANDLER_MAX_MS: u64 = 15;
@@ -57,7 +57,7 @@ impl Clients {
         Recorded::new(self.engine.clone(), self.journal.clone(), self.first + number)
     }
 
-    /// Starts so many producers.
+    /// Starts this many producers.
     pub(crate) fn produce(&self, producers: u32) -> Producers {
         let producer = |number: u32| Producer {
             engine: self.client(number),
@@ -146,7 +146,7 @@ impl Producer {
         job
     }
 
-    /// Hands a batch over, asking again for as long as nobody answers.
+    /// Enqueues a batch, and repeats the call until it is answered.
     async fn enqueue(&self, batch: Enqueue) {
         loop {
             match self.engine.enqueue(batch.clone()).await {

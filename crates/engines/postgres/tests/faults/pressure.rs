@@ -54,7 +54,7 @@ async fn callers_beyond_the_connections_wait_their_turn() {
 async fn a_server_without_room_is_told_at_the_start_and_waited_for_later() {
     let mut server = Server::make_in(&std::env::temp_dir());
     server.set(format!("max_connections={ROOM}"));
-    // One of them may be busy for a while; nobody else may connect.
+    // One of them may be busy; other connections are refused.
     server.set("superuser_reserved_connections=0");
     server.set("max_wal_senders=0");
     server.start().await;

@@ -122,7 +122,7 @@ async fn sessions_are_given_their_time_to_come_back_after_a_promotion() {
     let held = claim(&engine, &session, 1).await.remove(0);
     pair.catch_up().await;
     pair.primary.kill();
-    // Nobody could have told the replica that the worker lives.
+    // The replica received no heartbeat of the worker.
     tokio::time::sleep(Duration::from_millis(SESSION_TTL_MIN_MS + 200)).await;
     promote(&pair.replica).await;
     let reclaim = MaintainRequest::new(Work::Reclaim, 100);

@@ -146,7 +146,7 @@ async fn of_ten_processes_one_does_the_work_and_another_takes_over_when_it_is_ki
         enqueue_due_soon(&engine).await;
         until("all are let in", async || in_state(&engine, State::Available).await == round * JOBS)
             .await;
-        // Before whoever did it is killed.
+        // Before the leader is killed.
         until("it is written down", async || promoted(&steps(logs.path())) >= round * JOBS).await;
         if round <= u64::from(kills) {
             let old = leader(&engine).await.expect("somebody does the work");

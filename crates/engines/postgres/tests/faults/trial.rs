@@ -15,9 +15,9 @@ use windlass_postgres::PostgresEngine;
 use windlass_worker::WorkerHandle;
 
 const PRODUCERS: u32 = 4;
-/// Before the next fault at least so much is acknowledged and completed, or nobody has recovered.
+/// Minimum jobs acknowledged and completed before the next fault: proves recovery.
 const STEP: u64 = 20;
-/// A session outlives every fault here: a server that comes back at once costs nobody a session.
+/// Time to live of sessions, longer than every fault: a server that returns at once costs no session.
 pub(crate) const TTL: Duration = Duration::from_secs(20);
 
 /// How often a fault strikes: ordinarily, and if `WINDLASS_LONG` is set.
@@ -40,7 +40,7 @@ pub(crate) struct Trial {
 }
 
 impl Trial {
-    /// On a new server, with so many workers in this process.
+    /// On a new server, with this many workers in this process.
     pub(crate) async fn start(workers: u32) -> Self {
         let server = Server::start_new().await;
         let url = server.url();
@@ -103,7 +103,7 @@ impl Trial {
         let left =
             |it: &LaneStats| it.scheduled + it.blocked + it.available + it.running + it.paused;
         until("nothing is left to do", async || {
-            // Somebody may be about to find out that his connection is gone.
+            // A client may not have noticed yet that its connection is gone.
             match self.engine.stats(StatsRequest::default()).await {
                 Ok(lanes) => lanes.value.iter().map(left).sum::<u64>() == 0,
                 Err(_) => false,

@@ -1,4 +1,4 @@
-//! Partitions are made ahead of time, by upkeep alone: nobody who works waits for one.
+//! Partitions are created ahead of time, by upkeep alone: enqueues and claims never wait for one.
 
 use crate::common::{OwnSchema, application, open};
 use crate::rig::{BEGIN_AFTER_MS, KEPT_MS, LONG_MS, Rig};
@@ -133,7 +133,7 @@ async fn leaves_of_a_new_store_are_narrow_and_widen_as_it_grows_older() {
         };
         partitions.iter().map(width).max()
     };
-    // Whoever says now that jobs are kept for minutes has not got partitions of days already.
+    // A retention of minutes that is configured now finds no partitions of days.
     assert_eq!(widest(&rig).await, Some(AHEAD_MS / 2));
     rig.pass(24 * KEPT_MS);
     rig.upkeep(Work::Compact).await;

@@ -1,4 +1,4 @@
-//! Retention row by row goes on where it was: what it removed is not passed by again, and what was held is found later.
+//! Row-by-row retention resumes at its cursor: it does not skip removed rows again, and finds locked jobs later.
 
 use crate::common::application;
 use crate::rig::{KEPT_MS, Rig};

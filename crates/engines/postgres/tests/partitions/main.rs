@@ -1,5 +1,5 @@
-//! Partitions, and the retention that goes by them: they are there before anybody needs them, and many ended jobs go at
-//! once; while whoever is in the way holds up nobody.
+//! Partitions and retention: partitions are created ahead of time, many ended jobs are removed at once, and refused
+//! locks block nobody.
 
 mod ahead;
 #[path = "../common/mod.rs"]

@@ -17,7 +17,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 const WAITING: &str = "SELECT count(DISTINCT pid) FROM pg_locks WHERE NOT granted
     AND relation IN ('{s}.job_default'::regclass, '{s}.finished_default'::regclass)";
 
-/// A partition for what is enqueued from now on, in a transaction that stays open: nobody else sees it yet.
+/// A partition for jobs enqueued from now on, in a transaction that stays open: others do not see it yet.
 async fn half_added(rig: &Rig) -> Client {
     let now = rig.clock.now();
     let [first, end] = [now, now.plus(KEPT_MS)].map(|at| JobId::first_at(at).as_uuid());
@@ -27,7 +27,7 @@ async fn half_added(rig: &Rig) -> Client {
     .await
 }
 
-/// Waits until so many wait for it.
+/// Waits until this many transactions wait for the lock.
 async fn until_waiting(rig: &Rig, number: i64) {
     let deadline = tokio::time::Instant::now() + PATIENCE;
     while rig.count(WAITING).await < number {

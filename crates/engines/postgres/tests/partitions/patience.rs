@@ -49,7 +49,7 @@ impl Told {
         self.said.lines(Level::WARN, &self.table)
     }
 
-    /// Somebody who keeps us from it for long: from the first refusal until after the second warning.
+    /// A transaction that keeps the lock, from the first refusal until after the second warning.
     async fn kept(&self, read: &str) {
         let reader = self.rig.meanwhile(read).await;
         assert_eq!(self.later(0).await, (1, 0), "that may pass");
@@ -65,7 +65,7 @@ impl Told {
         assert_eq!(self.later(ASK_AGAIN_MS).await, (5, 2));
     }
 
-    /// Somebody else, long after: that is another matter.
+    /// Another transaction, long after: counted from the beginning.
     async fn kept_again(&self, read: &str) {
         let reader = self.rig.meanwhile(read).await;
         assert_eq!(self.later(LONG_MS).await, (6, 2), "{:?}", self.warned());

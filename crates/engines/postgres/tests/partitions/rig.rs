@@ -183,7 +183,7 @@ impl Rig {
         self.upkeep_by(work, BUDGET).await
     }
 
-    /// The same, by steps of so many.
+    /// The same, in steps of this many jobs.
     pub(crate) async fn upkeep_by(&self, work: Work, budget: u32) -> u64 {
         let mut removed = 0;
         for _ in 0..200 {

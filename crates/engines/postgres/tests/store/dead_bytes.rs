@@ -1,10 +1,9 @@
 //! Dead letters by bytes, on this engine.
 
-mod common;
-#[path = "../../../services/tests/services/dead_bytes.rs"]
+#[path = "../../../../services/tests/services/dead_bytes.rs"]
 mod dead_bytes;
 
-use common::{OwnSchema, open};
+use crate::common::{OwnSchema, open};
 use std::sync::Arc;
 
 #[tokio::test]

@@ -1,10 +1,9 @@
-//! Whether wake-ups arrive is found out, not believed; and work is found without them.
+//! The engine tests whether notifications arrive, and finds jobs without them.
 
-mod common;
-#[path = "partitions/said.rs"]
+#[path = "../partitions/said.rs"]
 mod said;
 
-use common::{OwnSchema, application, open, url};
+use crate::common::{OwnSchema, application, open, url};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use said::Said;
 use std::time::Duration;
@@ -115,7 +114,7 @@ async fn where_they_do_that_is_found_out_and_nothing_warned_of() {
     until("it is found out", found_out(1)).await;
     assert_eq!(is_heard(&shown), Some(true));
 
-    // Whoever listens is lost, and comes back.
+    // The listening connection is lost, and reconnects.
     let sql = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
         WHERE application_name = $1 AND query LIKE 'NOTIFY %'";
     let ended = application().await.query(sql, &[&schema.name]).await.expect("answers");

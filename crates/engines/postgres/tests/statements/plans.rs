@@ -2,9 +2,7 @@
 //!
 //! `WINDLASS_LONG=1` makes it a million.
 
-mod common;
-
-use common::{OwnSchema, url};
+use crate::common::{OwnSchema, url};
 use std::time::Duration;
 use tokio_postgres::Client;
 use windlass_core::engine::*;
@@ -25,7 +23,7 @@ const BATCH: u32 = 50;
 const CLAIMS: u64 = 10;
 /// The same beside idle lanes, at which one in many claims looks.
 const CLAIMS_BESIDE_IDLE: u64 = 100;
-/// Thousands of jobs that come and go while somebody keeps what is left of them.
+/// Thousands of jobs that come and go beside an old snapshot.
 const DYING: usize = 30;
 /// Dead letters among them.
 const DEAD: u32 = 20;
@@ -55,7 +53,7 @@ impl Bench {
         tokio::spawn(connection);
         let session = engine.open_session(OpenSession::new("w")).await.expect("opens").value.id;
         let bench = Self { schema, engine, client, session, claim_no: 0 };
-        // Nobody else looks at the tables meanwhile.
+        // No other session uses the tables meanwhile.
         bench.each_table("ALTER TABLE %s SET (autovacuum_enabled = off)").await;
         bench
     }
@@ -151,7 +149,7 @@ impl Bench {
         self.pages_of_each(CLAIMS).await
     }
 
-    /// The same, on average of so many.
+    /// The same, averaged over this many runs.
     async fn pages_of_each(&mut self, claims: u64) -> i64 {
         let before = self.pages().await;
         for _ in 0..claims {
@@ -180,7 +178,7 @@ impl Bench {
         (self.pages().await - before) / CLAIMS as i64
     }
 
-    /// Pages for a question that somebody asks.
+    /// Pages that a query reads.
     async fn pages_of(&self, question: &str) -> i64 {
         let question = question.replace("{s}", &format!("\"{}\"", self.schema.name));
         let sql = format!("EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) {question}");
@@ -299,7 +297,7 @@ async fn ready_jobs_by_priority_cost_the_same_with_many_waiting_as_with_few() {
 #[tokio::test]
 async fn work_costs_the_same_beside_somebody_who_keeps_what_died() {
     let mut bench = Bench::start().await;
-    // Statements are prepared while tables are known to be empty, and nobody looks at them again.
+    // Statements are prepared while the statistics say that tables are empty.
     bench.each_table("VACUUM %s").await;
     bench.round().await;
     let fresh = bench.pages_per_round().await;

@@ -1,8 +1,8 @@
 //! Whatever isolation level transactions of a database have by default: what commits beside maintenance is not lost.
 
+use super::rig::{KEPT_MS, Open, Rig};
 use crate::bouncer::Bouncer;
 use crate::common::database::OwnDatabase;
-use crate::rig::{KEPT_MS, Open, Rig};
 use std::sync::atomic::{AtomicBool, Ordering};
 use windlass_core::engine::*;
 

@@ -2,9 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "unwrapping is how the helpers say \"this must hold\" too")]
 
-mod common;
-
-use common::{OwnSchema, application, open};
+use crate::common::{OwnSchema, application, open};
 use std::time::Duration;
 use tokio::time::timeout;
 use windlass_core::JobId;

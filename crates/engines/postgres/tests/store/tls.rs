@@ -3,10 +3,8 @@
 #![cfg(feature = "tls")]
 #![expect(clippy::unwrap_used, reason = "unwrapping is how the helpers say \"this must hold\" too")]
 
-mod common;
-
-use common::private::PrivateServer;
-use common::url;
+use crate::common::private::PrivateServer;
+use crate::common::url;
 use rcgen::{CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use std::path::Path;
 use windlass_core::engine::*;

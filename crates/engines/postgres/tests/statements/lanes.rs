@@ -1,8 +1,6 @@
 //! Lanes that are idle: claims pass them by, and nothing that is in them is lost. Limits of lanes and of JSON in SQL.
 
-mod common;
-
-use common::{OwnSchema, application, open};
+use crate::common::{OwnSchema, application, open};
 use std::time::Duration;
 use tokio::time::Instant;
 use tokio_postgres::Client;

@@ -1,8 +1,6 @@
 //! Several engines on one database, as several processes would have them.
 
-mod common;
-
-use common::{OwnSchema, application, open, url};
+use crate::common::{OwnSchema, application, open, url};
 use std::time::Duration;
 use windlass_core::JobId;
 use windlass_core::engine::*;
@@ -115,7 +113,7 @@ async fn a_waiter_is_woken_by_another_process() {
     assert!(waiter.await.unwrap());
 }
 
-/// A claim concludes from what it passed by that it is gone, which is right if nobody locks what he does not take.
+/// A claim concludes that skipped rows are gone, which is right if no claim locks rows that it does not take.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn claims_of_many_lanes_lock_nothing_but_what_they_take() {
     let schema = OwnSchema::new();
@@ -135,7 +133,7 @@ async fn claims_of_many_lanes_lock_nothing_but_what_they_take() {
         (engine, session, taken)
     });
     let mut all = futures_util::future::join_all(at_once).await;
-    // nobody ever locked what is left,
+    // No claim ever locked the remaining rows,
     let client = application().await;
     let locked = format!("SELECT count(*) FROM {}.ready WHERE xmax <> '0'", schema.name);
     let locked: i64 = client.query_one(&locked, &[]).await.unwrap().get(0);
@@ -188,7 +186,7 @@ async fn connections_that_the_server_ends_are_replaced() {
     client.batch_execute(&ours).await.expect("ends them");
     let deadline = tokio::time::Instant::now() + Duration::from_millis(LONG_MS);
     loop {
-        // A call may be told that the store is away; the next ones get through.
+        // A call may fail while the store is away; the next ones succeed.
         match engine.enqueue(Enqueue::each([NewJob::new("after")])).await {
             Ok(_) => break,
             Err(error) => assert_eq!(error.code(), "unavailable", "{error}"),

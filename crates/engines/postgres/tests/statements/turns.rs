@@ -1,10 +1,8 @@
-//! Fair queues of several processes: tenants take turns whoever enqueues and whoever claims.
+//! Fair queues of several processes: tenants take turns, whichever process enqueues and claims.
 
 #![expect(clippy::unwrap_used, reason = "unwrapping is how the helpers say \"this must hold\" too")]
 
-mod common;
-
-use common::{OwnSchema, application, open};
+use crate::common::{OwnSchema, application, open};
 use futures_util::future::join_all;
 use std::collections::HashMap;
 use std::time::Duration;
@@ -33,7 +31,7 @@ impl Fair {
         Self { schema, engines, session, claims: 0 }
     }
 
-    /// Claims so many, each time by another process; how many of them are whose.
+    /// Claims this many jobs, each by another process; returns the number per tenant.
     async fn claim(&mut self, limit: u32) -> HashMap<String, u32> {
         self.claims += 1;
         let by = Claimant::Session { session: self.session.clone(), claim_no: self.claims };

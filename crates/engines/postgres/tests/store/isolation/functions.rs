@@ -99,7 +99,7 @@ async fn a_snapshot_does_not_take_a_job_that_has_ended_for_the_holder_of_its_key
         let error = client.query_one(&enqueue, &[]).await.expect_err("its key is free by now");
         assert_eq!(error.code(), Some(&SqlState::T_R_SERIALIZATION_FAILURE), "{error}");
         client.batch_execute("ROLLBACK").await.expect("ends");
-        // Whoever repeats it gets a job of his own.
+        // The repeated transaction gets its own job.
         begin(&client, level).await;
         let own: Uuid = client.query_one(&enqueue, &[]).await.expect("enqueues").get(0);
         client.batch_execute("COMMIT").await.expect("commits");

@@ -1,10 +1,9 @@
 //! A circuit breaker on this engine, with real workers.
 
-mod common;
-#[path = "../../../worker/tests/breaker/scene.rs"]
+#[path = "../../../../worker/tests/breaker/scene.rs"]
 mod scene;
 
-use common::{OwnSchema, open};
+use crate::common::{OwnSchema, open};
 use std::sync::Arc;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

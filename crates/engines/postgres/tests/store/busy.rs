@@ -1,9 +1,7 @@
-//! A transaction that an application leaves open: it holds up nobody but an enqueue of the same key, and
-//! that one is told `busy` in time.
+//! A transaction that an application leaves open blocks only an enqueue of the same key, which fails with `busy` in
+//! time.
 
-mod common;
-
-use common::{OwnSchema, application, open, url};
+use crate::common::{OwnSchema, application, open, url};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
@@ -97,7 +95,7 @@ async fn in_plain_sql_it_is_lock_not_available() {
     let refused = refused.unwrap_err();
     assert_eq!(refused.code().expect("a code").code(), "55P03", "{refused}");
     assert!(start.elapsed() >= SQL_LOCK_TIMEOUT, "{:?}", start.elapsed());
-    // Somebody who is in a greater hurry stays so.
+    // A shorter timeout of the application is kept.
     let hasty = other.transaction().await.unwrap();
     hasty.batch_execute("SET LOCAL lock_timeout = '100ms'").await.unwrap();
     hasty.query_one(&sql("v"), &[]).await.unwrap();

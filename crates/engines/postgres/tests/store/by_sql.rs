@@ -3,9 +3,7 @@
 #![cfg(all(feature = "sqlx", feature = "diesel-async"))]
 #![expect(clippy::unwrap_used, reason = "unwrapping is how the helpers say \"this must hold\" too")]
 
-mod common;
-
-use common::{OwnSchema, application, open, url};
+use crate::common::{OwnSchema, application, open, url};
 use diesel_async::{AsyncConnection as _, AsyncPgConnection, SimpleAsyncConnection as _};
 use sqlx::{Connection as _, PgConnection};
 use windlass_core::engine::*;

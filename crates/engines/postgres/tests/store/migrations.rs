@@ -2,9 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "unwrapping is how the helpers say \"this must hold\" too")]
 
-mod common;
-
-use common::{OwnSchema, application, open, url};
+use crate::common::{OwnSchema, application, open, url};
 use windlass_core::JobId;
 use windlass_core::engine::*;
 use windlass_core::model::NewJob;

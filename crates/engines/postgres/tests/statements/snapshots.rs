@@ -1,9 +1,7 @@
 //! Old snapshots elsewhere in the cluster: no vacuum may clear away what they might see, and yet the tables that
 //! turn over quickly stay small.
 
-mod common;
-
-use common::{OwnSchema, url};
+use crate::common::{OwnSchema, url};
 use std::sync::Arc;
 use windlass_core::Timestamp;
 use windlass_core::engine::*;

@@ -1,9 +1,7 @@
 //! Jobs handed over within a transaction of the application.
 
-mod common;
-
-use common::listener::Listener;
-use common::{OwnSchema, application, open};
+use crate::common::listener::Listener;
+use crate::common::{OwnSchema, application, open};
 use windlass_core::engine::*;
 use windlass_core::model::{Due, NewJob, State};
 use windlass_core::policy::{OnConflict, Unique};
@@ -256,7 +254,7 @@ async fn all_jobs_of_a_transaction_in_sql_wake_workers_once() {
         schema.name
     );
     let channel: String = client.query_one(&channel, &[]).await.unwrap().get(0);
-    let mut listener = Listener::at(&common::url(), &channel).await;
+    let mut listener = Listener::at(&crate::common::url(), &channel).await;
     let enqueue = format!("SELECT \"{}\".enqueue('mail')", schema.name);
     let all = format!(
         "BEGIN; {enqueue}; {enqueue}; SAVEPOINT a; {enqueue}; RELEASE a; {enqueue}; COMMIT"

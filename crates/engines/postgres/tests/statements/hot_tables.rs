@@ -1,9 +1,7 @@
 //! What the tables that turn over within seconds must not cost: every job pays for each of their indexes, a vacuum
 //! that gives their ends back locks everybody out, and after any vacuum everybody plans anew.
 
-mod common;
-
-use common::{OwnSchema, application, open};
+use crate::common::{OwnSchema, application, open};
 use std::time::Duration;
 use windlass_core::engine::*;
 use windlass_core::model::NewJob;
@@ -13,7 +11,7 @@ use windlass_postgres::PostgresEngine;
 const HOT: [&str; 6] = ["ready", "lease", "scheduled", "tally", "turn", "served"];
 /// The most indexes one of them may have.
 const INDEXES_MAX: i64 = 2;
-/// Jobs that nobody would vacuum for, and jobs that are worth it.
+/// Numbers of jobs below and above the threshold of a vacuum.
 const FEW: usize = 50;
 const MANY: usize = 3_000;
 /// The server counts what died a second late, or two.
@@ -40,7 +38,7 @@ async fn hot_tables_have_two_indexes_at_most_and_no_vacuum_locks_them() {
     }
 }
 
-/// Takes so many jobs out of `ready`.
+/// Takes this many jobs out of `ready`.
 async fn take(engine: &PostgresEngine, session: &SessionId, jobs: usize) {
     let batch = (0..jobs).map(|_| NewJob::new("hello"));
     engine.enqueue(Enqueue::each(batch)).await.expect("enqueues");

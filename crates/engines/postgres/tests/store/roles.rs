@@ -2,10 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "unwrapping is how the helpers say \"this must hold\" too")]
 
-mod common;
-
-use common::listener::Listener;
-use common::{OwnSchema, application, url};
+use crate::common::listener::Listener;
+use crate::common::{OwnSchema, application, url};
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 use windlass_core::engine::*;
@@ -100,7 +98,7 @@ const MIGRATE: [&str; 3] = [
 #[tokio::test]
 async fn each_role_may_do_what_it_is_for_and_nothing_else() {
     let roles = Roles::new().await;
-    // Before anything is granted, nobody may do anything, functions included.
+    // Without grants a role may do nothing, functions included.
     for (sort, _) in SORTS {
         assert!(!roles.may(sort, ENQUEUE).await);
     }
@@ -170,7 +168,7 @@ async fn a_worker_s_role_runs_the_queue_and_owns_nothing() {
 #[tokio::test]
 async fn the_guide_names_the_rights_that_are_granted() {
     let roles = Roles::new().await;
-    let guide = include_str!("../../../../docs/guides/postgres.md");
+    let guide = include_str!("../../../../../docs/guides/postgres.md");
     for (statements, (sort, _)) in roles.grant().await.iter().zip(SORTS) {
         let named = statements.replace(&roles.role(sort), sort);
         let named = named.replace(&roles.schema.name, "windlass");

@@ -23,7 +23,7 @@ const REST_MS: u64 = 10_000;
 const BUDGET: u32 = 1_000;
 /// Rows that make a table larger than the engine lets it be.
 const ROWS: u32 = 25_000;
-/// How soon it is looked again whether somebody waits for a lock.
+/// Polling interval for transactions that wait for a lock.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 /// An engine, and a connection beside it.

@@ -1,10 +1,6 @@
 //! Databases and roles with settings of their own: another default isolation level, timeouts. Jobs are not lost, and
 //! calls are not cancelled.
 
-#[path = "../common/bouncer.rs"]
-mod bouncer;
-#[path = "../common/mod.rs"]
-mod common;
 mod dumps;
 mod functions;
 mod levels;

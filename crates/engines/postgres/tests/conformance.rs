@@ -1,5 +1,0 @@
-//! PostgreSQL against the whole contract.
-
-mod common;
-
-windlass_kit::conformance!(common::fresh);

@@ -1,0 +1,3 @@
+//! PostgreSQL against the whole contract.
+
+windlass_kit::conformance!(crate::common::fresh);

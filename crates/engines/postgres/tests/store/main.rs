@@ -1,0 +1,18 @@
+//! A store shared by processes, applications and roles: migrations, privileges, isolation levels, transactions, TLS.
+
+#[path = "../common/bouncer.rs"]
+mod bouncer;
+#[path = "../common/mod.rs"]
+mod common;
+
+mod breaker;
+mod busy;
+mod by_sql;
+mod dead_bytes;
+mod isolation;
+mod migrations;
+mod roles;
+mod sharing;
+mod tls;
+mod transactional;
+mod wakeups;
