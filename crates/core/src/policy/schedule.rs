@@ -56,8 +56,8 @@ pub struct Schedule {
 pub enum Timing {
     /// At the times of a cron line on the wall clock of a time zone.
     ///
-    /// A line without `*` and `/` in its seconds, minutes and hours has *fixed times* (`30 2 * * *`, `0 2,14
-    /// * * *`); any other is a *rhythm* (`*/15 * * * *`). When clocks go forward, fixed times that do not
+    /// A line without `*` and `/` in its seconds, minutes and hours has *fixed times* (`30 2 * * *`,
+    /// `0 2,14 * * *`); any other is a *rhythm* (`*/15 * * * *`). When clocks go forward, fixed times that do not
     /// exist fire once, right after the gap; a rhythm skips them, because no time passes there. When clocks
     /// go back, a fixed time fires only at its first occurrence; a rhythm fires during both.
     Cron {
