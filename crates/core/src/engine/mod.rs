@@ -29,6 +29,7 @@ mod enqueue;
 mod filter;
 mod maintain;
 mod pass_on;
+mod plain;
 mod query;
 mod records;
 mod session;
@@ -43,6 +44,7 @@ pub use configure::{Configure, Settings};
 pub use enqueue::{Disposition, Enqueue, Enqueued, Mode};
 pub use filter::{Filter, IdTimes};
 pub use maintain::{CheckReport, Finding, MaintainReply, MaintainRequest, Tally, Work};
+pub use plain::{PlainClaim, PlainReport};
 pub use query::{
     Gate, Get, LaneStats, List, ListOrder, Page, PriorityStats, SessionInfo, StatsRequest,
 };

@@ -10,7 +10,7 @@ use futures_util::future::{try_join, try_join5};
 use std::sync::LazyLock;
 use tokio_postgres::Row;
 use uuid::Uuid;
-use windlass_core::engine::{Claim, Claimant, Claimed, Stamped};
+use windlass_core::engine::{Claim, Claimed, PlainClaim, Stamped};
 use windlass_core::model::PartName;
 use windlass_core::{Error, Result, Timestamp};
 
@@ -45,9 +45,10 @@ pub fn claim_statement(schema: &str) -> Result<String> {
     Ok(Schema::new(schema)?.render(CLAIM))
 }
 
-/// A claim that the fast path can execute.
+/// A plain claim, as the statements take it.
 pub(crate) struct FastClaim<'a> {
     claim: &'a Claim,
+    queue: &'a str,
     session: &'a str,
     claim_no: i64,
     kinds: Option<Vec<&'a str>>,
@@ -68,23 +69,17 @@ struct Answer {
 }
 
 impl<'a> FastClaim<'a> {
-    /// This claim, if the fast path can execute it.
+    /// This claim, if it is plain.
     pub(crate) fn of(claim: &'a Claim, engine: &PostgresEngine) -> Option<Self> {
-        let Claimant::Session { session, claim_no } = &claim.by else { return None };
-        let [want] = claim.queues.as_slice() else { return None };
-        let limited = |limit: u32| limit < claim.limit;
-        let by_kind = claim.kinds.iter().flatten().any(|want| limited(want.limit));
-        if limited(want.limit) || by_kind {
-            return None;
-        }
+        let PlainClaim { session, claim_no, queue, kinds, limit } = claim.plain()?;
         let random = &engine.inner.shared.random;
-        let kinds = claim.kinds.as_ref();
         Some(Self {
             claim,
+            queue,
             session: session.as_str(),
             claim_no: claim_no.cast_signed(),
             kinds: kinds.map(|kinds| kinds.iter().map(|want| &*want.kind).collect()),
-            tokens: (0..claim.limit).map(|_| Uuid::from_u128(random.next_u128())).collect(),
+            tokens: (0..limit).map(|_| Uuid::from_u128(random.next_u128())).collect(),
             after: None,
             ranges: Ranges::default(),
             scan: None,
@@ -93,7 +88,7 @@ impl<'a> FastClaim<'a> {
 
     /// Chooses the ranges to scan. Called with a connection at hand: the scan cursor is valid in one epoch of the store.
     pub(super) fn aim(&mut self, engine: &PostgresEngine) {
-        let (ranges, scan) = engine.inner.scan_cursor.for_claim(&self.claim.queues[0].queue);
+        let (ranges, scan) = engine.inner.scan_cursor.for_claim(self.queue);
         (self.ranges, self.scan) = (ranges, Some(scan));
     }
 
@@ -101,7 +96,7 @@ impl<'a> FastClaim<'a> {
     fn advance(&self, engine: &PostgresEngine, summary: &Row, jobs: &[Row]) {
         let scan_cursor = &engine.inner.scan_cursor;
         if let Some(scan) = self.scan {
-            scan_cursor.taken(scan, &self.claim.queues[0].queue, jobs.iter().map(place));
+            scan_cursor.taken(scan, self.queue, jobs.iter().map(place));
         }
         if let Some(left) = summary.get::<_, Option<i64>>(2) {
             scan_cursor.report(left);
@@ -127,15 +122,14 @@ impl<'a> FastClaim<'a> {
 
     /// Locks the session, claims, and reads the leased jobs, in one round trip.
     async fn claim(&self, conn: &Conn<'_>, now: Option<i64>) -> Try<Answer> {
-        let Self { claim, session, claim_no, kinds, tokens, after, ranges, .. } = self;
+        let Self { claim, queue, session, claim_no, kinds, tokens, after, ranges, .. } = self;
         let Ranges { lanes, from_ranks, from_seqs, upto_ranks } = ranges;
-        let queue = &*claim.queues[0].queue;
         let limit = i64::from(claim.limit);
         let payload = claim.parts.has(PartName::Payload);
         let bits = entries::part_bits(claim.parts);
         let to_lock: Params<'_> = &[session, claim_no];
         let to_claim: Params<'_> = &[
-            session, claim_no, &queue, kinds, &limit, tokens, &now, after, lanes, from_ranks,
+            session, claim_no, queue, kinds, &limit, tokens, &now, after, lanes, from_ranks,
             from_seqs, upto_ranks,
         ];
         let (of_jobs, of_parts): (Params<'_>, Params<'_>) =

@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use tokio_postgres::Row;
 use uuid::Uuid;
 use windlass_core::engine::{Disposition, Enqueue, Enqueued, Item, Stamped};
-use windlass_core::model::{Due, NewJob, State};
+use windlass_core::model::{NewJob, State};
 use windlass_core::{JobId, Result, Timestamp};
 use windlass_executor::LaneKey;
 
@@ -30,14 +30,6 @@ struct Rows<'a> {
     queues: Vec<&'a str>,
 }
 
-/// Whether a job is ready at once and concerns nobody else.
-fn fits(job: &NewJob) -> bool {
-    let bare =
-        job.parts.state.is_none() && job.parts.blob.is_none() && job.parts.metadata.is_none();
-    let alone = job.key.is_none() && job.unique.is_none() && job.policy.max_wait_ms.is_none();
-    bare && alone && job.due == Due::Now
-}
-
 /// The reply for a stored job.
 const fn created(id: JobId) -> Item<Enqueued> {
     Ok(Enqueued { id, disposition: Disposition::Created, state: Some(State::Available) })
@@ -51,7 +43,7 @@ fn rows<'a>(jobs: &'a [NewJob], lanes: &Lanes) -> Result<Rows<'a>> {
         rows.lanes.extend(lane);
         rows.ids.extend(job.id.map(JobId::as_uuid));
         rows.priorities.push(job.priority);
-        rows.flags.push(if job.policy.retention.is_none() { PLAIN } else { 0 });
+        rows.flags.push(if job.completes_plainly() { PLAIN } else { 0 });
         rows.specs.push(codec::to_text(&Spec::of_new(job))?);
         let payload = job.parts.payload.as_ref();
         rows.payloads.push(payload.map(|part| &*part.bytes));
@@ -72,7 +64,7 @@ impl PostgresEngine {
     ) -> Result<Option<Stamped<Vec<Item<Enqueued>>>>> {
         let now = self.about_now();
         let max = self.inner.shared.capabilities.payload_bytes_max;
-        let good = |job: &NewJob| fits(job) && job.check(now, max).is_ok();
+        let good = |job: &NewJob| job.is_plain() && job.check(now, max).is_ok();
         if request.jobs.is_empty() || !request.jobs.iter().all(good) {
             return Ok(None);
         }

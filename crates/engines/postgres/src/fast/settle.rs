@@ -11,9 +11,9 @@ use std::collections::HashSet;
 use tokio_postgres::Row;
 use uuid::Uuid;
 use windlass_core::engine::{
-    Claimed, Item, Outcome, Settle, SettleItem, SettleReply, Settled, Stamped,
+    Claimed, Item, PlainReport, Settle, SettleItem, SettleReply, Settled, Stamped,
 };
-use windlass_core::model::{AttemptEnd, PartEdits, State};
+use windlass_core::model::{AttemptEnd, State};
 use windlass_core::{JobId, Result, Timestamp};
 
 const SETTLE: &str = include_str!("../../sql/settle.sql");
@@ -26,23 +26,20 @@ struct Completions<'a> {
 }
 
 impl<'a> Completions<'a> {
-    /// These reports, if all have the shape.
+    /// These reports, if all of them are plain.
     fn of(items: &'a [SettleItem]) -> Option<Self> {
         let mut all = Self { ids: vec![], tokens: vec![], results: vec![] };
         let mut seen = HashSet::new();
         for item in items {
-            let Outcome::Complete { result } = &item.outcome else { return None };
-            let sealed = result.as_ref().is_some_and(|part| part.envelope().is_some());
-            let more = item.parts != PartEdits::KEEP
-                || item.priority.is_some()
-                || !item.follow_ups.is_empty();
+            let PlainReport { id, lease, result } = item.plain()?;
+            // Limits of sizes; a plain report holds nothing that depends on the time.
             let fits = item.check(Timestamp::EPOCH, 0).is_ok();
-            if sealed || more || !fits || !seen.insert(item.id) {
+            if !fits || !seen.insert(id) {
                 return None;
             }
-            all.ids.push(item.id.as_uuid());
-            all.tokens.push(codec::token(&item.lease)?);
-            all.results.push(result.as_ref().map(|part| &*part.bytes));
+            all.ids.push(id.as_uuid());
+            all.tokens.push(codec::token(lease)?);
+            all.results.push(result.map(|bytes| &**bytes));
         }
         Some(all)
     }

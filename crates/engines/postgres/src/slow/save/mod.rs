@@ -13,7 +13,7 @@ use crate::slow::load::{EXPIRES, PLAIN, SUSPECT};
 use crate::slow::working_set::{Changed, KeyMoved, WorkingSet};
 pub(crate) use batch::Batch;
 use batch::Columns;
-pub(crate) use place::{Place, is_plain};
+pub(crate) use place::Place;
 use std::collections::{BTreeMap, HashMap};
 use windlass_core::engine::LaneStats;
 use windlass_core::model::{Counters, Name, PartName, Parts, State};
@@ -356,6 +356,6 @@ fn flags(entry: &Entry) -> i16 {
 /// The flags of a job for claims and completions.
 fn marks(entry: &Entry) -> i16 {
     let suspect = if entry.job.header.counters.is_suspect() { SUSPECT } else { 0 };
-    let plain = if is_plain(entry) { PLAIN } else { 0 };
+    let plain = if entry.job.completes_plainly() { PLAIN } else { 0 };
     suspect | plain
 }

@@ -47,9 +47,3 @@ impl Place {
         }
     }
 }
-
-/// Whether nothing but its lease and its record is concerned when a job completes.
-pub(crate) fn is_plain(entry: &Entry) -> bool {
-    let header = &entry.job.header;
-    header.key.is_none() && header.unique.is_none() && header.policy.retention.is_none()
-}

@@ -57,8 +57,7 @@ impl Saver<'_> {
             None => self.rows.no_queue.push(queue.to_string()),
             Some(settings) => {
                 let limited = settings.max_depth.is_some();
-                let special =
-                    limited || settings.max_wait_ms.is_some() || settings.order != Order::Strict;
+                let special = !settings.is_plain();
                 let fair = settings.order == Order::Fair;
                 let (name, text) = (queue.to_string(), codec::json(settings)?);
                 self.rows.queue.push(name, text, settings.paused, limited, special, fair);

@@ -1,0 +1,357 @@
+//! What is plain: the one definition that every fast path of every store asks.
+//!
+//! The executor is the semantics. A store may carry out a *plain* request by itself, for example in a single
+//! statement, because it concerns no other job, key or limit. Everything else goes through the executor.
+//!
+//! Each decision destructures its type without `..`. A new field therefore fails to compile here until somebody decides
+//! whether a request that uses it is still plain. A field that is only stored and returned is (`field: _`); a field with
+//! an effect on anything else is not, and is compared with its default.
+
+use super::{Claim, Claimant, KindWant, Lease, Outcome, QueueWant, SessionId, SettleItem};
+use crate::id::JobId;
+use crate::model::{
+    Counters, Due, Header, Job, Name, NewJob, Order, PartEdit, PartEdits, Parts, Policy,
+    QueueSettings,
+};
+use crate::policy::Unique;
+use bytes::Bytes;
+
+impl NewJob {
+    /// Whether the job is ready at once, and storing it reads and writes nothing of other jobs.
+    ///
+    /// In a queue whose settings are not [plain](QueueSettings::is_plain), the executor stores it all the same.
+    pub const fn is_plain(&self) -> bool {
+        let Self {
+            // An id that exists already is found by the insert, derived or not.
+            id: _,
+            derived: _,
+            queue: _,
+            kind: _,
+            priority: _,
+            due,
+            // Fair order looks at it; such a queue is not plain.
+            tenant: _,
+            key,
+            unique,
+            parent: _,
+            tags: _,
+            trace: _,
+            parts,
+            policy,
+        } = self;
+        let Parts { payload: _, state, blob, metadata } = parts;
+        let Policy {
+            max_attempts: _,
+            backoff: _,
+            timeout_ms: _,
+            max_crashes: _,
+            // Expiry has an index of its own.
+            max_wait_ms,
+            // Asked for when the job completes: see `completes_plainly`.
+            retention: _,
+        } = policy;
+        matches!(due, Due::Now | Due::After(0))
+            && key.is_none()
+            && unique.is_none()
+            && state.is_none()
+            && blob.is_none()
+            && metadata.is_none()
+            && max_wait_ms.is_none()
+    }
+
+    /// Whether the job [completes plainly](Job::completes_plainly) once it is stored.
+    pub const fn completes_plainly(&self) -> bool {
+        let Self {
+            id: _,
+            derived: _,
+            queue: _,
+            kind: _,
+            priority: _,
+            due: _,
+            tenant: _,
+            key,
+            unique,
+            parent: _,
+            tags: _,
+            trace: _,
+            parts: _,
+            policy,
+        } = self;
+        frees_nothing(key.as_ref(), unique.as_ref(), policy)
+    }
+}
+
+impl Job {
+    /// Whether a completion without [further requests](SettleItem::plain) ends the lease, records the end, and does
+    /// nothing else: no key to free, and no retention of its own.
+    pub const fn completes_plainly(&self) -> bool {
+        let Self {
+            header,
+            state: _,
+            parts: _,
+            started_at: _,
+            finished_at: _,
+            finish: _,
+            // A completion ends the job as completed, requested or not.
+            cancel_requested: _,
+            progress: _,
+            result: _,
+            error: _,
+            history: _,
+            log: _,
+        } = self;
+        let Header {
+            id: _,
+            queue: _,
+            kind: _,
+            priority: _,
+            run_at: _,
+            created_at: _,
+            tenant: _,
+            key,
+            unique,
+            parent: _,
+            tags: _,
+            trace: _,
+            policy,
+            counters,
+        } = header;
+        // A completion resets the crashes, and whoever reads a completed job knows that.
+        let Counters { attempt: _, failures: _, crashes: _ } = counters;
+        frees_nothing(key.as_ref(), unique.as_ref(), policy)
+    }
+}
+
+/// Whether the end of a job frees no key, and its queue alone says how long to keep it.
+const fn frees_nothing(key: Option<&String>, unique: Option<&Unique>, policy: &Policy) -> bool {
+    let Policy {
+        max_attempts: _,
+        backoff: _,
+        timeout_ms: _,
+        max_crashes: _,
+        // It has started, so it cannot expire any more.
+        max_wait_ms: _,
+        retention,
+    } = policy;
+    key.is_none() && unique.is_none() && retention.is_none()
+}
+
+impl QueueSettings {
+    /// Whether plain jobs may be stored without reading these settings: no depth limit, no limit on waiting, and the
+    /// usual order.
+    pub const fn is_plain(&self) -> bool {
+        let Self {
+            // Stops claims, not enqueues.
+            paused: _,
+            max_depth,
+            order,
+            // Both are about jobs that have ended.
+            retention: _,
+            max_wait_ms,
+            dead_bytes_max: _,
+        } = self;
+        max_depth.is_none() && max_wait_ms.is_none() && matches!(order, Order::Strict)
+    }
+}
+
+/// A plain report: the job is done. The store must also know that the job
+/// [completes plainly](Job::completes_plainly).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlainReport<'a> {
+    /// The job.
+    pub id: JobId,
+    /// The lease it was claimed under.
+    pub lease: &'a Lease,
+    /// The bytes of its result.
+    pub result: Option<&'a Bytes>,
+}
+
+impl SettleItem {
+    /// The report, if it is a completion that changes nothing else about the job and creates no others.
+    pub fn plain(&self) -> Option<PlainReport<'_>> {
+        let Self { id, lease, outcome, parts, priority, follow_ups } = self;
+        let PartEdits { state, metadata, blob } = parts;
+        let keeps_parts =
+            [state, metadata, blob].into_iter().all(|edit| matches!(edit, PartEdit::Keep));
+        if !keeps_parts || priority.is_some() || !follow_ups.is_empty() {
+            return None;
+        }
+        let result = match outcome {
+            Outcome::Complete { result: None } => None,
+            // An envelope takes more than a column of bytes.
+            Outcome::Complete { result: Some(part) } if part.envelope().is_some() => return None,
+            Outcome::Complete { result: Some(part) } => Some(&part.bytes),
+            Outcome::Retry { error: _, delay_ms: _ }
+            | Outcome::Snooze { delay_ms: _ }
+            | Outcome::Fail { error: _ }
+            | Outcome::Release
+            | Outcome::Wait
+            | Outcome::Cancel => return None,
+        };
+        Some(PlainReport { id: *id, lease, result })
+    }
+}
+
+/// A plain claim: up to `limit` jobs of one queue for one session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlainClaim<'a> {
+    /// The session to lease to.
+    pub session: &'a SessionId,
+    /// The worker's number for the claim.
+    pub claim_no: u64,
+    /// The queue to claim from.
+    pub queue: &'a Name,
+    /// The kinds to claim, none of them with a limit below `limit`; `None`: all of them.
+    pub kinds: Option<&'a [KindWant]>,
+    /// The maximum number of jobs.
+    pub limit: u32,
+}
+
+impl Claim {
+    /// The claim, if it is by a session, from one queue, and `limit` is the only limit that can apply.
+    pub fn plain(&self) -> Option<PlainClaim<'_>> {
+        let Self { by, queues, kinds, limit, parts: _ } = self;
+        let (session, claim_no) = match by {
+            Claimant::Session { session, claim_no } => (session, *claim_no),
+            // It opens a session and ends it with its last lease.
+            Claimant::Alone { claim_id: _, worker: _, lease_ms: _ } => return None,
+        };
+        let [QueueWant { queue, limit: of_queue }] = queues.as_slice() else { return None };
+        let kinds = kinds.as_deref();
+        let reaches = |KindWant { kind: _, limit: of_kind }: &KindWant| of_kind >= limit;
+        if of_queue < limit || !kinds.is_none_or(|kinds| kinds.iter().all(reaches)) {
+            return None;
+        }
+        Some(PlainClaim { session, claim_no, queue, kinds, limit: *limit })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::ClaimId;
+    use crate::model::{Envelope, JobError, Part};
+    use crate::policy::{Backoff, Retention};
+    use crate::time::Timestamp;
+
+    fn new_job(change: fn(&mut NewJob)) -> NewJob {
+        let mut job = NewJob::new("k");
+        change(&mut job);
+        job
+    }
+
+    #[test]
+    fn new_jobs_are_plain_unless_they_wait_or_use_keys_expiry_or_more_parts() {
+        let decide = |change| {
+            let job = new_job(change);
+            (job.is_plain(), job.completes_plainly())
+        };
+        let data: [fn(&mut NewJob); 13] = [
+            |_| {},
+            |job| job.id = Some(JobId::from_bytes([1; 16])),
+            |job| job.queue = "other".into(),
+            |job| job.priority = -7,
+            |job| job.due = Due::After(0),
+            |job| job.tenant = Some("t".into()),
+            |job| job.parent = Some(JobId::from_bytes([1; 16])),
+            |job| job.tags.push("tag".into()),
+            |job| job.trace = Some("00".into()),
+            |job| job.parts.payload = Some(Part::sealed(Envelope::PLAIN, "{}")),
+            |job| job.policy.max_attempts = 1,
+            |job| (job.policy.max_crashes, job.policy.timeout_ms) = (0, Some(1)),
+            |job| job.policy.backoff = Backoff::Fixed { ms: 1, jitter_ms: 0 },
+        ];
+        for (at, change) in data.into_iter().enumerate() {
+            assert_eq!(decide(change), (true, true), "{at}");
+        }
+        assert_eq!(decide(|job| job.key = Some("k".into())), (false, false));
+        assert_eq!(decide(|job| job.unique = Some(Unique::by("k"))), (false, false));
+        assert_eq!(decide(|job| job.policy.max_wait_ms = Some(1)), (false, true));
+        let own = |job: &mut NewJob| job.policy.retention = Some(Retention::default());
+        assert_eq!(decide(own), (true, false));
+        let later: [fn(&mut NewJob); 5] = [
+            |job| job.due = Due::After(1),
+            |job| job.due = Due::At(Timestamp::EPOCH),
+            |job| job.parts.state = Some(Part::new("1")),
+            |job| job.parts.blob = Some(Part::new("1")),
+            |job| job.parts.metadata = Some(Part::new("1")),
+        ];
+        for (at, change) in later.into_iter().enumerate() {
+            assert_eq!(decide(change), (false, true), "{at}");
+        }
+    }
+
+    #[test]
+    fn queues_are_plain_unless_they_limit_or_order_what_waits() {
+        let with = |change: fn(&mut QueueSettings)| {
+            let mut settings = QueueSettings::default();
+            change(&mut settings);
+            settings.is_plain()
+        };
+        assert!(with(|it| it.paused = true));
+        assert!(with(|it| it.retention = Retention::uniform(1)));
+        assert!(with(|it| it.dead_bytes_max = Some(1)));
+        assert!(!with(|it| it.max_depth = Some(1)));
+        assert!(!with(|it| it.max_wait_ms = Some(1)));
+        assert!(!with(|it| it.order = Order::Lifo));
+        assert!(!with(|it| it.order = Order::Fair));
+        assert!(!with(|it| it.order = Order::Ageing { quantum_ms: 1 }));
+    }
+
+    #[test]
+    fn reports_are_plain_if_they_complete_and_do_nothing_else() {
+        let report =
+            |outcome| SettleItem::new(JobId::from_bytes([1; 16]), Lease::new("l"), outcome);
+        let done = report(Outcome::DONE);
+        assert_eq!(done.plain().map(|plain| (plain.id, plain.result)), Some((done.id, None)));
+        let result = |part| report(Outcome::Complete { result: Some(part) });
+        let bytes = result(Part::new("42"));
+        assert_eq!(bytes.plain().and_then(|plain| plain.result), Some(&Bytes::from("42")));
+        let codec = crate::model::Codec::Zstd;
+        let sealed = Part::sealed(Envelope { codec, ..Envelope::PLAIN }, "42");
+        let set = || PartEdit::Set(Part::new("1"));
+        let error = JobError::new("oops", "oops");
+        let others = [
+            result(sealed),
+            report(Outcome::DONE).state(set()),
+            report(Outcome::DONE).metadata(set()),
+            report(Outcome::DONE).blob(PartEdit::Unset),
+            report(Outcome::DONE).priority(0),
+            report(Outcome::DONE).follow_up(NewJob::new("k")),
+            report(Outcome::Retry { error: error.clone(), delay_ms: None }),
+            report(Outcome::Snooze { delay_ms: 0 }),
+            report(Outcome::Fail { error }),
+            report(Outcome::Release),
+            report(Outcome::Wait),
+            report(Outcome::Cancel),
+        ];
+        for item in others {
+            assert_eq!(item.plain(), None, "{item:?}");
+        }
+    }
+
+    #[test]
+    fn claims_are_plain_if_one_session_one_queue_and_one_limit_say_it_all() {
+        let session = || Claimant::Session { session: SessionId::new("s"), claim_no: 3 };
+        let claim = |by| Claim::new(by, "q", 5);
+        let all = claim(session());
+        let plain = all.plain().expect("is plain");
+        assert_eq!((plain.claim_no, &**plain.queue, plain.limit), (3, "q", 5));
+        assert_eq!((plain.session.as_str(), plain.kinds), ("s", None));
+        let kinds = claim(session()).kind("a", 5).kind("b", u32::MAX);
+        assert_eq!(kinds.plain().and_then(|plain| plain.kinds).map(<[_]>::len), Some(2));
+        let alone =
+            Claimant::Alone { claim_id: ClaimId::new("c"), worker: "w".into(), lease_ms: 1_000 };
+        let mut limited = claim(session());
+        limited.queues[0].limit = 4;
+        let others = [
+            claim(alone),
+            limited,
+            claim(session()).queue("other", 5),
+            claim(session()).kind("a", 5).kind("b", 4),
+        ];
+        for claim in others {
+            assert_eq!(claim.plain(), None, "{claim:?}");
+        }
+    }
+}
