@@ -7,10 +7,11 @@ use crate::rows::{Head, LaneKey, Rows};
 use crate::session::SessionEntry;
 use std::collections::{HashMap, VecDeque};
 use windlass_core::engine::{
-    Claim, Claimant, Claimed, ClaimedJob, Gate, KindWant, Lease, QueueWant, SessionId, Wait,
+    Claim, Claimant, Claimed, ClaimedJob, KindWant, Lease, QueueWant, SessionId, Wait,
 };
 use windlass_core::machine::EventKind;
 use windlass_core::model::{Name, PartSet};
+use windlass_core::policy::{Allowance, allowance};
 use windlass_core::{JobId, Result, Timestamp};
 
 /// The worker that a claim leases jobs to.
@@ -125,7 +126,7 @@ impl<R: Rows> Executor<R> {
         now: Timestamp,
     ) -> Result<bool> {
         let lanes = self.rows.lanes(&want.queue);
-        let open = lanes.into_iter().filter(|lane| self.gate(lane).is_none());
+        let open = lanes.into_iter().filter(|lane| self.allowance(lane).is_open());
         let mut lanes: Vec<Lane> = open.map(Lane::new).collect();
         let mut left = want.limit;
         while left > 0 {
@@ -142,7 +143,7 @@ impl<R: Rows> Executor<R> {
             if head.suspect {
                 return Ok(true);
             }
-            if self.gate(&lanes[lane].key).is_some() {
+            if !self.allowance(&lanes[lane].key).is_open() {
                 // The last permit of the kind is used.
                 lanes.retain(|lane| lane.key.1 != kind);
             }
@@ -189,25 +190,16 @@ impl<R: Rows> Executor<R> {
         Ok(claimed)
     }
 
-    /// The reason why no job of a lane may be claimed.
-    pub(crate) fn gate(&self, (queue, kind): &LaneKey) -> Option<Gate> {
-        let kind = self.kinds.get(kind);
-        if self.queues.get(queue).is_some_and(|settings| settings.paused) {
-            Some(Gate::QueuePaused)
-        } else if kind.is_some_and(|settings| settings.paused) {
-            Some(Gate::KindPaused)
-        } else if kind.is_some_and(|settings| settings.permits == Some(0)) {
-            Some(Gate::NoPermits)
-        } else {
-            None
-        }
+    /// How many jobs of a lane may be claimed.
+    pub(crate) fn allowance(&self, (queue, kind): &LaneKey) -> Allowance {
+        allowance(self.queues.get(queue), self.kinds.get(kind))
     }
 
     /// Whether a job of these lanes could be claimed now.
     pub fn is_ready(&self, wait: &Wait) -> Result<bool> {
         let wanted = |kind: &Name| wait.kinds.as_ref().is_none_or(|kinds| kinds.contains(kind));
         for lane in wait.queues.iter().flat_map(|queue| self.rows.lanes(queue)) {
-            let open = wanted(&lane.1) && self.gate(&lane).is_none();
+            let open = wanted(&lane.1) && self.allowance(&lane).is_open();
             if open && !self.rows.ready(&lane, None, 1)?.is_empty() {
                 return Ok(true);
             }

@@ -7,7 +7,7 @@ use crate::entry::{Entry, Leased};
 use crate::executor::Executor;
 use crate::rows::Rows;
 use windlass_core::machine::{Effect, EventKind, Refusal, Step, step};
-use windlass_core::model::{AttemptEnd, Finish, Header, JobError, State};
+use windlass_core::model::{AttemptEnd, Finish, Header, JobError, KindSettings, State};
 use windlass_core::{Error, JobId, Result, Timestamp};
 
 /// The data of a transition, which the state machine does not know.
@@ -197,8 +197,7 @@ impl<R: Rows> Executor<R> {
     /// Uses one permit of the job's kind, and advances the turn of a fair queue.
     fn count_start(&mut self, entry: &Entry) -> Result<()> {
         let header = &entry.job.header;
-        if let Some(permits) = self.kinds.get_mut(&header.kind).and_then(|k| k.permits.as_mut()) {
-            *permits = permits.saturating_sub(1);
+        if self.kinds.get_mut(&header.kind).is_some_and(KindSettings::start_one) {
             self.rows.save_kind(&header.kind, self.kinds.get(&header.kind))?;
         }
         if let Some(turns) = self.turns.get_mut(&header.queue) {

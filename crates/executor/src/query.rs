@@ -30,7 +30,7 @@ impl<R: Rows> Executor<R> {
         let wanted = |lane: &LaneStats| request.queue.as_ref().is_none_or(|q| *q == lane.queue);
         let mut lanes: Vec<LaneStats> = self.rows.stats()?.into_iter().filter(wanted).collect();
         for lane in &mut lanes {
-            lane.gate = self.gate(&(lane.queue.clone(), lane.kind.clone()));
+            lane.gate = self.allowance(&(lane.queue.clone(), lane.kind.clone())).gate;
         }
         Ok(lanes)
     }

@@ -2,6 +2,7 @@
 //! decides in the same way.
 
 mod breaker;
+mod gates;
 mod pace;
 mod rank;
 mod retention;
@@ -10,6 +11,7 @@ mod schedule;
 mod unique;
 
 pub use breaker::*;
+pub use gates::{Allowance, allowance};
 pub use pace::{Pace, Pacer};
 pub use rank::{FairClock, Ready, rank};
 pub use retention::{Retention, expires_at, keep_until};
