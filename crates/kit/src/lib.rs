@@ -3,6 +3,7 @@
 //! - [`conformance!`] creates one named test per promise of the contract for your engine;
 //! - `model!` runs random sequences of every verb against an interpreter of core's transition table (feature
 //!   `model`, on by default);
+//! - `differential!` runs the same sequences on an engine with its fast paths on, off and mixed, and compares all of it;
 //! - [`histories!`] runs clients that lose replies, stall and die, and [`history`] checks what they observed.
 //!
 //! The kit depends only on the traits of `windlass-core`. It moves the engine's test clock ([`TimeTravel`]),
@@ -23,8 +24,10 @@ pub mod history;
 #[cfg(feature = "model")]
 pub mod model;
 mod rig;
+mod steady;
 mod subject;
 
 pub use conformance::{Check, SUITE, Topic, run, verdict};
 pub use rig::Rig;
-pub use subject::{START, Subject, TimeTravel};
+pub use steady::SteadyRandom;
+pub use subject::{Inspect, START, Subject, TimeTravel};

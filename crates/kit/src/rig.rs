@@ -48,6 +48,11 @@ impl Rig {
         &*self.subject.engine
     }
 
+    /// The engine and what belongs to it.
+    pub(crate) fn subject(&self) -> &Subject {
+        &self.subject
+    }
+
     /// Whether the engine has `capability`.
     pub fn has(&self, capability: Capability) -> bool {
         self.engine().capabilities().has(capability)

@@ -26,6 +26,7 @@ mod change;
 mod claim;
 mod configure;
 mod enqueue;
+mod fast_paths;
 mod filter;
 mod maintain;
 mod pass_on;
@@ -42,6 +43,8 @@ pub use change::{Change, ChangeItem, Changed, Edits};
 pub use claim::{Claim, Claimant, Claimed, ClaimedJob, KindWant, QueueWant, Wait};
 pub use configure::{Configure, Settings};
 pub use enqueue::{Disposition, Enqueue, Enqueued, Mode};
+#[doc(hidden)]
+pub use fast_paths::FastPaths;
 pub use filter::{Filter, IdTimes};
 pub use maintain::{CheckReport, Finding, MaintainReply, MaintainRequest, Tally, Work};
 pub use plain::{PlainClaim, PlainReport};

@@ -259,7 +259,7 @@ mod tests {
             |job| job.parts.payload = Some(Part::sealed(Envelope::PLAIN, "{}")),
             |job| job.policy.max_attempts = 1,
             |job| (job.policy.max_crashes, job.policy.timeout_ms) = (0, Some(1)),
-            |job| job.policy.backoff = Backoff::Fixed { ms: 1, jitter_ms: 0 },
+            |job| job.policy.backoff = Backoff::Fixed { delay_ms: 1, jitter_ms: 0 },
         ];
         for (at, change) in data.into_iter().enumerate() {
             assert_eq!(decide(change), (true, true), "{at}");

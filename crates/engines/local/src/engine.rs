@@ -53,7 +53,7 @@ pub struct Counters {
 impl LocalEngine {
     /// Opens a directory, makes it if need be, and becomes its owner. Blocks while it does.
     pub fn open(options: Options) -> Result<Self> {
-        let Options { dir, clock, random, address } = options;
+        let Options { dir, clock, random, address, fast_paths } = options;
         let mut lock = DirLock::acquire(&dir)?;
         // On a full disk all of this finds space by giving up parts of the reserve.
         let mut reserve = Reserve::open(&dir)?;
@@ -73,6 +73,7 @@ impl LocalEngine {
             capabilities: capabilities.clone(),
             clock,
             random,
+            fast_paths,
             tally: tally.clone(),
             reserve,
         };

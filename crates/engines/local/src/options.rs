@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use windlass_core::engine::FastPaths;
 use windlass_core::random::{Random, SystemRandom};
 use windlass_core::time::{Clock, SystemClock};
 
@@ -13,13 +14,14 @@ pub struct Options {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) random: Arc<dyn Random>,
     pub(crate) address: Option<String>,
+    pub(crate) fast_paths: FastPaths,
 }
 
 impl Options {
     /// This directory; it is made if it does not exist.
     pub fn new(dir: impl Into<PathBuf>) -> Self {
         let (clock, random) = (Arc::new(SystemClock), Arc::new(SystemRandom));
-        Self { dir: dir.into(), clock, random, address: None }
+        Self { dir: dir.into(), clock, random, address: None, fast_paths: FastPaths::default() }
     }
 
     /// On this clock: tests travel in time with it.
@@ -40,6 +42,15 @@ impl Options {
     #[must_use]
     pub fn address(mut self, address: impl Into<String>) -> Self {
         self.address = Some(address.into());
+        self
+    }
+
+    /// For tests: with this switch of the fast paths. Without them, every transaction reads what it needs from the
+    /// tables, and nothing is kept in memory between two of them.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn test_fast_paths(mut self, switch: FastPaths) -> Self {
+        self.fast_paths = switch;
         self
     }
 }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
-use windlass_core::engine::{Capabilities, Epoch};
+use windlass_core::engine::{Capabilities, Epoch, FastPaths};
 use windlass_core::random::Random;
 use windlass_core::time::Clock;
 use windlass_core::{Error, Result, Timestamp};
@@ -46,6 +46,7 @@ pub(crate) struct Equipment {
     pub(crate) capabilities: Capabilities,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) random: Arc<dyn Random>,
+    pub(crate) fast_paths: FastPaths,
     pub(crate) tally: Arc<Tally>,
     pub(crate) reserve: Reserve,
 }
@@ -55,6 +56,8 @@ pub(crate) struct Writer<'c> {
     dir: PathBuf,
     executor: LocalExecutor<'c>,
     clock: Arc<dyn Clock>,
+    /// Whether rows may be kept in memory from one transaction to the next; always, but in tests.
+    fast_paths: FastPaths,
     syncer: Syncer,
     /// Waits that found no job so far.
     waits: Vec<Box<dyn Call>>,
@@ -71,7 +74,7 @@ pub(crate) struct Writer<'c> {
 
 impl<'c> Writer<'c> {
     pub(crate) fn open(database: &'c Database, equipment: Equipment) -> Result<Self> {
-        let Equipment { dir, capabilities, clock, random, tally, reserve } = equipment;
+        let Equipment { dir, capabilities, clock, random, fast_paths, tally, reserve } = equipment;
         let Database { conn, log, epoch, seq } = database;
         let rows = SqliteRows::open(conn).map_err(|error| named(&dir, &error))?;
         let executor = Executor::new(capabilities, random, rows, *seq);
@@ -81,6 +84,7 @@ impl<'c> Writer<'c> {
             dir,
             executor,
             clock,
+            fast_paths,
             syncer,
             waits: Vec::new(),
             readied: 0,
@@ -275,6 +279,9 @@ impl<'c> Writer<'c> {
 
     /// Does all calls in one transaction.
     fn transact(&mut self, calls: &mut [Box<dyn Call>], needs: Needs) -> Result<()> {
+        if !self.fast_paths.are_on() {
+            self.reload()?;
+        }
         match needs {
             // Takes no lock before something is read from the tables.
             Needs::Read => self.command("BEGIN")?,
@@ -324,7 +331,12 @@ impl<'c> Writer<'c> {
             let _ = self.command("ROLLBACK");
         }
         // If even that fails, the next call will meet the same trouble and say so.
-        let _ = self.executor.rows_mut().reload();
-        let _ = self.remember();
+        let _ = self.reload();
+    }
+
+    /// Forgets what is in memory, and reads it from the tables.
+    fn reload(&mut self) -> Result<()> {
+        self.executor.rows_mut().reload()?;
+        self.remember()
     }
 }

@@ -52,6 +52,8 @@ pub(crate) struct Inner {
     pub(crate) keyed: Semaphore,
     /// Generates ids for jobs without one.
     ids: Mutex<Ids>,
+    /// Whether plain requests may do without the executor; always, but in tests.
+    fast_paths: FastPaths,
 }
 
 impl fmt::Debug for PostgresEngine {
@@ -105,6 +107,7 @@ impl PostgresEngine {
             schema,
             keyed: Semaphore::new(keyed_max(connections)),
             ids: Mutex::default(),
+            fast_paths: options.fast_paths,
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -126,6 +129,9 @@ impl PostgresEngine {
 
     async fn enqueue_all(&self, mut request: Enqueue) -> Result<Stamped<Vec<Item<Enqueued>>>> {
         request.check()?;
+        if !self.inner.fast_paths.are_on() {
+            return self.enqueue_slow(request).await;
+        }
         let lanes = lanes_of(request.jobs.iter());
         match self.enqueue_fast(&mut request, &lanes).await? {
             Some(enqueued) => Ok(enqueued),
@@ -278,7 +284,9 @@ impl Hot for PostgresEngine {
         Box::pin(async move {
             request.check()?;
             self.inner.heartbeat_cache.claims(&request);
-            if let Some(claimed) = self.claim_fast(&request).await? {
+            if self.inner.fast_paths.are_on()
+                && let Some(claimed) = self.claim_fast(&request).await?
+            {
                 return Ok(claimed);
             }
             let wants = Wants::of_claim(&request);
@@ -298,6 +306,9 @@ impl Hot for PostgresEngine {
         Box::pin(async move {
             request.check()?;
             request.claim.iter().for_each(|claim| self.inner.heartbeat_cache.claims(claim));
+            if !self.inner.fast_paths.are_on() {
+                return self.settle_slow(request).await;
+            }
             match self.settle_fast(&request).await? {
                 Some(settled) => Ok(settled),
                 None => self.settle_slow(request).await,

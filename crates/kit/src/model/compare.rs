@@ -11,7 +11,7 @@ use windlass_core::model::{Job, Name, Part, PartSet, State};
 impl Lockstep {
     /// Compares every job, session and lane.
     pub(super) async fn compare(&mut self) -> Same {
-        let mut ids = self.ids.clone();
+        let mut ids = self.named.ids.clone();
         ids.sort_unstable();
         ids.dedup();
         let get = Get::new(ids.iter().copied()).parts(PartSet::ALL);
@@ -66,7 +66,7 @@ impl Lockstep {
     async fn compare_sessions(&self) -> Same {
         let got = self.rig.engine().sessions().await.map_err(|error| error.to_string())?.value;
         let open = |id: &&SessionId| self.model.sessions.contains_key(*id);
-        let expected: Vec<&SessionId> = self.sessions.iter().filter(open).collect();
+        let expected: Vec<&SessionId> = self.named.sessions.iter().filter(open).collect();
         for id in expected {
             let Some(info) = got.iter().find(|info| info.id == *id) else {
                 return Err(format!("session {id} should be open"));

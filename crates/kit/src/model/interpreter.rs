@@ -9,7 +9,7 @@ use windlass_core::engine::{Disposition, Gate, Lease, SessionId};
 use windlass_core::limits::{CRASH_BACKOFF_BASE_MS, CRASH_BACKOFF_CAP_MS, CRASH_BACKOFF_JITTER_MS};
 use windlass_core::machine::{Effect, EventKind, Facts, Step, step};
 use windlass_core::model::{
-    AttemptEnd, Counters, Finish, KindSettings, Name, NewJob, QueueSettings, State,
+    AttemptEnd, Counters, Finish, KindSettings, Name, NewJob, Part, QueueSettings, State,
 };
 use windlass_core::policy::{Holder, UniqueScope, UniqueVerdict, Until};
 use windlass_core::{JobId, Timestamp};
@@ -47,7 +47,7 @@ pub(super) struct ModelJob {
     pub(super) finish: Option<Finish>,
     /// The checkpoint it carries.
     pub(super) checkpoint: Option<u8>,
-    /// The payload that a replay gave it; it is enqueued without one.
+    /// Its payload: the one it came with, or that a replay gave it.
     pub(super) payload: Option<u8>,
     holds_key: bool,
     waits: bool,
@@ -163,6 +163,8 @@ impl Model {
     }
 
     fn create(&mut self, id: JobId, new: NewJob, run_at: Timestamp) {
+        let byte = |part: &Option<Part>| part.as_ref().and_then(|part| part.bytes.first().copied());
+        let (checkpoint, payload) = (byte(&new.parts.state), byte(&new.parts.payload));
         let job = ModelJob {
             id,
             new,
@@ -173,8 +175,8 @@ impl Model {
             leased: None,
             finished_at: None,
             finish: None,
-            checkpoint: None,
-            payload: None,
+            checkpoint,
+            payload,
             holds_key: false,
             waits: false,
             signalled: false,

@@ -3,48 +3,28 @@
 use super::claiming::Wants;
 use super::interpreter::{Code, Model, ModelSession, agree};
 use super::op::{ClaimSpec, KINDS, Op, QUEUES, Report, Setting, Spec, Wish};
-use super::translate::{change, outcome};
+use super::translate::{BACKOFF, Named, change, configuration, outcome, pick};
 use super::upkeep::wished;
 use crate::rig::Rig;
 use crate::subject::Subject;
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use windlass_core::engine::{
-    ChangeItem, ClaimId, Claimed, Configure, Disposition, Enqueue, Heartbeat, Held, Lease,
-    OpenSession, SessionId, Settle, SettleItem, Update, UpdateItem,
+    ChangeItem, Claimed, Configure, Disposition, Enqueue, Heartbeat, Held, OpenSession, SessionId,
+    Settle, SettleItem, Update, UpdateItem,
 };
 use windlass_core::limits::ID_SKEW_MAX_MS;
 use windlass_core::machine::EventKind;
-use windlass_core::model::{
-    AttemptEnd, KindPatch, Name, NewJob, Part, PartEdit, QueuePatch, State,
-};
-use windlass_core::policy::{Backoff, Retention};
-use windlass_core::random::Seeded;
+use windlass_core::model::{AttemptEnd, Name, NewJob, Part, PartEdit, State};
 use windlass_core::{Error, JobId, Result as Answer};
 
 /// The difference, in words.
 pub(super) type Same = Result<(), String>;
 
-/// The backoff of all sequences: predictable, except for jitter, which the model adopts from the engine.
-pub(super) const BACKOFF: Backoff =
-    Backoff::Exponential { base_ms: 2_000, cap_ms: 8_000, jitter_ms: 500 };
-
 pub(super) struct Lockstep {
     pub(super) rig: Rig,
     pub(super) model: Model,
-    /// Every job ever enqueued, in order, including removed ones.
-    pub(super) ids: Vec<JobId>,
-    /// Every session ever opened by a worker, including closed ones.
-    pub(super) sessions: Vec<SessionId>,
-    /// Every lease ever issued.
-    leases: Vec<(JobId, Lease)>,
-    /// The number of each claimant's latest claim.
-    pub(super) claims: BTreeMap<SessionId, u64>,
-    /// The number of the latest claim of all claimants.
-    pub(super) claim_no: u64,
-    pub(super) alone: Vec<ClaimId>,
+    pub(super) named: Named,
     story: String,
-    random: Seeded,
 }
 
 impl Lockstep {
@@ -52,14 +32,8 @@ impl Lockstep {
         Self {
             rig: Rig::new(subject),
             model: Model::new(crate::subject::START),
-            ids: Vec::new(),
-            sessions: Vec::new(),
-            leases: Vec::new(),
-            claims: BTreeMap::new(),
-            claim_no: 0,
-            alone: Vec::new(),
+            named: Named::new(),
             story: String::new(),
-            random: Seeded::new(1),
         }
     }
 
@@ -107,15 +81,12 @@ impl Lockstep {
         agree("the findings of a check", &Vec::new(), &report.findings)
     }
 
-    fn fresh_id(&self) -> JobId {
-        JobId::new(self.model.now, &self.random)
-    }
-
     async fn enqueue(&mut self, specs: Vec<Spec>, all_or_nothing: bool) -> Same {
-        let mut jobs: Vec<NewJob> = specs.iter().map(|spec| self.job(spec)).collect();
+        let mut jobs: Vec<NewJob> =
+            specs.iter().map(|spec| self.named.job(spec, self.model.now)).collect();
         for job in &mut jobs {
-            let fresh = self.fresh_id();
-            self.ids.push(*job.id.get_or_insert(fresh));
+            let fresh = self.named.fresh_id(self.model.now);
+            self.named.ids.push(*job.id.get_or_insert(fresh));
         }
         let request = match all_or_nothing {
             true => Enqueue::all_or_nothing(jobs.clone()),
@@ -154,12 +125,12 @@ impl Lockstep {
         agree("the end of a fresh session", &expires_at, &got.expires_at)?;
         let session = ModelSession { ttl_ms, expires_at, alone: false };
         self.model.sessions.insert(got.id.clone(), session);
-        self.sessions.push(got.id);
+        self.named.sessions.push(got.id);
         Ok(())
     }
 
     async fn close_session(&mut self, number: usize) -> Same {
-        let Some(session) = pick(&self.sessions, number).cloned() else { return Ok(()) };
+        let Some(session) = pick(&self.named.sessions, number).cloned() else { return Ok(()) };
         let got = self.rig.engine().close_session(session.clone()).await;
         got.map_err(|error| error.to_string())?;
         self.release(self.model.held_by(&session))?;
@@ -180,7 +151,7 @@ impl Lockstep {
     }
 
     async fn heartbeat(&mut self, number: usize, forgets: Option<usize>, unanswered: bool) -> Same {
-        let Some(session) = pick(&self.sessions, number).cloned() else { return Ok(()) };
+        let Some(session) = pick(&self.named.sessions, number).cloned() else { return Ok(()) };
         let mut held: Vec<Held> = Vec::new();
         for id in self.model.held_by(&session) {
             let leased = self.model.jobs[&id].leased.as_ref().expect("held jobs are leased");
@@ -188,7 +159,7 @@ impl Lockstep {
         }
         let forgotten =
             forgets.filter(|_| !held.is_empty()).map(|n| held.remove(n % held.len()).id);
-        let mut beat = Heartbeat::new(session.clone(), self.claim_no, held.clone());
+        let mut beat = Heartbeat::new(session.clone(), self.named.claim_no, held.clone());
         let of_forgotten = forgotten.and_then(|id| self.model.jobs[&id].leased.as_ref());
         if let Some(leased) = of_forgotten.filter(|_| unanswered) {
             beat = beat.unanswered([leased.claim_no]);
@@ -211,7 +182,7 @@ impl Lockstep {
     }
 
     async fn claim(&mut self, spec: ClaimSpec) -> Same {
-        let Some((claim, session, claim_no)) = self.resolve(&spec) else { return Ok(()) };
+        let Some((claim, session, claim_no)) = self.named.resolve(&spec) else { return Ok(()) };
         let got = self.rig.engine().claim(claim).await.map(|reply| reply.value);
         self.claimed(&spec, &session, claim_no, got)
     }
@@ -247,7 +218,7 @@ impl Lockstep {
             let fresh = ModelSession { ttl_ms: lease_ms, expires_at, alone: true };
             self.model.sessions.entry(session.clone()).or_insert(fresh);
         }
-        self.leases.extend(jobs.into_iter().map(|job| (job.header.id, job.lease)));
+        self.named.leases.extend(jobs.into_iter().map(|job| (job.header.id, job.lease)));
         Ok(())
     }
 
@@ -259,14 +230,15 @@ impl Lockstep {
         then: Vec<Spec>,
         claim: Option<ClaimSpec>,
     ) -> Same {
-        let Some((id, lease)) = pick(&self.leases, number).cloned() else { return Ok(()) };
-        let follow_ups: Vec<NewJob> = then.iter().map(|spec| self.job(spec)).collect();
+        let Some((id, lease)) = pick(&self.named.leases, number).cloned() else { return Ok(()) };
+        let follow_ups: Vec<NewJob> =
+            then.iter().map(|spec| self.named.job(spec, self.model.now)).collect();
         let mut item = SettleItem::new(id, lease.clone(), outcome(report));
         item.follow_ups.clone_from(&follow_ups);
         if let Some(byte) = checkpoint {
             item.parts.state = PartEdit::Set(Part::new(vec![byte]));
         }
-        let asked = claim.and_then(|spec| Some((self.resolve(&spec)?, spec)));
+        let asked = claim.and_then(|spec| Some((self.named.resolve(&spec)?, spec)));
         let mut request = Settle::new([item]);
         if let Some(((claim, _, _), _)) = &asked {
             request = request.then(claim.clone());
@@ -334,7 +306,7 @@ impl Lockstep {
             }
             Ok((state.unwrap_or(State::Completed), created))
         })?;
-        self.ids.extend(settled.1.iter().map(|(id, _)| *id));
+        self.named.ids.extend(settled.1.iter().map(|(id, _)| *id));
         self.end_if_alone(&leased.session);
         Ok(settled)
     }
@@ -353,7 +325,7 @@ impl Lockstep {
         checkpoint: Option<u8>,
         extend_ms: Option<u64>,
     ) -> Same {
-        let Some((id, lease)) = pick(&self.leases, number).cloned() else { return Ok(()) };
+        let Some((id, lease)) = pick(&self.named.leases, number).cloned() else { return Ok(()) };
         let mut item = UpdateItem::new(id, lease.clone());
         item.extend_ms = extend_ms;
         if let Some(byte) = checkpoint {
@@ -385,7 +357,7 @@ impl Lockstep {
     }
 
     async fn change(&mut self, number: usize, wish: Wish, if_state: Option<State>) -> Same {
-        let Some(id) = pick(&self.ids, number).copied() else { return Ok(()) };
+        let Some(id) = pick(&self.named.ids, number).copied() else { return Ok(()) };
         let mut item = ChangeItem::new(id, change(wish));
         item.if_state = if_state;
         let reply = self.rig.engine().change(vec![item]).await.map_err(|e| e.to_string())?.value;
@@ -396,16 +368,7 @@ impl Lockstep {
     }
 
     async fn configure(&mut self, setting: Setting) -> Same {
-        let queue = |n: usize, patch| Configure::queue(QUEUES[n], patch);
-        let kind = |n: usize, patch| Configure::kind(KINDS[n], patch);
-        let change = match setting {
-            Setting::PauseQueue(n, on) => queue(n, QueuePatch::paused(on)),
-            Setting::PauseKind(n, on) => kind(n, KindPatch::paused(on)),
-            Setting::Permits(n, permits) => kind(n, KindPatch::permits(permits)),
-            Setting::MaxDepth(n, limit) => queue(n, QueuePatch::max_depth(limit)),
-            Setting::MaxWait(n, limit) => queue(n, QueuePatch::max_wait_ms(limit)),
-            Setting::Retention(n, ms) => queue(n, QueuePatch::retention(Retention::uniform(ms))),
-        };
+        let change = configuration(setting);
         match &change {
             Configure::Queue(name, patch) => {
                 patch.apply(self.model.queues.entry(name.clone()).or_default());
@@ -421,9 +384,4 @@ impl Lockstep {
 
 pub(super) fn code<T>(answer: &Answer<T>) -> Option<Code> {
     answer.as_ref().err().map(Error::code)
-}
-
-/// The element at `number` modulo the length.
-pub(super) fn pick<T>(list: &[T], number: usize) -> Option<&T> {
-    (!list.is_empty()).then(|| &list[number % list.len()])
 }

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use proptest_state_machine::ReferenceStateMachine;
 use std::fmt;
 use windlass_core::engine::Work;
-use windlass_core::model::State;
+use windlass_core::model::{NewJob, Part, State};
 use windlass_core::policy::{OnConflict, UniqueScope, Until};
 
 /// The queues and kinds of all stories.
@@ -28,8 +28,29 @@ pub(super) struct Spec {
     pub(super) max_crashes: u32,
     pub(super) max_wait_ms: Option<u64>,
     pub(super) retention_ms: Option<u64>,
+    pub(super) extras: Extras,
     /// Uses the id of a job that was enqueued before.
     pub(super) again: Option<usize>,
+}
+
+/// What a job may carry that has no effect on others: a set of bits.
+#[derive(Clone, Copy)]
+pub(super) struct Extras(u8);
+
+impl Extras {
+    /// Gives a job what the bits stand for.
+    pub(super) fn add_to(self, job: &mut NewJob) {
+        let has = |bit: u8| self.0 & 1 << bit != 0;
+        let part = |bit: u8| has(bit).then(|| Part::new(vec![bit]));
+        job.tenant = has(0).then(|| "acme".to_owned());
+        job.trace = has(1).then(|| "00-abc-def-01".to_owned());
+        job.tags = has(2).then(|| "tag".to_owned()).into_iter().collect();
+        job.policy.timeout_ms = has(3).then_some(1_000);
+        job.parts.payload = part(4);
+        job.parts.state = part(5);
+        job.parts.blob = part(6);
+        job.parts.metadata = part(7);
+    }
 }
 
 impl fmt::Debug for Spec {
@@ -50,6 +71,9 @@ impl fmt::Debug for Spec {
         if let Some(ms) = self.retention_ms {
             write!(f, ", kept {ms} ms")?;
         }
+        if self.extras.0 != 0 {
+            write!(f, ", extras {:#010b}", self.extras.0)?;
+        }
         self.again.map_or(Ok(()), |number| write!(f, ", again as {number}"))
     }
 }
@@ -67,7 +91,7 @@ pub(super) struct ClaimSpec {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Report {
-    Complete,
+    Complete(Option<u8>),
     Retry(Option<u64>),
     Snooze(u64),
     Fail,
@@ -307,9 +331,14 @@ fn spec() -> impl Strategy<Value = Spec> + Clone {
         prop::option::weighted(0.2, Just(50_000)),
         prop::option::weighted(0.2, prop_oneof![Just(0), Just(30_000)]),
     );
+    let extras = prop_oneof![
+        4 => Just(0),
+        2 => any::<u8>().prop_map(|bits| bits & 0x1F),
+        1 => any::<u8>(),
+    ];
     let again = prop::option::weighted(0.1, number());
-    (place, delay, names, budgets, ages, again).prop_map(
-        |((queue, kind, priority), delay_ms, (key, unique), budgets, ages, again)| Spec {
+    (place, delay, names, budgets, ages, extras, again).prop_map(
+        |((queue, kind, priority), delay_ms, (key, unique), budgets, ages, extras, again)| Spec {
             queue,
             kind,
             priority,
@@ -320,6 +349,7 @@ fn spec() -> impl Strategy<Value = Spec> + Clone {
             max_crashes: budgets.1,
             max_wait_ms: ages.0,
             retention_ms: ages.1,
+            extras: Extras(extras),
             again,
         },
     )
@@ -361,7 +391,7 @@ fn claim() -> impl Strategy<Value = ClaimSpec> + Clone {
 
 fn settle() -> impl Strategy<Value = Op> {
     let report = prop_oneof![
-        4 => Just(Report::Complete),
+        4 => prop::option::weighted(0.3, any::<u8>()).prop_map(Report::Complete),
         3 => prop::option::of(time()).prop_map(Report::Retry),
         1 => time().prop_map(Report::Snooze),
         1 => Just(Report::Fail),

@@ -1,30 +1,70 @@
 //! Translates operations of a sequence to engine requests.
 
-use super::lockstep::{BACKOFF, Lockstep, pick};
-use super::op::{ClaimSpec, KINDS, QUEUES, Report, Spec, Wish};
-use windlass_core::engine::{Change, Claim, ClaimId, Claimant, Edits, Outcome, SessionId};
-use windlass_core::model::{Due, NewJob, Part, PartEdit, PartSet, Policy};
-use windlass_core::policy::{Retention, Unique};
-use windlass_core::random::SystemRandom;
+use super::op::{ClaimSpec, KINDS, QUEUES, Report, Setting, Spec, Wish};
+use std::collections::BTreeMap;
+use windlass_core::engine::{
+    Change, Claim, ClaimId, Claimant, Configure, Edits, Lease, Outcome, SessionId,
+};
+use windlass_core::model::{Due, KindPatch, NewJob, Part, PartEdit, PartSet, Policy, QueuePatch};
+use windlass_core::policy::{Backoff, Retention, Unique};
+use windlass_core::random::Seeded;
+use windlass_core::{JobId, Timestamp};
 
-impl Lockstep {
-    pub(super) fn job(&self, spec: &Spec) -> NewJob {
+/// The backoff of all sequences: predictable, except for jitter, which the model adopts from the engine.
+pub(super) const BACKOFF: Backoff =
+    Backoff::Exponential { base_ms: 2_000, cap_ms: 8_000, jitter_ms: 500 };
+
+/// Everything that a sequence has created so far. Operations refer to it by number.
+pub(super) struct Named {
+    /// Every job ever enqueued, in order, including removed ones.
+    pub(super) ids: Vec<JobId>,
+    /// Every session ever opened by a worker, including closed ones.
+    pub(super) sessions: Vec<SessionId>,
+    /// Every lease ever issued.
+    pub(super) leases: Vec<(JobId, Lease)>,
+    /// The number of the latest claim of all.
+    pub(super) claim_no: u64,
+    /// The number of each claimant's latest claim.
+    claims: BTreeMap<SessionId, u64>,
+    alone: Vec<ClaimId>,
+    random: Seeded,
+}
+
+impl Named {
+    pub(super) const fn new() -> Self {
+        Self {
+            ids: Vec::new(),
+            sessions: Vec::new(),
+            leases: Vec::new(),
+            claim_no: 0,
+            claims: BTreeMap::new(),
+            alone: Vec::new(),
+            random: Seeded::new(1),
+        }
+    }
+
+    pub(super) fn fresh_id(&self, now: Timestamp) -> JobId {
+        JobId::new(now, &self.random)
+    }
+
+    pub(super) fn job(&self, spec: &Spec, now: Timestamp) -> NewJob {
         let again = spec.again.and_then(|number| pick(&self.ids, number).copied());
         // Ids that are too old are refused, which other checks test; sequences use ids within a day.
-        let again = again.filter(|id| id.check(self.model.now).is_ok());
+        let again = again.filter(|id| id.check(now).is_ok());
         let mut job = NewJob::new(KINDS[spec.kind])
             .queue(QUEUES[spec.queue])
             .priority(spec.priority)
-            .due(Due::After(spec.delay_ms))
+            .due(if spec.delay_ms == 0 { Due::Now } else { Due::After(spec.delay_ms) })
             .max_attempts(spec.max_attempts)
             .max_crashes(spec.max_crashes)
             .backoff(BACKOFF);
         job.id = again;
-        job.key = spec.key.map(|key| format!("key-{key}"));
+        job.key = spec.key.map(key);
+        spec.extras.add_to(&mut job);
         job.policy.max_wait_ms = spec.max_wait_ms;
         job.policy.retention = spec.retention_ms.map(Retention::uniform);
         job.unique = spec.unique.map(|(key, scope, until, on_conflict)| {
-            Unique::by(format!("u-{key}")).scope(scope).until(until).on_conflict(on_conflict)
+            Unique::by(unique_key(key)).scope(scope).until(until).on_conflict(on_conflict)
         });
         job
     }
@@ -44,7 +84,7 @@ impl Lockstep {
             }
             Err(lease_ms) => {
                 if !spec.again || self.alone.is_empty() {
-                    self.alone.push(ClaimId::random(&SystemRandom));
+                    self.alone.push(ClaimId::random(&self.random));
                 }
                 let claim_id = self.alone.last().cloned()?;
                 let by = Claimant::Alone {
@@ -67,9 +107,25 @@ impl Lockstep {
     }
 }
 
+/// An ordering key of the sequences.
+pub(super) fn key(number: u8) -> String {
+    format!("key-{number}")
+}
+
+/// A unique key of the sequences.
+pub(super) fn unique_key(number: u8) -> String {
+    format!("u-{number}")
+}
+
+/// The element at `number` modulo the length.
+pub(super) fn pick<T>(list: &[T], number: usize) -> Option<&T> {
+    (!list.is_empty()).then(|| &list[number % list.len()])
+}
+
 pub(super) fn outcome(report: Report) -> Outcome {
     match report {
-        Report::Complete => Outcome::DONE,
+        Report::Complete(None) => Outcome::DONE,
+        Report::Complete(Some(byte)) => Outcome::Complete { result: Some(Part::new(vec![byte])) },
         Report::Retry(delay_ms) => match Outcome::retry("oops", "again") {
             Outcome::Retry { error, .. } => Outcome::Retry { error, delay_ms },
             other => other,
@@ -113,5 +169,18 @@ pub(super) fn change(wish: Wish) -> Change {
             Change::Replay(Box::new(edits))
         }
         Wish::Discard => Change::Discard,
+    }
+}
+
+pub(super) fn configuration(setting: Setting) -> Configure {
+    let queue = |n: usize, patch| Configure::queue(QUEUES[n], patch);
+    let kind = |n: usize, patch| Configure::kind(KINDS[n], patch);
+    match setting {
+        Setting::PauseQueue(n, on) => queue(n, QueuePatch::paused(on)),
+        Setting::PauseKind(n, on) => kind(n, KindPatch::paused(on)),
+        Setting::Permits(n, permits) => kind(n, KindPatch::permits(permits)),
+        Setting::MaxDepth(n, limit) => queue(n, QueuePatch::max_depth(limit)),
+        Setting::MaxWait(n, limit) => queue(n, QueuePatch::max_wait_ms(limit)),
+        Setting::Retention(n, ms) => queue(n, QueuePatch::retention(Retention::uniform(ms))),
     }
 }

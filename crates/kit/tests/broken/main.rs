@@ -1,6 +1,7 @@
 //! Shows that the kit can fail: engines broken on purpose, each caught by a check named after the
 //! promise it breaks, and a model-based test that tells when stories end differently.
 
+mod fast_paths;
 mod faults;
 mod faulty;
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use windlass_core::engine::FastPaths;
 use windlass_core::random::{Random, SystemRandom};
 use windlass_core::time::Clock;
 
@@ -27,6 +28,7 @@ pub struct Options {
     pub(crate) lock_timeout_ms: u64,
     pub(crate) clock: Option<Arc<dyn Clock>>,
     pub(crate) random: Arc<dyn Random>,
+    pub(crate) fast_paths: FastPaths,
 }
 
 impl Options {
@@ -40,6 +42,7 @@ impl Options {
             lock_timeout_ms: LOCK_TIMEOUT_DEFAULT_MS,
             clock: None,
             random: Arc::new(SystemRandom),
+            fast_paths: FastPaths::default(),
         }
     }
 
@@ -83,6 +86,14 @@ impl Options {
     #[must_use]
     pub fn random(mut self, random: Arc<dyn Random>) -> Self {
         self.random = random;
+        self
+    }
+
+    /// For tests: with this switch of the fast paths. Without them, the executor carries out every request.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn test_fast_paths(mut self, switch: FastPaths) -> Self {
+        self.fast_paths = switch;
         self
     }
 }

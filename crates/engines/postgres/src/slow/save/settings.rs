@@ -4,6 +4,7 @@ use super::Saver;
 use crate::rows::codec;
 use windlass_core::Result;
 use windlass_core::model::{Name, Order, QueueSettings};
+use windlass_core::policy::allowance;
 
 impl Saver<'_> {
     pub(super) fn settings(&mut self) -> Result<()> {
@@ -17,7 +18,7 @@ impl Saver<'_> {
                 Some(settings) => self.rows.kind.push(
                     kind.to_string(),
                     codec::json(settings)?,
-                    settings.paused,
+                    !allowance(None, Some(settings)).is_open(),
                     settings.permits.map(i64::from),
                 ),
             }
@@ -60,7 +61,8 @@ impl Saver<'_> {
                 let special = !settings.is_plain();
                 let fair = settings.order == Order::Fair;
                 let (name, text) = (queue.to_string(), codec::json(settings)?);
-                self.rows.queue.push(name, text, settings.paused, limited, special, fair);
+                let closed = !allowance(Some(settings), None).is_open();
+                self.rows.queue.push(name, text, closed, limited, special, fair);
             }
         }
         Ok(())
