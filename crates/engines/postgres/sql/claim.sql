@@ -12,20 +12,17 @@ WITH start AS MATERIALIZED (
     SELECT nextval({'s.entry'}) << {seq_bits} AS seq,
         coalesce($7::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now
 ), open AS MATERIALIZED (
-    SELECT l.id, l.idle, EXISTS (SELECT FROM {s}.kind k WHERE k.name = l.kind AND k.permits > 0) AS permits
-    FROM {s}.lane l
+    SELECT l.id, l.idle, l.limited FROM {s}.open_lane l
     WHERE l.queue = $3::text AND ($4::text[] IS NULL OR l.kind = ANY($4))
         --busy AND NOT l.idle
         AND ($8::uuid IS NULL OR current_setting('windlass.settled', true) = $8::text)
         AND EXISTS (SELECT FROM {s}.session WHERE id = $1::text)
         AND NOT EXISTS (SELECT FROM {s}.lease WHERE session = $1::text AND claim_no = $2::bigint)
-        AND NOT EXISTS (SELECT FROM {s}.queue q WHERE q.name = l.queue AND q.paused)
-        AND NOT EXISTS (SELECT FROM {s}.kind k WHERE k.name = l.kind AND (k.paused OR k.permits = 0))
 ), total AS MATERIALIZED (
     -- `most`: with several lanes, how many jobs to read of each before it is decided which come first. Idle lanes, which
     -- rarely have jobs, do not reduce it.
     SELECT count(*) AS lanes, $5::bigint * 2 / greatest(count(*) FILTER (WHERE NOT idle), 1) + 2 AS most,
-        coalesce(bool_or(permits), false) AS permits
+        coalesce(bool_or(limited), false) AS limited
     FROM open
 ), range AS MATERIALIZED (
     -- One row per lane, as arrays: nothing is joined, because that takes the product of both numbers of lanes.
@@ -33,11 +30,11 @@ WITH start AS MATERIALIZED (
         array_agg(w.upto_rank ORDER BY w.n) AS upto_ranks
     FROM unnest($9::integer[], $10::bigint[], $11::bigint[], $12::bigint[])
         WITH ORDINALITY w (lane, from_rank, from_seq, upto_rank, n)
-    WHERE (w.lane IN (SELECT id FROM open)) IS TRUE AND NOT (SELECT permits FROM total)
+    WHERE (w.lane IN (SELECT id FROM open)) IS TRUE AND NOT (SELECT limited FROM total)
     GROUP BY w.lane
     UNION ALL
     SELECT id, ARRAY[{rank_min}]::bigint[], ARRAY[{rank_min}]::bigint[], ARRAY[{rank_max}]::bigint[] FROM open
-    WHERE id NOT IN (SELECT unnest($9::integer[])) AND NOT (SELECT permits FROM total)
+    WHERE id NOT IN (SELECT unnest($9::integer[])) AND NOT (SELECT limited FROM total)
 ), in_progress AS MATERIALIZED (
     -- Transactions in progress when this statement began: those younger than `age`, and the older ones in `before`.
     SELECT age((pg_snapshot_xmax(now)::text::bigint & 4294967295)::text::xid) AS age,
@@ -96,7 +93,7 @@ WITH start AS MATERIALIZED (
     WHERE EXISTS (SELECT FROM {s}.queue WHERE name = $3::text AND fair) HAVING max(rank) > 0
 )
 SELECT s.now,
-    (SELECT permits FROM total) OR EXISTS (SELECT FROM locked WHERE flags & {flag_suspect} <> 0) AS unusual,
+    (SELECT limited FROM total) OR EXISTS (SELECT FROM locked WHERE flags & {flag_suspect} <> 0) AS unusual,
     -- The lowest number that was locked and not taken: other claims may have skipped it.
     (SELECT min(seq) FROM locked WHERE NOT EXISTS (SELECT FROM taken))
 FROM start s

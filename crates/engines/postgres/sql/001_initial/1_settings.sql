@@ -23,7 +23,8 @@ CREATE INDEX lane_busy ON {s}.lane (queue, kind) WHERE NOT idle;
 CREATE TABLE {s}.queue (
     name     text COLLATE "C" PRIMARY KEY,
     settings text NOT NULL,
-    paused   boolean NOT NULL,
+    -- No job of the queue may start (windlass_core::policy::allowance).
+    closed   boolean NOT NULL,
     -- The queue limits its depth: enqueues lock this row.
     limited  boolean NOT NULL,
     -- Enqueues must read the settings: the queue limits depth or age, or is not ordered by priority.
@@ -34,9 +35,18 @@ CREATE TABLE {s}.queue (
 CREATE TABLE {s}.kind (
     name     text COLLATE "C" PRIMARY KEY,
     settings text NOT NULL,
-    paused   boolean NOT NULL,
-    permits  bigint
+    -- No job of the kind may start, or only a limited number (windlass_core::policy::allowance).
+    closed   boolean NOT NULL,
+    limited  boolean NOT NULL
 );
+
+-- Lanes from which jobs may start. The only place in SQL that reads gates; Rust computes them when it saves settings.
+CREATE VIEW {s}.open_lane AS
+SELECT l.id, l.queue, l.kind, l.idle,
+    EXISTS (SELECT FROM {s}.kind k WHERE k.name = l.kind AND k.limited) AS limited
+FROM {s}.lane l
+WHERE NOT EXISTS (SELECT FROM {s}.queue q WHERE q.name = l.queue AND q.closed)
+    AND NOT EXISTS (SELECT FROM {s}.kind k WHERE k.name = l.kind AND k.closed);
 
 CREATE TABLE {s}.session (
     id         text COLLATE "C" PRIMARY KEY,

@@ -10,10 +10,8 @@ use windlass_core::Result;
 use windlass_core::engine::{Stamped, Wait};
 
 /// Whether a job is claimable, in all lanes, idle ones included.
-const IS_READY: &str = "SELECT EXISTS (SELECT FROM {s}.lane l
+const IS_READY: &str = "SELECT EXISTS (SELECT FROM {s}.open_lane l
     WHERE l.queue = ANY($1) AND ($2::text[] IS NULL OR l.kind = ANY($2)) /* busy */
-        AND NOT EXISTS (SELECT FROM {s}.queue q WHERE q.name = l.queue AND q.paused)
-        AND NOT EXISTS (SELECT FROM {s}.kind k WHERE k.name = l.kind AND (k.paused OR k.permits = 0))
         AND CASE WHEN l.id = ANY ($3::integer[]) THEN EXISTS (
             SELECT FROM unnest($3::integer[], $4::bigint[], $5::bigint[], $6::bigint[])
                 w (lane, from_rank, from_seq, upto_rank)

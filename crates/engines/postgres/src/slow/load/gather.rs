@@ -30,8 +30,7 @@ const HELD_CLAIM: &str =
     JOIN {s}.lease e ON e.session = ANY(ARRAY[w.session]) AND e.claim_no = w.no";
 pub(crate) const CONFIGURE_LOCK: &str =
     "SELECT pg_advisory_xact_lock(hashtextextended({'s'} || ' is configured', 0))";
-const LOCK_KINDS: &str =
-    "SELECT name FROM {s}.kind WHERE $1 OR permits IS NOT NULL ORDER BY name FOR UPDATE";
+const LOCK_KINDS: &str = "SELECT name FROM {s}.kind WHERE $1 OR limited ORDER BY name FOR UPDATE";
 const QUEUES: &str = "SELECT name, settings FROM {s}.queue";
 const KINDS: &str = "SELECT name, settings FROM {s}.kind";
 const LIMITED: &str =
@@ -42,12 +41,10 @@ const DEPTHS: &str = "SELECT q.name,
     WHERE q.name = ANY($1) AND q.limited GROUP BY q.name";
 /// Heads of open lanes, idle ones included. Skips jobs locked by other claims.
 const HEADS: &str = "SELECT l.queue, l.kind, r.rank, r.seq, r.id, r.flags
-    FROM {s}.lane l CROSS JOIN LATERAL
+    FROM {s}.open_lane l CROSS JOIN LATERAL
         (SELECT rank, seq, id, flags FROM {s}.ready WHERE lane = l.id
             ORDER BY rank, seq LIMIT $3 FOR UPDATE SKIP LOCKED) r
-    WHERE l.queue = ANY($1) AND ($2::text[] IS NULL OR l.kind = ANY($2))
-        AND NOT EXISTS (SELECT FROM {s}.queue q WHERE q.name = l.queue AND q.paused)
-        AND NOT EXISTS (SELECT FROM {s}.kind k WHERE k.name = l.kind AND (k.paused OR k.permits = 0)) /* busy */";
+    WHERE l.queue = ANY($1) AND ($2::text[] IS NULL OR l.kind = ANY($2)) /* busy */";
 /// Heads of open lanes that are not idle.
 static HEADS_BUSY: LazyLock<String> =
     LazyLock::new(|| HEADS.replace("/* busy */", "AND NOT l.idle"));

@@ -167,16 +167,16 @@ row_sets! { Columns {
             SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::boolean[],
                 $7::boolean[])
             ON CONFLICT (id) DO UPDATE SET expires_at = excluded.expires_at";
-    queue: Queues (name: String, settings: String, paused: bool, limited: bool, special: bool, fair: bool)
-        "INSERT INTO {s}.queue (name, settings, paused, limited, special, fair)
+    queue: Queues (name: String, settings: String, closed: bool, limited: bool, special: bool, fair: bool)
+        "INSERT INTO {s}.queue (name, settings, closed, limited, special, fair)
             SELECT * FROM unnest($1::text[], $2::text[], $3::boolean[], $4::boolean[], $5::boolean[], $6::boolean[])
-            ON CONFLICT (name) DO UPDATE SET settings = excluded.settings, paused = excluded.paused,
+            ON CONFLICT (name) DO UPDATE SET settings = excluded.settings, closed = excluded.closed,
                 limited = excluded.limited, special = excluded.special, fair = excluded.fair";
-    kind: Kinds (name: String, settings: String, paused: bool, permits: Option<i64>)
-        "INSERT INTO {s}.kind (name, settings, paused, permits)
-            SELECT * FROM unnest($1::text[], $2::text[], $3::boolean[], $4::bigint[])
-            ON CONFLICT (name) DO UPDATE SET settings = excluded.settings, paused = excluded.paused,
-                permits = excluded.permits";
+    kind: Kinds (name: String, settings: String, closed: bool, limited: bool)
+        "INSERT INTO {s}.kind (name, settings, closed, limited)
+            SELECT * FROM unnest($1::text[], $2::text[], $3::boolean[], $4::boolean[])
+            ON CONFLICT (name) DO UPDATE SET settings = excluded.settings, closed = excluded.closed,
+                limited = excluded.limited";
     // A queue that limits ages from now on: adds its waiting jobs.
     ages_begin: AgesBegin (queue: String)
         "INSERT INTO {s}.aging (queue, run_at, id)

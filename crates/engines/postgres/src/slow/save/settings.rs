@@ -15,12 +15,11 @@ impl Saver<'_> {
         for (kind, settings) in &self.set.kinds {
             match settings {
                 None => self.rows.no_kind.push(kind.to_string()),
-                Some(settings) => self.rows.kind.push(
-                    kind.to_string(),
-                    codec::json(settings)?,
-                    !allowance(None, Some(settings)).is_open(),
-                    settings.permits.map(i64::from),
-                ),
+                Some(settings) => {
+                    let allowed = allowance(None, Some(settings));
+                    let (closed, limited) = (!allowed.is_open(), allowed.starts.is_some());
+                    self.rows.kind.push(kind.to_string(), codec::json(settings)?, closed, limited);
+                }
             }
         }
         Ok(())
