@@ -81,7 +81,7 @@ impl fmt::Display for Migration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { schema, from, to, steps, .. } = self;
         match steps.is_empty() {
-            true => write!(f, "schema {schema:?} is at version {to}: nothing to do"),
+            true => write!(f, "schema {schema:?} is at version {to}"),
             false => write!(f, "schema {schema:?}: version {from} to {to} ({})", steps.join(", ")),
         }
     }

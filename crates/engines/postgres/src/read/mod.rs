@@ -5,7 +5,7 @@ pub(crate) mod priorities;
 use crate::conn::Lent;
 use crate::conn::error::{Trouble, Try};
 use crate::engine::{PostgresEngine, bad_cursor};
-use crate::rows::entries::{self, at, job_id, read_jobs};
+use crate::rows::entries::{self, at, job_id, read_jobs, session_columns};
 use crate::slow::load::{Loaded, session};
 use crate::slow::perform::CLOCK;
 use crate::slow::working_set::WorkingSet;
@@ -36,9 +36,11 @@ const HEADS: &str = "SELECT w.lane, coalesce(f.ready_at, j.created_at)
     FROM unnest($1::integer[]) w (lane) CROSS JOIN LATERAL
         (SELECT id FROM {s}.ready WHERE lane = w.lane ORDER BY rank, seq LIMIT 1) r
     JOIN {s}.job j ON j.id = ANY(ARRAY[r.id]) LEFT JOIN {s}.life f ON f.id = ANY(ARRAY[r.id])";
-const SESSIONS: &str = "SELECT id, worker, opened_at, ttl_ms, expires_at, alone, remote,
-        (SELECT count(*) FROM {s}.lease e WHERE e.session = s.id)
-    FROM {s}.session s ORDER BY id";
+const SESSIONS: &str = concat!(
+    "SELECT ",
+    session_columns!("expires_at"),
+    ", (SELECT count(*) FROM {s}.lease e WHERE e.session = s.id) FROM {s}.session s ORDER BY id"
+);
 
 /// Jobs scanned per page; a filter that matches few gives short pages instead of long scans.
 const SCAN_MAX: usize = 5_000;

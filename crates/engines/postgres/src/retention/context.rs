@@ -60,6 +60,11 @@ impl Partition {
         (self.no, self.from, self.upto) == (other.no, other.from, other.upto)
     }
 
+    /// Whether no job in it has ended yet.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
     pub(super) fn is_small(&self) -> bool {
         self.emptied || self.bytes < SMALL_BYTES
     }

@@ -36,7 +36,8 @@ impl PostgresEngine {
             self.inner.partitions.forget();
         }
         let shortest_ms = context.kept_ms.map_or(u64::MAX, |(shortest_ms, _)| shortest_ms);
-        let partitions = context.partitions.iter();
+        // A step looks up every lane and state in each of them, so that empty ones are worth skipping.
+        let partitions = context.partitions.iter().filter(|partition| !partition.is_empty());
         let by_rows: Vec<&Partition> = partitions
             .filter(|partition| self.inner.partitions.is_removed_by_rows(partition, shortest_ms))
             .collect();

@@ -33,6 +33,14 @@ macro_rules! job_columns {
 }
 pub(crate) use job_columns;
 
+/// The columns of a session, in the order in which the loader reads them. `$expires_at` replaces the column.
+macro_rules! session_columns {
+    ($expires_at:literal) => {
+        concat!("id, worker, opened_at, ttl_ms, ", $expires_at, ", alone, remote")
+    };
+}
+pub(crate) use session_columns;
+
 /// Selects jobs with all their rows, from `$which`, in which `j` is the job. `$2`: whether with the payload.
 ///
 /// `= ANY(ARRAY[x])` here and elsewhere is an `=` that the planner cannot turn into a scan of the whole index: a table

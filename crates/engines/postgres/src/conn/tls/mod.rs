@@ -73,7 +73,7 @@ fn check(mode: SslMode, files: &SslFiles) -> Result<()> {
     }
     match (&files.cert, &files.key) {
         (Some(cert), _) if mode == SslMode::Disable => {
-            Err(Error::invalid("sslcert", cert, "without TLS it is shown to nobody: leave it out"))
+            Err(Error::invalid("sslcert", cert, "it is not used without TLS: leave it out"))
         }
         (Some(cert), None) => Err(Error::invalid("sslcert", cert, "name its key by sslkey, too")),
         (None, Some(key)) => {

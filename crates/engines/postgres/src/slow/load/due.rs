@@ -4,7 +4,7 @@
 use super::gather::session;
 use super::{Jobs, Loaded, Loader};
 use crate::conn::error::Try;
-use crate::rows::entries::{at, job_id};
+use crate::rows::entries::{at, job_id, session_columns};
 use crate::slow::wants::Wants;
 use futures_util::future::{try_join, try_join3};
 use std::collections::{BTreeMap, HashSet};
@@ -27,15 +27,18 @@ const FINISHED: &str = "SELECT f.at + w.ms, f.id
         (SELECT at, id FROM {s}.finished WHERE lane = w.lane AND state = w.state AND NOT own
             AND at > $4 - w.ms ORDER BY at LIMIT 1) f";
 /// A session expires when its time is over and the server has been up for as long as the session's time to live.
-const RUN_OUT: &str =
-    "SELECT id, worker, opened_at, ttl_ms, greatest(expires_at, $2 + ttl_ms), alone,
-        remote
-    FROM {s}.session WHERE expires_at <= $1 AND $2 + ttl_ms <= $1
-    ORDER BY expires_at, id LIMIT $3 FOR UPDATE SKIP LOCKED";
-const NEXT_TO_RUN_OUT: &str = "SELECT id, worker, opened_at, ttl_ms,
-        greatest(expires_at, $2 + ttl_ms), alone, remote
-    FROM {s}.session WHERE NOT (expires_at <= $1 AND $2 + ttl_ms <= $1)
-    ORDER BY greatest(expires_at, $2 + ttl_ms) LIMIT 1";
+const RUN_OUT: &str = concat!(
+    "SELECT ",
+    session_columns!("greatest(expires_at, $2 + ttl_ms)"),
+    " FROM {s}.session WHERE expires_at <= $1 AND $2 + ttl_ms <= $1
+    ORDER BY expires_at, id LIMIT $3 FOR UPDATE SKIP LOCKED"
+);
+const NEXT_TO_RUN_OUT: &str = concat!(
+    "SELECT ",
+    session_columns!("greatest(expires_at, $2 + ttl_ms)"),
+    " FROM {s}.session WHERE NOT (expires_at <= $1 AND $2 + ttl_ms <= $1)
+    ORDER BY greatest(expires_at, $2 + ttl_ms) LIMIT 1"
+);
 const COUNT_RUN_OUT: &str = "SELECT count(*) FROM (SELECT FROM {s}.session
     WHERE expires_at <= $1 AND $2 + ttl_ms <= $1 LIMIT $3) s";
 const HELD_SOME: &str = "SELECT e.session, e.id

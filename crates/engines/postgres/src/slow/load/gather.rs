@@ -4,7 +4,7 @@ use super::{Jobs, Loaded, Loader, NOW, some};
 use crate::conn::Conn;
 use crate::conn::error::Try;
 use crate::rows::codec;
-use crate::rows::entries::{at, job_id};
+use crate::rows::entries::{at, job_id, session_columns};
 use crate::slow::heartbeat_cache::Known;
 use crate::slow::wants::{Held, Wants};
 use futures_util::future::{try_join, try_join3, try_join4, try_join5};
@@ -16,8 +16,11 @@ use windlass_core::engine::{Claim, SessionId};
 use windlass_core::model::Name;
 use windlass_executor::{Head, LaneKey, SessionEntry};
 
-const SESSIONS: &str = "SELECT id, worker, opened_at, ttl_ms, expires_at, alone, remote
-    FROM {s}.session WHERE id = ANY($1) ORDER BY id FOR UPDATE";
+const SESSIONS: &str = concat!(
+    "SELECT ",
+    session_columns!("expires_at"),
+    " FROM {s}.session WHERE id = ANY($1) ORDER BY id FOR UPDATE"
+);
 const HELD_ALL: &str = "SELECT session, id FROM {s}.lease WHERE session = ANY($1)";
 /// The leases of sessions, as far as the heartbeat cache leaves them possible.
 const HELD_KNOWN: &str =
