@@ -203,7 +203,7 @@ mod tests {
     use windlass_core::random::Seeded;
 
     #[test]
-    fn leases_read_back_as_they_were_and_others_are_nobodys() {
+    fn leases_read_back_unchanged_and_other_texts_are_refused() {
         let ours = Lease::random(&Seeded::new(3));
         assert_eq!(token(&ours).map(lease), Some(ours));
         for other in

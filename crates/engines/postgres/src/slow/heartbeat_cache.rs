@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_heartbeat_goes_by_the_last_one_and_looks_at_everything_now_and_then() {
+    async fn a_heartbeat_uses_the_last_one_and_reads_everything_from_time_to_time() {
         let (heartbeat_cache, session) = (HeartbeatCache::default(), SessionId::new("s"));
         assert!(heartbeat_cache.known(&session).is_none(), "the first looks at everything");
         heard(&heartbeat_cache, 3);

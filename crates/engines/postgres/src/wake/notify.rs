@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_woken_from_elsewhere_looks() {
+    fn a_waiter_woken_by_another_process_checks_first() {
         assert!(Wake::default().tell(&Wait::new(["mail"], 1)).is_none());
     }
 }

@@ -85,7 +85,7 @@ async fn enqueue_until_full(engine: &PostgresEngine) -> Vec<JobId> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_full_disk_of_the_server_loses_nothing_and_work_goes_on_when_there_is_space() {
+async fn a_full_disk_of_the_server_loses_nothing_and_work_continues_with_space() {
     let Some(disk) = Disk::mount() else { return };
     let mut server = Server::make_in(disk.path());
     disk.load();

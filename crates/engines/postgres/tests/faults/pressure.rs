@@ -51,7 +51,7 @@ async fn callers_beyond_the_connections_wait_their_turn() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_without_room_is_told_at_the_start_and_waited_for_later() {
+async fn a_server_without_free_connections_is_an_error_at_start_and_waited_for_later() {
     let mut server = Server::make_in(&std::env::temp_dir());
     server.set(format!("max_connections={ROOM}"));
     // One of them may be busy; other connections are refused.
@@ -81,7 +81,7 @@ async fn a_server_without_room_is_told_at_the_start_and_waited_for_later() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_statement_that_takes_too_long_is_told_and_nothing_is_left_of_it() {
+async fn a_statement_timeout_is_reported_and_leaves_nothing_behind() {
     let schema = OwnSchema::new();
     let url = format!("{}?options=-c%20statement_timeout%3D300ms", url());
     let engine = PostgresEngine::connect(Options::new(url).schema(&schema.name)).await;

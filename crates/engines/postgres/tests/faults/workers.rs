@@ -19,7 +19,7 @@ const TTL_MS: u64 = 2_000;
 const FIRST: u32 = 1_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_killed_workers_held_is_done_by_others() {
+async fn jobs_of_killed_workers_are_done_by_others() {
     let (trial, random) = (Trial::start(0).await, Seeded::new(seed()));
     let start = |number: u32| {
         let part = Part::Work {

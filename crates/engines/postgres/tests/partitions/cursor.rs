@@ -72,7 +72,7 @@ impl Drop for Still {
 }
 
 #[tokio::test]
-async fn what_was_removed_is_not_passed_by_again_beside_an_old_snapshot() {
+async fn removed_rows_are_not_skipped_again_beside_an_old_snapshot() {
     let mut rig = Rig::new().await;
     ended(&mut rig).await;
     // Nothing that was removed may be cleared away, not even in the index.
@@ -93,7 +93,7 @@ async fn what_was_removed_is_not_passed_by_again_beside_an_old_snapshot() {
 }
 
 #[tokio::test]
-async fn what_was_held_when_it_was_passed_by_is_found_when_everything_is_looked_at_anew() {
+async fn jobs_skipped_because_they_were_locked_are_found_by_the_next_full_scan() {
     let mut rig = Rig::new().await;
     let held = ended(&mut rig).await[0];
     let holder =

@@ -76,7 +76,7 @@ impl Told {
 }
 
 #[tokio::test]
-async fn who_keeps_a_hot_table_from_being_cleared_is_warned_of_after_a_minute() {
+async fn a_lock_that_prevents_a_rewrite_is_logged_after_a_minute() {
     let told = Told::about("ready").await;
     let read = "SELECT count(*) FROM {s}.ready";
     let grow =

@@ -68,7 +68,7 @@ async fn a_survey_is_not_used_once_the_clock_has_gone_backwards() {
 }
 
 #[tokio::test]
-async fn a_refused_lock_is_asked_for_again_soon_although_the_clock_goes_backwards() {
+async fn a_refused_lock_is_retried_soon_although_the_clock_goes_backwards() {
     let rig = Rig::new().await;
     rig.fill(MANY).await;
     rig.pass(2 * LATER_MS);

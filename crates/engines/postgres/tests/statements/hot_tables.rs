@@ -69,7 +69,7 @@ async fn vacuumed(engine: &PostgresEngine, schema: &OwnSchema, within: Duration)
 }
 
 #[tokio::test]
-async fn what_is_vacuumed_is_worth_it() {
+async fn only_tables_with_many_dead_rows_are_vacuumed() {
     let schema = OwnSchema::new();
     let engine = open(&schema).await;
     let session = engine.open_session(OpenSession::new("w")).await.expect("opens").value.id;

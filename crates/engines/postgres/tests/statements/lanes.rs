@@ -54,7 +54,7 @@ async fn a_job_that_came_into_an_idle_lane_unnoticed_is_found() {
 }
 
 #[tokio::test]
-async fn whoever_enqueues_into_an_idle_lane_wakes_it() {
+async fn an_enqueue_into_an_idle_lane_wakes_it() {
     let schema = OwnSchema::new();
     let client = application().await;
     let sql = format!("SELECT \"{}\".enqueue('by_sql')", schema.name);

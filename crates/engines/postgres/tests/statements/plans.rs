@@ -253,7 +253,7 @@ async fn a_claim_costs_the_same_beside_10_000_idle_lanes_as_beside_ten() {
 }
 
 #[tokio::test]
-async fn a_claim_looks_at_no_more_than_it_takes_however_few_waited_when_it_was_planned() {
+async fn a_claim_reads_only_what_it_takes_at_whatever_depth_it_was_planned() {
     for waiting in WHEN_PLANNED {
         let mut bench = Bench::start().await;
         let job = || NewJob::new("kind0").json("{}");
@@ -295,7 +295,7 @@ async fn ready_jobs_by_priority_cost_the_same_with_many_waiting_as_with_few() {
 }
 
 #[tokio::test]
-async fn work_costs_the_same_beside_somebody_who_keeps_what_died() {
+async fn work_costs_the_same_beside_an_old_snapshot() {
     let mut bench = Bench::start().await;
     // Statements are prepared while the statistics say that tables are empty.
     bench.each_table("VACUUM %s").await;

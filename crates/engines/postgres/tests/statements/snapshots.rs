@@ -109,7 +109,7 @@ async fn a_reader_of_our_tables_lets_them_grow_only_until_it_ends() {
 }
 
 #[tokio::test]
-async fn every_hot_table_is_rewritten_with_what_is_alive_in_it() {
+async fn every_small_table_is_rewritten_with_its_live_rows() {
     let rig = Rig::new().await;
     let jobs = (0..30).map(|n| NewJob::new(format!("k-{}", n % 3)));
     let later = (0..5).map(|_| NewJob::new("later").due(Due::After(60_000)));

@@ -72,7 +72,7 @@ async fn a_tenant_gains_nothing_by_enqueuing_from_many_processes_at_once() {
 }
 
 #[tokio::test]
-async fn what_one_process_served_another_knows() {
+async fn the_turn_served_by_one_process_is_known_to_others() {
     let mut fair = Fair::start().await;
     enqueue(&fair.engines[0], "loud", 60).await;
     for _ in 0..3 {

@@ -58,7 +58,7 @@ async fn an_enqueue_of_the_same_unique_key_is_busy_and_takes_it_when_it_is_free(
 }
 
 #[tokio::test]
-async fn in_an_application_s_transaction_it_is_busy_too_and_that_goes_on() {
+async fn in_an_application_s_transaction_it_is_busy_too_and_the_transaction_continues() {
     let schema = OwnSchema::new();
     let (engine, mut one, mut other) =
         (hurried(&schema).await, application().await, application().await);
@@ -127,7 +127,7 @@ async fn of_a_batch_only_the_job_whose_key_is_held_is_busy() {
 }
 
 #[tokio::test]
-async fn many_who_want_a_held_key_hold_up_nobody_else() {
+async fn many_enqueues_of_a_held_key_block_no_other_jobs() {
     let schema = OwnSchema::new();
     let (engine, mut client) = (open(&schema).await, application().await);
     let transaction = client.transaction().await.unwrap();
@@ -159,7 +159,7 @@ async fn many_who_want_a_held_key_hold_up_nobody_else() {
 }
 
 #[tokio::test]
-async fn who_was_told_of_the_job_that_is_there_does_not_hold_it_up() {
+async fn an_enqueue_answered_with_the_existing_job_does_not_block_it() {
     let schema = OwnSchema::new();
     let (engine, mut one, mut other) =
         (hurried(&schema).await, application().await, application().await);

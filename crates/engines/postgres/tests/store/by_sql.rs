@@ -142,7 +142,7 @@ async fn a_job_arrives_with_everything_it_says() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_said_is_refused_by_its_field_and_what_may_not_be_by_the_server() {
+async fn unsupported_fields_are_refused_by_name_and_invalid_values_by_the_server() {
     let job = || NewJob::new("mail");
     let unique = || Unique::by("u");
     let mut waits = job();

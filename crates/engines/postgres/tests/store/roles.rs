@@ -96,7 +96,7 @@ const MIGRATE: [&str; 3] = [
 ];
 
 #[tokio::test]
-async fn each_role_may_do_what_it_is_for_and_nothing_else() {
+async fn each_role_has_its_privileges_and_no_others() {
     let roles = Roles::new().await;
     // Without grants a role may do nothing, functions included.
     for (sort, _) in SORTS {
@@ -188,7 +188,7 @@ fn derived_channel(schema: &str) -> String {
 }
 
 #[tokio::test]
-async fn who_has_no_right_to_the_tables_does_not_find_out_the_channel_of_wake_ups() {
+async fn roles_without_privileges_cannot_read_the_notification_channel() {
     let roles = Roles::new().await;
     roles.grant().await;
     let engine = PostgresEngine::connect(roles.options("worker")).await.unwrap();

@@ -115,7 +115,7 @@ async fn a_waiter_is_woken_by_another_process() {
 
 /// A claim concludes that skipped rows are gone, which is right if no claim locks rows that it does not take.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn claims_of_many_lanes_lock_nothing_but_what_they_take() {
+async fn claims_of_many_lanes_lock_only_the_jobs_they_take() {
     let schema = OwnSchema::new();
     let engines = many(&schema).await;
     let (lanes, jobs) = (20, 1_500);
@@ -198,7 +198,7 @@ async fn connections_that_the_server_ends_are_replaced() {
 }
 
 #[tokio::test]
-async fn a_url_that_leads_nowhere_is_told_without_its_password() {
+async fn an_unreachable_url_is_reported_without_its_password() {
     for url in ["postgres://ada:s3cr3t@127.0.0.1:1/jobs", "postgres://ada:s3cr3t@127.0.0.1:x/jobs"]
     {
         let error = PostgresEngine::connect(Options::new(url)).await.unwrap_err();
@@ -207,7 +207,7 @@ async fn a_url_that_leads_nowhere_is_told_without_its_password() {
 }
 
 #[tokio::test]
-async fn a_check_mends_what_somebody_broke() {
+async fn a_check_repairs_damaged_rows() {
     let schema = OwnSchema::new();
     let engine = open(&schema).await;
     let ids =

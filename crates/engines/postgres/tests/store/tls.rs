@@ -102,7 +102,7 @@ fn named(parameter: &str, file: &Path) -> String {
 }
 
 #[tokio::test]
-async fn each_mode_checks_what_it_says_and_no_more() {
+async fn each_mode_verifies_what_it_promises_and_no_more() {
     let tls = Tls::start();
     let ours = named("sslrootcert", &tls.server.path("ca.pem"));
     let stranger = tls.server.path("other.pem");

@@ -44,7 +44,7 @@ async fn a_job_is_there_when_the_transaction_commits_and_never_was_if_it_does_no
 }
 
 #[tokio::test]
-async fn an_open_transaction_holds_up_nobody_else() {
+async fn an_open_transaction_blocks_no_other_jobs() {
     let schema = OwnSchema::new();
     let (engine, mut client) = (open(&schema).await, application().await);
     let transaction = client.transaction().await.unwrap();
@@ -149,7 +149,7 @@ async fn a_job_can_be_handed_over_in_plain_sql() {
 }
 
 #[tokio::test]
-async fn what_sql_cannot_hand_over_is_refused_by_name() {
+async fn fields_that_sql_does_not_support_are_refused_by_name() {
     let schema = OwnSchema::new();
     let (engine, client) = (open(&schema).await, application().await);
     let patch = windlass_core::model::QueuePatch::max_depth(Some(5));

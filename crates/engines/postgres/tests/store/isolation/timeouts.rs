@@ -55,13 +55,13 @@ async fn a_key_is_waited_for(url: &str, database: &OwnDatabase) {
 }
 
 #[tokio::test]
-async fn timeouts_of_a_role_do_not_cancel_what_has_to_wait() {
+async fn timeouts_of_a_role_do_not_cancel_waits() {
     let database = role().await;
     a_key_is_waited_for(&database.url(), &database).await;
 }
 
 #[tokio::test]
-async fn timeouts_of_a_role_do_not_cancel_what_has_to_wait_behind_a_pooler() {
+async fn timeouts_of_a_role_do_not_cancel_waits_behind_a_pooler() {
     let database = role().await;
     let bouncer = Bouncer::before(&database.url(), "");
     a_key_is_waited_for(&bouncer.url(), &database).await;
