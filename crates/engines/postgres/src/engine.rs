@@ -129,11 +129,12 @@ impl PostgresEngine {
 
     async fn enqueue_all(&self, mut request: Enqueue) -> Result<Stamped<Vec<Item<Enqueued>>>> {
         request.check()?;
-        if !self.inner.fast_paths.are_on() {
-            return self.enqueue_slow(request).await;
-        }
         let lanes = lanes_of(request.jobs.iter());
-        match self.enqueue_fast(&mut request, &lanes).await? {
+        let enqueued = match self.inner.fast_paths.are_on() {
+            true => self.enqueue_fast(&mut request, &lanes).await?,
+            false => None,
+        };
+        match enqueued {
             Some(enqueued) => Ok(enqueued),
             None => self.enqueue_slow(request).await,
         }
@@ -306,10 +307,11 @@ impl Hot for PostgresEngine {
         Box::pin(async move {
             request.check()?;
             request.claim.iter().for_each(|claim| self.inner.heartbeat_cache.claims(claim));
-            if !self.inner.fast_paths.are_on() {
-                return self.settle_slow(request).await;
-            }
-            match self.settle_fast(&request).await? {
+            let settled = match self.inner.fast_paths.are_on() {
+                true => self.settle_fast(&request).await?,
+                false => None,
+            };
+            match settled {
                 Some(settled) => Ok(settled),
                 None => self.settle_slow(request).await,
             }
