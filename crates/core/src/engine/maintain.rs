@@ -93,10 +93,16 @@ pub struct MaintainReply {
 impl MaintainReply {
     /// Counts one job that was moved or removed.
     pub fn count(&mut self, queue: &Name, from: State, to: Option<State>) {
-        let same = |t: &&mut Tally| t.queue == *queue && t.from == from && t.to == to;
+        self.add(Tally { queue: queue.clone(), from, to, count: 1 });
+    }
+
+    /// Adds jobs that were counted elsewhere.
+    pub fn add(&mut self, tally: Tally) {
+        let Tally { queue, from, to, count } = &tally;
+        let same = |t: &&mut Tally| t.queue == *queue && t.from == *from && t.to == *to;
         match self.tallies.iter_mut().find(same) {
-            Some(tally) => tally.count += 1,
-            None => self.tallies.push(Tally { queue: queue.clone(), from, to, count: 1 }),
+            Some(other) => other.count += count,
+            None => self.tallies.push(tally),
         }
     }
 }

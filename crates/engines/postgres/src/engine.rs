@@ -218,15 +218,7 @@ impl PostgresEngine {
 /// Merges the replies of two maintenance steps.
 fn together(first: MaintainReply, mut second: MaintainReply) -> MaintainReply {
     second.done += first.done;
-    for tally in first.tallies {
-        let same = |other: &&mut Tally| {
-            other.queue == tally.queue && other.from == tally.from && other.to == tally.to
-        };
-        match second.tallies.iter_mut().find(same) {
-            Some(other) => other.count += tally.count,
-            None => second.tallies.push(tally),
-        }
-    }
+    first.tallies.into_iter().for_each(|tally| second.add(tally));
     second
 }
 

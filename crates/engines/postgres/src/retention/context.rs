@@ -133,11 +133,7 @@ impl RetentionContext {
             let from = crate::rows::codec::state(*state)?;
             let count = count.max(&0).cast_unsigned();
             reply.done = reply.done.saturating_add(u32::try_from(count).unwrap_or(u32::MAX));
-            let same = |t: &&mut Tally| t.queue == queue && t.from == from;
-            match reply.tallies.iter_mut().find(same) {
-                Some(tally) => tally.count += count,
-                None => reply.tallies.push(Tally { queue, from, to: None, count }),
-            }
+            reply.add(Tally { queue, from, to: None, count });
         }
         Ok(())
     }
