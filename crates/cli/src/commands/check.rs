@@ -79,7 +79,7 @@ impl Args {
                 writeln!(text, "{jobs} jobs, {found} findings, {left} could not be repaired")?;
             }
             (found, _) => {
-                writeln!(text, "{jobs} jobs, {found} findings; repair them with --repair")?
+                writeln!(text, "{jobs} jobs, {found} findings; repair them with --repair")?;
             }
         }
         Ok(text)
