@@ -140,7 +140,7 @@ impl<R: Rows> Executor<R> {
         let key = key.map(|key| (queue.clone(), key.clone()));
         match step.next {
             Some(_) => self.rows.put(entry)?,
-            None => self.rows.forget(entry)?,
+            None => self.rows.remove(entry)?,
         }
         if let Some((queue, key)) = key
             && let Some((_, first)) = self.rows.line(&queue, &key)?.first

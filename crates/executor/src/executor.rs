@@ -2,7 +2,7 @@
 
 use crate::commit::Transition;
 use crate::entry::Entry;
-use crate::rows::Rows;
+use crate::rows::{Maintenance, Rows};
 use crate::session::SessionEntry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -59,23 +59,27 @@ impl<R: Rows> Executor<R> {
     }
 
     /// Restores stored sessions and settings.
-    ///
-    /// The turns of fair queues are not stored. They restart behind the jobs that are ready, so that those still
-    /// go first.
-    pub fn remember(
+    pub fn restore(
         &mut self,
         sessions: BTreeMap<SessionId, SessionEntry>,
         queues: BTreeMap<Name, QueueSettings>,
         kinds: BTreeMap<Name, KindSettings>,
-    ) -> Result<()> {
+    ) {
         (self.sessions, self.queues, self.kinds) = (sessions, queues, kinds);
-        self.turns.clear();
-        for (queue, _) in self.queues.iter().filter(|(_, settings)| settings.order == Order::Fair) {
-            let mut turns = Turns::default();
+        let fair = self.queues.iter().filter(|(_, settings)| settings.order == Order::Fair);
+        self.turns = fair.map(|(queue, _)| (queue.clone(), Turns::default())).collect();
+    }
+
+    /// Restarts the turns of fair queues behind the jobs that are ready, so that those still go first. For stores
+    /// that do not store turns.
+    pub fn restart_turns(&mut self) -> Result<()>
+    where
+        R: Maintenance,
+    {
+        for (queue, turns) in &mut self.turns {
             if let Some(rank) = self.rows.last_rank(queue)? {
                 turns.clock.serve(rank.saturating_add(1));
             }
-            self.turns.insert(queue.clone(), turns);
         }
         Ok(())
     }

@@ -20,5 +20,5 @@ mod unique;
 
 pub use entry::{Entry, Leased, UniqueSlot};
 pub use executor::{Executor, Turns};
-pub use rows::{Due, Head, LaneKey, Line, Rows, Standing, UniqueHold};
+pub use rows::{Due, Head, LaneKey, Line, Maintenance, Records, Rows, Standing, UniqueHold};
 pub use session::SessionEntry;

@@ -2,37 +2,63 @@
 
 use crate::commit::Transition;
 use crate::executor::Executor;
-use crate::rows::{Due, Rows};
+use crate::rows::{Due, Maintenance, Rows};
 use windlass_core::engine::{MaintainReply, MaintainRequest, SessionId, Work};
 use windlass_core::machine::EventKind;
 use windlass_core::model::Name;
 use windlass_core::policy::crash_delay_ms;
 use windlass_core::{JobId, Result, Timestamp};
 
-impl<R: Rows> Executor<R> {
+impl<R: Maintenance> Executor<R> {
     /// One bounded step; see [`windlass_core::engine::Maintain::maintain`].
     pub fn maintain(&mut self, request: MaintainRequest, now: Timestamp) -> Result<MaintainReply> {
         request.check()?;
-        match request.work {
-            Work::Promote => {
-                let due = self.rows.scheduled(one_more(request))?;
-                self.each_due(request, now, due, EventKind::Due)
-            }
+        let due = match request.work {
+            Work::Promote => self.rows.scheduled(one_more(request))?,
             Work::Expire => {
                 let limit_ms = |queue: &Name| self.queues.get(queue)?.max_wait_ms;
-                let due = self.rows.to_expire(&limit_ms, one_more(request))?;
-                self.each_due(request, now, due, EventKind::Expire)
+                self.rows.to_expire(&limit_ms, one_more(request))?
             }
             Work::Retain => {
                 let settings = |queue: &Name| self.queues.get(queue).cloned().unwrap_or_default();
-                let due = self.rows.to_remove(&settings, now, one_more(request))?;
-                self.each_due(request, now, due, EventKind::Retain)
+                self.rows.to_remove(&settings, now, one_more(request))?
             }
-            Work::Reclaim => self.reclaim(request, now),
-            _ => {
+            Work::Compact => {
                 self.compact(request, now)?;
-                Ok(MaintainReply::default())
+                Vec::new()
             }
+            _ => Vec::new(),
+        };
+        self.maintain_due(request, due, now)
+    }
+
+    /// Removes unique keys whose window is over, idle lanes, and tenants that a fair queue would treat as new ones
+    /// anyway.
+    fn compact(&mut self, request: MaintainRequest, now: Timestamp) -> Result<()> {
+        self.turns.retain(|_, turns| {
+            let served = turns.clock.served;
+            turns.latest.retain(|_, turn| *turn >= served);
+            !turns.latest.is_empty()
+        });
+        self.rows.compact(now, request.budget as usize)
+    }
+}
+
+impl<R: Rows> Executor<R> {
+    /// One bounded step over jobs that the store found: `due` are those that are due for this work, and the first
+    /// one after them.
+    pub fn maintain_due(
+        &mut self,
+        request: MaintainRequest,
+        due: Vec<Due>,
+        now: Timestamp,
+    ) -> Result<MaintainReply> {
+        match request.work {
+            Work::Promote => self.each_due(request, now, due, EventKind::Due),
+            Work::Expire => self.each_due(request, now, due, EventKind::Expire),
+            Work::Retain => self.each_due(request, now, due, EventKind::Retain),
+            Work::Reclaim => self.reclaim(request, now),
+            _ => Ok(MaintainReply::default()),
         }
     }
 
@@ -104,19 +130,6 @@ impl<R: Rows> Executor<R> {
         reply.count(&queue, from, to);
         reply.done += 1;
         Ok(())
-    }
-
-    /// Removes unique keys whose window is over, idle lanes, and tenants that a fair queue would treat as new ones
-    /// anyway.
-    fn compact(&mut self, request: MaintainRequest, now: Timestamp) -> Result<()> {
-        self.rows.forget_windows(now)?;
-        self.rows.forget_lanes(now, request.budget as usize)?;
-        self.turns.retain(|_, turns| {
-            let served = turns.clock.served;
-            turns.latest.retain(|_, turn| *turn >= served);
-            !turns.latest.is_empty()
-        });
-        self.rows.compact()
     }
 }
 

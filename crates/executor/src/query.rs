@@ -1,7 +1,7 @@
 //! Queries for jobs, lanes and records.
 
 use crate::executor::Executor;
-use crate::rows::Rows;
+use crate::rows::{Maintenance, Records, Rows};
 use windlass_core::engine::{
     CheckReport, Get, Item, LaneStats, RecordOp, RecordReply, StatsRequest, check_items,
 };
@@ -16,25 +16,34 @@ impl<R: Rows> Executor<R> {
         request.ids.iter().map(|id| job(*id)).collect()
     }
 
+    /// Restricts counts per lane to the request, and adds the reason why a lane is closed.
+    pub fn lanes(&self, request: &StatsRequest, mut lanes: Vec<LaneStats>) -> Vec<LaneStats> {
+        lanes.retain(|lane| request.queue.as_ref().is_none_or(|queue| *queue == lane.queue));
+        for lane in &mut lanes {
+            lane.gate = self.allowance(&(lane.queue.clone(), lane.kind.clone())).gate;
+        }
+        lanes
+    }
+}
+
+impl<R: Maintenance> Executor<R> {
     /// Counts per lane.
     pub fn stats(&self, request: &StatsRequest) -> Result<Vec<LaneStats>> {
-        let mut lanes = self.lanes(request)?;
+        let mut lanes = self.lanes(request, self.rows.stats()?);
         if request.by_priority {
             self.tell_priorities(&mut lanes)?;
         }
         Ok(lanes)
     }
 
-    /// Counts per lane and the reason why a lane is closed; all priorities together.
-    pub fn lanes(&self, request: &StatsRequest) -> Result<Vec<LaneStats>> {
-        let wanted = |lane: &LaneStats| request.queue.as_ref().is_none_or(|q| *q == lane.queue);
-        let mut lanes: Vec<LaneStats> = self.rows.stats()?.into_iter().filter(wanted).collect();
-        for lane in &mut lanes {
-            lane.gate = self.allowance(&(lane.queue.clone(), lane.kind.clone())).gate;
-        }
-        Ok(lanes)
+    /// Checks that rows and everything derived from them agree.
+    pub fn check(&mut self, repair: bool) -> Result<CheckReport> {
+        let sessions = &self.sessions;
+        self.rows.check(&|id| sessions.contains_key(id), repair)
     }
+}
 
+impl<R: Rows + Records> Executor<R> {
     /// Operations on records, in order.
     pub fn records(
         &mut self,
@@ -44,11 +53,5 @@ impl<R: Rows> Executor<R> {
         check_items(&batch)?;
         let perform = |op: RecordOp| op.check().and_then(|()| self.rows.record(op, now));
         Ok(batch.into_iter().map(perform).collect())
-    }
-
-    /// Checks that rows and everything derived from them agree.
-    pub fn check(&mut self, repair: bool) -> Result<CheckReport> {
-        let sessions = &self.sessions;
-        self.rows.check(&|id| sessions.contains_key(id), repair)
     }
 }

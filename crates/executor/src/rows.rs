@@ -1,4 +1,4 @@
-//! What a store gives the executor: rows of jobs, and the few ordered looks at them it needs.
+//! The storage traits: rows that every run of the executor needs, and queries over a whole store.
 
 use crate::entry::{Entry, UniqueSlot};
 use crate::session::SessionEntry;
@@ -9,103 +9,135 @@ use windlass_core::{JobId, Result, Timestamp};
 /// A queue and a kind.
 pub type LaneKey = (Name, Name);
 
-/// A ready job, as far as its place in line goes.
+/// The position of a ready job in its lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Head {
-    /// Its rank.
+    /// The rank.
     pub rank: i64,
-    /// Its order of entry.
+    /// The order of entry.
     pub seq: u64,
-    /// Which job.
+    /// The id of the job.
     pub id: JobId,
-    /// Whether it must come alone.
+    /// Whether the job is handed out alone, because it may crash its worker.
     pub suspect: bool,
 }
 
-/// Who holds an ordering key, and who is next.
+/// An ordering key: its holder, and the first job in line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Line {
     /// The job that holds it.
     pub holder: Option<JobId>,
-    /// The first that stands in line for it, by order of entry.
+    /// The first job in line for it, by order of entry.
     pub first: Option<(u64, JobId)>,
 }
 
 /// A unique key that is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UniqueHold {
-    /// By this job.
+    /// The job that holds it.
     pub holder: JobId,
-    /// Until then; `None`: until the holder ends.
+    /// The end of its window; `None`: it is held until the holder ends.
     pub until: Option<Timestamp>,
 }
 
-/// Where a tenant of a fair queue stands.
+/// The turns of a tenant in a fair queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
     /// The turn being served.
     pub served: i64,
-    /// The latest turn that it has taken; `None` for a newcomer.
+    /// The latest turn that the tenant has taken; `None` for a new tenant.
     pub latest: Option<i64>,
 }
 
-/// When something falls due, and for which job.
+/// The time at which a job falls due, and its id.
 pub type Due = (Timestamp, JobId);
 
-/// The rows of one store, owned by one writer.
+/// The rows of jobs, keys, sessions and settings, owned by one writer.
 ///
-/// A job changes by being taken out of its place, changed, and put back; whatever is derived from it
+/// A job changes by being taken out of its place, changed, and stored again; whatever is derived from it
 /// (lanes, times, lines, held leases) follows. An error means that the store failed, not that the
-/// request was bad: whoever owns the transaction must roll it back.
+/// request was invalid: the owner of the transaction must roll it back.
 pub trait Rows {
-    /// Looks at a job.
-    fn with_job<T>(&self, id: JobId, look: impl FnOnce(&Entry) -> T) -> Result<Option<T>>;
+    /// Reads a job.
+    fn with_job<T>(&self, id: JobId, read: impl FnOnce(&Entry) -> T) -> Result<Option<T>>;
 
-    /// Takes a job out of its place, to be [`put`](Self::put) into its new one, [put back](Self::put_back)
-    /// or [forgotten](Self::forget).
+    /// Takes a job out of its place, to be [stored](Self::put) in its new one, [put back](Self::put_back)
+    /// or [removed](Self::remove).
     fn take(&mut self, id: JobId) -> Result<Option<Box<Entry>>>;
 
-    /// Puts a job that was taken, or a new one, into the place its state says.
+    /// Stores a job that was taken, or a new one, in the place of its state.
     fn put(&mut self, entry: Box<Entry>) -> Result<()>;
 
-    /// Puts a job that was taken back as it was: nothing is written.
+    /// Puts a job that was taken back unchanged: nothing is written.
     fn put_back(&mut self, entry: Box<Entry>) -> Result<()>;
 
-    /// Removes a job that was taken, for good.
-    fn forget(&mut self, entry: Box<Entry>) -> Result<()>;
+    /// Removes a job that was taken.
+    fn remove(&mut self, entry: Box<Entry>) -> Result<()>;
 
-    /// The lanes of a queue that may have ready jobs. Called by every claim: its cost must not depend on how many lanes
-    /// have none.
+    /// The lanes of a queue that may have ready jobs. Called by every claim: its cost must not depend on the number
+    /// of lanes without ready jobs.
     fn lanes(&self, queue: &Name) -> Vec<LaneKey>;
 
-    /// How many lanes the queue of this lane has, if the lane is not one of them yet.
+    /// The number of lanes in the queue of this lane; `None` if the lane exists.
     fn lanes_before(&self, lane: &LaneKey) -> Option<usize>;
 
-    /// Ready jobs of a lane by (rank, seq), after a place.
+    /// Ready jobs of a lane by (rank, seq), after a position.
     fn ready(&self, lane: &LaneKey, after: Option<(i64, u64)>, limit: usize) -> Result<Vec<Head>>;
 
-    /// The highest rank of a queue's ready jobs.
-    fn last_rank(&self, queue: &Name) -> Result<Option<i64>>;
-
-    /// Where a tenant stands in a fair queue whose turns are taken by several executors; nothing if this one has
-    /// taken them all.
+    /// The stored turns of a tenant in a fair queue. `None` by default: a store with a single writer needs none,
+    /// because its executor has taken all turns.
     fn standing(&self, _queue: &Name, _tenant: &Option<String>) -> Option<Standing> {
         None
     }
 
-    /// Jobs of a queue that wait for their start.
+    /// The number of jobs in a queue that wait for their start.
     fn depth(&self, queue: &Name) -> u64;
 
-    /// All lanes in numbers; gates are not its business.
+    /// The holder and the line of an ordering key.
+    fn line(&self, queue: &Name, key: &str) -> Result<Line>;
+
+    /// The jobs leased to a session.
+    fn held(&self, session: &SessionId) -> Vec<JobId>;
+
+    /// The holder of a unique key, if it is held.
+    fn unique(&self, slot: &UniqueSlot) -> Result<Option<UniqueHold>>;
+
+    /// Sets or removes the holder of a unique key.
+    fn set_unique(&mut self, slot: UniqueSlot, hold: Option<UniqueHold>) -> Result<()>;
+
+    /// Stores a session; `None` removes it. Does nothing by default: the executor has the only copy.
+    fn save_session(&mut self, _id: &SessionId, _session: Option<&SessionEntry>) -> Result<()> {
+        Ok(())
+    }
+
+    /// Stores the settings of a queue; `None` are the defaults. Does nothing by default: the executor has the only
+    /// copy.
+    fn save_queue(&mut self, _queue: &Name, _settings: Option<&QueueSettings>) -> Result<()> {
+        Ok(())
+    }
+
+    /// Stores the settings of a kind; `None` are the defaults. Does nothing by default: the executor has the only
+    /// copy.
+    fn save_kind(&mut self, _kind: &Name, _settings: Option<&KindSettings>) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Queries and maintenance over all rows of a store, which only a store that owns all of them can serve.
+pub trait Maintenance: Rows {
+    /// The highest rank of a queue's ready jobs.
+    fn last_rank(&self, queue: &Name) -> Result<Option<i64>>;
+
+    /// The counts of all lanes, without their gates.
     fn stats(&self) -> Result<Vec<LaneStats>>;
 
     /// The first `limit` scheduled jobs by the time they are due.
     fn scheduled(&self, limit: usize) -> Result<Vec<Due>>;
 
-    /// The first `limit` waiting jobs by the time they expire; `limit_ms` tells a queue's setting.
+    /// The first `limit` waiting jobs by the time they expire; `limit_ms` is the setting of a queue.
     fn to_expire(&self, limit_ms: &dyn Fn(&Name) -> Option<u64>, limit: usize) -> Result<Vec<Due>>;
 
-    /// The first `limit` ended jobs by the time they are removed; `settings` tells a queue's. Of those
+    /// The first `limit` ended jobs by the time they are removed; `settings` are those of a queue. Of the jobs
     /// that are not due `now`, the first is enough.
     fn to_remove(
         &mut self,
@@ -114,41 +146,17 @@ pub trait Rows {
         limit: usize,
     ) -> Result<Vec<Due>>;
 
-    /// An ordering key of a queue.
-    fn line(&self, queue: &Name, key: &str) -> Result<Line>;
+    /// Removes unique keys whose window is over and lanes that have been without jobs for
+    /// [`LANE_IDLE_MS`](windlass_core::limits::LANE_IDLE_MS), reading up to `limit` lanes; returns unused space.
+    fn compact(&mut self, now: Timestamp, limit: usize) -> Result<()>;
 
-    /// The jobs leased to a session.
-    fn held(&self, session: &SessionId) -> Vec<JobId>;
-
-    /// How a unique key is held, if it is.
-    fn unique(&self, slot: &UniqueSlot) -> Result<Option<UniqueHold>>;
-
-    /// Sets or frees a unique key.
-    fn set_unique(&mut self, slot: UniqueSlot, hold: Option<UniqueHold>) -> Result<()>;
-
-    /// Forgets unique keys whose window is over.
-    fn forget_windows(&mut self, now: Timestamp) -> Result<()>;
-
-    /// Remembers a session, or that it is gone.
-    fn save_session(&mut self, id: &SessionId, session: Option<&SessionEntry>) -> Result<()>;
-
-    /// Remembers the settings of a queue; `None` are the defaults.
-    fn save_queue(&mut self, queue: &Name, settings: Option<&QueueSettings>) -> Result<()>;
-
-    /// Remembers the settings of a kind; `None` are the defaults.
-    fn save_kind(&mut self, kind: &Name, settings: Option<&KindSettings>) -> Result<()>;
-
-    /// Looks at up to `limit` lanes, and forgets those that have been without jobs for
-    /// [`LANE_IDLE_MS`](windlass_core::limits::LANE_IDLE_MS).
-    fn forget_lanes(&mut self, now: Timestamp, limit: usize) -> Result<()>;
-
-    /// One operation on records, already found acceptable.
-    fn record(&mut self, op: RecordOp, now: Timestamp) -> Result<RecordReply>;
-
-    /// Whether every job is in exactly one place and whatever is derived agrees.
+    /// Checks that every job is in exactly one place and everything derived from it agrees.
     fn check(&mut self, sessions: &dyn Fn(&SessionId) -> bool, repair: bool)
     -> Result<CheckReport>;
+}
 
-    /// Gives space back.
-    fn compact(&mut self) -> Result<()>;
+/// Records of services, beside the jobs.
+pub trait Records {
+    /// One operation on records, already validated.
+    fn record(&mut self, op: RecordOp, now: Timestamp) -> Result<RecordReply>;
 }

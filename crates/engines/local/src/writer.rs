@@ -94,7 +94,7 @@ impl<'c> Writer<'c> {
             log_filled: false,
             written_back,
         };
-        writer.remember()?;
+        writer.restore()?;
         let mut written_back = false;
         while let Err(error) = writer.settle_sessions() {
             writer.recover();
@@ -108,11 +108,12 @@ impl<'c> Writer<'c> {
         Ok(writer)
     }
 
-    /// Gives the executor what the tables remember.
-    fn remember(&mut self) -> Result<()> {
+    /// Restores sessions and settings from the tables.
+    fn restore(&mut self) -> Result<()> {
         let rows = self.executor.rows();
         let (sessions, queues, kinds) = (rows.sessions()?, rows.queues()?, rows.kinds()?);
-        self.executor.remember(sessions, queues, kinds)
+        self.executor.restore(sessions, queues, kinds);
+        self.executor.restart_turns()
     }
 
     /// Sessions of workers in the process that died, died with it; others get their time to come
@@ -337,6 +338,6 @@ impl<'c> Writer<'c> {
     /// Forgets what is in memory, and reads it from the tables.
     fn reload(&mut self) -> Result<()> {
         self.executor.rows_mut().reload()?;
-        self.remember()
+        self.restore()
     }
 }

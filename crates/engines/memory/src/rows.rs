@@ -8,10 +8,10 @@ use windlass_core::engine::{
     CheckReport, Cursor, Finding, IdTimes, LaneStats, List, ListOrder, Page, RecordOp, RecordReply,
     SessionId,
 };
-use windlass_core::model::{Job, KindSettings, Name, QueueSettings, State};
+use windlass_core::model::{Job, Name, QueueSettings, State};
 use windlass_core::{Error, JobId, Result, Timestamp};
 use windlass_executor::{
-    Due, Entry, Head, LaneKey, Line, Rows, SessionEntry, UniqueHold, UniqueSlot,
+    Due, Entry, Head, LaneKey, Line, Maintenance, Rows, UniqueHold, UniqueSlot,
 };
 
 /// Maximum number of jobs examined per page; a selective filter returns short pages instead of slow ones.
@@ -63,8 +63,8 @@ impl MemoryRows {
 }
 
 impl Rows for MemoryRows {
-    fn with_job<T>(&self, id: JobId, look: impl FnOnce(&Entry) -> T) -> Result<Option<T>> {
-        Ok(self.jobs.get(&id).map(|entry| look(entry)))
+    fn with_job<T>(&self, id: JobId, read: impl FnOnce(&Entry) -> T) -> Result<Option<T>> {
+        Ok(self.jobs.get(&id).map(|entry| read(entry)))
     }
 
     fn take(&mut self, id: JobId) -> Result<Option<Box<Entry>>> {
@@ -85,7 +85,7 @@ impl Rows for MemoryRows {
         self.put(entry)
     }
 
-    fn forget(&mut self, _: Box<Entry>) -> Result<()> {
+    fn remove(&mut self, _: Box<Entry>) -> Result<()> {
         Ok(())
     }
 
@@ -95,11 +95,6 @@ impl Rows for MemoryRows {
 
     fn lanes_before(&self, lane: &LaneKey) -> Option<usize> {
         (!self.index.lanes.contains_key(lane)).then(|| self.index.lane_count(&lane.0))
-    }
-
-    fn forget_lanes(&mut self, _: Timestamp, _: usize) -> Result<()> {
-        // A lane is removed with its last job.
-        Ok(())
     }
 
     fn ready(&self, lane: &LaneKey, after: Option<(i64, u64)>, limit: usize) -> Result<Vec<Head>> {
@@ -115,14 +110,40 @@ impl Rows for MemoryRows {
         Ok(heads.map(head).collect())
     }
 
+    fn depth(&self, queue: &Name) -> u64 {
+        self.index.depth(queue)
+    }
+
+    fn line(&self, queue: &Name, key: &str) -> Result<Line> {
+        let line = self.index.lines.get(&(queue.clone(), key.to_owned()));
+        Ok(line.map_or_else(Line::default, |line| Line {
+            holder: line.holder,
+            first: line.waiting.first().copied(),
+        }))
+    }
+
+    fn held(&self, session: &SessionId) -> Vec<JobId> {
+        self.index.held.get(session).into_iter().flatten().copied().collect()
+    }
+
+    fn unique(&self, slot: &UniqueSlot) -> Result<Option<UniqueHold>> {
+        Ok(self.uniques.get(slot).copied())
+    }
+
+    fn set_unique(&mut self, slot: UniqueSlot, hold: Option<UniqueHold>) -> Result<()> {
+        match hold {
+            Some(hold) => self.uniques.insert(slot, hold),
+            None => self.uniques.remove(&slot),
+        };
+        Ok(())
+    }
+}
+
+impl Maintenance for MemoryRows {
     fn last_rank(&self, queue: &Name) -> Result<Option<i64>> {
         let last =
             |lane: &crate::index::Lane| lane.ready.last_key_value().map(|((rank, _), _)| *rank);
         Ok(self.index.lanes_of(queue).filter_map(|(_, lane)| last(lane)).max())
-    }
-
-    fn depth(&self, queue: &Name) -> u64 {
-        self.index.depth(queue)
     }
 
     fn stats(&self) -> Result<Vec<LaneStats>> {
@@ -158,50 +179,10 @@ impl Rows for MemoryRows {
         Ok(self.index.finished.first(kept_ms, limit))
     }
 
-    fn line(&self, queue: &Name, key: &str) -> Result<Line> {
-        let line = self.index.lines.get(&(queue.clone(), key.to_owned()));
-        Ok(line.map_or_else(Line::default, |line| Line {
-            holder: line.holder,
-            first: line.waiting.first().copied(),
-        }))
-    }
-
-    fn held(&self, session: &SessionId) -> Vec<JobId> {
-        self.index.held.get(session).into_iter().flatten().copied().collect()
-    }
-
-    fn unique(&self, slot: &UniqueSlot) -> Result<Option<UniqueHold>> {
-        Ok(self.uniques.get(slot).copied())
-    }
-
-    fn set_unique(&mut self, slot: UniqueSlot, hold: Option<UniqueHold>) -> Result<()> {
-        match hold {
-            Some(hold) => self.uniques.insert(slot, hold),
-            None => self.uniques.remove(&slot),
-        };
-        Ok(())
-    }
-
-    fn forget_windows(&mut self, now: Timestamp) -> Result<()> {
+    fn compact(&mut self, now: Timestamp, _limit: usize) -> Result<()> {
+        // A lane ends with the last of its jobs.
         self.uniques.retain(|_, hold| hold.until.is_none_or(|until| now < until));
         Ok(())
-    }
-
-    // The executor keeps sessions in memory, so there is nothing to save.
-    fn save_session(&mut self, _: &SessionId, _: Option<&SessionEntry>) -> Result<()> {
-        Ok(())
-    }
-
-    fn save_queue(&mut self, _: &Name, _: Option<&QueueSettings>) -> Result<()> {
-        Ok(())
-    }
-
-    fn save_kind(&mut self, _: &Name, _: Option<&KindSettings>) -> Result<()> {
-        Ok(())
-    }
-
-    fn record(&mut self, op: RecordOp, now: Timestamp) -> Result<RecordReply> {
-        self.records.perform(op, now)
     }
 
     fn check(&mut self, is_open: &dyn Fn(&SessionId) -> bool, repair: bool) -> Result<CheckReport> {
@@ -229,9 +210,11 @@ impl Rows for MemoryRows {
         }
         Ok(report)
     }
+}
 
-    fn compact(&mut self) -> Result<()> {
-        Ok(())
+impl windlass_executor::Records for MemoryRows {
+    fn record(&mut self, op: RecordOp, now: Timestamp) -> Result<RecordReply> {
+        self.records.perform(op, now)
     }
 }
 
@@ -277,9 +260,9 @@ mod tests {
         for (key, until) in [("window", Some(now.plus(10))), ("finished", None)] {
             rows.set_unique(slot(key), Some(UniqueHold { holder, until })).unwrap();
         }
-        rows.forget_windows(now.plus(9)).unwrap();
+        rows.compact(now.plus(9), 1).unwrap();
         assert!(rows.unique(&slot("window")).unwrap().is_some());
-        rows.forget_windows(now.plus(10)).unwrap();
+        rows.compact(now.plus(10), 1).unwrap();
         assert!(rows.unique(&slot("window")).unwrap().is_none());
         assert!(rows.unique(&slot("finished")).unwrap().is_some());
     }

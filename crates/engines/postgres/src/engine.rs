@@ -206,9 +206,9 @@ impl PostgresEngine {
         let rest = MaintainRequest::new(request.work, request.budget - removed.done);
         let wants = Wants::of_maintain(rest);
         let reply = self.perform(Needs::Durable, wants, Vec::new(), |run, now| {
-            let unsure = run.rows().base().unsure;
-            let mut reply = run.maintain(rest, now)?;
-            reply.more |= unsure && reply.done < rest.budget;
+            let loaded = run.rows().base();
+            let mut reply = run.maintain_due(rest, loaded.due.clone(), now)?;
+            reply.more |= loaded.unsure && reply.done < rest.budget;
             Ok(reply)
         });
         Ok(reply.await?.map(|reply| together(removed, reply)))

@@ -1,4 +1,4 @@
-//! What the executor asks of the rows, as statements.
+//! The executor's storage traits as SQL statements.
 
 use super::load::Loaded;
 use super::save::{Before, EXPIRES, Place, REMOVED, Saver};
@@ -9,24 +9,25 @@ use windlass_core::engine::{CheckReport, LaneStats, RecordOp, RecordReply, Sessi
 use windlass_core::model::{KindSettings, Name, QueueSettings, State};
 use windlass_core::{JobId, Result, Timestamp};
 use windlass_executor::{
-    Due, Entry, Head, LaneKey, Line, Rows, SessionEntry, UniqueHold, UniqueSlot,
+    Due, Entry, Head, LaneKey, Line, Maintenance, Records, Rows, SessionEntry, UniqueHold,
+    UniqueSlot,
 };
 
 /// Pages a compaction step gives back.
 const VACUUM_PAGES: u32 = 2_000;
 
 impl Rows for SqliteRows<'_> {
-    fn with_job<T>(&self, id: JobId, look: impl FnOnce(&Entry) -> T) -> Result<Option<T>> {
+    fn with_job<T>(&self, id: JobId, read: impl FnOnce(&Entry) -> T) -> Result<Option<T>> {
         if let Some(running) = self.running.get(&id) {
             if !running.light {
-                return Ok(Some(look(&running.loaded.entry)));
+                return Ok(Some(read(&running.loaded.entry)));
             }
             let mut entry = running.loaded.entry.clone();
             entry.job.parts = self.parts_of(id)?;
-            return Ok(Some(look(&entry)));
+            return Ok(Some(read(&entry)));
         }
         let loaded = self.noted(self.stored(id))?;
-        Ok(loaded.map(|loaded| look(&loaded.entry)))
+        Ok(loaded.map(|loaded| read(&loaded.entry)))
     }
 
     fn take(&mut self, id: JobId) -> Result<Option<Box<Entry>>> {
@@ -59,7 +60,7 @@ impl Rows for SqliteRows<'_> {
         Ok(())
     }
 
-    fn forget(&mut self, entry: Box<Entry>) -> Result<()> {
+    fn remove(&mut self, entry: Box<Entry>) -> Result<()> {
         let Some((_, before)) = self.taken.take() else { return Ok(()) };
         let header = &entry.job.header;
         let lane = self.lanes.known(&header.queue, &header.kind).unwrap_or_default();
@@ -78,30 +79,80 @@ impl Rows for SqliteRows<'_> {
         (!known).then(|| self.lanes.count_of(queue))
     }
 
-    fn forget_lanes(&mut self, now: Timestamp, limit: usize) -> Result<()> {
-        // What ended in this transaction must be seen, too.
-        let flushed = self.flush();
-        self.noted(flushed)?;
-        let looked = self.lanes.forget_idle(self.conn, self.lanes_looked, limit, now);
-        self.lanes_looked = self.noted(looked)?;
-        Ok(())
-    }
-
     fn ready(&self, lane: &LaneKey, after: Option<(i64, u64)>, limit: usize) -> Result<Vec<Head>> {
         let Some(lane) = self.lanes.known(&lane.0, &lane.1) else { return Ok(Vec::new()) };
         self.noted(self.ready.heads(self.conn, lane, after, limit))
     }
 
+    fn depth(&self, queue: &Name) -> u64 {
+        self.lanes.depth(queue)
+    }
+
+    fn line(&self, queue: &Name, key: &str) -> Result<Line> {
+        let sql = "SELECT id FROM key_holder WHERE queue = ?1 AND key = ?2";
+        let holder = self.one(sql, [&**queue, key], |row| row.get(0).map(JobId::from_bytes))?;
+        let sql = "SELECT seq, id FROM key_line WHERE queue = ?1 AND key = ?2 ORDER BY seq LIMIT 1";
+        let first = self.one(sql, [&**queue, key], |row| {
+            Ok((row.get::<_, i64>(0)?.cast_unsigned(), JobId::from_bytes(row.get(1)?)))
+        })?;
+        Ok(Line { holder, first })
+    }
+
+    fn held(&self, session: &SessionId) -> Vec<JobId> {
+        self.held.get(session).into_iter().flatten().copied().collect()
+    }
+
+    fn unique(&self, slot: &UniqueSlot) -> Result<Option<UniqueHold>> {
+        let sql = "SELECT id, until FROM unique_key WHERE queue = ?1 AND kind = ?2 AND key = ?3";
+        self.one(sql, [&slot.queue, &slot.kind, &slot.key], |row| {
+            let until = row.get::<_, Option<i64>>(1)?.map(Timestamp::from_millis);
+            Ok(UniqueHold { holder: JobId::from_bytes(row.get(0)?), until })
+        })
+    }
+
+    fn set_unique(&mut self, slot: UniqueSlot, hold: Option<UniqueHold>) -> Result<()> {
+        let UniqueSlot { queue, kind, key } = slot;
+        let Some(hold) = hold else {
+            let sql = "DELETE FROM unique_key WHERE queue = ?1 AND kind = ?2 AND key = ?3";
+            return self.run(sql, [queue, kind, key]).map(|_| ());
+        };
+        let sql = "INSERT OR REPLACE INTO unique_key (queue, kind, key, id, until)
+            VALUES (?1, ?2, ?3, ?4, ?5)";
+        let until = hold.until.map(Timestamp::as_millis);
+        self.run(sql, params![queue, kind, key, hold.holder.as_bytes(), until]).map(|_| ())
+    }
+
+    fn save_session(&mut self, id: &SessionId, session: Option<&SessionEntry>) -> Result<()> {
+        let text = session.map(records::session_text).transpose()?;
+        self.save_named("session (id, entry)", "session WHERE id", &id.as_str(), text)
+    }
+
+    fn save_queue(&mut self, queue: &Name, settings: Option<&QueueSettings>) -> Result<()> {
+        let text = settings.map(records::text).transpose()?;
+        self.save_named("queue (name, settings)", "queue WHERE name", &&**queue, text)?;
+        let limits = settings.is_some_and(|settings| settings.max_wait_ms.is_some());
+        if limits && self.aging.insert(queue.clone()) {
+            self.fill_aging(queue)?;
+        }
+        if !limits && self.aging.remove(queue) {
+            self.run("DELETE FROM aging WHERE queue = ?1", [&**queue])?;
+        }
+        Ok(())
+    }
+
+    fn save_kind(&mut self, kind: &Name, settings: Option<&KindSettings>) -> Result<()> {
+        let text = settings.map(records::text).transpose()?;
+        self.save_named("kind (name, settings)", "kind WHERE name", &&**kind, text)
+    }
+}
+
+impl Maintenance for SqliteRows<'_> {
     fn last_rank(&self, queue: &Name) -> Result<Option<i64>> {
         let mut last = None;
         for (_, lane, _) in self.lanes.of_queue(queue) {
             last = last.max(self.noted(self.ready.last_rank(self.conn, lane))?);
         }
         Ok(last)
-    }
-
-    fn depth(&self, queue: &Name) -> u64 {
-        self.lanes.depth(queue)
     }
 
     fn stats(&self) -> Result<Vec<LaneStats>> {
@@ -164,70 +215,13 @@ impl Rows for SqliteRows<'_> {
         Ok(first(remove, limit))
     }
 
-    fn line(&self, queue: &Name, key: &str) -> Result<Line> {
-        let sql = "SELECT id FROM key_holder WHERE queue = ?1 AND key = ?2";
-        let holder = self.one(sql, [&**queue, key], |row| row.get(0).map(JobId::from_bytes))?;
-        let sql = "SELECT seq, id FROM key_line WHERE queue = ?1 AND key = ?2 ORDER BY seq LIMIT 1";
-        let first = self.one(sql, [&**queue, key], |row| {
-            Ok((row.get::<_, i64>(0)?.cast_unsigned(), JobId::from_bytes(row.get(1)?)))
-        })?;
-        Ok(Line { holder, first })
-    }
-
-    fn held(&self, session: &SessionId) -> Vec<JobId> {
-        self.held.get(session).into_iter().flatten().copied().collect()
-    }
-
-    fn unique(&self, slot: &UniqueSlot) -> Result<Option<UniqueHold>> {
-        let sql = "SELECT id, until FROM unique_key WHERE queue = ?1 AND kind = ?2 AND key = ?3";
-        self.one(sql, [&slot.queue, &slot.kind, &slot.key], |row| {
-            let until = row.get::<_, Option<i64>>(1)?.map(Timestamp::from_millis);
-            Ok(UniqueHold { holder: JobId::from_bytes(row.get(0)?), until })
-        })
-    }
-
-    fn set_unique(&mut self, slot: UniqueSlot, hold: Option<UniqueHold>) -> Result<()> {
-        let UniqueSlot { queue, kind, key } = slot;
-        let Some(hold) = hold else {
-            let sql = "DELETE FROM unique_key WHERE queue = ?1 AND kind = ?2 AND key = ?3";
-            return self.run(sql, [queue, kind, key]).map(|_| ());
-        };
-        let sql = "INSERT OR REPLACE INTO unique_key (queue, kind, key, id, until)
-            VALUES (?1, ?2, ?3, ?4, ?5)";
-        let until = hold.until.map(Timestamp::as_millis);
-        self.run(sql, params![queue, kind, key, hold.holder.as_bytes(), until]).map(|_| ())
-    }
-
-    fn forget_windows(&mut self, now: Timestamp) -> Result<()> {
-        let sql = "DELETE FROM unique_key WHERE until IS NOT NULL AND until <= ?1";
-        self.run(sql, [now.as_millis()]).map(|_| ())
-    }
-
-    fn save_session(&mut self, id: &SessionId, session: Option<&SessionEntry>) -> Result<()> {
-        let text = session.map(records::session_text).transpose()?;
-        self.save_named("session (id, entry)", "session WHERE id", &id.as_str(), text)
-    }
-
-    fn save_queue(&mut self, queue: &Name, settings: Option<&QueueSettings>) -> Result<()> {
-        let text = settings.map(records::text).transpose()?;
-        self.save_named("queue (name, settings)", "queue WHERE name", &&**queue, text)?;
-        let limits = settings.is_some_and(|settings| settings.max_wait_ms.is_some());
-        if limits && self.aging.insert(queue.clone()) {
-            self.fill_aging(queue)?;
-        }
-        if !limits && self.aging.remove(queue) {
-            self.run("DELETE FROM aging WHERE queue = ?1", [&**queue])?;
-        }
-        Ok(())
-    }
-
-    fn save_kind(&mut self, kind: &Name, settings: Option<&KindSettings>) -> Result<()> {
-        let text = settings.map(records::text).transpose()?;
-        self.save_named("kind (name, settings)", "kind WHERE name", &&**kind, text)
-    }
-
-    fn record(&mut self, op: RecordOp, now: Timestamp) -> Result<RecordReply> {
-        self.perform(op, now)
+    fn compact(&mut self, now: Timestamp, limit: usize) -> Result<()> {
+        let windows = "DELETE FROM unique_key WHERE until IS NOT NULL AND until <= ?1";
+        self.run(windows, [now.as_millis()])?;
+        self.remove_idle_lanes(now, limit)?;
+        let sql = format!("PRAGMA incremental_vacuum({VACUUM_PAGES})");
+        let freed = self.conn.execute_batch(&sql).map_err(|error| load::failed(&error));
+        self.noted(freed)
     }
 
     fn check(&mut self, is_open: &dyn Fn(&SessionId) -> bool, repair: bool) -> Result<CheckReport> {
@@ -236,15 +230,24 @@ impl Rows for SqliteRows<'_> {
         let report = self.check_all(is_open, repair);
         self.noted(report)
     }
+}
 
-    fn compact(&mut self) -> Result<()> {
-        let sql = format!("PRAGMA incremental_vacuum({VACUUM_PAGES})");
-        let freed = self.conn.execute_batch(&sql).map_err(|error| load::failed(&error));
-        self.noted(freed)
+impl Records for SqliteRows<'_> {
+    fn record(&mut self, op: RecordOp, now: Timestamp) -> Result<RecordReply> {
+        self.perform(op, now)
     }
 }
 
 impl SqliteRows<'_> {
+    fn remove_idle_lanes(&mut self, now: Timestamp, limit: usize) -> Result<()> {
+        // Jobs that ended in this transaction count, too.
+        let flushed = self.flush();
+        self.noted(flushed)?;
+        let looked = self.lanes.forget_idle(self.conn, self.lanes_looked, limit, now);
+        self.lanes_looked = self.noted(looked)?;
+        Ok(())
+    }
+
     fn deadlines(&self, work: i64, limit: usize) -> Result<Vec<Due>> {
         let sql = "SELECT at, id FROM deadline WHERE work = ?1 ORDER BY at LIMIT ?2";
         self.all(sql, [work, limit as i64], due)

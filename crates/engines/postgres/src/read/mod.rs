@@ -212,7 +212,8 @@ impl PostgresEngine {
     }
 
     async fn count(&self, conn: &Lent, request: &StatsRequest) -> Try<Vec<LaneStats>> {
-        let mut loaded = self.load_settings(conn).await?;
+        let loaded = self.load_settings(conn).await?;
+        let mut counted = Vec::new();
         let rows = conn.query(LANES, &[&request.queue.as_deref()]).await?;
         let lanes: Vec<i32> = rows.iter().map(|row| row.get(0)).collect();
         let heads = conn.query(HEADS, &[&lanes]).await?;
@@ -226,7 +227,7 @@ impl PostgresEngine {
             (lane.running, lane.paused, lane.dead) = (count(6), count(7), count(8));
             lane.head_ready_at = heads.get(&row.get(0)).copied();
             if lane.depth() + lane.running + lane.dead > 0 {
-                loaded.stats.push(lane);
+                counted.push(lane);
             }
         }
         // The executor decides which gates are closed.
@@ -234,8 +235,8 @@ impl PostgresEngine {
         let (set, random) = (WorkingSet::over(&loaded, &conn.lanes), Arc::clone(&shared.random));
         let mut run = Executor::new(shared.capabilities.clone(), random, set, 0);
         let queues = loaded.queues.clone().unwrap_or_default();
-        run.remember(Default::default(), queues, loaded.kinds.clone())?;
-        let mut told = run.lanes(request)?;
+        run.restore(Default::default(), queues, loaded.kinds.clone());
+        let mut told = run.lanes(request, counted);
         if request.by_priority {
             let numbers = rows.iter().map(|row| ((row.get(1), row.get(2)), row.get(0)));
             let numbers: HashMap<(&str, &str), i32> = numbers.collect();

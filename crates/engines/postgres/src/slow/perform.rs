@@ -258,7 +258,7 @@ impl Shared {
         let mut run =
             Executor::new(self.capabilities.clone(), Arc::clone(&self.random), set, loaded.seq);
         let queues = loaded.queues.clone().unwrap_or_default();
-        run.remember(loaded.sessions.clone(), queues, loaded.kinds.clone())?;
+        run.restore(loaded.sessions.clone(), queues, loaded.kinds.clone());
         let value = act(&mut run, loaded.now);
         let readied = run.readied() > 0;
         let (set, turns) = run.into_parts();

@@ -8,12 +8,12 @@ use crate::slow::load::{LineRows, Loaded};
 use crate::slow::wants::Wants;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use windlass_core::engine::{CheckReport, LaneStats, RecordOp, RecordReply, SessionId, SettleItem};
+use windlass_core::engine::{SessionId, SettleItem};
 use windlass_core::limits::LANES_PER_QUEUE_MAX;
 use windlass_core::model::{KindSettings, Name, QueueSettings, State};
-use windlass_core::{Error, JobId, Result, Timestamp};
+use windlass_core::{Error, JobId, Result};
 use windlass_executor::{
-    Due, Entry, Head, LaneKey, Line, Rows, SessionEntry, Standing, UniqueHold, UniqueSlot,
+    Entry, Head, LaneKey, Line, Rows, SessionEntry, Standing, UniqueHold, UniqueSlot,
 };
 
 /// A job that a run has changed.
@@ -274,7 +274,7 @@ impl Rows for WorkingSet<'_> {
         }
     }
 
-    fn forget(&mut self, entry: Box<Entry>) -> Result<()> {
+    fn remove(&mut self, entry: Box<Entry>) -> Result<()> {
         self.jobs.insert(entry.id(), Now::Gone);
         Ok(())
     }
@@ -288,10 +288,6 @@ impl Rows for WorkingSet<'_> {
     fn lanes_before(&self, (queue, kind): &LaneKey) -> Option<usize> {
         // Lanes are created before a run if their queue has room: a lane without a number found none.
         self.lanes.number(queue, kind).is_none().then_some(LANES_PER_QUEUE_MAX)
-    }
-
-    fn forget_lanes(&mut self, _: Timestamp, _: usize) -> Result<()> {
-        Ok(())
     }
 
     fn ready(&self, lane: &LaneKey, after: Option<(i64, u64)>, limit: usize) -> Result<Vec<Head>> {
@@ -309,11 +305,6 @@ impl Rows for WorkingSet<'_> {
         heads.sort_unstable();
         heads.truncate(limit);
         Ok(heads)
-    }
-
-    fn last_rank(&self, _: &Name) -> Result<Option<i64>> {
-        // Turns of fair queues are read per tenant.
-        Ok(None)
     }
 
     fn standing(&self, queue: &Name, tenant: &Option<String>) -> Option<Standing> {
@@ -334,27 +325,6 @@ impl Rows for WorkingSet<'_> {
             return 0;
         };
         depth.saturating_add_signed(self.deeper.get(queue).copied().unwrap_or(0))
-    }
-
-    fn stats(&self) -> Result<Vec<LaneStats>> {
-        Ok(self.base.stats.clone())
-    }
-
-    fn scheduled(&self, _: usize) -> Result<Vec<Due>> {
-        Ok(self.base.due.clone())
-    }
-
-    fn to_expire(&self, _: &dyn Fn(&Name) -> Option<u64>, _: usize) -> Result<Vec<Due>> {
-        Ok(self.base.due.clone())
-    }
-
-    fn to_remove(
-        &mut self,
-        _: &dyn Fn(&Name) -> QueueSettings,
-        _: Timestamp,
-        _: usize,
-    ) -> Result<Vec<Due>> {
-        Ok(self.base.due.clone())
     }
 
     fn line(&self, queue: &Name, key: &str) -> Result<Line> {
@@ -385,10 +355,6 @@ impl Rows for WorkingSet<'_> {
         Ok(())
     }
 
-    fn forget_windows(&mut self, _: Timestamp) -> Result<()> {
-        Ok(())
-    }
-
     fn save_session(&mut self, id: &SessionId, session: Option<&SessionEntry>) -> Result<()> {
         if session.is_some() {
             self.held.entry(id.clone()).or_default();
@@ -404,18 +370,6 @@ impl Rows for WorkingSet<'_> {
 
     fn save_kind(&mut self, kind: &Name, settings: Option<&KindSettings>) -> Result<()> {
         self.kinds.insert(kind.clone(), settings.cloned());
-        Ok(())
-    }
-
-    fn record(&mut self, _: RecordOp, _: Timestamp) -> Result<RecordReply> {
-        Err(unavailable("a working set has no records"))
-    }
-
-    fn check(&mut self, _: &dyn Fn(&SessionId) -> bool, _: bool) -> Result<CheckReport> {
-        Err(unavailable("a working set cannot be checked"))
-    }
-
-    fn compact(&mut self) -> Result<()> {
         Ok(())
     }
 }

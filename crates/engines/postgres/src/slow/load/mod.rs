@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use tokio_postgres::Row;
 use uuid::Uuid;
-use windlass_core::engine::{LaneStats, SessionId};
+use windlass_core::engine::SessionId;
 use windlass_core::model::{KindSettings, Name, PartName, QueueSettings};
 use windlass_core::time::Clock;
 use windlass_core::{JobId, Timestamp};
@@ -86,8 +86,6 @@ pub(crate) struct Loaded {
     pub(crate) due: Vec<Due>,
     /// Whether more may be due than listed.
     pub(crate) unsure: bool,
-    /// Counts per lane.
-    pub(crate) stats: Vec<LaneStats>,
     /// Rows of `deadline` and `aging` that are out of date.
     pub(crate) stale: Vec<(Option<Name>, i64, JobId)>,
 }
