@@ -22,10 +22,11 @@ const RULES: &[(&str, May)] = &[
     ("crates/core", May::Only(&[])),
     ("crates/kit", May::Only(&["crates/core"])),
     ("crates/executor", May::Only(&["crates/core"])),
+    ("crates/workset", May::Only(&["crates/core", "crates/executor"])),
     ("crates/wire", May::Only(&["crates/core"])),
     // The engine that is an HTTP client shares only the JSON types with the server.
     ("crates/engines/remote", May::Only(&["crates/core", "crates/wire"])),
-    ("crates/engines/*", May::Only(&["crates/core", "crates/executor"])),
+    ("crates/engines/*", May::Only(&["crates/core", "crates/executor", "crates/workset"])),
     ("crates/layers", May::Only(&["crates/core"])),
     ("crates/services", May::Only(&["crates/core"])),
     ("crates/traces", May::Only(&[])),

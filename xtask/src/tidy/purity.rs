@@ -1,4 +1,4 @@
-//! Purity: core must not depend on async runtimes, SQL or HTTP, not even transitively.
+//! Purity: core, executor and workset must not depend on async runtimes, SQL or HTTP, not even transitively.
 
 use anyhow::Result;
 
@@ -38,23 +38,33 @@ const IMPURE: &[&str] = &[
     "ureq",
 ];
 
+/// The crates that must stay pure.
+const PURE: &[&str] = &["core", "executor", "workset"];
+
 pub(super) fn check() -> Result<Vec<Finding>> {
-    let mut tree = process::cargo_locked(&["tree", "--package", "windlass-core"])?;
-    tree.args(["--edges", "normal", "--prefix", "none", "--all-features"]);
-    Ok(impure(&process::capture(&mut tree)?))
+    let mut findings = Vec::new();
+    for name in PURE {
+        let package = format!("windlass-{name}");
+        let mut tree = process::cargo_locked(&["tree", "--package", &package])?;
+        tree.args(["--edges", "normal", "--prefix", "none", "--all-features"]);
+        findings.extend(impure(name, &process::capture(&mut tree)?));
+    }
+    Ok(findings)
 }
 
 /// Findings in the output of `cargo tree --prefix none`: one `name version …` per line.
-fn impure(cargo_tree: &str) -> Vec<Finding> {
+fn impure(crate_name: &str, cargo_tree: &str) -> Vec<Finding> {
     let names = cargo_tree.lines().filter_map(|line| line.split_whitespace().next());
     let mut impure: Vec<_> = names.filter(|name| IMPURE.contains(name)).collect();
     impure.sort_unstable();
     impure.dedup();
     let findings = impure.into_iter().map(|name| Finding {
-        path: "crates/core/Cargo.toml".to_owned(),
+        path: format!("crates/{crate_name}/Cargo.toml"),
         line: 1,
-        what: format!("core pulls in {name}, but must not depend on runtimes, SQL or HTTP"),
-        way_out: format!("`cargo tree -p windlass-core -e normal -i {name}` shows the path"),
+        what: format!("{crate_name} pulls in {name}, but must not depend on runtimes, SQL or HTTP"),
+        way_out: format!(
+            "`cargo tree -p windlass-{crate_name} -e normal -i {name}` shows the path"
+        ),
     });
     findings.collect()
 }
@@ -66,13 +76,16 @@ mod tests {
     #[test]
     fn a_runtime_deep_in_the_tree_is_found_once() {
         let tree = "windlass-core v0.1.0 (path)\nserde v1.0.0\ntokio v1.54.1\ntokio v1.54.1 (*)\n";
-        let found = impure(tree);
+        let found = impure("core", tree);
         assert_eq!(found.len(), 1);
         assert!(found[0].what.contains("pulls in tokio"));
     }
 
     #[test]
     fn names_that_only_begin_alike_are_fine() {
-        assert!(impure("windlass-core v0.1.0\nhttparse v1.0.0\ntokio-macros v2.0.0\n").is_empty());
+        assert!(
+            impure("core", "windlass-core v0.1.0\nhttparse v1.0.0\ntokio-macros v2.0.0\n")
+                .is_empty()
+        );
     }
 }

@@ -1,0 +1,290 @@
+//! Text formats of rows that several stores share: JSON for the fields that few jobs have.
+//!
+//! Stores share the formats of [`Spec`], [`Tail`], parts, states and lease tokens. They do not share the format of
+//! the numbers of a job (times, counters, flags). PostgreSQL keeps each number in a column of its own, because its
+//! statements compare and change them. The local store packs them into one value, because its statements never
+//! search by them and SQLite pays for every value that is bound and read.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use windlass_core::JobId;
+use windlass_core::engine::Lease;
+use windlass_core::model::{
+    Attempt, Codec, Envelope, Finish, Header, JobError, LogLine, NewJob, Part, Policy, Progress,
+    State,
+};
+use windlass_core::policy::Unique;
+use windlass_executor::Entry;
+
+/// The reason why a stored value cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damaged(String);
+
+impl fmt::Display for Damaged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Damaged {}
+
+/// A value, or the reason why it cannot be read.
+pub type Decoded<T> = Result<T, Damaged>;
+
+/// The rarely used fields of a job's definition, which never changes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Spec {
+    /// The tenant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+    /// The ordering key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// The unique key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unique: Option<Unique>,
+    /// The job that this one follows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<JobId>,
+    /// The tags.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+    /// The trace context.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace: Option<String>,
+    /// The policy.
+    #[serde(skip_serializing_if = "is_default")]
+    pub policy: Policy,
+}
+
+impl Spec {
+    /// The definition of a job that is not stored yet.
+    pub fn of_new(job: &NewJob) -> Self {
+        Self {
+            tenant: job.tenant.clone(),
+            key: job.key.clone(),
+            unique: job.unique.clone(),
+            parent: job.parent,
+            tags: job.tags.clone(),
+            trace: job.trace.clone(),
+            policy: job.policy.clone(),
+        }
+    }
+
+    /// The definition of a job.
+    pub fn of(header: &Header) -> Self {
+        Self {
+            tenant: header.tenant.clone(),
+            key: header.key.clone(),
+            unique: header.unique.clone(),
+            parent: header.parent,
+            tags: header.tags.clone(),
+            trace: header.trace.clone(),
+            policy: header.policy.clone(),
+        }
+    }
+}
+
+fn is_default(policy: &Policy) -> bool {
+    *policy == Policy::default()
+}
+
+/// The rarely used fields of a job's life: outcome, history, progress.
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Tail {
+    /// The reason of the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub finish: Option<Finish>,
+    /// The latest error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<JobError>,
+    /// The latest progress.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub progress: Option<Progress>,
+    /// The log.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub log: Vec<LogLine>,
+    /// The ended attempts. A store may keep the latest one elsewhere.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub past: Vec<(Lease, Attempt)>,
+    /// The error of the latest ended attempt, if the store keeps that attempt elsewhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attempt_error: Option<JobError>,
+    /// The result.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result: Option<StoredPart>,
+    /// The policy, if a replay has changed it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy: Option<Policy>,
+}
+
+impl Tail {
+    /// The tail of a job with its whole history; `policy_changed`: a replay has changed the policy.
+    pub fn of(entry: &Entry, policy_changed: bool) -> Self {
+        let job = &entry.job;
+        Self {
+            finish: job.finish.clone(),
+            error: job.error.clone(),
+            progress: job.progress.clone(),
+            log: job.log.clone(),
+            past: entry.past.iter().cloned().collect(),
+            attempt_error: None,
+            result: job.result.as_ref().map(StoredPart::from),
+            policy: policy_changed.then(|| job.header.policy.clone()),
+        }
+    }
+
+    /// Writes the fields into a job.
+    pub fn add_to(self, entry: &mut Entry) {
+        let job = &mut entry.job;
+        job.finish = self.finish;
+        job.error = self.error;
+        job.progress = self.progress;
+        job.log = self.log;
+        job.result = self.result.map(Part::from);
+        if let Some(policy) = self.policy {
+            job.header.policy = policy;
+        }
+        entry.past = self.past.into();
+    }
+}
+
+/// A part inside JSON, for results, which are small.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub struct StoredPart {
+    /// The bytes as text, if they are UTF-8, as most results are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    bytes: Vec<u8>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    envelope: Option<Envelope>,
+}
+
+impl From<&Part> for StoredPart {
+    fn from(part: &Part) -> Self {
+        let text = std::str::from_utf8(&part.bytes).ok().map(str::to_owned);
+        let bytes = if text.is_some() { Vec::new() } else { part.bytes.to_vec() };
+        Self { text, bytes, envelope: part.envelope().cloned() }
+    }
+}
+
+impl From<StoredPart> for Part {
+    fn from(stored: StoredPart) -> Self {
+        let bytes = stored.text.map_or(stored.bytes, String::into_bytes);
+        Self::sealed(stored.envelope.unwrap_or_default(), bytes)
+    }
+}
+
+/// A value as JSON; `None` for the default value.
+pub fn to_text<T: Serialize + Default + PartialEq>(value: &T) -> Decoded<Option<String>> {
+    if *value == T::default() {
+        return Ok(None);
+    }
+    json(value).map(Some)
+}
+
+/// A value as JSON.
+pub fn json<T: Serialize>(value: &T) -> Decoded<String> {
+    serde_json::to_string(value).map_err(|error| Damaged(error.to_string()))
+}
+
+/// The value of a JSON text; the default value for `None`.
+pub fn from_text<T: for<'a> Deserialize<'a> + Default>(text: Option<&str>) -> Decoded<T> {
+    text.map_or_else(
+        || Ok(T::default()),
+        |text| serde_json::from_str(text).map_err(|error| Damaged(error.to_string())),
+    )
+}
+
+/// The envelope of a part as JSON; `None` for a plain part.
+pub fn envelope_text(part: &Part) -> Decoded<Option<String>> {
+    part.envelope().map(json).transpose()
+}
+
+/// The part of these bytes and this envelope.
+pub fn part(bytes: Vec<u8>, envelope: Option<&str>) -> Decoded<Part> {
+    Ok(match envelope {
+        Some(_) => Part::sealed(from_text(envelope)?, bytes),
+        None => Part::new(bytes),
+    })
+}
+
+/// Stands for a part that was not loaded. No request can contain it, because its codec has a name that requests
+/// are refused for.
+pub fn not_loaded() -> Part {
+    let codec = Codec::Other("\0not loaded".to_owned());
+    Part::sealed(Envelope { codec, ..Envelope::PLAIN }, Vec::new())
+}
+
+/// The state with this number: its index in [`State::ALL`].
+pub fn state(code: i64) -> Decoded<State> {
+    let known = usize::try_from(code).ok().and_then(|code| State::ALL.get(code));
+    known.copied().ok_or_else(|| Damaged(format!("no state has the number {code}")))
+}
+
+/// The bits of a lease token that is 32 lower-case hexadecimal digits, as all generated ones are.
+pub fn token_bits(text: &str) -> Option<u128> {
+    let (high, low) = <&[u8; 32]>::try_from(text.as_bytes()).ok()?.split_at(16);
+    Some(u128::from(hex(high)?) << 64 | u128::from(hex(low)?))
+}
+
+/// The value of 16 digits, which fit a machine word.
+fn hex(digits: &[u8]) -> Option<u64> {
+    let lower = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f');
+    // The low bits of a letter count from one.
+    let value = |byte: &u8| u64::from((byte & 0x0F) + 9 * (byte >> 6));
+    let valid = digits.iter().all(lower);
+    valid.then(|| digits.iter().fold(0, |bits, byte| bits << 4 | value(byte)))
+}
+
+/// The lease token with these bits.
+pub fn token_of(bits: u128) -> String {
+    format!("{bits:032x}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use windlass_core::random::Seeded;
+
+    #[test]
+    fn generated_tokens_are_packed_and_others_are_not() {
+        let ours = Lease::random(&Seeded::new(3));
+        assert_eq!(token_bits(ours.as_str()).map(token_of).as_deref(), Some(ours.as_str()));
+        for other in [
+            "",
+            "x",
+            "0123456789ABCDEF0123456789ABCDEF",
+            "01234567-89ab-cdef-0123-456789abcdef",
+            "+123456789abcdef0123456789abcdef",
+        ] {
+            assert_eq!(token_bits(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn results_of_any_bytes_are_read_back() {
+        for bytes in [&b"{\"a\":1}"[..], b"\0\xff\xfe", b""] {
+            let part = Part::new(bytes.to_vec());
+            let text = json(&StoredPart::from(&part)).unwrap();
+            assert_eq!(Part::from(serde_json::from_str::<StoredPart>(&text).unwrap()), part);
+        }
+    }
+
+    #[test]
+    fn default_values_take_no_text_and_unknown_states_are_refused() {
+        assert_eq!(to_text(&Spec::default()), Ok(None));
+        let spec = Spec { key: Some("k".into()), ..Spec::default() };
+        let text = to_text(&spec).unwrap();
+        assert_eq!(text.as_deref(), Some("{\"key\":\"k\"}"));
+        assert_eq!(from_text(text.as_deref()), Ok(spec));
+        assert!(from_text::<Spec>(Some("{")).is_err());
+        for known in State::ALL {
+            assert_eq!(state(known as i64), Ok(known));
+        }
+        assert!(state(-1).is_err() && state(State::ALL.len() as i64).is_err());
+    }
+}

@@ -1,0 +1,167 @@
+//! The working set as rows of the executor.
+
+use crate::loaded::LineRows;
+use crate::set::{Touched, WorkingSet};
+use std::collections::BTreeSet;
+use windlass_core::engine::SessionId;
+use windlass_core::model::{KindSettings, Name, QueueSettings};
+use windlass_core::{JobId, Result};
+use windlass_executor::{
+    Entry, Head, LaneKey, Line, Rows, SessionEntry, Standing, UniqueHold, UniqueSlot,
+};
+
+impl<X> Rows for WorkingSet<'_, X> {
+    fn with_job<T>(&self, id: JobId, read: impl FnOnce(&Entry) -> T) -> Result<Option<T>> {
+        match self.jobs.get(&id) {
+            Some(Touched::Stored(entry)) => return Ok(Some(read(entry))),
+            Some(Touched::Removed | Touched::Taken { .. }) => return Ok(None),
+            None => {}
+        }
+        match self.base.jobs.get(&id) {
+            Some(known) => Ok(known.found.as_ref().map(|found| read(&found.entry))),
+            None if self.fresh.contains(&id) => Ok(None),
+            None => Err(self.miss(|wants| {
+                wants.peek.insert(id);
+            })),
+        }
+    }
+
+    fn take(&mut self, id: JobId) -> Result<Option<Box<Entry>>> {
+        let base = self.base;
+        let entry = match self.jobs.remove(&id) {
+            Some(Touched::Stored(entry)) => {
+                self.jobs.insert(id, Touched::Taken { changed: true });
+                entry
+            }
+            Some(touched) => {
+                self.jobs.insert(id, touched);
+                return Ok(None);
+            }
+            None => match base.jobs.get(&id) {
+                Some(known) if known.locked => {
+                    let Some(found) = &known.found else { return Ok(None) };
+                    self.jobs.insert(id, Touched::Taken { changed: false });
+                    Box::new(found.entry.clone())
+                }
+                _ => {
+                    return Err(self.miss(|wants| {
+                        wants.own.insert(id);
+                    }));
+                }
+            },
+        };
+        self.leave(&entry)?;
+        Ok(Some(entry))
+    }
+
+    fn put(&mut self, entry: Box<Entry>) -> Result<()> {
+        self.enter(&entry, true)?;
+        self.jobs.insert(entry.id(), Touched::Stored(entry));
+        Ok(())
+    }
+
+    fn put_back(&mut self, entry: Box<Entry>) -> Result<()> {
+        match self.jobs.remove(&entry.id()) {
+            Some(Touched::Taken { changed: false }) => self.enter(&entry, false),
+            _ => self.put(entry),
+        }
+    }
+
+    fn remove(&mut self, entry: Box<Entry>) -> Result<()> {
+        self.jobs.insert(entry.id(), Touched::Removed);
+        Ok(())
+    }
+
+    fn lanes(&self, queue: &Name) -> Vec<LaneKey> {
+        let lanes = self.base.heads.keys().chain(self.readied.keys());
+        let lanes: BTreeSet<&LaneKey> = lanes.filter(|(of, _)| of == queue).collect();
+        lanes.into_iter().cloned().collect()
+    }
+
+    fn lanes_before(&self, lane: &LaneKey) -> Option<usize> {
+        self.known_lanes.lanes_before(lane)
+    }
+
+    fn ready(&self, lane: &LaneKey, after: Option<(i64, u64)>, limit: usize) -> Result<Vec<Head>> {
+        let beyond = |head: &Head| after.is_none_or(|after| (head.rank, head.seq) > after);
+        let loaded = self.base.heads.get(lane).into_iter().flatten();
+        let loaded = loaded.filter(|head| !self.jobs.contains_key(&head.id)).copied();
+        let readied = self.readied.get(lane).into_iter().flatten();
+        let readied = readied.map(|((rank, seq), (id, suspect))| Head {
+            rank: *rank,
+            seq: *seq,
+            id: *id,
+            suspect: *suspect,
+        });
+        let mut heads: Vec<Head> = loaded.chain(readied).filter(beyond).collect();
+        heads.sort_unstable();
+        heads.truncate(limit);
+        Ok(heads)
+    }
+
+    fn standing(&self, queue: &Name, tenant: &Option<String>) -> Option<Standing> {
+        let standing = self.base.standing(queue, tenant);
+        if standing.is_none() {
+            self.miss(|wants| {
+                wants.turns.insert((queue.clone(), tenant.clone()));
+            });
+        }
+        standing
+    }
+
+    fn depth(&self, queue: &Name) -> u64 {
+        let Some(depth) = self.base.depths.get(queue) else {
+            self.miss(|wants| {
+                wants.depths.insert(queue.clone());
+            });
+            return 0;
+        };
+        depth.saturating_add_signed(self.deeper.get(queue).copied().unwrap_or(0))
+    }
+
+    fn line(&self, queue: &Name, key: &str) -> Result<Line> {
+        let name = (queue.clone(), key.to_owned());
+        match self.lines.get(&name).and_then(LineRows::line) {
+            Some(line) => Ok(line),
+            None => Err(self.miss(|wants| {
+                wants.lines.insert(name);
+            })),
+        }
+    }
+
+    fn held(&self, session: &SessionId) -> Vec<JobId> {
+        self.held.get(session).into_iter().flatten().copied().collect()
+    }
+
+    fn unique(&self, slot: &UniqueSlot) -> Result<Option<UniqueHold>> {
+        match self.uniques.get(slot).or_else(|| self.base.uniques.get(slot)) {
+            Some(hold) => Ok(*hold),
+            None => Err(self.miss(|wants| {
+                wants.slots.insert(slot.clone());
+            })),
+        }
+    }
+
+    fn set_unique(&mut self, slot: UniqueSlot, hold: Option<UniqueHold>) -> Result<()> {
+        self.uniques.insert(slot, hold);
+        Ok(())
+    }
+
+    fn save_session(&mut self, id: &SessionId, session: Option<&SessionEntry>) -> Result<()> {
+        if session.is_some() {
+            self.held.entry(id.clone()).or_default();
+        }
+        self.sessions.insert(id.clone(), session.cloned());
+        Ok(())
+    }
+
+    fn save_queue(&mut self, queue: &Name, settings: Option<&QueueSettings>) -> Result<()> {
+        self.queues.insert(queue.clone(), settings.cloned());
+        Ok(())
+    }
+
+    fn save_kind(&mut self, kind: &Name, settings: Option<&KindSettings>) -> Result<()> {
+        self.kinds.insert(kind.clone(), settings.cloned());
+        Ok(())
+    }
+}
