@@ -1,4 +1,4 @@
-//! Ready jobs by priority: from rank to rank, each counted up to a bound. It must not know how rows are stored.
+//! Ready jobs by priority: the ranks of a lane, each counted up to a bound. Knows nothing of how rows are stored.
 
 use crate::entry::Entry;
 use crate::executor::Executor;
@@ -11,10 +11,10 @@ use windlass_core::{Result, Timestamp};
 /// Ranks of a lane to read: one more than are reported, to learn whether there are others.
 pub const RANKS_MAX: usize = PRIORITIES_MAX + 1;
 
-/// Behind all jobs of a rank; stores keep numbers with a sign.
+/// A position behind all jobs of a rank. Signed, because stores keep signed numbers.
 const LAST: u64 = i64::MAX.cast_unsigned();
 
-/// Times that ranks are counted: what is few leaves more to count of what is not.
+/// Rounds of counting: ranks with few jobs leave a larger share of the bound to the others.
 pub const ROUNDS: u64 = 2;
 
 /// The ready jobs of one rank of a lane.
@@ -22,22 +22,22 @@ pub const ROUNDS: u64 = 2;
 pub struct Rank {
     /// The rank.
     pub rank: i64,
-    /// The priority of the first, which is the rank of all jobs that became ready under strict order.
+    /// The priority of the first job. Under strict order it equals the rank.
     priority: i32,
-    /// Since when the first has been ready.
+    /// The time at which the first job became ready.
     head_ready_at: Timestamp,
     counted: u64,
-    /// Whether there may be more.
+    /// Whether there may be more jobs than counted.
     more: bool,
 }
 
 impl Rank {
-    /// A rank whose first job was seen, and no other.
+    /// A rank of which only the first job was read.
     pub const fn new(rank: i64, priority: i32, head_ready_at: Timestamp) -> Self {
         Self { rank, priority, head_ready_at, counted: 1, more: true }
     }
 
-    /// Its jobs were counted up to `most`.
+    /// Records a count that stopped at `most`.
     pub const fn count(&mut self, counted: u64, most: u64) {
         (self.counted, self.more) = (counted, counted >= most);
     }
@@ -47,36 +47,36 @@ impl Rank {
     }
 }
 
-/// Whether these are all ranks of a lane, and each is a priority.
+/// Whether these are all ranks of a lane, and each equals a priority.
 fn is_all(ranks: &[Rank]) -> bool {
     ranks.len() < RANKS_MAX && ranks.iter().all(Rank::is_priority)
 }
 
-/// Those ranks of a lane whose jobs must be counted: none where the lane's own counter tells.
+/// The ranks of a lane whose jobs must be counted; none if the lane's own counter is enough.
 pub fn to_count(ranks: &mut [Rank]) -> Vec<&mut Rank> {
     let is_all = is_all(ranks);
-    let told = ranks.iter_mut().take(PRIORITIES_MAX);
-    let open: Vec<_> = told.filter(|rank| rank.more && rank.is_priority()).collect();
+    let reported = ranks.iter_mut().take(PRIORITIES_MAX);
+    let open: Vec<_> = reported.filter(|rank| rank.more && rank.is_priority()).collect();
     if is_all && open.len() == 1 { Vec::new() } else { open }
 }
 
-/// How far each rank is counted in a round, if there are so many to count.
+/// The bound of each count in a round over this number of ranks.
 pub fn share(ranks: usize) -> u64 {
     (READY_COUNTED_MAX / ROUNDS / (ranks as u64).max(1)).max(1)
 }
 
-/// Tells a lane's ready jobs by priority, from its first ranks.
-pub fn tell(lane: &mut LaneStats, ranks: &[Rank]) {
-    let told = || ranks.iter().take(PRIORITIES_MAX).filter(|rank| rank.is_priority());
+/// Sets the ready jobs of a lane by priority, from its first ranks.
+pub fn report(lane: &mut LaneStats, ranks: &[Rank]) {
+    let reported = || ranks.iter().take(PRIORITIES_MAX).filter(|rank| rank.is_priority());
     let priority = |rank: &Rank| PriorityStats {
         priority: rank.priority,
         available: rank.counted,
         head_ready_at: rank.head_ready_at,
     };
-    lane.priorities = told().map(priority).collect();
+    lane.priorities = reported().map(priority).collect();
     let rest = lane.not_told_apart();
-    let mut open = lane.priorities.iter_mut().zip(told()).filter(|(_, rank)| rank.more);
-    // What was not counted belongs to the one of which there are more, if it is only one.
+    let mut open = lane.priorities.iter_mut().zip(reported()).filter(|(_, rank)| rank.more);
+    // If only one rank has more jobs than counted, all uncounted jobs belong to it.
     if is_all(ranks)
         && let (Some((only, _)), None) = (open.next(), open.next())
     {
@@ -91,8 +91,8 @@ impl<R: Rows> Executor<R> {
         lane.available > 0 && order.unwrap_or_default() == Order::Strict
     }
 
-    /// Tells the ready jobs of these lanes by priority.
-    pub(crate) fn tell_priorities(&self, lanes: &mut [LaneStats]) -> Result<()> {
+    /// Sets the ready jobs of these lanes by priority.
+    pub(crate) fn report_priorities(&self, lanes: &mut [LaneStats]) -> Result<()> {
         let mut found: Vec<(&mut LaneStats, Vec<Rank>)> = Vec::new();
         for lane in lanes.iter_mut().filter(|lane| self.is_by_priority(lane)) {
             let ranks = self.ranks(lane)?;
@@ -109,7 +109,7 @@ impl<R: Rows> Executor<R> {
                 rank.count(self.count_rank(lane, rank.rank, most)?, most);
             }
         }
-        found.into_iter().for_each(|(lane, ranks)| tell(lane, &ranks));
+        found.into_iter().for_each(|(lane, ranks)| report(lane, &ranks));
         Ok(())
     }
 
@@ -138,9 +138,9 @@ impl<R: Rows> Executor<R> {
 mod tests {
     use super::*;
 
-    /// What is told of a lane of so many ready jobs, whose ranks are of these priorities and have so many, if
-    /// they are counted up to `most`.
-    fn told(available: u64, ranks: &[(i64, i32, u64)], most: u64) -> Vec<(i32, u64)> {
+    /// The report on a lane with `available` ready jobs and these ranks `(rank, priority, jobs)`, each counted up to
+    /// `most`.
+    fn reported(available: u64, ranks: &[(i64, i32, u64)], most: u64) -> Vec<(i32, u64)> {
         let rank =
             |(rank, priority, _): &(i64, i32, u64)| Rank::new(*rank, *priority, Timestamp::EPOCH);
         let mut found: Vec<_> = ranks.iter().map(rank).collect();
@@ -149,22 +149,22 @@ mod tests {
             rank.count(*count.min(&most), most);
         }
         let mut lane = LaneStats { available, ..LaneStats::empty("q".into(), "k".into()) };
-        tell(&mut lane, &found);
-        lane.priorities.iter().map(|told| (told.priority, told.available)).collect()
+        report(&mut lane, &found);
+        lane.priorities.iter().map(|stats| (stats.priority, stats.available)).collect()
     }
 
     #[test]
-    fn what_was_not_counted_belongs_to_the_only_priority_that_has_more() {
+    fn uncounted_jobs_belong_to_the_only_priority_that_has_more() {
         let two = |first, second| [(-1, -1, first), (0, 0, second)];
-        assert_eq!(told(7, &two(3, 4), 10), [(-1, 3), (0, 4)]);
-        assert_eq!(told(50, &two(3, 47), 10), [(-1, 3), (0, 47)]);
-        assert_eq!(told(50, &two(47, 3), 10), [(-1, 47), (0, 3)]);
-        assert_eq!(told(50, &two(30, 20), 10), [(-1, 10), (0, 10)], "whose are the others?");
-        assert_eq!(told(50, &[(5, 5, 50)], 10), [(5, 50)], "they all have it");
+        assert_eq!(reported(7, &two(3, 4), 10), [(-1, 3), (0, 4)]);
+        assert_eq!(reported(50, &two(3, 47), 10), [(-1, 3), (0, 47)]);
+        assert_eq!(reported(50, &two(47, 3), 10), [(-1, 47), (0, 3)]);
+        assert_eq!(reported(50, &two(30, 20), 10), [(-1, 10), (0, 10)], "whose are the others?");
+        assert_eq!(reported(50, &[(5, 5, 50)], 10), [(5, 50)], "they all have it");
     }
 
     #[test]
-    fn what_is_known_is_not_counted_again() {
+    fn known_counts_are_not_repeated() {
         let mut ranks = [0, 1, 2].map(|rank| Rank::new(rank.into(), rank, Timestamp::EPOCH));
         let open =
             |ranks: &mut [Rank]| to_count(ranks).iter().map(|it| it.rank).collect::<Vec<_>>();
@@ -177,19 +177,19 @@ mod tests {
     }
 
     #[test]
-    fn ranks_of_another_order_are_no_priorities() {
+    fn ranks_of_another_order_are_not_priorities() {
         let mixed = [(-99, 3, 4), (0, 0, 46)];
-        assert_eq!(told(50, &mixed, 10), [(0, 10)], "the others may be of rank -99");
-        assert_eq!(told(5, &[(-99, 3, 4), (0, 0, 1)], 10), [(0, 1)]);
-        assert_eq!(told(50, &[(1_800_000_000_000, 3, 50)], 10), []);
+        assert_eq!(reported(50, &mixed, 10), [(0, 10)], "the others may be of rank -99");
+        assert_eq!(reported(5, &[(-99, 3, 4), (0, 0, 1)], 10), [(0, 1)]);
+        assert_eq!(reported(50, &[(1_800_000_000_000, 3, 50)], 10), []);
     }
 
     #[test]
-    fn priorities_beyond_the_bound_are_not_told_apart() {
+    fn priorities_beyond_the_bound_are_not_listed() {
         let ranks: Vec<_> = (0..RANKS_MAX).map(|n| (n as i64, n as i32, 1)).collect();
-        let told = told(1_000, &ranks, 10);
-        assert_eq!(told.len(), PRIORITIES_MAX);
-        assert!(told.iter().all(|(_, available)| *available == 1), "{told:?}");
+        let listed = reported(1_000, &ranks, 10);
+        assert_eq!(listed.len(), PRIORITIES_MAX);
+        assert!(listed.iter().all(|(_, available)| *available == 1), "{listed:?}");
     }
 
     #[test]

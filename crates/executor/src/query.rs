@@ -31,7 +31,7 @@ impl<R: Maintenance> Executor<R> {
     pub fn stats(&self, request: &StatsRequest) -> Result<Vec<LaneStats>> {
         let mut lanes = self.lanes(request, self.rows.stats()?);
         if request.by_priority {
-            self.tell_priorities(&mut lanes)?;
+            self.report_priorities(&mut lanes)?;
         }
         Ok(lanes)
     }

@@ -5,7 +5,7 @@ use crate::conn::error::Try;
 use crate::rows::entries::at;
 use std::collections::BTreeMap;
 use windlass_core::engine::LaneStats;
-use windlass_executor::priorities::{RANKS_MAX, ROUNDS, Rank, share, tell as tell_lane, to_count};
+use windlass_executor::priorities::{RANKS_MAX, ROUNDS, Rank, report, share, to_count};
 
 /// The first job of each rank. Skips from rank to rank by the index.
 const RANKS: &str = include_str!("../../sql/ranks.sql");
@@ -27,7 +27,7 @@ pub(crate) async fn tell(conn: &Lent, lanes: Vec<(i32, &mut LaneStats)>) -> Try<
         count(conn, &mut ranks).await?;
     }
     for (number, lane) in lanes {
-        tell_lane(lane, ranks.get(&number).map_or(&[], Vec::as_slice));
+        report(lane, ranks.get(&number).map_or(&[], Vec::as_slice));
     }
     Ok(())
 }
