@@ -11,6 +11,8 @@ use rusqlite::{Connection, Params, params};
 use windlass_core::model::{Name, PartName, Parts, Policy, State};
 use windlass_core::{JobId, Result};
 use windlass_executor::{Entry, Head};
+use windlass_workset::Deadline;
+pub(super) use windlass_workset::Place;
 
 /// Deadlines in the table of that name.
 pub(super) const EXPIRES: i64 = 0;
@@ -20,48 +22,18 @@ pub(super) const INSERT_JOB: &str = "INSERT INTO job VALUES (?,?,?,?,?,?,?) ON C
 pub(super) const INSERT_LIFE: &str = "INSERT INTO life VALUES (?,?,?,?,?)";
 const REPLACE_LIFE: &str = "REPLACE INTO life VALUES (?,?,?,?,?)";
 
-/// Where a job is, as far as its rows tell; what it was before a change, or will be after it.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Place {
-    pub(super) state: State,
-    pub(super) rank: i64,
-    pub(super) seq: u64,
-    pub(super) run_at: i64,
-    pub(super) suspect: bool,
-    pub(super) holds_key: bool,
-    pub(super) in_line: bool,
-    /// When it expires or is removed by a limit of its own.
-    pub(super) deadline: Option<(i64, i64)>,
-    /// Whether it is due, waits, and has no limit of its own: what a queue's limit looks at.
-    pub(super) ages: bool,
+/// Whether a ready job keeps its position.
+fn keeps_position(before: &Place, after: &Place) -> bool {
+    let position = |place: &Place| (place.state, place.rank, place.seq, place.suspect);
+    before.state == State::Available && position(before) == position(after)
 }
 
-impl Place {
-    /// Whether a ready job stays where it is in line.
-    fn stays_in_line(&self, after: &Self) -> bool {
-        let spot = |place: &Self| (place.state, place.rank, place.seq, place.suspect);
-        self.state == State::Available && spot(self) == spot(after)
-    }
-
-    pub(super) fn of(entry: &Entry) -> Self {
-        let (header, state) = (&entry.job.header, entry.job.state);
-        let waits = matches!(state, State::Blocked | State::Available | State::Paused);
-        let expires = header.policy.max_wait_ms.filter(|_| waits);
-        let expires = expires.map(|ms| (EXPIRES, header.run_at.plus(ms).as_millis()));
-        let own = header.policy.retention.filter(|_| state.is_terminal());
-        let removed = own.zip(entry.job.finished_at);
-        let removed = removed.map(|(own, at)| (REMOVED, at.plus(own.of(state)).as_millis()));
-        Self {
-            state,
-            rank: entry.rank,
-            seq: entry.seq,
-            run_at: header.run_at.as_millis(),
-            suspect: header.counters.is_suspect(),
-            holds_key: entry.holds_key,
-            in_line: entry.in_line(),
-            deadline: expires.or(removed),
-            ages: waits && header.policy.max_wait_ms.is_none(),
-        }
+/// A deadline as the table of that name stores it.
+const fn deadline(place: &Place) -> Option<(i64, i64)> {
+    match place.deadline {
+        Some(Deadline::Expires(at)) => Some((EXPIRES, at)),
+        Some(Deadline::Removed(at)) => Some((REMOVED, at)),
+        None => None,
     }
 }
 
@@ -132,15 +104,7 @@ impl Saver<'_, '_> {
 
     fn insert_definition(&mut self) -> Result<i64> {
         let (entry, header) = (self.entry, &self.entry.job.header);
-        let spec = codec::to_text(&Spec {
-            tenant: header.tenant.clone(),
-            key: header.key.clone(),
-            unique: header.unique.clone(),
-            parent: header.parent,
-            tags: header.tags.clone(),
-            trace: header.trace.clone(),
-            policy: header.policy.clone(),
-        })?;
+        let spec = codec::to_text(&Spec::of(header))?;
         let payload = entry.job.parts.payload.as_ref();
         let envelope = payload.map(codec::envelope_text).transpose()?.flatten();
         let others = [&entry.job.parts.state, &entry.job.parts.blob, &entry.job.parts.metadata];
@@ -250,7 +214,7 @@ impl Saver<'_, '_> {
     pub(super) fn remove_place(&mut self, n: i64, before: &Place, after: &Place) -> Result<()> {
         let (id, header) = (self.id(), &self.entry.job.header);
         match before.state {
-            State::Available if before.stays_in_line(after) => {}
+            State::Available if keeps_position(before, after) => {}
             State::Available if after.state == State::Running => {
                 self.ready.claim(self.lane, (before.rank, before.seq));
             }
@@ -274,7 +238,7 @@ impl Saver<'_, '_> {
                 self.run(sql, params![&**self.queue(), key])?;
             }
         }
-        if let Some((work, at)) = before.deadline.filter(|_| before.deadline != after.deadline) {
+        if let Some((work, at)) = deadline(before).filter(|_| before.deadline != after.deadline) {
             let sql = "DELETE FROM deadline WHERE work = ?1 AND at = ?2 AND id = ?3";
             self.run(sql, params![work, at, id.as_bytes()])?;
         }
@@ -286,7 +250,7 @@ impl Saver<'_, '_> {
     }
 
     fn add_place_after(&mut self, n: i64, before: &Place, after: &Place) -> Result<()> {
-        if !before.stays_in_line(after) {
+        if !keeps_position(before, after) {
             self.add_to_line(n, after)?;
         }
         // A key that it held is written already.
@@ -337,7 +301,7 @@ impl Saver<'_, '_> {
                 self.run(sql, params![&**self.queue(), key, id.as_bytes()])?;
             }
         }
-        if let Some((work, at)) = place.deadline {
+        if let Some((work, at)) = deadline(place) {
             let sql = "INSERT OR IGNORE INTO deadline (work, at, id, lane) VALUES (?1, ?2, ?3, ?4)";
             self.run(sql, params![work, at, id.as_bytes(), self.lane])?;
         }
