@@ -13,7 +13,6 @@ use crate::retention::partitions::Partitions;
 use crate::slow::heartbeat_cache::HeartbeatCache;
 use crate::slow::keyed::keyed_max;
 use crate::slow::perform::{Needs, Run, Shared};
-use crate::slow::wants::Wants;
 use crate::upkeep::LockBackoff;
 use crate::wake::notify::{Wakeups, channel};
 use std::collections::HashMap;
@@ -26,6 +25,7 @@ use windlass_core::id::Ids;
 use windlass_core::model::{Job, NewJob};
 use windlass_core::{Error, JobId, Result, Timestamp, check_name, within_range};
 use windlass_executor::LaneKey;
+use windlass_workset::Wants;
 
 /// Windlass on PostgreSQL. Cheap to clone; clones share connections.
 #[derive(Clone)]

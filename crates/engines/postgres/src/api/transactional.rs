@@ -4,9 +4,9 @@ use crate::conn::Conn;
 use crate::conn::error::Trouble;
 use crate::engine::{PostgresEngine, lanes_of};
 use crate::slow::perform::Run;
-use crate::slow::wants::Wants;
 use windlass_core::engine::{Disposition, Enqueue, Enqueued, Item, Stamped};
 use windlass_core::{JobId, Result, Timestamp};
+use windlass_workset::Wants;
 
 /// Jobs to store in the application's transaction.
 struct Handed {

@@ -6,9 +6,9 @@ use crate::conn::Lent;
 use crate::conn::error::{Trouble, Try};
 use crate::engine::{PostgresEngine, bad_cursor};
 use crate::rows::entries::{self, at, job_id, read_jobs, session_columns};
-use crate::slow::load::{Loaded, session};
+use crate::slow::load::{Loaded, add_settings, session};
 use crate::slow::perform::CLOCK;
-use crate::slow::working_set::WorkingSet;
+use crate::slow::save::WorkingSet;
 use futures_util::future::try_join;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -232,7 +232,7 @@ impl PostgresEngine {
         }
         // The executor decides which gates are closed.
         let shared = &self.inner.shared;
-        let (set, random) = (WorkingSet::over(&loaded, &conn.lanes), Arc::clone(&shared.random));
+        let (set, random) = (WorkingSet::over(&loaded, &*conn.lanes), Arc::clone(&shared.random));
         let mut run = Executor::new(shared.capabilities.clone(), random, set, 0);
         let queues = loaded.queues.clone().unwrap_or_default();
         run.restore(Default::default(), queues, loaded.kinds.clone());
@@ -254,7 +254,7 @@ impl PostgresEngine {
         let mut loaded = Loaded::default();
         conn.prepare(&[QUEUES, KINDS]).await?;
         let (queues, kinds) = try_join(conn.query(QUEUES, &[]), conn.query(KINDS, &[])).await?;
-        loaded.add_settings((queues, kinds, Vec::new()))?;
+        add_settings(&mut loaded, (queues, kinds, Vec::new()))?;
         Ok(loaded)
     }
 

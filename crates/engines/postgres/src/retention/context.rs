@@ -4,7 +4,7 @@ use crate::conn::Lent;
 use crate::conn::error::Try;
 use crate::engine::PostgresEngine;
 use crate::read::QUEUES;
-use crate::slow::load::Loaded;
+use crate::slow::load::{Loaded, add_settings};
 use crate::slow::perform::CLOCK;
 use futures_util::future::try_join4;
 use std::collections::HashMap;
@@ -151,7 +151,7 @@ impl PostgresEngine {
         )
         .await?;
         let mut settings = Loaded::default();
-        settings.add_settings((queues, Vec::new(), Vec::new()))?;
+        add_settings(&mut settings, (queues, Vec::new(), Vec::new()))?;
         let queues: HashMap<i32, Name> =
             lanes.iter().map(|row| (row.get(0), row.get::<_, &str>(1).into())).collect();
         let kept = queues.values().map(|queue| settings.settings_of(queue).retention.finished_ms);

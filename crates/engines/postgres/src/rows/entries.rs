@@ -81,16 +81,18 @@ pub(crate) const WAITS: i16 = 2;
 pub(crate) const SIGNALLED: i16 = 4;
 pub(crate) const CANCEL_REQUESTED: i16 = 8;
 
-/// A job as read from its rows.
+/// The columns of a job's rows that only this store needs.
 #[derive(Clone, Debug)]
-pub(crate) struct Found {
-    pub(crate) entry: Entry,
+pub(crate) struct JobRow {
     pub(crate) lane: i32,
-    /// Whether its policy was changed since it was enqueued.
+    /// Whether a replay has changed the policy.
     pub(crate) policy_changed: bool,
-    /// Whether the fast path completed it.
+    /// Whether the fast path completed the job directly from its lease.
     pub(crate) straight: bool,
 }
+
+/// A stored job.
+pub(crate) type Found = windlass_workset::Found<JobRow>;
 
 /// The parts to load, as bits.
 pub(crate) fn part_bits(set: PartSet) -> i32 {
@@ -171,7 +173,7 @@ pub(crate) fn one(row: &Row, names: &HashMap<i32, LaneKey>) -> Result<Found> {
     add_end(row, &mut entry)?;
     let policy_changed = entry.job.header.policy != defined;
     let straight = row.get::<_, Option<Uuid>>(34).is_some();
-    Ok(Found { entry, lane, policy_changed, straight })
+    Ok(Found { entry, row: JobRow { lane, policy_changed, straight } })
 }
 
 fn payload(row: &Row) -> Result<Option<Part>> {

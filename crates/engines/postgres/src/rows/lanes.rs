@@ -198,3 +198,10 @@ impl Lanes {
         lanes.iter().map(name).collect()
     }
 }
+
+impl windlass_workset::Lanes for Lanes {
+    fn lanes_before(&self, (queue, kind): &LaneKey) -> Option<usize> {
+        // Lanes are added before a run, as far as their queue has room: a lane without a number found none.
+        self.number(queue, kind).is_none().then_some(LANES_PER_QUEUE_MAX)
+    }
+}

@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
-use uuid::Uuid;
 use windlass_core::engine::{Claim, Claimant, Heartbeat, SessionId};
+use windlass_workset::KnownLeases;
 
 /// Minimum time between two full reads.
 const WHOLE_EVERY: Duration = Duration::from_secs(10);
@@ -17,16 +17,8 @@ const WHOLE_SHARE: u32 = 20;
 /// Maximum number of cached sessions. Beyond it, the cache is cleared.
 const SESSIONS_MAX: usize = 10_000;
 
-/// The leases that a session can still have: of later claims, of claims in flight, and those that it declared.
-#[derive(Debug)]
-pub(crate) struct Known {
-    pub(crate) upto: i64,
-    pub(crate) unanswered: Vec<i64>,
-    pub(crate) declared: Vec<Uuid>,
-}
-
 struct Beat {
-    known: Arc<Known>,
+    known: Arc<KnownLeases>,
     /// When to read everything again.
     whole_at: Instant,
 }
@@ -43,7 +35,7 @@ impl HeartbeatCache {
     }
 
     /// The cached leases of this session; `None` if a full read is due.
-    pub(crate) fn known(&self, session: &SessionId) -> Option<Arc<Known>> {
+    pub(crate) fn known(&self, session: &SessionId) -> Option<Arc<KnownLeases>> {
         let now = Instant::now();
         let heartbeat_cache = self.lock();
         heartbeat_cache
@@ -53,11 +45,11 @@ impl HeartbeatCache {
     }
 
     /// Notes the reply to a heartbeat that began at `began` and used `by`.
-    pub(crate) fn heard(&self, beat: &Heartbeat, by: Option<&Known>, began: Instant) {
-        let known = Arc::new(Known {
-            upto: beat.upto.cast_signed(),
-            unanswered: beat.unanswered.iter().map(|no| no.cast_signed()).collect(),
-            declared: beat.held.iter().map(|held| held.id.as_uuid()).collect(),
+    pub(crate) fn heard(&self, beat: &Heartbeat, by: Option<&KnownLeases>, began: Instant) {
+        let known = Arc::new(KnownLeases {
+            upto: beat.upto,
+            unanswered: beat.unanswered.clone(),
+            declared: beat.held.iter().map(|held| held.id).collect(),
         });
         let mut heartbeat_cache = self.lock();
         let before =
@@ -74,7 +66,7 @@ impl HeartbeatCache {
     pub(crate) fn claims(&self, claim: &Claim) {
         let Claimant::Session { session, claim_no } = &claim.by else { return };
         let mut heartbeat_cache = self.lock();
-        let is_late = |beat: &Beat| claim_no.cast_signed() <= beat.known.upto;
+        let is_late = |beat: &Beat| *claim_no <= beat.known.upto;
         if heartbeat_cache.get(session).is_some_and(is_late) {
             heartbeat_cache.remove(session);
         }

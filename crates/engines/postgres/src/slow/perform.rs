@@ -2,12 +2,10 @@
 
 use crate::conn::error::{Trouble, Try, unavailable};
 use crate::conn::{Conn, Lent, Pool};
+use crate::rows::entries::JobRow;
 use crate::rows::entries::at;
-use crate::rows::lanes::Lanes;
 use crate::slow::load::{Loaded, Loader};
-use crate::slow::save::{self, Batch, Saves};
-use crate::slow::wants::Wants;
-use crate::slow::working_set::WorkingSet;
+use crate::slow::save::Batch;
 use futures_util::future::{join, try_join_all};
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,17 +15,13 @@ use windlass_core::engine::{Capabilities, Stamped};
 use windlass_core::random::Random;
 use windlass_core::time::Clock;
 use windlass_core::{Error, Result, Timestamp};
-use windlass_executor::{Executor, LaneKey};
+use windlass_executor::LaneKey;
+use windlass_workset::{Context, Ran, Store as _, Wants, pause_ms, rounds};
 
-/// Maximum rounds of loading per transaction. Each follows a link: from a job to its keys, from a key to the next in
-/// line.
-const ROUNDS_MAX: usize = 24;
 /// Maximum runs of a verb after conflicts.
 const TRIES_MAX: u32 = 40;
 /// Maximum runs within an application's transaction, where waiting blocks others.
 const TRIES_IN_MAX: u32 = 5;
-/// Maximum pause before a retry.
-const PAUSE_MAX_MS: u64 = 50;
 
 /// The required durability of a verb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,10 +35,10 @@ pub(crate) enum Needs {
 }
 
 /// The executor of one run.
-pub(crate) type Run<'l> = Executor<WorkingSet<'l>>;
+pub(crate) type Run<'l> = windlass_workset::Run<'l, JobRow>;
 
 /// The body of a verb.
-pub(crate) type Act<'a, T> = dyn FnMut(&mut Run<'_>, Timestamp) -> Result<T> + Send + 'a;
+pub(crate) type Act<'a, T> = windlass_workset::Act<'a, JobRow, T>;
 
 /// Reads the store's clock, for [`Shared::now_in`].
 pub(crate) const CLOCK: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
@@ -109,8 +103,8 @@ impl Shared {
                 Err(Trouble::Retryable(error)) => again = error,
                 Err(Trouble::Fatal(error)) => return Err(error),
             }
-            let pause = PAUSE_MAX_MS.min(1 << tries.min(16));
-            tokio::time::sleep(Duration::from_millis(self.random.below(pause + 1))).await;
+            let pause = pause_ms(tries, &*self.random);
+            tokio::time::sleep(Duration::from_millis(pause)).await;
         }
         Err(again)
     }
@@ -159,32 +153,20 @@ impl Shared {
         let (begun, first) = join(conn.command(&begin), loader.load(wants, &mut loaded)).await;
         begun?;
         first?;
-        let (reply, saves, readied) = self.rounds(&loader, &mut loaded, wants, act).await?;
+        let Ran { value, saves, readied } =
+            rounds(&loader, self.context(), &mut loaded, wants.parts, act).await?;
         let lowest = saves.lowest;
         self.commit(conn, saves.batches).await?;
         Ok(Done {
-            reply: Stamped { now: loaded.now, epoch: conn.epoch.clone(), value: reply? },
+            reply: Stamped { now: loaded.now, epoch: conn.epoch.clone(), value: value? },
             readied,
             lowest,
         })
     }
 
-    /// Runs until nothing is missing; returns the result and the rows to write.
-    async fn rounds<T>(
-        &self,
-        loader: &Loader<'_>,
-        loaded: &mut Loaded,
-        wants: &Wants,
-        act: &mut Act<'_, T>,
-    ) -> Try<(Result<T>, Saves, bool)> {
-        for _ in 0..ROUNDS_MAX {
-            let (value, missing, saves, readied) = self.run(loaded, &loader.conn.lanes, act)?;
-            if missing.is_empty() {
-                return Ok((value, saves, readied));
-            }
-            loader.load(&Wants { parts: wants.parts, ..missing }, loaded).await?;
-        }
-        Err(unavailable(format!("more than {ROUNDS_MAX} rounds of things to look at")).into())
+    /// The parameters of an executor.
+    const fn context(&self) -> Context<'_> {
+        Context { capabilities: &self.capabilities, random: &self.random }
     }
 
     /// Runs a verb inside the application's transaction, under a savepoint. Rolls back to it unless `keeps` accepts the
@@ -239,34 +221,13 @@ impl Shared {
         }
         let was: Option<String> = was.first().map(|row| row.get(0));
         loader.load(wants, &mut loaded).await?;
-        let (value, saves, _) = self.rounds(&loader, &mut loaded, wants, act).await?;
+        let Ran { value, saves, .. } =
+            rounds(&loader, self.context(), &mut loaded, wants.parts, act).await?;
         for batch in &saves.batches {
             self.write(conn, batch).await?;
         }
         conn.query(WAIT_AS_BEFORE, &[&was]).await?;
         Ok((loaded.now, saves.lowest, value?))
-    }
-
-    /// One run over the loaded rows: its result, the missing rows, and the rows to write.
-    fn run<T>(
-        &self,
-        loaded: &Loaded,
-        lanes: &Lanes,
-        act: &mut Act<'_, T>,
-    ) -> Try<(Result<T>, Wants, Saves, bool)> {
-        let set = WorkingSet::over(loaded, lanes);
-        let mut run =
-            Executor::new(self.capabilities.clone(), Arc::clone(&self.random), set, loaded.seq);
-        let queues = loaded.queues.clone().unwrap_or_default();
-        run.restore(loaded.sessions.clone(), queues, loaded.kinds.clone());
-        let value = act(&mut run, loaded.now);
-        let readied = run.readied() > 0;
-        let (set, turns) = run.into_parts();
-        let missing = set.missing();
-        // A verb that fails as a whole has changed nothing.
-        let saves = missing.is_empty() && value.is_ok();
-        let saves = if saves { save::saves(&set, &turns, lanes)? } else { Saves::default() };
-        Ok((value, missing, saves, readied))
     }
 
     async fn commit(&self, conn: &Lent, batches: Vec<Batch>) -> Try<()> {

@@ -6,9 +6,8 @@ use crate::conn::error::{Trouble, Try};
 use crate::engine::PostgresEngine;
 use crate::read::SNAPSHOT;
 use crate::rows::entries::{self, Found, job_id, read_jobs};
-use crate::slow::load::Loaded;
+use crate::slow::load::{Loaded, add_settings};
 use crate::slow::save::{self, Place};
-use crate::slow::working_set::WorkingSet;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -140,7 +139,7 @@ impl PostgresEngine {
                     alive.insert(job.entry.id().as_uuid());
                 }
                 if let Some(column) = column(job.entry.job.state) {
-                    counts.entry(job.lane).or_default()[column] += 1;
+                    counts.entry(job.row.lane).or_default()[column] += 1;
                 }
             }
         }
@@ -171,8 +170,8 @@ impl PostgresEngine {
         conn.execute(FREE, &[&ended]).await?;
         let mut loaded = Loaded::default();
         let queues = conn.query("SELECT name, settings FROM {s}.queue", &[]).await?;
-        loaded.add_settings((queues, Vec::new(), Vec::new()))?;
-        let set = WorkingSet::over(&loaded, &conn.lanes);
+        add_settings(&mut loaded, (queues, Vec::new(), Vec::new()))?;
+        let set = save::WorkingSet::over(&loaded, &*conn.lanes);
         let mut after = None;
         loop {
             let page = self.jobs_after(conn, after).await?;
@@ -235,7 +234,7 @@ impl Derived {
         let is_open = |session: &SessionId| self.sessions.contains(session.as_str());
         found.extend(entry.contradictions(&is_open));
         let place = Place::of(entry);
-        let ought = Listed::of(&place, job.lane);
+        let ought = Listed::of(&place, job.row.lane);
         match self.places.remove(&id.as_uuid()).unwrap_or_default().as_slice() {
             [is] if *is == ought => {}
             [] => found.push(format!("job {id} is in no place; it ought to be in {ought:?}")),

@@ -1,19 +1,17 @@
 //! The jobs and sessions that a maintenance step may change. Candidates come from indexes that may be out of date; the
 //! locked job is authoritative. Jobs locked by other transactions are skipped.
 
-use super::gather::session;
+use super::gather::{add_held, session};
 use super::{Jobs, Loaded, Loader};
 use crate::conn::error::Try;
 use crate::rows::entries::{at, job_id, session_columns};
-use crate::slow::wants::Wants;
 use futures_util::future::{try_join, try_join3};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use tokio_postgres::Row;
-use windlass_core::engine::{MaintainRequest, Work};
+use windlass_core::engine::Work;
 use windlass_core::model::{Name, QueueSettings, State};
-use windlass_core::policy::{expires_at, keep_until};
 use windlass_core::{JobId, Timestamp};
-use windlass_executor::Entry;
+use windlass_workset::{StaleDeadline, Wants};
 
 const SCHEDULED: &str = "SELECT run_at, id FROM {s}.scheduled ORDER BY run_at, seq LIMIT $1";
 const DEADLINES: &str = "SELECT at, id FROM {s}.deadline WHERE work = $1 ORDER BY at, id LIMIT $2";
@@ -96,11 +94,16 @@ impl Loader<'_> {
         loaded.due = own.iter().chain(&by_queue).map(due).collect();
         // Out of date until the job confirms it.
         let overdue = |row: &&Row| at(row.get(0)) <= loaded.now;
-        let own = own.iter().filter(overdue).map(|row| (None, row.get(0), job_id(row.get(1))));
-        let by_queue = by_queue
-            .iter()
-            .filter(overdue)
-            .map(|row| (Some(row.get::<_, &str>(2).into()), row.get(3), job_id(row.get(1))));
+        let own = own.iter().filter(overdue).map(|row| StaleDeadline {
+            queue: None,
+            at: at(row.get(0)),
+            id: job_id(row.get(1)),
+        });
+        let by_queue = by_queue.iter().filter(overdue).map(|row| StaleDeadline {
+            queue: Some(row.get::<_, &str>(2).into()),
+            at: at(row.get(3)),
+            id: job_id(row.get(1)),
+        });
         loaded.stale = own.chain(by_queue).collect();
         Ok(())
     }
@@ -147,64 +150,9 @@ impl Loader<'_> {
         }
         let ids: Vec<String> = order.into_values().take(over.len()).collect();
         for row in conn.query(HELD_SOME, &[&ids, &limit]).await? {
-            wants.own.insert(loaded.add_held(&row));
+            wants.own.insert(add_held(loaded, &row));
         }
         Ok(())
-    }
-
-    /// Keeps the candidates that are due now that they are locked.
-    pub(super) fn verify_due(&self, request: MaintainRequest, loaded: &mut Loaded) {
-        if request.work == Work::Reclaim {
-            return;
-        }
-        let now = loaded.now;
-        let due = std::mem::take(&mut loaded.due);
-        let (candidates, full) = (due.len(), due.len() > request.budget as usize);
-        let held = |(at, id): &(Timestamp, JobId)| *at <= now && !loaded.jobs.contains_key(id);
-        let left_to_others = due.iter().any(held);
-        let holds = |at: Timestamp, id: &JobId| {
-            let known = loaded.jobs.get(id).filter(|known| known.locked);
-            let found = known.and_then(|known| known.found.as_ref());
-            found.is_some_and(|found| loaded.falls_due_at(request.work, &found.entry) == Some(at))
-        };
-        // Several rows may lead to the same job.
-        let mut seen = HashSet::new();
-        let due =
-            due.into_iter().filter(|(at, id)| *at > now || (holds(*at, id) && seen.insert(*id)));
-        let due: Vec<_> = due.collect();
-        // Other transactions may fail, and more jobs may follow those that are done.
-        loaded.unsure = left_to_others || (full && due.len() < candidates);
-        // A job locked by others does not show whether its row is out of date.
-        let told = |id: &JobId| loaded.jobs.contains_key(id);
-        let is_due: HashSet<JobId> = due.iter().map(|(_, id)| *id).collect();
-        let mut stale = std::mem::take(&mut loaded.stale);
-        stale.retain(|(_, _, id)| told(id) && !is_due.contains(id));
-        (loaded.due, loaded.stale) = (due, stale);
-    }
-}
-
-impl Loaded {
-    /// The settings of a queue.
-    pub(crate) fn settings_of(&self, queue: &Name) -> QueueSettings {
-        let queues = self.queues.as_ref();
-        queues.and_then(|queues| queues.get(queue)).cloned().unwrap_or_default()
-    }
-
-    /// When this work falls due for a job, if it does.
-    fn falls_due_at(&self, work: Work, entry: &Entry) -> Option<Timestamp> {
-        let (header, state) = (&entry.job.header, entry.job.state);
-        let settings = self.settings_of(&header.queue);
-        match (work, state) {
-            (Work::Promote, State::Scheduled) => Some(header.run_at),
-            (Work::Expire, State::Blocked | State::Available | State::Paused) => {
-                expires_at(header.run_at, header.policy.max_wait_ms, settings.max_wait_ms)
-            }
-            (Work::Retain, state) if state.is_terminal() => {
-                let ended_at = entry.job.finished_at?;
-                Some(keep_until(state, ended_at, header.policy.retention, settings.retention))
-            }
-            _ => None,
-        }
     }
 }
 

@@ -5,16 +5,16 @@ use crate::conn::Conn;
 use crate::conn::error::Try;
 use crate::rows::codec;
 use crate::rows::entries::{at, job_id, session_columns};
-use crate::slow::heartbeat_cache::Known;
-use crate::slow::wants::{Held, Wants};
 use futures_util::future::{try_join, try_join3, try_join4, try_join5};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 use tokio_postgres::Row;
 use uuid::Uuid;
+use windlass_core::JobId;
 use windlass_core::engine::{Claim, SessionId};
 use windlass_core::model::Name;
 use windlass_executor::{Head, LaneKey, SessionEntry};
+use windlass_workset::{Held, KnownLeases, Wants};
 
 const SESSIONS: &str = concat!(
     "SELECT ",
@@ -107,22 +107,22 @@ impl Loader<'_> {
         )
         .await?;
         self.tell_time(&now, loaded);
-        loaded.add_settings(settings)?;
+        add_settings(loaded, settings)?;
         for id in wants.sessions.keys() {
             loaded.held.entry(id.clone()).or_default();
         }
-        loaded.add_sessions((sessions, Vec::new()));
+        add_sessions(loaded, (sessions, Vec::new()));
         for row in &whole {
-            let id = loaded.add_held(row);
+            let id = add_held(loaded, row);
             // Leases that the worker did not name will be released.
             if !wants.peek.contains(&id) {
                 wants.own.insert(id);
             }
         }
-        wants.peek.extend(part.iter().map(|row| loaded.add_held(row)));
+        wants.peek.extend(part.iter().map(|row| add_held(loaded, row)));
         if let Some(claim) = wants.heads.as_ref().filter(|_| wants.locks_nothing_more()) {
             let heads = self.or_everywhere(heads, claim).await?;
-            jobs.heads = loaded.add_heads(&heads, claim);
+            jobs.heads = add_heads(loaded, &heads, claim);
         }
         Ok(())
     }
@@ -130,8 +130,11 @@ impl Loader<'_> {
     /// The leases of sessions.
     async fn held_whole(&self, wants: &Wants, sessions: &[&str]) -> Try<Vec<Row>> {
         match wants.known.as_deref() {
-            Some(Known { upto, unanswered, declared }) => {
-                self.conn.query(HELD_KNOWN, &[&sessions, upto, unanswered, declared]).await
+            Some(KnownLeases { upto, unanswered, declared }) => {
+                let unanswered: Vec<i64> = unanswered.iter().map(|no| no.cast_signed()).collect();
+                let declared: Vec<Uuid> = declared.iter().map(|id| id.as_uuid()).collect();
+                let upto = upto.cast_signed();
+                self.conn.query(HELD_KNOWN, &[&sessions, &upto, &unanswered, &declared]).await
             }
             None => self.conn.query(HELD_ALL, &[&sessions]).await,
         }
@@ -142,8 +145,8 @@ impl Loader<'_> {
         let (queues, kinds, limit) = wanted(claim);
         let rows = self.conn.query(&HEADS_BUSY, &[&queues, &kinds, &limit]).await?;
         let rows = self.or_everywhere(rows, claim).await?;
-        let mut heads = loaded.add_heads(&rows, claim);
-        heads.retain(|id| !loaded.jobs.get(&job_id(*id)).is_some_and(|known| known.locked));
+        let mut heads = add_heads(loaded, &rows, claim);
+        heads.retain(|id| !loaded.is_locked(&job_id(*id)));
         let wants = Wants { parts: claim.parts, ..Wants::default() };
         self.read(&wants, loaded, &Jobs { heads, ..Jobs::default() }).await
     }
@@ -209,59 +212,54 @@ fn wanted(claim: &Claim) -> (Vec<String>, Option<Vec<String>>, i64) {
     (queues, kinds, i64::from(claim.limit))
 }
 
-impl Loaded {
-    pub(super) fn add_sessions(&mut self, (sessions, held): (Vec<Row>, Vec<Row>)) {
-        for row in &sessions {
-            let (id, session) = session(row);
-            self.held.entry(id.clone()).or_default();
-            self.sessions.insert(id, session);
-        }
-        for row in &held {
-            self.add_held(row);
-        }
+/// Adds rows of sessions, and of the leases they hold.
+pub(super) fn add_sessions(loaded: &mut Loaded, (sessions, held): (Vec<Row>, Vec<Row>)) {
+    for row in &sessions {
+        let (id, session) = session(row);
+        loaded.held.entry(id.clone()).or_default();
+        loaded.sessions.insert(id, session);
     }
+    for row in &held {
+        add_held(loaded, row);
+    }
+}
 
-    pub(super) fn add_held(&mut self, row: &Row) -> windlass_core::JobId {
-        let id = job_id(row.get(1));
-        self.held.entry(SessionId::new(row.get::<_, &str>(0))).or_default().insert(id);
-        id
-    }
+/// Adds a lease to the session that holds it.
+pub(super) fn add_held(loaded: &mut Loaded, row: &Row) -> JobId {
+    let id = job_id(row.get(1));
+    loaded.held.entry(SessionId::new(row.get::<_, &str>(0))).or_default().insert(id);
+    id
+}
 
-    pub(crate) fn add_settings(&mut self, (queues, kinds, depths): SettingRows) -> Try<()> {
-        let known = self.queues.get_or_insert_default();
-        for row in &queues {
-            known.insert(row.get::<_, &str>(0).into(), codec::from_text(row.get(1))?);
-        }
-        for row in &kinds {
-            self.kinds.insert(row.get::<_, &str>(0).into(), codec::from_text(row.get(1))?);
-        }
-        for row in &depths {
-            let depth: i64 = row.get(1);
-            self.depths.insert(row.get::<_, &str>(0).into(), depth.max(0).cast_unsigned());
-        }
-        Ok(())
+/// Adds settings of queues and kinds, and depths of queues.
+pub(crate) fn add_settings(loaded: &mut Loaded, (queues, kinds, depths): SettingRows) -> Try<()> {
+    let known = loaded.queues.get_or_insert_default();
+    for row in &queues {
+        known.insert(row.get::<_, &str>(0).into(), codec::from_text(row.get(1))?);
     }
+    for row in &kinds {
+        loaded.kinds.insert(row.get::<_, &str>(0).into(), codec::from_text(row.get(1))?);
+    }
+    for row in &depths {
+        let depth: i64 = row.get(1);
+        loaded.depths.insert(row.get::<_, &str>(0).into(), depth.max(0).cast_unsigned());
+    }
+    Ok(())
+}
 
-    /// Adds heads of lanes; returns the jobs that a claim may take.
-    fn add_heads(&mut self, rows: &[Row], claim: &Claim) -> Vec<Uuid> {
-        self.has_heads = true;
-        let mut order: Vec<(usize, Head)> = Vec::with_capacity(rows.len());
-        for row in rows {
-            let lane: LaneKey = (row.get::<_, &str>(0).into(), row.get::<_, &str>(1).into());
-            let head = Head {
-                rank: row.get(2),
-                seq: row.get::<_, i64>(3).cast_unsigned(),
-                id: job_id(row.get(4)),
-                suspect: row.get::<_, i16>(5) & SUSPECT != 0,
-            };
-            let turn = claim.queues.iter().position(|want| want.queue == lane.0);
-            order.push((turn.unwrap_or(usize::MAX), head));
-            self.heads.entry(lane).or_default().push(head);
-        }
-        self.heads.values_mut().for_each(|heads| heads.sort_unstable());
-        order.sort_unstable();
-        order.iter().take(claim.limit as usize).map(|(_, head)| head.id.as_uuid()).collect()
-    }
+/// Adds heads of lanes; returns the jobs that a claim is going to take.
+fn add_heads(loaded: &mut Loaded, rows: &[Row], claim: &Claim) -> Vec<Uuid> {
+    let heads = rows.iter().map(|row| {
+        let lane: LaneKey = (row.get::<_, &str>(0).into(), row.get::<_, &str>(1).into());
+        let head = Head {
+            rank: row.get(2),
+            seq: row.get::<_, i64>(3).cast_unsigned(),
+            id: job_id(row.get(4)),
+            suspect: row.get::<_, i16>(5) & SUSPECT != 0,
+        };
+        (lane, head)
+    });
+    loaded.add_heads(claim, heads).map(|id| id.as_uuid()).collect()
 }
 
 /// Reads a session from its row.

@@ -4,13 +4,11 @@ use super::{Loaded, Loader, some};
 use crate::conn::Conn;
 use crate::conn::error::Try;
 use crate::rows::entries::{at, job_id};
-use crate::slow::wants::Wants;
 use futures_util::future::try_join3;
-use std::collections::BTreeSet;
 use tokio_postgres::Row;
-use windlass_core::JobId;
 use windlass_core::model::Name;
-use windlass_executor::{Line, UniqueHold, UniqueSlot};
+use windlass_executor::{UniqueHold, UniqueSlot};
+use windlass_workset::{LineRows, Wants};
 
 const UNIQUES: &str = "SELECT u.queue, u.kind, u.key, u.id, u.until
     FROM unnest($1::text[], $2::text[], $3::text[]) w (queue, kind, key)
@@ -25,31 +23,8 @@ const LINES: &str = "SELECT w.queue, w.key, l.seq, l.id
         (SELECT seq, id FROM {s}.key_line WHERE queue = w.queue AND key = w.key
             ORDER BY seq LIMIT $3) l";
 
-/// Jobs of a line loaded at first; a run that needs more asks again.
-const LINE_CHUNK: usize = 8;
-
 pub(super) async fn prepare(conn: &Conn<'_>) -> Try<()> {
     conn.prepare(&[UNIQUES, HOLDERS, LINES]).await
-}
-
-/// An ordering key: its holder and the first jobs in line.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct LineRows {
-    pub(crate) holder: Option<JobId>,
-    pub(crate) waiting: BTreeSet<(u64, JobId)>,
-    /// The last job read, if there may be more.
-    pub(crate) read_upto: Option<u64>,
-    /// Number of jobs read.
-    chunk: usize,
-}
-
-impl LineRows {
-    /// The line as the executor needs it; `None` if not enough is loaded.
-    pub(crate) fn line(&self) -> Option<Line> {
-        let first = self.waiting.first().copied();
-        let known = self.read_upto.is_none_or(|upto| first.is_some_and(|(seq, _)| seq <= upto));
-        known.then_some(Line { holder: self.holder, first })
-    }
 }
 
 /// Rows of unique keys, of holders and of lines.
@@ -66,8 +41,7 @@ impl Loader<'_> {
         }
         let (in_queues, lines): (Vec<&str>, Vec<&str>) =
             wants.lines.iter().map(|(queue, key)| (&**queue, &**key)).unzip();
-        let known = wants.lines.iter().filter_map(|line| loaded.lines.get(line));
-        let chunk = known.map(|line| line.chunk * 4).max().unwrap_or(LINE_CHUNK);
+        let chunk = loaded.line_chunk(wants);
         let (slots, ordered) = (!keys.is_empty(), !lines.is_empty());
         let conn = self.conn;
         let (uniques, holders, waiting) = try_join3(
@@ -80,34 +54,29 @@ impl Loader<'_> {
     }
 }
 
-impl Loaded {
-    pub(super) fn add_keys(&mut self, wants: &Wants, rows: KeyRows) {
-        let (uniques, holders, waiting, chunk) = rows;
-        for slot in &wants.slots {
-            self.uniques.entry(slot.clone()).or_default();
-        }
-        for row in &uniques {
-            let slot = UniqueSlot { queue: row.get(0), kind: row.get(1), key: row.get(2) };
-            let until = row.get::<_, Option<i64>>(4).map(at);
-            self.uniques.insert(slot, Some(UniqueHold { holder: job_id(row.get(3)), until }));
-        }
-        let line = |row: &Row| -> (Name, String) { (row.get::<_, &str>(0).into(), row.get(1)) };
-        for line in &wants.lines {
-            self.lines.insert(line.clone(), LineRows { chunk, ..LineRows::default() });
-        }
-        for row in &holders {
-            self.lines.entry(line(row)).or_default().holder = Some(job_id(row.get(2)));
-        }
-        for row in &waiting {
-            let place = (row.get::<_, i64>(2).cast_unsigned(), job_id(row.get(3)));
-            self.lines.entry(line(row)).or_default().waiting.insert(place);
-        }
-        for line in &wants.lines {
-            if let Some(rows) = self.lines.get_mut(line)
-                && rows.waiting.len() == chunk
-            {
-                rows.read_upto = rows.waiting.last().map(|(seq, _)| *seq);
-            }
-        }
+/// Adds unique keys and ordering keys.
+pub(super) fn add_keys(loaded: &mut Loaded, wants: &Wants, rows: KeyRows) {
+    let (uniques, holders, waiting, chunk) = rows;
+    for slot in &wants.slots {
+        loaded.uniques.entry(slot.clone()).or_default();
+    }
+    for row in &uniques {
+        let slot = UniqueSlot { queue: row.get(0), kind: row.get(1), key: row.get(2) };
+        let until = row.get::<_, Option<i64>>(4).map(at);
+        loaded.uniques.insert(slot, Some(UniqueHold { holder: job_id(row.get(3)), until }));
+    }
+    let line = |row: &Row| -> (Name, String) { (row.get::<_, &str>(0).into(), row.get(1)) };
+    for line in &wants.lines {
+        loaded.lines.insert(line.clone(), LineRows::of_chunk(chunk));
+    }
+    for row in &holders {
+        loaded.lines.entry(line(row)).or_default().holder = Some(job_id(row.get(2)));
+    }
+    for row in &waiting {
+        let place = (row.get::<_, i64>(2).cast_unsigned(), job_id(row.get(3)));
+        loaded.lines.entry(line(row)).or_default().waiting.insert(place);
+    }
+    for line in &wants.lines {
+        loaded.lines.entry(line.clone()).or_default().complete();
     }
 }

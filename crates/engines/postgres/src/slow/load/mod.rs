@@ -8,23 +8,22 @@ mod keys;
 mod turns;
 
 use crate::conn::Conn;
-use crate::conn::error::Try;
+use crate::conn::error::{Trouble, Try};
 use crate::rows::codec::Spec;
-use crate::rows::entries::{self, Found, SEQ_BITS, at, job_id};
-use crate::slow::wants::{Held, Tenant, Wants};
+use crate::rows::entries::{self, JobRow, SEQ_BITS, at, job_id};
+use crate::slow::save::{Saves, WorkingSet, saves};
 pub(crate) use due::{EXPIRES, REMOVED};
 use futures_util::future::{try_join3, try_join4};
-pub(crate) use gather::{CONFIGURE_LOCK, PLAIN, SUSPECT, session};
-pub(crate) use keys::LineRows;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+pub(crate) use gather::{CONFIGURE_LOCK, PLAIN, SUSPECT, add_settings, session};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use tokio_postgres::Row;
 use uuid::Uuid;
 use windlass_core::engine::SessionId;
-use windlass_core::model::{KindSettings, Name, PartName, QueueSettings};
+use windlass_core::model::{Name, PartName};
 use windlass_core::time::Clock;
-use windlass_core::{JobId, Timestamp};
-use windlass_executor::{Due, Head, LaneKey, SessionEntry, Standing, UniqueHold, UniqueSlot};
+use windlass_executor::{Turns, UniqueSlot};
+use windlass_workset::{Held, Known, Store, Wants};
 
 pub(crate) const NOW: &str =
     "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint, nextval({'s.entry'})";
@@ -50,45 +49,8 @@ const LOCK_LEASES: &str = "SELECT id FROM {s}.lease WHERE id = ANY($1) ORDER BY 
 /// Maximum links that a load follows from row to row; beyond that, a run reports missing rows.
 const LINKS_MAX: usize = 3;
 
-/// A job that was looked up.
-#[derive(Debug)]
-pub(crate) struct Known {
-    /// The job, if it exists.
-    pub(crate) found: Option<Found>,
-    /// Whether it may be changed.
-    pub(crate) locked: bool,
-}
-
-/// The rows loaded so far.
-#[derive(Default)]
-pub(crate) struct Loaded {
-    pub(crate) now: Timestamp,
-    /// The time of a test's clock, which replaces the store's in statements.
-    pub(crate) test_now: Option<Timestamp>,
-    /// New jobs are numbered from here on.
-    pub(crate) seq: u64,
-    pub(crate) sessions: BTreeMap<SessionId, SessionEntry>,
-    pub(crate) queues: Option<BTreeMap<Name, QueueSettings>>,
-    pub(crate) kinds: BTreeMap<Name, KindSettings>,
-    pub(crate) held: HashMap<SessionId, BTreeSet<JobId>>,
-    pub(crate) jobs: HashMap<JobId, Known>,
-    pub(crate) uniques: HashMap<UniqueSlot, Option<UniqueHold>>,
-    pub(crate) lines: HashMap<(Name, String), LineRows>,
-    pub(crate) turns: HashMap<Tenant, Standing>,
-    pub(crate) depths: HashMap<Name, u64>,
-    /// Whether ready jobs were loaded.
-    pub(crate) has_heads: bool,
-    /// Ready jobs that were locked for a claim, by lane, in order.
-    pub(crate) heads: BTreeMap<LaneKey, Vec<Head>>,
-    /// The time at which due jobs were chosen.
-    pub(crate) due_at: Option<Timestamp>,
-    /// Due jobs and sessions, and the first one after them.
-    pub(crate) due: Vec<Due>,
-    /// Whether more may be due than listed.
-    pub(crate) unsure: bool,
-    /// Rows of `deadline` and `aging` that are out of date.
-    pub(crate) stale: Vec<(Option<Name>, i64, JobId)>,
-}
+/// The rows that were loaded for a verb.
+pub(crate) type Loaded = windlass_workset::Loaded<JobRow>;
 
 /// Loads rows over a connection.
 pub(crate) struct Loader<'a> {
@@ -110,11 +72,8 @@ struct Jobs {
 impl Jobs {
     /// Chooses the wanted jobs that are not loaded yet.
     fn choose(&mut self, wants: &Wants, loaded: &Loaded) {
-        let owned = |id: &JobId| loaded.jobs.get(id).is_some_and(|known| known.locked);
-        let own = wants.own.iter().filter(|id| !owned(id));
-        self.own = own.map(|id| id.as_uuid()).collect();
-        let unseen = |id: &&JobId| !loaded.jobs.contains_key(id) && !wants.own.contains(id);
-        self.peek = wants.peek.iter().filter(unseen).map(|id| id.as_uuid()).collect();
+        self.own = loaded.to_own(wants).map(|id| id.as_uuid()).collect();
+        self.peek = loaded.to_peek(wants).map(|id| id.as_uuid()).collect();
         // A job may be settled with a stale lease and be ready again.
         self.heads.retain(|id| !wants.own.contains(&job_id(*id)));
         let heads: HashSet<&Uuid> = self.heads.iter().collect();
@@ -122,40 +81,13 @@ impl Jobs {
     }
 }
 
-impl Loaded {
-    /// Removes leases from sessions that, once locked, turned out to belong to them no more.
-    fn let_go(&mut self) {
-        let Self { held, jobs, .. } = self;
-        for (session, held) in held {
-            held.retain(|id| {
-                let Some(known) = jobs.get(id) else { return true };
-                let leased = known.found.as_ref().and_then(|found| found.entry.leased.as_ref());
-                leased.is_some_and(|leased| leased.session == *session)
-            });
-        }
-    }
+impl Store for Loader<'_> {
+    type Row = JobRow;
+    type Saves = Saves;
+    type Error = Trouble;
 
-    /// The rows that follow from those just read: holders of unique keys, and heirs of ordering keys.
-    fn linked(&self, wants: &Wants) -> Wants {
-        let mut more = Wants { parts: wants.parts, heirs: wants.heirs, ..Wants::default() };
-        let holds = wants.slots.iter().filter_map(|slot| self.uniques.get(slot).copied().flatten());
-        let holders = holds.map(|hold| hold.holder);
-        more.peek = holders.filter(|id| !self.jobs.contains_key(id)).collect();
-        let owned = |id: &JobId| self.jobs.get(id).is_some_and(|known| known.locked);
-        if wants.heirs {
-            let lines = wants.lines.iter().filter_map(|line| self.lines.get(line));
-            let ending = lines.filter(|line| line.holder.as_ref().is_some_and(owned));
-            let heirs = ending.filter_map(|line| line.waiting.first()).map(|(_, id)| *id);
-            more.own = heirs.filter(|id| !owned(id)).collect();
-            more.moving_up = true;
-        }
-        more
-    }
-}
-
-impl Loader<'_> {
-    /// Loads the wanted rows that are missing, and the rows that follow from them.
-    pub(crate) async fn load(&self, wants: &Wants, loaded: &mut Loaded) -> Try<()> {
+    /// Reads the wanted rows that are not loaded yet, and the rows they refer to.
+    async fn load(&self, wants: &Wants, loaded: &mut Loaded) -> Try<()> {
         let mut wants = wants.clone();
         let mut jobs = Jobs::default();
         self.gather(&mut wants, loaded, &mut jobs).await?;
@@ -172,16 +104,26 @@ impl Loader<'_> {
             }
         }
         if let Some(request) = due {
-            self.verify_due(request, loaded);
+            loaded.verify_due(request);
         }
         // Last, so that a transaction with locks on ready jobs waits for nothing.
         if let Some(claim) = claim.filter(|_| !loaded.has_heads) {
             self.heads(&claim, loaded).await?;
         }
-        loaded.let_go();
+        loaded.drop_ended_leases();
         Ok(())
     }
 
+    fn lanes(&self) -> &dyn windlass_workset::Lanes {
+        &*self.conn.lanes
+    }
+
+    fn saves(&self, set: &WorkingSet<'_>, turns: &HashMap<Name, Turns>) -> Try<Saves> {
+        saves(set, turns, &self.conn.lanes)
+    }
+}
+
+impl Loader<'_> {
     /// Adds the keys and sessions of the jobs to lock to the wants.
     async fn define(&self, wants: &mut Wants, jobs: &Jobs) -> Try<()> {
         if jobs.own.is_empty() {
@@ -240,10 +182,10 @@ impl Loader<'_> {
                 ),
             )
             .await?;
-        loaded.add_sessions(session_rows);
-        loaded.add_settings(settings)?;
-        loaded.add_keys(wants, keys);
-        loaded.add_turns(wants, turns);
+        gather::add_sessions(loaded, session_rows);
+        add_settings(loaded, settings)?;
+        keys::add_keys(loaded, wants, keys);
+        turns::add_turns(loaded, wants, turns);
         let mut locked: HashSet<Uuid> = locked.iter().map(|row| row.get(0)).collect();
         locked.extend(&jobs.heads);
         let left: HashSet<&Uuid> = jobs.own.iter().filter(|id| !locked.contains(id)).collect();

@@ -2,12 +2,11 @@
 
 use super::{Loaded, Loader};
 use crate::conn::error::Try;
-use crate::slow::wants::{Tenant, Wants};
 use futures_util::future::try_join;
 use std::collections::{BTreeSet, HashMap};
 use tokio_postgres::Row;
-use windlass_core::model::Name;
 use windlass_executor::Standing;
+use windlass_workset::Wants;
 
 const LATEST: &str = "SELECT t.queue, t.tenant, t.turn
     FROM unnest($1::text[], $2::text[]) w (queue, tenant)
@@ -37,25 +36,17 @@ impl Loader<'_> {
     }
 }
 
-impl Loaded {
-    pub(super) fn add_turns(&mut self, wants: &Wants, (latest, served): TurnRows) {
-        let served: HashMap<&str, i64> =
-            served.iter().map(|row| (row.get(0), row.get(1))).collect();
-        for tenant in &wants.turns {
-            let served = served.get(&*tenant.0).copied().unwrap_or_default();
-            self.turns.insert(tenant.clone(), Standing { served, latest: None });
-        }
-        for row in &latest {
-            let tenant = Some(row.get::<_, String>(1)).filter(|tenant| !tenant.is_empty());
-            if let Some(standing) = self.turns.get_mut(&(row.get::<_, &str>(0).into(), tenant)) {
-                standing.latest = Some(row.get(2));
-            }
-        }
+/// Adds the turns of the wanted tenants.
+pub(super) fn add_turns(loaded: &mut Loaded, wants: &Wants, (latest, served): TurnRows) {
+    let served: HashMap<&str, i64> = served.iter().map(|row| (row.get(0), row.get(1))).collect();
+    for tenant in &wants.turns {
+        let served = served.get(&*tenant.0).copied().unwrap_or_default();
+        loaded.turns.insert(tenant.clone(), Standing { served, latest: None });
     }
-
-    /// The standing of a tenant, if loaded.
-    pub(crate) fn standing(&self, queue: &Name, tenant: &Option<String>) -> Option<Standing> {
-        let tenant: Tenant = (queue.clone(), tenant.clone());
-        self.turns.get(&tenant).copied()
+    for row in &latest {
+        let tenant = Some(row.get::<_, String>(1)).filter(|tenant| !tenant.is_empty());
+        if let Some(standing) = loaded.turns.get_mut(&(row.get::<_, &str>(0).into(), tenant)) {
+            standing.latest = Some(row.get(2));
+        }
     }
 }

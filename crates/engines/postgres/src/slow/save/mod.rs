@@ -7,10 +7,9 @@ mod settings;
 use crate::conn::error::{Try, corrupt};
 use crate::retention::partitions::OLD_ID_MS;
 use crate::rows::codec::{self, Spec, Tail};
-use crate::rows::entries::{CANCEL_REQUESTED, Found, HOLDS_KEY, SIGNALLED, WAITS};
+use crate::rows::entries::{CANCEL_REQUESTED, Found, HOLDS_KEY, JobRow, SIGNALLED, WAITS};
 use crate::rows::lanes::Lanes;
 use crate::slow::load::{EXPIRES, PLAIN, SUSPECT};
-use crate::slow::working_set::{Changed, KeyMoved, WorkingSet};
 pub(crate) use batch::Batch;
 use batch::Columns;
 pub(crate) use place::Place;
@@ -18,7 +17,11 @@ use std::collections::{BTreeMap, HashMap};
 use windlass_core::engine::LaneStats;
 use windlass_core::model::{Counters, Name, PartName, Parts, State};
 use windlass_core::{JobId, Result};
-use windlass_executor::{Entry, Turns, UniqueHold, UniqueSlot};
+use windlass_executor::{Entry, Turns, UniqueSlot};
+use windlass_workset::{ChangedJob, ChangedKey, ChangedUnique, StaleDeadline};
+
+/// The rows of one run.
+pub(crate) type WorkingSet<'l> = windlass_workset::WorkingSet<'l, JobRow>;
 
 /// The changes of a run, by table.
 struct Saver<'a> {
@@ -50,10 +53,11 @@ pub(crate) fn saves(
     saver.keys();
     saver.turns(turns);
     saver.settings()?;
-    for (queue, at, id) in &set.base().stale {
+    for StaleDeadline { queue, at, id } in &set.base().stale {
+        let (at, id) = (at.as_millis(), id.as_uuid());
         match queue {
-            Some(queue) => saver.rows.not_aging.push(queue.to_string(), *at, id.as_uuid()),
-            None => saver.rows.no_deadline.push(EXPIRES, *at, id.as_uuid()),
+            Some(queue) => saver.rows.not_aging.push(queue.to_string(), at, id),
+            None => saver.rows.no_deadline.push(EXPIRES, at, id),
         }
     }
     saver.tallies();
@@ -66,9 +70,9 @@ pub(crate) fn saves(
 pub(crate) fn places(set: &WorkingSet<'_>, lanes: &Lanes, jobs: &[Found]) -> Try<Vec<Batch>> {
     let mut saver = Saver { lanes, set, rows: Columns::default(), counts: BTreeMap::new() };
     for found in jobs {
-        let Found { entry, lane, .. } = found;
+        let Found { entry, row: JobRow { lane, straight, .. } } = found;
         let place = Place::of(entry);
-        if found.straight || place.state == State::Running {
+        if *straight || place.state == State::Running {
             saver.counts.entry(*lane).or_default()[place.state as usize] += 1;
         } else {
             saver.enter(entry, &place, *lane);
@@ -83,8 +87,8 @@ pub(crate) fn places(set: &WorkingSet<'_>, lanes: &Lanes, jobs: &[Found]) -> Try
 }
 
 impl Saver<'_> {
-    fn job(&mut self, changed: &Changed<'_>) -> Result<()> {
-        let before = changed.before.map(|found| (Place::of(&found.entry), found.lane));
+    fn job(&mut self, changed: &ChangedJob<'_, JobRow>) -> Result<()> {
+        let before = changed.before.map(|found| (Place::of(&found.entry), found.row.lane));
         let Some(entry) = changed.after else {
             if let Some((found, (place, lane))) = changed.before.zip(before) {
                 self.leave(found.entry.id(), &found.entry.job.header.queue, &place, lane);
@@ -151,7 +155,7 @@ impl Saver<'_> {
             return Ok(());
         }
         let changed = before.job.header.policy != entry.job.header.policy;
-        self.life(entry, found.policy_changed || changed)
+        self.life(entry, found.row.policy_changed || changed)
     }
 
     fn life(&mut self, entry: &Entry, policy_changed: bool) -> Result<()> {
@@ -261,7 +265,7 @@ impl Saver<'_> {
     }
 
     fn keys(&mut self) {
-        for KeyMoved { queue, key, before, after } in self.set.moved_keys() {
+        for ChangedKey { queue, key, before, after } in self.set.changed_keys() {
             let (queue, key) = (queue.to_string(), key.to_owned());
             match (before, after) {
                 (None, Some(id)) => self.rows.key_taken.push(queue, key, id.as_uuid()),
@@ -269,42 +273,39 @@ impl Saver<'_> {
                 (_, None) => self.rows.key_freed.push(queue, key),
             }
         }
-        for (slot, after) in &self.set.uniques {
-            let before = self.set.base().uniques.get(slot).copied().flatten();
-            self.unique(slot, before, *after);
+        for changed in self.set.changed_uniques() {
+            self.unique(&changed);
         }
     }
 
-    fn unique(&mut self, slot: &UniqueSlot, before: Option<UniqueHold>, after: Option<UniqueHold>) {
-        let UniqueSlot { queue, kind, key } = slot.clone();
-        match (before, after) {
+    fn unique(&mut self, changed: &ChangedUnique<'_>) {
+        let UniqueSlot { queue, kind, key } = changed.slot.clone();
+        match (changed.before, changed.after) {
             (Some(_), None) => self.rows.unique_freed.push(queue, kind, key),
             (None, Some(hold)) => {
                 let until = hold.until.map(|until| until.as_millis());
                 self.rows.unique_taken.push(queue, kind, key, hold.holder.as_uuid(), until);
             }
-            (Some(before), Some(hold)) if before != hold => {
+            (Some(_), Some(hold)) => {
                 let until = hold.until.map(|until| until.as_millis());
                 self.rows.unique_moved.push(queue, kind, key, hold.holder.as_uuid(), until);
             }
-            _ => {}
+            (None, None) => {}
         }
     }
 
     fn turns(&mut self, turns: &HashMap<Name, Turns>) {
-        for (queue, Turns { clock, latest }) in turns {
-            let mut served = 0;
-            for (tenant, turn) in latest {
-                let standing = self.set.base().standing(queue, tenant).unwrap_or_default();
-                served = served.max(standing.served);
-                let (queue, tenant) = (queue.to_string(), tenant.clone().unwrap_or_default());
-                match standing.latest {
-                    None => self.rows.turn_begun.push(queue, tenant, *turn),
-                    Some(_) => self.rows.turn_taken.push(queue, tenant, *turn),
+        for changed in self.set.changed_turns(turns) {
+            for (tenant, before, turn) in changed.tenants {
+                let queue = changed.queue.to_string();
+                let tenant = tenant.clone().unwrap_or_default();
+                match before {
+                    None => self.rows.turn_begun.push(queue, tenant, turn),
+                    Some(_) => self.rows.turn_taken.push(queue, tenant, turn),
                 }
             }
-            if clock.served > served {
-                self.rows.served.push(queue.to_string(), clock.served);
+            if let Some(served) = changed.served {
+                self.rows.served.push(changed.queue.to_string(), served);
             }
         }
     }

@@ -1,9 +1,11 @@
 //! The tables and keys under which a job is stored.
 
+use crate::rows::codec;
 use crate::slow::load::{EXPIRES, REMOVED};
 use uuid::Uuid;
 use windlass_core::model::{Name, State};
 use windlass_executor::Entry;
+use windlass_workset::Deadline;
 
 /// The place of a job.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,25 +26,23 @@ pub(crate) struct Place {
 
 impl Place {
     pub(crate) fn of(entry: &Entry) -> Self {
-        let (header, state) = (&entry.job.header, entry.job.state);
-        let waits = matches!(state, State::Blocked | State::Available | State::Paused);
-        let expires = header.policy.max_wait_ms.filter(|_| waits);
-        let expires = expires.map(|ms| (EXPIRES, header.run_at.plus(ms).as_millis()));
-        let own = header.policy.retention.filter(|_| state.is_terminal());
-        let removed = own.zip(entry.job.finished_at);
-        let removed = removed.map(|(own, at)| (REMOVED, at.plus(own.of(state)).as_millis()));
-        let seq = entry.seq.cast_signed();
-        let key = header.key.clone().filter(|_| entry.in_line());
-        let token =
-            entry.leased.as_ref().and_then(|leased| crate::rows::codec::token(&leased.lease));
+        let place = windlass_workset::Place::of(entry);
+        let header = &entry.job.header;
+        let seq = place.seq.cast_signed();
+        let key = header.key.clone().filter(|_| place.in_line);
+        let token = entry.leased.as_ref().and_then(|leased| codec::token(&leased.lease));
+        let deadline = place.deadline.map(|deadline| match deadline {
+            Deadline::Expires(at) => (EXPIRES, at),
+            Deadline::Removed(at) => (REMOVED, at),
+        });
         Self {
-            state,
-            rank: entry.rank,
+            state: place.state,
+            rank: place.rank,
             seq,
-            run_at: header.run_at.as_millis(),
-            token: token.filter(|_| state == State::Running),
-            deadline: expires.or(removed),
-            ages: waits && header.policy.max_wait_ms.is_none(),
+            run_at: place.run_at,
+            token: token.filter(|_| place.state == State::Running),
+            deadline,
+            ages: place.ages,
             in_line: key.map(|key| (header.queue.clone(), key, seq)),
         }
     }

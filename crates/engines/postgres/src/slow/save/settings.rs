@@ -9,10 +9,10 @@ use windlass_core::policy::allowance;
 impl Saver<'_> {
     pub(super) fn settings(&mut self) -> Result<()> {
         self.sessions();
-        for (queue, settings) in &self.set.queues {
-            self.queue(queue, settings.as_ref())?;
+        for (queue, settings) in self.set.changed_queues() {
+            self.queue(queue, settings)?;
         }
-        for (kind, settings) in &self.set.kinds {
+        for (kind, settings) in self.set.changed_kinds() {
             match settings {
                 None => self.rows.no_kind.push(kind.to_string()),
                 Some(settings) => {
@@ -26,10 +26,8 @@ impl Saver<'_> {
     }
 
     fn sessions(&mut self) {
-        for (id, session) in &self.set.sessions {
+        for (id, session) in self.set.changed_sessions() {
             match session {
-                // A session opened and closed within this run was never written.
-                None if !self.set.base().sessions.contains_key(id) => {}
                 None => self.rows.no_session.push(id.to_string()),
                 Some(session) => self.rows.session.push(
                     id.to_string(),
