@@ -1,7 +1,7 @@
 //! Dead letters by bytes, on this engine.
 
 #[path = "../../../../services/tests/services/dead_bytes.rs"]
-mod dead_bytes;
+mod scene;
 
 use crate::common::{OwnSchema, open};
 use std::sync::Arc;
@@ -9,5 +9,5 @@ use std::sync::Arc;
 #[tokio::test]
 async fn dead_letters_beyond_the_bytes_of_their_queue_go_the_oldest_first() {
     let schema = OwnSchema::new();
-    dead_bytes::play(Arc::new(open(&schema).await)).await;
+    scene::play(Arc::new(open(&schema).await)).await;
 }
