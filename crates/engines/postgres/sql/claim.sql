@@ -1,5 +1,5 @@
 -- Leases ready jobs of one queue to a session, in order. Takes nothing and sets `unusual` if the slow path must look at
--- them: a suspect job, or a kind with permits.
+-- them: a suspect job, or a limited kind.
 --
 -- Locks only the jobs that it takes: another claim that skips a locked job may conclude that it is gone.
 --
