@@ -149,7 +149,7 @@ fn an_engine_that_says_yes_to_every_report() {
 
 #[test]
 fn an_engine_that_gives_a_job_to_two_workers() {
-    found(Fault::ClaimsTwice, SOON, &["started_twice_under_one_right"]);
+    found(Fault::ClaimsTwice, SOON, &["one_start_returned_twice"]);
 }
 
 #[test]
