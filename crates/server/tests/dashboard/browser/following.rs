@@ -62,7 +62,7 @@ async fn a_person_pauses_a_queue_and_replays_and_discards_dead_jobs() {
     assert_eq!(site.state(again).await, Some(State::Available));
 
     browser.click(&format!("tr[data-key=\"{away}\"] button[formaction$=discard]"));
-    browser.until_says("#confirm[open]", "for good");
+    browser.until_says("#confirm[open]", "permanently");
     assert_eq!(site.state(away).await, Some(State::Dead), "not before it is confirmed");
     browser.click("#confirm button[value=yes]");
     browser.until(&format!("return !document.querySelector('tr[data-key=\"{away}\"]')"));
