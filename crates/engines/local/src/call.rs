@@ -1,4 +1,4 @@
-//! Calls on their way to the writer and back.
+//! Calls to the writer, and their replies.
 
 use crate::rows::SqliteRows;
 use tokio::sync::oneshot;
@@ -8,33 +8,33 @@ use windlass_executor::Executor;
 
 pub(crate) type LocalExecutor<'c> = Executor<SqliteRows<'c>>;
 
-/// What a call must be, before it may be answered.
+/// The guarantee that a call needs before its reply is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Needs {
-    /// Nothing is written.
+    /// The call writes nothing.
     Read,
-    /// Written, but a loss of power may take it back.
+    /// Written to the operating system; lost on power failure.
     Written,
-    /// Safe on disk.
+    /// Synced to the disk.
     Durable,
 }
 
-/// A call that waits for the writer.
+/// A call in the writer's queue.
 pub(crate) trait Call: Send {
     fn needs(&self) -> Needs;
-    /// Whether it is refused while the disk is full.
+    /// Whether the call enqueues jobs; if so, it is refused while the disk is full.
     fn adds_jobs(&self) -> bool;
-    /// Does it; may be called again if the transaction failed because of another call.
+    /// Executes the call. Runs again if its transaction failed because of another call.
     fn run(&mut self, executor: &mut LocalExecutor<'_>, now: Timestamp);
-    /// Whether it stays with the writer and is run again when jobs become ready: a wait that found none.
+    /// Whether the call is a wait that found no job: the writer keeps it and runs it again when jobs become ready.
     fn goes_on(&self) -> bool {
         false
     }
-    /// Answers, once what it did is as safe as it needs to be, or nothing was done.
+    /// Sends the reply, after the guarantee of [`Call::needs`] is met or the transaction has failed.
     fn answer(self: Box<Self>, outcome: Result<()>, epoch: &Epoch);
 }
 
-/// A call made of a closure.
+/// A call whose work is a closure.
 pub(crate) struct Asked<T, F> {
     pub(crate) needs: Needs,
     pub(crate) adds_jobs: bool,
@@ -66,8 +66,8 @@ where
     }
 }
 
-/// A wait for work. It stays with the writer until jobs that it waits for become ready, so that its caller hears of them
-/// without asking again; the caller also ends it when its time is up, by going away.
+/// A wait for ready jobs. The writer keeps it until matching jobs become ready, so that the caller need not poll. A
+/// caller whose timeout has passed drops its receiver, which ends the wait.
 pub(crate) struct Waiting {
     pub(crate) request: Wait,
     pub(crate) found: Option<(Result<bool>, Timestamp)>,
@@ -98,7 +98,7 @@ impl Call for Waiting {
     }
 }
 
-/// Answers a call with the result of its transaction and its own.
+/// Sends the reply: the error of the transaction, or else the result of the call.
 fn answer<T>(
     reply: oneshot::Sender<Result<Stamped<T>>>,
     outcome: Result<()>,
@@ -112,11 +112,11 @@ fn answer<T>(
         (Ok(()), None) => Err(closed()),
         (Err(error), _) => Err(error),
     };
-    // The caller may have gone away; what was done stays done.
+    // The caller may have dropped its receiver; the transaction is committed regardless.
     let _ = reply.send(answer);
 }
 
-/// The error for calls that come after the end.
+/// The error of calls on a closed store.
 pub(crate) fn closed() -> Error {
     Error::Unavailable { store: "the local store".into(), reason: "it was closed".into() }
 }

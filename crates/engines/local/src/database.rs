@@ -1,4 +1,4 @@
-//! The database file: how it is opened, and which format it has.
+//! The database file: connection settings, format and migrations.
 
 use crate::lock::unavailable;
 use crate::log::Log;
@@ -10,39 +10,40 @@ use std::path::Path;
 use windlass_core::random::Random;
 use windlass_core::{Error, Result};
 
-/// The file inside a directory.
+/// Name of the database file in the directory.
 pub(crate) const FILE: &str = "windlass.db";
 
-/// The format this build writes. Older ones are migrated, newer ones refused.
+/// The format that this build writes. Older formats are migrated, newer ones are refused.
 const FORMAT: i64 = 2;
 
-/// One script per format: from the one before to it.
+/// One migration script per format, each from the format before it.
 const MIGRATIONS: [&str; FORMAT as usize] =
     [include_str!("../sql/format_1.sql"), include_str!("../sql/format_2.sql")];
 
-/// Tells our files from others ("wndl").
+/// SQLite's `application_id` of our files ("wndl"); a database with another one is refused.
 const APPLICATION_ID: i64 = 0x776E_646C;
 
-/// Bits of an order of entry that count within one opening of the directory.
+/// Low bits of a sequence number, which count up within one opening of the directory. The bits above are the number of
+/// the opening.
 const SEQ_BITS: u32 = 40;
 
 /// How long a statement waits for locks of other processes.
 pub(crate) const BUSY_PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
 
-/// An open file, and which opening of it this is.
+/// An open database and the identity of this opening.
 pub(crate) struct Database {
     pub(crate) conn: Connection,
     pub(crate) log: Log,
-    /// Identity of the store and number of this opening.
+    /// Identity of the store, and the number of this opening.
     pub(crate) epoch: String,
-    /// Orders of entry begin here: later than those of every opening before.
+    /// First sequence number of this opening, above those of all earlier openings.
     pub(crate) seq: u64,
 }
 
 impl Database {
     pub(crate) fn open(dir: &Path, random: &dyn Random) -> Result<Self> {
         let path = dir.join(FILE);
-        // SQLite gives its log and its index the mode of the database.
+        // SQLite creates the log and the shared-memory index with the mode of the database.
         let created = private::create_file(&path);
         created.map_err(|error| unavailable(dir, "its database cannot be created", &error))?;
         let conn = connect(&path).map_err(|error| named(dir, &failed(&error)))?;
@@ -57,26 +58,26 @@ impl Database {
 fn connect(path: &Path) -> rusqlite::Result<Connection> {
     let conn = Connection::open(path)?;
     conn.set_prepared_statement_cache_capacity(128);
-    // Plans must not look at bound values: where they do (partial indexes), every use of a
-    // statement would compile it anew.
+    // With partial indexes, the planner would otherwise look at bound values and recompile a statement on every
+    // use.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-    // Only an empty file takes it, and only then can the file shrink again later.
+    // Takes effect on an empty file only; `incremental_vacuum` needs it to shrink the file later.
     conn.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     conn.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
-    // While it is opened; later the writer sees to it.
+    // For the opening only; the writer lowers it once the syncer is responsible for durability.
     conn.pragma_update(None, "synchronous", "FULL")?;
-    // 64 MiB: enough for the edges of all tables at any depth.
+    // 64 MiB: holds the first and last pages of all tables, at any queue depth.
     conn.pragma_update(None, "cache_size", -65_536)?;
     conn.pragma_update(None, "temp_store", "MEMORY")?;
-    // 16 MiB of WAL between checkpoints: the edges of the tables, written in every commit, go back
-    // to the file a fourth as often as by default, and a checkpoint still takes only milliseconds.
+    // 16 MiB of log between checkpoints. Every commit rewrites the edge pages of the tables; these are copied back
+    // a fourth as often as with the default, and a checkpoint still takes only milliseconds.
     conn.pragma_update(None, "wal_autocheckpoint", 4_000)?;
-    // The lock file keeps other owners away; this is for people who look with sqlite3.
+    // The lock file excludes other owners; the timeout is for people who use `sqlite3` on the open file.
     conn.busy_timeout(BUSY_PATIENCE)?;
     Ok(conn)
 }
 
-/// One more connection to a file that is open already, for looking only.
+/// Opens a second, read-only connection to a database that is already open.
 pub(crate) fn connect_to_read(dir: &Path) -> Result<Connection> {
     let connect = || {
         let conn = Connection::open(dir.join(FILE))?;
@@ -88,7 +89,7 @@ pub(crate) fn connect_to_read(dir: &Path) -> Result<Connection> {
     connect().map_err(|error| named(dir, &failed(&error)))
 }
 
-/// Brings the file to our format.
+/// Migrates the database to the current format; refuses newer formats and databases of other applications.
 fn migrate(conn: &Connection, dir: &Path) -> Result<()> {
     let sql = |error: rusqlite::Error| named(dir, &failed(&error));
     let found: i64 =
@@ -125,7 +126,7 @@ fn migrate(conn: &Connection, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Counts this opening.
+/// Counts this opening; returns the epoch and the number of the opening.
 fn begin(conn: &Connection, random: &dyn Random) -> rusqlite::Result<(String, u64)> {
     let fresh = format!("{:032x}", random.next_u128());
     let insert = "INSERT INTO meta (name, value) VALUES ('store', ?1) ON CONFLICT DO NOTHING";
@@ -139,7 +140,7 @@ fn begin(conn: &Connection, random: &dyn Random) -> rusqlite::Result<(String, u6
     Ok((format!("{}.{opens}", store.unwrap_or_default()), opens.cast_unsigned()))
 }
 
-/// An error of SQLite's that names the directory.
+/// The same error with the directory as the name of the store.
 pub(crate) fn named(dir: &Path, error: &Error) -> Error {
     match error {
         Error::Unavailable { reason, .. } => {

@@ -1,4 +1,4 @@
-//! The engine: a cheap handle that hands calls to the writer and waits for the answer.
+//! `LocalEngine`: a cheap handle that sends calls to the writer thread and awaits the replies.
 
 use crate::call::{Asked, Call, LocalExecutor, Needs, Waiting, closed};
 use crate::database::{Database, connect_to_read, named};
@@ -20,8 +20,8 @@ use windlass_core::engine::*;
 use windlass_core::model::Job;
 use windlass_core::{Error, Result, Timestamp};
 
-/// The embedded engine: durable jobs in one directory. Cheap to clone; clones share one store, and the
-/// last one to go closes it.
+/// The embedded engine: durable jobs in one directory. Cheap to clone; clones share one store, which closes when
+/// the last clone is dropped.
 #[derive(Clone)]
 pub struct LocalEngine {
     inner: Arc<Inner>,
@@ -30,7 +30,7 @@ pub struct LocalEngine {
 struct Inner {
     dir: PathBuf,
     capabilities: Capabilities,
-    /// `None` once closed; a lock, because a channel's sender is not shared between threads.
+    /// `None` once closed. The mutex makes the sender shareable between threads.
     calls: Mutex<Option<Sender<Box<dyn Call>>>>,
     writer: Mutex<Option<JoinHandle<()>>>,
     readers: Readers,
@@ -38,24 +38,25 @@ struct Inner {
     space: Space,
 }
 
-/// How much was written since the directory was opened.
+/// Numbers of calls, commits and syncs since the directory was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counters {
-    /// Calls that were served.
+    /// Calls that the writer executed.
     pub calls: u64,
-    /// Transactions that were committed and wrote something.
+    /// Committed transactions that changed at least one row.
     pub commits: u64,
-    /// Waits for the disk, checkpoints aside: commits that came together shared one.
+    /// Syncs of the write-ahead log, without those of checkpoints. Commits that are pending together share one
+    /// sync.
     pub syncs: u64,
 }
 
 impl LocalEngine {
-    /// Opens a directory, makes it if need be, and becomes its owner. Blocks while it does.
+    /// Opens a directory and takes ownership of it; creates it if it does not exist. Blocks the calling thread.
     pub fn open(options: Options) -> Result<Self> {
         let Options { dir, clock, random, address, fast_paths } = options;
         let mut lock = DirLock::acquire(&dir)?;
-        // On a full disk all of this finds space by giving up parts of the reserve.
+        // If the disk is full, each step releases parts of the reserve until it succeeds.
         let mut reserve = Reserve::open(&dir)?;
         reserve.spend(|| lock.announce(&dir, address.as_deref()))?;
         let database = reserve.spend(|| Database::open(&dir, &*random))?;
@@ -78,7 +79,7 @@ impl LocalEngine {
             reserve,
         };
         let serve = move || {
-            // The database belongs to the thread, and what is prepared of it, too.
+            // The thread owns the database, because prepared statements borrow its connection.
             match Writer::open(&database, equipment) {
                 Ok(writer) => {
                     let _ = opened.send(Ok(()));
@@ -98,7 +99,7 @@ impl LocalEngine {
         let thread = thread.map_err(|error| no_thread(&error))?;
         let opened = answer.recv().unwrap_or_else(|_| Err(no_thread(&"it ended too soon")));
         if let Err(error) = opened {
-            // It must be over before anybody tries again.
+            // Waits until the lock is released, so that the caller can try again at once.
             let _ = thread.join();
             return Err(named(&dir, &error));
         }
@@ -114,7 +115,7 @@ impl LocalEngine {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// How much was written so far.
+    /// Returns the counters since the directory was opened.
     pub fn counters(&self) -> Counters {
         let tally = &self.inner.tally;
         Counters {
@@ -124,7 +125,7 @@ impl LocalEngine {
         }
     }
 
-    /// Whether the disk has room for new jobs.
+    /// Returns a handle that reports whether the disk has room for new jobs.
     pub fn space(&self) -> Space {
         self.inner.space.clone()
     }
@@ -137,7 +138,7 @@ impl LocalEngine {
         self.hand_over(needs, false, act)
     }
 
-    /// Hands a call to the writer. One that adds jobs is refused while the disk is full.
+    /// Sends a call to the writer and awaits its reply. Calls with `adds_jobs` are refused while the disk is full.
     fn hand_over<'a, T: Send + 'static>(
         &'a self,
         needs: Needs,
@@ -157,8 +158,8 @@ impl LocalEngine {
         sent.ok_or_else(closed)
     }
 
-    /// Looks on a connection of its own. The answer still takes its turn behind the writer's, so that
-    /// nobody is told of anything before it is on the disk.
+    /// Reads on the second connection. The read may see a commit that is not synced yet; the empty call through the
+    /// writer delays the reply until that commit is durable.
     fn look<'a, R: Send + 'static, T: Send + 'static>(
         &'a self,
         request: R,
@@ -184,7 +185,7 @@ impl LocalEngine {
         }
         match tokio::time::timeout(Duration::from_millis(request.wait_ms), answer).await {
             Ok(found) => found,
-            // The writer may not have run the wait yet.
+            // The writer may not have run the wait yet, so the state is checked once more.
             Err(_) => self.ask(Needs::Read, move |executor, _| executor.is_ready(&request)).await,
         }
     }
@@ -192,13 +193,13 @@ impl LocalEngine {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // First those who look: the last connection to go tidies up.
+        // Readers close first: the last connection to close checkpoints and removes the log.
         self.readers.close();
-        // Without senders the writer ends, once it has served what is waiting.
+        // Without senders, the writer executes the pending calls and ends.
         self.calls.lock().unwrap_or_else(PoisonError::into_inner).take();
         let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(writer) = writer {
-            // A panic of the writer was told already.
+            // The panic hook has already reported a panic of the writer.
             let _ = writer.join();
         }
     }
@@ -210,8 +211,8 @@ impl fmt::Debug for LocalEngine {
     }
 }
 
-// Requests are cloned into each run, because a transaction that failed on account of a neighbour is
-// run again; names and bytes are shared, so that a clone is cheap.
+// A transaction that fails because of one call is run again, call by call, so each run gets a clone of its request.
+// Clones are cheap: names and bytes are reference-counted.
 impl Hot for LocalEngine {
     fn capabilities(&self) -> &Capabilities {
         &self.inner.capabilities

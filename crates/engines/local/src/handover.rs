@@ -1,8 +1,8 @@
-//! Where the server of a directory listens, for clients that will send it their key.
+//! Finds the address of the server that owns a directory, for clients that will send it their key.
 //!
-//! A lock file says so, and another user must not be able to say it: only a file of this user or of root
-//! counts, only one that nobody else can open (who can open it can hold its lock over a stale address), and
-//! only an address of this machine.
+//! The address is read from the lock file, so another user must not be able to forge it. The file must belong to
+//! this user or to root, and other users must not be able to open it, because they could hold its lock while it
+//! contains a stale address. The address must be a loopback address.
 
 use crate::lock::{self, FILE_NAME};
 use std::fs::File;
@@ -10,11 +10,10 @@ use std::net::SocketAddr;
 use std::path::Path;
 use windlass_core::{Error, Result};
 
-/// The address of the server that owns `dir`, checked for a client that will show it a key. `None` if its
-/// owner does not listen.
+/// Returns the address of the server that owns `dir`, safe to send a key to. `None` if the owner does not listen.
 ///
-/// Refused, with the file and the way out: a lock file that belongs to neither this user nor root or that
-/// others can open, and an address that is not a loopback one.
+/// Errors name the file and the remedy: a lock file that belongs to neither this user nor root, or that other users
+/// can open; an address that is not a loopback address.
 pub fn server_address(dir: &Path) -> Result<Option<String>> {
     let path = dir.join(FILE_NAME);
     let unread = |error: &std::io::Error| Error::Unavailable {
@@ -35,7 +34,8 @@ pub fn server_address(dir: &Path) -> Result<Option<String>> {
     Err(Error::invalid(format!("the address in {}", path.display()), address, way_out))
 }
 
-/// Whether a URL names a loopback address. A host name does not count: others decide where it leads.
+/// Whether a URL names a loopback address. Host names are refused, because name resolution is under the control of
+/// others.
 fn is_loopback(url: &str) -> bool {
     let place = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
     let address = place.and_then(|place| place.trim_end_matches('/').parse::<SocketAddr>().ok());
@@ -69,7 +69,7 @@ fn check_owner(file: &File, path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Elsewhere files have no owner to compare.
+/// Other systems have no owner and mode to check.
 #[cfg(not(unix))]
 fn check_owner(_: &File, _: &Path) -> Result<()> {
     Ok(())

@@ -1,13 +1,14 @@
-//! The embedded engine: durable jobs in one directory, no server needed.
+//! The embedded engine: durable jobs in one directory, without a server.
 //!
-//! SQLite underneath, one owner at a time. A writer thread commits whatever is waiting in one durable
-//! transaction; what was acknowledged survives `kill -9` and loss of power. Claims are written and not
-//! waited for: losing one only runs a job again.
+//! The jobs are stored in SQLite, and one process at a time owns the directory. A writer thread commits all pending
+//! calls in one transaction (group commit). Acknowledged jobs and results survive `kill -9` and power loss. Claims
+//! are written but not synced: a lost claim only means that the job runs again.
 //!
-//! How it is built: `windlass-executor` carries the specification out; `rows` gives it narrow tables;
-//! `writer` owns both and the transactions and serves each `call`; `syncer` waits for the disk, and `log` makes
-//! that cheap; `lock` keeps other processes away;
-//! `reserve` keeps space for a full disk, `private` keeps other users out, `handover` finds the server.
+//! `windlass-executor` implements the semantics and `rows` its storage in narrow tables. `writer` owns both, runs
+//! each `call` inside a transaction, and `syncer` makes commits durable. `log` preallocates the write-ahead log so
+//! that a sync is cheap. `readers` serves `get` and `list` from a second connection. `lock` excludes other
+//! processes, `private` other users; `reserve` keeps disk space back for the time when the disk is full; `handover`
+//! finds the address of the server that owns a directory.
 //!
 //! ```
 //! use windlass_core::engine::{Enqueue, Hot};

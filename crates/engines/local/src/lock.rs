@@ -1,13 +1,12 @@
-//! One owner per directory: the lock file, and who holds it. Knows nothing of what the directory
-//! holds.
+//! Exclusive ownership of a directory, and the identity of its owner. Independent of the directory's contents.
 //!
-//! The lock is the operating system's (`flock` and its like): it dies with its process, so that the
-//! lock of a dead one is simply free, and no pid has to be guessed alive or dead. The file stays; its
-//! content only tells others whom to talk to.
+//! The lock is one of the operating system (`flock` or its equivalent). It is released when its process dies, so a
+//! stale lock cannot exist and no pid needs to be checked for liveness. The lock file is never removed; its content
+//! tells other processes the pid and address of the owner.
 //!
-//! A lock file can be removed by hand, and a new one would be free: the owner also locks the directory
-//! itself. The database file is no place for a second lock: BSD's `flock` and SQLite's `fcntl` locks on one
-//! file exclude each other there and on NFS, and closing any handle of the file drops SQLite's.
+//! If the lock file is removed by hand, a new one would be unlocked; so the owner also locks the directory itself.
+//! The database file cannot serve as the second lock: on BSD and NFS, `flock` and SQLite's `fcntl` locks on one file
+//! exclude each other. Besides, closing any handle of that file releases SQLite's locks.
 
 use crate::private;
 use serde::{Deserialize, Serialize};
@@ -17,30 +16,29 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use windlass_core::{Error, Result};
 
-/// The lock file's name in the directory.
+/// Name of the lock file in the directory.
 pub(crate) const FILE_NAME: &str = "windlass.lock";
-/// A lock that is taken is tried so often: somebody who only asks for the owner holds it for an
-/// instant, and an owner needs one to write its name down.
+/// Maximum number of attempts to take a lock. Another process that queries the owner holds the lock for an instant,
+/// and a new owner needs an instant to write its pid.
 const TRIES_MAX: u32 = 10;
-/// The pause between two tries.
+/// Pause between two attempts.
 const TRY_PAUSE: Duration = Duration::from_millis(10);
-/// Longer contents were not written by us.
+/// Bytes that are read from the lock file. Longer contents are not ours.
 const CONTENT_BYTES_MAX: u64 = 4 * 1024;
 
 /// The process that owns a directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owner {
-    /// Its process id.
+    /// Process id.
     pub pid: u32,
-    /// Where it can be talked to, if it listens.
+    /// Address at which the owner serves the store, if it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
 }
 
-/// The process that owns `dir` now; `None` if nobody does, or if there is no such directory.
+/// Returns the process that owns `dir`; `None` if the directory has no owner or does not exist.
 ///
-/// An owner that dies right after is still the answer: whoever goes to its address must expect
-/// nobody there.
+/// The owner may end right after this call, so a connection to its address may fail.
 pub fn owner(dir: &Path) -> Result<Option<Owner>> {
     let failed = |error: &io::Error| unavailable(dir, "its lock file cannot be read", error);
     let mut file = match File::open(dir.join(FILE_NAME)) {
@@ -49,8 +47,8 @@ pub fn owner(dir: &Path) -> Result<Option<Owner>> {
         Err(error) => return Err(failed(&error)),
     };
     for _ in 0..TRIES_MAX {
-        // A shared lock is refused only while somebody owns the directory, and lets others ask at
-        // the same time.
+        // A shared lock fails only while the directory has an owner, and does not block other queries for the
+        // owner.
         match file.try_lock_shared() {
             Ok(()) => return file.unlock().map(|()| None).map_err(|error| failed(&error)),
             Err(TryLockError::Error(error)) => return Err(failed(&error)),
@@ -64,16 +62,16 @@ pub fn owner(dir: &Path) -> Result<Option<Owner>> {
     Err(nameless(dir))
 }
 
-/// Ownership of a directory, given up when dropped or when the process dies.
+/// Ownership of a directory, released on drop or when the process dies.
 #[derive(Debug)]
 pub(crate) struct DirLock {
     file: File,
-    /// The directory, locked as well; `None` where a directory cannot be opened as a file.
+    /// The directory, locked as well; `None` where directories cannot be opened or locked.
     dir: Option<File>,
 }
 
 impl DirLock {
-    /// Makes `dir` if there is none, and owns it.
+    /// Creates `dir` if it does not exist, and takes ownership.
     pub(crate) fn acquire(dir: &Path) -> Result<Self> {
         create(dir).map_err(|error| unavailable(dir, "it cannot be created", &error))?;
         let file = private::open_file(&dir.join(FILE_NAME));
@@ -81,7 +79,7 @@ impl DirLock {
         Self::lock(dir, file)
     }
 
-    /// Tells others who owns the directory, and the address where this process can be talked to.
+    /// Writes the pid of this process and its address into the lock file, for other processes.
     pub(crate) fn announce(&mut self, dir: &Path, address: Option<&str>) -> Result<()> {
         let owner = Owner { pid: std::process::id(), address: address.map(str::to_owned) };
         let written = self.write(&owner);
@@ -100,7 +98,7 @@ impl DirLock {
         match held.as_ref().map_or(Ok(true), try_lock) {
             Ok(true) => Ok(Self { file, dir: held }),
             Ok(false) => Err(replaced(dir)),
-            // A network file system may know no locks on directories; the lock file is held there.
+            // Network file systems may not support locks on directories; the lock file is sufficient there.
             Err(_) => Ok(Self { file, dir: None }),
         }
     }
@@ -110,7 +108,7 @@ impl DirLock {
         line.push(b'\n');
         self.file.set_len(0)?;
         self.file.rewind()?;
-        // One write, so that a reader finds the whole line or none of it.
+        // A single write, so that readers see the complete line or nothing.
         self.file.write_all(&line)?;
         self.file.flush()
     }
@@ -118,16 +116,16 @@ impl DirLock {
 
 impl Drop for DirLock {
     fn drop(&mut self) {
-        // Nothing to be done if either fails: closing the file frees it, and a name without a lock
-        // means nothing. Unlocked by hand because a child that was forked this instant, and has not
-        // reached its exec, would keep the lock open.
+        // Errors are ignored: closing the file releases the lock, and a pid without a lock has no meaning. The
+        // explicit unlock is needed because a child process between fork and exec still holds the file open, and
+        // the lock with it.
         let _ = self.file.set_len(0);
         let _ = self.dir.as_ref().map(File::unlock);
         let _ = self.file.unlock();
     }
 }
 
-/// Takes a lock, unless another process keeps it for all tries.
+/// Takes a lock; returns false if another process still holds it after all attempts.
 fn try_lock(file: &File) -> io::Result<bool> {
     for _ in 0..TRIES_MAX {
         match file.try_lock() {
@@ -139,7 +137,7 @@ fn try_lock(file: &File) -> io::Result<bool> {
     Ok(false)
 }
 
-/// The name in the lock file; `None` if there is none, or half of one.
+/// Reads the owner from the lock file; `None` if it contains none, or an incomplete line.
 pub(crate) fn read(file: &mut File) -> io::Result<Option<Owner>> {
     file.rewind()?;
     let mut content = Vec::new();
@@ -147,8 +145,8 @@ pub(crate) fn read(file: &mut File) -> io::Result<Option<Owner>> {
     Ok(serde_json::from_slice(&content).ok())
 }
 
-/// Makes the directory and those above it, and has each of them survive a loss of power: what is
-/// durable in a directory is lost all the same if the directory's own name is.
+/// Creates the directory and its parents, and syncs the parent of each, so that the new directory entries survive
+/// power loss: durable files are lost if the entry of their directory is lost.
 fn create(dir: &Path) -> io::Result<()> {
     let dir = std::path::absolute(dir)?;
     let missing: Vec<PathBuf> =
@@ -164,13 +162,13 @@ fn sync_dir(dir: &Path) -> io::Result<()> {
     open_dir(dir)?.map_or(Ok(()), |dir| dir.sync_all())
 }
 
-/// A directory as a file, to lock or to sync.
+/// Opens a directory as a file, to lock or sync it.
 #[cfg(unix)]
 fn open_dir(dir: &Path) -> io::Result<Option<File>> {
     File::open(dir).map(Some)
 }
 
-/// Elsewhere a directory cannot be opened as a file, and its entries are the file system's journal's.
+/// Other systems cannot open a directory as a file; there the journal of the file system protects its entries.
 #[cfg(not(unix))]
 fn open_dir(_: &Path) -> io::Result<Option<File>> {
     Ok(None)
@@ -180,7 +178,7 @@ fn shown(dir: &Path) -> String {
     dir.display().to_string()
 }
 
-/// What a file of the directory said, as our error.
+/// Converts an I/O error on a file of the directory to an error of the store, with a remedy.
 pub(crate) fn unavailable(dir: &Path, what: &str, error: &io::Error) -> Error {
     if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
         let reason = format!("the disk is full: {what}: {error}; free some space on it");
@@ -196,7 +194,7 @@ pub(crate) fn unavailable(dir: &Path, what: &str, error: &io::Error) -> Error {
     Error::Unavailable { store: shown(dir), reason }
 }
 
-/// Somebody holds the lock and has not said who it is.
+/// The error if the lock is held but the lock file names no owner.
 fn nameless(dir: &Path) -> Error {
     let reason = format!(
         "another process holds {FILE_NAME} and has not written its name into it; try again, or look \
@@ -205,7 +203,7 @@ fn nameless(dir: &Path) -> Error {
     Error::Unavailable { store: shown(dir), reason }
 }
 
-/// Another process owns the directory, and its lock file is gone.
+/// The error if the directory is locked by a process whose lock file was removed.
 fn replaced(dir: &Path) -> Error {
     let reason = format!(
         "another process owns it, although nobody holds {FILE_NAME}: the file was removed or replaced while \
@@ -221,11 +219,11 @@ mod tests {
     use std::io::{BufRead as _, BufReader};
     use std::process::{Child, Command, Stdio};
 
-    /// Where the child is to take the lock.
+    /// Environment variable with the directory that the child locks.
     const CHILD_DIR: &str = "WINDLASS_LOCK_TEST_DIR";
     const ADDRESS: &str = "http://127.0.0.1:7780";
 
-    /// Not a test: what the child does. It holds the lock until its parent is gone.
+    /// Not a test, but the child process: holds the lock until its parent closes stdin.
     #[test]
     fn child() {
         let Ok(dir) = std::env::var(CHILD_DIR) else { return };
@@ -234,7 +232,7 @@ mod tests {
         let _ = io::stdin().read_line(&mut String::new());
     }
 
-    /// Another process that owns `dir`.
+    /// Starts another process that owns `dir`.
     fn holder(dir: &Path) -> Child {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "lock::tests::child", "--nocapture"])
@@ -246,12 +244,12 @@ mod tests {
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let holding = stdout.by_ref().lines().any(|line| line.unwrap() == "holding");
         assert!(holding, "the child could not take it");
-        // It has more to say when it ends, and must be able to.
+        // The child prints more when it ends, so its stdout must stay open.
         child.stdout = Some(stdout.into_inner());
         child
     }
 
-    /// Owns `dir` and says so.
+    /// Takes ownership of `dir` and announces it.
     fn own(dir: &Path, address: Option<&str>) -> Result<DirLock> {
         let mut lock = DirLock::acquire(dir)?;
         lock.announce(dir, address)?;
@@ -292,7 +290,7 @@ mod tests {
         }
         child.kill().unwrap();
         child.wait().unwrap();
-        // Its name is still in the file, and means nothing.
+        // The pid of the dead process is still in the file, but has no meaning.
         assert!(!std::fs::read(dir.path().join(FILE_NAME)).unwrap().is_empty());
         assert_eq!(owner(dir.path()).unwrap(), None);
         let _lock = own(dir.path(), None).unwrap();
@@ -313,7 +311,7 @@ mod tests {
     #[test]
     fn asking_for_the_owner_does_not_keep_anybody_from_becoming_it() {
         let dir = free();
-        // The name of a dead process, so that there is something to ask about.
+        // The pid of a dead process, so that a query finds an owner in the file.
         std::fs::write(dir.path().join(FILE_NAME), "{\"pid\":1}\n").unwrap();
         std::thread::scope(|scope| {
             scope.spawn(|| {

@@ -1,27 +1,28 @@
-//! SQLite's write-ahead log: waiting for the disk, and taking its space in advance.
+//! SQLite's write-ahead log: syncing it, and allocating its space in advance.
 //!
-//! To sync a file that has grown, the file system also writes its length and its blocks, which doubles the cost. So the
-//! log of a store that is in use is filled with zeros up to the length that it reaches between checkpoints; afterwards
-//! commits only overwrite it. SQLite takes zeros at the beginning for an empty log, and zeros behind a commit for the end.
+//! Syncing a file that has grown also writes its metadata (length and block map), which doubles the cost. So once a
+//! store is in use, its log is filled with zeros up to the length that it reaches between checkpoints, and commits
+//! only overwrite it. SQLite reads zeros at the start of the log as an empty log, and zeros after a commit as the
+//! end of the log.
 
 use std::fs::File;
 use std::io::{self, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Written at a time. Larger writes are not faster.
+/// Bytes per write. Larger writes are not faster.
 const CHUNK_BYTES: usize = 64 * 1024;
-/// The length of a filled log: 4,000 pages between checkpoints (`wal_autocheckpoint`), each with a header of 24 bytes, and
-/// room for the transaction that crosses that line, in whole chunks.
+/// Length of a filled log: the 4,000 pages between checkpoints (`wal_autocheckpoint`), each with a header of 24
+/// bytes, and room for the transaction that exceeds this number, rounded to chunks.
 const FILLED_BYTES: u64 = 260 * CHUNK_BYTES as u64;
 
-/// SQLite's log, which exists as long as the connection does. SQLite holds no locks on it that closing another handle
-/// could break.
+/// A handle to the log file, which exists as long as the SQLite connection. SQLite holds no `fcntl` locks on the
+/// log, so closing this handle releases none.
 #[derive(Clone)]
 pub(crate) struct Log(Arc<File>);
 
 impl Log {
-    /// The log of a database that is open.
+    /// Opens the log of an open database.
     pub(crate) fn of_database(database: &Path) -> io::Result<Self> {
         let mut path = database.as_os_str().to_owned();
         path.push("-wal");
@@ -32,23 +33,23 @@ impl Log {
         File::options().read(true).write(true).open(path).map(|file| Self(Arc::new(file)))
     }
 
-    /// Its length.
+    /// Current length in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.0.metadata().map_or(0, |log| log.len())
     }
 
-    /// Bytes that [`Log::fill`] would add.
+    /// Number of bytes that [`Log::fill`] would add.
     pub(crate) fn missing(&self) -> u64 {
         FILLED_BYTES.saturating_sub(self.bytes())
     }
 
-    /// Waits until everything written to it is on the disk.
+    /// Waits until everything written to the log is on the disk.
     pub(crate) fn sync(&self) -> io::Result<()> {
         self.0.sync_data()
     }
 
-    /// Adds zeros behind its end and waits for the disk; on an error it is as long as before. The caller holds SQLite's
-    /// write lock, so that nothing is appended meanwhile.
+    /// Appends zeros up to the full length and syncs; on an error, restores the length from before. The caller must
+    /// hold SQLite's write lock, so that no commit is appended at the same time.
     pub(crate) fn fill(&self) -> io::Result<()> {
         let end = self.0.metadata()?.len();
         let filled = self.write_zeros(end).and_then(|()| self.sync());
@@ -86,7 +87,7 @@ mod tests {
         }
         let bytes = std::fs::read(file.path()).unwrap();
         assert!(bytes.starts_with(b"commits") && bytes[7..].iter().all(|byte| *byte == 0));
-        // A longer one stays as it is.
+        // A longer log is left unchanged.
         file.as_file().set_len(FILLED_BYTES + 1).unwrap();
         log.fill().unwrap();
         assert_eq!((log.missing(), log.bytes()), (0, FILLED_BYTES + 1));

@@ -1,4 +1,4 @@
-//! How a directory is opened.
+//! Options for opening a directory.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use windlass_core::engine::FastPaths;
 use windlass_core::random::{Random, SystemRandom};
 use windlass_core::time::{Clock, SystemClock};
 
-/// What to open, and how. Only the directory is needed.
+/// The directory to open, and how to open it. Only the directory is required.
 #[derive(Clone)]
 pub struct Options {
     pub(crate) dir: PathBuf,
@@ -18,35 +18,36 @@ pub struct Options {
 }
 
 impl Options {
-    /// This directory; it is made if it does not exist.
+    /// Options for this directory, which is created if it does not exist.
     pub fn new(dir: impl Into<PathBuf>) -> Self {
         let (clock, random) = (Arc::new(SystemClock), Arc::new(SystemRandom));
         Self { dir: dir.into(), clock, random, address: None, fast_paths: FastPaths::default() }
     }
 
-    /// On this clock: tests travel in time with it.
+    /// Sets the clock. Tests use it to control time.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
     }
 
-    /// With this randomness. Leases are made from it: it must not be guessable, but in tests.
+    /// Sets the source of randomness. Lease tokens are generated from it, so outside of tests it must be
+    /// unpredictable.
     #[must_use]
     pub fn random(mut self, random: Arc<dyn Random>) -> Self {
         self.random = random;
         self
     }
 
-    /// Served at this address, which other processes find in the lock file.
+    /// Sets the address at which this process serves the store. Other processes read it from the lock file.
     #[must_use]
     pub fn address(mut self, address: impl Into<String>) -> Self {
         self.address = Some(address.into());
         self
     }
 
-    /// For tests: with this switch of the fast paths. Without them, every transaction reads what it needs from the
-    /// tables, and nothing is kept in memory between two of them.
+    /// For tests: sets the switch of the fast paths. While they are off, every transaction reloads its rows from
+    /// the tables, and none are kept in memory between transactions.
     #[doc(hidden)]
     #[must_use]
     pub fn test_fast_paths(mut self, switch: FastPaths) -> Self {

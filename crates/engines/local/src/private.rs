@@ -1,11 +1,13 @@
-//! File modes of a store: the directory is 0700 and every file in it 0600, whatever the umask. Payloads,
-//! results and keys are in these files, and whoever can open the lock file can hold its lock.
+//! File modes of a store: 0700 for the directory and 0600 for every file in it, regardless of the umask.
+//!
+//! The files contain payloads, results and keys. In addition, any user who can open the lock file can hold its
+//! lock.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
 use std::path::Path;
 
-/// Creates `dir` for its owner alone; parents get the usual mode. An existing directory keeps its mode.
+/// Creates `dir` with mode 0700; parents get the default mode. An existing directory keeps its mode.
 pub(crate) fn create_dir(dir: &Path) -> io::Result<()> {
     if let Some(parent) = dir.parent() {
         std::fs::create_dir_all(parent)?;
@@ -20,7 +22,7 @@ pub(crate) fn create_dir(dir: &Path) -> io::Result<()> {
     }
 }
 
-/// Creates an empty file for its owner alone; `None` if there is one already.
+/// Creates an empty file with mode 0600; returns `None` if it already exists.
 pub(crate) fn create_file(path: &Path) -> io::Result<Option<File>> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create_new(true);
@@ -33,7 +35,7 @@ pub(crate) fn create_file(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// Opens a file for reading and writing, and creates it for its owner alone if it does not exist.
+/// Opens a file for reading and writing; creates it with mode 0600 if it does not exist.
 pub(crate) fn open_file(path: &Path) -> io::Result<File> {
     match create_file(path)? {
         Some(file) => Ok(file),
@@ -41,24 +43,24 @@ pub(crate) fn open_file(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Takes the file away from everybody but its owner; one that belongs to another user stays as it is.
+/// Sets the mode of a file to 0600 if it is wider. A file of another user keeps its mode.
 pub(crate) fn close_to_others(file: &File) {
     if is_open_to_others(file) {
-        // Only the owner may; whoever relies on the mode looks at it again.
+        // Fails for files of another user. Code that relies on the mode checks it again.
         let _ = set_mode(file, FILE_MODE);
     }
 }
 
 const DIR_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
-/// The bits that let others than the owner open a file.
+/// Permission bits of group and others.
 #[cfg(unix)]
 const OTHERS: u32 = 0o077;
 
 #[cfg(unix)]
 fn set_mode(file: &File, mode: u32) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
-    // A umask may have taken more than others' bits.
+    // A restrictive umask may have removed bits of the owner as well.
     file.set_permissions(std::fs::Permissions::from_mode(mode))
 }
 
@@ -78,8 +80,8 @@ fn is_open_to_others(_: &File) -> bool {
     false
 }
 
-/// A warning about files of the store in `dir` that other users can open, with the command that closes them;
-/// `None` if only their owner can. Always `None` where files have no Unix modes.
+/// A warning about files of the store in `dir` that other users can open, with the command that restricts them.
+/// `None` if only the owner can open them, and always on systems without Unix file modes.
 #[cfg(unix)]
 pub fn exposure(dir: &Path) -> Option<String> {
     use std::os::unix::fs::PermissionsExt as _;
@@ -107,14 +109,14 @@ pub fn exposure(dir: &Path) -> Option<String> {
     ))
 }
 
-/// A warning about files of the store in `dir` that other users can open. Always `None`: files here have no
-/// Unix modes.
+/// A warning about files of the store in `dir` that other users can open. Always `None`: this system has no Unix
+/// file modes.
 #[cfg(not(unix))]
 pub fn exposure(_: &Path) -> Option<String> {
     None
 }
 
-/// A path as a shell reads it.
+/// Quotes a path for a shell, if necessary.
 #[cfg(unix)]
 fn quoted(path: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);

@@ -1,4 +1,4 @@
-//! The thread of those who look: it has a connection of its own and never holds the writer up.
+//! The reader thread: serves reads on a connection of its own, so that they never block the writer.
 
 use crate::call::closed;
 use crate::rows::Reader;
@@ -10,9 +10,9 @@ use windlass_core::{Error, Result};
 
 type Question = Box<dyn FnOnce(&mut Reader) + Send>;
 
-/// A handle on the thread.
+/// A handle to the reader thread.
 pub(crate) struct Readers {
-    /// `None` once closed; a lock, because a channel's sender is not shared between threads.
+    /// `None` once closed. The mutex makes the sender shareable between threads.
     questions: Mutex<Option<Sender<Question>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -29,14 +29,14 @@ impl Readers {
         Ok(Self { questions: Mutex::new(Some(sender)), thread: Mutex::new(Some(thread)) })
     }
 
-    /// Has a look.
+    /// Runs a read on the reader thread and returns its result.
     pub(crate) async fn look<T: Send + 'static>(
         &self,
         look: impl FnOnce(&mut Reader) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let (reply, answer) = oneshot::channel();
         let question: Question = Box::new(move |reader| {
-            // Whoever asked may have gone away.
+            // The caller may have dropped its receiver.
             let _ = reply.send(look(reader));
         });
         let asked = {
@@ -49,12 +49,12 @@ impl Readers {
         }
     }
 
-    /// Ends the thread, and its connection with it.
+    /// Ends the thread after the pending reads and closes its connection.
     pub(crate) fn close(&self) {
         self.questions.lock().unwrap_or_else(PoisonError::into_inner).take();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
-            // A panic of it was told already.
+            // The panic hook has already reported a panic of the thread.
             let _ = thread.join();
         }
     }

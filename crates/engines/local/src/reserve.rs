@@ -1,5 +1,7 @@
-//! Space that is kept for a full disk: a file that is given up in steps, so that stored jobs can still be
-//! claimed, settled and removed, and so that a store can be opened. Taken back when there is room again.
+//! A file that reserves disk space for the time when the disk is full.
+//!
+//! It is released in steps, so that stored jobs can still be claimed, settled and removed, and a store can be
+//! opened. It is filled again when there is space.
 
 use crate::lock::unavailable;
 use crate::private;
@@ -10,15 +12,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use windlass_core::{Error, Result};
 
-/// The file's name in the directory.
+/// Name of the reserve file in the directory.
 const FILE_NAME: &str = "windlass.reserve";
-/// Given up and taken back at a time: other users of the disk may take the part that is not used at once.
+/// Bytes released or allocated at a time. A step is small because other users of the disk may take the part that
+/// the store does not use at once.
 const STEP_BYTES: u64 = 2 * 1024 * 1024;
-/// The whole reserve. A log of 16 MiB (`wal_autocheckpoint`) may need as much again on its way into the
-/// database; the rest is for the log of settles until then.
+/// Size of the full reserve. A checkpoint may need as much space as the log has, 16 MiB (`wal_autocheckpoint`); the
+/// rest is for the log of settles until then.
 const RESERVE_BYTES: u64 = 10 * STEP_BYTES;
-/// Bytes that must be free beside the reserve before new jobs are accepted again, so that they are not
-/// refused at once.
+/// Bytes that must be free besides the reserve before new jobs are accepted again, so that the disk is not full
+/// again at once.
 const HEADROOM_BYTES: u64 = 2 * STEP_BYTES;
 
 /// Whether a store has room for new jobs. Cheap to clone; does not keep the store open.
@@ -29,7 +32,7 @@ pub struct Space {
 }
 
 impl Space {
-    /// Why new jobs are refused, if they are.
+    /// The reason why new jobs are refused; `None` if they are accepted.
     pub fn shortage(&self) -> Option<String> {
         let missing = self.missing.load(Ordering::Acquire);
         (missing > 0).then(|| {
@@ -45,14 +48,14 @@ impl Space {
         self.missing.load(Ordering::Acquire) > 0
     }
 
-    /// The error of an enqueue.
+    /// The error for an enqueue while the disk is full.
     pub(crate) fn refusal(&self, dir: &Path) -> Error {
         let reason = self.shortage().unwrap_or_else(|| "the disk is full".to_owned());
         Error::StoreFull { store: dir.display().to_string(), reason }
     }
 }
 
-/// The reserve of one directory. New jobs are refused while it is not whole.
+/// The reserve of one directory. New jobs are refused unless it has its full size.
 pub(crate) struct Reserve {
     file: File,
     bytes: u64,
@@ -60,13 +63,13 @@ pub(crate) struct Reserve {
 }
 
 impl Reserve {
-    /// The reserve as it was left, or none yet. [`Reserve::refill`] makes it whole.
+    /// Opens the reserve with the size it was left with, or empty. [`Reserve::refill`] completes it.
     pub(crate) fn open(dir: &Path) -> Result<Self> {
         let open = || -> io::Result<(File, u64)> {
             let file = private::open_file(&dir.join(FILE_NAME))?;
             let mut bytes = file.metadata()?.len();
             if bytes > RESERVE_BYTES || !is_allocated(&file)? {
-                // Another version's, or a copy with holes that holds no space.
+                // Written by another version, or a sparse copy, which reserves no space.
                 bytes = 0;
                 file.set_len(0)?;
             }
@@ -79,17 +82,17 @@ impl Reserve {
         Ok(reserve)
     }
 
-    /// Whether new jobs are accepted, for others to see.
+    /// A handle that reports whether new jobs are accepted.
     pub(crate) fn space(&self) -> Space {
         self.space.clone()
     }
 
-    /// New jobs are refused from now on.
+    /// Refuses new jobs from now on.
     pub(crate) fn note_full(&self) {
         self.note(true);
     }
 
-    /// Gives a step back to the disk; false if nothing is left to give.
+    /// Releases one step to the file system; returns false if the reserve is empty or cannot be shortened.
     pub(crate) fn release(&mut self) -> bool {
         let bytes = self.bytes.saturating_sub(STEP_BYTES);
         let released = self.bytes > 0 && self.file.set_len(bytes).is_ok();
@@ -100,12 +103,12 @@ impl Reserve {
         released
     }
 
-    /// Takes back as much as there is room for, and accepts new jobs if that is all of it.
+    /// Allocates as many steps as the disk has room for, and accepts new jobs if the reserve is complete.
     pub(crate) fn refill(&mut self) {
         while self.bytes < RESERVE_BYTES && self.has_room(STEP_BYTES + HEADROOM_BYTES) {
             let step = STEP_BYTES.min(RESERVE_BYTES - self.bytes);
             if allocate(&self.file, self.bytes, step).is_err() {
-                // Not half a step, which others need more.
+                // Removes a partially allocated step: the space is needed elsewhere.
                 let _ = self.file.set_len(self.bytes);
                 break;
             }
@@ -114,17 +117,17 @@ impl Reserve {
         self.note(self.bytes < RESERVE_BYTES || !self.has_room(HEADROOM_BYTES));
     }
 
-    /// Whether new jobs could be accepted if this many bytes more were free.
+    /// Whether new jobs could be accepted if `more` bytes became free.
     pub(crate) fn would_suffice(&self, more: u64) -> bool {
         self.has_room(self.missing().saturating_sub(more))
     }
 
-    /// Whether the disk has room for this many bytes beside the reserve, and more.
+    /// Whether `bytes` fit on the disk besides the reserve and the headroom.
     pub(crate) fn has_room_beside(&self, bytes: u64) -> bool {
         !self.space.is_short() && self.has_room(bytes + HEADROOM_BYTES)
     }
 
-    /// Repeats `act` as long as it finds no space and there is a step to give up.
+    /// Runs `act` and repeats it while it fails for lack of space and a step of the reserve can be released.
     pub(crate) fn spend<T>(&mut self, mut act: impl FnMut() -> Result<T>) -> Result<T> {
         loop {
             match act() {
@@ -149,7 +152,7 @@ impl Reserve {
     }
 }
 
-/// Bytes that this user may still write to the file system; `None` where nobody can tell.
+/// Bytes that this user may still write to the file system; `None` if the system does not report them.
 #[cfg(unix)]
 fn free_bytes(file: &File) -> Option<u64> {
     let seen = rustix::fs::fstatvfs(file).ok()?;
@@ -161,7 +164,7 @@ fn free_bytes(_: &File) -> Option<u64> {
     None
 }
 
-/// Whether all bytes of a file take space on the disk.
+/// Whether all bytes of a file are allocated on the disk (no holes).
 #[cfg(unix)]
 fn is_allocated(file: &File) -> io::Result<bool> {
     use std::os::unix::fs::MetadataExt as _;
@@ -174,7 +177,7 @@ fn is_allocated(_: &File) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Makes a file longer by bytes that take space on the disk.
+/// Extends a file by bytes that are allocated on the disk.
 fn allocate(file: &File, from: u64, bytes: u64) -> io::Result<()> {
     match preallocate(file, from, bytes) {
         Err(error) if error.kind() == io::ErrorKind::Unsupported => write(file, from, bytes),
@@ -198,14 +201,14 @@ fn preallocate(_: &File, _: u64, _: u64) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Writes bytes that no file system can compress or leave out.
+/// Writes pseudo-random bytes, which no file system can compress or deduplicate.
 fn write(mut file: &File, from: u64, bytes: u64) -> io::Result<()> {
     use std::io::{Seek as _, Write as _};
     file.seek(io::SeekFrom::Start(from))?;
     let (mut word, mut block) = (from | 1, [0; 64 * 1024]);
     for _ in 0..bytes.div_ceil(block.len() as u64) {
         for chunk in block.chunks_exact_mut(8) {
-            // Xorshift.
+            // Xorshift generator.
             word ^= word << 13;
             word ^= word >> 7;
             word ^= word << 17;
@@ -240,7 +243,7 @@ mod tests {
             assert!(space.is_short());
         }
         assert_eq!(steps, RESERVE_BYTES / STEP_BYTES);
-        // Opened anew, it is as it was left.
+        // Opened again, the reserve has the size it was left with.
         drop(reserve);
         let mut reserve = Reserve::open(dir.path()).unwrap();
         reserve.refill();

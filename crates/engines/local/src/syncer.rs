@@ -1,10 +1,9 @@
-//! Makes commits durable, and answers the calls in them.
+//! Makes commits durable and sends the replies to their calls.
 //!
-//! SQLite writes a commit to its log and does not wait for the disk; this does, on a thread of its
-//! own, so that the writer goes on with the next transaction meanwhile. All commits that came in while
-//! the disk was busy share the next wait. Nothing is answered before what it tells is on the disk, and
-//! answers keep the order of commits. While nobody else wants the writer, it syncs and answers itself:
-//! handing over would cost more than it saves.
+//! SQLite writes a commit to its log without a sync. The syncer thread syncs the log while the writer executes the
+//! next transaction; all commits made during one sync share the next one. A reply is sent only after every commit
+//! that it depends on is on the disk, and replies keep the order of the commits. If no other call is pending, the
+//! writer syncs and replies itself, because switching threads would cost more than it saves.
 
 use crate::call::{Call, Needs};
 use crate::log::Log;
@@ -16,38 +15,38 @@ use std::thread::JoinHandle;
 use windlass_core::engine::Epoch;
 use windlass_core::{Error, Result};
 
-/// From so many calls on, a group is handed over in any case: waking its callers takes long enough
-/// for others to come.
+/// Groups of at least this many calls always go to the syncer thread: waking their callers takes long enough for
+/// other calls to arrive.
 const HAND_OVER_MIN: usize = 8;
 
-/// Groups that wait while the disk is busy with others. The writer goes no further ahead: what it did
-/// could not be answered sooner, and calls that gather meanwhile make one larger group.
+/// Groups that may queue behind the one being synced. More would not be answered sooner, and calls that queue up
+/// for the writer instead form one larger group.
 const AHEAD_MAX: usize = 1;
 
-/// Calls that were carried out in one transaction, or failed with it.
+/// Calls that were executed in one transaction, or failed with it.
 pub(crate) struct Group {
     pub(crate) calls: Vec<Box<dyn Call>>,
     pub(crate) needs: Needs,
     pub(crate) outcome: Result<()>,
 }
 
-/// The writer's side.
+/// The writer's handle to the syncer thread.
 pub(crate) struct Syncer {
     desk: Arc<Desk>,
     thread: Option<(SyncSender<Group>, JoinHandle<()>)>,
 }
 
-/// What both sides share.
+/// State shared by the writer and the syncer thread.
 struct Desk {
     log: Log,
     epoch: Epoch,
     tally: Arc<Tally>,
-    /// Groups handed over and not answered yet.
+    /// Groups that were sent to the thread and are not answered yet.
     waiting: AtomicUsize,
-    /// Whether something was committed since the last wait for the disk began.
+    /// Whether there was a commit since the last sync began.
     written: AtomicBool,
-    /// Whether the disk ever failed to take what was written. Nobody knows then what is on it, and
-    /// waiting again would not tell: the store has to be opened anew.
+    /// Whether a sync has ever failed. The content of the disk is unknown then, and a second sync would not report
+    /// the loss: the store must be opened again.
     failed: AtomicBool,
 }
 
@@ -65,7 +64,7 @@ impl Syncer {
         Ok(Self { desk, thread: Some((sender, thread)) })
     }
 
-    /// Whether what is committed can still be made durable.
+    /// Fails if a sync has failed before, because commits can no longer be made durable.
     pub(crate) fn check(&self) -> Result<()> {
         match self.desk.failed.load(Ordering::Acquire) {
             true => Err(unavailable("the disk failed to take what was written; open it anew")),
@@ -73,19 +72,19 @@ impl Syncer {
         }
     }
 
-    /// Something was committed: the next group that must be durable waits for the disk.
+    /// Records a commit: the next group that must be durable is synced.
     pub(crate) fn note_written(&self) {
         self.desk.written.store(true, Ordering::Release);
     }
 
-    /// Answers a group, once it is as safe as it needs to be; elsewhere, if the writer is `busy`.
+    /// Replies to a group after its guarantee is met; on the syncer thread if the writer is `busy`.
     pub(crate) fn give(&self, group: Group, busy: bool) {
         let busy = busy || group.calls.len() >= HAND_OVER_MIN;
         match &self.thread {
-            // Nor before those that were handed over.
+            // Earlier groups are answered first, so this one queues behind them.
             Some((sender, _)) if busy || self.desk.waiting.load(Ordering::Acquire) > 0 => {
                 self.desk.waiting.fetch_add(1, Ordering::AcqRel);
-                // Its thread ends after us only.
+                // The thread outlives this handle, so the send cannot fail.
                 let _ = sender.send(group);
             }
             _ => self.desk.answer(vec![group]),
@@ -95,10 +94,10 @@ impl Syncer {
 
 impl Drop for Syncer {
     fn drop(&mut self) {
-        // Without a sender the thread ends, once it has answered what is waiting.
+        // Without a sender, the thread answers the pending groups and ends.
         if let Some((sender, thread)) = self.thread.take() {
             drop(sender);
-            // A panic of it was told already.
+            // The panic hook has already reported a panic of the thread.
             let _ = thread.join();
         }
     }
@@ -129,7 +128,7 @@ impl Desk {
         }
     }
 
-    /// Waits for the disk, unless nothing was written since the last time.
+    /// Syncs the log, unless nothing was committed since the last sync.
     fn sync(&self) -> Result<()> {
         if !self.written.swap(false, Ordering::AcqRel) {
             return Ok(());
@@ -153,7 +152,7 @@ mod tests {
     use std::sync::mpsc::Sender;
     use windlass_core::Timestamp;
 
-    /// A call that says how it was answered.
+    /// A call that reports whether its reply was a success.
     struct Told(usize, Sender<(usize, bool)>);
 
     impl Call for Told {
@@ -204,7 +203,7 @@ mod tests {
         let syncer = start("/dev/null");
         let (sender, told) = std::sync::mpsc::channel();
         syncer.check().unwrap();
-        // Nothing was written that could be lost.
+        // Without a commit there is nothing to sync, so this succeeds.
         syncer.give(group(&sender, 1, Needs::Durable), false);
         syncer.note_written();
         syncer.give(group(&sender, 2, Needs::Written), false);

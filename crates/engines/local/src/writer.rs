@@ -1,8 +1,8 @@
-//! The writer: one thread that owns the rows and commits whatever is waiting in one transaction.
+//! The writer: the only thread that changes rows. It commits all pending calls in one transaction (group commit).
 //!
-//! While one transaction is being carried out, the next calls gather; there is no timer, and a lone
-//! call waits for nobody. Waiting for the disk is the business of the [`Syncer`]. A group that holds
-//! only claims and the like does not wait for it: losing it with the machine only runs jobs again.
+//! While a transaction runs, the next calls queue up; there is no timer, so a single call is not delayed. The
+//! [`Syncer`] waits for the disk. A group without durable calls (claims, heartbeats, sessions) is not synced:
+//! losing it in a power failure only means that jobs run again.
 
 use crate::call::{Call, LocalExecutor, Needs};
 use crate::database::{BUSY_PATIENCE, Database, named};
@@ -21,18 +21,18 @@ use windlass_core::time::Clock;
 use windlass_core::{Error, Result, Timestamp};
 use windlass_executor::Executor;
 
-/// Calls in one transaction, at most: bounds how long the first of them waits.
+/// Maximum number of calls in one transaction; bounds the latency of the first of them.
 const GROUP_MAX: usize = 1_024;
 
-/// The log is filled after this many commits: a command that makes a few calls does not write 17 MB for them.
+/// Commits before the log is filled, so that a command which makes a few calls does not write 17 MB for them.
 const FILL_LOG_AFTER: u64 = 32;
 
-/// On a full disk the log is written back this often, so that what was removed gives its space back.
+/// Interval of checkpoints while the disk is full. They return the space of removed jobs.
 const WRITE_BACK_EVERY_MS: u64 = 1_000;
-/// How long readers outside this process may hold that up.
+/// How long such a checkpoint waits for readers in other processes.
 const READERS_PATIENCE: Duration = Duration::from_millis(100);
 
-/// Counters of what was written.
+/// Counters behind `LocalEngine::counters`.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) calls: AtomicU64,
@@ -40,7 +40,7 @@ pub(crate) struct Tally {
     pub(crate) syncs: AtomicU64,
 }
 
-/// What a writer is given beside its database.
+/// Everything that a writer needs besides its database.
 pub(crate) struct Equipment {
     pub(crate) dir: PathBuf,
     pub(crate) capabilities: Capabilities,
@@ -51,24 +51,24 @@ pub(crate) struct Equipment {
     pub(crate) reserve: Reserve,
 }
 
-/// The thread's own things.
+/// The state of the writer thread.
 pub(crate) struct Writer<'c> {
     dir: PathBuf,
     executor: LocalExecutor<'c>,
     clock: Arc<dyn Clock>,
-    /// Whether rows may be kept in memory from one transaction to the next; always, but in tests.
+    /// Whether rows are kept in memory between transactions. Off in tests only.
     fast_paths: FastPaths,
     syncer: Syncer,
-    /// Waits that found no job so far.
+    /// Waits that have found no job yet.
     waits: Vec<Box<dyn Call>>,
-    /// How many jobs had become ready when the waits were last run.
+    /// Value of `Executor::readied` when the waits were last run.
     readied: u64,
     tally: Arc<Tally>,
     reserve: Reserve,
     log: Log,
-    /// Whether the log was filled, or could not be.
+    /// Whether filling the log was attempted; it is attempted once.
     log_filled: bool,
-    /// When the log was last written back on a full disk.
+    /// Time of the last checkpoint on a full disk.
     written_back: Option<Timestamp>,
 }
 
@@ -108,7 +108,7 @@ impl<'c> Writer<'c> {
         Ok(writer)
     }
 
-    /// Restores sessions and settings from the tables.
+    /// Restores sessions and settings from the tables, and the turns of fair queues.
     fn restore(&mut self) -> Result<()> {
         let rows = self.executor.rows();
         let (sessions, queues, kinds) = (rows.sessions()?, rows.queues()?, rows.kinds()?);
@@ -116,8 +116,8 @@ impl<'c> Writer<'c> {
         self.executor.restart_turns()
     }
 
-    /// Sessions of workers in the process that died, died with it; others get their time to come
-    /// back, as this store was away too.
+    /// Expires the sessions of workers that ended with the previous process. Remote workers get their full session
+    /// time to reconnect, because the store was unavailable to them.
     fn settle_sessions(&mut self) -> Result<()> {
         let now = self.clock.now();
         self.begin()?;
@@ -125,7 +125,7 @@ impl<'c> Writer<'c> {
         self.commit()
     }
 
-    /// Serves calls until the last handle is gone.
+    /// Executes calls until the last handle is dropped.
     pub(crate) fn serve(mut self, calls: &Receiver<Box<dyn Call>>) {
         let mut next = None;
         while let Some(first) = next.take().or_else(|| calls.recv().ok()) {
@@ -138,7 +138,7 @@ impl<'c> Writer<'c> {
             let mut groups = self.perform(group);
             self.run_waits(&mut groups);
             for done in groups {
-                // If others came meanwhile, they are carried out while the disk takes these.
+                // If another call is pending, the writer executes it while the syncer waits for the disk.
                 next = next.or_else(|| calls.try_recv().ok());
                 self.syncer.give(done, next.is_some());
             }
@@ -146,15 +146,16 @@ impl<'c> Writer<'c> {
         }
     }
 
-    /// Keeps the waits that found no job, and answers those that find one now, with the calls that made it ready and
-    /// before them: workers are in more of a hurry than producers.
+    /// Keeps the waits that found no job, and runs them again if jobs became ready. Waits that found one are
+    /// answered together with the group that made it ready, before its other calls: the latency of workers matters
+    /// more than that of producers.
     fn run_waits(&mut self, groups: &mut [Group]) {
         let known = self.waits.len();
         for group in groups.iter_mut() {
             self.waits.extend(group.calls.extract_if(.., |call| call.goes_on()));
         }
         if self.waits.len() > known {
-            // Those whose callers went away meanwhile.
+            // Drops the waits whose callers have given up.
             self.waits.retain(|wait| wait.goes_on());
         }
         let done = groups.iter_mut().rev().find(|group| group.outcome.is_ok());
@@ -167,21 +168,21 @@ impl<'c> Writer<'c> {
         for wait in &mut self.waits {
             wait.run(&mut self.executor, now);
         }
-        // What went wrong is in the answers of the waits.
+        // An error is part of the reply to its wait.
         let _ = self.executor.rows().failure();
         let over = self.waits.extract_if(.., |wait| !wait.goes_on());
         done.calls.splice(0..0, over);
     }
 
-    /// Carries calls out: all together, or each for itself if that fails. New jobs are refused while the
-    /// disk is full.
+    /// Executes calls in one transaction, or one by one if that fails. Refuses new jobs while the disk is full.
     fn perform(&mut self, calls: Vec<Box<dyn Call>>) -> Vec<Group> {
         self.tally.calls.fetch_add(calls.len() as u64, Ordering::Relaxed);
         self.look_for_room();
         self.attempt(calls, false)
     }
 
-    /// See [`Writer::perform`]; `written_back`: for want of space the log was written back just before.
+    /// See [`Writer::perform`]. `written_back`: the preceding attempt ran out of space and was followed by a
+    /// checkpoint.
     fn attempt(&mut self, calls: Vec<Box<dyn Call>>, written_back: bool) -> Vec<Group> {
         let (refused, mut calls) = self.refuse_new_jobs(calls);
         let mut groups = Vec::from_iter(refused);
@@ -196,7 +197,7 @@ impl<'c> Writer<'c> {
                 groups.extend(self.attempt(calls, true));
                 return groups;
             }
-            // One of them may be to blame: each for itself, so that it fails alone.
+            // One call may be the cause: run each in its own transaction, so that only that call fails.
             if calls.len() > 1 {
                 groups.extend(calls.into_iter().flat_map(|call| self.attempt(vec![call], false)));
                 return groups;
@@ -207,7 +208,7 @@ impl<'c> Writer<'c> {
         groups
     }
 
-    /// Takes out the calls that add jobs, while the disk is full, with the answer to them.
+    /// While the disk is full, separates the calls that add jobs and refuses them.
     fn refuse_new_jobs(&self, calls: Vec<Box<dyn Call>>) -> (Option<Group>, Vec<Box<dyn Call>>) {
         let space = self.reserve.space();
         if !space.is_short() {
@@ -220,21 +221,21 @@ impl<'c> Writer<'c> {
         ((!group.calls.is_empty()).then_some(group), rest)
     }
 
-    /// Takes the space of the log in advance, once, unless the disk is short of it. Best effort: a log that grows is
-    /// slower to sync, and that is all.
+    /// Fills the log with zeros once the store is in use, unless the disk is short of space. Best effort: syncing a
+    /// log that grows is only slower.
     fn fill_log_once_in_use(&mut self) {
         if self.log_filled || self.tally.commits.load(Ordering::Relaxed) < FILL_LOG_AFTER {
             return;
         }
         self.log_filled = true;
-        // The write lock keeps others from appending to the log.
+        // The write lock prevents other connections from appending to the log.
         if self.reserve.has_room_beside(self.log.missing()) && self.begin().is_ok() {
             let _ = self.log.fill();
             let _ = self.command("ROLLBACK");
         }
     }
 
-    /// While the disk is full: looks whether it still is.
+    /// While the disk is full: checkpoints at intervals, and accepts new jobs again if there is room.
     fn look_for_room(&mut self) {
         if !self.reserve.space().is_short() {
             return;
@@ -243,8 +244,8 @@ impl<'c> Writer<'c> {
         let due = |last: Timestamp| now < last || now.since(last) >= WRITE_BACK_EVERY_MS;
         if self.written_back.is_none_or(due) {
             self.written_back = Some(now);
-            // The database gets shorter by what retention freed. The log keeps its space for settles,
-            // unless that is what new jobs lack.
+            // A checkpoint shortens the database by the pages that retention freed. The log keeps its space for
+            // settles, unless releasing it is enough to accept new jobs again.
             self.write_back(match self.reserve.would_suffice(self.log.bytes()) {
                 true => "TRUNCATE",
                 false => "PASSIVE",
@@ -253,9 +254,9 @@ impl<'c> Writer<'c> {
         self.reserve.refill();
     }
 
-    /// After a write that found no space: refuses new jobs from now on and writes the log back, so that its
-    /// space can be used again; if that was done just before, gives up a part of the reserve first. False if
-    /// nothing is left to give up.
+    /// Frees space after a write found none: refuses new jobs from now on and checkpoints, so that the log can be
+    /// overwritten from its start. If that was done just before, first releases a step of the reserve; returns
+    /// false if none is left.
     fn make_room(&mut self, written_back: bool) -> bool {
         if written_back && !self.reserve.release() {
             return false;
@@ -265,12 +266,11 @@ impl<'c> Writer<'c> {
         true
     }
 
-    /// Writes the log back into the database. Best effort: if there is no room for that either, the log
-    /// stays as it is.
+    /// Checkpoints the log. Best effort: if the disk has no room for that either, the log stays as it is.
     fn write_back(&self, mode: &str) {
         let conn = self.executor.rows().conn;
         let run = || -> rusqlite::Result<()> {
-            // Calls wait: not long for somebody who reads with sqlite3.
+            // Calls are pending, so a reader with `sqlite3` may delay them only briefly.
             conn.busy_timeout(READERS_PATIENCE)?;
             conn.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |_| Ok(()))
         };
@@ -278,13 +278,13 @@ impl<'c> Writer<'c> {
         let _ = conn.busy_timeout(BUSY_PATIENCE);
     }
 
-    /// Does all calls in one transaction.
+    /// Executes all calls in one transaction.
     fn transact(&mut self, calls: &mut [Box<dyn Call>], needs: Needs) -> Result<()> {
         if !self.fast_paths.are_on() {
             self.reload()?;
         }
         match needs {
-            // Takes no lock before something is read from the tables.
+            // A deferred transaction takes no lock until it reads a table.
             Needs::Read => self.command("BEGIN")?,
             Needs::Written | Needs::Durable => self.begin()?,
         }
@@ -304,8 +304,8 @@ impl<'c> Writer<'c> {
         Ok(())
     }
 
-    /// From now on, commits do not wait for the disk; checkpoints still do, so that the file is sound
-    /// at every instant.
+    /// From now on, commits are not synced by SQLite. Checkpoints still are, so that the database file is
+    /// consistent at any time.
     fn leave_the_disk_to_the_syncer(&self) -> Result<()> {
         let set = self.executor.rows().conn.pragma_update(None, "synchronous", "NORMAL");
         set.map_err(|error| failed(&error))
@@ -325,17 +325,17 @@ impl<'c> Writer<'c> {
         run().map(|_| ()).map_err(|error| failed(&error))
     }
 
-    /// After a failure: back to what is on disk, in memory too.
+    /// Rolls back after a failure, and resets the rows in memory to the committed ones.
     fn recover(&mut self) {
         if !self.executor.rows().conn.is_autocommit() {
-            // SQLite may have rolled back by itself.
+            // SQLite may have rolled back already.
             let _ = self.command("ROLLBACK");
         }
-        // If even that fails, the next call will meet the same trouble and say so.
+        // If this fails too, the next call fails with the same error and reports it.
         let _ = self.reload();
     }
 
-    /// Forgets what is in memory, and reads it from the tables.
+    /// Discards the rows in memory and reads them from the tables.
     fn reload(&mut self) -> Result<()> {
         self.executor.rows_mut().reload()?;
         self.restore()

@@ -1,7 +1,7 @@
-//! The numbers of a job, packed into one column: of its definition, and of its life since.
+//! The numbers of a job, packed into one column: one for its definition (`job`), one for its later state (`life`).
 //!
-//! They are read and written together and never searched by, and one value is cheaper to bind, store
-//! and read than a dozen. Times are told from each other, because small numbers take few bytes.
+//! They are always read and written together and never searched, and one value is cheaper to bind, store and read
+//! than a dozen. Times are stored as differences, because small numbers take fewer bytes.
 
 use super::codec;
 use super::pack::{Pack, Unpack};
@@ -10,21 +10,21 @@ use windlass_core::model::{Attempt, Counters, State};
 use windlass_core::{Result, Timestamp};
 use windlass_executor::Entry;
 
-/// Bits of `flags`.
+/// Bits of the flags byte.
 mod flag {
-    /// Somebody asked to cancel it while it ran.
+    /// Cancellation was requested while the job ran.
     pub(super) const CANCEL_REQUESTED: u8 = 1;
-    /// It waits for a signal.
+    /// The job waits for a signal.
     pub(super) const WAITS: u8 = 2;
-    /// A signal came before it waited.
+    /// A signal arrived before the job waited for it.
     pub(super) const SIGNALLED: u8 = 4;
-    /// It holds its ordering key.
+    /// The job holds its ordering key.
     pub(super) const HOLDS_KEY: u8 = 8;
-    /// It has rows in `part`.
+    /// The job has rows in `part`.
     pub(super) const HAS_PARTS: u8 = 16;
 }
 
-/// The body of a definition: what is so when the job is enqueued.
+/// Encodes the body of a definition: the job as enqueued.
 pub(super) fn pack_job(entry: &Entry, side_parts: bool) -> Vec<u8> {
     let created_at = entry.job.header.created_at;
     let mut pack = Pack::default();
@@ -34,7 +34,7 @@ pub(super) fn pack_job(entry: &Entry, side_parts: bool) -> Vec<u8> {
     pack.into_bytes()
 }
 
-/// Reads the body of a definition into an entry; whether the job has rows in `part`.
+/// Decodes the body of a definition into an entry; returns whether the job has rows in `part`.
 pub(super) fn unpack_job(bytes: &[u8], entry: &mut Entry) -> Result<bool> {
     let mut list = Unpack(bytes);
     entry.job.state = codec::state(list.u8()?.into())?;
@@ -44,7 +44,7 @@ pub(super) fn unpack_job(bytes: &[u8], entry: &mut Entry) -> Result<bool> {
     read_place(&mut list, entry, created_at)
 }
 
-/// The body of a life: what is so now.
+/// Encodes the body of a row in `life`: the current state of the job.
 pub(super) fn pack_life(
     entry: &Entry,
     side_parts: bool,
@@ -67,7 +67,7 @@ pub(super) fn pack_life(
     Ok(pack.into_bytes())
 }
 
-/// Reads the body of a life into an entry; whether the job has rows in `part`.
+/// Decodes the body of a row in `life` into an entry; returns whether the job has rows in `part`.
 pub(super) fn unpack_life(bytes: &[u8], entry: &mut Entry) -> Result<bool> {
     let mut list = Unpack(bytes);
     let ready_at = Timestamp::from_millis(list.int()?);
@@ -91,7 +91,7 @@ pub(super) fn unpack_life(bytes: &[u8], entry: &mut Entry) -> Result<bool> {
     Ok(side_parts)
 }
 
-/// Where it stands, and what holds it.
+/// Encodes the flags, the position in the lane and the scheduled time.
 fn place(pack: &mut Pack, entry: &Entry, side_parts: bool, since: Timestamp) {
     let set = |on: bool, flag: u8| if on { flag } else { 0 };
     pack.u8(set(entry.job.cancel_requested, flag::CANCEL_REQUESTED)
@@ -118,7 +118,7 @@ fn read_place(list: &mut Unpack<'_>, entry: &mut Entry, since: Timestamp) -> Res
     Ok(flags & flag::HAS_PARTS != 0)
 }
 
-/// A time, told from another; one byte if there is none.
+/// Encodes an optional time as its difference to `since`; one byte if there is none.
 fn time(pack: &mut Pack, at: Option<Timestamp>, since: Timestamp) {
     pack.u8(at.is_some().into());
     if let Some(at) = at {
@@ -133,7 +133,7 @@ fn read_time(list: &mut Unpack<'_>, since: Timestamp) -> Result<Option<Timestamp
     })
 }
 
-/// Whether a state may be told by a definition alone.
+/// Whether a job in this state can be stored as a definition alone, without a row in `life`.
 pub(super) const fn begins_in(state: State) -> bool {
     matches!(state, State::Scheduled | State::Available)
 }

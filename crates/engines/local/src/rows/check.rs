@@ -1,4 +1,4 @@
-//! Whether every job is in exactly one place, and every derived row agrees.
+//! The consistency check: every job is in exactly one place, and every derived row agrees with its job.
 
 use super::lanes::Lanes;
 use super::pack::Unpack;
@@ -10,11 +10,11 @@ use windlass_core::model::State;
 use windlass_core::{JobId, Result};
 use windlass_executor::Entry;
 
-/// The tables that can be made anew from the jobs.
+/// Tables that can be rebuilt from the jobs.
 const DERIVED: [&str; 8] =
     ["ready", "scheduled", "aside", "ended", "key_holder", "key_line", "deadline", "aging"];
 
-/// A place as its table tells it: which one, and where in it.
+/// The place of a job as stored: the table, and the position in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Listed {
     Ready { lane: i64, rank: i64, seq: u64 },
@@ -23,7 +23,7 @@ enum Listed {
 }
 
 impl Listed {
-    /// Where a job should be listed; running and ended ones are not.
+    /// The place in which a job must be listed; `None` for running and ended jobs.
     fn of(entry: &Entry, lane: i64) -> Option<Self> {
         let Place { state, rank, seq, run_at, .. } = Place::of(entry);
         match state {
@@ -104,7 +104,7 @@ impl SqliteRows<'_> {
         Ok(found)
     }
 
-    /// The jobs in places, as the tables tell.
+    /// Returns all jobs in the tables of places.
     fn listed(&self) -> Result<Vec<(JobId, Listed)>> {
         let mut listed = Vec::new();
         let lanes = self.all("SELECT DISTINCT lane FROM ready", [], |row| row.get::<_, i64>(0))?;
@@ -127,7 +127,7 @@ impl SqliteRows<'_> {
         Ok(listed)
     }
 
-    /// The jobs that retention knows, by the state they ended in.
+    /// Returns the jobs listed for retention, with their terminal states.
     fn listed_as_ended(&self) -> Result<HashSet<(JobId, i64)>> {
         let rows = self.all("SELECT state, jobs FROM ended", [], |row| {
             Ok((row.get::<_, i64>(0)?, row.get::<_, Vec<u8>>(1)?))
@@ -182,7 +182,7 @@ impl SqliteRows<'_> {
         Ok(found)
     }
 
-    /// Looks at every job, running ones as they are in memory.
+    /// Calls `look` for every job; running jobs are taken from memory.
     fn each_entry(&self, mut look: impl FnMut(&Entry) -> Result<()>) -> Result<()> {
         let query = load::query("true");
         let mut statement = self.conn.prepare(&query).map_err(|error| failed(&error))?;
@@ -195,7 +195,7 @@ impl SqliteRows<'_> {
         Ok(())
     }
 
-    /// Makes every derived table anew from the jobs.
+    /// Rebuilds every derived table from the jobs.
     fn rebuild(&mut self) -> Result<()> {
         for table in DERIVED {
             self.run(&format!("DELETE FROM {table}"), [])?;

@@ -1,4 +1,5 @@
-//! The stored formats of jobs: those that stores share, with errors that name this store, and the numbers of ends.
+//! Stored formats of jobs: the formats shared with other stores, with errors that name this store, and the codes of
+//! attempt ends.
 
 use serde::{Deserialize, Serialize};
 use windlass_core::model::{AttemptEnd, Part, State};
@@ -15,12 +16,12 @@ fn damaged(reason: Damaged) -> Error {
     corrupt(&reason)
 }
 
-/// A value as JSON; `None` for the default value.
+/// Encodes a value as JSON; `None` for the default value.
 pub(super) fn to_text<T: Serialize + Default + PartialEq>(value: &T) -> Result<Option<String>> {
     codec::to_text(value).map_err(damaged)
 }
 
-/// The value of a JSON text; the default value for `None`.
+/// Decodes JSON; the default value for `None`.
 pub(super) fn from_text<T: for<'a> Deserialize<'a> + Default>(text: Option<&str>) -> Result<T> {
     codec::from_text(text).map_err(damaged)
 }

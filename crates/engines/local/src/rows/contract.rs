@@ -1,4 +1,4 @@
-//! The executor's storage traits as SQL statements.
+//! The executor's storage traits, implemented as SQL statements.
 
 use super::load::Loaded;
 use super::save::{Before, EXPIRES, Place, REMOVED, Saver};
@@ -13,7 +13,7 @@ use windlass_executor::{
     UniqueSlot,
 };
 
-/// Pages a compaction step gives back.
+/// Maximum number of pages that one compaction step returns to the file system.
 const VACUUM_PAGES: u32 = 2_000;
 
 impl Rows for SqliteRows<'_> {
@@ -50,7 +50,7 @@ impl Rows for SqliteRows<'_> {
     }
 
     fn put_back(&mut self, entry: Box<Entry>) -> Result<()> {
-        // Its rows were never touched; only a running job was taken out of memory.
+        // The rows were not changed; only a running job must return to memory.
         let Some((_, Before { n, lived, side_parts, lease_row, .. })) = self.taken.take() else {
             return Ok(());
         };
@@ -240,7 +240,7 @@ impl Records for SqliteRows<'_> {
 
 impl SqliteRows<'_> {
     fn remove_idle_lanes(&mut self, now: Timestamp, limit: usize) -> Result<()> {
-        // Jobs that ended in this transaction count, too.
+        // Flushes first, so that jobs which ended in this transaction count.
         let flushed = self.flush();
         self.noted(flushed)?;
         let looked = self.lanes.forget_idle(self.conn, self.lanes_looked, limit, now);
@@ -270,7 +270,7 @@ impl SqliteRows<'_> {
         .map(|_| ())
     }
 
-    /// Writes down how long the jobs of a queue have waited that just got a limit: once, and all.
+    /// Adds all waiting jobs of a queue to `aging`, once, when the queue gets a limit on waiting time.
     fn fill_aging(&self, queue: &Name) -> Result<()> {
         let lanes: Vec<i64> = self.lanes.of_queue(queue).map(|(_, lane, _)| lane).collect();
         for lane in lanes {
@@ -294,7 +294,7 @@ fn due(row: &Row<'_>) -> rusqlite::Result<Due> {
     Ok((Timestamp::from_millis(row.get(0)?), JobId::from_bytes(row.get(1)?)))
 }
 
-/// The first of these by time.
+/// Returns the earliest entries, sorted and without duplicates.
 fn first(mut all: Vec<Due>, limit: usize) -> Vec<Due> {
     all.sort_unstable();
     all.dedup();

@@ -1,8 +1,8 @@
-//! Ended jobs by age, in few rows: those of a lane that ended alike in one transaction are written
-//! together, for retention to find.
+//! Jobs in a terminal state by age, for retention. Jobs of a lane that ended in the same state within one
+//! transaction share a row.
 //!
-//! So a row may list jobs that were replayed or removed since, and a job may be listed twice: whether
-//! it is due, the job itself tells.
+//! A row may list jobs that were replayed or removed since, and a job may be listed twice; the rows of the job
+//! itself decide whether it is due.
 
 use super::failed;
 use super::load::get;
@@ -12,13 +12,13 @@ use std::collections::HashMap;
 use windlass_core::{JobId, Result, Timestamp};
 use windlass_executor::Due;
 
-/// Jobs in a row.
+/// Maximum number of jobs in a row.
 const ROW_MAX: usize = 256;
 
-/// Jobs of one lane that ended in one state.
+/// A lane and a terminal state.
 pub(super) type Group = (i64, i64);
 
-/// What ended in this transaction.
+/// Jobs that ended in the current transaction.
 #[derive(Default)]
 pub(super) struct Ended {
     fresh: HashMap<Group, Vec<(JobId, i64)>>,
@@ -29,18 +29,18 @@ impl Ended {
         self.fresh.clear();
     }
 
-    /// A job ended at `at`.
+    /// Adds a job that ended at `at`.
     pub(super) fn add(&mut self, group: Group, id: JobId, at: i64) {
         self.fresh.entry(group).or_default().push((id, at));
     }
 
-    /// Writes down what ended in this transaction.
+    /// Writes the jobs that ended in this transaction.
     pub(super) fn flush(&mut self, conn: &Connection) -> Result<()> {
         for ((lane, state), jobs) in self.fresh.drain() {
             for jobs in jobs.chunks(ROW_MAX) {
                 let mut pack = Pack::default();
                 jobs.iter().for_each(|(id, _)| pack.id(*id));
-                // Under the latest of them: none is removed too early.
+                // The row is due with its last job, so that no job is removed too early.
                 let at = jobs.iter().map(|(_, at)| *at).max().unwrap_or_default();
                 let sql = "INSERT INTO ended (lane, state, at, number, jobs)
                     SELECT ?1, ?2, ?3, 1 + coalesce(max(number), 0), ?4 FROM ended
@@ -52,7 +52,7 @@ impl Ended {
     }
 }
 
-/// The groups that have ended jobs, each found by one step in the index.
+/// Returns the groups that have jobs, with one index lookup each.
 pub(super) fn groups(conn: &Connection) -> Result<Vec<Group>> {
     let sql = "SELECT lane, state FROM ended WHERE (lane, state) > (?1, ?2)
         ORDER BY lane, state LIMIT 1";
@@ -69,9 +69,9 @@ pub(super) fn groups(conn: &Connection) -> Result<Vec<Group>> {
     Ok(found)
 }
 
-/// The oldest `limit` jobs of a group with the time they ended: those of rows up to `due`, and the first
-/// one after it. Rows that list only jobs that are no longer there as `ended_at` tells, are removed on
-/// the way.
+/// Returns the oldest jobs of a group with the time at which they ended: the jobs of rows up to `due`, and the first
+/// job after it. Stops after the row with which `limit` jobs are reached. Deletes the rows of which, according to
+/// `ended_at`, no job counts any more.
 pub(super) fn oldest(
     conn: &Connection,
     (lane, state): Group,
@@ -95,7 +95,7 @@ pub(super) fn oldest(
             let (mut list, before) = (Unpack(&bytes), oldest.len());
             while !list.is_empty() {
                 let id = list.id()?;
-                // One that ended again since is listed again, too.
+                // A job that ended again since is listed again in a later row.
                 if let Some(since) = ended_at(id)?.filter(|since| since.as_millis() <= at) {
                     oldest.push((since, id));
                     if at > due {

@@ -1,34 +1,34 @@
-//! The row key of a job, computed from its id: lookups by id need no index of their own.
+//! The row key of a job, computed from its id so that lookups by id need no index.
 //!
-//! An id is 48 bits of milliseconds and then random bits. The key takes the milliseconds since 2020
-//! (41 bits, until 2089) and the first 22 random bits: nearly sequential, so that inserts append, and
-//! nearly unique. Where two ids meet on one key, the later job takes the next free key within
-//! [`PROBES`]; a lookup is a range scan of that length, which holds one row, seldom two.
+//! An id consists of 48 bits of milliseconds and random bits. The key consists of the milliseconds since 2020 (41
+//! bits, until 2089) and the first 22 random bits. Keys are nearly sequential, so that inserts append, and nearly
+//! unique. If a key is taken, the job gets the next free key within [`PROBES`]; a lookup scans that range, which
+//! contains one row, rarely two.
 
 use windlass_core::JobId;
 use windlass_core::engine::IdTimes;
 
 /// Milliseconds from 1970 to 2020.
 const ORIGIN_MS: i64 = 1_577_836_800_000;
-/// Bits of a key that come from the random part of the id.
+/// Bits of a key from the random part of the id.
 const RANDOM_BITS: u32 = 22;
-/// Bits of a key that come from its time.
+/// Bits of a key from the time in the id.
 const TIME_BITS: u32 = 41;
 
-/// How many keys beyond its own a job may take when others were there first.
+/// Number of keys that are tried for a job, starting with its first key.
 pub(crate) const PROBES: i64 = 512;
 
 /// The first key of an id; the job is in `key..key + PROBES`.
 pub(crate) fn first_key(id: JobId) -> i64 {
     let bytes = id.as_bytes();
     let ms = (id.time().as_millis() - ORIGIN_MS).clamp(0, (1 << TIME_BITS) - 1);
-    // Twelve bits beside the version, ten beside the variant.
+    // The 12 bits after the version and the first 10 bits after the variant.
     let high = i64::from(u16::from_be_bytes([bytes[6], bytes[7]]) & 0x0FFF);
     let low = i64::from(u16::from_be_bytes([bytes[8], bytes[9]]) & 0x3FFF) >> 4;
     (ms << RANDOM_BITS) | (high << 10) | low
 }
 
-/// The keys that jobs may have whose ids carry these times, both ends included.
+/// The range of keys, inclusive, of jobs whose ids contain these times.
 pub(crate) fn keys(times: IdTimes) -> (i64, i64) {
     let first = times.from.map_or(0, |at| first_key(JobId::first_at(at)));
     let last =

@@ -1,6 +1,6 @@
-//! Lanes in memory: their numbers, and how many jobs of each state they have.
+//! Lanes in memory: their numbers, and their job counts by state.
 //!
-//! Small, read on every call, and rebuilt from the tables when a directory is opened.
+//! They are small, read on every call, and rebuilt from the tables when a directory is opened.
 
 use super::load::failed;
 use super::ready::SLOT_BYTES;
@@ -11,14 +11,14 @@ use windlass_core::model::{Name, State};
 use windlass_core::{Error, Result, Timestamp};
 use windlass_executor::LaneKey;
 
-/// Jobs by state.
+/// Job counts, indexed by state.
 pub(super) type Counts = [u64; State::ALL.len()];
 
 #[derive(Debug, PartialEq)]
 struct Lane {
     key: LaneKey,
     counts: Counts,
-    /// When maintenance first found no live job in it.
+    /// Time at which maintenance first found no live job in the lane.
     idle_since: Option<Timestamp>,
 }
 
@@ -32,17 +32,18 @@ impl Lane {
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Lanes {
     lanes: BTreeMap<i64, Lane>,
-    /// Of each queue, its kinds.
+    /// Lane numbers by queue and kind.
     numbers: BTreeMap<Name, BTreeMap<Name, i64>>,
-    /// Lanes with ready jobs: what claims look at, however many others there are.
+    /// Lanes with ready jobs. Claims look at these only, regardless of the number of other lanes.
     ready: BTreeSet<LaneKey>,
-    /// Of each queue, how many of its jobs wait for their start.
+    /// Number of waiting jobs per queue.
     depths: BTreeMap<Name, u64>,
 }
 
 impl Lanes {
-    /// The lanes as the tables tell, without the jobs that run. Of ended jobs only the dead are
-    /// counted: nobody asks for the others, and there may be very many.
+    /// Reads the lanes and their counts from the tables, without running jobs. Of the jobs in a terminal state,
+    /// only dead ones are counted: the counts of the others are never requested, and those jobs may be very
+    /// numerous.
     pub(super) fn read(conn: &Connection) -> Result<Self> {
         let mut lanes = Self::default();
         lanes.read_keys(conn).map_err(|error| failed(&error))?;
@@ -94,8 +95,9 @@ impl Lanes {
         Ok(())
     }
 
-    /// Learns the lanes that came since, by name alone; for those who only look. A new lane has the highest number; what
-    /// was forgotten meanwhile has no jobs, and does no harm here.
+    /// Adds the lanes that were created since the last call, without counts; for the reader. New lanes always have
+    /// the highest number. Lanes that were removed in the meantime stay known, which is harmless because they have
+    /// no jobs.
     pub(super) fn learn(&mut self, conn: &Connection) -> Result<()> {
         let last =
             || conn.prepare_cached("SELECT max(id) FROM lane")?.query_row([], |row| row.get(0));
@@ -115,7 +117,7 @@ impl Lanes {
         self.lanes.insert(number, Lane { key, counts: Counts::default(), idle_since });
     }
 
-    /// The number of a lane that gets a job, given to it now if it is new.
+    /// Returns the number of the lane of a new or changed job; creates the lane if necessary.
     pub(super) fn number(&mut self, conn: &Connection, queue: &Name, kind: &Name) -> Result<i64> {
         if let Some(number) = self.known(queue, kind) {
             self.set_idle(conn, number, None)?;
@@ -128,7 +130,7 @@ impl Lanes {
         Ok(number)
     }
 
-    /// Notes since when a lane is idle, or that it is not.
+    /// Stores the time since which a lane is idle; `None` if it is not.
     fn set_idle(&mut self, conn: &Connection, number: i64, since: Option<Timestamp>) -> Result<()> {
         let lane = self.lanes.get_mut(&number).filter(|lane| lane.idle_since != since);
         let Some(lane) = lane else { return Ok(()) };
@@ -139,8 +141,8 @@ impl Lanes {
         update().map(|_| ()).map_err(|error| failed(&error))
     }
 
-    /// Looks at up to `limit` lanes after a number: notes which are idle, and forgets those that have been for long and of
-    /// which no ended job is left, either. Answers where to go on.
+    /// Examines up to `limit` lanes after a number: marks idle lanes, and removes those that have been idle for
+    /// [`LANE_IDLE_MS`] and have no ended jobs left. Returns the number to continue after.
     pub(super) fn forget_idle(
         &mut self,
         conn: &Connection,
@@ -162,7 +164,8 @@ impl Lanes {
         Ok(if looked.len() < limit { 0 } else { looked.last().copied().unwrap_or(0) })
     }
 
-    /// Forgets a lane without live jobs, unless ended ones are left. Numbers are not given twice, as the highest stays.
+    /// Removes a lane without live jobs, unless it has ended jobs. The lane with the highest number always stays,
+    /// so that numbers are never reused.
     fn forget(&mut self, conn: &Connection, number: i64) -> Result<()> {
         if self.highest() == Some(number) {
             return Ok(());
@@ -186,7 +189,7 @@ impl Lanes {
         Ok(())
     }
 
-    /// How many lanes a queue has.
+    /// Number of lanes of a queue.
     pub(super) fn count_of(&self, queue: &Name) -> usize {
         self.numbers.get(queue).map_or(0, BTreeMap::len)
     }
@@ -198,12 +201,12 @@ impl Lanes {
         self.ready.range(first..).take_while(move |(of, _)| *of == queue)
     }
 
-    /// Jobs of a queue that wait for their start.
+    /// Number of waiting jobs of a queue.
     pub(super) fn depth(&self, queue: &Name) -> u64 {
         self.depths.get(queue).copied().unwrap_or(0)
     }
 
-    /// The number of a lane that has one.
+    /// The number of a lane, if it exists.
     pub(super) fn known(&self, queue: &Name, kind: &Name) -> Option<i64> {
         self.numbers.get(queue)?.get(kind).copied()
     }
@@ -213,7 +216,7 @@ impl Lanes {
         self.lanes.get(&number).map(|lane| lane.key.clone())
     }
 
-    /// A job came into a state, or left it.
+    /// Counts a job that entered a state (`came`) or left it.
     pub(super) fn count(&mut self, number: i64, state: State, came: bool) -> Result<()> {
         let counted = state == State::Dead || !state.is_terminal();
         let Some(lane) = self.lanes.get_mut(&number).filter(|_| counted) else { return Ok(()) };
@@ -228,12 +231,12 @@ impl Lanes {
         Ok(())
     }
 
-    /// All lanes with their counts, in order.
+    /// All lanes with their numbers and counts, in order of their names.
     pub(super) fn all(&self) -> impl Iterator<Item = (&LaneKey, i64, &Counts)> {
         self.numbers.values().flat_map(|kinds| self.those(kinds))
     }
 
-    /// The lanes of a queue with their counts.
+    /// The lanes of a queue with their numbers and counts.
     pub(super) fn of_queue(&self, queue: &Name) -> impl Iterator<Item = (&LaneKey, i64, &Counts)> {
         self.numbers.get(queue).into_iter().flat_map(|kinds| self.those(kinds))
     }
@@ -248,7 +251,7 @@ impl Lanes {
     }
 }
 
-/// Notes in what is summed up over lanes that the count of a state changed.
+/// Updates the set of ready lanes and the depth of the queue after the count of a state changed.
 fn note(
     ready: &mut BTreeSet<LaneKey>,
     depths: &mut BTreeMap<Name, u64>,

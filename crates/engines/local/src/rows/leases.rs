@@ -1,7 +1,7 @@
-//! Leases in few rows: those given in one transaction are written together, and removed together once
-//! the last of them has ended.
+//! Leases, packed into few rows: leases granted in one transaction share a row, which is deleted once the last of
+//! them has ended.
 //!
-//! So a row may list leases that are over. Which ones, the jobs tell: see [`is_held`].
+//! A row may therefore list leases that have ended; [`is_held`] decides by the rows of the job.
 
 use super::load::Loaded;
 use super::pack::{Pack, Unpack};
@@ -13,41 +13,41 @@ use windlass_core::model::State;
 use windlass_core::{JobId, Result, Timestamp};
 use windlass_executor::{Entry, Leased};
 
-/// Leases in a row: bounds what a single long run keeps.
+/// Maximum number of leases in a row. Bounds the ended leases that one long-running job keeps stored.
 const ROW_MAX: usize = 64;
 
-/// Which rows hold leases.
+/// The rows of `lease`, and the number of held leases in each.
 #[derive(Default)]
 pub(super) struct Leases {
-    /// Given in this transaction.
+    /// Jobs leased in this transaction.
     fresh: Vec<JobId>,
-    /// How many leases of each row are still held.
+    /// Number of leases in each row that are still held.
     held: HashMap<i64, u32>,
-    /// Rows none of whose leases is held any more.
+    /// Rows whose leases have all ended.
     over: Vec<i64>,
-    /// The number of the latest row.
+    /// Number of the latest row.
     last: i64,
 }
 
-/// A lease as it is written.
+/// A lease as stored.
 #[derive(Clone)]
 pub(super) struct Stored {
     pub(super) id: JobId,
     pub(super) attempt: u32,
     pub(super) leased: Leased,
     pub(super) row: i64,
-    /// The highest order of entry among the jobs of its row when the row was written: whatever happens to one of
-    /// them afterwards gets a higher one.
+    /// Highest sequence number among the jobs of the row when it was written. Any later change of one of these
+    /// jobs, other than updates from the same attempt, assigns a higher one.
     pub(super) seq: u64,
 }
 
 impl Leases {
-    /// A lease was given; it gets its row when the transaction commits.
+    /// Adds a new lease, which is assigned to a row when the transaction commits.
     pub(super) fn give(&mut self, id: JobId) {
         self.fresh.push(id);
     }
 
-    /// A lease of this row ended, or was found to have ended.
+    /// Counts a lease of this row as ended.
     pub(super) fn end(&mut self, row: Option<i64>) {
         let Some(row) = row else { return };
         if let Some(held) = self.held.get_mut(&row) {
@@ -59,7 +59,7 @@ impl Leases {
         }
     }
 
-    /// Writes down what happened in this transaction.
+    /// Writes the changes of this transaction.
     pub(super) fn flush(
         &mut self,
         conn: &Connection,
@@ -70,7 +70,7 @@ impl Leases {
             let (mut pack, mut count, mut seq) = (Pack::default(), 0, 0);
             let mut before: Option<Leased> = None;
             for id in ids {
-                // It may have ended already, or been given and written twice.
+                // The lease may have ended in this transaction, or have a row already.
                 let Some(Running { loaded, .. }) = running.get_mut(id) else { continue };
                 let Some(leased) = &loaded.entry.leased else { continue };
                 if loaded.lease_row.is_none() {
@@ -97,7 +97,7 @@ impl Leases {
         Ok(())
     }
 
-    /// The leases that are written, whether held or not, in the order they were given.
+    /// Returns all stored leases in the order in which they were granted, held or not.
     pub(super) fn read(&mut self, conn: &Connection) -> Result<Vec<Stored>> {
         *self = Self::default();
         let sql = "SELECT number, jobs, seq FROM lease ORDER BY number";
@@ -117,7 +117,7 @@ impl Leases {
     }
 }
 
-/// One lease; what it shares with the one before it is not written again.
+/// Encodes one lease, without the fields that equal those of the lease before it.
 fn put(pack: &mut Pack, entry: &Entry, leased: &Leased, before: Option<&Leased>) {
     let shares = before.is_some_and(|before| {
         let of = |leased: &Leased| (leased.claim_no, leased.started_at);
@@ -157,9 +157,12 @@ fn unpack(bytes: &[u8], (row, seq): (i64, u64), stored: &mut Vec<Stored>) -> Res
     Ok(())
 }
 
-/// Whether a written lease is held: since it was given, nothing was written about its job but updates from the same
-/// attempt. The order of entry tells a later job with the same id, whose attempts start at zero again, and the end of
-/// the attempt; the attempt alone tells its end in rows of format 1, whose order of entry is only an upper bound.
+/// Whether a stored lease is still held, i.e. nothing was written about its job since the claim, other than updates
+/// from the same attempt.
+///
+/// A higher sequence number means that the attempt has ended, or that the job is a later one with the same id,
+/// whose attempts start at zero again. In rows of format 1 the sequence number is only an upper bound; there the
+/// attempt number alone shows the end of the attempt.
 pub(super) fn is_held(stored: &Stored, loaded: &Loaded) -> bool {
     let Entry { job, seq, .. } = &*loaded.entry;
     let written = job.header.counters.attempt;

@@ -1,4 +1,4 @@
-//! Reading a job from its rows.
+//! Loads jobs from their rows, and converts SQLite's errors.
 
 use super::body;
 use super::codec::{self, Spec, Tail};
@@ -12,7 +12,7 @@ use windlass_core::model::{Counters, Finish, Header, Job, Part, PartName, Parts,
 use windlass_core::{Error, JobId, Result, Timestamp};
 use windlass_executor::Entry;
 
-/// A job and where its rows are.
+/// A job and the location of its rows.
 pub(crate) struct Loaded {
     pub(super) entry: Box<Entry>,
     pub(super) n: i64,
@@ -20,27 +20,27 @@ pub(crate) struct Loaded {
     pub(super) lived: bool,
     /// Whether it has rows in `part`.
     pub(super) side_parts: bool,
-    /// The row its lease is in, if it runs and that is written.
+    /// The row that contains its lease, if the job runs and its lease is written.
     pub(super) lease_row: Option<i64>,
 }
 
 pub(super) const COLUMNS: &str =
     "j.n, j.id, j.lane, j.body, j.spec, j.payload, j.envelope, l.state, l.body, l.tail";
 
-/// The same without payloads, which pages do not tell: what is not asked for is not read from the disk,
-/// and a search passes by thousands of them.
+/// Like [`COLUMNS`] without payloads, which pages do not return. SQLite does not read columns that are not
+/// selected, and a filtered page may examine thousands of rows.
 pub(super) const COLUMNS_OF_PAGES: &str =
     "j.n, j.id, j.lane, j.body, j.spec, NULL, NULL, l.state, l.body, l.tail";
 
-/// What narrows [`query`] to the job with an id.
+/// The condition of [`query`] that selects one job by its id.
 pub(super) const BY_ID: &str = "j.n >= ?1 AND j.n < ?2 AND j.id = ?3";
 
-/// The query for jobs, narrowed by `condition`.
+/// The query for jobs that satisfy `condition`.
 pub(super) fn query(condition: &str) -> String {
     format!("SELECT {COLUMNS} FROM job j LEFT JOIN life l ON l.n = j.n WHERE {condition}")
 }
 
-/// A job by its id, with a statement made for that.
+/// Loads a job by its id. `statement` is [`query`] with [`BY_ID`].
 pub(super) fn by_id(
     conn: &Connection,
     statement: &mut Statement<'_>,
@@ -57,7 +57,7 @@ pub(super) fn by_id(
     Ok(Some(loaded))
 }
 
-/// Reads a row of [`query`]; parts in rows of their own are added by [`add_parts`].
+/// Decodes a row of [`query`]. [`add_parts`] adds the parts in rows of their own.
 pub(super) fn read(row: &Row<'_>, lanes: &Lanes) -> Result<Loaded> {
     let (n, lane): (i64, i64) = (get(row, 0)?, get(row, 2)?);
     let id = JobId::from_bytes(get(row, 1)?);
@@ -115,7 +115,7 @@ fn add_tail(tail: Tail, entry: &mut Entry) {
     }
 }
 
-/// Why a job ended that ended like this, unless it says otherwise.
+/// The usual reason for a terminal state; only other reasons are stored.
 pub(super) const fn usual_finish(state: State) -> Option<Finish> {
     match state {
         State::Completed => Some(Finish::Completed),
@@ -126,7 +126,7 @@ pub(super) const fn usual_finish(state: State) -> Option<Finish> {
     }
 }
 
-/// Adds the parts that have rows of their own.
+/// Loads the parts that have rows of their own.
 pub(super) fn add_parts(conn: &Connection, loaded: &mut Loaded) -> Result<()> {
     if !loaded.side_parts {
         return Ok(());
@@ -146,7 +146,7 @@ pub(super) fn add_parts(conn: &Connection, loaded: &mut Loaded) -> Result<()> {
     Ok(())
 }
 
-/// Adds to a job what a lease tells of it.
+/// Applies a lease to a job: state, start, attempt and lease token.
 pub(super) fn add_lease(stored: Stored, loaded: &mut Loaded) {
     loaded.lease_row = Some(stored.row);
     let job = &mut loaded.entry.job;
@@ -156,31 +156,31 @@ pub(super) fn add_lease(stored: Stored, loaded: &mut Loaded) {
     loaded.entry.leased = Some(stored.leased);
 }
 
-/// A column of bytes, where it lies.
+/// A column of bytes, borrowed from the row.
 fn blob<'a>(row: &'a Row<'_>, column: usize) -> Result<&'a [u8]> {
     let bytes = row.get_ref(column).map_err(|error| failed(&error))?;
     bytes.as_blob().map_err(|error| codec::corrupt(&error))
 }
 
-/// A column of text, where it lies, or nothing.
+/// A nullable column of text, borrowed from the row.
 fn text<'a>(row: &'a Row<'_>, column: usize) -> Result<Option<&'a str>> {
     let text = row.get_ref(column).map_err(|error| failed(&error))?;
     text.as_str_or_null().map_err(|error| codec::corrupt(&error))
 }
 
-/// A column, or our error.
+/// A column of any type, with errors converted.
 pub(super) fn get<T: FromSql>(row: &Row<'_>, column: usize) -> Result<T> {
     row.get(column).map_err(|error| failed(&error))
 }
 
-/// What is said where a write finds no space and the reserve has none left to give.
+/// The reason in the error for a full disk, seen by callers once the reserve is used up.
 const FULL: &str = "the disk is full: make room on it";
 
 fn extended_code(error: &rusqlite::Error) -> Option<i32> {
     error.sqlite_error().map(|error| error.extended_code)
 }
 
-/// What SQLite said, as our error: what may pass, or what will not pass by itself.
+/// Converts an error of SQLite: corruption, a full disk, or else a store that is unavailable.
 pub(crate) fn failed(error: &rusqlite::Error) -> Error {
     let store = "the local store".to_owned();
     let hint = match error.sqlite_error_code() {
@@ -188,7 +188,7 @@ pub(crate) fn failed(error: &rusqlite::Error) -> Error {
             return Error::Corrupt { store, reason: error.to_string() };
         }
         Some(ErrorCode::DiskFull) => return Error::StoreFull { store, reason: FULL.to_owned() },
-        // The index of the log could not be made longer.
+        // SQLite could not extend the shared-memory index of the log.
         Some(ErrorCode::SystemIoFailure) if extended_code(error) == Some(SQLITE_IOERR_SHMSIZE) => {
             return Error::StoreFull { store, reason: FULL.to_owned() };
         }
@@ -197,7 +197,7 @@ pub(crate) fn failed(error: &rusqlite::Error) -> Error {
         }
         _ => "",
     };
-    // A failed script would be told in full; its first line is enough.
+    // The error of a failed script contains the whole script; the first line is enough.
     let told = error.to_string();
     let reason = format!("{}{hint}", told.lines().next().unwrap_or_default());
     Error::Unavailable { store, reason }

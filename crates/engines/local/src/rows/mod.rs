@@ -1,9 +1,8 @@
-//! The rows in SQLite: what the executor needs, as statements on narrow tables.
+//! Rows in SQLite: the executor's storage traits as statements on narrow tables.
 //!
-//! Running jobs are also held in memory: they are few, every report asks for one, and after a restart
-//! they are read back from their leases. Lanes and their counts are in memory too, and so is what a
-//! transaction gathers to write together ([`SqliteRows::flush`]). If a transaction is rolled back, all
-//! of that is read anew.
+//! Running jobs are also kept in memory: they are few, and every settle needs one. After a restart they are loaded
+//! through their leases. Lanes with their counts are kept in memory too, and so are list entries that a transaction
+//! has not written yet ([`SqliteRows::flush`]). After a rollback, all of these are reloaded.
 
 mod body;
 mod check;
@@ -37,15 +36,15 @@ use windlass_core::model::{KindSettings, Name, PartName, Parts, QueueSettings, S
 use windlass_core::{Error, JobId, Result};
 use windlass_executor::{Entry, SessionEntry};
 
-/// Bytes of parts up to which a running job keeps them in memory.
+/// Maximum total size of the parts that a running job keeps in memory.
 const HELD_BYTES_MAX: usize = 16 * 1024;
 
-/// Jobs that are remembered from their enqueue until they are claimed.
+/// Maximum number of jobs that are kept in memory from enqueue to claim.
 const LATELY_MAX: usize = 4_096;
-/// Bytes of payload up to which they are.
+/// Maximum payload size of such a job.
 const LATELY_BYTES_MAX: usize = 2 * 1024;
 
-/// A saver for one job, borrowing only the fields it needs.
+/// A [`Saver`] for one job that borrows only the fields it needs.
 macro_rules! saver {
     ($rows:ident, $entry:expr, $lane:expr) => {
         Saver {
@@ -61,38 +60,37 @@ macro_rules! saver {
 }
 use saver;
 
-/// A job that runs, in memory.
+/// A running job in memory.
 struct Running {
     loaded: Loaded,
-    /// Whether its parts were left behind because they are large.
+    /// Whether its parts were dropped from memory because of their size.
     light: bool,
 }
 
 /// The rows of one directory.
 pub(crate) struct SqliteRows<'c> {
     pub(crate) conn: &'c Connection,
-    /// The statements that run once per job and more, kept prepared.
+    /// Prepared statements that run at least once per job.
     hot: RefCell<Hot<'c>>,
     lanes: Lanes,
-    /// The number of the lane up to which maintenance has looked for idle ones.
+    /// Number of the last lane that maintenance examined for idleness.
     lanes_looked: i64,
     running: HashMap<JobId, Running>,
     held: HashMap<SessionId, BTreeSet<JobId>>,
-    /// Queues that limit how long jobs wait.
+    /// Queues with a limit on the waiting time of jobs.
     aging: BTreeSet<Name>,
     /// The job that was taken and not yet put back.
     taken: Option<(JobId, Before)>,
-    /// Jobs that were enqueued lately and wait to be claimed, as far as there is room: those need
-    /// not be read again.
+    /// Recently enqueued jobs that wait for their claim, up to [`LATELY_MAX`]. Claiming them reads no rows.
     lately: HashMap<JobId, Loaded>,
     ready: Ready,
     leases: Leases,
     ended: Ended,
-    /// The first thing that went wrong in this transaction.
+    /// The first storage error in this transaction.
     failure: RefCell<Option<Error>>,
 }
 
-/// See [`SqliteRows::hot`].
+/// The statements of [`SqliteRows::hot`].
 struct Hot<'c> {
     by_id: Statement<'c>,
     insert_job: Statement<'c>,
@@ -110,7 +108,7 @@ impl<'c> Hot<'c> {
 }
 
 impl<'c> SqliteRows<'c> {
-    /// The rows behind a connection whose tables exist.
+    /// Opens the rows of a database whose tables exist.
     pub(crate) fn open(conn: &'c Connection) -> Result<Self> {
         let lanes = Lanes::read(conn)?;
         let hot = Hot::prepare(conn).map_err(|error| failed(&error))?;
@@ -133,7 +131,7 @@ impl<'c> SqliteRows<'c> {
         Ok(rows)
     }
 
-    /// Reads anew what is held in memory: after opening, and after a rollback.
+    /// Reloads the rows in memory from the tables, on opening and after a rollback.
     pub(crate) fn reload(&mut self) -> Result<()> {
         self.failure.take();
         self.lately.clear();
@@ -156,12 +154,13 @@ impl<'c> SqliteRows<'c> {
         Ok(())
     }
 
-    /// The first thing that went wrong since the last time somebody asked.
+    /// Takes the first storage error since the last call of this function.
     pub(crate) fn failure(&self) -> Option<Error> {
         self.failure.take()
     }
 
-    /// Writes what the transaction gathered; before it commits, and before statements look at it.
+    /// Writes the pending list entries of the transaction. Runs before the commit, and before statements that read
+    /// the lists.
     pub(crate) fn flush(&mut self) -> Result<()> {
         let Self { conn, running, ready, leases, ended, .. } = self;
         ready.flush(conn)?;
@@ -169,17 +168,17 @@ impl<'c> SqliteRows<'c> {
         leases.flush(conn, running)
     }
 
-    /// Settings of queues, as stored.
+    /// Stored settings of queues.
     pub(crate) fn queues(&self) -> Result<BTreeMap<Name, QueueSettings>> {
         self.named("SELECT name, settings FROM queue")
     }
 
-    /// Settings of kinds, as stored.
+    /// Stored settings of kinds.
     pub(crate) fn kinds(&self) -> Result<BTreeMap<Name, KindSettings>> {
         self.named("SELECT name, settings FROM kind")
     }
 
-    /// Open sessions, as stored.
+    /// Stored sessions.
     pub(crate) fn sessions(&self) -> Result<BTreeMap<SessionId, SessionEntry>> {
         let stored: BTreeMap<Name, records::StoredSession> =
             self.named("SELECT id, entry FROM session")?;
@@ -198,7 +197,7 @@ impl<'c> SqliteRows<'c> {
         rows.into_iter().map(read).collect()
     }
 
-    /// Remembers what went wrong: whoever owns the transaction must roll it back.
+    /// Remembers a storage error, so that the owner of the transaction rolls it back.
     fn noted<T>(&self, answer: Result<T>) -> Result<T> {
         let lost = matches!(
             answer,
@@ -251,7 +250,7 @@ impl<'c> SqliteRows<'c> {
         self.running.insert(id, Running { loaded, light });
     }
 
-    /// Takes a running job out of memory, its parts with it.
+    /// Removes a running job from memory and returns it with all its parts.
     fn unhold(&mut self, id: JobId) -> Result<Option<Loaded>> {
         let Some(mut running) = self.running.remove(&id) else { return Ok(None) };
         if let Some(leased) = &running.loaded.entry.leased
@@ -268,14 +267,14 @@ impl<'c> SqliteRows<'c> {
         Ok(Some(running.loaded))
     }
 
-    /// The running jobs, as the leases tell; notes which of those are over.
+    /// Loads the running jobs through their leases, and notes the leases that have ended.
     fn stored_running(&mut self) -> Result<Vec<Loaded>> {
         let mut running = Vec::new();
         for lease in self.leases.read(self.conn)? {
             match self.stored(lease.id)?.filter(|loaded| leases::is_held(&lease, loaded)) {
                 Some(mut loaded) => {
                     load::add_lease(lease, &mut loaded);
-                    // In the order they were claimed, as it was before.
+                    // Restores the order of the claims.
                     loaded.entry.seq = running.len() as u64;
                     running.push(loaded);
                 }
@@ -285,7 +284,8 @@ impl<'c> SqliteRows<'c> {
         Ok(running)
     }
 
-    /// A job as its rows tell it. Of a running one that is what was so when its lease was given.
+    /// Loads a job from its rows. A claim is recorded by the lease alone, so the rows of a running job may be older
+    /// than its claim.
     fn stored(&self, id: JobId) -> Result<Option<Loaded>> {
         load::by_id(self.conn, &mut self.hot.borrow_mut().by_id, &self.lanes, id)
     }
@@ -295,7 +295,7 @@ impl<'c> SqliteRows<'c> {
         Ok(stored.map(|loaded| loaded.entry.job.parts).unwrap_or_default())
     }
 
-    /// Writes a job that was taken, or a new one.
+    /// Writes a new job, or one that was taken.
     fn write(&mut self, entry: Box<Entry>) -> Result<()> {
         let (id, header) = (entry.id(), &entry.job.header);
         let lane = self.lanes.number(self.conn, &header.queue, &header.kind)?;

@@ -1,9 +1,9 @@
-//! Lists in one column: what would be many narrow rows, written and read together.
+//! Packed lists in one column, in place of many narrow rows that are always read and written together.
 
 use super::codec::{self, corrupt};
 use windlass_core::{JobId, Result};
 
-/// Puts values one after the other.
+/// Encodes values one after the other.
 #[derive(Default)]
 pub(super) struct Pack(Vec<u8>);
 
@@ -20,9 +20,9 @@ impl Pack {
         self.0.extend_from_slice(&value.to_le_bytes());
     }
 
-    /// A number in as few bytes as it needs, seven bits in each.
+    /// A variable-length integer, seven bits per byte.
     pub(super) fn int(&mut self, value: i64) {
-        // Signs go last, so that small negative numbers are small too.
+        // Zigzag encoding, so that small negative numbers are short too.
         let mut rest = ((value << 1) ^ (value >> 63)).cast_unsigned();
         while rest >= 0x80 {
             self.u8(rest as u8 | 0x80);
@@ -36,7 +36,7 @@ impl Pack {
         self.0.extend_from_slice(text.as_bytes());
     }
 
-    /// A token in as few bytes as it can be.
+    /// A token: 16 bytes if it is 32 hexadecimal digits, otherwise its text.
     pub(super) fn token(&mut self, text: &str) {
         match codec::token_bits(text) {
             Some(bits) => {
@@ -55,7 +55,7 @@ impl Pack {
     }
 }
 
-/// Takes values off the front, in the order they were put.
+/// Decodes values in the order in which they were encoded.
 pub(super) struct Unpack<'a>(pub(super) &'a [u8]);
 
 impl Unpack<'_> {

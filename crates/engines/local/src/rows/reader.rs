@@ -1,5 +1,6 @@
-//! Looks at jobs on a connection of its own, so that nobody who writes waits for those who look. It
-//! sees what was committed, running jobs by their leases, and changes nothing.
+//! Reads jobs on a connection of its own, so that reads never block the writer.
+//!
+//! It sees committed rows only, adds the leases of running jobs, and changes nothing.
 
 use super::key::keys;
 use super::lanes::Lanes;
@@ -11,19 +12,20 @@ use windlass_core::engine::{Cursor, Get, List, ListOrder, Page};
 use windlass_core::model::{Job, State};
 use windlass_core::{Error, JobId, Result};
 
-/// Jobs one page looks at; a filter that matches few gives short pages instead of long waits.
+/// Maximum number of jobs that one page examines. A filter that matches few jobs returns short pages instead of
+/// taking long.
 const SCAN_MAX: usize = 2_000;
 
-/// What a cursor of ours starts with.
+/// Prefix of our cursors.
 const CURSOR_PREFIX: &str = "n:";
 
-/// A connection to look with.
+/// The connection for reads, with the names of the lanes.
 pub(crate) struct Reader {
     conn: Connection,
     lanes: Lanes,
 }
 
-/// One look: everything in it is of the same instant.
+/// One read: all its rows are from the same snapshot.
 struct Look<'a> {
     conn: &'a Connection,
     lanes: &'a Lanes,
@@ -35,7 +37,7 @@ impl Reader {
         Self { conn, lanes: Lanes::default() }
     }
 
-    /// Jobs by their ids.
+    /// Returns jobs by their ids.
     pub(crate) fn get(&mut self, request: &Get) -> Result<Vec<Option<Job>>> {
         self.look(|look| {
             let sql = load::query(load::BY_ID);
@@ -48,7 +50,7 @@ impl Reader {
         })
     }
 
-    /// A page of jobs.
+    /// Returns a page of jobs.
     pub(crate) fn list(&mut self, request: &List) -> Result<Page<Job>> {
         let after = request.after.as_ref().map(place).transpose()?;
         self.look(|look| look.page(request, after))
@@ -67,7 +69,7 @@ impl Reader {
 }
 
 impl Look<'_> {
-    /// A job with its lease, if one is held.
+    /// Adds the lease to a job that is running.
     fn as_it_is(&self, mut loaded: Loaded) -> Loaded {
         let leases = self.leases.get(&loaded.entry.id());
         let held = leases.and_then(|leases| leases.iter().find(|lease| is_held(lease, &loaded)));
@@ -89,7 +91,7 @@ impl Look<'_> {
         Ok(Page { rows: page.rows, next })
     }
 
-    /// Goes through jobs in order until the page is full; whether there are more.
+    /// Adds jobs to the page in key order until it is full; returns whether there are more.
     fn scan(
         &self,
         page: &mut Gathered<'_>,
@@ -104,7 +106,7 @@ impl Look<'_> {
         let sqlite = |error: rusqlite::Error| failed(&error);
         let mut statement = self.conn.prepare_cached(&sql).map_err(sqlite)?;
         let mut scan = statement.query([stretch.first, stretch.last]).map_err(sqlite)?;
-        // Row by row: a page of fifty must not read thousands.
+        // Reads row by row: a page of 50 must not load thousands.
         while let Some(row) = scan.next().map_err(sqlite)? {
             if page.is_full() {
                 return Ok(true);
@@ -114,7 +116,7 @@ impl Look<'_> {
         Ok(false)
     }
 
-    /// The same for running jobs, which their leases tell.
+    /// Like [`Look::scan`] for running jobs, which are found through their leases.
     fn scan_running(&self, page: &mut Gathered<'_>, stretch: Stretch) -> Result<bool> {
         let mut leased: Vec<JobId> = self.leases.keys().copied().collect();
         leased.sort_unstable();
@@ -138,7 +140,7 @@ impl Look<'_> {
     }
 }
 
-/// The rows a page may look at, both ends included, and from which end.
+/// The range of row keys that a page may examine, inclusive, and its direction.
 #[derive(Clone, Copy)]
 struct Stretch {
     first: i64,
@@ -147,7 +149,7 @@ struct Stretch {
 }
 
 impl Stretch {
-    /// What is left after the row that the last page ended with.
+    /// The rows of the request's time range after the last row of the previous page.
     fn of(request: &List, after: Option<i64>) -> Self {
         let newest = request.order == ListOrder::Newest;
         let (mut first, mut last) = keys(request.filter.id_times());
@@ -160,7 +162,7 @@ impl Stretch {
     }
 }
 
-/// A page as it fills.
+/// A page while it is being filled.
 struct Gathered<'a> {
     request: &'a List,
     rows: Vec<Job>,
@@ -182,11 +184,11 @@ impl Gathered<'_> {
     }
 }
 
-/// Where to look for jobs in a state, and the column that orders them. Where few jobs are in a state,
-/// a page of them need not pass by everything else. (`CROSS` keeps SQLite from turning it around.)
+/// The tables with the jobs in a state, and the column that orders them. States with few jobs have a table or index
+/// of their own, so that a page need not scan all jobs. `CROSS JOIN` fixes the join order in SQLite.
 const fn among(state: Option<State>) -> (&'static str, &'static str) {
     match state {
-        // All that the index holds.
+        // The condition matches the partial index `life_dead`.
         Some(State::Dead) => {
             ("(SELECT * FROM life WHERE state = 6) l CROSS JOIN job j ON j.n = l.n", "l.n")
         }
@@ -197,13 +199,13 @@ const fn among(state: Option<State>) -> (&'static str, &'static str) {
     }
 }
 
-/// The row a page ended with.
+/// Decodes the row key with which the previous page ended.
 fn place(cursor: &Cursor) -> Result<i64> {
     let n = cursor.as_str().strip_prefix(CURSOR_PREFIX).and_then(|n| n.parse().ok());
     n.ok_or_else(|| bad_cursor(cursor))
 }
 
-/// A cursor this engine did not make.
+/// The error for a cursor that this engine did not create.
 pub(super) fn bad_cursor(cursor: &Cursor) -> Error {
     Error::invalid("cursor", cursor, "use a cursor that an earlier page returned")
 }

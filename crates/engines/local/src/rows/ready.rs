@@ -1,8 +1,9 @@
-//! Ready jobs in runs: a row holds up to [`RUN_MAX`] neighbours of a lane, so that a batch enters and
-//! leaves with a few rows instead of one each.
+//! Ready jobs, packed into runs: one row holds up to [`RUN_MAX`] consecutive jobs of a lane, so that enqueuing and
+//! claiming a batch writes a few rows instead of one per job.
 //!
-//! What became ready in the present transaction is kept in memory until it commits, as is how far
-//! each lane was claimed. A job that comes and goes within one transaction is never written.
+//! Jobs that became ready in the current transaction, and the position up to which each lane was claimed, are kept
+//! in memory until the commit. A job that becomes ready and is claimed within one transaction is never written
+//! here.
 
 use super::codec::corrupt;
 use super::failed;
@@ -13,24 +14,24 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use windlass_core::Result;
 use windlass_executor::Head;
 
-/// Jobs in a run. A row of so many still fits into its page without spilling over.
+/// Maximum number of jobs in a run. A row of this size still fits into its page without an overflow page.
 const RUN_MAX: usize = 44;
 
-/// Bytes of a job in a run: its id, its place after the run's first, whether it must come alone.
+/// Bytes per job in a run: its id, its sequence number relative to the run's, and whether it is suspect.
 pub(super) const SLOT_BYTES: usize = 16 + 4 + 1;
 
-/// Where a job stands in its lane.
+/// Position of a job in its lane: rank and sequence number.
 pub(super) type Place = (i64, u64);
 
 /// The ready jobs of all lanes.
 #[derive(Default)]
 pub(super) struct Ready {
-    /// What became ready in this transaction, by lane and place.
+    /// Jobs that became ready in this transaction, by lane and position.
     fresh: BTreeMap<(i64, Place), Head>,
-    /// Up to where the stored jobs of a lane were claimed in this transaction. A claim takes from the
-    /// head and skips none, so that one place tells it all.
+    /// Position up to which the stored jobs of each lane were claimed in this transaction. Claims take jobs from
+    /// the front and skip none, so one position per lane is enough.
     claimed: HashMap<i64, Place>,
-    /// The stored jobs that come next in a lane, read ahead for the claims of this transaction.
+    /// The next stored jobs of each lane, read ahead for the claims of this transaction.
     next: RefCell<HashMap<i64, Next>>,
 }
 
@@ -38,7 +39,7 @@ pub(super) struct Ready {
 #[derive(Default)]
 struct Next {
     heads: VecDeque<Head>,
-    /// Whether there are no others.
+    /// Whether `heads` includes the last stored job of the lane.
     all: bool,
 }
 
@@ -49,12 +50,12 @@ impl Ready {
         self.next.get_mut().clear();
     }
 
-    /// Adds a job; its place is behind all others of its rank.
+    /// Adds a job. Its sequence number is above those of all other jobs of its rank.
     pub(super) fn add(&mut self, lane: i64, head: Head) {
         self.fresh.insert((lane, (head.rank, head.seq)), head);
     }
 
-    /// Takes the first job of a lane.
+    /// Removes the first job of a lane, for a claim.
     pub(super) fn claim(&mut self, lane: i64, place: Place) {
         if self.fresh.remove(&(lane, place)).is_none() {
             let upto = self.claimed.entry(lane).or_insert(place);
@@ -65,7 +66,7 @@ impl Ready {
         }
     }
 
-    /// Takes any job of a lane.
+    /// Removes any job of a lane.
     pub(super) fn remove(&mut self, conn: &Connection, lane: i64, place: Place) -> Result<()> {
         if self.fresh.remove(&(lane, place)).is_some() {
             return Ok(());
@@ -81,7 +82,7 @@ impl Ready {
         run.save(conn)
     }
 
-    /// The first `limit` jobs of a lane after a place.
+    /// Returns the first `limit` jobs of a lane after a position.
     pub(super) fn heads(
         &self,
         conn: &Connection,
@@ -104,8 +105,8 @@ impl Ready {
         Ok(heads)
     }
 
-    /// The first stored jobs of a lane. Many small claims come in one transaction, and a run serves
-    /// dozens of them.
+    /// Returns the first stored jobs of a lane. A transaction may contain many small claims, and one run is enough
+    /// for dozens of them.
     fn read_ahead(&self, conn: &Connection, lane: i64, limit: usize) -> Result<Vec<Head>> {
         let mut ahead = self.next.borrow_mut();
         let next = ahead.entry(lane).or_default();
@@ -117,7 +118,7 @@ impl Ready {
         Ok(next.heads.iter().take(limit).copied().collect())
     }
 
-    /// The highest rank of a lane's jobs.
+    /// Returns the highest rank among the jobs of a lane.
     pub(super) fn last_rank(&self, conn: &Connection, lane: i64) -> Result<Option<i64>> {
         let fresh = self.fresh.range((lane, FIRST)..(lane + 1, FIRST)).next_back();
         let sql = "SELECT rank, seq, jobs FROM ready WHERE lane = ?1
@@ -161,7 +162,7 @@ impl Ready {
         Ok(heads)
     }
 
-    /// Writes down what happened in this transaction.
+    /// Writes the changes of this transaction.
     pub(super) fn flush(&mut self, conn: &Connection) -> Result<()> {
         self.next.get_mut().clear();
         for (lane, place) in self.claimed.drain() {
@@ -192,13 +193,13 @@ impl Ready {
     }
 }
 
-/// The place before all others.
+/// The lowest position.
 const FIRST: Place = (i64::MIN, 0);
 
-/// One row.
+/// One row of `ready`.
 struct Run {
     lane: i64,
-    /// The place it is stored under: that of its first job, when it was written.
+    /// Key of the row: the position of its first job at the time of writing.
     place: Place,
     jobs: Vec<Head>,
 }
@@ -237,7 +238,7 @@ impl Run {
         run(conn, sql, params![lane, first.rank, signed(first.seq), bytes])
     }
 
-    /// Writes it back with the jobs it still has.
+    /// Updates the row to its remaining jobs; deletes it if none remain.
     fn save(&self, conn: &Connection) -> Result<()> {
         let (rank, seq) = (self.place.0, signed(self.place.1));
         if self.jobs.is_empty() {
@@ -249,7 +250,7 @@ impl Run {
     }
 }
 
-/// The stored run that a place falls into.
+/// Returns the stored run whose range includes a position.
 fn run_around(conn: &Connection, lane: i64, (rank, seq): Place) -> Result<Option<Run>> {
     let sql = "SELECT rank, seq, jobs FROM ready WHERE lane = ?1 AND rank = ?2 AND seq <= ?3
         ORDER BY seq DESC LIMIT 1";
@@ -261,7 +262,7 @@ fn run_around(conn: &Connection, lane: i64, (rank, seq): Place) -> Result<Option
     found.transpose()
 }
 
-/// All stored jobs of a lane.
+/// Returns all stored jobs of a lane.
 pub(super) fn all(conn: &Connection, lane: i64) -> Result<Vec<Head>> {
     Ready::default().stored(conn, lane, None, usize::MAX)
 }

@@ -1,4 +1,4 @@
-//! Records, logs, and small things kept as text.
+//! Records, logs, and the JSON of sessions.
 
 use super::reader::bad_cursor;
 use super::{SqliteRows, codec};
@@ -9,10 +9,10 @@ use windlass_core::engine::{Cursor, Expect, LogEntry, Page, Record, RecordOp, Re
 use windlass_core::{Error, Result, Timestamp};
 use windlass_executor::SessionEntry;
 
-/// What a cursor of ours starts with; a record's name alone could be anything.
+/// Prefix of our cursors. A bare record key could be mistaken for another format.
 const CURSOR_PREFIX: &str = "after:";
 
-/// A session as it is stored.
+/// The stored form of a session.
 #[derive(Default, Serialize, Deserialize)]
 pub(super) struct StoredSession {
     worker: String,
@@ -37,7 +37,7 @@ pub(super) fn session_text(session: &SessionEntry) -> Result<String> {
     text(&StoredSession { worker, opened_at, ttl_ms, expires_at, alone, remote })
 }
 
-/// A value as JSON.
+/// Encodes a value as JSON.
 pub(super) fn text<T: Serialize>(value: &T) -> Result<String> {
     serde_json::to_string(value).map_err(|error| codec::corrupt(&error))
 }
@@ -82,7 +82,7 @@ impl SqliteRows<'_> {
         Err(Error::VersionConflict { key: key.to_owned(), expected: expect.version(), found })
     }
 
-    /// A version no record ever had.
+    /// A version that no record has ever had.
     fn next_version(&self) -> Result<u64> {
         let sql = "INSERT INTO meta (name, value) VALUES ('record_version', 1)
             ON CONFLICT DO UPDATE SET value = value + 1 RETURNING value";
@@ -96,7 +96,7 @@ impl SqliteRows<'_> {
             None => Err(bad_cursor(cursor)),
         };
         let after = after.map(key).transpose()?;
-        // Names are ASCII: the first name beyond all with this prefix ends with the next character.
+        // The scan starts at the prefix, and `substr` excludes the keys after the last match.
         let sql = "SELECT key, version, value, updated_at FROM record
             WHERE key >= ?1 AND key > ?2 AND substr(key, 1, length(?1)) = ?1
             ORDER BY key LIMIT ?3";

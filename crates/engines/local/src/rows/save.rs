@@ -1,4 +1,4 @@
-//! Writing a job: its definition once, then only the rows that a change moves.
+//! Writes jobs: the definition once, then only the rows that a change affects.
 
 use super::Hot;
 use super::body;
@@ -14,21 +14,22 @@ use windlass_executor::{Entry, Head};
 use windlass_workset::Deadline;
 pub(super) use windlass_workset::Place;
 
-/// Deadlines in the table of that name.
+/// `deadline.work` of waiting jobs, which expire at the deadline.
 pub(super) const EXPIRES: i64 = 0;
+/// `deadline.work` of ended jobs, which are removed at the deadline.
 pub(super) const REMOVED: i64 = 1;
 
 pub(super) const INSERT_JOB: &str = "INSERT INTO job VALUES (?,?,?,?,?,?,?) ON CONFLICT DO NOTHING";
 pub(super) const INSERT_LIFE: &str = "INSERT INTO life VALUES (?,?,?,?,?)";
 const REPLACE_LIFE: &str = "REPLACE INTO life VALUES (?,?,?,?,?)";
 
-/// Whether a ready job keeps its position.
+/// Whether a ready job keeps its position in the lane.
 fn keeps_position(before: &Place, after: &Place) -> bool {
     let position = |place: &Place| (place.state, place.rank, place.seq, place.suspect);
     before.state == State::Available && position(before) == position(after)
 }
 
-/// A deadline as the table of that name stores it.
+/// The deadline of a job as columns `work` and `at` of the table `deadline`.
 const fn deadline(place: &Place) -> Option<(i64, i64)> {
     match place.deadline {
         Some(Deadline::Expires(at)) => Some((EXPIRES, at)),
@@ -37,12 +38,12 @@ const fn deadline(place: &Place) -> Option<(i64, i64)> {
     }
 }
 
-/// What a change must know about a job's rows from before.
+/// The state of a job's rows before a change.
 pub(super) struct Before {
     pub(super) n: i64,
     pub(super) lived: bool,
     pub(super) side_parts: bool,
-    /// The row its lease is in, if it runs and that is written.
+    /// The row that contains its lease, if the job runs and its lease is written.
     pub(super) lease_row: Option<i64>,
     pub(super) place: Place,
     pub(super) parts: Parts,
@@ -63,13 +64,13 @@ impl Before {
     }
 }
 
-/// Writes rows of one job.
+/// Writes the rows of one job.
 pub(super) struct Saver<'a, 'c> {
     pub(super) conn: &'c Connection,
     pub(super) hot: &'a mut Hot<'c>,
     pub(super) entry: &'a Entry,
     pub(super) lane: i64,
-    /// Whether its queue limits how long jobs wait.
+    /// Whether its queue limits the waiting time of jobs.
     pub(super) queue_ages: bool,
     pub(super) ready: &'a mut Ready,
     pub(super) ended: &'a mut Ended,
@@ -89,11 +90,11 @@ impl Saver<'_, '_> {
         &self.entry.job.header.queue
     }
 
-    /// Writes a new job; returns its row key and whether it has a row in `life`.
+    /// Writes a new job; returns its row key, and whether it has rows in `life` and in `part`.
     pub(super) fn insert(&mut self) -> Result<(i64, bool, bool)> {
         let n = self.insert_definition()?;
         let side_parts = self.save_parts(n, &Parts::default(), true)?;
-        // What is neither scheduled nor ready from the start has lived already.
+        // A definition alone can describe scheduled and available jobs only.
         let lives = !body::begins_in(self.entry.job.state);
         if lives {
             self.save_life(n, false, side_parts, None)?;
@@ -128,12 +129,12 @@ impl Saver<'_, '_> {
         Err(codec::corrupt(&reason))
     }
 
-    /// Writes what a change moved; returns whether the job has rows in `life` and `part` now.
+    /// Writes the rows that a change affects; returns whether the job now has rows in `life` and in `part`.
     pub(super) fn update(&mut self, before: &Before) -> Result<(bool, bool)> {
         let (n, after) = (before.n, Place::of(self.entry));
         let side_parts = self.save_parts(n, &before.parts, false)? || before.side_parts;
         let stays = before.place.state == after.state;
-        // A claim is told by the lease alone; everything else is part of the job's life.
+        // A claim is recorded by the lease alone; every other change is written to `life`.
         let lives = stays || after.state != State::Running;
         if lives {
             let edited = (self.entry.job.header.policy != before.policy || before.lived)
@@ -147,11 +148,11 @@ impl Saver<'_, '_> {
         Ok((lives || before.lived, side_parts))
     }
 
-    /// Writes the parts that differ from `before`; whether any is in a row of its own now.
+    /// Writes the parts that differ from `before`; returns whether any was written to `part`.
     fn save_parts(&self, n: i64, before: &Parts, new: bool) -> Result<bool> {
         let mut any = false;
         for name in PartName::ALL {
-            // A new job's payload is in its definition.
+            // The payload of a new job is part of its definition.
             if new && name == PartName::Payload {
                 continue;
             }
@@ -188,7 +189,7 @@ impl Saver<'_, '_> {
     ) -> Result<()> {
         let (entry, job) = (self.entry, &self.entry.job);
         let mut past: Vec<_> = entry.past.iter().cloned().collect();
-        // What the body tells of an attempt is told of the one that runs, if one does.
+        // While the job runs, the attempt in the body is the running one, so all past attempts go into the tail.
         let latest = if job.state == State::Running { None } else { past.pop() };
         let tail = codec::to_text(&Tail {
             finish: job.finish.clone().filter(|why| usual_finish(job.state).as_ref() != Some(why)),
@@ -205,12 +206,12 @@ impl Saver<'_, '_> {
         if lived {
             return self.run(REPLACE_LIFE, row);
         }
-        // Most jobs have lived once when they end, and a plain insert is the cheaper one.
+        // Most jobs get their first row in `life` when they end, and a plain insert is cheaper than a replace.
         let inserted = self.hot.insert_life.execute(row);
         inserted.map(|_| ()).map_err(|error| failed(&error))
     }
 
-    /// Takes a job out of the place it is in.
+    /// Removes a job from the tables of its old place.
     pub(super) fn remove_place(&mut self, n: i64, before: &Place, after: &Place) -> Result<()> {
         let (id, header) = (self.id(), &self.entry.job.header);
         match before.state {
@@ -253,12 +254,12 @@ impl Saver<'_, '_> {
         if !keeps_position(before, after) {
             self.add_to_line(n, after)?;
         }
-        // A key that it held is written already.
+        // A key that the job already held is already written.
         let holds_key = after.holds_key && !before.holds_key;
         self.add_limits(&Place { holds_key, ..after.clone() })
     }
 
-    /// Puts a job into the place it belongs; leases are not its business.
+    /// Adds a job to the tables of its place, leases excepted.
     pub(super) fn add_place(&mut self, n: i64, place: &Place) -> Result<()> {
         self.add_to_line(n, place)?;
         self.add_limits(place)
@@ -288,7 +289,7 @@ impl Saver<'_, '_> {
         Ok(())
     }
 
-    /// Writes its ordering key and the times that end its waiting or its keeping.
+    /// Writes the ordering key and the deadlines for expiry and removal.
     fn add_limits(&self, place: &Place) -> Result<()> {
         let (id, header, seq) = (self.id(), &self.entry.job.header, place.seq.cast_signed());
         if let Some(key) = &header.key {
@@ -312,7 +313,7 @@ impl Saver<'_, '_> {
         Ok(())
     }
 
-    /// Removes every row of a job that has ended.
+    /// Deletes all rows of a job that has ended.
     pub(super) fn delete(&mut self, before: &Before) -> Result<()> {
         let nowhere = Place { deadline: None, holds_key: false, ..before.place.clone() };
         self.remove_place(before.n, &before.place, &nowhere)?;
