@@ -158,8 +158,8 @@ impl LocalEngine {
         sent.ok_or_else(closed)
     }
 
-    /// Reads on the second connection. The read may see a commit that is not synced yet; the empty call through the
-    /// writer delays the reply until that commit is durable.
+    /// Reads on the second connection. The read may see a commit that is not synced yet, so an empty call through the
+    /// writer delays the reply until that commit is acknowledged.
     fn look<'a, R: Send + 'static, T: Send + 'static>(
         &'a self,
         request: R,

@@ -1,8 +1,8 @@
 //! Makes commits durable and sends the replies to their calls.
 //!
 //! SQLite writes a commit to its log without a sync. The syncer thread syncs the log while the writer executes the
-//! next transaction; all commits made during one sync share the next one. A reply is sent only after every commit
-//! that it depends on is on the disk, and replies keep the order of the commits. If no other call is pending, the
+//! next transaction; all commits made during one sync share the next one. A reply is sent only after all durable
+//! commits before it are on the disk, and replies keep the order of the commits. If no other call is pending, the
 //! writer syncs and replies itself, because switching threads would cost more than it saves.
 
 use crate::call::{Call, Needs};
