@@ -1,4 +1,4 @@
-//! The local engine against the whole contract.
+//! The conformance suite on the local engine.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! The local engine with and without what it keeps in memory.
+//! Compares the local engine with and without its rows in memory (the fast paths).
 
 use std::sync::Arc;
 use windlass_core::engine::FastPaths;
@@ -6,11 +6,12 @@ use windlass_core::time::ManualClock;
 use windlass_kit::{START, SteadyRandom, Subject};
 use windlass_local::{LocalEngine, Options};
 
-/// Stories told in an ordinary test run, and in a long one.
+/// Random sequences of calls in a default test run.
 const CASES: u32 = 5;
+/// Random sequences of calls in a long test run.
 const CASES_LONG: u32 = 2_000;
 
-/// A fresh engine in a directory of its own, with a switch.
+/// A new engine in its own directory, with the switch of its fast paths.
 async fn fresh() -> Subject {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let (clock, switch) = (Arc::new(ManualClock::at(START)), FastPaths::default());

@@ -1,4 +1,4 @@
-//! What waits for the disk, and what does not.
+//! Which calls wait for a sync, and which do not.
 #![allow(clippy::unwrap_used, reason = "unwrapping is how a test says that this must hold")]
 
 use windlass_core::JobId;
@@ -53,7 +53,7 @@ async fn what_changes_nothing_does_not_wait_for_the_disk() {
     let after = engine.counters();
     assert_eq!((after.syncs, after.commits), (before.syncs, before.commits));
 
-    // But what a claim wrote goes to the disk with the next report.
+    // The rows that a claim wrote are synced with the next durable call.
     let session = engine.open_session(OpenSession::new("w")).await.unwrap().value.id;
     let by = Claimant::Session { session, claim_no: 1 };
     assert_eq!(engine.claim(Claim::new(by, "default", 1)).await.unwrap().value.jobs.len(), 1);

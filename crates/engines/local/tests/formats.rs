@@ -1,9 +1,7 @@
-//! Directories written by earlier versions, kept forever: they open, and everything in them is as it
-//! was.
+//! Directories written by earlier versions, kept forever: they open, and their content is unchanged.
 //!
-//! `tests/formats/N` holds a directory of format N and, in `told.txt`, what the version that wrote it
-//! said of it. A new format gets a directory of its own from the ignored test below; existing ones
-//! are never written again.
+//! `tests/formats/N` contains a directory of format N and, in `told.txt`, the replies of the version that wrote it.
+//! The ignored test below writes the directory of a new format; existing directories are never written again.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -26,7 +24,7 @@ fn open(dir: &Path, at: Timestamp) -> LocalEngine {
     LocalEngine::open(options).expect("opens")
 }
 
-/// Something of everything that can be stored.
+/// Stores jobs in most states, a record, a log and the settings of a queue.
 async fn fill(engine: &LocalEngine) -> Result<()> {
     let queue = QueuePatch::retention(Retention::uniform(HOUR_MS));
     engine.configure(vec![Configure::queue("mail", queue)]).await?;
@@ -47,7 +45,7 @@ async fn fill(engine: &LocalEngine) -> Result<()> {
     let change =
         vec![ChangeItem::new(ids[8], Change::Pause), ChangeItem::new(ids[9], Change::Cancel)];
     engine.change(change).await?;
-    // Its worker is elsewhere, and comes back.
+    // A remote worker, which returns after the store was closed.
     let session = engine.open_session(OpenSession::new("far").remote()).await?.value.id;
     let by = Claimant::Session { session, claim_no: 1 };
     let claimed = engine.claim(Claim::new(by, "default", 10)).await?.value.jobs;
@@ -74,7 +72,7 @@ async fn fill(engine: &LocalEngine) -> Result<()> {
     Ok(())
 }
 
-/// Everything that can be asked of a store.
+/// All replies of a store as text.
 async fn tell(engine: &LocalEngine) -> Result<String> {
     let mut told = String::new();
     let list = List::new(Filter::default()).order(ListOrder::Oldest).limit(1_000);
@@ -150,7 +148,7 @@ async fn tell(engine: &LocalEngine) -> Result<String> {
     Ok(told)
 }
 
-/// A copy: the originals stay as they are.
+/// Copies a directory, so that the original stays unchanged.
 fn copy(original: &Path) -> tempfile::TempDir {
     let dir = tempfile::tempdir().expect("a directory");
     std::fs::copy(original.join(DATABASE), dir.path().join(DATABASE)).expect("a copy");
@@ -169,7 +167,7 @@ async fn directories_of_every_earlier_format_open_and_tell_what_they_told() {
         let engine = open(dir.path(), START.plus(1));
         assert_eq!(tell(&engine).await.unwrap(), before, "{}", original.display());
         assert_eq!(engine.check(false).await.unwrap().value.findings, []);
-        // And it goes on: the worker that was away reports, and the line moves.
+        // The store works: the remote worker repeats its claim and settles the job, and a unique key is still held.
         let sessions = engine.sessions().await.unwrap().value;
         assert_eq!(sessions.len(), 1, "{sessions:?}");
         let by = Claimant::Session { session: sessions[0].id.clone(), claim_no: 1 };

@@ -1,4 +1,4 @@
-//! The local engine under clients that lose replies, stall and die.
+//! The history checker on the local engine, with clients that lose replies, stall and die.
 
 mod common;
 

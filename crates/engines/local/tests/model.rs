@@ -1,8 +1,8 @@
-//! The local engine against random stories.
+//! The model-based test on the local engine.
 
 mod common;
 
-/// Stories told in an ordinary test run.
+/// Random sequences of calls in a default test run.
 const CASES: u32 = 150;
 
 windlass_kit::model!(CASES, common::fresh);

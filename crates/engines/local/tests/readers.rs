@@ -1,4 +1,4 @@
-//! Looking at jobs, on the connection that is for looking.
+//! Reads of jobs on the second connection.
 
 mod common;
 
@@ -8,7 +8,7 @@ use windlass_core::model::{NewJob, State};
 use windlass_core::time::DAY_MS;
 use windlass_kit::Rig;
 
-/// More than one page passes by.
+/// More jobs than one page examines.
 const MANY: usize = 4_500;
 
 async fn enqueue(engine: &dyn Engine, jobs: impl IntoIterator<Item = NewJob>) -> Vec<JobId> {
@@ -66,7 +66,7 @@ async fn a_window_of_creation_is_on_the_first_page_however_much_lies_around_it()
     let rig = Rig::new(common::fresh().await);
     let engine = rig.engine();
     let many = || std::iter::repeat_with(|| NewJob::new("many")).take(MANY / 2);
-    // Ids may be off by a day, so a look at a window goes two days beyond it.
+    // More than `ID_SKEW_MAX_MS`: the range of ids that is read extends beyond the window by that time.
     let apart_ms = 3 * DAY_MS;
     enqueue(engine, many()).await;
     rig.advance(apart_ms);

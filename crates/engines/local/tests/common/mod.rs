@@ -1,4 +1,4 @@
-//! What the tests of this engine share.
+//! Shared by the tests of this engine.
 
 use std::sync::Arc;
 use windlass_core::random::Seeded;
@@ -6,7 +6,7 @@ use windlass_core::time::ManualClock;
 use windlass_kit::{START, Subject};
 use windlass_local::{LocalEngine, Options};
 
-/// A fresh engine in a directory of its own.
+/// A new engine in its own directory.
 pub(crate) async fn fresh() -> Subject {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let clock = Arc::new(ManualClock::at(START));

@@ -1,4 +1,4 @@
-//! A clock that goes backwards: nothing is lost, nothing is taken from anybody early.
+//! A clock that goes backwards: no job is lost, and no lease ends early.
 
 use crate::support::{claim, enqueue, get, ids, job, maintain, open, runtime, session, still};
 use windlass_core::engine::{Heartbeat, Held, Hot as _, Outcome, Settle, SettleItem};
@@ -24,7 +24,7 @@ fn a_clock_set_back_takes_nothing_from_anybody() {
         clock.set(clock.now().minus(BACK_MS));
         maintain(&engine).await;
         assert_eq!(get(&engine, running).await.unwrap().state, State::Running);
-        // What was ready stays ready, and what comes now is ready too.
+        // Ready jobs stay ready, and new jobs are ready too.
         enqueue(&engine, job(later)).await.unwrap();
         let other = session(&engine).await;
         let taken = claim(&engine, &other, 1, 10).await.unwrap();
@@ -33,13 +33,13 @@ fn a_clock_set_back_takes_nothing_from_anybody() {
         let mut expected = vec![waiting, later];
         expected.sort_unstable();
         assert_eq!(taken, expected);
-        // A delay from now on is counted from now on.
+        // A new delay counts from the new time.
         enqueue(&engine, job(latest).due(Due::After(SECOND_MS))).await.unwrap();
         clock.advance(SECOND_MS);
         maintain(&engine).await;
         assert_eq!(get(&engine, latest).await.unwrap().state, State::Available);
         assert_eq!(get(&engine, delayed).await.unwrap().state, State::Scheduled);
-        // The worker heartbeats as if nothing had happened, and its report counts.
+        // The worker's heartbeat and settle succeed as usual.
         let lease = held[0].lease.clone();
         let beat = Heartbeat::new(worker, 1, vec![Held { id: running, lease: lease.clone() }]);
         let reply = engine.heartbeat(beat).await.unwrap().value;
@@ -47,7 +47,7 @@ fn a_clock_set_back_takes_nothing_from_anybody() {
         let done = Settle::new([SettleItem::new(running, lease, Outcome::DONE)]);
         let reply = engine.settle(done).await.unwrap().value;
         assert_eq!(reply.items[0].as_ref().unwrap().state, State::Completed);
-        // A session that goes silent now is missed after its own length, not after an hour more.
+        // A silent session expires after its own length, not an hour later.
         clock.advance(SESSION_TTL_DEFAULT_MS - SECOND_MS - 1);
         maintain(&engine).await;
         assert_eq!(get(&engine, waiting).await.unwrap().state, State::Running);
@@ -55,7 +55,7 @@ fn a_clock_set_back_takes_nothing_from_anybody() {
         maintain(&engine).await;
         let lost = get(&engine, waiting).await.unwrap();
         assert_eq!((lost.state, lost.header.counters.crashes), (State::Scheduled, 1));
-        // When the old time comes round again, so does the delayed job.
+        // The delayed job is due when the clock reaches its time again.
         clock.advance(BACK_MS + 10 * SECOND_MS);
         maintain(&engine).await;
         assert_eq!(get(&engine, delayed).await.unwrap().state, State::Available);

@@ -1,4 +1,4 @@
-//! Other processes: this very test binary started again, with a role to play and a parent to tell.
+//! Child processes: this test binary started again, in a role, with messages to its parent.
 
 use crate::{load, permission, reopen, torn};
 use serde::{Deserialize, Serialize};
@@ -6,25 +6,25 @@ use std::io::{BufRead as _, BufReader, Lines};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-/// Where a child finds its role.
+/// Environment variable with the role of a child.
 const ROLE: &str = "WINDLASS_FAULTS_ROLE";
-/// What a child's words to its parent begin with: the test harness talks on the same channel.
+/// Prefix of a child's messages. The test harness prints to the same pipe.
 const MARK: char = '@';
 
-/// What a child is to do, until it is killed or done.
+/// The work of a child, until it is killed or done.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Role {
-    /// Producers and workers on a directory.
+    /// Runs producers and workers on a directory.
     Load(load::Plan),
-    /// Jobs enqueued one after the other, each told when it is acknowledged.
+    /// Enqueues jobs one after the other and reports each acknowledgement.
     Enqueue { dir: PathBuf, jobs: u32 },
-    /// Jobs claimed, and then nothing.
+    /// Claims jobs, then waits to be killed.
     Claim { dir: PathBuf },
-    /// A directory opened, announced before, and what came of it.
+    /// Announces that it opens a directory, then reports the result.
     Open { dir: PathBuf },
 }
 
-/// Not a test: plays the role, if this process was started with one.
+/// Not a test: runs the role, if this process was started with one.
 #[test]
 fn child() {
     let Ok(role) = std::env::var(ROLE) else { return };
@@ -36,17 +36,17 @@ fn child() {
     }
 }
 
-/// Tells the parent.
+/// Sends a message to the parent.
 pub(crate) fn say(words: &str) {
     println!("\n{MARK}{words}");
 }
 
-/// Says nothing more, and stays until it is killed; not for ever, if the parent is gone.
+/// Waits to be killed; returns if the parent has ended.
 pub(crate) fn stay() {
     let _ = std::io::stdin().read_line(&mut String::new());
 }
 
-/// A child that runs. Killed when dropped.
+/// A running child process. Killed on drop.
 pub(crate) struct Running {
     process: Child,
     lines: Lines<BufReader<ChildStdout>>,
@@ -65,18 +65,18 @@ impl Running {
         Ok(Self { process, lines: BufReader::new(stdout).lines() })
     }
 
-    /// The next thing it says; `None` when it has ended.
+    /// Returns the next message; `None` when the child has ended.
     pub(crate) fn hear(&mut self) -> Option<String> {
         let lines = self.lines.by_ref().map_while(Result::ok);
         lines.filter_map(|line| line.strip_prefix(MARK).map(str::to_owned)).next()
     }
 
-    /// Its process id.
+    /// Process id.
     pub(crate) fn pid(&self) -> u32 {
         self.process.id()
     }
 
-    /// SIGKILL, and what it had said that was not heard yet.
+    /// Sends SIGKILL; returns the messages that were not read yet.
     pub(crate) fn kill(mut self) -> Vec<String> {
         self.end();
         std::iter::from_fn(|| self.hear()).collect()
@@ -94,7 +94,7 @@ impl Drop for Running {
     }
 }
 
-/// The command that starts `binary`, which is this one, in `role`.
+/// The command that starts `binary`, a copy of this one, in `role`.
 pub(crate) fn command(binary: &Path, role: &Role) -> Command {
     let mut command = Command::new(binary);
     command

@@ -1,5 +1,5 @@
-//! A full disk: new jobs are refused with a clear error, everything else goes on by the reserve, nothing
-//! acknowledged is lost, and new jobs are accepted again by itself when there is space.
+//! A full disk: new jobs are refused with a clear error, all other calls continue with the help of the reserve, no
+//! acknowledged job is lost, and new jobs are accepted again once there is space.
 
 use crate::small_disk::SmallDisk;
 use crate::support::{
@@ -17,32 +17,33 @@ use windlass_core::time::Clock as _;
 use windlass_core::{Error, JobId};
 use windlass_local::LocalEngine;
 
-/// The size of the whole disk.
+/// Size of the disk.
 const DISK_MB: u32 = 96;
-/// What another user of it leaves for jobs.
+/// Bytes that another user of the disk leaves free.
 const LEFT_BYTES: u64 = 3 * 1024 * 1024;
 const PAYLOAD_BYTES: usize = 30_000;
-/// More jobs of that size than there is space for.
+/// More jobs of [`PAYLOAD_BYTES`] than there is space for.
 const JOBS_MAX: usize = 2_000;
-/// This many blobs of this size are more than the log and the reserve hold.
+/// Number of large jobs, more than the log and the reserve can hold.
 const LARGE_JOBS: u32 = 90;
+/// Size of the blob of a large job.
 const LARGE_BYTES: usize = 500_000;
 
-/// A small disk, and where the store is on it.
+/// Mounts a small disk; returns it with the directory of the store on it.
 fn small_disk() -> Option<(SmallDisk, PathBuf)> {
     let disk = SmallDisk::mount(DISK_MB)?;
     let dir = disk.path().join("store");
     Some((disk, dir))
 }
 
-/// The error a full disk gives: it names the directory and what is wrong.
+/// Asserts that an error reports a full disk and names the directory.
 fn assert_full(error: &Error, dir: &Path) {
     let Error::StoreFull { store, reason } = error else { panic!("{error}") };
     assert!(store.contains(&*dir.to_string_lossy()), "{error}");
     assert!(reason.contains("disk is full"), "{error}");
 }
 
-/// Enqueues until there is no space. What was acknowledged, and what was refused.
+/// Enqueues until the disk is full. Returns the acknowledged jobs and the first refused one.
 async fn enqueue_until_full(engine: &LocalEngine, dir: &Path, seed: u64) -> (Vec<JobId>, JobId) {
     let mut acknowledged = Vec::new();
     for id in ids(seed, windlass_kit::START, JOBS_MAX) {
@@ -65,7 +66,7 @@ async fn assert_all(engine: &LocalEngine, jobs: &[JobId], state: State) {
     }
 }
 
-/// Many at once on a full disk: whoever is told that a job is stored can rely on it.
+/// Enqueues many jobs concurrently on a full disk. Returns the acknowledged ones.
 async fn enqueue_together(engine: &LocalEngine, dir: &Path) -> Vec<JobId> {
     let mut tasks = tokio::task::JoinSet::new();
     for id in ids(77, windlass_kit::START, 32) {
@@ -89,7 +90,7 @@ async fn settle(engine: &LocalEngine, job: &ClaimedJob, outcome: Outcome) -> Res
     reply.value.items[0].clone().map(|_| ())
 }
 
-/// Completes a job with a large follow-up, which takes space.
+/// Completes a job with a large follow-up, which needs space.
 async fn settle_with_follow_up(engine: &LocalEngine, job: &ClaimedJob) -> Result<(), Error> {
     let mut follow_up = NewJob::new("next").queue("later");
     follow_up.parts.blob = Some(Part::new(vec![7; LARGE_BYTES]));
@@ -98,7 +99,7 @@ async fn settle_with_follow_up(engine: &LocalEngine, job: &ClaimedJob) -> Result
     reply.value.items[0].clone().map(|_| ())
 }
 
-/// Completes everything there is and says how many that were.
+/// Completes all jobs and returns their number.
 async fn complete_all(engine: &LocalEngine) -> usize {
     let (session, mut done) = (session(engine).await, 0);
     for claim_no in 1..1_000 {
@@ -126,11 +127,11 @@ fn a_full_disk_loses_nothing_and_the_engine_goes_on_when_there_is_space() {
         assert!(acknowledged.len() > 10, "only {} fitted", acknowledged.len());
         assert!(engine.space().shortage().is_some());
         acknowledged.extend(enqueue_together(&engine, &dir).await);
-        // It can still be read.
+        // The jobs can still be read.
         assert_all(&engine, &acknowledged, State::Available).await;
         engine.stats(StatsRequest::queue(QUEUE)).await.expect("stats");
         disk.free();
-        // The very next call finds the space, on the same handle; to repeat what was refused is fine.
+        // The next call on the same handle finds the space, and the refused enqueue can be repeated.
         enqueue(&engine, job(refused)).await.expect("there is space again");
         assert_eq!(engine.space().shortage(), None);
         acknowledged.push(refused);
@@ -165,7 +166,7 @@ fn workers_on_a_full_disk_claim_settle_and_heartbeat_as_usual() {
         disk.fill_to(LEFT_BYTES);
         let (acknowledged, refused) = enqueue_until_full(&engine, &dir, 1).await;
         for job in &held {
-            // Others take every byte that is given up and not used at once.
+            // Another user takes every byte that was released and not used at once.
             disk.fill();
             settle(&engine, job, Outcome::DONE).await.expect("settle");
         }
@@ -263,7 +264,7 @@ fn retention_makes_room_for_new_jobs_on_a_full_disk() {
     runtime().block_on(async {
         let (acknowledged, _) = enqueue_until_full(&engine, &dir, 1).await;
         assert_eq!(complete_all(&engine).await, acknowledged.len());
-        // Past the retention of finished jobs.
+        // After the retention of completed jobs.
         clock.advance(8 * 24 * 3_600_000);
         for _ in 0..20 {
             maintain(&engine).await;
@@ -276,13 +277,13 @@ fn retention_makes_room_for_new_jobs_on_a_full_disk() {
     });
 }
 
-/// Enough commits for the log to be filled with zeros, if there is room.
+/// Commits often enough for the log to be filled with zeros, if there is room.
 async fn commit_often(engine: &LocalEngine) -> Vec<JobId> {
     let ids = ids(3, windlass_kit::START, 40);
     for id in &ids {
         enqueue(engine, job(*id)).await.expect("enqueue");
     }
-    // The log is filled after the calls are answered, and this one comes next.
+    // The log is filled after the replies, so one more call waits for that.
     engine.health().await.expect("health");
     ids
 }
@@ -312,7 +313,7 @@ fn a_store_on_read_only_media_is_refused_and_left_as_it_is() {
     let runtime = runtime();
     let engine = open(&dir, still()).unwrap();
     let jobs = runtime.block_on(commit_often(&engine));
-    // As its owner's death left it, with the log.
+    // The directory with its log, as if its owner had been killed.
     let left = copy(&dir);
     drop(engine);
     std::fs::copy(wal(left.path()), wal(&dir)).unwrap();

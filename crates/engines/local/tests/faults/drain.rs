@@ -1,4 +1,4 @@
-//! After the last kill: lets every lease run out and completes what is left, until nothing is.
+//! After the last kill: lets every lease expire and completes the remaining jobs.
 
 use crate::support::{QUEUE, maintain};
 use crate::worker::came_whole;
@@ -15,15 +15,15 @@ use windlass_core::model::State;
 use windlass_core::time::{MINUTE_MS, ManualClock};
 use windlass_kit::history::{Journal, Recorded};
 
-/// The client number of whoever drains.
+/// Client number of the drain in the journal.
 const CLIENT: u32 = u32::MAX;
-/// Draining gives up after so many rounds.
+/// Rounds after which the drain gives up.
 const ROUNDS_MAX: u32 = 400;
-/// Each round goes so far ahead: past sessions, backoffs and delays.
+/// Time per round: longer than sessions, backoffs and delays.
 const STEP_MS: u64 =
     BACKOFF_BASE_DEFAULT_MS + BACKOFF_JITTER_DEFAULT_MS + CRASH_BACKOFF_CAP_MS + MINUTE_MS;
 
-/// Completes everything that can be completed. Says how many jobs it started.
+/// Completes all jobs that can be completed. Returns the number of jobs it started.
 pub(crate) async fn drain(
     engine: Arc<dyn Engine>,
     clock: &ManualClock,
@@ -48,7 +48,7 @@ pub(crate) async fn drain(
     done
 }
 
-/// Wakes every job that waits to be woken; those that wait for their key are left as they are.
+/// Signals every blocked job.
 async fn signal_all(engine: &Recorded) {
     let mut after = None;
     loop {
@@ -58,7 +58,7 @@ async fn signal_all(engine: &Recorded) {
         let signals = page.rows.iter().map(|job| ChangeItem::new(job.header.id, Change::Signal));
         let signals: Vec<ChangeItem> = signals.collect();
         if !signals.is_empty() {
-            // One that is not waiting for it keeps it for later, or refuses it.
+            // A job that waits for its ordering key keeps the signal for later, or refuses it.
             engine.change(signals).await.expect("change");
         }
         after = page.next;

@@ -1,4 +1,4 @@
-//! A directory written by a newer version: refused in plain words, and left alone.
+//! A directory written by a newer version is refused with a clear error and left unchanged.
 
 use crate::support::{database, enqueue, get, ids, job, open, runtime, still};
 use std::path::Path;
@@ -39,7 +39,7 @@ fn a_newer_format_is_refused_and_left_alone() {
     }
     assert!(!matches!(error, Error::InUse { .. }), "{error}");
     assert_eq!(version(dir.path()), NEWER);
-    // Nothing of it was touched, and nobody owns it.
+    // The directory is unchanged, and has no owner.
     set_version(dir.path(), ours);
     let engine = open(dir.path(), clock).unwrap();
     assert!(runtime().block_on(get(&engine, id)).is_some());

@@ -1,4 +1,4 @@
-//! A journal that survives the death of its process: a line of JSON per event, written at once.
+//! A journal that survives the death of its process: one line of JSON per event, written immediately.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -6,14 +6,14 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use windlass_kit::history::{Event, Journal, Note};
 
-/// The stamps of one round begin so far after those of the round before.
+/// Difference between the first timestamps of two consecutive rounds.
 const STAMPS_PER_ROUND: u64 = 1 << 32;
 
-/// A journal in a file. Its stamps are the places of the events, round after round.
+/// A journal in a file. Timestamps are consecutive numbers, higher in each round.
 pub(crate) struct Lines(Mutex<(File, u64)>);
 
 impl Lines {
-    /// A new file for the events of `round`.
+    /// Creates the file for the events of `round`.
     pub(crate) fn create(path: &Path, round: u64) -> Self {
         let file = File::create_new(path).expect("a new journal");
         Self(Mutex::new((file, round * STAMPS_PER_ROUND)))
@@ -27,14 +27,13 @@ impl Journal for Lines {
         let event = Event { at: *next, client, op, note };
         let mut line = serde_json::to_vec(&event).expect("an event is JSON");
         line.push(b'\n');
-        // Unbuffered: what was handed to the operating system outlives us.
+        // Unbuffered: the operating system keeps the line after the process has died.
         file.write_all(&line).expect("the journal takes it");
         *next += 1;
     }
 }
 
-/// The events in a file; a last line that was cut is dropped: its call was never made or never
-/// answered.
+/// Reads the events of a file. An incomplete last line is dropped: its call was never made, or never answered.
 pub(crate) fn read(path: &Path) -> Vec<Event> {
     let Ok(text) = std::fs::read_to_string(path) else { return Vec::new() };
     let whole = text.rfind('\n').map_or(0, |end| end + 1);

@@ -1,8 +1,8 @@
-//! SIGKILL at random instants, round after round on one directory, and the judge at the end.
+//! SIGKILL at random times, for several rounds on one directory, followed by the history checker.
 //!
-//! The store lives in the process that is killed. Claims are not forced to the disk, but they are
-//! written: the operating system keeps them when only the process dies. So the judge is told of no
-//! forgotten claims, and an attempt that was given away twice counts as broken.
+//! The store is in the killed process. Claims are not synced, but they are written, and the operating system keeps
+//! them when only the process dies. So the checker is not configured to tolerate lost claims, and an attempt that
+//! was granted twice is a violation.
 
 use crate::child::{Role, Running};
 use crate::drain::drain;
@@ -18,25 +18,27 @@ use windlass_core::random::{Random as _, Seeded};
 use windlass_core::time::{ManualClock, SECOND_MS, Timestamp};
 use windlass_kit::history::{Event, History, Options, Snapshot, Verdict, check};
 
-/// Rounds of an ordinary run.
+/// Rounds of a default run.
 const ROUNDS: u32 = 15;
 /// Rounds if `WINDLASS_LONG` is set.
 const ROUNDS_LONG: u32 = 100;
-/// Rounds with unique jobs that replace each other, in which the judge must let more pass.
+/// Rounds with unique jobs that replace each other, for which the checker must be more tolerant.
 const ROUNDS_REPLACING: u32 = 4;
+/// Such rounds if `WINDLASS_LONG` is set.
 const ROUNDS_REPLACING_LONG: u32 = 20;
-/// The latest instant of a kill, from the moment the directory was open.
+/// Latest time of a kill after the directory was opened.
 const KILL_MAX_MS: u64 = 450;
-/// Every so many rounds the kill falls into the opening itself; those rounds come on top.
+/// In one of this many rounds the kill happens during the opening; such rounds are additional ones.
 const OPENING_EVERY: u32 = 4;
-/// The latest instant of such a kill, from the start of the process.
+/// Latest time of such a kill after the start of the process.
 const KILL_OPENING_MAX_MS: u64 = 60;
-/// How often the making of a directory is cut short, and the latest instant of it, in microseconds.
+/// Number of kills during the creation of a directory.
 const MAKINGS: u32 = 15;
+/// Latest time of such a kill, in microseconds.
 const MAKING_US: u64 = 40_000;
-/// The clock of a round begins so much after the last instant of the round before.
+/// Time on the clock between two rounds.
 const PAUSE_MS: u64 = 5 * SECOND_MS;
-/// Each round of an ordinary run enqueues at least so many jobs on average, or nothing was tested.
+/// Minimum average number of enqueued jobs per round; with fewer, the test would be meaningless.
 const JOBS_PER_ROUND_MIN: u64 = 20;
 
 #[test]
@@ -82,7 +84,7 @@ fn seed() -> u64 {
     std::env::var("WINDLASS_SEED").map_or(1, |seed| seed.parse().expect("WINDLASS_SEED: a number"))
 }
 
-/// One directory through many deaths.
+/// One directory through many kills.
 struct Kills {
     name: &'static str,
     rounds: u32,
@@ -90,7 +92,7 @@ struct Kills {
     seed: u64,
     random: Seeded,
     home: tempfile::TempDir,
-    /// What the next child's clock says: time goes on from round to round.
+    /// Start time of the next child's clock, which advances from round to round.
     now: Timestamp,
     journals: Vec<PathBuf>,
 }
@@ -137,7 +139,7 @@ impl Kills {
         );
     }
 
-    /// Starts a child on the directory and kills it at some instant.
+    /// Starts a child on the directory and kills it at a random time.
     fn round(&mut self, round: u32, opening: bool) {
         let journal = self.home.path().join(format!("round-{round}.ndjson"));
         self.journals.push(journal.clone());
@@ -164,8 +166,8 @@ impl Kills {
         self.now = self.now.plus(started.elapsed().as_millis() as u64 * HURRY + PAUSE_MS);
     }
 
-    /// Looks at what the dead child left, without touching it: the file is sound, and so is what
-    /// the engine makes of it.
+    /// Checks copies of the directory that the dead child left: SQLite's integrity check, and the check of the
+    /// engine.
     fn look(&self, round: u32) {
         let dir = self.dir();
         if !dir.exists() {
@@ -178,7 +180,7 @@ impl Kills {
         assert!(report.findings.is_empty(), "round {round}: {:?}", report.findings);
     }
 
-    /// Drains the directory and judges everything that was seen from the first round on.
+    /// Drains the directory, then checks the history of all rounds.
     fn judge(&self, round: u32) -> (usize, Verdict) {
         let clock = Arc::new(ManualClock::at(self.now));
         let engine: Arc<dyn Engine> = Arc::new(open(&self.dir(), clock.clone()).expect("open"));

@@ -1,4 +1,4 @@
-//! The child that is to be killed: producers and workers on one engine, in a hurry.
+//! The child that is killed: producers and workers on one engine, on a fast clock.
 
 use crate::child::say;
 use crate::journal::Lines;
@@ -17,35 +17,35 @@ use windlass_core::time::{Clock, Timestamp};
 use windlass_core::{Error, JobId, Result};
 use windlass_kit::history::Recorded;
 
-/// The child's clock runs so many times faster than the real one: delays, backoffs and sessions
-/// come and go within a round.
+/// Factor by which the child's clock is faster than real time, so that delays, backoffs and sessions end within a
+/// round.
 pub(crate) const HURRY: u64 = 20;
-/// A child nobody kills ends by itself after this time.
+/// Time after which a child ends if it was not killed.
 const ALIVE_MAX: Duration = Duration::from_secs(30);
 const PRODUCERS: u64 = 6;
 const WORKERS: u64 = 10;
-/// Clients of one round; those of the next have other numbers.
+/// Range of client numbers per round; rounds do not share numbers.
 const CLIENTS_PER_ROUND: u32 = 10_000;
-/// Producers rest while so many jobs of this round are not settled.
+/// Unsettled jobs of this round above which producers pause.
 const BACKLOG_MAX: i64 = 400;
-/// Maintenance touches at most so many items at a time, so that kills fall between steps too.
+/// Maximum number of items per maintenance step, so that kills also happen between steps.
 const MAINTAIN_BUDGET: u32 = 50;
 
-/// What a child of one round is to do.
+/// The task of a child in one round.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Plan {
     pub(crate) dir: PathBuf,
     pub(crate) journal: PathBuf,
     pub(crate) round: u32,
     pub(crate) seed: u64,
-    /// What its clock says when it starts.
+    /// Start time of its clock.
     pub(crate) now: Timestamp,
-    /// Whether unique jobs may take the place of others. A call that is never answered may then have
-    /// cancelled anything, and the checker lets more pass.
+    /// Whether unique jobs may replace others. An unanswered call may then have cancelled any job, so the checker
+    /// is more tolerant.
     pub(crate) replacing: bool,
 }
 
-/// A clock that runs fast from a given instant on.
+/// A clock that starts at a given time and runs [`HURRY`] times as fast as real time.
 struct Hurried {
     from: Timestamp,
     since: Instant,
@@ -57,7 +57,7 @@ impl Clock for Hurried {
     }
 }
 
-/// What the clients of a round share.
+/// State shared by the clients of a round.
 pub(crate) struct Stage {
     pub(crate) plan: Plan,
     engine: Arc<dyn Engine>,
@@ -70,7 +70,7 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// The engine as a new client sees it.
+    /// The engine for a new client, with its calls recorded.
     pub(crate) fn client(&self) -> Recorded {
         let number = self.clients.fetch_add(1, Ordering::Relaxed);
         let client = self.plan.round * CLIENTS_PER_ROUND + number;
@@ -82,7 +82,7 @@ impl Stage {
         Seeded::new(seeds.next_u64())
     }
 
-    /// Whether so much is waiting that producers should rest.
+    /// Whether the backlog is so large that producers should pause.
     pub(crate) fn is_full(&self) -> bool {
         self.backlog.load(Ordering::Relaxed) > BACKLOG_MAX
     }
@@ -99,7 +99,7 @@ impl Stage {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).pop()
     }
 
-    /// Does what fell due, again and again.
+    /// Runs all maintenance repeatedly.
     async fn maintain(self: Arc<Self>) {
         loop {
             for work in Work::ALL {
@@ -111,8 +111,8 @@ impl Stage {
     }
 }
 
-/// What an answer holds; `None` where it is an error of one of these codes. Any other is told to the
-/// parent, and ends the child.
+/// Returns the value of a reply; `None` for an error with one of these codes. Any other error is reported to the
+/// parent and ends the child.
 pub(crate) fn expected<T>(what: &str, answer: Result<T>, codes: &[&str]) -> Option<T> {
     match answer {
         Ok(value) => Some(value),
@@ -121,7 +121,7 @@ pub(crate) fn expected<T>(what: &str, answer: Result<T>, codes: &[&str]) -> Opti
     }
 }
 
-/// The errors among the items of an answer, told if they are not expected.
+/// Checks the errors of the items in a reply; reports unexpected ones to the parent.
 pub(crate) fn expected_items<'a, T: 'a>(
     what: &str,
     items: impl IntoIterator<Item = &'a Result<T>>,
@@ -135,13 +135,13 @@ pub(crate) fn expected_items<'a, T: 'a>(
     }
 }
 
-/// Tells the parent that the engine did what it must not, and ends.
+/// Reports an unexpected error to the parent and ends the child.
 pub(crate) fn bad(what: &str, error: &dyn Display) -> ! {
     say(&format!("bad {what}: {error}"));
     std::process::exit(1);
 }
 
-/// Opens the engine and lets the clients loose until it is killed.
+/// Opens the engine and runs the clients until the process is killed.
 pub(crate) fn run(plan: Plan) {
     let clock: Arc<dyn Clock> = Arc::new(Hurried { from: plan.now, since: instant() });
     let engine = match open(&plan.dir, clock.clone()) {
@@ -168,7 +168,7 @@ pub(crate) fn run(plan: Plan) {
         for number in 0..WORKERS {
             tasks.spawn(Worker::new(stage.clone(), PRODUCERS + number).run());
         }
-        // None of them ends by itself: one that does has panicked.
+        // Tasks never end by themselves: one that did has panicked.
         if let Ok(Some(ended)) = tokio::time::timeout(ALIVE_MAX, tasks.join_next()).await {
             let error = ended.err().map_or_else(|| "ended".into(), |error| error.to_string());
             bad("client", &error);

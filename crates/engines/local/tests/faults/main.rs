@@ -1,8 +1,8 @@
-//! Faults: what the local engine keeps of its promises when processes, disks, clocks and files fail it.
+//! Fault injection: the guarantees of the local engine when processes, disks, clocks and files fail.
 //!
-//! `WINDLASS_LONG=1` makes many more rounds of kills; `WINDLASS_SEED` starts another story.
+//! `WINDLASS_LONG=1` runs many more rounds of kills; `WINDLASS_SEED` sets another seed.
 
-// Signals, other users, mounted disks.
+// The tests need signals, other users and mounted disks.
 #![cfg(unix)]
 
 mod backwards;

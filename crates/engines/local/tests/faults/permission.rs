@@ -1,4 +1,4 @@
-//! A directory this user may not write: an error that names it and says what to do.
+//! A directory that this user may not write: the error names it and the remedy.
 
 use crate::child::{Role, Running, command, say};
 use crate::support::{open as open_engine, still};
@@ -7,13 +7,13 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 
-/// Nobody: a user that owns nothing here.
+/// Uid of the user `nobody`, which owns no files here.
 const NOBODY: u32 = 65_534;
 
-/// What the child says first.
+/// First message of the child.
 pub(crate) const OPENING: &str = "opening";
 
-/// The child: says what came of opening `dir`.
+/// The child: opens `dir` and reports the result.
 pub(crate) fn open(dir: &Path) {
     say(OPENING);
     match open_engine(dir, still()) {
@@ -22,10 +22,10 @@ pub(crate) fn open(dir: &Path) {
     }
 }
 
-/// What an unprivileged user is told on opening `dir`; `None`, with the reason printed, where no
-/// such user can be had.
+/// Opens `dir` as an unprivileged user and returns the reported result. `None`, with the reason printed, if no
+/// process of that user can be started.
 fn as_nobody(home: &Path, dir: &Path) -> Option<String> {
-    // This binary may lie where only its owner may look.
+    // The directory of this binary may be inaccessible to other users, so they run a copy.
     let binary = home.join("faults");
     let this = std::env::current_exe().expect("this binary");
     if !binary.exists() {
@@ -34,7 +34,7 @@ fn as_nobody(home: &Path, dir: &Path) -> Option<String> {
             .expect("a copy of this binary");
     }
     let mut command = command(&binary, &Role::Open { dir: dir.to_owned() });
-    // Not even the working directory may be in reach.
+    // The working directory may be inaccessible as well.
     command.uid(NOBODY).gid(NOBODY).current_dir("/");
     match Running::of(command) {
         Ok(mut child) => {
@@ -48,7 +48,7 @@ fn as_nobody(home: &Path, dir: &Path) -> Option<String> {
     }
 }
 
-/// A home that anybody may look into, and only its owner may write.
+/// A directory that all users may read, but only its owner may write.
 fn home() -> tempfile::TempDir {
     let home = tempfile::tempdir().expect("a directory");
     allow(home.path(), 0o755);
@@ -91,7 +91,7 @@ fn a_store_that_may_only_be_read_is_named_and_left_as_it_is() {
     allow(&dir, 0o755);
     let Some(told) = as_nobody(home.path(), &dir) else { return };
     assert_refused(&told, &dir);
-    // Only the lock may be written, which is of no use.
+    // Write access to the lock file alone is not enough.
     allow(&dir.join("windlass.lock"), 0o666);
     let told = as_nobody(home.path(), &dir).unwrap();
     assert!(told.contains(&*dir.to_string_lossy()) && !told.contains("opened"), "{told}");

@@ -1,4 +1,4 @@
-//! A producer of the child: singles and batches, keys, unique keys and delays; it changes its mind.
+//! A producer in the child: single jobs and batches, ordering keys, unique keys, delays and later changes.
 
 use crate::load::{Stage, expected, expected_items};
 use crate::support::{QUEUE, happens};
@@ -11,13 +11,13 @@ use windlass_core::policy::{OnConflict, Unique, Until};
 use windlass_core::random::{Random as _, Seeded};
 use windlass_kit::history::Recorded;
 
-/// Jobs in one batch.
+/// Maximum number of jobs in one batch.
 const BATCH_MAX: u64 = 20;
-/// Different ordering keys; and as many unique keys.
+/// Number of different ordering keys, and of unique keys.
 const KEYS: u64 = 32;
-/// The longest delay, on the child's clock.
+/// Maximum delay, on the child's clock.
 const DELAY_MAX_MS: u64 = 4_000;
-/// A producer remembers so many of its jobs.
+/// Maximum number of its own jobs that a producer remembers.
 const IDS_MAX: usize = 1_000;
 
 pub(crate) struct Producer {
@@ -64,7 +64,7 @@ impl Producer {
         let items = expected("enqueue", answer, &[]).map(|answer| answer.value).unwrap_or_default();
         expected_items("enqueue", &items, &["duplicate", "aborted"]);
         self.stage.pile(items.iter().filter(|item| item.is_ok()).count() as i64);
-        // As if the answer had been lost.
+        // Simulates a lost reply.
         if happens(&self.random, 50) {
             expected("enqueue again", self.engine.enqueue(request).await, &[]);
         }
@@ -106,7 +106,7 @@ impl Producer {
         }
     }
 
-    /// Changes its mind about some job of its own. Whatever is impossible is refused.
+    /// Makes a random change to one of its jobs. The engine refuses impossible ones.
     async fn change(&self) {
         if self.ids.is_empty() {
             return;
@@ -130,13 +130,13 @@ impl Producer {
     }
 }
 
-/// The job's own id, a few times or many: whoever reads it back can tell whose it is.
+/// The id of the job, repeated 1 to 8 or 200 times, so that a reader can verify whose payload it is.
 fn payload(id: JobId, random: &Seeded) -> Vec<u8> {
     let times = if happens(random, 30) { 200 } else { 1 + random.below(8) };
     id.as_bytes().repeat(times as usize)
 }
 
-/// Whether these are bytes that [`payload`] made for this job.
+/// Whether these bytes were made by [`payload`] for this job.
 pub(crate) fn is_payload_of(id: JobId, bytes: &[u8]) -> bool {
     bytes.len().is_multiple_of(16) && bytes.chunks(16).all(|chunk| chunk == id.as_bytes())
 }

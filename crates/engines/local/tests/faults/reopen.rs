@@ -1,4 +1,4 @@
-//! What was held when the owner died: its own workers died with it, others may come back.
+//! Leases at the death of the owner: its own workers died with it, remote workers may return.
 
 use crate::child::{Role, Running, say, stay};
 use crate::support::{
@@ -19,18 +19,22 @@ use windlass_local::LocalEngine;
 
 const SEED: u64 = 5;
 
-/// What is in the directory when its owner is killed.
+/// A job whose worker ran in the killed process.
 const LOCAL: usize = 0;
+/// Like [`LOCAL`], but with no crash allowed.
 const LOCAL_NEVER_AGAIN: usize = 1;
+/// A job leased by a remote worker.
 const REMOTE: usize = 2;
+/// A job leased without a session.
 const ALONE: usize = 3;
+/// A job that was not claimed.
 const NOBODYS: usize = 4;
 
 fn id(which: usize) -> JobId {
     ids(SEED, windlass_kit::START, 5)[which]
 }
 
-/// What its owner knew.
+/// The sessions and leases before the kill.
 #[derive(Serialize, Deserialize)]
 struct Held {
     local: SessionId,
@@ -38,7 +42,7 @@ struct Held {
     leases: Vec<Lease>,
 }
 
-/// The child: enqueues, claims, says under which leases, and does nothing more.
+/// The child: enqueues and claims, reports the leases, and waits to be killed.
 pub(crate) fn claim_all(dir: &Path) {
     let engine = open(dir, still()).expect("open");
     runtime().block_on(async {
@@ -55,7 +59,8 @@ pub(crate) fn claim_all(dir: &Path) {
             Claimant::Session { session, claim_no }
         };
         let claimants = [by(&local, 1), by(&local, 2), by(&remote, 1), alone];
-        // First in, last out: nothing is to come after the claims that might save them.
+        // Enqueued first, with a priority that is claimed last: an enqueue after the last claim would sync that
+        // claim.
         enqueue(&engine, job(id(NOBODYS)).priority(1)).await.expect("enqueue");
         let mut leases = Vec::new();
         for (which, by) in claimants.into_iter().enumerate() {
@@ -70,7 +75,7 @@ pub(crate) fn claim_all(dir: &Path) {
     });
 }
 
-/// A directory whose owner was killed while it held jobs.
+/// Kills the owner of a directory while it holds leases; returns these.
 fn killed(dir: &Path) -> Held {
     let mut child = Running::start(&Role::Claim { dir: dir.to_owned() });
     let told = child.hear().expect("the child says what it holds");
@@ -78,7 +83,7 @@ fn killed(dir: &Path) -> Held {
     serde_json::from_str(&told).expect("what it held")
 }
 
-/// Where a job stands, how often it was started, and how many leases it lost.
+/// State, attempts and crashes of a job.
 async fn state(engine: &LocalEngine, which: usize) -> (State, u32, u32) {
     let job = get(engine, id(which)).await.expect("it is there");
     (job.state, job.header.counters.attempt, job.header.counters.crashes)
@@ -96,7 +101,7 @@ fn what_workers_in_a_dead_process_held_counts_as_crashed_without_waiting() {
     let held = killed(dir.path());
     let engine = open(dir.path(), clock.clone()).unwrap();
     runtime().block_on(async {
-        // No time has passed: the first reclaim finds that they have run out.
+        // No time has passed, but the sessions have expired: the first reclaim takes the jobs back.
         maintain(&engine).await;
         assert_eq!(state(&engine, LOCAL).await, (State::Scheduled, 1, 1));
         assert_eq!(state(&engine, LOCAL_NEVER_AGAIN).await, (State::Dead, 1, 1));
@@ -120,7 +125,7 @@ fn what_workers_in_a_dead_process_held_counts_as_crashed_without_waiting() {
 fn workers_in_other_processes_get_their_time_to_come_back() {
     let (dir, clock) = (tempfile::tempdir().unwrap(), still());
     let held = killed(dir.path());
-    // However long nobody owned the directory: that was not their fault.
+    // The time without an owner does not count against remote workers.
     clock.advance(HOUR_MS);
     let engine = open(dir.path(), clock.clone()).unwrap();
     runtime().block_on(async {
@@ -217,7 +222,7 @@ fn a_job_enqueued_again_after_its_removal_is_ready_after_a_restart() {
             enqueue(&engine, job(id(which))).await.unwrap();
         }
         let remote = engine.open_session(OpenSession::new("far").remote()).await.unwrap().value.id;
-        // One claim, so that both leases are in one row; only the first of them ends.
+        // One claim, so that both leases share a row; only the first of them ends.
         let claimed = claim(&engine, &remote, 1, 2).await.unwrap();
         let item = SettleItem::new(id(LOCAL), claimed[0].lease.clone(), Outcome::DONE);
         engine.settle(Settle::new([item])).await.unwrap().value.items.remove(0).unwrap();

@@ -1,4 +1,4 @@
-//! A small disk in memory, for tests that fill it. Mounting takes root.
+//! A small file system in memory, for tests that fill it. Mounting needs root.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -7,11 +7,11 @@ use std::process::Command;
 
 const FILLER: &str = "filler";
 
-/// Mounted for as long as it lives.
+/// A mounted file system, unmounted on drop.
 pub(crate) struct SmallDisk(tempfile::TempDir);
 
 impl SmallDisk {
-    /// `None`, with the reason printed, where mounting is not allowed.
+    /// Mounts the file system; `None`, with the reason printed, where mounting is not allowed.
     pub(crate) fn mount(megabytes: u32) -> Option<Self> {
         let dir = tempfile::tempdir().expect("a directory");
         let mut mount = Command::new("mount");
@@ -29,7 +29,7 @@ impl SmallDisk {
         self.0.path()
     }
 
-    /// Another user of the disk takes every free byte.
+    /// Simulates another user that takes every free byte.
     pub(crate) fn fill(&self) {
         let file = File::options().create(true).append(true).open(self.path().join(FILLER));
         let mut file = file.expect("a file");
@@ -38,7 +38,7 @@ impl SmallDisk {
         }
     }
 
-    /// Another user of the disk takes free bytes until only this many are left.
+    /// Simulates another user that takes free bytes until only `left` remain.
     pub(crate) fn fill_to(&self, left: u64) {
         self.fill();
         let filler = File::options().write(true).open(self.path().join(FILLER)).expect("a file");
@@ -46,7 +46,7 @@ impl SmallDisk {
         filler.set_len(length - left).expect("a shorter one");
     }
 
-    /// The other user goes away.
+    /// Frees the space taken by the other user.
     pub(crate) fn free(&self) {
         std::fs::remove_file(self.path().join(FILLER)).expect("it was filled");
     }

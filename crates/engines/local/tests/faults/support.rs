@@ -1,4 +1,4 @@
-//! What these tests share: engines, clocks, copies of directories, and a look into the file itself.
+//! Shared helpers: engines, clocks, copies of directories, and access to the files themselves.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -15,17 +15,18 @@ use windlass_core::time::{Clock, ManualClock, Timestamp};
 use windlass_core::{JobId, Result};
 use windlass_local::{LocalEngine, Options};
 
-/// The queue all of it happens on.
+/// The queue of all tests.
 pub(crate) const QUEUE: &str = "faults";
 
-/// What a database begins with.
+/// The first bytes of a SQLite database.
 const SIGNATURE: &[u8; 16] = b"SQLite format 3\0";
 
-/// The header of a log, and of one page in it with the page.
+/// Size of the header of a write-ahead log.
 const LOG_HEADER: usize = 32;
+/// Size of a frame in the log: a header and one page.
 const LOG_FRAME: usize = 24 + 4_096;
 
-/// The time that has really passed; for children that hurry and for parents that wait.
+/// Real time, for children on a fast clock and for parents that wait.
 #[expect(clippy::disallowed_methods, reason = "real processes die in real time")]
 pub(crate) fn instant() -> Instant {
     Instant::now()
@@ -40,18 +41,18 @@ pub(crate) fn open(dir: &Path, clock: Arc<dyn Clock>) -> Result<LocalEngine> {
     LocalEngine::open(Options::new(dir).clock(clock))
 }
 
-/// A clock for tests that do not care.
+/// A clock for tests in which time does not matter.
 pub(crate) fn still() -> Arc<ManualClock> {
     Arc::new(ManualClock::at(windlass_kit::START))
 }
 
-/// Fresh ids at `now`, the same for the same seed.
+/// New ids at `now`, the same for the same seed.
 pub(crate) fn ids(seed: u64, now: Timestamp, count: usize) -> Vec<JobId> {
     let random = Seeded::new(seed);
     (0..count).map(|_| JobId::new(now, &random)).collect()
 }
 
-/// Whether something that happens so often in a thousand happens now.
+/// True with a probability of `per_mille` / 1000.
 pub(crate) fn happens(random: &dyn Random, per_mille: u64) -> bool {
     random.below(1_000) < per_mille
 }
@@ -61,13 +62,13 @@ pub(crate) fn job(id: JobId) -> NewJob {
     NewJob::new("plain").queue(QUEUE).id(id)
 }
 
-/// Enqueues one job; the whole call and the item must both succeed.
+/// Enqueues one job; both the call and the item must succeed.
 pub(crate) async fn enqueue(engine: &dyn Hot, job: NewJob) -> Result<()> {
     let mut answer = engine.enqueue(Enqueue::each([job])).await?;
     answer.value.remove(0).map(|_| ())
 }
 
-/// A new session of the usual length.
+/// Opens a session with the default length.
 pub(crate) async fn session(engine: &dyn Hot) -> SessionId {
     engine.open_session(OpenSession::new("w")).await.expect("open_session").value.id
 }
@@ -83,12 +84,12 @@ pub(crate) async fn claim(
     Ok(engine.claim(Claim::new(by, QUEUE, limit)).await?.value.jobs)
 }
 
-/// One job.
+/// Returns one job.
 pub(crate) async fn get(engine: &LocalEngine, id: JobId) -> Option<Job> {
     engine.get(Get::new([id])).await.expect("get").value.remove(0)
 }
 
-/// Does everything that is due, of every kind of work.
+/// Runs all maintenance that is due.
 pub(crate) async fn maintain(engine: &dyn Maintain) {
     for work in Work::ALL {
         let request = MaintainRequest::new(work, MAINTAIN_BUDGET_MAX);
@@ -100,7 +101,7 @@ pub(crate) async fn maintain(engine: &dyn Maintain) {
     }
 }
 
-/// What is in `dir`, as its owner's death left it, somewhere else.
+/// Copies the files of `dir` as they are, as if its owner had been killed.
 pub(crate) fn copy(dir: &Path) -> tempfile::TempDir {
     let to = tempfile::tempdir().expect("a directory");
     for entry in std::fs::read_dir(dir).expect("the directory") {
@@ -111,7 +112,7 @@ pub(crate) fn copy(dir: &Path) -> tempfile::TempDir {
     to
 }
 
-/// The database in `dir`: the one file SQLite has signed.
+/// The database in `dir`: the file with SQLite's signature.
 pub(crate) fn database(dir: &Path) -> Option<PathBuf> {
     let entries = std::fs::read_dir(dir).expect("the directory");
     let mut files = entries.map(|entry| entry.expect("an entry").path());
@@ -122,14 +123,14 @@ pub(crate) fn database(dir: &Path) -> Option<PathBuf> {
     })
 }
 
-/// The write-ahead log that belongs to the database in `dir`.
+/// The write-ahead log of the database in `dir`.
 pub(crate) fn wal(dir: &Path) -> PathBuf {
     let mut path = database(dir).expect("a database").into_os_string();
     path.push("-wal");
     path.into()
 }
 
-/// How far the log in `dir` holds commits: its length without the zeros it was filled with.
+/// Length of the log in `dir` without the zeros that it was filled with.
 pub(crate) fn log_end(dir: &Path) -> u64 {
     let bytes = std::fs::read(wal(dir)).expect("a log");
     let Some(frames) = bytes.get(LOG_HEADER..) else { return bytes.len() as u64 };
@@ -137,8 +138,8 @@ pub(crate) fn log_end(dir: &Path) -> u64 {
     (LOG_HEADER + used.map_or(0, |last| last + 1) * LOG_FRAME) as u64
 }
 
-/// Panics unless the file is sound. Nobody may own the directory; look at a [`copy`], because this
-/// recovers and checkpoints it.
+/// Panics if the database is damaged. The directory must have no owner. Use a [`copy`], because this recovers and
+/// checkpoints the database.
 pub(crate) fn assert_sound(dir: &Path) {
     let Some(path) = database(dir) else { return };
     let connection = rusqlite::Connection::open(path).expect("the database");

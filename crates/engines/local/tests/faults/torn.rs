@@ -1,4 +1,4 @@
-//! A write-ahead log whose tail was torn or garbled: it opens at the last valid commit.
+//! A write-ahead log with a torn or damaged tail: the store opens at the last valid commit.
 
 use crate::child::{Role, Running, say, stay};
 use crate::support::{
@@ -10,13 +10,12 @@ use std::path::Path;
 use windlass_core::JobId;
 use windlass_core::model::State;
 
-/// Jobs enqueued one after the other: enough for the log to be filled with zeros behind them, and few enough that it is
-/// not written back in between.
+/// Number of jobs, enqueued one by one: enough for the log to be filled with zeros, and too few for a checkpoint.
 const JOBS: u32 = 40;
-/// Ids are made from this.
+/// Seed of the ids.
 const SEED: u64 = 11;
 
-/// The child: after each acknowledged job it says how far the log goes.
+/// The child: reports the length of the log after each acknowledged job.
 pub(crate) fn enqueue(dir: &Path, jobs: u32) {
     let clock = still();
     let engine = open(dir, clock).expect("open");
@@ -29,8 +28,8 @@ pub(crate) fn enqueue(dir: &Path, jobs: u32) {
     stay();
 }
 
-/// A directory whose owner was killed: the jobs it acknowledged, each with the length of the log by
-/// then, so that whatever lies behind cannot take it away.
+/// Kills the owner of a directory. Returns the acknowledged jobs, each with the length of the log at that time:
+/// damage after this length cannot affect the job.
 fn killed(dir: &Path) -> Vec<(JobId, u64)> {
     let mut child = Running::start(&Role::Enqueue { dir: dir.to_owned(), jobs: JOBS });
     let ids = ids(SEED, windlass_kit::START, JOBS as usize).into_iter();
@@ -42,8 +41,8 @@ fn killed(dir: &Path) -> Vec<(JobId, u64)> {
     acknowledged
 }
 
-/// Opens what is left in `dir` and finds out how many of the jobs are there: the first ones, and
-/// every one whose commit lies before `valid`.
+/// Opens the damaged store in `dir` and returns how many of the jobs it has. These must be the first ones, and
+/// include every job whose commit is before `valid`.
 fn assert_opens(dir: &Path, acknowledged: &[(JobId, u64)], valid: u64, how: &str) -> usize {
     let engine = open(dir, still()).unwrap_or_else(|error| panic!("{how}: {error}"));
     let there: Vec<bool> = runtime().block_on(async {
@@ -53,7 +52,7 @@ fn assert_opens(dir: &Path, acknowledged: &[(JobId, u64)], valid: u64, how: &str
             assert!(job.as_ref().is_none_or(|job| job.state == State::Available), "{how}: {job:?}");
             there.push(job.is_some());
         }
-        // And it goes on.
+        // New jobs are accepted.
         let next = ids(SEED + 1, windlass_kit::START, 1)[0];
         enqueue_one(&engine, job(next)).await.unwrap_or_else(|error| panic!("{how}: {error}"));
         there
@@ -80,7 +79,7 @@ fn a_torn_tail_of_the_log_costs_only_what_lies_behind_the_tear() {
     let mut least = all;
     for cut in [1, 7, 24, 512, 4_095, 4_096, 4_120, 20_000, end / 2, end - 32, end] {
         let valid = end.saturating_sub(cut);
-        // Cut off, and followed by zeros: in a filled log, pages that never reached the disk are what was there before.
+        // Truncated, or followed by zeros: in a filled log, pages that never reached the disk are still zeros.
         for zeros in [0, length - valid] {
             let left = copy(dir.path());
             let file = OpenOptions::new().write(true).open(wal(left.path())).unwrap();
@@ -132,7 +131,7 @@ fn a_log_of_zeros_is_an_empty_one() {
     let dir = tempfile::tempdir().unwrap();
     let acknowledged = killed(dir.path());
     let length = std::fs::metadata(wal(dir.path())).unwrap().len();
-    // Everything is in the database afterwards.
+    // Closing moves all commits into the database.
     drop(open(dir.path(), still()).unwrap());
     for zeros in [1, 31, 32, 4_152, length] {
         let left = copy(dir.path());
@@ -147,7 +146,7 @@ fn a_store_that_is_closed_leaves_no_log_behind() {
     let dir = tempfile::tempdir().unwrap();
     killed(dir.path());
     drop(open(dir.path(), still()).unwrap());
-    // A database that is put back from a copy must not find commits from another time.
+    // Otherwise a database restored from a copy would receive commits of another time.
     assert!(!wal(dir.path()).exists());
 }
 
@@ -158,7 +157,7 @@ fn a_lost_index_of_the_log_is_made_anew() {
     let left = copy(dir.path());
     let mut index = database(left.path()).unwrap().into_os_string();
     index.push("-shm");
-    // There is none in exclusive mode.
+    // In exclusive mode there is no such file.
     let _ = std::fs::remove_file(index);
     assert_eq!(assert_opens(left.path(), &acknowledged, u64::MAX, "no index"), JOBS as usize);
 }

@@ -1,4 +1,4 @@
-//! A worker of the child: claims with and without a session, settles in every way, and idles too long.
+//! A worker in the child: claims with and without a session, settles with every outcome, and sometimes stalls.
 
 use crate::load::{HURRY, Stage, bad, expected, expected_items};
 use crate::producer::is_payload_of;
@@ -14,15 +14,15 @@ use windlass_core::model::{JobError, NewJob, Part, PartEdit};
 use windlass_core::random::{Random as _, Seeded};
 use windlass_kit::history::Recorded;
 
-/// Jobs in one claim.
+/// Maximum number of jobs in one claim.
 const CLAIM_MAX: u64 = 12;
-/// Different ordering keys of follow-ups.
+/// Number of different ordering keys of follow-ups.
 const KEYS: u64 = 16;
-/// How long sessions and leases last, on the child's clock.
+/// Length of sessions and leases, on the child's clock.
 const TTL_MS: u64 = 4_000;
-/// Longer than its session lasts.
+/// Pause that outlasts the session.
 const STALL: Duration = Duration::from_millis(2 * TTL_MS / HURRY);
-/// The longest delay of a retry or snooze, on the child's clock.
+/// Maximum delay of a retry or snooze, on the child's clock.
 const DELAY_MAX_MS: u64 = 3_000;
 
 pub(crate) struct Worker {
@@ -57,7 +57,7 @@ impl Worker {
                 self.settle(&session).await;
             }
             match self.random.below(1_000) {
-                // Others take over what it holds.
+                // The session expires, and other workers take over its jobs.
                 0..5 => tokio::time::sleep(STALL).await,
                 5..15 => self.leave(session).await,
                 15..100 => tokio::time::sleep(Duration::from_millis(1)).await,
@@ -71,7 +71,7 @@ impl Worker {
             return session.clone();
         }
         let mut open = OpenSession::new(format!("w{}", self.number)).ttl_ms(TTL_MS);
-        // The next round gives these their time to come back, and nobody does.
+        // In the next round, remote sessions get time to reconnect, which never happens.
         open.remote = happens(&self.random, 300);
         let answer = self.engine.open_session(open).await;
         let id =
@@ -80,7 +80,7 @@ impl Worker {
         self.session.insert(id).clone()
     }
 
-    /// Ends its session in good order; what it holds is released, and reported on all the same.
+    /// Closes the session. Its jobs are released, and the worker still tries to settle them.
     async fn leave(&mut self, session: SessionId) {
         expected("close_session", self.engine.close_session(session).await, &[]);
         self.session = None;
@@ -153,7 +153,7 @@ impl Worker {
         if let Some(claimed) = reply.value.claimed {
             self.claimed(claimed);
         }
-        // As if the answer had been lost.
+        // Simulates a lost reply.
         if happens(&self.random, 100) {
             let again = self.engine.settle(Settle::new(settle.items)).await;
             expected("settle again", again, &[]);
@@ -191,7 +191,7 @@ impl Worker {
         if happens(random, 200) {
             item = item.state(PartEdit::Set(Part::new("so far"))).priority(random.below(3) as i32);
         }
-        // Follow-ups have none of their own, or there would be no end to it.
+        // Follow-ups have no follow-ups, so that the number of jobs stays finite.
         if job.header.parent.is_none() && happens(random, 150) {
             for _ in 0..1 + random.below(3) {
                 let follow_up = NewJob::new("follow").queue(QUEUE);
@@ -202,7 +202,7 @@ impl Worker {
     }
 }
 
-/// Whether a job came with its own payload; follow-ups have none.
+/// Whether a job has its own payload; follow-ups have none.
 pub(crate) fn came_whole(job: &ClaimedJob) -> bool {
     match &job.parts.payload {
         Some(part) => is_payload_of(job.header.id, &part.bytes),
