@@ -11,6 +11,7 @@ mod manifests;
 mod module_docs;
 mod purity;
 mod tree;
+mod words;
 
 use std::fmt;
 
@@ -48,6 +49,7 @@ pub(crate) fn run() -> Result<()> {
     findings.extend(machine::check(&tree));
     findings.extend(links::check(&tree));
     findings.extend(lessons::check(&tree));
+    findings.extend(words::check(&tree));
 
     findings.sort_by(|a, b| (&a.path, a.line).cmp(&(&b.path, b.line)));
     for finding in &findings {

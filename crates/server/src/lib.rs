@@ -16,7 +16,7 @@
 //! let server = Server::bind(Options::new(([127, 0, 0, 1], 0).into())).await?;
 //! println!("listening on {}", server.address());
 //! let handle = server.serve(Arc::new(MemoryEngine::new()))?;
-//! // … until somebody has had enough:
+//! // … until the server is stopped:
 //! handle.stop().await;
 //! # Ok::<(), windlass_core::Error>(())
 //! # }).unwrap();

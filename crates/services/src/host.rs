@@ -21,7 +21,7 @@ use windlass_core::{Error, Result};
 /// let host = Host::new(Arc::new(MemoryEngine::new()));
 /// let (one, other) = (host.join()?, host.join()?);
 /// one.leave().await;
-/// assert!(host.status().is_some(), "somebody still needs them");
+/// assert!(host.status().is_some(), "another worker still needs them");
 /// other.leave().await;
 /// assert!(host.status().is_none());
 /// # Ok::<(), windlass_core::Error>(())

@@ -170,7 +170,7 @@ mod tests {
         );
         assert_eq!(desired(3_000, 0, 100.0, Some(500)), 10, "both");
         assert_eq!(desired(0, 75, 0.0, Some(10)), 8, "what runs is not stopped");
-        assert_eq!(desired(1, 0, 0.0, Some(0)), 1, "somebody must take it");
+        assert_eq!(desired(1, 0, 0.0, Some(0)), 1, "one worker must take it");
         assert_eq!(
             desired(20, 0, 0.0, None),
             2,

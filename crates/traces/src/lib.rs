@@ -6,7 +6,7 @@
 //! let given = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 //! assert!(windlass_traces::is_traceparent(given));
 //!
-//! // Nobody listens here, so there is nothing to go on from, and nothing to hand on.
+//! // No subscriber is installed here, so there is no span to continue and none to pass on.
 //! assert!(!windlass_traces::continue_from(&tracing::info_span!("job"), given));
 //! assert_eq!(windlass_traces::current(), None);
 //! ```

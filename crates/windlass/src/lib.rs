@@ -29,7 +29,7 @@
 //! /// An error is a retry; what it returns is kept as the job's result.
 //! async fn send_email(job: SendEmail, State(mailer): State<Mailer>, ctx: Ctx) -> Result<u32, Stop> {
 //!     if !job.to.contains('@') {
-//!         return Err(Stop::fatal("not an address")); // dead at once, for somebody to look at
+//!         return Err(Stop::fatal("not an address")); // dead at once, for a person to look at
 //!     }
 //!     tracing::info!(attempt = ctx.attempt(), "sending");
 //!     Ok(mailer.send(&job.to).await?)

@@ -47,7 +47,7 @@ mod tests {
     fn a_reason_at_the_top_excuses_a_long_file_and_an_empty_one_does_not() {
         let table = format!("//! A table.\n// {REASON}it is one table\n{}", lines(600));
         let empty = format!("// {REASON}\n{}", lines(600));
-        let late = format!("{}// {REASON}nobody looks here\n{}", lines(300), lines(300));
+        let late = format!("{}// {REASON}too late in the file\n{}", lines(300), lines(300));
         let tree = Tree::of(&[("table.rs", &table), ("empty.rs", &empty), ("late.rs", &late)]);
         let found: Vec<_> = check(&tree).into_iter().map(|finding| finding.path).collect();
         assert_eq!(found, ["empty.rs", "late.rs"]);

@@ -21,7 +21,7 @@ const RESERVED: usize = 20;
 struct Beanstalkd {
     address: Arc<str>,
     version: Arc<str>,
-    /// Connections nobody uses right now.
+    /// Connections no other driver uses right now.
     idle: Arc<Mutex<mpsc::Receiver<Connection>>>,
     back: mpsc::Sender<Connection>,
 }

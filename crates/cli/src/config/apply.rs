@@ -193,7 +193,7 @@ mod tests {
         );
         let settings = engine.settings().await.unwrap().value.queues;
         let mail = &settings[0].1;
-        assert!(mail.paused, "nobody asked to resume it");
+        assert!(mail.paused, "no call resumed it");
         assert_eq!((mail.max_depth, mail.order), (Some(7), Order::Fair));
         let kept = Retention { finished_ms: 1, dead_ms: 86_400_000, expired_ms: 3 };
         assert_eq!(mail.retention, kept);

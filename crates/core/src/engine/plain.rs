@@ -3,7 +3,7 @@
 //! The executor is the semantics. A store may carry out a *plain* request by itself, for example in a single
 //! statement, because it concerns no other job, key or limit. Everything else goes through the executor.
 //!
-//! Each decision destructures its type without `..`. A new field therefore fails to compile here until somebody decides
+//! Each decision destructures its type without `..`. A new field therefore fails to compile here until it is decided
 //! whether a request that uses it is still plain. A field that is only stored and returned is (`field: _`); a field with
 //! an effect on anything else is not, and is compared with its default.
 
@@ -116,7 +116,7 @@ impl Job {
             policy,
             counters,
         } = header;
-        // A completion resets the crashes, and whoever reads a completed job knows that.
+        // A completion resets the crashes, and reads of completed jobs take that into account.
         let Counters { attempt: _, failures: _, crashes: _ } = counters;
         frees_nothing(key.as_ref(), unique.as_ref(), policy)
     }

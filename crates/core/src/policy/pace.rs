@@ -1,4 +1,4 @@
-//! Spreading many jobs over time, so that at most so many fall due in a second. It must not know where
+//! Spreads many jobs over time, so that a given number falls due in each second. It must not know where
 //! the jobs come from or go.
 
 use crate::error::{Result, within_range};
@@ -6,7 +6,7 @@ use crate::limits::PACE_PER_SECOND_MAX;
 use crate::model::Due;
 use crate::time::{SECOND_MS, Timestamp};
 
-/// At most so many jobs per second.
+/// A maximum number of jobs per second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
     per_second: u64,

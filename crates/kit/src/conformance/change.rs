@@ -123,8 +123,8 @@ pub(super) async fn a_change_decided_for_the_state_of_a_job_is_made(rig: Rig) {
         assert!(state.is_terminal() == after.is_none(), "{state}: {after:?}");
         assert!(after.is_none_or(|job| is_cancelled(&job)), "{state}");
     }
-    let nobody = rig.try_change_if(Rig::fresh_id(), Change::Discard, State::Dead).await;
-    assert_code(nobody, "not_found");
+    let missing = rig.try_change_if(Rig::fresh_id(), Change::Discard, State::Dead).await;
+    assert_code(missing, "not_found");
     let available = rig.enqueue_one().await;
     let refused = rig.try_change_if(available, Change::Discard, State::Available).await;
     assert_code(refused, "refused");

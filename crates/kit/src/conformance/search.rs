@@ -19,8 +19,8 @@ pub(super) async fn jobs_are_found_by_their_tenant_their_key_and_any_of_their_ta
     assert_eq!(found(&rig, all().tag("a")).await, [theirs]);
     assert_eq!(found(&rig, all().tag("b ☂")).await, [theirs]);
     assert_eq!(found(&rig, all().tag("b")).await, [keyed]);
-    for nobody in [all().tenant("ACME"), all().key("k"), all().tag("b "), all().key("acme")] {
-        assert_eq!(found(&rig, nobody.clone()).await, [], "{nobody:?}");
+    for none in [all().tenant("ACME"), all().key("k"), all().tag("b "), all().key("acme")] {
+        assert_eq!(found(&rig, none.clone()).await, [], "{none:?}");
     }
 }
 

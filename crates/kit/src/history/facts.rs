@@ -237,12 +237,12 @@ impl<'a> Facts<'a> {
             }
             Call::Update(items) => {
                 for (at, Hold { id, lease }) in items.iter().enumerate() {
-                    let honoured = match op.reply {
+                    let accepted = match op.reply {
                         Some(Reply::Updated(answers)) => answers[at],
                         Some(_) => Some(false),
                         None => None,
                     };
-                    self.put(op, *id, Deed::Update(lease, honoured));
+                    self.put(op, *id, Deed::Update(lease, accepted));
                 }
             }
             Call::Change(items) => {

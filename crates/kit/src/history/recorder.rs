@@ -222,13 +222,13 @@ impl Hot for Recorded {
             let holds = holds.map(|item| Hold { id: item.id, lease: item.lease.clone() });
             let op = self.invoked(Call::Update(holds.collect()));
             let answer = self.inner.update(request).await;
-            let honoured = |item: &Item<Updated>| match item {
+            let accepted = |item: &Item<Updated>| match item {
                 Ok(_) => Some(true),
                 Err(error) if unclear(error) => None,
                 Err(_) => Some(false),
             };
             self.answered(op, &answer, |items| {
-                Reply::Updated(items.iter().map(honoured).collect())
+                Reply::Updated(items.iter().map(accepted).collect())
             });
             answer
         })

@@ -1,7 +1,7 @@
 //! What can happen in a story, and how stories are made.
 //!
-//! Steps name jobs, sessions and leases by number; whoever tells the story takes the number modulo
-//! what there is. So any part of a story is a story, which is what lets it shrink.
+//! Steps name jobs, sessions and leases by number, and the runner takes the number modulo the count that
+//! exists. So any part of a story is a story too, which lets proptest shrink it.
 
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -95,9 +95,9 @@ mod tests {
     const FREE: Verdict = Verdict::Free(Expect::Version(7));
 
     #[test]
-    fn a_leadership_is_free_when_nobody_has_it_or_its_time_is_over() {
-        let nobody = Stamped { now: NOW, epoch: Epoch::new("e1"), value: None };
-        assert_eq!(judge(&nobody, "me"), Verdict::Free(Expect::Absent));
+    fn a_leadership_is_free_when_vacant_has_it_or_its_time_is_over() {
+        let vacant = Stamped { now: NOW, epoch: Epoch::new("e1"), value: None };
+        assert_eq!(judge(&vacant, "me"), Verdict::Free(Expect::Absent));
         let theirs = r#"{"holder":"other","ttl_ms":1000,"epoch":"e1"}"#;
         let left = |ms| judge(&seen(theirs, NOW.plus(ms)), "me");
         assert_eq!(left(400), Verdict::Taken { version: 7, left_ms: 600, ttl_ms: 1_000 });

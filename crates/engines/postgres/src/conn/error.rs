@@ -90,7 +90,7 @@ fn reason(error: &tokio_postgres::Error) -> String {
     format!("{} ({}){hint}", db.message(), code.code())
 }
 
-/// Somebody held on to what we wanted for longer than we wait for locks. The server tells where it was.
+/// Another session held a lock for longer than the lock timeout. The server's message says where.
 fn busy(error: &tokio_postgres::Error) -> Error {
     let place = error.as_db_error().and_then(|db| db.where_()).unwrap_or_default();
     let held = [

@@ -90,7 +90,7 @@ impl Line {
         match payload.parse() {
             Ok(seq) => self.scan_cursor.report(seq),
             Err(_) if payload.is_empty() => {}
-            // Not sent by an engine: wakes nobody and keeps the scan cursor.
+            // Not sent by an engine: wakes no waiter and keeps the scan cursor.
             Err(_) => {
                 return tracing::debug!("ignored a notification that was not sent by an engine");
             }
