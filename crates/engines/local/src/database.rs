@@ -102,7 +102,7 @@ fn migrate(conn: &Connection, dir: &Path) -> Result<()> {
         return Err(Error::invalid(
             "directory",
             dir.display(),
-            format!("its {FILE} is somebody else's database; choose another directory"),
+            format!("its {FILE} is the database of another application; choose another directory"),
         ));
     }
     if found > FORMAT {

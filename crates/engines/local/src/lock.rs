@@ -206,7 +206,7 @@ fn nameless(dir: &Path) -> Error {
 /// The error if the directory is locked by a process whose lock file was removed.
 fn replaced(dir: &Path) -> Error {
     let reason = format!(
-        "another process owns it, although nobody holds {FILE_NAME}: the file was removed or replaced while \
+        "another process owns it, although no process holds {FILE_NAME}: the file was removed or replaced while \
          that process ran; find it with `lsof {}` and restart it, or use another directory",
         shown(dir)
     );

@@ -65,7 +65,7 @@ fn somebody_elses_database_is_refused_and_left_alone() {
     theirs.execute_batch("CREATE TABLE job (note TEXT); INSERT INTO job VALUES ('keep')").unwrap();
     drop(theirs);
     let text = open(dir.path(), clock).unwrap_err().to_string();
-    assert!(text.contains("somebody else's database"), "{text}");
+    assert!(text.contains("database of another application"), "{text}");
     let theirs = rusqlite::Connection::open(&path).unwrap();
     let tables = theirs.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0));
     assert_eq!(tables, Ok(1_i64));
