@@ -15,7 +15,7 @@ const MODEL_CASES_VAR: &str = "WINDLASS_MODEL_CASES";
 const MODEL_SEED_VAR: &str = "WINDLASS_MODEL_SEED";
 
 /// The packages of `--fast`: their tests need no server and no browser.
-const FAST: [&str; 12] = [
+const FAST: [&str; 13] = [
     "windlass-core",
     "windlass-executor",
     "windlass-kit",
@@ -26,6 +26,7 @@ const FAST: [&str; 12] = [
     "windlass-traces",
     "windlass-wire",
     "windlass-worker",
+    "windlass-workset",
     "windlass",
     "xtask",
 ];

@@ -102,8 +102,8 @@ fn a_store_with_a_row_astray_is_found_bad_and_mended() {
     let found = store.run(&["check"]);
     assert_eq!(found.code, 1, "{found:?}");
     assert!(found.stdout.contains(&id) && found.stdout.contains("--repair"), "{found:?}");
-    let mended = store.run(&["check", "--repair"]).ok();
-    assert!(mended.contains("repaired") && mended.contains("all repaired"), "{mended}");
+    let repaired = store.run(&["check", "--repair"]).ok();
+    assert!(repaired.contains("all repaired"), "{repaired}");
     assert_eq!(store.run(&["check"]).ok(), "1 jobs, no problems found\n");
     assert_eq!(store.run(&["jobs", "promote", &id]).ok(), format!("{id}  available\n"));
 }

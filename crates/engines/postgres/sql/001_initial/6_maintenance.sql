@@ -1,6 +1,6 @@
 -- Functions that truncate, create and drop tables. They run with the owner's privileges, so that workers need not own
--- the tables; EXECUTE must be granted. A lock that is not granted within the short timeout is given up, because others
--- queue behind whoever waits for it.
+-- the tables; EXECUTE must be granted. A lock that is not granted within the short timeout is given up, because other
+-- sessions queue behind the one that waits for it.
 
 -- Maintenance copies live rows, truncates, and puts the copy back. The snapshot of the copy must be taken after the
 -- lock: in a transaction with a single snapshot, rows committed before the lock was granted would be lost.
@@ -209,7 +209,7 @@ DECLARE
     name text;
 BEGIN
     PERFORM {s}.require_read_committed();
-    -- Once before others have to wait, and once when nobody can add rows.
+    -- First without a lock, so that other sessions do not wait in vain; then under the lock, when no rows can be added.
     FOR pass IN 1 .. 2 LOOP
         IF pass = 2 THEN
             LOCK TABLE {s}.job, {s}.finished IN ACCESS EXCLUSIVE MODE;

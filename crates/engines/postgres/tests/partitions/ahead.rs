@@ -73,7 +73,7 @@ async fn work_creates_no_partitions_and_needs_none() {
     rig.pass(LONG_MS);
     let ids = rig.enqueue(10).await;
     rig.complete(&ids).await;
-    assert_eq!(rig.partitions().await, before, "nobody who worked made one");
+    assert_eq!(rig.partitions().await, before, "work alone creates no partition");
     assert_eq!(rig.in_default().await, 20, "each job and its end");
     rig.is_sound().await;
     // And when there are some again, they are used.

@@ -1,5 +1,5 @@
 //! Partitions and retention: partitions are created ahead of time, many ended jobs are removed at once, and refused
-//! locks block nobody.
+//! locks block no other session.
 
 mod ahead;
 #[path = "../common/mod.rs"]

@@ -31,7 +31,7 @@ async fn half_added(rig: &Rig) -> Client {
 async fn until_waiting(rig: &Rig, number: i64) {
     let deadline = tokio::time::Instant::now() + PATIENCE;
     while rig.count(WAITING).await < number {
-        assert!(tokio::time::Instant::now() < deadline, "nobody waits for it");
+        assert!(tokio::time::Instant::now() < deadline, "no session waits for it");
         tokio::time::sleep(LOOK_EVERY).await;
     }
 }
@@ -100,7 +100,7 @@ async fn the_first_partition_begins_after_in_flight_inserts() {
     rig.upkeep(Work::Compact).await;
     assert!(rig.partitions().await > before);
     rig.enqueue(1).await;
-    assert_eq!(rig.in_default().await, 1, "nobody who enqueues now is refused");
+    assert_eq!(rig.in_default().await, 1, "an enqueue in this moment is stored");
     rig.pass(BEGIN_AFTER_MS);
     rig.enqueue(1).await;
     assert_eq!(rig.in_default().await, 1, "the next ones have a partition");

@@ -1,5 +1,5 @@
-//! Locks that would hold everybody up: one that does not come is asked for now and then, and whoever keeps it from us
-//! for long is worth a warning.
+//! Table locks that would block all workers: a refused lock is requested again later, and a session that prevents it
+//! for long is logged as a warning.
 
 use crate::rig::{LONG_MS, Rig};
 use crate::said::Said;

@@ -1,5 +1,5 @@
-//! What the tables that turn over within seconds must not cost: every job pays for each of their indexes, a vacuum
-//! that gives their ends back locks everybody out, and after any vacuum everybody plans anew.
+//! Costs that the short-lived tables must not have: every job pays for each of their indexes, a vacuum that truncates
+//! them locks out all sessions, and after any vacuum all sessions plan their statements again.
 
 use crate::common::{OwnSchema, application, open};
 use std::time::Duration;
