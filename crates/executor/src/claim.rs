@@ -53,7 +53,7 @@ impl Room {
 }
 
 impl<R: Rows> Executor<R> {
-    /// Leases ready jobs; see [`windlass_core::engine::Hot::claim`].
+    /// Leases ready jobs; see [`windlass_core::engine::Jobs::claim`].
     pub fn claim(&mut self, claim: &Claim, now: Timestamp) -> Result<Claimed> {
         claim.check()?;
         let lessee = self.lessee(claim, now)?;

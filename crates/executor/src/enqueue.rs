@@ -37,7 +37,7 @@ impl BatchPreview {
 }
 
 impl<R: Rows> Executor<R> {
-    /// Stores jobs; see [`windlass_core::engine::Hot::enqueue`].
+    /// Stores jobs; see [`windlass_core::engine::Jobs::enqueue`].
     pub fn enqueue(&mut self, mut request: Enqueue, now: Timestamp) -> Result<Vec<Item<Enqueued>>> {
         request.check()?;
         if request.mode == Mode::Each {

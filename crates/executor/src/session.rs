@@ -52,7 +52,7 @@ impl<R: Rows> Executor<R> {
         self.sessions.get(id).ok_or_else(|| Error::SessionLost { session: id.to_string() })
     }
 
-    /// Keeps a session alive; see [`windlass_core::engine::Hot::heartbeat`].
+    /// Keeps a session alive; see [`windlass_core::engine::Jobs::heartbeat`].
     pub fn heartbeat(&mut self, beat: Heartbeat, now: Timestamp) -> Result<HeartbeatReply> {
         beat.check()?;
         let ttl_ms = self.session(&beat.session)?.ttl_ms;

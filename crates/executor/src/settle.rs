@@ -14,7 +14,7 @@ use windlass_core::model::{Header, LogLine, NewJob, State};
 use windlass_core::{Error, Result, Timestamp};
 
 impl<R: Rows> Executor<R> {
-    /// Reports outcomes, and claims; see [`windlass_core::engine::Hot::settle`].
+    /// Reports outcomes, and claims; see [`windlass_core::engine::Jobs::settle`].
     pub fn settle(&mut self, request: &Settle, now: Timestamp) -> Result<SettleReply> {
         request.check()?;
         let items = request.items.iter().map(|item| self.settle_one(item, now)).collect();
@@ -107,7 +107,7 @@ impl<R: Rows> Executor<R> {
         Transition { run_at: Some(now.plus(delay_ms)), priority, error, ..Transition::default() }
     }
 
-    /// Reports from running jobs; see [`windlass_core::engine::Hot::update`].
+    /// Reports from running jobs; see [`windlass_core::engine::Jobs::update`].
     pub fn update(&mut self, request: Update, now: Timestamp) -> Result<Vec<Item<Updated>>> {
         request.check()?;
         Ok(request.items.into_iter().map(|item| self.update_one(item, now)).collect())

@@ -1,7 +1,7 @@
 //! State shared by all requests: the engine, the limits and the shutdown signal.
 
 use crate::access::{Access, KeyNews, Who};
-use crate::admit::{Paces, Registry};
+use crate::admit::{RateLimits, Registry};
 use crate::budget::Budgets;
 use crate::health::StoreHealth;
 use crate::meter::Rates;
@@ -31,7 +31,7 @@ pub(crate) struct Inner {
     /// Rules of registered kinds.
     pub(crate) registry: Arc<Registry>,
     /// Enqueue rate limits per principal.
-    pub(crate) paces: Paces,
+    pub(crate) rate_limits: RateLimits,
     /// Recent throughput rates, for the dashboard.
     pub(crate) rates: Rates,
     /// Counts of this server that are not yet written to the store.
@@ -84,7 +84,7 @@ impl App {
         let budgets = Budgets::new(options.bodies_bytes_max);
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let waits = Waits::default();
-        let paces = Paces::new(options.jobs_per_second.and_then(NonZeroU32::new));
+        let rate_limits = RateLimits::new(options.jobs_per_second.and_then(NonZeroU32::new));
         let gauges =
             StoreGauges::new(engine.clone(), options.metrics_by_kind, options.metrics_by_priority);
         let inner = Inner {
@@ -93,7 +93,7 @@ impl App {
             audit: Audit::new(engine.clone()),
             engine,
             registry,
-            paces,
+            rate_limits,
             rates,
             flows,
             options,

@@ -20,7 +20,7 @@ pub struct ServerHandle {
 struct Inner {
     address: SocketAddr,
     counts: Counts,
-    dials: Dials,
+    live: LiveSettings,
     stop: CancellationToken,
     ended: CancellationToken,
     /// Stops the server when the last handle is dropped.
@@ -35,7 +35,7 @@ pub(crate) struct Counts {
 }
 
 /// Settings that can change while a server runs.
-pub(crate) struct Dials {
+pub(crate) struct LiveSettings {
     pub(crate) limits: watch::Sender<Limits>,
     /// Memory for all request bodies; fixed at startup.
     pub(crate) bodies_bytes_max: usize,
@@ -56,12 +56,12 @@ impl ServerHandle {
     pub(crate) fn new(
         address: SocketAddr,
         counts: Counts,
-        dials: Dials,
+        live: LiveSettings,
         stop: CancellationToken,
         ended: CancellationToken,
     ) -> Self {
         let _guard = stop.clone().drop_guard();
-        let inner = Inner { address, counts, dials, stop, ended, _guard };
+        let inner = Inner { address, counts, live, stop, ended, _guard };
         Self { inner: Arc::new(inner) }
     }
 
@@ -79,26 +79,26 @@ impl ServerHandle {
 
     /// The current limits.
     pub fn limits(&self) -> Limits {
-        *self.inner.dials.limits.borrow()
+        *self.inner.live.limits.borrow()
     }
 
     /// Replaces the limits. They apply to later requests and connections.
     pub fn set_limits(&self, limits: Limits) -> Result<()> {
         limits.check()?;
-        let room = self.inner.dials.bodies_bytes_max;
+        let room = self.inner.live.bodies_bytes_max;
         if limits.body_bytes_max > room {
             let expected =
                 format!("bodies_bytes_max is {room}; restart with a larger bodies_bytes_max");
             return Err(Error::invalid("body_bytes_max", limits.body_bytes_max, expected));
         }
-        self.inner.dials.limits.send_replace(limits);
+        self.inner.live.limits.send_replace(limits);
         Ok(())
     }
 
     /// Restarts the hosted services with these options; `None` stops them. The running services
     /// shut down first, and another process may become leader in between.
     pub async fn set_services(&self, services: Option<&ServiceOptions>) -> Result<()> {
-        self.inner.dials.services.change(services).await
+        self.inner.live.services.change(services).await
     }
 
     /// Stops gracefully: accepts no more connections, answers waiting claims without jobs, finishes

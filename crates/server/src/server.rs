@@ -5,7 +5,7 @@ use crate::accept::{Acceptor, accept};
 use crate::access::KeyNews;
 use crate::admit::{Admit, Depth, DepthLimits, Registry};
 use crate::app::App;
-use crate::handle::{Counts, Dials, ServerHandle};
+use crate::handle::{Counts, LiveSettings, ServerHandle};
 use crate::health::StoreHealth;
 use crate::hosting::Hosting;
 use crate::late::Late;
@@ -122,7 +122,7 @@ impl Server {
         };
         let hosted = services.clone();
         let bodies_bytes_max = options.bodies_bytes_max;
-        let dials = Dials { limits: set_limits, bodies_bytes_max, services };
+        let live = LiveSettings { limits: set_limits, bodies_bytes_max, services };
         let ended = CancellationToken::new();
         let over = ended.clone();
         info!(%address, store = health.standing().name, "server started");
@@ -132,7 +132,7 @@ impl Server {
             hosted.stop().await;
             info!(%address, "server stopped");
         });
-        ServerHandle::new(address, counts, dials, stop, ended)
+        ServerHandle::new(address, counts, live, stop, ended)
     }
 }
 

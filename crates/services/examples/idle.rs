@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 use std::time::Duration;
-use windlass_core::engine::{Enqueue, Hot};
+use windlass_core::engine::{Enqueue, Jobs};
 use windlass_core::model::{Due, NewJob};
 use windlass_core::policy::Schedule;
 use windlass_local::{LocalEngine, Options};

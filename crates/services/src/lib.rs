@@ -18,7 +18,7 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use windlass_core::engine::{Enqueue, Hot, Wait};
+//! use windlass_core::engine::{Enqueue, Jobs, Wait};
 //! use windlass_core::model::{Due, NewJob};
 //! use windlass_memory::MemoryEngine;
 //! use windlass_services::Services;

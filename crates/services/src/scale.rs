@@ -72,7 +72,7 @@ impl Scale {
     ///
     /// ```
     /// # use std::sync::Arc;
-    /// # use windlass_core::engine::{Enqueue, Hot};
+    /// # use windlass_core::engine::{Enqueue, Jobs};
     /// # use windlass_core::model::NewJob;
     /// use windlass_memory::MemoryEngine;
     /// use windlass_services::{Scale, ScaleQuery};

@@ -18,7 +18,7 @@ use windlass_core::engine::Engine;
 /// ```
 /// use serde::{Deserialize, Serialize};
 /// use std::sync::Arc;
-/// use windlass_core::{TypedJob, engine::{Enqueue, Hot}, model::NewJob};
+/// use windlass_core::{TypedJob, engine::{Enqueue, Jobs}, model::NewJob};
 /// use windlass_worker::{Ctx, State, Stop, Worker};
 ///
 /// #[derive(Serialize, Deserialize)]

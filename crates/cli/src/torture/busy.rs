@@ -28,16 +28,16 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// The content of a request: ids of jobs, or the claimant.
-type Asked = Vec<String>;
+type Seen = Vec<String>;
 
 /// A store that answers `busy` at first, as if a stopped process held its locks.
 struct BusyAtFirst {
     inner: MemoryEngine,
-    enqueues: Mutex<Vec<Asked>>,
+    enqueues: Mutex<Vec<Seen>>,
     /// Index of the enqueue of which only the first job was stored.
     split: OnceLock<usize>,
-    claims: Mutex<Vec<Asked>>,
-    settles: Mutex<Vec<Asked>>,
+    claims: Mutex<Vec<Seen>>,
+    settles: Mutex<Vec<Seen>>,
 }
 
 impl BusyAtFirst {
@@ -48,10 +48,10 @@ impl BusyAtFirst {
     }
 
     /// Records a request; returns the number of earlier ones.
-    fn note<T: Debug>(asked: &Mutex<Vec<Asked>>, what: impl Iterator<Item = T>) -> usize {
-        let mut asked = asked.lock().unwrap();
-        asked.push(what.map(|it| format!("{it:?}")).collect());
-        asked.len() - 1
+    fn note<T: Debug>(seen: &Mutex<Vec<Seen>>, what: impl Iterator<Item = T>) -> usize {
+        let mut seen = seen.lock().unwrap();
+        seen.push(what.map(|it| format!("{it:?}")).collect());
+        seen.len() - 1
     }
 }
 
@@ -59,7 +59,7 @@ fn busy() -> Error {
     Error::Busy { store: "memory".into(), reason: "another process holds it".into() }
 }
 
-impl Hot for BusyAtFirst {
+impl Jobs for BusyAtFirst {
     windlass_core::pass_on!(inner: capabilities, open_session, heartbeat, close_session, wait, update);
 
     /// The first calls are busy as a whole; one later call is busy for all jobs except the first.
@@ -130,9 +130,9 @@ async fn until(mut is_so: impl FnMut() -> bool) {
 
 /// Asserts that the first request was repeated until it was no longer busy.
 #[track_caller]
-fn assert_repeated(asked: &Mutex<Vec<Asked>>) {
-    let asked = asked.lock().unwrap();
-    assert!(asked.len() > BUSY && asked[..=BUSY].iter().all(|it| *it == asked[0]), "{asked:#?}");
+fn assert_repeated(seen: &Mutex<Vec<Seen>>) {
+    let seen = seen.lock().unwrap();
+    assert!(seen.len() > BUSY && seen[..=BUSY].iter().all(|it| *it == seen[0]), "{seen:#?}");
 }
 
 #[tokio::test]
@@ -145,9 +145,9 @@ async fn a_producer_asks_again_for_what_was_busy_and_for_no_more() {
     order.send_replace(Order::Stop);
     running.await.unwrap();
     assert_repeated(&engine.enqueues);
-    let (asked, split) = (engine.enqueues.lock().unwrap(), *engine.split.get().unwrap());
-    assert_eq!(asked[split + 1], asked[split][1..], "what was stored is not asked for again");
-    assert!(stage.acknowledged.load(Ordering::SeqCst) >= asked[split].len() as u64);
+    let (seen, split) = (engine.enqueues.lock().unwrap(), *engine.split.get().unwrap());
+    assert_eq!(seen[split + 1], seen[split][1..], "what was stored is not seen for again");
+    assert!(stage.acknowledged.load(Ordering::SeqCst) >= seen[split].len() as u64);
     assert_eq!(stage.bad.load(Ordering::SeqCst), 0);
 }
 

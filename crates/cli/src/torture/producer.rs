@@ -7,7 +7,7 @@ use super::{BACKOFF, CHANGE_CODES, KINDS, happens};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use windlass_core::engine::{
-    Admin as _, Change, ChangeItem, Enqueue, Enqueued, Hot as _, Item, Mode,
+    Admin as _, Change, ChangeItem, Enqueue, Enqueued, Item, Jobs as _, Mode,
 };
 use windlass_core::limits::MAX_CRASHES_MAX;
 use windlass_core::model::{Due, NewJob};

@@ -8,8 +8,8 @@ use super::{BACKOFF, FOLLOW_UP, LEASE_MS, happens};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use windlass_core::engine::{
-    Claim, ClaimId, Claimant, Claimed, ClaimedJob, Heartbeat, Held, Hot as _, OpenSession, Outcome,
-    SessionId, Settle, SettleItem, Update, UpdateItem,
+    Claim, ClaimId, Claimant, Claimed, ClaimedJob, Heartbeat, Held, Jobs as _, OpenSession,
+    Outcome, SessionId, Settle, SettleItem, Update, UpdateItem,
 };
 use windlass_core::model::{JobError, NewJob};
 use windlass_core::random::{Random as _, Seeded};

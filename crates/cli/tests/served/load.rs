@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::task::JoinSet;
-use windlass_core::engine::{Admin as _, Change, ChangeItem, Engine, Enqueue, Hot as _};
+use windlass_core::engine::{Admin as _, Change, ChangeItem, Engine, Enqueue, Jobs as _};
 use windlass_core::model::NewJob;
 use windlass_core::policy::{OnConflict, Unique};
 use windlass_core::random::{Random, Seeded};

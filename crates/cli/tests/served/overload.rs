@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior};
 use windlass_core::JobId;
-use windlass_core::engine::{Admin as _, Engine, Enqueue, Get, Hot as _, StatsRequest};
+use windlass_core::engine::{Admin as _, Engine, Enqueue, Get, Jobs as _, StatsRequest};
 use windlass_core::model::{NewJob, State};
 use windlass_remote::{Options, RemoteEngine};
 use windlass_worker::{Raw, Stop, Worker};

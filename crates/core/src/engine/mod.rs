@@ -89,7 +89,7 @@ impl<T> Stamped<T> {
 }
 
 /// The verbs of producers and workers: all steps in the life of a job.
-pub trait Hot: Send + Sync {
+pub trait Jobs: Send + Sync {
     /// Capabilities and durability of this engine. No I/O.
     fn capabilities(&self) -> &Capabilities;
 
@@ -116,7 +116,7 @@ pub trait Hot: Send + Sync {
     /// does not exist is not an error.
     fn close_session(&self, session: SessionId) -> Answer<'_, ()>;
 
-    /// Leases ready jobs to a worker. Never waits; see [`Hot::wait`].
+    /// Leases ready jobs to a worker. Never waits; see [`Jobs::wait`].
     ///
     /// Queues are served in the given order; within a queue the heads of its open lanes are merged by `(rank,
     /// seq)`. A claim skips gated lanes but never rows: its cost depends on the jobs returned and the lanes
@@ -128,7 +128,7 @@ pub trait Hot: Send + Sync {
     /// Waits until a job of these lanes may be claimable: returns `true` at once if one already is, `false`
     /// on timeout. Only a hint: another worker may claim the job first.
     ///
-    /// Separate from [`Hot::claim`], so that nothing is leased to a caller that disconnected while waiting.
+    /// Separate from [`Jobs::claim`], so that nothing is leased to a caller that disconnected while waiting.
     fn wait(&self, request: Wait) -> Answer<'_, bool>;
 
     /// Reports outcomes, each under its lease, and may include the next claim in the same round trip.
@@ -192,9 +192,9 @@ pub trait Maintain: Send + Sync {
 }
 
 /// A complete engine. Implemented for every type with the three traits.
-pub trait Engine: Hot + Admin + Maintain {}
+pub trait Engine: Jobs + Admin + Maintain {}
 
-impl<T: Hot + Admin + Maintain + ?Sized> Engine for T {}
+impl<T: Jobs + Admin + Maintain + ?Sized> Engine for T {}
 
 /// Checks the size of a batch of changes, settings or records.
 pub fn check_items<T>(items: &[T]) -> Result<()> {

@@ -1,6 +1,6 @@
 //! A macro for layers: verbs that are forwarded unchanged to the inner engine.
 
-/// Implements verbs by forwarding them to the engine in a field, inside an `impl` of [`Hot`], [`Admin`] or
+/// Implements verbs by forwarding them to the engine in a field, inside an `impl` of [`Jobs`], [`Admin`] or
 /// [`Maintain`]. With `through`, the inner engine's reply is passed through a method first.
 ///
 /// ```
@@ -22,7 +22,7 @@
 /// }
 /// ```
 ///
-/// [`Hot`]: crate::engine::Hot
+/// [`Jobs`]: crate::engine::Jobs
 /// [`Admin`]: crate::engine::Admin
 /// [`Maintain`]: crate::engine::Maintain
 #[macro_export]

@@ -35,7 +35,7 @@ pub(crate) trait Call: Send {
 }
 
 /// A call whose work is a closure.
-pub(crate) struct Asked<T, F> {
+pub(crate) struct Request<T, F> {
     pub(crate) needs: Needs,
     pub(crate) adds_jobs: bool,
     pub(crate) act: F,
@@ -43,7 +43,7 @@ pub(crate) struct Asked<T, F> {
     pub(crate) reply: oneshot::Sender<Result<Stamped<T>>>,
 }
 
-impl<T, F> Call for Asked<T, F>
+impl<T, F> Call for Request<T, F>
 where
     T: Send,
     F: FnMut(&mut LocalExecutor<'_>, Timestamp) -> Result<T> + Send,

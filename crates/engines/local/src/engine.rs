@@ -1,13 +1,13 @@
 //! `LocalEngine`: a cheap handle that sends calls to the writer thread and awaits the replies.
 
-use crate::call::{Asked, Call, LocalExecutor, Needs, Waiting, closed};
+use crate::call::{Call, LocalExecutor, Needs, Request, Waiting, closed};
 use crate::database::{Database, connect_to_read, named};
 use crate::lock::DirLock;
 use crate::options::Options;
 use crate::readers::Readers;
 use crate::reserve::{Reserve, Space};
 use crate::rows::Reader;
-use crate::writer::{Equipment, Tally, Writer};
+use crate::writer::{Tally, Writer, WriterOptions};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -69,7 +69,7 @@ impl LocalEngine {
         let tally = Arc::new(Tally::default());
         let (sender, calls) = channel();
         let (opened, answer) = channel();
-        let equipment = Equipment {
+        let options = WriterOptions {
             dir: dir.clone(),
             capabilities: capabilities.clone(),
             clock,
@@ -80,7 +80,7 @@ impl LocalEngine {
         };
         let serve = move || {
             // The thread owns the database, because prepared statements borrow its connection.
-            match Writer::open(&database, equipment) {
+            match Writer::open(&database, options) {
                 Ok(writer) => {
                     let _ = opened.send(Ok(()));
                     writer.serve(&calls);
@@ -147,7 +147,7 @@ impl LocalEngine {
     ) -> Answer<'a, T> {
         Box::pin(async move {
             let (reply, answer) = oneshot::channel();
-            self.send(Box::new(Asked { needs, adds_jobs, act, done: None, reply }))?;
+            self.send(Box::new(Request { needs, adds_jobs, act, done: None, reply }))?;
             answer.await.unwrap_or_else(|_| Err(closed()))
         })
     }
@@ -213,7 +213,7 @@ impl fmt::Debug for LocalEngine {
 
 // A transaction that fails because of one call is run again, call by call, so each run gets a clone of its request.
 // Clones are cheap: names and bytes are reference-counted.
-impl Hot for LocalEngine {
+impl Jobs for LocalEngine {
     fn capabilities(&self) -> &Capabilities {
         &self.inner.capabilities
     }

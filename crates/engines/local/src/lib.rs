@@ -11,7 +11,7 @@
 //! finds the address of the server that owns a directory.
 //!
 //! ```
-//! use windlass_core::engine::{Enqueue, Hot};
+//! use windlass_core::engine::{Enqueue, Jobs};
 //! use windlass_core::model::NewJob;
 //! use windlass_local::{LocalEngine, Options};
 //!

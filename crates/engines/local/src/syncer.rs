@@ -32,12 +32,12 @@ pub(crate) struct Group {
 
 /// The writer's handle to the syncer thread.
 pub(crate) struct Syncer {
-    desk: Arc<Desk>,
+    state: Arc<State>,
     thread: Option<(SyncSender<Group>, JoinHandle<()>)>,
 }
 
 /// State shared by the writer and the syncer thread.
-struct Desk {
+struct State {
     log: Log,
     epoch: Epoch,
     tally: Arc<Tally>,
@@ -53,20 +53,20 @@ struct Desk {
 impl Syncer {
     pub(crate) fn start(log: Log, epoch: Epoch, tally: Arc<Tally>) -> Result<Self> {
         let (waiting, written, failed) = Default::default();
-        let desk = Arc::new(Desk { log, epoch, tally, waiting, written, failed });
+        let state = Arc::new(State { log, epoch, tally, waiting, written, failed });
         let (sender, groups) = sync_channel(AHEAD_MAX);
         let serve = {
-            let desk = Arc::clone(&desk);
-            move || desk.serve(&groups)
+            let state = Arc::clone(&state);
+            move || state.serve(&groups)
         };
         let thread = std::thread::Builder::new().name("windlass-syncer".into()).spawn(serve);
         let thread = thread.map_err(|error| unavailable(&format!("no thread to sync: {error}")))?;
-        Ok(Self { desk, thread: Some((sender, thread)) })
+        Ok(Self { state, thread: Some((sender, thread)) })
     }
 
     /// Fails if a sync has failed before, because commits can no longer be made durable.
     pub(crate) fn check(&self) -> Result<()> {
-        match self.desk.failed.load(Ordering::Acquire) {
+        match self.state.failed.load(Ordering::Acquire) {
             true => Err(unavailable("the disk failed to take what was written; open it anew")),
             false => Ok(()),
         }
@@ -74,7 +74,7 @@ impl Syncer {
 
     /// Records a commit: the next group that must be durable is synced.
     pub(crate) fn note_written(&self) {
-        self.desk.written.store(true, Ordering::Release);
+        self.state.written.store(true, Ordering::Release);
     }
 
     /// Replies to a group after its guarantee is met; on the syncer thread if the writer is `busy`.
@@ -82,12 +82,12 @@ impl Syncer {
         let busy = busy || group.calls.len() >= HAND_OVER_MIN;
         match &self.thread {
             // Earlier groups are answered first, so this one queues behind them.
-            Some((sender, _)) if busy || self.desk.waiting.load(Ordering::Acquire) > 0 => {
-                self.desk.waiting.fetch_add(1, Ordering::AcqRel);
+            Some((sender, _)) if busy || self.state.waiting.load(Ordering::Acquire) > 0 => {
+                self.state.waiting.fetch_add(1, Ordering::AcqRel);
                 // The thread outlives this handle, so the send cannot fail.
                 let _ = sender.send(group);
             }
-            _ => self.desk.answer(vec![group]),
+            _ => self.state.answer(vec![group]),
         }
     }
 }
@@ -103,7 +103,7 @@ impl Drop for Syncer {
     }
 }
 
-impl Desk {
+impl State {
     fn serve(&self, groups: &Receiver<Group>) {
         while let Ok(first) = groups.recv() {
             let mut all = vec![first];

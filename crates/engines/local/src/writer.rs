@@ -41,7 +41,7 @@ pub(crate) struct Tally {
 }
 
 /// Everything that a writer needs besides its database.
-pub(crate) struct Equipment {
+pub(crate) struct WriterOptions {
     pub(crate) dir: PathBuf,
     pub(crate) capabilities: Capabilities,
     pub(crate) clock: Arc<dyn Clock>,
@@ -73,8 +73,9 @@ pub(crate) struct Writer<'c> {
 }
 
 impl<'c> Writer<'c> {
-    pub(crate) fn open(database: &'c Database, equipment: Equipment) -> Result<Self> {
-        let Equipment { dir, capabilities, clock, random, fast_paths, tally, reserve } = equipment;
+    pub(crate) fn open(database: &'c Database, options: WriterOptions) -> Result<Self> {
+        let WriterOptions { dir, capabilities, clock, random, fast_paths, tally, reserve } =
+            options;
         let Database { conn, log, epoch, seq } = database;
         let rows = SqliteRows::open(conn).map_err(|error| named(&dir, &error))?;
         let executor = Executor::new(capabilities, random, rows, *seq);

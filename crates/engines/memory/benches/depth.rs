@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 use tokio::runtime::Runtime;
 use windlass_core::engine::{
-    Admin, Claim, Claimant, Configure, Enqueue, Hot, Maintain, MaintainRequest, OpenSession,
+    Admin, Claim, Claimant, Configure, Enqueue, Jobs, Maintain, MaintainRequest, OpenSession,
     Outcome, SessionId, Settle, SettleItem, Work,
 };
 use windlass_core::model::{NewJob, QueuePatch};

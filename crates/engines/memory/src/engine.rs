@@ -85,7 +85,7 @@ impl MemoryEngine {
         Stamped { now, epoch: self.inner.epoch.clone(), value }
     }
 
-    /// Waits until a job may be claimable; see [`Hot::wait`].
+    /// Waits until a job may be claimable; see [`Jobs::wait`].
     async fn wait_ready(&self, request: Wait) -> Result<Stamped<bool>> {
         request.check()?;
         let mut readied = self.inner.readied.subscribe();
@@ -103,7 +103,7 @@ impl MemoryEngine {
     }
 }
 
-impl Hot for MemoryEngine {
+impl Jobs for MemoryEngine {
     fn capabilities(&self) -> &Capabilities {
         &self.inner.capabilities
     }

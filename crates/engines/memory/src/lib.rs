@@ -9,7 +9,7 @@
 //! one.
 //!
 //! ```
-//! use windlass_core::engine::{Claim, Claimant, Enqueue, Hot, OpenSession};
+//! use windlass_core::engine::{Claim, Claimant, Enqueue, Jobs, OpenSession};
 //! use windlass_core::model::NewJob;
 //! use windlass_memory::MemoryEngine;
 //!

@@ -246,7 +246,7 @@ pub(crate) fn bad_cursor(cursor: &Cursor) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use windlass_core::engine::{Claim, ClaimId, Claimant, Enqueue, Hot as _};
+    use windlass_core::engine::{Claim, ClaimId, Claimant, Enqueue, Jobs as _};
     use windlass_core::model::{Due as ModelDue, NewJob};
     use windlass_core::random::Seeded;
     use windlass_executor::Executor;

@@ -234,7 +234,7 @@ pub(crate) fn lanes_of<'a>(jobs: impl Iterator<Item = &'a NewJob>) -> Vec<LaneKe
     lanes
 }
 
-impl Hot for PostgresEngine {
+impl Jobs for PostgresEngine {
     fn capabilities(&self) -> &Capabilities {
         &self.inner.shared.capabilities
     }

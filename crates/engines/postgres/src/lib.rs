@@ -11,7 +11,7 @@
 //! migrations. See ADR 003.
 //!
 //! ```no_run
-//! use windlass_core::engine::{Enqueue, Hot};
+//! use windlass_core::engine::{Enqueue, Jobs};
 //! use windlass_core::model::NewJob;
 //! use windlass_postgres::{Options, PostgresEngine};
 //!

@@ -107,7 +107,7 @@ impl fmt::Debug for RemoteEngine {
     }
 }
 
-impl Hot for RemoteEngine {
+impl Jobs for RemoteEngine {
     fn capabilities(&self) -> &Capabilities {
         &self.inner.capabilities
     }

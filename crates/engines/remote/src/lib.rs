@@ -10,7 +10,7 @@
 //!   only requests that were never sent, because a pooled connection turned out to be closed.
 //!
 //! ```no_run
-//! use windlass_core::engine::{Enqueue, Hot};
+//! use windlass_core::engine::{Enqueue, Jobs};
 //! use windlass_core::model::NewJob;
 //! use windlass_remote::RemoteEngine;
 //!

@@ -7,7 +7,7 @@ use server::serve;
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
-use windlass_core::engine::{Admin as _, Claim, Claimant, Enqueue, Hot as _, OpenSession, Wait};
+use windlass_core::engine::{Admin as _, Claim, Claimant, Enqueue, Jobs as _, OpenSession, Wait};
 use windlass_core::model::NewJob;
 use windlass_core::{Error, Result};
 use windlass_memory::MemoryEngine;

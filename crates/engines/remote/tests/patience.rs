@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
-use windlass_core::engine::{Claim, ClaimId, Claimant, Enqueue, Hot as _};
+use windlass_core::engine::{Claim, ClaimId, Claimant, Enqueue, Jobs as _};
 use windlass_core::model::NewJob;
 use windlass_memory::MemoryEngine;
 use windlass_remote::{Options, RemoteEngine};

@@ -18,7 +18,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use tokio::task::JoinSet;
 use windlass_core::engine::{
-    Claim, Claimant, ClaimedJob, Configure, Hot, MaintainRequest, OpenSession, Outcome, Settle,
+    Claim, Claimant, ClaimedJob, Configure, Jobs, MaintainRequest, OpenSession, Outcome, Settle,
     SettleItem, Work,
 };
 use windlass_core::limits::{CLAIM_BATCH_MAX, CRASH_BACKOFF_CAP_MS, MAINTAIN_BUDGET_MAX};

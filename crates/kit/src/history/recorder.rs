@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use windlass_core::engine::{
     Admin, Answer, Change, ChangeItem, Changed, Claim, Claimant, Claimed, Disposition, Engine,
-    Enqueue, Enqueued, Hot, Item, Lease, Maintain, Settle, SettleItem, SettleReply, Settled,
+    Enqueue, Enqueued, Item, Jobs, Lease, Maintain, Settle, SettleItem, SettleReply, Settled,
     Stamped, Update, Updated,
 };
 use windlass_core::model::NewJob;
@@ -172,7 +172,7 @@ const fn effect(answer: &Item<Changed>) -> Effect {
     }
 }
 
-impl Hot for Recorded {
+impl Jobs for Recorded {
     windlass_core::pass_on!(inner: capabilities);
 
     fn enqueue(&self, request: Enqueue) -> Answer<'_, Vec<Item<Enqueued>>> {

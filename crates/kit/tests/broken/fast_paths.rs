@@ -93,7 +93,7 @@ impl WrongFastPath {
     }
 }
 
-impl Hot for WrongFastPath {
+impl Jobs for WrongFastPath {
     windlass_core::pass_on!(inner: capabilities);
 
     fn enqueue(&self, request: Enqueue) -> Answer<'_, Vec<Item<Enqueued>>> {

@@ -83,7 +83,7 @@ impl Faulty {
     }
 }
 
-impl Hot for Faulty {
+impl Jobs for Faulty {
     windlass_core::pass_on!(inner: capabilities);
 
     fn enqueue(&self, request: Enqueue) -> Answer<'_, Vec<Item<Enqueued>>> {

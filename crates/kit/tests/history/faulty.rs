@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use windlass_core::engine::{
     Admin, Answer, Change, ChangeItem, Changed, Claim, Claimed, Engine, Enqueue, Enqueued, Get,
-    Hot, Item, Lease, Maintain, MaintainReply, MaintainRequest, Settle, SettleReply, Work,
+    Item, Jobs, Lease, Maintain, MaintainReply, MaintainRequest, Settle, SettleReply, Work,
 };
 use windlass_core::model::{Job, State};
 use windlass_core::{JobId, Result};
@@ -83,7 +83,7 @@ impl Faulty {
     }
 }
 
-impl Hot for Faulty {
+impl Jobs for Faulty {
     windlass_core::pass_on!(inner: capabilities);
 
     fn enqueue(&self, mut request: Enqueue) -> Answer<'_, Vec<Item<Enqueued>>> {

@@ -21,7 +21,7 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use windlass_core::engine::{Enqueue, Hot};
+//! use windlass_core::engine::{Enqueue, Jobs};
 //! use windlass_core::model::NewJob;
 //! use windlass_layers::Coalesce;
 //! # use windlass_memory::MemoryEngine;
@@ -102,7 +102,7 @@ fn has_keys(request: &Enqueue) -> bool {
     request.jobs.iter().any(|job| job.unique.is_some() || job.key.is_some())
 }
 
-impl Hot for Coalesce {
+impl Jobs for Coalesce {
     windlass_core::pass_on!(engine: capabilities);
 
     fn enqueue(&self, request: Enqueue) -> Answer<'_, Vec<Item<Enqueued>>> {

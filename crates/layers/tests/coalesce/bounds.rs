@@ -3,7 +3,7 @@
 use crate::probe::Probe;
 use crate::support::*;
 use std::sync::Arc;
-use windlass_core::engine::{Enqueue, Hot as _};
+use windlass_core::engine::{Enqueue, Jobs as _};
 use windlass_core::model::NewJob;
 use windlass_layers::Coalesce;
 use windlass_layers::coalesce::{CALL_BYTES_MAX, CALL_ITEMS_MAX, Options};

@@ -2,7 +2,7 @@
 
 use crate::probe::Probe;
 use crate::support::*;
-use windlass_core::engine::{Enqueue, Hot as _};
+use windlass_core::engine::{Enqueue, Jobs as _};
 
 #[tokio::test]
 async fn a_caller_that_leaves_the_line_has_not_made_its_call() {

@@ -71,7 +71,7 @@ impl Probe {
     }
 }
 
-impl Hot for Probe {
+impl Jobs for Probe {
     windlass_core::pass_on!(inner: capabilities);
 
     fn enqueue(&self, request: Enqueue) -> Answer<'_, Vec<Item<Enqueued>>> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 use tokio::task::JoinHandle;
-use windlass_core::engine::{Admin as _, Answer, Enqueue, Enqueued, Hot as _, List};
+use windlass_core::engine::{Admin as _, Answer, Enqueue, Enqueued, Jobs as _, List};
 use windlass_core::model::NewJob;
 use windlass_core::{Error, Result};
 use windlass_layers::Coalesce;

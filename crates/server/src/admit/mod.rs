@@ -8,7 +8,7 @@ mod registry;
 mod schema;
 
 pub(crate) use depth::{Depth, DepthLimits};
-pub(crate) use pace::{Paces, Peer, Principal};
+pub(crate) use pace::{Peer, Principal, RateLimits};
 pub(crate) use registry::Registry;
 pub(crate) use schema::Schema;
 
@@ -189,7 +189,7 @@ pub(crate) fn merged<T>(answers: Vec<Result<T>>, bad: Vec<(usize, Error)>) -> Ve
     all
 }
 
-impl Hot for Admit {
+impl Jobs for Admit {
     windlass_core::pass_on!(
         engine: capabilities, open_session, heartbeat, close_session, claim, wait, update
     );

@@ -36,13 +36,13 @@ impl FromRequestParts<App> for Principal {
 }
 
 /// The rate limiters of all principals.
-pub(crate) struct Paces {
+pub(crate) struct RateLimits {
     per_second: Option<NonZeroU32>,
     known: Mutex<HashMap<Principal, Arc<DefaultDirectRateLimiter>>>,
     clock: DefaultClock,
 }
 
-impl Paces {
+impl RateLimits {
     /// `per_second` jobs per principal, which is also the burst size; `None` is unlimited.
     pub(crate) fn new(per_second: Option<NonZeroU32>) -> Self {
         Self { per_second, known: Mutex::default(), clock: DefaultClock::default() }
@@ -89,14 +89,14 @@ mod tests {
 
     #[test]
     fn each_principal_has_an_allowance_of_its_own() {
-        let paces = Paces::new(NonZeroU32::new(5));
+        let rate_limits = RateLimits::new(NonZeroU32::new(5));
         let (a, b) = (Principal("a".into()), Principal("b".into()));
-        paces.check(&a, 5).unwrap();
-        let error = paces.check(&a, 2).unwrap_err();
+        rate_limits.check(&a, 5).unwrap();
+        let error = rate_limits.check(&a, 2).unwrap_err();
         assert_eq!(error.code(), "too_fast");
         assert!((1..=400).contains(&error.retry_after_ms().unwrap()), "{error}");
-        paces.check(&b, 5).unwrap();
-        assert_eq!(paces.check(&b, 6).unwrap_err().code(), "too_large");
-        Paces::new(None).check(&a, 1_000_000).unwrap();
+        rate_limits.check(&b, 5).unwrap();
+        assert_eq!(rate_limits.check(&b, 6).unwrap_err().code(), "too_large");
+        RateLimits::new(None).check(&a, 1_000_000).unwrap();
     }
 }

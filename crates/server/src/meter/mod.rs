@@ -52,7 +52,7 @@ fn is_new(answer: &Result<Enqueued>) -> bool {
     answer.as_ref().is_ok_and(stored)
 }
 
-impl Hot for Meter {
+impl Jobs for Meter {
     windlass_core::pass_on!(engine: capabilities, open_session, heartbeat, close_session, wait, update);
 
     fn enqueue(&self, request: Enqueue) -> Answer<'_, Vec<Item<Enqueued>>> {

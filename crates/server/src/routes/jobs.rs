@@ -38,7 +38,7 @@ pub(super) async fn enqueue_one(
     trace: Trace,
     job: Json<wire::NewJob>,
 ) -> Reply {
-    app.paces.check(&principal, 1)?;
+    app.rate_limits.check(&principal, 1)?;
     let job = job.value.into_core()?;
     who.may_enqueue(&job)?;
     let mut request = engine::Enqueue::each([job]);
@@ -69,7 +69,7 @@ pub(super) async fn enqueue(
     trace: Trace,
     batch: Json<wire::Enqueue>,
 ) -> Reply {
-    app.paces.check(&principal, batch.value.jobs.len())?;
+    app.rate_limits.check(&principal, batch.value.jobs.len())?;
     let pace = batch.value.pace.map(wire::Pace::into_core).transpose()?;
     let (mut request, bad) = on_items(batch.value.jobs.len(), || {
         let (mut request, mut bad) = batch.value.into_core();

@@ -64,7 +64,7 @@ impl Leaving {
     }
 }
 
-impl Hot for Leaving {
+impl Jobs for Leaving {
     windlass_core::pass_on!(
         engine: capabilities, enqueue, open_session, heartbeat, close_session, claim, wait, settle, update
     );

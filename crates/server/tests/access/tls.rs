@@ -4,7 +4,7 @@ use rcgen::{CertificateParams, DnType, IsCa, Issuer, KeyPair, SanType};
 use std::path::PathBuf;
 use std::sync::Arc;
 use tempfile::TempDir;
-use windlass_core::engine::{Admin as _, Enqueue, Hot as _, StatsRequest};
+use windlass_core::engine::{Admin as _, Enqueue, Jobs as _, StatsRequest};
 use windlass_core::model::NewJob;
 use windlass_core::{Error, Result};
 use windlass_memory::MemoryEngine;

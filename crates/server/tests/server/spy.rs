@@ -27,7 +27,7 @@ macro_rules! forward {
     };
 }
 
-impl Hot for Spy {
+impl Jobs for Spy {
     fn capabilities(&self) -> &Capabilities {
         self.inner.capabilities()
     }

@@ -92,7 +92,7 @@ impl Audited {
     }
 }
 
-impl Hot for Audited {
+impl Jobs for Audited {
     windlass_core::pass_on!(engine: capabilities, enqueue, open_session, heartbeat, close_session, claim, wait, settle, update);
 }
 

@@ -190,7 +190,7 @@ impl Notes {
     }
 }
 
-impl Hot for Outcomes {
+impl Jobs for Outcomes {
     windlass_core::pass_on!(
         engine: capabilities, enqueue, open_session, heartbeat, close_session, wait, update
     );

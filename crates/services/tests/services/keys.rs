@@ -15,7 +15,7 @@ struct Dying {
     left: AtomicUsize,
 }
 
-impl Hot for Dying {
+impl Jobs for Dying {
     pass_on!(engine: capabilities, enqueue, open_session, heartbeat, close_session, claim, wait, settle, update);
 }
 

@@ -23,7 +23,7 @@ impl Rescued {
     }
 }
 
-impl Hot for Rescued {
+impl Jobs for Rescued {
     windlass_core::pass_on!(inner: capabilities, enqueue, open_session, heartbeat, close_session, claim, wait, settle, update);
 }
 

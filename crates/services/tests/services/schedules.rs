@@ -4,7 +4,7 @@ use crate::clock::START;
 use crate::support::*;
 use std::time::Duration;
 use tokio::time::sleep;
-use windlass_core::engine::{Disposition, Hot};
+use windlass_core::engine::{Disposition, Jobs};
 use windlass_core::model::{Due, NewJob};
 use windlass_core::policy::Schedule;
 use windlass_core::time::HOUR_MS;

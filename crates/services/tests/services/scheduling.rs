@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::sleep;
 use windlass_core::Timestamp;
-use windlass_core::engine::{Admin, Configure, Engine, Enqueue, Expect, Hot, RecordOp};
+use windlass_core::engine::{Admin, Configure, Engine, Enqueue, Expect, Jobs, RecordOp};
 use windlass_core::model::{NewJob, QueuePatch, State};
 use windlass_core::policy::{Missed, OnConflict, Schedule, Unique, fire_id};
 use windlass_core::time::{HOUR_MS, MINUTE_MS};

@@ -169,7 +169,7 @@ impl Spy {
     }
 }
 
-impl Hot for Spy {
+impl Jobs for Spy {
     windlass_core::pass_on!(inner: capabilities);
 
     fn enqueue(&self, request: Enqueue) -> Answer<'_, Vec<Item<Enqueued>>> {

@@ -42,7 +42,7 @@ impl Store {
     }
 }
 
-impl Hot for Store {
+impl Jobs for Store {
     fn capabilities(&self) -> &Capabilities {
         &self.capabilities
     }

@@ -92,7 +92,7 @@ pub(crate) fn away() -> Error {
     Error::Unavailable { store: "flaky".into(), reason: "it went away".into() }
 }
 
-impl Hot for Flaky {
+impl Jobs for Flaky {
     windlass_core::pass_on!(inner: capabilities, enqueue);
 
     fn open_session(&self, request: OpenSession) -> Answer<'_, Session> {

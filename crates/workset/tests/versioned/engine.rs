@@ -126,7 +126,7 @@ impl VersionedEngine {
     }
 }
 
-impl Hot for VersionedEngine {
+impl Jobs for VersionedEngine {
     fn capabilities(&self) -> &Capabilities {
         &self.capabilities
     }

@@ -71,7 +71,7 @@ struct Running {
 pub(crate) struct SqliteRows<'c> {
     pub(crate) conn: &'c Connection,
     /// Prepared statements that run at least once per job.
-    hot: RefCell<Hot<'c>>,
+    hot: RefCell<Jobs<'c>>,
     lanes: Lanes,
     /// Number of the last lane that maintenance examined for idleness.
     lanes_looked: i64,
@@ -91,13 +91,13 @@ pub(crate) struct SqliteRows<'c> {
 }
 
 /// The statements of [`SqliteRows::hot`].
-struct Hot<'c> {
+struct Jobs<'c> {
     by_id: Statement<'c>,
     insert_job: Statement<'c>,
     insert_life: Statement<'c>,
 }
 
-impl<'c> Hot<'c> {
+impl<'c> Jobs<'c> {
     fn prepare(conn: &'c Connection) -> rusqlite::Result<Self> {
         Ok(Self {
             by_id: conn.prepare(&load::query(load::BY_ID))?,
@@ -111,7 +111,7 @@ impl<'c> SqliteRows<'c> {
     /// Opens the rows of a database whose tables exist.
     pub(crate) fn open(conn: &'c Connection) -> Result<Self> {
         let lanes = Lanes::read(conn)?;
-        let hot = Hot::prepare(conn).map_err(|error| failed(&error))?;
+        let hot = Jobs::prepare(conn).map_err(|error| failed(&error))?;
         let mut rows = Self {
             conn,
             hot: RefCell::new(hot),

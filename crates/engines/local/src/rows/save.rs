@@ -1,6 +1,6 @@
 //! Writes jobs: the definition once, then only the rows that a change affects.
 
-use super::Hot;
+use super::Jobs;
 use super::body;
 use super::codec::{self, Spec, Tail};
 use super::ended::Ended;
@@ -67,7 +67,7 @@ impl Before {
 /// Writes the rows of one job.
 pub(super) struct Saver<'a, 'c> {
     pub(super) conn: &'c Connection,
-    pub(super) hot: &'a mut Hot<'c>,
+    pub(super) hot: &'a mut Jobs<'c>,
     pub(super) entry: &'a Entry,
     pub(super) lane: i64,
     /// Whether its queue limits the waiting time of jobs.

@@ -1,7 +1,7 @@
 //! A clock that goes backwards: no job is lost, and no lease ends early.
 
 use crate::support::{claim, enqueue, get, ids, job, maintain, open, runtime, session, still};
-use windlass_core::engine::{Heartbeat, Held, Hot as _, Outcome, Settle, SettleItem};
+use windlass_core::engine::{Heartbeat, Held, Jobs as _, Outcome, Settle, SettleItem};
 use windlass_core::limits::SESSION_TTL_DEFAULT_MS;
 use windlass_core::model::{Due, State};
 use windlass_core::time::{Clock as _, HOUR_MS, SECOND_MS};

@@ -9,7 +9,7 @@ use crate::support::{
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use windlass_core::engine::{
-    Admin as _, Change, ChangeItem, ClaimedJob, Get, Heartbeat, Hot as _, Outcome, Settle,
+    Admin as _, Change, ChangeItem, ClaimedJob, Get, Heartbeat, Jobs as _, Outcome, Settle,
     SettleItem, StatsRequest,
 };
 use windlass_core::model::{NewJob, Part, State};

@@ -4,7 +4,7 @@ use crate::support::{QUEUE, maintain};
 use crate::worker::came_whole;
 use std::sync::Arc;
 use windlass_core::engine::{
-    Admin as _, Change, ChangeItem, Claim, Claimant, Engine, Filter, Hot as _, List, OpenSession,
+    Admin as _, Change, ChangeItem, Claim, Claimant, Engine, Filter, Jobs as _, List, OpenSession,
     Outcome, Settle, SettleItem, StatsRequest,
 };
 use windlass_core::limits::{

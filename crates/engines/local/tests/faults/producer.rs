@@ -5,7 +5,7 @@ use crate::support::{QUEUE, happens};
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_core::JobId;
-use windlass_core::engine::{Admin as _, Change, ChangeItem, Enqueue, Hot as _};
+use windlass_core::engine::{Admin as _, Change, ChangeItem, Enqueue, Jobs as _};
 use windlass_core::model::{Due, NewJob};
 use windlass_core::policy::{OnConflict, Unique, Until};
 use windlass_core::random::{Random as _, Seeded};

@@ -7,7 +7,7 @@ use crate::support::{
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use windlass_core::engine::{Admin as _, Change, ChangeItem, Claim, ClaimId, Claimant, Configure};
-use windlass_core::engine::{Heartbeat, Hot as _, Lease, Maintain as _, OpenSession, Outcome};
+use windlass_core::engine::{Heartbeat, Jobs as _, Lease, Maintain as _, OpenSession, Outcome};
 use windlass_core::engine::{SessionId, Settle, SettleItem};
 use windlass_core::limits::{
     CRASH_BACKOFF_BASE_MS, CRASH_BACKOFF_JITTER_MS, LEASE_DEFAULT_MS, SESSION_TTL_DEFAULT_MS,

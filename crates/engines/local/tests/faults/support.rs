@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 use windlass_core::engine::{
-    Admin as _, Claim, Claimant, ClaimedJob, Enqueue, Get, Hot, SessionId,
+    Admin as _, Claim, Claimant, ClaimedJob, Enqueue, Get, Jobs, SessionId,
 };
 use windlass_core::engine::{Maintain, MaintainRequest, OpenSession, Work};
 use windlass_core::limits::MAINTAIN_BUDGET_MAX;
@@ -63,19 +63,19 @@ pub(crate) fn job(id: JobId) -> NewJob {
 }
 
 /// Enqueues one job; both the call and the item must succeed.
-pub(crate) async fn enqueue(engine: &dyn Hot, job: NewJob) -> Result<()> {
+pub(crate) async fn enqueue(engine: &dyn Jobs, job: NewJob) -> Result<()> {
     let mut answer = engine.enqueue(Enqueue::each([job])).await?;
     answer.value.remove(0).map(|_| ())
 }
 
 /// Opens a session with the default length.
-pub(crate) async fn session(engine: &dyn Hot) -> SessionId {
+pub(crate) async fn session(engine: &dyn Jobs) -> SessionId {
     engine.open_session(OpenSession::new("w")).await.expect("open_session").value.id
 }
 
 /// Claims up to `limit` jobs for a session.
 pub(crate) async fn claim(
-    engine: &dyn Hot,
+    engine: &dyn Jobs,
     session: &SessionId,
     claim_no: u64,
     limit: u32,

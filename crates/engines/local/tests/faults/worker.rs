@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use windlass_core::Result;
 use windlass_core::engine::{
-    Claim, ClaimId, Claimant, Claimed, ClaimedJob, Heartbeat, Held, Hot as _, OpenSession, Outcome,
-    SessionId, Settle, SettleItem, SettleReply, Update, UpdateItem,
+    Claim, ClaimId, Claimant, Claimed, ClaimedJob, Heartbeat, Held, Jobs as _, OpenSession,
+    Outcome, SessionId, Settle, SettleItem, SettleReply, Update, UpdateItem,
 };
 use windlass_core::model::{JobError, NewJob, Part, PartEdit};
 use windlass_core::random::{Random as _, Seeded};

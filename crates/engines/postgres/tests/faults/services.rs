@@ -53,7 +53,7 @@ struct Watched {
     log: Mutex<File>,
 }
 
-impl Hot for Watched {
+impl Jobs for Watched {
     windlass_core::pass_on!(inner: capabilities, enqueue, open_session, heartbeat, close_session,
         claim, wait, settle, update);
 }

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::task::JoinSet;
 use windlass_core::engine::{
-    Admin, Answer, ChangeItem, Changed, Claim, Claimed, Engine, Enqueue, Enqueued, Hot, Item,
+    Admin, Answer, ChangeItem, Changed, Claim, Claimed, Engine, Enqueue, Enqueued, Item, Jobs,
     Maintain, Settle, SettleReply, Stamped, Update, Updated,
 };
 use windlass_core::random::Random;
@@ -66,7 +66,7 @@ impl Lossy {
     }
 }
 
-impl Hot for Lossy {
+impl Jobs for Lossy {
     windlass_core::pass_on!(inner: capabilities);
 
     fn enqueue(&self, request: Enqueue) -> Answer<'_, Vec<Item<Enqueued>>> {

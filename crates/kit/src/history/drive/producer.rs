@@ -4,7 +4,7 @@ use super::{QUEUE, Stage, happens};
 use crate::history::recorder::Recorded;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use windlass_core::engine::{Admin, Change, ChangeItem, Enqueue, Hot};
+use windlass_core::engine::{Admin, Change, ChangeItem, Enqueue, Jobs};
 use windlass_core::limits::MAX_CRASHES_MAX;
 use windlass_core::model::{NewJob, State};
 use windlass_core::policy::{OnConflict, Unique};

@@ -5,7 +5,7 @@ use crate::history::recorder::Recorded;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use windlass_core::engine::{
-    Claim, Claimant, Claimed, ClaimedJob, Heartbeat, Held, Hot, OpenSession, Outcome, SessionId,
+    Claim, Claimant, Claimed, ClaimedJob, Heartbeat, Held, Jobs, OpenSession, Outcome, SessionId,
     Settle, SettleItem, Update, UpdateItem,
 };
 use windlass_core::model::{JobError, NewJob};
