@@ -1,4 +1,4 @@
-//! The database file: connection settings, format and migrations.
+//! The database file: connection settings, format and schema.
 
 use crate::lock::unavailable;
 use crate::log::Log;
@@ -13,12 +13,11 @@ use windlass_core::{Error, Result};
 /// Name of the database file in the directory.
 pub(crate) const FILE: &str = "windlass.db";
 
-/// The format that this build writes. Older formats are migrated, newer ones are refused.
-const FORMAT: i64 = 2;
+/// The format that this build reads and writes, in SQLite's `user_version`; newer ones are refused.
+const FORMAT: i64 = 1;
 
-/// One migration script per format, each from the format before it.
-const MIGRATIONS: [&str; FORMAT as usize] =
-    [include_str!("../sql/format_1.sql"), include_str!("../sql/format_2.sql")];
+/// The tables of a new database.
+const SCHEMA: &str = include_str!("../sql/schema.sql");
 
 /// SQLite's `application_id` of our files ("wndl"); a database with another one is refused.
 const APPLICATION_ID: i64 = 0x776E_646C;
@@ -47,7 +46,7 @@ impl Database {
         let created = private::create_file(&path);
         created.map_err(|error| unavailable(dir, "its database cannot be created", &error))?;
         let conn = connect(&path).map_err(|error| named(dir, &failed(&error)))?;
-        migrate(&conn, dir)?;
+        prepare(&conn, dir)?;
         let (epoch, opens) = begin(&conn, random).map_err(|error| named(dir, &failed(&error)))?;
         let log = Log::of_database(&path);
         let log = log.map_err(|error| unavailable(dir, "its log cannot be opened", &error))?;
@@ -89,41 +88,36 @@ pub(crate) fn connect_to_read(dir: &Path) -> Result<Connection> {
     connect().map_err(|error| named(dir, &failed(&error)))
 }
 
-/// Migrates the database to the current format; refuses newer formats and databases of other applications.
-fn migrate(conn: &Connection, dir: &Path) -> Result<()> {
+/// Creates the tables in a new database; refuses newer formats and databases of other applications.
+fn prepare(conn: &Connection, dir: &Path) -> Result<()> {
     let sql = |error: rusqlite::Error| named(dir, &failed(&error));
-    let found: i64 =
-        conn.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(sql)?;
+    let pragma =
+        |name| conn.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).map_err(sql);
     let tables = "SELECT count(*) FROM sqlite_schema";
     let tables: i64 = conn.query_row(tables, [], |row| row.get(0)).map_err(sql)?;
-    let owner: i64 =
-        conn.pragma_query_value(None, "application_id", |row| row.get(0)).map_err(sql)?;
-    if tables > 0 && owner != APPLICATION_ID {
+    if tables == 0 {
+        let script = format!(
+            "BEGIN EXCLUSIVE; {SCHEMA}; PRAGMA user_version = {FORMAT};
+             PRAGMA application_id = {APPLICATION_ID}; COMMIT"
+        );
+        return conn.execute_batch(&script).map_err(sql);
+    }
+    if pragma("application_id")? != APPLICATION_ID {
         return Err(Error::invalid(
             "directory",
             dir.display(),
             format!("its {FILE} is the database of another application; choose another directory"),
         ));
     }
-    if found > FORMAT {
-        return Err(Error::invalid(
-            "format",
-            found,
-            format!(
-                "{} was written by a newer Windlass; this one reads formats up to {FORMAT}: use \
-                 the newer one",
-                dir.display()
-            ),
-        ));
+    let found = pragma("user_version")?;
+    if found == FORMAT {
+        return Ok(());
     }
-    for (format, script) in (1_i64..).zip(MIGRATIONS).filter(|(format, _)| *format > found) {
-        let script = format!(
-            "BEGIN EXCLUSIVE; {script}; PRAGMA user_version = {format};
-             PRAGMA application_id = {APPLICATION_ID}; COMMIT"
-        );
-        conn.execute_batch(&script).map_err(sql)?;
-    }
-    Ok(())
+    let way_out = format!(
+        "{} was written by a newer Windlass; this one reads format {FORMAT}: use the newer one",
+        dir.display()
+    );
+    Err(Error::invalid("format", found, way_out))
 }
 
 /// Counts this opening; returns the epoch and the number of the opening.

@@ -172,8 +172,7 @@ impl Lanes {
         }
         let sql = "DELETE FROM lane WHERE id = ?1
             AND NOT EXISTS (SELECT 1 FROM ended WHERE lane = ?1)
-            AND NOT EXISTS (SELECT 1 FROM deadline WHERE work = 1 AND lane = ?1)
-            AND NOT EXISTS (SELECT 1 FROM deadline WHERE work = 1 AND lane IS NULL)";
+            AND NOT EXISTS (SELECT 1 FROM deadline WHERE work = 1 AND lane = ?1)";
         let delete = || conn.prepare_cached(sql)?.execute([number]);
         if delete().map_err(|error| failed(&error))? == 0 {
             return Ok(());

@@ -161,8 +161,8 @@ fn unpack(bytes: &[u8], (row, seq): (i64, u64), stored: &mut Vec<Stored>) -> Res
 /// from the same attempt.
 ///
 /// A higher sequence number means that the attempt has ended, or that the job is a later one with the same id,
-/// whose attempts start at zero again. In rows of format 1 the sequence number is only an upper bound; there the
-/// attempt number alone shows the end of the attempt.
+/// whose attempts start at zero again. The attempt number is compared too, because the sequence number of a row is
+/// only an upper bound for most of its jobs.
 pub(super) fn is_held(stored: &Stored, loaded: &Loaded) -> bool {
     let Entry { job, seq, .. } = &*loaded.entry;
     let written = job.header.counters.attempt;

@@ -1,24 +1,31 @@
--- Format 1 of a Windlass directory.
+-- The tables of a Windlass directory, format 1.
 --
--- Narrow tables for what moves, an append-only one for what does not. `n` is the row key of a job,
--- computed from its id (src/rows/key.rs), so that no index on ids is needed. Times are milliseconds
--- since 1970.
+-- `job` is append-only and holds the jobs as enqueued; narrow tables hold what changes. `n` is the row key of a job,
+-- computed from its id (src/rows/key.rs), so that ids need no index. Times are milliseconds since 1970. States are
+-- numbered as in windlass_core::model::State.
 
+-- Single values: the identity of the store (`store`), how often it was opened (`opens`), and the last version given to
+-- a record (`record_version`).
 CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 
--- A queue and a kind; jobs name the lane by number.
+-- A lane is a queue and a kind; jobs refer to it by number. A lane without jobs for a week is deleted, except for the
+-- one with the highest number, so that numbers are never reused.
 CREATE TABLE lane (
-    id    INTEGER PRIMARY KEY,
-    queue TEXT NOT NULL,
-    kind  TEXT NOT NULL,
+    id         INTEGER PRIMARY KEY,
+    queue      TEXT NOT NULL,
+    kind       TEXT NOT NULL,
+    -- When maintenance first found no live job in the lane; null while it has live jobs.
+    idle_since INTEGER,
     UNIQUE (queue, kind)
 );
+-- Settings that differ from the defaults, as JSON.
 CREATE TABLE queue (name TEXT PRIMARY KEY, settings TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE kind (name TEXT PRIMARY KEY, settings TEXT NOT NULL) WITHOUT ROWID;
+-- Sessions of workers, as JSON.
 CREATE TABLE session (id TEXT PRIMARY KEY, entry TEXT NOT NULL) WITHOUT ROWID;
 
--- What a producer handed over, written once. A job with no row in `life` and no lease is as it was
--- enqueued. `body` packs its numbers (src/rows/body.rs); `spec` holds what few jobs have.
+-- The job as enqueued, never updated. A job without a row in `life` and without a lease is still in that state.
+-- `body` packs its numbers (src/rows/body.rs); `spec` holds the fields that few jobs have, as JSON.
 CREATE TABLE job (
     n        INTEGER PRIMARY KEY,
     id       BLOB NOT NULL,
@@ -29,8 +36,8 @@ CREATE TABLE job (
     envelope TEXT
 );
 
--- What became of a job since. `body` packs its numbers and its latest attempt; `tail` holds what few
--- jobs have.
+-- The current state of a job that has changed since it was enqueued. `body` packs its numbers and its latest attempt;
+-- `tail` holds the fields that few jobs have, as JSON.
 CREATE TABLE life (
     n     INTEGER PRIMARY KEY,
     lane  INTEGER NOT NULL,
@@ -38,10 +45,10 @@ CREATE TABLE life (
     body  BLOB NOT NULL,
     tail  TEXT
 );
--- Dead jobs, for those who look after them.
+-- Dead jobs (state 6), for lists of them.
 CREATE INDEX life_dead ON life (n, lane) WHERE state = 6;
 
--- Parts other than the payload, and a payload that was edited.
+-- Parts other than the payload, and edited payloads.
 CREATE TABLE part (
     n        INTEGER NOT NULL,
     name     INTEGER NOT NULL,
@@ -50,10 +57,10 @@ CREATE TABLE part (
     PRIMARY KEY (n, name)
 ) WITHOUT ROWID;
 
--- Places. A job that has not ended is in exactly one of these four.
+-- Places: a job that has not ended is in exactly one of the next four tables.
 --
--- Ready jobs come in runs: `jobs` lists neighbours of one lane and rank, the first of which had `seq`
--- when the run was written (src/rows/ready.rs).
+-- Ready jobs, in runs: `jobs` lists consecutive jobs of one lane and rank, and `seq` is the sequence number of the
+-- first of them when the run was written (src/rows/ready.rs).
 CREATE TABLE ready (
     lane INTEGER NOT NULL,
     rank INTEGER NOT NULL,
@@ -61,6 +68,7 @@ CREATE TABLE ready (
     jobs BLOB NOT NULL,
     PRIMARY KEY (lane, rank, seq)
 ) WITHOUT ROWID;
+-- Jobs that become ready at a time.
 CREATE TABLE scheduled (
     run_at INTEGER NOT NULL,
     seq    INTEGER NOT NULL,
@@ -69,17 +77,23 @@ CREATE TABLE scheduled (
     lane   INTEGER NOT NULL,
     PRIMARY KEY (run_at, seq)
 ) WITHOUT ROWID;
+-- Blocked and paused jobs.
 CREATE TABLE aside (
     n     INTEGER PRIMARY KEY,
     lane  INTEGER NOT NULL,
     state INTEGER NOT NULL
 );
--- Leases that were given in one transaction; a row is removed when none of them is held any more
+-- Running jobs: the leases of one transaction. A row is deleted when all of its leases have ended
 -- (src/rows/leases.rs).
-CREATE TABLE lease (number INTEGER PRIMARY KEY, jobs BLOB NOT NULL);
+CREATE TABLE lease (
+    number INTEGER PRIMARY KEY,
+    jobs   BLOB NOT NULL,
+    -- The highest sequence number among the jobs when the row was written.
+    seq    INTEGER NOT NULL
+);
 
--- Jobs of a lane that ended alike, by the time of the last of them, for retention; those with a
--- retention of their own are in `deadline` (src/rows/ended.rs).
+-- Ended jobs, for retention: jobs of one lane and state, by the time at which the last of them ended. Jobs with a
+-- retention of their own are in `deadline` instead (src/rows/ended.rs).
 CREATE TABLE ended (
     lane   INTEGER NOT NULL,
     state  INTEGER NOT NULL,
@@ -89,7 +103,7 @@ CREATE TABLE ended (
     PRIMARY KEY (lane, state, at, number)
 ) WITHOUT ROWID;
 
--- Ordering keys: who holds one, and who stands in line for it.
+-- Ordering keys: the holder of a key, and the jobs that wait in line for it.
 CREATE TABLE key_holder (
     queue TEXT NOT NULL,
     key   TEXT NOT NULL,
@@ -104,7 +118,7 @@ CREATE TABLE key_line (
     PRIMARY KEY (queue, key, seq)
 ) WITHOUT ROWID;
 
--- Unique keys that are held; `until` is null for those held until the job ends.
+-- Unique keys in use; `until` is null for keys that are held until the job ends.
 CREATE TABLE unique_key (
     queue TEXT NOT NULL,
     kind  TEXT NOT NULL,
@@ -115,15 +129,17 @@ CREATE TABLE unique_key (
 ) WITHOUT ROWID;
 CREATE INDEX unique_window ON unique_key (until) WHERE until IS NOT NULL;
 
--- Deadlines of jobs that have a limit of their own: work 0 expires the waiting, work 1 removes the
--- ended.
+-- When jobs with a time limit of their own expire (work 0) or are removed (work 1).
 CREATE TABLE deadline (
     work INTEGER NOT NULL,
     at   INTEGER NOT NULL,
     id   BLOB NOT NULL,
+    lane INTEGER NOT NULL,
     PRIMARY KEY (work, at, id)
 ) WITHOUT ROWID;
--- Waiting jobs by age, kept only for queues that limit it.
+-- Finds lanes that still have ended jobs and must not be deleted.
+CREATE INDEX deadline_lane ON deadline (lane) WHERE work = 1;
+-- Waiting jobs by age, only for queues that limit the age.
 CREATE TABLE aging (
     queue  TEXT NOT NULL,
     run_at INTEGER NOT NULL,
@@ -131,12 +147,14 @@ CREATE TABLE aging (
     PRIMARY KEY (queue, run_at, id)
 ) WITHOUT ROWID;
 
+-- Versioned documents with compare-and-set.
 CREATE TABLE record (
     key        TEXT PRIMARY KEY,
     version    INTEGER NOT NULL,
     value      BLOB NOT NULL,
     updated_at INTEGER NOT NULL
 ) WITHOUT ROWID;
+-- Logs: the last number of each, and its entries.
 CREATE TABLE log (name TEXT PRIMARY KEY, last INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE log_entry (
     name   TEXT NOT NULL,

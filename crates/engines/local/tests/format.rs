@@ -1,10 +1,14 @@
-//! Directories written by earlier versions, kept forever: they open, and their content is unchanged.
+//! A directory in the current format, stored beside this test: it opens, and its content is unchanged.
 //!
-//! `tests/formats/N` contains a directory of format N and, in `told.txt`, the replies of the version that wrote it.
-//! The ignored test below writes the directory of a new format; existing directories are never written again.
+//! `tests/format/windlass.db` is the database and `replies.txt` the replies of the build that wrote it. After a change of
+//! the schema or of a row format, write both again:
+//!
+//! ```sh
+//! WINDLASS_WRITE_FORMAT=1 cargo nextest run -p windlass-local --test format
+//! ```
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use windlass_core::engine::*;
 use windlass_core::model::{NewJob, Part, PartEdit, PartSet, QueuePatch, State};
@@ -15,8 +19,11 @@ use windlass_core::{JobId, Result, Timestamp};
 use windlass_local::{LocalEngine, Options};
 
 const START: Timestamp = Timestamp::from_millis(1_800_000_000_000);
-const FORMATS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/formats");
+const FIXTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/format");
 const DATABASE: &str = "windlass.db";
+const REPLIES: &str = "replies.txt";
+/// Set to `1`: the tests write the fixture anew.
+const WRITE: &str = "WINDLASS_WRITE_FORMAT";
 
 fn open(dir: &Path, at: Timestamp) -> LocalEngine {
     let clock = Arc::new(ManualClock::at(at));
@@ -73,8 +80,8 @@ async fn fill(engine: &LocalEngine) -> Result<()> {
 }
 
 /// All replies of a store as text.
-async fn tell(engine: &LocalEngine) -> Result<String> {
-    let mut told = String::new();
+async fn replies(engine: &LocalEngine) -> Result<String> {
+    let mut replies = String::new();
     let list = List::new(Filter::default()).order(ListOrder::Oldest).limit(1_000);
     let listed = engine.list(list).await?.value.rows;
     let ids: Vec<JobId> = listed.iter().map(|job| job.header.id).collect();
@@ -105,12 +112,12 @@ async fn tell(engine: &LocalEngine) -> Result<String> {
             format!("log {:?}", job.log.iter().map(|line| &line.text).collect::<Vec<_>>()),
         ];
         for line in lines {
-            writeln!(told, "{line}").expect("text takes text");
+            writeln!(replies, "{line}").expect("text takes text");
         }
         for attempt in &job.history {
             let why = attempt.error.as_ref().map(|error| &error.message);
             writeln!(
-                told,
+                replies,
                 "attempt {} {:?} {why:?} by {}",
                 attempt.number, attempt.end, attempt.worker
             )
@@ -122,20 +129,20 @@ async fn tell(engine: &LocalEngine) -> Result<String> {
     for reply in engine.records(vec![get, read]).await?.value {
         match reply? {
             RecordReply::Record(Some(record)) => {
-                writeln!(told, "record {} v{} {:?}", record.key, record.version, record.value)
+                writeln!(replies, "record {} v{} {:?}", record.key, record.version, record.value)
             }
             RecordReply::Entries(entries) => {
                 let entries: Vec<_> = entries.iter().map(|e| (e.number, &e.value)).collect();
-                writeln!(told, "log {entries:?}")
+                writeln!(replies, "log {entries:?}")
             }
-            other => writeln!(told, "{other:?}"),
+            other => writeln!(replies, "{other:?}"),
         }
         .expect("text takes text");
     }
     for lane in engine.stats(StatsRequest::default()).await?.value {
         let waiting = (lane.available, lane.scheduled, lane.blocked, lane.paused);
         writeln!(
-            told,
+            replies,
             "lane {}/{} {waiting:?} {} {}",
             lane.queue, lane.kind, lane.running, lane.dead
         )
@@ -143,59 +150,63 @@ async fn tell(engine: &LocalEngine) -> Result<String> {
     }
     for (queue, settings) in engine.settings().await?.value.queues {
         let kept = settings.retention.of(State::Completed);
-        writeln!(told, "queue {queue} keeps {kept}").expect("text takes text");
+        writeln!(replies, "queue {queue} keeps {kept}").expect("text takes text");
     }
-    Ok(told)
+    Ok(replies)
 }
 
-/// Copies a directory, so that the original stays unchanged.
-fn copy(original: &Path) -> tempfile::TempDir {
-    let dir = tempfile::tempdir().expect("a directory");
-    std::fs::copy(original.join(DATABASE), dir.path().join(DATABASE)).expect("a copy");
-    dir
-}
-
-#[tokio::test]
-async fn directories_of_every_earlier_format_open_and_tell_what_they_told() {
-    let mut formats: Vec<PathBuf> =
-        std::fs::read_dir(FORMATS).unwrap().map(|entry| entry.unwrap().path()).collect();
-    formats.sort();
-    assert!(!formats.is_empty(), "the first format is there");
-    for original in formats {
-        let dir = copy(&original);
-        let before = std::fs::read_to_string(original.join("told.txt")).unwrap();
-        let engine = open(dir.path(), START.plus(1));
-        assert_eq!(tell(&engine).await.unwrap(), before, "{}", original.display());
-        assert_eq!(engine.check(false).await.unwrap().value.findings, []);
-        // The store works: the remote worker repeats its claim and settles the job, and a unique key is still held.
-        let sessions = engine.sessions().await.unwrap().value;
-        assert_eq!(sessions.len(), 1, "{sessions:?}");
-        let by = Claimant::Session { session: sessions[0].id.clone(), claim_no: 1 };
-        let again = engine.claim(Claim::new(by, "default", 10)).await.unwrap().value.jobs;
-        assert_eq!(again.len(), 1, "the lease is held, and the claim repeated");
-        let item = SettleItem::new(again[0].header.id, again[0].lease.clone(), Outcome::DONE);
-        let settled = engine.settle(Settle::new([item])).await.unwrap().value.items;
-        assert_eq!(settled[0].as_ref().unwrap().state, State::Completed);
-        let twice = NewJob::new("available").queue("mail").unique(Unique::by("once"));
-        let added = engine.enqueue(Enqueue::each([twice])).await.unwrap().value;
-        assert_eq!(added[0].as_ref().unwrap().disposition, Disposition::Existing);
-        assert_eq!(engine.check(false).await.unwrap().value.findings, []);
-    }
-}
-
-/// For a new format only: `FORMAT=2 cargo test -p windlass-local --test formats -- --ignored`.
-#[tokio::test]
-#[ignore = "writes the directory of a new format"]
-async fn write_a_directory_of_the_present_format() {
-    let Ok(format) = std::env::var("FORMAT") else { return };
-    let kept = Path::new(FORMATS).join(format);
-    assert!(!kept.exists(), "{} is kept as it is", kept.display());
+/// Writes the fixture anew.
+async fn write() {
     let dir = tempfile::tempdir().unwrap();
     let engine = open(dir.path(), START);
     fill(&engine).await.unwrap();
-    let told = tell(&engine).await.unwrap();
+    let replies = replies(&engine).await.unwrap();
     drop(engine);
-    std::fs::create_dir_all(&kept).unwrap();
-    std::fs::copy(dir.path().join(DATABASE), kept.join(DATABASE)).unwrap();
-    std::fs::write(kept.join("told.txt"), told).unwrap();
+    std::fs::copy(dir.path().join(DATABASE), Path::new(FIXTURE).join(DATABASE)).unwrap();
+    std::fs::write(Path::new(FIXTURE).join(REPLIES), replies).unwrap();
+}
+
+/// A copy of the fixture, so that the original stays unchanged.
+fn copy() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().expect("a directory");
+    let original = Path::new(FIXTURE).join(DATABASE);
+    std::fs::copy(original, dir.path().join(DATABASE)).expect("a copy");
+    dir
+}
+
+/// The statements that created the tables and indexes of a database.
+fn schema(dir: &Path) -> Vec<String> {
+    let conn = rusqlite::Connection::open(dir.join(DATABASE)).expect("a connection");
+    let sql = "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name";
+    let mut statement = conn.prepare(sql).expect("a statement");
+    let rows = statement.query_map([], |row| row.get(0)).expect("rows");
+    rows.collect::<rusqlite::Result<_>>().expect("text")
+}
+
+#[tokio::test]
+async fn a_stored_directory_opens_with_its_content_unchanged() {
+    if std::env::var(WRITE).is_ok_and(|value| value == "1") {
+        write().await;
+    }
+    let (dir, new) = (copy(), tempfile::tempdir().unwrap());
+    drop(open(new.path(), START));
+    let hint = format!("the schema has changed: write the fixture again with {WRITE}=1");
+    assert_eq!(schema(dir.path()), schema(new.path()), "{hint}");
+    let before = std::fs::read_to_string(Path::new(FIXTURE).join(REPLIES)).unwrap();
+    let engine = open(dir.path(), START.plus(1));
+    assert_eq!(replies(&engine).await.unwrap(), before);
+    assert_eq!(engine.check(false).await.unwrap().value.findings, []);
+    // The store works: the remote worker repeats its claim and settles the job, and a unique key is still held.
+    let sessions = engine.sessions().await.unwrap().value;
+    assert_eq!(sessions.len(), 1, "{sessions:?}");
+    let by = Claimant::Session { session: sessions[0].id.clone(), claim_no: 1 };
+    let again = engine.claim(Claim::new(by, "default", 10)).await.unwrap().value.jobs;
+    assert_eq!(again.len(), 1, "the lease is held, and the claim repeated");
+    let item = SettleItem::new(again[0].header.id, again[0].lease.clone(), Outcome::DONE);
+    let settled = engine.settle(Settle::new([item])).await.unwrap().value.items;
+    assert_eq!(settled[0].as_ref().unwrap().state, State::Completed);
+    let twice = NewJob::new("available").queue("mail").unique(Unique::by("once"));
+    let added = engine.enqueue(Enqueue::each([twice])).await.unwrap().value;
+    assert_eq!(added[0].as_ref().unwrap().disposition, Disposition::Existing);
+    assert_eq!(engine.check(false).await.unwrap().value.findings, []);
 }
