@@ -32,6 +32,7 @@ pub mod model;
 mod name;
 pub mod policy;
 pub mod random;
+pub mod sync;
 pub mod time;
 mod typed;
 

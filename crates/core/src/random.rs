@@ -1,7 +1,8 @@
 //! Randomness for jitter, ids and lease tokens. Injected, so that a seed reproduces a run.
 
+use crate::sync::lock;
 use rand::Rng as _;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 /// A source of uniformly distributed numbers.
 ///
@@ -42,7 +43,7 @@ impl Seeded {
 
 impl Random for Seeded {
     fn next_u64(&self) -> u64 {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.0);
         *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = *state;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

@@ -15,9 +15,10 @@ use bytes::Bytes;
 use http::{Extensions, Method};
 use http_body_util::BodyExt as _;
 use hyper::body::Body as _;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use windlass_core::Error;
 use windlass_core::model;
+use windlass_core::sync::lock;
 use windlass_wire as wire;
 use windlass_wire::routes as paths;
 
@@ -149,7 +150,7 @@ impl Held {
     pub(crate) async fn take(&self, cost: usize) -> Result<(), Refusal> {
         let taken = self.budget.read.take(self.client.clone(), cost).await;
         let taken = taken.map_err(|full| busy(full, "requests"))?;
-        *self.read.lock().unwrap_or_else(PoisonError::into_inner) = Some(taken);
+        *lock(&self.read) = Some(taken);
         Ok(())
     }
 

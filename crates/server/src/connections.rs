@@ -6,12 +6,13 @@ use std::collections::BTreeMap;
 use std::io;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, Sleep, sleep};
+use windlass_core::sync::lock;
 
 /// Connections beyond the limit, reserved for worker reports and health probes.
 const FOR_REPORTS: usize = 64;
@@ -102,8 +103,7 @@ impl Connections {
     }
 
     fn open(&self) -> MutexGuard<'_, Open> {
-        // Consistent between statements, so a poisoned lock is safe to use.
-        self.shared.open.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.shared.open)
     }
 
     /// Allocates a slot for a new connection. At the limit, an idle connection is closed for it; if

@@ -5,13 +5,14 @@ use crate::disk::{DiskProbe, DiskUse, Shortage};
 use metrics::{describe_gauge, gauge};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 use windlass_core::Error;
 use windlass_core::engine::Engine;
+use windlass_core::sync::lock;
 use windlass_wire as wire;
 
 /// Interval of health checks.
@@ -77,8 +78,7 @@ impl StoreHealth {
     }
 
     fn outage(&self) -> MutexGuard<'_, Option<Outage>> {
-        // Consistent between statements, so a poisoned lock is safe to use.
-        self.inner.outage.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.inner.outage)
     }
 
     /// Records a successful health check and ends an outage.
@@ -147,14 +147,14 @@ impl StoreHealth {
 
     /// Records the measured disk usage.
     pub(crate) fn disk(&self, seen: DiskUse) {
-        *self.inner.disk.lock().unwrap_or_else(PoisonError::into_inner) = Some(seen);
+        *lock(&self.inner.disk) = Some(seen);
     }
 
     /// The current health, with all details.
     pub(crate) fn standing(&self) -> wire::StoreHealth {
         let outage = self.outage().clone();
         let down = outage.as_ref().map(|outage| outage.since.elapsed());
-        let disk = *self.inner.disk.lock().unwrap_or_else(PoisonError::into_inner);
+        let disk = *lock(&self.inner.disk);
         let shortage = self.shortage();
         wire::StoreHealth {
             name: self.inner.name.clone(),

@@ -5,10 +5,11 @@ use crate::admit::{Peer, Principal};
 use http::Extensions;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
+use windlass_core::sync::lock;
 
 /// How long a request waits for memory before it is refused. Short, because waiting requests use
 /// memory too.
@@ -91,8 +92,7 @@ impl Room {
 
 impl Shared {
     fn used(&self) -> MutexGuard<'_, Used> {
-        // Consistent between statements, so a poisoned lock is safe to use.
-        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.used)
     }
 }
 

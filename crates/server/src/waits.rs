@@ -6,7 +6,7 @@
 use crate::app::App;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
@@ -14,6 +14,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use windlass_core::engine::Wait;
 use windlass_core::limits::WAIT_MAX_MS;
 use windlass_core::model::Name;
+use windlass_core::sync::lock;
 
 /// Initial pause after a wake-up, for the woken requests to claim. Doubles while wake-ups yield no
 /// jobs.
@@ -88,7 +89,7 @@ impl Group {
 /// leaves it.
 pub(crate) fn join(app: &App, wait: &Wait) -> Arc<Group> {
     let key: Key = (wait.queues.clone(), wait.kinds.clone());
-    let mut groups = app.waits.groups.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut groups = lock(&app.waits.groups);
     if let Some(group) = groups.get(&key).and_then(Weak::upgrade) {
         return group;
     }
@@ -105,7 +106,7 @@ async fn watch(app: App, key: Key, group: Weak<Group>, over: CancellationToken) 
         () = app.stopping.cancelled() => {}
         () = give_signs(&app, &key, &group) => {}
     }
-    let mut groups = app.waits.groups.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut groups = lock(&app.waits.groups);
     // A new group may have replaced it in the map.
     if groups.get(&key).is_some_and(|it| it.ptr_eq(&group)) {
         groups.remove(&key);

@@ -3,11 +3,12 @@
 
 use metrics::{counter, gauge};
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::time::Instant;
 use tracing::{info, warn};
 use windlass_core::Timestamp;
+use windlass_core::sync::lock;
 
 /// Minimum interval between two summary lines of a service.
 const SUMMARY_EVERY: Duration = Duration::from_secs(60);
@@ -136,8 +137,7 @@ impl Board {
     }
 
     fn notes(&self) -> MutexGuard<'_, Notes> {
-        // The counters are valid even after a panic elsewhere.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     pub(crate) fn status(&self) -> ServiceStatus {

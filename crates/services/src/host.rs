@@ -6,8 +6,9 @@ use crate::handle::ServicesHandle;
 use crate::options::ServiceOptions;
 use crate::services::Services;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use windlass_core::engine::Engine;
+use windlass_core::sync::lock;
 use windlass_core::{Error, Result};
 
 /// The services of one connection to a store, shared by its workers. Cheap to clone.
@@ -98,7 +99,7 @@ impl Host {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.shared.state)
     }
 }
 

@@ -2,7 +2,8 @@
 //! engines).
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
+use windlass_core::sync::lock;
 
 /// Maximum number of interned strings. A Windlass peer uses a few dozen.
 const TEXTS_MAX: usize = 1_024;
@@ -13,7 +14,7 @@ const TEXT_BYTES_MAX: usize = 1_024;
 /// foreign peer cannot exhaust memory.
 pub(crate) fn intern(text: &str, otherwise: &'static str) -> &'static str {
     static TEXTS: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
-    let mut texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut texts = lock(&TEXTS);
     if let Some(known) = texts.get(text) {
         return known;
     }

@@ -13,6 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 use windlass_core::model::JobError;
+use windlass_core::sync::lock;
 
 /// A thread that has been idle for this long exits.
 const IDLE_MAX: Duration = Duration::from_secs(10);
@@ -98,7 +99,7 @@ impl Drop for Pool {
 
 impl Inner {
     fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.queue)
     }
 
     fn hand_over(self: &Arc<Self>, work: Work) {

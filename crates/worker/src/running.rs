@@ -4,7 +4,7 @@ use crate::draft::Draft;
 use crate::shared::Shared;
 use crate::signal::{Cause, Signal};
 use crate::trace;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 use tokio::time::Instant;
 use tracing::Span;
@@ -12,6 +12,7 @@ use tracing::field::Empty;
 use windlass_core::Timestamp;
 use windlass_core::engine::{ClaimedJob, Held, Lease};
 use windlass_core::model::{Header, Parts};
+use windlass_core::sync::lock;
 
 /// One attempt at a job. Shared by the runtime, the task of the handler and every [`Ctx`](crate::Ctx).
 pub(crate) struct Running {
@@ -116,6 +117,6 @@ impl Running {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Box<Draft>>> {
-        self.draft.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.draft)
     }
 }

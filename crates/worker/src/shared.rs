@@ -9,12 +9,13 @@ use crate::options::Options;
 use crate::running::Running;
 use crate::starter::Starter;
 use crate::stats::Counts;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use windlass_core::engine::{Engine, Outcome};
 use windlass_core::model::Name;
 use windlass_core::random::Random;
+use windlass_core::sync::lock;
 
 pub(crate) struct Shared {
     pub(crate) engine: Arc<dyn Engine>,
@@ -125,8 +126,4 @@ impl Inbox {
     pub(crate) fn take_news(&self) -> Vec<Arc<Running>> {
         std::mem::take(&mut *lock(&self.news))
     }
-}
-
-fn lock<T>(slot: &Mutex<Vec<T>>) -> MutexGuard<'_, Vec<T>> {
-    slot.lock().unwrap_or_else(PoisonError::into_inner)
 }

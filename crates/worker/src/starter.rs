@@ -10,10 +10,11 @@ use crate::panics;
 use crate::running::Running;
 use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Poll;
 use std::time::Duration;
 use tokio::time::Instant;
+use windlass_core::sync::lock;
 
 /// How long a runner works alone. Waking another thread costs a considerable part of this time.
 const ALONE_MAX: Duration = Duration::from_micros(200);
@@ -68,7 +69,7 @@ impl Starter {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

@@ -1,11 +1,11 @@
 //! Statistics of a worker: counters, health, and the metrics they are published as.
 
 use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
 use windlass_core::engine::Outcome;
+use windlass_core::sync::lock;
 
 /// How a handler's attempt ended, as counters and metrics name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,7 +164,7 @@ impl Counts {
     }
 
     fn with_times<T>(&self, work: impl FnOnce(&mut Times) -> T) -> T {
-        work(&mut self.times.lock().unwrap_or_else(PoisonError::into_inner))
+        work(&mut lock(&self.times))
     }
 
     pub(crate) fn stats(&self, threads_leaked: u64) -> Stats {

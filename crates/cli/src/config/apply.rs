@@ -4,11 +4,12 @@
 use super::load::Config;
 use super::sections::{Entry, Named, Recurring, Registered};
 use anyhow::{Context as _, Result, anyhow};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use windlass_core::engine::{Configure, Engine};
 use windlass_core::limits::BATCH_MAX;
 use windlass_core::model::{QueuePatch, QueueSettings};
+use windlass_core::sync::lock;
 use windlass_services::{Audit, Audited, Kinds, Principal, ScheduleView, Schedules};
 
 /// Name of the actor in the audit log.
@@ -30,7 +31,7 @@ impl Setup {
 
     /// The current configuration.
     pub(crate) fn config(&self) -> Arc<Config> {
-        self.config.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.config).clone()
     }
 
     /// Applies the configuration to a store that was just opened; returns one line per changed setting.
@@ -51,7 +52,7 @@ impl Setup {
                 vec!["queues, kinds and schedules are applied once the store is open".to_owned()]
             }
         };
-        *self.config.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
+        *lock(&self.config) = Arc::new(config);
         Ok(changed)
     }
 }

@@ -5,7 +5,8 @@ use rustix::time::{ClockId, clock_gettime};
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
+use windlass_core::sync::lock;
 use windlass_kit::history::{Event, History, Journal, Note};
 
 /// Extension of the history files.
@@ -29,7 +30,7 @@ impl Journal for Lines {
     ///
     /// If the event cannot be written: a call that is not recorded must not be made.
     fn note(&self, client: u32, op: u64, note: Note) {
-        let file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let file = lock(&self.0);
         let event = Event { at: machine_ns(), client, op, note };
         let mut line = serde_json::to_vec(&event).expect("an event is JSON");
         line.push(b'\n');

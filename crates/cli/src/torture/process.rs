@@ -7,10 +7,11 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
 use std::process::{ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use windlass_core::sync::lock;
 
 /// Timeout for sending an order: a stopped process does not read its input.
 const ORDER_MAX: Duration = Duration::from_secs(1);
@@ -35,11 +36,11 @@ pub(super) struct Surprises(Arc<Mutex<Vec<String>>>);
 
 impl Surprises {
     pub(super) fn add(&self, what: String) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(what);
+        lock(&self.0).push(what);
     }
 
     pub(super) fn all(&self) -> Vec<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.0).clone()
     }
 }
 
@@ -81,7 +82,7 @@ impl Running {
 
     /// Its latest counts.
     pub(super) fn counts(&self) -> Counts {
-        *self.heard.counts.lock().unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.heard.counts)
     }
 
     /// Its exit status, if it has ended.
@@ -121,7 +122,7 @@ async fn listen(output: ChildStdout, heard: Arc<Heard>, surprises: Surprises, na
         match serde_json::from_str(&line) {
             Ok(Told::Open) => heard.open.store(true, Ordering::Relaxed),
             Ok(Told::Counts(counts)) => {
-                *heard.counts.lock().unwrap_or_else(PoisonError::into_inner) = counts;
+                *lock(&heard.counts) = counts;
             }
             Ok(Told::Bad(what)) => surprises.add(format!("{name}: {what}")),
             // An incomplete line of a killed process.

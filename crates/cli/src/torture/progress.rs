@@ -7,8 +7,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal as _;
 use std::path::Path;
 use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::time::Duration;
+use windlass_core::sync::lock;
 
 /// Refresh interval on a terminal.
 const TICK: Duration = Duration::from_millis(250);
@@ -62,7 +62,7 @@ impl Progress {
             bar.tick();
             return;
         }
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = lock(&self.last);
         if elapsed >= *last + LINE_EVERY {
             *last = elapsed;
             eprintln!("{message}");

@@ -12,12 +12,13 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::oneshot;
 use windlass_core::engine::*;
 use windlass_core::model::Job;
+use windlass_core::sync::lock;
 use windlass_core::{Error, Result, Timestamp};
 
 /// The embedded engine: durable jobs in one directory. Cheap to clone; clones share one store, which closes when
@@ -153,7 +154,7 @@ impl LocalEngine {
     }
 
     fn send(&self, call: Box<dyn Call>) -> Result<()> {
-        let calls = self.inner.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        let calls = lock(&self.inner.calls);
         let sent = calls.as_ref().and_then(|calls| calls.send(call).ok());
         sent.ok_or_else(closed)
     }
@@ -196,8 +197,8 @@ impl Drop for Inner {
         // Readers close first: the last connection to close checkpoints and removes the log.
         self.readers.close();
         // Without senders, the writer executes the pending calls and ends.
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        lock(&self.calls).take();
+        let writer = lock(&self.writer).take();
         if let Some(writer) = writer {
             // The panic hook has already reported a panic of the writer.
             let _ = writer.join();

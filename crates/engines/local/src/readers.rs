@@ -2,10 +2,11 @@
 
 use crate::call::closed;
 use crate::rows::Reader;
+use std::sync::Mutex;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 use tokio::sync::oneshot;
+use windlass_core::sync::lock;
 use windlass_core::{Error, Result};
 
 type Question = Box<dyn FnOnce(&mut Reader) + Send>;
@@ -40,7 +41,7 @@ impl Readers {
             let _ = reply.send(look(reader));
         });
         let asked = {
-            let questions = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
+            let questions = lock(&self.questions);
             questions.as_ref().map(|questions| questions.send(question))
         };
         match asked {
@@ -51,8 +52,8 @@ impl Readers {
 
     /// Ends the thread after the pending reads and closes its connection.
     pub(crate) fn close(&self) {
-        self.questions.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        lock(&self.questions).take();
+        let thread = lock(&self.thread).take();
         if let Some(thread) = thread {
             // The panic hook has already reported a panic of the thread.
             let _ = thread.join();

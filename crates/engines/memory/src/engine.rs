@@ -2,12 +2,13 @@
 
 use crate::rows::MemoryRows;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::sync::watch;
 use windlass_core::engine::*;
 use windlass_core::model::Job;
 use windlass_core::random::{Random, SystemRandom};
+use windlass_core::sync::lock;
 use windlass_core::time::{Clock, SystemClock};
 use windlass_core::{Result, Timestamp};
 use windlass_executor::Executor;
@@ -61,9 +62,8 @@ impl MemoryEngine {
     }
 
     fn executor(&self) -> MutexGuard<'_, Executor<MemoryRows>> {
-        // A panic under the lock is a bug that `check` will find; refusing all further calls would only hide
-        // it.
-        self.inner.executor.lock().unwrap_or_else(PoisonError::into_inner)
+        // A panic under the lock is a bug that `check` will find; refusing all further calls would only hide it.
+        lock(&self.inner.executor)
     }
 
     /// Runs a function under the lock, notifies waiters of jobs that became ready, and stamps the reply.

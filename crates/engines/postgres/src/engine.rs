@@ -17,12 +17,13 @@ use crate::upkeep::LockBackoff;
 use crate::wake::notify::{Wakeups, channel};
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use windlass_core::engine::*;
 use windlass_core::id::Ids;
 use windlass_core::model::{Job, NewJob};
+use windlass_core::sync::lock;
 use windlass_core::{Error, JobId, Result, Timestamp, check_name, within_range};
 use windlass_executor::LaneKey;
 use windlass_workset::Wants;
@@ -170,7 +171,7 @@ impl PostgresEngine {
 
     /// Gives ids to jobs without one; returns the new ids.
     pub(crate) fn give_ids(&self, jobs: &mut [NewJob], now: Timestamp) -> Vec<JobId> {
-        let mut ids = self.inner.ids.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ids = lock(&self.inner.ids);
         let without = jobs.iter_mut().filter(|job| job.id.is_none() && !job.derived);
         let given = without.map(|job| *job.id.insert(ids.next(now, &*self.inner.shared.random)));
         given.collect()

@@ -14,7 +14,6 @@ use lossy::Lossy;
 use producer::Producer;
 use std::sync::Arc;
 use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use tokio::task::JoinSet;
 use windlass_core::engine::{
@@ -25,6 +24,7 @@ use windlass_core::limits::{CLAIM_BATCH_MAX, CRASH_BACKOFF_CAP_MS, MAINTAIN_BUDG
 use windlass_core::model::QueuePatch;
 use windlass_core::policy::Retention;
 use windlass_core::random::{Random, Seeded};
+use windlass_core::sync::lock;
 use windlass_core::time::{MINUTE_MS, SECOND_MS};
 use worker::Worker;
 
@@ -153,12 +153,12 @@ impl Stage {
     }
 
     fn bury(&self, jobs: impl IntoIterator<Item = ClaimedJob>) {
-        self.graves.lock().unwrap_or_else(PoisonError::into_inner).extend(jobs);
+        lock(&self.graves).extend(jobs);
     }
 
     /// A job of a dead worker, for a late report.
     fn ghost(&self, random: &dyn Random) -> Option<ClaimedJob> {
-        let graves = self.graves.lock().unwrap_or_else(PoisonError::into_inner);
+        let graves = lock(&self.graves);
         graves.get(random.below(graves.len() as u64) as usize).cloned()
     }
 
@@ -206,8 +206,7 @@ impl Stage {
                 break;
             }
         }
-        let ghosts =
-            std::mem::take(&mut *self.graves.lock().unwrap_or_else(PoisonError::into_inner));
+        let ghosts = std::mem::take(&mut *lock(&self.graves));
         for jobs in ghosts.chunks(CLAIM_BATCH_MAX as usize) {
             complete(&engine, jobs.to_vec()).await;
         }

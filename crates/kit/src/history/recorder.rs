@@ -7,13 +7,14 @@ use super::record::{
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use windlass_core::engine::{
     Admin, Answer, Change, ChangeItem, Changed, Claim, Claimant, Claimed, Disposition, Engine,
     Enqueue, Enqueued, Item, Jobs, Lease, Maintain, Settle, SettleItem, SettleReply, Settled,
     Stamped, Update, Updated,
 };
 use windlass_core::model::NewJob;
+use windlass_core::sync::lock;
 use windlass_core::{Error, JobId, Result, Timestamp};
 
 /// A sink for events.
@@ -30,13 +31,13 @@ pub struct Diary(Mutex<Vec<Event>>);
 impl Diary {
     /// The events so far.
     pub fn history(&self) -> History {
-        History { events: self.0.lock().unwrap_or_else(PoisonError::into_inner).clone() }
+        History { events: lock(&self.0).clone() }
     }
 }
 
 impl Journal for Diary {
     fn note(&self, client: u32, op: u64, note: Note) {
-        let mut events = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut events = lock(&self.0);
         let at = events.len() as u64;
         events.push(Event { at, client, op, note });
     }
@@ -86,7 +87,7 @@ impl Recorded {
     }
 
     fn started(&self, claimed: &Claimed) -> Vec<Start> {
-        let mut starts = self.starts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut starts = lock(&self.starts);
         let jobs = claimed.jobs.iter().map(|job| {
             let (id, attempt) = (job.header.id, job.header.counters.attempt);
             starts.insert(job.lease.clone(), (attempt, job.started_at));
@@ -96,7 +97,7 @@ impl Recorded {
     }
 
     fn report(&self, item: &SettleItem) -> Report {
-        let starts = self.starts.lock().unwrap_or_else(PoisonError::into_inner);
+        let starts = lock(&self.starts);
         let start = starts.get(&item.lease).copied();
         let wanted = item.follow_ups.iter().enumerate().map(|(index, job)| {
             let derive = |(attempt, at)| JobId::follow_up(item.id, attempt, index, at);

@@ -5,10 +5,11 @@ use super::options::{CALL_BYTES_MAX, CALL_ITEMS_MAX};
 use super::room::Taken;
 use super::verb::Verb;
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::oneshot;
 use windlass_core::Result;
 use windlass_core::engine::Stamped;
+use windlass_core::sync::lock;
 
 /// The reply to a caller.
 pub(super) type Reply<V> = Result<Stamped<Vec<<V as Verb>::Answer>>>;
@@ -56,8 +57,7 @@ impl<V: Verb> Line<V> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State<V>> {
-        // Every operation under the lock leaves the state consistent.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

@@ -9,12 +9,13 @@ use crate::options::{Limits, Options};
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use windlass_core::engine::Engine;
+use windlass_core::sync::lock;
 use windlass_core::{Error, Result, Timestamp};
 use windlass_services::{Denied, KeyRing, Principal};
 
@@ -257,7 +258,7 @@ impl Access {
     }
 
     fn peek(&self) -> Option<Known> {
-        self.inner.known.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.inner.known).clone()
     }
 
     /// Reads the keys unless another task did so less than `within` ago.
@@ -299,7 +300,7 @@ impl Access {
         }
         let is_new = known.is_none_or(|known| !known.ring.is_same(&ring));
         let known = Known { ring: Arc::new(ring), read_at, changes };
-        *self.inner.known.lock().unwrap_or_else(PoisonError::into_inner) = Some(known.clone());
+        *lock(&self.inner.known) = Some(known.clone());
         if is_new {
             self.inner.news.wake();
         }

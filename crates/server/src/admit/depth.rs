@@ -3,11 +3,12 @@
 //! know what a job is.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::time::Instant;
 use windlass_core::engine::{Engine, LaneStats, Settings, StatsRequest};
 use windlass_core::model::Name;
+use windlass_core::sync::lock;
 use windlass_core::{Error, Result};
 
 /// Minimum interval between reads, which happen only while jobs are enqueued. Within it, jobs
@@ -143,7 +144,7 @@ impl Depth {
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.seen)
     }
 }
 

@@ -10,7 +10,8 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 use std::net::IpAddr;
 use std::num::NonZeroU32;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
+use windlass_core::sync::lock;
 use windlass_core::{Error, Result};
 
 /// Maximum number of tracked principals. Beyond it, all limits are reset.
@@ -70,7 +71,7 @@ impl RateLimits {
     }
 
     fn limiter(&self, who: &Principal, per_second: NonZeroU32) -> Arc<DefaultDirectRateLimiter> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.known);
         if let Some(limiter) = known.get(who) {
             return limiter.clone();
         }

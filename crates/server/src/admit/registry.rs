@@ -3,12 +3,13 @@
 
 use super::schema::Schema;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::Instant;
 use tracing::warn;
 use windlass_core::engine::Engine;
 use windlass_core::model::{KindRules, Name, NewJob, Part};
+use windlass_core::sync::lock;
 use windlass_core::{Error, Result};
 use windlass_services::Kinds;
 
@@ -81,17 +82,17 @@ impl Registry {
             (Err(error), None) => return Err(error),
         };
         let table = now.table.clone();
-        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
+        *lock(&self.seen) = Some(now);
         Ok(table)
     }
 
     /// Discards the cache, because a kind was changed through this server.
     pub(crate) fn forget(&self) {
-        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *lock(&self.seen) = None;
     }
 
     fn seen(&self) -> Option<Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.seen).clone()
     }
 
     async fn look(&self, before: Option<Seen>) -> Result<Seen> {

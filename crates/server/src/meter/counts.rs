@@ -4,9 +4,10 @@
 use super::leases::{Begun, Leases};
 use metrics::{Unit, counter, describe_counter, describe_histogram, histogram};
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use windlass_core::engine::{Claimed, ClaimedJob, Item, Lease, Settle, Settled};
 use windlass_core::model::{AttemptEnd, Name};
+use windlass_core::sync::lock;
 use windlass_core::time::SECOND_MS;
 use windlass_core::{Error, Timestamp};
 use windlass_services::{Flows, LabelledLanes, LaneLabels};
@@ -33,8 +34,7 @@ impl Counts {
     }
 
     fn leases(&self) -> MutexGuard<'_, Leases> {
-        // Consistent between statements, so a poisoned lock is safe to use.
-        self.leases.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.leases)
     }
 
     /// Counts stored jobs.

@@ -2,9 +2,10 @@
 //! clock.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use windlass_core::Timestamp;
 use windlass_core::model::Name;
+use windlass_core::sync::lock;
 use windlass_core::time::SECOND_MS;
 
 /// Length of a bucket.
@@ -123,8 +124,7 @@ impl Rates {
     }
 
     fn book(&self) -> MutexGuard<'_, Book> {
-        // Consistent between statements, so a poisoned lock is safe to use.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// Counts stored jobs by queue.

@@ -9,11 +9,12 @@ use bytes::Bytes;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::Instant;
 use windlass_core::engine::{Cursor, Engine, Expect, Record, RecordOp, RecordReply, Stamped};
 use windlass_core::limits::{PAGE_DEFAULT, PAGE_MAX};
+use windlass_core::sync::lock;
 use windlass_core::{Error, Result, Timestamp, within_range};
 
 /// Interval at which an action that programs repeat continuously is logged.
@@ -182,7 +183,7 @@ impl Audit {
     pub(super) async fn append_rarely(&self, action: Action) -> Result<()> {
         let name = (action.who.clone(), action.action.clone());
         {
-            let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut told = lock(&self.told);
             if told.get(&name).is_some_and(|at| at.elapsed() < RARELY) {
                 return Ok(());
             }

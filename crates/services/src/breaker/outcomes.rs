@@ -8,13 +8,14 @@ use crate::logs::append;
 use crate::records::encode;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::time::Instant;
 use tracing::debug;
 use windlass_core::engine::*;
 use windlass_core::model::{AttemptEnd, Name};
 use windlass_core::policy::BreakerCount;
+use windlass_core::sync::lock;
 use windlass_core::{JobId, Result};
 
 /// Outcomes are collected for this long before they are sent to the leader.
@@ -66,7 +67,7 @@ impl Outcomes {
     }
 
     fn notes(&self) -> MutexGuard<'_, Notes> {
-        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.notes)
     }
 
     /// Refreshes the set of kinds with a breaker if that is due. If the store does not answer, the old set is

@@ -8,13 +8,14 @@ use crate::records::encode;
 use crate::runner::answered;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 use windlass_core::engine::Engine;
 use windlass_core::limits::PAGE_MAX;
 use windlass_core::random::{Random, SystemRandom};
+use windlass_core::sync::lock;
 use windlass_core::time::MINUTE_MS;
 use windlass_core::{Result, Timestamp};
 
@@ -125,8 +126,7 @@ impl Default for Flows {
 
 impl Flows {
     fn book(&self) -> MutexGuard<'_, Book> {
-        // The counters are consistent after every step, so a panic elsewhere does not invalidate them.
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.book)
     }
 
     /// Counts an event of jobs of a queue at `now`, by the store's clock.

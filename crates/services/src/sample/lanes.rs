@@ -2,7 +2,8 @@
 
 use metrics::Label;
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
+use windlass_core::sync::lock;
 
 /// Maximum number of lanes with their own labels: exporters keep every label forever, and names come from
 /// callers.
@@ -53,7 +54,7 @@ impl LabelledLanes {
     pub fn of(&self, queue: &str, kind: &str) -> LaneLabels {
         let lane = self.labels(queue, kind);
         // The set is consistent after every step, so a panic elsewhere does not invalidate it.
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.known);
         if known.contains(&lane) {
             return lane;
         }

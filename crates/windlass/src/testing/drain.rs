@@ -2,12 +2,13 @@
 
 use super::{TestQueue, at_once};
 use std::fmt::Write as _;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::Notify;
 use windlass_core::JobId;
 use windlass_core::engine::{Admin as _, Get};
 use windlass_core::model::{Attempt, AttemptEnd, Name, State};
+use windlass_core::sync::lock;
 use windlass_memory::MemoryEngine;
 use windlass_worker::{Builder, Ctx, Next};
 
@@ -199,7 +200,7 @@ impl Log {
     }
 
     fn with<T>(&self, work: impl FnOnce(&mut Lines) -> T) -> T {
-        work(&mut self.lines.lock().unwrap_or_else(PoisonError::into_inner))
+        work(&mut lock(&self.lines))
     }
 }
 

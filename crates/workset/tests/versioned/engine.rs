@@ -3,11 +3,12 @@
 use super::tables::Tables;
 use super::transaction::{Failed, Transaction};
 use super::{Behaviour, Conflicts};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use windlass_core::engine::*;
 use windlass_core::id::Ids;
 use windlass_core::model::{Job, Order, State};
 use windlass_core::random::{Random, Seeded};
+use windlass_core::sync::lock;
 use windlass_core::time::Clock;
 use windlass_core::{Error, JobId, Result, Timestamp};
 use windlass_executor::Entry;
@@ -34,7 +35,7 @@ pub(super) struct Inner {
 
 impl Inner {
     pub(super) fn tables(&self) -> MutexGuard<'_, Tables> {
-        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.tables)
     }
 
     /// Lets other writers go first, as often as the schedule says.
@@ -137,7 +138,7 @@ impl Jobs for VersionedEngine {
             let wants = Wants::of_enqueue(&request);
             let mut fresh: Vec<JobId> = Vec::new();
             self.perform(wants, move |run, now| {
-                let mut ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut ids = lock(&self.ids);
                 for job in request.jobs.iter_mut().filter(|job| job.id.is_none() && !job.derived) {
                     fresh.push(*job.id.insert(ids.next(now, &*self.random)));
                 }

@@ -3,9 +3,10 @@
 use super::engine::Inner;
 use super::tables::{Row, Tables, Write};
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use windlass_core::engine::{Claim, MaintainRequest, Work};
 use windlass_core::model::{Name, State};
+use windlass_core::sync::lock;
 use windlass_core::{Error, JobId, Result};
 use windlass_executor::{Entry, Head, LaneKey, Standing, Turns, UniqueSlot};
 use windlass_workset::{Found, Held, Known, Lanes, LineRows, Loaded, Store, Wants, WorkingSet};
@@ -37,7 +38,7 @@ impl<'a> Transaction<'a> {
     /// Applies the writes unless a row that was read has changed.
     pub(super) async fn commit(&self, writes: Vec<Write>) -> Result<(), Failed> {
         self.store.give_way().await;
-        let reads = std::mem::take(&mut *self.reads.lock().unwrap_or_else(PoisonError::into_inner));
+        let reads = std::mem::take(&mut *lock(&self.reads));
         let mut tables = self.store.tables();
         let stale = reads.iter().any(|(row, version)| tables.version(row) != *version);
         if self.store.refuses() || (stale && self.store.behaviour.compares) {
@@ -49,7 +50,7 @@ impl<'a> Transaction<'a> {
 
     fn read(&self, tables: &Tables, row: Row) {
         let version = tables.version(&row);
-        let mut reads = self.reads.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reads = lock(&self.reads);
         reads.entry(row).or_insert(version);
     }
 

@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result};
 use repeat::{is_enqueue, whole_request};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::tcp::{ReadHalf, WriteHalf};
@@ -19,6 +19,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use windlass_core::random::{Random as _, Seeded};
+use windlass_core::sync::lock;
 
 /// Size of the forwarding buffer, in bytes.
 const CHUNK_BYTES: usize = 64 * 1024;
@@ -91,7 +92,7 @@ impl Proxy {
 
     /// Sets the upstream of new connections.
     pub(super) fn toward(&self, upstream: String) {
-        *self.shared.upstream.lock().unwrap_or_else(PoisonError::into_inner) = upstream;
+        *lock(&self.shared.upstream) = upstream;
     }
 
     /// Changes the behaviour of the network, also for bytes in flight.
@@ -130,7 +131,7 @@ impl Shared {
     /// Forwards one connection.
     async fn carry(self: Arc<Self>, mut client: TcpStream) {
         self.passing().await;
-        let upstream = self.upstream.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let upstream = lock(&self.upstream).clone();
         let end = match TcpStream::connect(upstream).await {
             Ok(mut server) => {
                 let _ = (client.set_nodelay(true), server.set_nodelay(true));
@@ -206,7 +207,7 @@ impl Shared {
         let after = Duration::from_millis(self.random.below(REPEAT_AFTER_MAX_MS));
         self.repeats.spawn(async move {
             tokio::time::sleep(after).await;
-            let upstream = shared.upstream.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let upstream = lock(&shared.upstream).clone();
             let sent = async {
                 let mut server = TcpStream::connect(upstream).await?;
                 server.write_all(&chunk).await?;

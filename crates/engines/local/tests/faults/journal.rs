@@ -3,7 +3,8 @@
 use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
+use windlass_core::sync::lock;
 use windlass_kit::history::{Event, Journal, Note};
 
 /// Difference between the first timestamps of two consecutive rounds.
@@ -22,7 +23,7 @@ impl Lines {
 
 impl Journal for Lines {
     fn note(&self, client: u32, op: u64, note: Note) {
-        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = lock(&self.0);
         let (file, next) = &mut *lines;
         let event = Event { at: *next, client, op, note };
         let mut line = serde_json::to_vec(&event).expect("an event is JSON");

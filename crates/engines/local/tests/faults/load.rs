@@ -9,10 +9,11 @@ use serde::{Deserialize, Serialize};
 use std::fmt::Display;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use windlass_core::engine::{Engine, MaintainRequest, Work};
 use windlass_core::random::{Random, Seeded};
+use windlass_core::sync::lock;
 use windlass_core::time::{Clock, Timestamp};
 use windlass_core::{Error, JobId, Result};
 use windlass_kit::history::Recorded;
@@ -92,11 +93,11 @@ impl Stage {
     }
 
     pub(crate) fn waits(&self, id: JobId) {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(id);
+        lock(&self.waiting).push(id);
     }
 
     pub(crate) fn waiting(&self) -> Option<JobId> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).pop()
+        lock(&self.waiting).pop()
     }
 
     /// Runs all maintenance repeatedly.

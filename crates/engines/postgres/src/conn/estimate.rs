@@ -1,9 +1,10 @@
 //! An estimate of the store's clock without a round trip: for new ids, and to refuse ids that are a day off. Never
 //! stored as a time.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use tokio::time::Instant;
 use windlass_core::Timestamp;
+use windlass_core::sync::lock;
 
 /// The last known time of the store and when it was received.
 #[derive(Debug)]
@@ -19,12 +20,12 @@ impl Estimate {
 
     /// Updates the estimate with a time just received.
     pub(crate) fn saw(&self, now: Timestamp) {
-        *self.told.lock().unwrap_or_else(PoisonError::into_inner) = (now, Instant::now());
+        *lock(&self.told) = (now, Instant::now());
     }
 
     /// The estimated time.
     pub(crate) fn now(&self) -> Timestamp {
-        let (told, when) = *self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let (told, when) = *lock(&self.told);
         told.plus(when.elapsed().as_millis() as u64)
     }
 }

@@ -21,7 +21,7 @@ use crate::rows::lanes::Lanes;
 use crate::slow::heartbeat_cache::HeartbeatCache;
 use futures_util::future::try_join_all;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_postgres::types::ToSql;
@@ -29,6 +29,7 @@ use tokio_postgres::{Client, Row, Statement, Transaction};
 use uuid::Uuid;
 use windlass_core::engine::Epoch;
 use windlass_core::random::Random;
+use windlass_core::sync::lock;
 
 /// How long a verb waits for a connection while all are in use.
 const LEND_TIMEOUT: Duration = Duration::from_secs(30);
@@ -118,7 +119,7 @@ impl<'t> Conn<'t> {
     }
 
     fn known(&self) -> std::sync::MutexGuard<'_, HashMap<&'static str, Statement>> {
-        self.statements.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.statements)
     }
 
     /// Runs a statement and returns its rows.
@@ -261,7 +262,7 @@ impl Pool {
     }
 
     fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Conn<'static>>> {
-        self.inner.idle.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.inner.idle)
     }
 }
 
@@ -295,7 +296,7 @@ impl Inner {
     }
 
     fn lanes_of(&self, epoch: &Epoch) -> Arc<Lanes> {
-        let mut known = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.lanes);
         match &*known {
             Some((of, lanes)) if of == epoch => Arc::clone(lanes),
             _ => {

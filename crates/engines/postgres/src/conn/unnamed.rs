@@ -4,9 +4,10 @@ use crate::conn::Params;
 use crate::conn::error::Try;
 use bytes::BytesMut;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row};
+use windlass_core::sync::lock;
 
 /// All types of parameters in our statements.
 const TYPES: [Type; 14] = [
@@ -37,7 +38,7 @@ pub(crate) type Typed<'a> = Vec<(&'a (dyn ToSql + Sync), Type)>;
 
 impl Types {
     pub(crate) fn of<'a>(&self, sql: &'static str, params: Params<'a>) -> Typed<'a> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.known);
         let types = known.entry(sql).or_insert_with(|| params.iter().map(type_of).collect());
         params.iter().copied().zip(types.iter().cloned()).collect()
     }

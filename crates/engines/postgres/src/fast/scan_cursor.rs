@@ -6,9 +6,10 @@
 //! number. In case a notification is lost, a claim scans everything from time to time.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::time::Instant;
+use windlass_core::sync::lock;
 
 /// Maximum ranks of a lane with a watermark. A lane with more, as with ranks that are times, has none.
 const RANKS_MAX: usize = 16;
@@ -72,7 +73,7 @@ impl Ranges {
 
 impl ScanCursor {
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.inner)
     }
 
     /// Reports that a job with this number or a higher one may have become ready.

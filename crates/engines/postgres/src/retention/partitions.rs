@@ -15,9 +15,10 @@ use crate::engine::PostgresEngine;
 use crate::retention::context::{Cutoffs, Partition, RetentionContext, WIDTH_MIN_MS};
 use crate::slow::load::CONFIGURE_LOCK;
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use uuid::Uuid;
 use windlass_core::engine::{Epoch, MaintainReply};
+use windlass_core::sync::lock;
 use windlass_core::{JobId, Timestamp};
 
 const SURVEY: &str = include_str!("../../sql/survey.sql");
@@ -89,11 +90,11 @@ enum Page {
 
 impl Partitions {
     fn survey(&self) -> MutexGuard<'_, Option<Survey>> {
-        self.survey.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.survey)
     }
 
     fn unfit(&self) -> MutexGuard<'_, HashMap<i32, Timestamp>> {
-        self.unfit.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.unfit)
     }
 
     /// Whether ended jobs of a partition are removed row by row, if the shortest retention is `shortest_ms`.

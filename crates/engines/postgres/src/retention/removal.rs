@@ -5,11 +5,12 @@ use crate::conn::error::Try;
 use crate::engine::PostgresEngine;
 use crate::retention::context::{Cutoffs, Partition, RetentionContext};
 use crate::retention::cursor::RetentionCursor;
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 use tokio::time::Instant;
 use tokio_postgres::Row;
 use uuid::Uuid;
 use windlass_core::engine::MaintainReply;
+use windlass_core::sync::lock;
 
 const REMOVE: &str = include_str!("../../sql/remove.sql");
 /// Jobs of one table that are past their retention, each with its cutoff, lane, state and end.
@@ -87,6 +88,6 @@ impl PostgresEngine {
     }
 
     pub(super) fn retention_cursor(&self) -> MutexGuard<'_, RetentionCursor> {
-        self.inner.retention_cursor.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.inner.retention_cursor)
     }
 }

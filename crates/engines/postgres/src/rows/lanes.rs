@@ -5,12 +5,13 @@
 use crate::conn::Conn;
 use crate::conn::error::{Trouble, Try, corrupt};
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::time::Instant;
 use windlass_core::Error;
 use windlass_core::limits::{LANE_IDLE_MS, LANES_PER_QUEUE_MAX};
 use windlass_core::model::Name;
+use windlass_core::sync::lock;
 use windlass_core::time::{DAY_MS, MINUTE_MS, SECOND_MS};
 use windlass_executor::LaneKey;
 
@@ -87,7 +88,7 @@ struct Found {
 
 impl Lanes {
     fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.known)
     }
 
     fn learn(&self, rows: &[tokio_postgres::Row]) {

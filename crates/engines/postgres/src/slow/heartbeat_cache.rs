@@ -4,10 +4,11 @@
 //! From time to time a heartbeat reads everything.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::time::Instant;
 use windlass_core::engine::{Claim, Claimant, Heartbeat, SessionId};
+use windlass_core::sync::lock;
 use windlass_workset::KnownLeases;
 
 /// Minimum time between two full reads.
@@ -31,7 +32,7 @@ pub(crate) struct HeartbeatCache {
 
 impl HeartbeatCache {
     fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, Beat>> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.inner)
     }
 
     /// The cached leases of this session; `None` if a full read is due.

@@ -11,11 +11,12 @@ use crate::rows::lanes::IDLE_AFTER_MS;
 use crate::slow::perform::CLOCK;
 use metrics::counter;
 use std::collections::HashMap;
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 use tokio::time::Instant;
 use windlass_core::engine::{MaintainReply, Stamped};
 use windlass_core::limits::LANE_IDLE_MS;
 use windlass_core::{Error, Result, Timestamp};
+use windlass_core::sync::lock;
 
 /// Folds rows of counts into one per lane. Skips rows that another compaction has locked.
 const FOLD: &str = "WITH gone AS (DELETE FROM {s}.tally WHERE ctid = ANY(ARRAY(
@@ -177,7 +178,7 @@ impl PostgresEngine {
     /// Whether it is time to mark idle lanes, and to delete lanes.
     fn lane_pace(&self, now: Timestamp) -> (bool, bool) {
         let mut looked =
-            self.inner.lanes_maintained_at.lock().unwrap_or_else(PoisonError::into_inner);
+            lock(&self.inner.lanes_maintained_at);
         let is_due = |at: &mut Option<Timestamp>, every_ms: u64| {
             // After the clock went backwards, both are due.
             let is_due = at.is_none_or(|at| now < at || now.since(at) >= every_ms);
@@ -194,7 +195,7 @@ impl PostgresEngine {
     /// within seconds.
     async fn vacuum(&self, conn: &Lent) -> Try<()> {
         let begun = Instant::now();
-        let vacuum_at = || self.inner.vacuum_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let vacuum_at = || lock(&self.inner.vacuum_at);
         if vacuum_at().is_some_and(|at| at > begun) {
             return Ok(());
         }
@@ -254,7 +255,7 @@ impl PostgresEngine {
     }
 
     fn lock_backoff(&self) -> MutexGuard<'_, HashMap<String, LockBackoff>> {
-        self.inner.lock_backoff.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.inner.lock_backoff)
     }
 
     /// Rewrites small tables that are still large after a vacuum.

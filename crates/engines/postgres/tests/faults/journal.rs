@@ -5,7 +5,8 @@ use rustix::time::{ClockId, clock_gettime};
 use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
+use windlass_core::sync::lock;
 use windlass_kit::history::{Event, Journal, Note};
 
 /// A journal in a file.
@@ -26,7 +27,7 @@ pub(crate) fn stamp() -> u64 {
 
 impl Journal for Lines {
     fn note(&self, client: u32, op: u64, note: Note) {
-        let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut file = lock(&self.0);
         let mut line =
             serde_json::to_vec(&Event { at: stamp(), client, op, note }).expect("an event is JSON");
         line.push(b'\n');

@@ -12,10 +12,11 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use windlass_core::engine::*;
 use windlass_core::model::{Due, NewJob, State};
 use windlass_core::policy::{Missed, Schedule};
+use windlass_core::sync::lock;
 use windlass_postgres::{Options, PostgresEngine};
 use windlass_services::{Schedules, ServiceOptions, Services};
 
@@ -72,7 +73,7 @@ impl Maintain for Watched {
             let promoted = if request.work == Work::Promote { done } else { 0 };
             let step = Step { process: self.process, from, to: stamp(), promoted };
             let line = serde_json::to_string(&step).expect("a step is JSON") + "\n";
-            let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut log = lock(&self.log);
             log.write_all(line.as_bytes()).expect("the log takes it");
             answer
         })

@@ -1,9 +1,10 @@
 //! What the engine says while a test runs, kept to be asked for.
 
 use std::fmt::{Debug, Write as _};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Metadata, Subscriber, span};
+use windlass_core::sync::lock;
 
 /// Every event of the engine with its fields, as a line each.
 #[derive(Clone, Default)]
@@ -12,7 +13,7 @@ pub(crate) struct Said(Arc<Mutex<Vec<(Level, String)>>>);
 impl Said {
     /// The lines of this level with this in them.
     pub(crate) fn lines(&self, level: Level, part: &str) -> Vec<String> {
-        let said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let said = lock(&self.0);
         let lines = said.iter().filter(|(at, line)| *at == level && line.contains(part));
         lines.map(|(_, line)| line.clone()).collect()
     }
@@ -26,7 +27,7 @@ impl Subscriber for Said {
     fn event(&self, event: &Event<'_>) {
         let mut line = Line::default();
         event.record(&mut line);
-        let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut said = lock(&self.0);
         said.push((*event.metadata().level(), line.0));
     }
 

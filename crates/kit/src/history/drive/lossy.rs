@@ -2,13 +2,14 @@
 
 use super::happens;
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use tokio::task::JoinSet;
 use windlass_core::engine::{
     Admin, Answer, ChangeItem, Changed, Claim, Claimed, Engine, Enqueue, Enqueued, Item, Jobs,
     Maintain, Settle, SettleReply, Stamped, Update, Updated,
 };
 use windlass_core::random::Random;
+use windlass_core::sync::lock;
 use windlass_core::{Error, Result};
 
 /// Maximum number of scheduler turns that a late request waits.
@@ -30,8 +31,7 @@ impl Lossy {
 
     /// Waits until every late request has arrived.
     pub(super) async fn settle_down(&self) {
-        let mut late =
-            std::mem::take(&mut *self.late.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut late = std::mem::take(&mut *lock(&self.late));
         while let Some(ended) = late.join_next().await {
             ended.expect("a late request panicked");
         }
@@ -57,7 +57,7 @@ impl Lossy {
                         }
                         drop(call.await);
                     };
-                    self.late.lock().unwrap_or_else(PoisonError::into_inner).spawn(late);
+                    lock(&self.late).spawn(late);
                 }
             }
             let (store, reason) = ("the store".to_owned(), "the network lost it".to_owned());
