@@ -1,4 +1,4 @@
-"""What Schemathesis must be told beyond the document; used by `cargo xtask schemathesis`."""
+"""Settings of Schemathesis beyond the document; used by `cargo xtask schemathesis`."""
 
 import schemathesis
 

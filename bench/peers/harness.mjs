@@ -33,7 +33,7 @@ const payload = (n) => ({
 
 const payloads = (from, upto) => Array.from({ length: upto - from }, (_, i) => payload(from + i));
 
-/** What handlers tell: that a job has started, and how long after its enqueue was called. */
+/** Reports of handlers: starts of jobs, and their latency since the enqueue call. */
 class Seen {
   started = 0;
   awake = false;
@@ -83,7 +83,7 @@ class Watch {
   }
 }
 
-/** W1: single enqueues by so many callers until the time is up. */
+/** W1: single enqueues by the given number of callers until the time is up. */
 async function singles(queue, order, callers) {
   await queue.enqueue(payload(UNCOUNTED));
   let next = 0;
@@ -100,7 +100,7 @@ async function singles(queue, order, callers) {
   return watch.stop(latencies.length, 0, latencies);
 }
 
-/** Stores so many jobs, or as many as the time allows; how many. */
+/** Stores the given number of jobs, or as many as the time allows; returns their number. */
 async function fill(queue, jobs, seconds) {
   const until = now() + seconds * 1e3;
   let next = 0;
@@ -124,7 +124,7 @@ async function bulk(queue, order) {
   return watch.stop(await fill(queue, order.jobs, order.seconds));
 }
 
-/** W3 and W5: a worker starts on a filled store; timed until the store holds so many as completed. */
+/** W3 and W5: a worker starts on a filled store; timed until the store counts all jobs as completed. */
 async function drain(queue, order) {
   const stored = await fill(queue, order.jobs + order.others, order.fill_seconds);
   const jobs = Math.min(order.jobs, stored);

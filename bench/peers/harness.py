@@ -48,7 +48,7 @@ def payloads(start, end):
 
 
 class Seen:
-    """What handlers tell: that a job has started, and how long after its enqueue was called."""
+    """Reports of handlers: starts of jobs, and their latency since the enqueue call."""
 
     def __init__(self, timed):
         self.timed = timed
@@ -94,7 +94,7 @@ class Watch:
 
 
 async def singles(queue, order, callers):
-    """W1: single enqueues by so many callers until the time is up."""
+    """W1: single enqueues by the given number of callers until the time is up."""
     await queue.enqueue(payload(UNCOUNTED))
     latencies = []
     numbers = iter(range(UNCOUNTED))
@@ -111,7 +111,7 @@ async def singles(queue, order, callers):
 
 
 async def fill(queue, jobs, seconds):
-    """Stores so many jobs, or as many as the time allows; how many."""
+    """Stores the given number of jobs, or as many as the time allows; returns their number."""
     until = now() + seconds
     starts = iter(range(0, jobs, queue.bulk))
     stored = 0
@@ -135,7 +135,7 @@ async def bulk(queue, order):
 
 
 async def drain(queue, order):
-    """W3 and W5: a worker starts on a filled store; timed until the store holds so many as completed."""
+    """W3 and W5: a worker starts on a filled store; timed until the store counts all jobs as completed."""
     stored = await fill(queue, order["jobs"] + order["others"], order["fill_seconds"])
     jobs = min(order["jobs"], stored)
     others = stored - jobs

@@ -125,7 +125,7 @@ fn doc_tests(options: &Options) -> Result<()> {
 fn raise_model_cases(command: &mut Command, options: &Options) {
     if options.long && std::env::var_os(MODEL_CASES_VAR).is_none() {
         command.env(MODEL_CASES_VAR, LONG_MODEL_CASES);
-        // The usual stories are told in every run; the long one looks for new ones.
+        // Ordinary runs repeat the same stories; long runs generate new ones.
         command.env(MODEL_SEED_VAR, "random");
     }
 }

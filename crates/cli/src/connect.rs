@@ -17,7 +17,7 @@ const CONNECTIONS_KEPT: usize = 1_024;
 pub(crate) type SyncCounter = Arc<dyn Fn() -> u64 + Send + Sync>;
 
 /// Returns the cumulative statistics of a PostgreSQL server.
-pub(crate) type SpentReader =
+pub(crate) type ServerStatsReader =
     Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Option<ServerStats>> + Send>> + Send + Sync>;
 
 /// An engine with statistics that are not part of the engine traits.
@@ -28,15 +28,17 @@ pub(crate) struct Connection {
     /// Counter of synced commits, if the engine has one.
     pub(crate) syncs: Option<SyncCounter>,
     /// Statistics of its server, if available.
-    pub(crate) spent: Option<SpentReader>,
+    pub(crate) server_stats: Option<ServerStatsReader>,
 }
 
 /// Opens the engine at `url` for a measurement.
 pub(crate) async fn connect(url: &Url) -> Result<Connection> {
     match url {
-        Url::Memory => {
-            Ok(Connection { engine: Arc::new(MemoryEngine::new()), syncs: None, spent: None })
-        }
+        Url::Memory => Ok(Connection {
+            engine: Arc::new(MemoryEngine::new()),
+            syncs: None,
+            server_stats: None,
+        }),
         Url::File(dir) => {
             let options = Options::new(dir);
             // Reading and recovering files blocks.
@@ -44,7 +46,7 @@ pub(crate) async fn connect(url: &Url) -> Result<Connection> {
             let engine = opened.with_context(|| format!("cannot open {url}"))?;
             let counted = engine.clone();
             let syncs: SyncCounter = Arc::new(move || counted.counters().syncs);
-            Ok(Connection { engine: Arc::new(engine), syncs: Some(syncs), spent: None })
+            Ok(Connection { engine: Arc::new(engine), syncs: Some(syncs), server_stats: None })
         }
         Url::Postgres(at) => {
             let options = windlass_postgres::Options::new(at.server());
@@ -52,20 +54,24 @@ pub(crate) async fn connect(url: &Url) -> Result<Connection> {
             let engine = windlass_postgres::PostgresEngine::connect(options).await;
             let engine = engine.with_context(|| format!("cannot open {url}"))?;
             let counted = engine.clone();
-            let spent: SpentReader = Arc::new(move || {
+            let server_stats: ServerStatsReader = Arc::new(move || {
                 let counted = counted.clone();
                 Box::pin(async move { counted.server_stats().await.ok() })
             });
             // With the coalesce layer, as in applications: concurrent single calls are merged into batches.
             let engine = windlass_layers::Coalesce::new(Arc::new(engine));
-            Ok(Connection { engine: Arc::new(engine), syncs: None, spent: Some(spent) })
+            Ok(Connection {
+                engine: Arc::new(engine),
+                syncs: None,
+                server_stats: Some(server_stats),
+            })
         }
         Url::Http(server) => {
             let mut options = windlass_remote::Options::new(server);
             options.idle_connections_max = CONNECTIONS_KEPT;
             let engine = RemoteEngine::open(options).await;
             let engine = engine.with_context(|| format!("cannot reach {url}"))?;
-            Ok(Connection { engine: Arc::new(engine), syncs: None, spent: None })
+            Ok(Connection { engine: Arc::new(engine), syncs: None, server_stats: None })
         }
         _ => {
             bail!(

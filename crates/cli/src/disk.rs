@@ -63,7 +63,7 @@ impl Disk {
 
 /// With a limit, measures the files of the store; without one, the whole file system.
 async fn of_directory(dir: PathBuf, limit: Option<u64>) -> windlass_core::Result<DiskUse> {
-    let looked = tokio::task::spawn_blocking(move || match limit {
+    let read = tokio::task::spawn_blocking(move || match limit {
         Some(limit_bytes) => Ok(DiskUse { used_bytes: size(&dir)?, limit_bytes }),
         None => file_system(&dir),
     });
@@ -71,7 +71,7 @@ async fn of_directory(dir: PathBuf, limit: Option<u64>) -> windlass_core::Result
         store: "the directory of the store".to_owned(),
         reason: error.to_string(),
     };
-    looked.await.map_err(|error| unread(&error))?.map_err(|error| unread(&error))
+    read.await.map_err(|error| unread(&error))?.map_err(|error| unread(&error))
 }
 
 /// The total size of the files in a directory, without subdirectories: a store has none.

@@ -14,7 +14,7 @@ pub(crate) fn principal() -> Principal {
     let user = name(&users, uid).unwrap_or_else(|| format!("uid-{uid}"));
     let mut hosts = HOST_FILES.iter().filter_map(|path| std::fs::read_to_string(path).ok());
     let host = hosts.next().map(|host| host.trim().to_owned()).filter(|host| !host.is_empty());
-    Principal::unasked(format!("cli:{user}@{}", host.as_deref().unwrap_or("localhost")))
+    Principal::direct(format!("cli:{user}@{}", host.as_deref().unwrap_or("localhost")))
 }
 
 /// Finds the name of a user in the content of the users file. Users of other directories (LDAP) are not in it.

@@ -10,13 +10,13 @@ pub(crate) const DEBIAN: &str = "/usr/lib/postgresql";
 pub(crate) fn postgres_places() -> impl Iterator<Item = PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let on_path: Vec<PathBuf> = std::env::split_paths(&path).collect();
-    on_path.into_iter().chain(told_by_pg_config()).chain(debian())
+    on_path.into_iter().chain(reported_by_pg_config()).chain(debian())
 }
 
-fn told_by_pg_config() -> Option<PathBuf> {
+fn reported_by_pg_config() -> Option<PathBuf> {
     let output = std::process::Command::new("pg_config").arg("--bindir").output().ok()?;
-    let told = String::from_utf8(output.stdout).ok()?;
-    Some(PathBuf::from(told.trim()))
+    let reported = String::from_utf8(output.stdout).ok()?;
+    Some(PathBuf::from(reported.trim()))
 }
 
 fn debian() -> impl Iterator<Item = PathBuf> {

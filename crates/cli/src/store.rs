@@ -1,6 +1,6 @@
 //! The options that all commands share, and how to open the store that they select.
 
-use crate::config::{Config, Given};
+use crate::config::{Config, Inputs};
 use crate::exit::NoStore;
 use crate::operator;
 use anyhow::{Context as _, Result};
@@ -48,7 +48,7 @@ impl Common {
     /// The configuration from the file and the environment variables. An invalid file is an error: without it,
     /// the command might use a different store than the server.
     pub(crate) fn config(&self) -> Result<Config> {
-        Ok(Config::load(&Given::around(self.config.clone(), Vec::new()))?)
+        Ok(Config::load(&Inputs::around(self.config.clone(), Vec::new()))?)
     }
 
     /// A client of the store, which must exist: a command that only reads must not create a directory.
@@ -57,7 +57,7 @@ impl Common {
     }
 
     /// Like [`open`](Self::open), for commands that add to the audit log themselves.
-    pub(crate) async fn reach(&self) -> Result<Reached> {
+    pub(crate) async fn reach(&self) -> Result<OpenStore> {
         let url = self.url()?;
         if let Url::File(dir) = &url
             && !dir.exists()
@@ -74,15 +74,15 @@ impl Common {
     }
 
     /// Like [`open_or_create`](Self::open_or_create), for commands that add to the audit log themselves.
-    pub(crate) async fn reach_or_create(&self) -> Result<Reached> {
+    pub(crate) async fn reach_or_create(&self) -> Result<OpenStore> {
         let (engine, served) = self.engine().await?;
         if served {
             // The server writes the audit log, with the name of the client's key.
-            return Ok(Reached { client: Client::new(engine), audited: None });
+            return Ok(OpenStore { client: Client::new(engine), audited: None });
         }
         let audit = Audit::new(engine.clone());
         let audited = Audited::new(engine, audit, Arc::new(operator::principal()));
-        Ok(Reached { client: Client::new(Arc::new(audited.clone())), audited: Some(audited) })
+        Ok(OpenStore { client: Client::new(Arc::new(audited.clone())), audited: Some(audited) })
     }
 
     /// A client for a worker. It is not audited, because its services change the store continuously.
@@ -111,7 +111,7 @@ impl Common {
 }
 
 /// An open store.
-pub(crate) struct Reached {
+pub(crate) struct OpenStore {
     /// A client of the store. Without a server in between, it writes changes to the audit log.
     pub(crate) client: Client,
     /// Writes audit entries for actions that the engine does not see; `None` if a server writes the log.

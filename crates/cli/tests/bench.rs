@@ -1,4 +1,4 @@
-//! What `windlass bench` says when it cannot do what it was asked.
+//! The errors of `windlass bench`.
 
 use std::process::{Command, Output};
 

@@ -15,11 +15,11 @@ use tokio::time::Instant;
 use windlass_postgres::{Options, PostgresEngine};
 use windlass_services::Services;
 
-/// What is promised of another server, with the defaults.
+/// Promised time until another server leads, with the defaults.
 const HANDED_OVER_WITHIN: Duration = Duration::from_secs(15);
 /// Between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// Times that a schedule fires, a second apart: some before the kill, some while nobody leads, some after.
+/// Times that a schedule fires, a second apart: some before the kill, some without a leader, some after.
 const FIRES: u64 = 20;
 
 fn serve(store: &str) -> Serving {
@@ -34,7 +34,7 @@ fn ask(server: &Serving, method: &str, path: &str, body: &str) -> Value {
     serde_json::from_str(body).unwrap()
 }
 
-/// A job that somebody has to let in when its time has come.
+/// A scheduled job, which a service must promote when it is due.
 fn enqueue_due_soon(server: &Serving) -> String {
     let job = ask(server, "POST", "/v1/jobs", r#"{"kind":"due","delay_ms":100}"#);
     job["id"].as_str().unwrap().to_owned()
@@ -52,7 +52,7 @@ async fn until(what: &str, within: Duration, mut done: impl AsyncFnMut() -> bool
     }
 }
 
-/// Which process leads.
+/// The process that leads.
 async fn leader(engine: &PostgresEngine) -> Option<u32> {
     let leader = Services::leader(engine).await.unwrap()?;
     leader.label.strip_prefix("process ")?.parse().ok()

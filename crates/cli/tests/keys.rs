@@ -78,12 +78,12 @@ fn a_key_is_shown_once_listed_without_its_secret_and_revoked_by_its_id() {
         let refused = windlass(&store, None, &["keys", "create", "--name", "x", "--may", may]);
         assert!(!refused.status.success() && text(&refused.stderr).contains(says), "{refused:?}");
     }
-    let unknown = windlass(&store, None, &["keys", "revoke", "nobody"]);
+    let unknown = windlass(&store, None, &["keys", "revoke", "missing"]);
     assert!(text(&unknown.stderr).contains("there is no such key"), "{unknown:?}");
 }
 
 #[test]
-fn commands_show_their_key_from_the_environment_or_the_url_and_are_told_what_is_missing() {
+fn commands_send_their_key_from_the_environment_or_the_url_and_report_missing_permissions() {
     let dir = tempfile::tempdir().unwrap();
     let (store, admin) = (directory(dir.path()), key(&directory(dir.path()), None, "admin"));
     let server = Serving::start(dir.path());
@@ -210,7 +210,7 @@ fn no_payload_and_no_key_is_ever_in_the_most_talkative_log() {
     }
 }
 
-/// A server that refuses everybody, and keeps what it was sent.
+/// A server that refuses every request and records it.
 struct Listener {
     address: String,
     heard: Arc<Mutex<String>>,
@@ -235,7 +235,7 @@ impl Listener {
         Self { address, heard }
     }
 
-    /// What it was sent since it was last asked.
+    /// The requests since the last call.
     fn heard(&self) -> String {
         std::mem::take(&mut *self.heard.lock().unwrap())
     }

@@ -1,5 +1,5 @@
 //! `windlass serve` as a person meets it: a process that says where it is, keeps what it acknowledged
-//! and stops when it is told to.
+//! and stops at a signal.
 
 mod serving;
 
@@ -7,7 +7,7 @@ use serving::{Serving, serve};
 use std::process::Command;
 
 #[test]
-fn what_was_acknowledged_is_there_after_a_stop_and_after_a_kill() {
+fn acknowledged_jobs_survive_a_stop_and_a_kill() {
     let dir = tempfile::tempdir().unwrap();
     let server = Serving::start(dir.path());
     let created = server.request("POST", "/v1/jobs", r#"{"kind":"first","payload":{"n":1}}"#);
@@ -44,9 +44,9 @@ fn an_address_that_others_can_reach_is_refused_without_keys() {
 }
 
 #[test]
-fn an_address_that_others_can_reach_is_refused_while_nobody_knows_whether_there_are_keys() {
+fn a_public_address_is_refused_while_it_is_unknown_whether_keys_exist() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
-    let store = "postgres://nobody@127.0.0.1:1/nothing";
+    let store = "postgres://user@127.0.0.1:1/missing";
     let refused = command.args(["serve", "--store", store, "--listen", "0.0.0.0:0"]).output();
     let refused = refused.unwrap();
     let said = String::from_utf8_lossy(&refused.stderr);

@@ -31,10 +31,10 @@ const JOB: &str =
 /// A worker and a server with little to do end within this, one after the other, even if their collector never
 /// answers. It is less than they would wait for its answers, which is 10 seconds each.
 const ENDS_WITHIN: Duration = Duration::from_secs(18);
-/// What is lost shows up within this.
+/// Time within which lost spans are counted.
 const COUNTED_WITHIN: Duration = Duration::from_secs(30);
 
-/// What a collector was told of a span.
+/// A span as received by a collector.
 #[derive(Clone, Debug)]
 struct Seen {
     service: String,
@@ -72,7 +72,7 @@ impl Collector {
         self.taken.lock().unwrap().iter().flat_map(spans).collect()
     }
 
-    /// Everything that it was told, as one text.
+    /// Everything that it received, as one text.
     fn heard(&self) -> String {
         format!("{:?}", self.taken.lock().unwrap())
     }
@@ -111,7 +111,7 @@ fn spans(request: &ExportTraceServiceRequest) -> Vec<Seen> {
         let resource = of_process.resource.as_ref().unwrap();
         let Some(Any::StringValue(service)) = attribute(&resource.attributes, "service.name")
         else {
-            panic!("nobody's: {resource:?}")
+            panic!("unknown resource: {resource:?}")
         };
         for span in of_process.scope_spans.iter().flat_map(|it| &it.spans) {
             seen.push(Seen {
@@ -143,7 +143,7 @@ fn serve_traced(dir: &Path, collector: &str, with: &[(&str, &str)]) -> Serving {
     Serving::by(command.stderr(File::create(dir.join("log")).unwrap()))
 }
 
-/// Hands over a job; the one that is stored.
+/// Enqueues a job and returns the stored one.
 fn enqueue(server: &Serving, traceparent: Option<&str>) -> Value {
     let header = traceparent.map(|it| format!("traceparent: {it}\r\n")).unwrap_or_default();
     let mut stream = TcpStream::connect(&server.address).unwrap();
@@ -187,11 +187,11 @@ fn work(worker: &mut Command) -> String {
 }
 
 #[test]
-fn one_trace_leads_from_a_request_over_the_server_to_every_attempt_and_tells_no_payload() {
+fn one_trace_links_the_request_the_server_and_every_attempt_without_the_payload() {
     let (collector, dir) = (Collector::start(), tempfile::tempdir().unwrap());
     let server = serve_traced(dir.path(), &collector.url, &[("WINDLASS_TRACES_SERVICE", "front")]);
     enqueue(&server, Some(&format!("00-{TRACE}-{PARENT}-01")));
-    // Tells its payload to whoever reads its errors, keeps its trace, and succeeds the second time.
+    // Writes its payload to its error, keeps its trace, and succeeds the second time.
     let command = "cat >&2; printf %s \"$TRACEPARENT\" > \"$DIR/$WINDLASS_JOB_ATTEMPT\"; \
                    test \"$WINDLASS_JOB_ATTEMPT\" = 2";
     let mut worker = worker(&server, command);
@@ -254,9 +254,9 @@ fn of_traces_that_begin_here_as_many_are_sent_as_was_said_and_of_others_all_that
 }
 
 #[test]
-fn without_the_setting_nothing_is_sent_and_a_trace_is_handed_on_as_it_came() {
+fn without_the_setting_no_span_is_sent_and_the_trace_is_forwarded_unchanged() {
     let (collector, dir) = (Collector::start(), tempfile::tempdir().unwrap());
-    // What other programs take for a reason to send spans.
+    // A variable that makes other programs send spans.
     let others = [("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.url)];
     let server = Serving::by(serve(&dir.path().join("store"), "127.0.0.1:0").envs(others));
     assert_eq!(enqueue(&server, None)["trace"], Value::Null);
@@ -275,7 +275,7 @@ fn without_the_setting_nothing_is_sent_and_a_trace_is_handed_on_as_it_came() {
 fn without_a_collector_everything_runs_and_ends_and_what_is_lost_is_counted_and_said() {
     const JOBS: usize = 5;
     let dir = tempfile::tempdir().unwrap();
-    // Somewhere nobody listens any more.
+    // A port without a listener.
     let away = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let url = format!("http://{away}");
     let server = serve_traced(dir.path(), &url, &[]);
@@ -285,9 +285,9 @@ fn without_a_collector_everything_runs_and_ends_and_what_is_lost_is_counted_and_
     let said = work(worker(&server, "true").env("WINDLASS_TRACES_ENDPOINT", &url));
     assert!(said.starts_with(&format!("{JOBS} completed, 0 failed attempts")), "{said}");
     let counted = format!("windlass_spans_lost_total{{why=\"not_sent\"}} {JOBS}\n");
-    let asked = Instant::now();
+    let requested = Instant::now();
     while !server.request("GET", "/metrics", "").contains(&counted) {
-        assert!(asked.elapsed() < COUNTED_WITHIN, "{}", server.request("GET", "/metrics", ""));
+        assert!(requested.elapsed() < COUNTED_WITHIN, "{}", server.request("GET", "/metrics", ""));
         std::thread::sleep(Duration::from_millis(50));
     }
     server.terminate();
@@ -296,18 +296,18 @@ fn without_a_collector_everything_runs_and_ends_and_what_is_lost_is_counted_and_
 }
 
 #[test]
-fn a_collector_that_never_answers_keeps_nobody_from_working_or_ending() {
+fn a_collector_that_never_answers_delays_neither_work_nor_shutdown() {
     let dir = tempfile::tempdir().unwrap();
-    // Connections are made, and nobody takes them up.
+    // Connections are established but never accepted.
     let mute = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", mute.local_addr().unwrap());
     let server = serve_traced(dir.path(), &url, &[]);
-    let asked = Instant::now();
+    let requested = Instant::now();
     enqueue(&server, None);
     let said = work(worker(&server, "true").env("WINDLASS_TRACES_ENDPOINT", &url));
     assert!(said.starts_with("1 completed"), "{said}");
     server.terminate();
-    assert!(asked.elapsed() < ENDS_WITHIN, "{:?}", asked.elapsed());
+    assert!(requested.elapsed() < ENDS_WITHIN, "{:?}", requested.elapsed());
     let log = std::fs::read_to_string(dir.path().join("log")).unwrap();
     assert!(log.contains("spans=1") && log.contains("the process ends"), "{log}");
 }

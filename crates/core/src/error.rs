@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_in_use_says_by_whom_and_where_to_go() {
+    fn a_store_in_use_names_its_owner_and_its_address() {
         let held = |address| Error::InUse { store: "./jobs".into(), pid: 7, address };
         let text = held(Some("http://127.0.0.1:1".into())).to_string();
         assert!(text.contains("./jobs") && text.contains("process 7"), "{text}");

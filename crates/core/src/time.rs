@@ -13,6 +13,18 @@ pub const HOUR_MS: u64 = 60 * MINUTE_MS;
 /// One day in milliseconds.
 pub const DAY_MS: u64 = 24 * HOUR_MS;
 
+/// A duration in its largest unit, for people: `340 ms`, `12 s`, `3 min`, `5 h`, `9 d`. A larger unit is used from two of
+/// it on, so that 119 s is not shown as "1 min".
+pub fn rough_span(ms: u64) -> String {
+    match ms {
+        ms if ms < SECOND_MS => format!("{ms} ms"),
+        ms if ms < 2 * MINUTE_MS => format!("{} s", ms / SECOND_MS),
+        ms if ms < 2 * HOUR_MS => format!("{} min", ms / MINUTE_MS),
+        ms if ms < 2 * DAY_MS => format!("{} h", ms / HOUR_MS),
+        ms => format!("{} d", ms / DAY_MS),
+    }
+}
+
 /// A time of the store's clock: milliseconds since the Unix epoch.
 ///
 /// Arithmetic saturates, because a timestamp that wrapped around would make a job due in the past.
@@ -133,6 +145,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn spans_are_shown_in_their_largest_unit() {
+        let spans = [340, 119_000, 3 * MINUTE_MS, 47 * HOUR_MS, 9 * DAY_MS];
+        assert_eq!(spans.map(rough_span), ["340 ms", "119 s", "3 min", "47 h", "9 d"]);
+    }
+
+    #[test]
     fn arithmetic_saturates_at_both_ends() {
         assert_eq!(Timestamp::MAX.plus(1), Timestamp::MAX);
         assert_eq!(Timestamp::from_millis(i64::MIN).minus(1).as_millis(), i64::MIN);
@@ -152,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn it_reads_as_rfc_3339() {
+    fn a_timestamp_is_written_as_rfc_3339() {
         assert_eq!(Timestamp::from_millis(1_500).to_string(), "1970-01-01T00:00:01.500Z");
         assert_eq!(Timestamp::MAX.to_string(), format!("{}ms", i64::MAX));
     }

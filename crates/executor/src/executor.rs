@@ -1,4 +1,4 @@
-//! The executor: its state, and the facts that it tells the state machine.
+//! The executor: its state, and the facts that it passes to the state machine.
 
 use crate::commit::Transition;
 use crate::entry::Entry;

@@ -74,7 +74,7 @@ pub fn report(lane: &mut LaneStats, ranks: &[Rank]) {
         head_ready_at: rank.head_ready_at,
     };
     lane.priorities = reported().map(priority).collect();
-    let rest = lane.not_told_apart();
+    let rest = lane.unlisted();
     let mut open = lane.priorities.iter_mut().zip(reported()).filter(|(_, rank)| rank.more);
     // If only one rank has more jobs than counted, all uncounted jobs belong to it.
     if is_all(ranks)

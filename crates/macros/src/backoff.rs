@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_the_form_to_write() {
+    fn errors_show_the_form_to_write() {
         let wrong = |text| parse(text).unwrap_err();
         assert!(wrong("linear(1s)").contains("exponential(30s, 1h)"));
         assert!(wrong("exponential(30s)").contains("is not a backoff"));

@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_unit_or_another_one_is_no_duration() {
+    fn missing_and_unknown_units_are_refused() {
         for text in ["", "30", "30 s", "s", "1w", "1.5h", "-1s", "99999999999999999999d", "30s5"] {
             assert_eq!(parse_ms(text), None, "{text}");
         }

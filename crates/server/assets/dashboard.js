@@ -1,5 +1,5 @@
-// Keeps an open page up to date, says times as people say them, and makes it usable from the keyboard.
-// Every page works without it.
+// Updates an open page, formats times relative to now, and adds keyboard shortcuts.
+// Every page works without this script.
 "use strict";
 
 (() => {
@@ -12,10 +12,10 @@
   const root = document.documentElement;
   const live = byId("live");
 
-  // Times. The server's clock counts, not this machine's.
-  let ahead = root.dataset.now ? Number(root.dataset.now) - Date.now() : 0;
+  // Times, relative to the server's clock.
+  let clockOffset = root.dataset.now ? Number(root.dataset.now) - Date.now() : 0;
 
-  // The same steps as the server's: two of a unit before it is used.
+  // The same units as on the server: at least two of a unit.
   function span(ms) {
     const units = [[2 * 86400e3, 86400e3, "d"], [2 * 3600e3, 3600e3, "h"], [2 * 60e3, 60e3, "min"], [0, 1e3, "s"]];
     const [, unit, name] = units.find(([from]) => ms >= from);
@@ -23,24 +23,24 @@
   }
 
   function said(time) {
-    const passed = Date.now() + ahead - Date.parse(time.dateTime);
+    const passed = Date.now() + clockOffset - Date.parse(time.dateTime);
     if (passed <= -1000) return `in ${span(-passed)}`;
     if (time.dataset.as === "age") return span(Math.max(passed, 0));
     return passed < 1000 ? "now" : `${span(passed)} ago`;
   }
 
-  function sayTimes(within) {
+  function formatTimes(within) {
     for (const time of within.querySelectorAll("time[datetime]")) {
       const text = said(time);
       if (time.textContent !== text) time.textContent = text;
     }
   }
 
-  // Makes one tree like another and touches nothing that is alike already: focus, selection, scrolling
-  // and what was typed or ticked stay.
+  // Changes one tree into another without touching equal nodes: focus, selection, scroll position
+  // and form input stay.
   function isSame(a, b) {
     if (a.nodeType !== b.nodeType || a.nodeName !== b.nodeName) return false;
-    // By attribute: the `id` of a form is its field of that name.
+    // By attribute: `form.id` is the field named "id".
     return a.nodeType !== Node.ELEMENT_NODE
       || ["id", "data-key"].every((name) => a.getAttribute(name) === b.getAttribute(name));
   }
@@ -51,7 +51,7 @@
       return;
     }
     for (const { name } of [...old.attributes]) {
-      // A row that has just arrived stays marked until it fades.
+      // A new row stays highlighted until its animation ends.
       const kept = name === "open" || (name === "class" && old.nodeName === "TR");
       if (!kept && !fresh.hasAttribute(name)) old.removeAttribute(name);
     }
@@ -59,10 +59,10 @@
       if (name !== "hidden" && old.getAttribute(name) !== value) old.setAttribute(name, value);
     }
     if (old.nodeName === "TIME") return;
-    becomeChildren(old, fresh);
+    morphChildren(old, fresh);
   }
 
-  function becomeChildren(old, fresh) {
+  function morphChildren(old, fresh) {
     const keyed = new Map();
     for (const child of old.children) {
       if (child.dataset.key !== undefined) keyed.set(child.dataset.key, child);
@@ -89,60 +89,60 @@
     }
   }
 
-  // Following. One request at a time, only while somebody looks.
+  // Live updates: one request at a time, only while the page is visible.
   const status = byId("status");
   let tag = null;
   let wait = POLL_MS;
   let timer = 0;
-  let asking = false;
+  let polling = false;
   let leaving = false;
 
-  function tell(kind, text) {
+  function setStatus(kind, text) {
     status.hidden = false;
     status.className = kind;
     const words = status.lastElementChild;
     if (words.textContent !== text) words.textContent = text;
   }
 
-  async function look() {
+  async function poll() {
     clearTimeout(timer);
-    if (document.hidden || asking) return;
-    asking = true;
+    if (document.hidden || polling) return;
+    polling = true;
     try {
       const headers = { "windlass-live": "1" };
       if (tag) headers["if-none-match"] = tag;
       const answer = await fetch(location.href, { headers, cache: "no-store", signal: AbortSignal.timeout(ANSWER_MS) });
       if (answer.status === 404 || answer.status === 401) return location.reload();
       if (!answer.ok && answer.status !== 304) throw new Error(`answered ${answer.status}`);
-      ahead = Number(answer.headers.get("windlass-now")) - Date.now();
+      clockOffset = Number(answer.headers.get("windlass-now")) - Date.now();
       if (answer.status !== 304) {
         const fresh = document.createElement("template");
         fresh.innerHTML = await answer.text();
-        becomeChildren(live, fresh.content);
+        morphChildren(live, fresh.content);
         prepare();
         tag = answer.headers.get("etag");
       }
-      sayTimes(document);
+      formatTimes(document);
       wait = POLL_MS;
-      tell("", "live");
+      setStatus("", "live");
     } catch (error) {
-      // A page that is left breaks off its own request.
+      // Leaving the page aborts its request.
       if (leaving) return;
       wait = Math.min(wait * 2, POLL_MAX_MS);
       const refused = String(error.message).startsWith("answered");
-      tell("lost", refused ? "store not answering" : "server unreachable");
+      setStatus("lost", refused ? "store not answering" : "server unreachable");
     } finally {
-      asking = false;
-      timer = setTimeout(look, wait);
+      polling = false;
+      timer = setTimeout(poll, wait);
     }
   }
 
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) {
       clearTimeout(timer);
-      tell("paused", "paused");
+      setStatus("paused", "paused");
     } else {
-      look();
+      poll();
     }
   });
 
@@ -151,10 +151,10 @@
   });
   addEventListener("pageshow", (event) => {
     leaving = false;
-    if (event.persisted) look();
+    if (event.persisted) poll();
   });
 
-  // Selecting all rows needs this script, so that it is offered only with it.
+  // "Select all" needs this script, which therefore adds it.
   function prepare() {
     for (const box of document.querySelectorAll("label.all")) box.hidden = false;
   }
@@ -167,7 +167,7 @@
     }
   });
 
-  // What cannot be undone is asked about first.
+  // Confirms actions that cannot be undone.
   document.addEventListener("submit", (event) => {
     const by = event.submitter;
     if (!by || !by.dataset.confirm || by.dataset.sure) return;
@@ -183,7 +183,7 @@
     dialog.showModal();
   });
 
-  // The keyboard.
+  // Keyboard shortcuts.
   const help = byId("help");
   const keys = byId("keys");
   keys.hidden = false;
@@ -217,14 +217,14 @@
   });
 
   prepare();
-  // On a small screen the chosen one of many may be out of sight.
+  // On a small screen, scrolls the selected tab into view.
   for (const chosen of document.querySelectorAll("nav [aria-current]")) {
     chosen.scrollIntoView({ block: "nearest", inline: "center" });
   }
   if (root.dataset.now) {
-    sayTimes(document);
-    setInterval(() => document.hidden || sayTimes(document), 1000);
-    tell("", "live");
-    timer = setTimeout(look, POLL_MS);
+    formatTimes(document);
+    setInterval(() => document.hidden || formatTimes(document), 1000);
+    setStatus("", "live");
+    timer = setTimeout(poll, POLL_MS);
   }
 })();

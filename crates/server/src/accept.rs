@@ -142,7 +142,7 @@ impl Served {
         let connection = self.connection.clone();
         tokio::select! {
             () = self.answer(stream, tls) => {}
-            () = connection.told_to_end() => debug!("closing an idle connection to accept another"),
+            () = connection.close_requested() => debug!("closing an idle connection to accept another"),
         }
     }
 

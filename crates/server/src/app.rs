@@ -1,6 +1,6 @@
 //! State shared by all requests: the engine, the limits and the shutdown signal.
 
-use crate::access::{Access, KeyNews, Who};
+use crate::access::{Access, KeyChanges, Who};
 use crate::admit::{RateLimits, Registry};
 use crate::budget::Budgets;
 use crate::health::StoreHealth;
@@ -77,7 +77,7 @@ impl App {
         registry: Arc<Registry>,
         rates: Rates,
         flows: Flows,
-        news: Arc<KeyNews>,
+        key_changes: Arc<KeyChanges>,
         base: &Base,
     ) -> Self {
         let options = base.options.clone();
@@ -89,7 +89,7 @@ impl App {
             StoreGauges::new(engine.clone(), options.metrics_by_kind, options.metrics_by_priority);
         let inner = Inner {
             hour: LastHour::new(engine.clone()),
-            access: Access::new(engine.clone(), &options, base.limits.clone(), news),
+            access: Access::new(engine.clone(), &options, base.limits.clone(), key_changes),
             audit: Audit::new(engine.clone()),
             engine,
             registry,

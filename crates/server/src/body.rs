@@ -4,7 +4,7 @@ use crate::app::App;
 use crate::beside::beside;
 use crate::budget::{Held, busy};
 use crate::reply::Refusal;
-use crate::room::Taken;
+use crate::room::Reservation;
 use axum::body::Body;
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use bytes::Bytes;
@@ -74,7 +74,7 @@ async fn read_beside<T: DeserializeOwned + Send + 'static>(
 pub(crate) struct Raw {
     pub(crate) bytes: Bytes,
     /// Released together with the bytes.
-    _taken: Taken,
+    _taken: Reservation,
 }
 
 impl Raw {

@@ -6,7 +6,7 @@ use crate::access;
 use crate::access::table::Needs;
 use crate::app::App;
 use crate::reply::Refusal;
-use crate::room::{Client, Full, Room, Taken};
+use crate::room::{Client, Full, Reservation, Room};
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
@@ -121,7 +121,7 @@ impl Budgets {
 pub(crate) struct Held {
     pub(crate) budget: Budget,
     pub(crate) client: Client,
-    read: Arc<Mutex<Option<Taken>>>,
+    read: Arc<Mutex<Option<Reservation>>>,
 }
 
 impl Held {
@@ -179,7 +179,7 @@ impl Held {
 /// The bytes of a reply with their memory reservation.
 struct Owned {
     bytes: Bytes,
-    _taken: Taken,
+    _taken: Reservation,
 }
 
 impl AsRef<[u8]> for Owned {

@@ -20,7 +20,7 @@ const FOR_REPORTS: usize = 64;
 /// cannot block them.
 const FOR_PROBES: usize = 64;
 /// Maximum number of connections to examine in one search for an idle one.
-const LOOKED_AT_MAX: usize = 256;
+const CANDIDATES_MAX: usize = 256;
 /// Minimum bytes that a slow client must read within each read timeout.
 const TAKEN_BYTES_MIN: usize = 256 * 1024;
 
@@ -170,10 +170,10 @@ impl Open {
     /// idle.
     fn end_idle(&mut self) -> bool {
         let later = self.by_number.range(self.searched..);
-        let looked_at = later.chain(self.by_number.range(..self.searched)).take(LOOKED_AT_MAX);
+        let candidates = later.chain(self.by_number.range(..self.searched)).take(CANDIDATES_MAX);
         let (mut found, mut last): (Option<&Arc<State>>, _) = (None, self.searched);
         let since = |state: &State| state.idle_since.load(Ordering::Relaxed);
-        for (number, state) in looked_at {
+        for (number, state) in candidates {
             last = number + 1;
             let is_leaving = state.is_leaving.load(Ordering::Relaxed);
             if !is_leaving && state.is_idle() && found.is_none_or(|it| since(state) < since(it)) {
@@ -193,7 +193,7 @@ impl Open {
 
 impl Connection {
     /// Waits until the connection is asked to close while idle.
-    pub(crate) async fn told_to_end(&self) {
+    pub(crate) async fn close_requested(&self) {
         loop {
             self.state.leave.notified().await;
             if self.state.is_idle() {
@@ -232,10 +232,14 @@ impl Connection {
     }
 
     /// Wraps the stream with a time limit for the client to read.
-    pub(crate) fn patient<S>(&self, stream: S, limits: &watch::Receiver<Limits>) -> Patient<S> {
+    pub(crate) fn patient<S>(
+        &self,
+        stream: S,
+        limits: &watch::Receiver<Limits>,
+    ) -> WriteTimeout<S> {
         let patience = Duration::from_millis(limits.borrow().read_timeout_ms);
         let (connections, state) = (self.connections.clone(), self.state.clone());
-        Patient { stream, connections, state, patience, blocked: None, taken: 0 }
+        WriteTimeout { stream, connections, state, patience, blocked: None, taken: 0 }
     }
 }
 
@@ -267,7 +271,7 @@ impl Drop for Busy {
 }
 
 /// A stream that fails if the client reads too slowly.
-pub(crate) struct Patient<S> {
+pub(crate) struct WriteTimeout<S> {
     stream: S,
     connections: Connections,
     state: Arc<State>,
@@ -279,7 +283,7 @@ pub(crate) struct Patient<S> {
     taken: usize,
 }
 
-impl<S> Patient<S> {
+impl<S> WriteTimeout<S> {
     /// Passes on the result of a write, or fails if the client's time limit has expired.
     fn in_time(
         &mut self,
@@ -309,7 +313,7 @@ impl<S> Patient<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeout<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -319,7 +323,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -375,7 +379,7 @@ mod tests {
         tokio::time::advance(Duration::from_millis(5)).await;
         drop(first.request());
         let third = all.place().await;
-        second.told_to_end().await;
+        second.close_requested().await;
         drop(second);
         assert!([&first, &third].iter().all(|it| it.restricted().is_none()));
         assert_eq!(all.shared.count.load(Ordering::Relaxed), 2);
@@ -410,11 +414,11 @@ mod tests {
         let first = all.place().await;
         let _second = all.place().await;
         let busy = first.request();
-        let told = first.told_to_end();
-        tokio::pin!(told);
-        assert!(timeout(SOON, &mut told).await.is_err(), "a request came first");
+        let reported = first.close_requested();
+        tokio::pin!(reported);
+        assert!(timeout(SOON, &mut reported).await.is_err(), "a request came first");
         assert_eq!(all.open().leaving, 0);
         drop(busy);
-        assert!(timeout(SOON, &mut told).await.is_err(), "not asked to close again");
+        assert!(timeout(SOON, &mut reported).await.is_err(), "not asked to close again");
     }
 }

@@ -15,7 +15,7 @@ use windlass_core::Result;
 /// Interval of measurements. Infrequent, because measuring a database reads its directory.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
 /// Timeout of one measurement.
-const LOOK_WITHIN: Duration = Duration::from_secs(10);
+const READ_WITHIN: Duration = Duration::from_secs(10);
 /// Usage at which a warning is logged, in percent of the limit.
 const WARN_PERCENT: u128 = 80;
 
@@ -43,22 +43,22 @@ impl DiskUse {
 }
 
 pub(crate) type Shortage = dyn Fn() -> Option<String> + Send + Sync;
-type Look = dyn Fn() -> Pin<Box<dyn Future<Output = Result<DiskUse>> + Send>> + Send + Sync;
+type DiskReader = dyn Fn() -> Pin<Box<dyn Future<Output = Result<DiskUse>> + Send>> + Send + Sync;
 
 /// Measures the usage of the store's disk.
 #[derive(Clone)]
 pub struct DiskProbe {
-    look: Arc<Look>,
+    read: Arc<DiskReader>,
     pub(crate) shortage: Option<Arc<Shortage>>,
 }
 
 impl DiskProbe {
     /// A probe that measures with this function.
-    pub fn new<F>(look: impl Fn() -> F + Send + Sync + 'static) -> Self
+    pub fn new<F>(read: impl Fn() -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Result<DiskUse>> + Send + 'static,
     {
-        Self { look: Arc::new(move || Box::pin(look())), shortage: None }
+        Self { read: Arc::new(move || Box::pin(read())), shortage: None }
     }
 
     /// Sets the function that returns why the store refuses new jobs, `None` while it accepts them.
@@ -76,7 +76,7 @@ impl DiskProbe {
         let (mut ticks, mut warned) = (tokio::time::interval(LOOK_EVERY), false);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         while stop.run_until_cancelled(ticks.tick()).await.is_some() {
-            let seen = match timeout(LOOK_WITHIN, (self.look)()).await {
+            let seen = match timeout(READ_WITHIN, (self.read)()).await {
                 Ok(Ok(seen)) => seen,
                 away => {
                     // An outage of the store is logged by the health check.

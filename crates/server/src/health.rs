@@ -23,7 +23,7 @@ pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 const UNHEALTHY_AFTER: Duration = Duration::from_secs(30);
 
 /// Reason of an outage as shown to callers without view permission.
-const UNTOLD: &str = "it does not answer; see the server's log, or /healthz with a key that has the view \
+const UNAVAILABLE: &str = "it does not answer; see the server's log, or /healthz with a key that has the view \
      permission";
 /// Reason of a full disk as shown to callers without view permission.
 const FULL: &str = "its disk is full";
@@ -132,7 +132,7 @@ impl StoreHealth {
     }
 
     /// Checks whether the store refuses new jobs, and logs changes.
-    fn look_for_room(&self) {
+    fn check_shortage(&self) {
         let (store, shortage) = (&self.inner.name, self.shortage());
         gauge!("windlass_store_full").set(f64::from(u8::from(shortage.is_some())));
         let refused = self.inner.refused.swap(shortage.is_some(), Ordering::AcqRel);
@@ -175,14 +175,14 @@ impl StoreHealth {
     /// For callers without view permission.
     pub(crate) fn outline(&self) -> wire::StoreHealth {
         let standing = self.standing();
-        let told = if standing.up { FULL } else { UNTOLD };
-        let reason = standing.reason.map(|_| told.to_owned());
+        let reported = if standing.up { FULL } else { UNAVAILABLE };
+        let reason = standing.reason.map(|_| reported.to_owned());
         wire::StoreHealth { name: "the store".to_owned(), reason, disk: None, ..standing }
     }
 
     /// The error for requests during an outage, without details.
-    pub(crate) fn away_untold() -> Error {
-        Error::Unavailable { store: "the store".to_owned(), reason: UNTOLD.to_owned() }
+    pub(crate) fn unavailable() -> Error {
+        Error::Unavailable { store: "the store".to_owned(), reason: UNAVAILABLE.to_owned() }
     }
 
     /// The error for requests during an outage, with the reason.
@@ -197,11 +197,11 @@ impl StoreHealth {
         match timeout(ANSWER_WITHIN, engine.health()).await {
             Ok(Ok(_)) => {
                 self.answered();
-                self.look_for_room();
+                self.check_shortage();
                 true
             }
             Ok(Err(error)) => {
-                self.failed(told(error));
+                self.failed(reported(error));
                 false
             }
             Err(_) => {
@@ -222,7 +222,7 @@ impl StoreHealth {
 }
 
 /// The reason of an error without the store's name, which is reported separately.
-pub(crate) fn told(error: Error) -> String {
+pub(crate) fn reported(error: Error) -> String {
     match error {
         Error::Unavailable { reason, .. } | Error::StoreFull { reason, .. } => reason,
         other => other.to_string(),

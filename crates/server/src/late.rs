@@ -1,7 +1,7 @@
 //! Serves health probes and refuses other requests while the store is not open yet, and retries
 //! opening it. It must not know the routes served afterwards.
 
-use crate::health::{StoreHealth, told};
+use crate::health::{StoreHealth, reported};
 use crate::metrics::Exporter;
 use crate::reply::{Refusal, json};
 use crate::routes;
@@ -62,7 +62,7 @@ impl Late {
             }
             (wire::routes::METRICS, Some(exporter)) => routes::metrics::text(exporter),
             // Keys are in the store, so the caller cannot be authenticated yet.
-            _ => Refusal::from(StoreHealth::away_untold()).into_response(),
+            _ => Refusal::from(StoreHealth::unavailable()).into_response(),
         }
     }
 
@@ -79,7 +79,7 @@ impl Late {
         loop {
             match stop.run_until_cancelled(open()).await? {
                 Ok(engine) => return Some(engine),
-                Err(error) => self.health.failed(told(error)),
+                Err(error) => self.health.failed(reported(error)),
             }
             let pause = Duration::from_millis(pause_ms + SystemRandom.below(pause_ms));
             stop.run_until_cancelled(tokio::time::sleep(pause)).await?;

@@ -20,10 +20,10 @@ pub(crate) async fn claim(
     let mut wait = Wait::new(claim.queues.iter().map(|want| want.queue.clone()), wait_ms);
     wait.kinds = claim.kinds.as_ref().map(|kinds| kinds.iter().map(|it| it.kind.clone()).collect());
     wait.check()?;
-    let look = || app.call(app.engine.claim(claim.clone()));
+    let poll = || app.call(app.engine.claim(claim.clone()));
     let deadline = Instant::now() + Duration::from_millis(wait_ms);
     let (_counted, mut keys) = (Counted::new(&app.waiting), app.access.watch());
-    let mut reply = look().await?;
+    let mut reply = poll().await?;
     if !reply.value.jobs.is_empty() || wait_ms == 0 {
         return Ok(reply);
     }
@@ -38,7 +38,7 @@ pub(crate) async fn claim(
         if sign == Sign::Keys {
             continue;
         }
-        reply = look().await?;
+        reply = poll().await?;
         if !reply.value.jobs.is_empty() {
             group.hit();
             return Ok(reply);
@@ -55,9 +55,9 @@ pub(crate) async fn wait(app: &App, who: &Who, mut wait: Wait) -> Result<Stamped
     let deadline = Instant::now() + Duration::from_millis(wait.wait_ms);
     let waits = wait.wait_ms > 0;
     wait.wait_ms = 0;
-    let look = || app.call(app.engine.wait(wait.clone()));
+    let poll = || app.call(app.engine.wait(wait.clone()));
     let (_counted, mut keys) = (Counted::new(&app.waiting), app.access.watch());
-    let ready = look().await?;
+    let ready = poll().await?;
     if ready.value || !waits {
         return Ok(ready);
     }
@@ -70,7 +70,7 @@ pub(crate) async fn wait(app: &App, who: &Who, mut wait: Wait) -> Result<Stamped
         if sign == Sign::Keys {
             continue;
         }
-        let ready = look().await?;
+        let ready = poll().await?;
         if ready.value || sign != Sign::Look {
             return Ok(ready);
         }

@@ -72,9 +72,9 @@ impl StoreGauges {
         if age.is_some_and(|age| age < Duration::from_millis(REFRESH_MS)) {
             return;
         }
-        let looked = timeout(ANSWER_WITHIN, self.look()).await;
+        let read = timeout(ANSWER_WITHIN, self.read_store()).await;
         seen.at = Some(Instant::now());
-        match looked {
+        match read {
             Ok(Ok((now, lanes, workers))) => {
                 seen.lanes.show(&lanes, now);
                 gauge!("windlass_active_workers").set(workers as f64);
@@ -87,7 +87,7 @@ impl StoreGauges {
         }
     }
 
-    async fn look(&self) -> windlass_core::Result<(Timestamp, Vec<LaneStats>, usize)> {
+    async fn read_store(&self) -> windlass_core::Result<(Timestamp, Vec<LaneStats>, usize)> {
         let stats = self.engine.stats(self.request.clone()).await?;
         let sessions = self.engine.sessions().await?.value;
         // Counts claims without an explicit session too: each has an unnamed session for the time

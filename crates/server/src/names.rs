@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_on_this_machine_answers_to_names_nobody_else_can_own() {
+    fn a_loopback_server_answers_only_to_names_of_this_machine() {
         let ours = [
             "127.0.0.1:7474",
             "localhost",

@@ -78,12 +78,12 @@ impl Room {
     }
 
     /// An empty reservation for this client.
-    pub(crate) fn empty(&self, client: Client) -> Taken {
-        Taken { shared: self.shared.clone(), client, bytes: 0 }
+    pub(crate) fn empty(&self, client: Client) -> Reservation {
+        Reservation { shared: self.shared.clone(), client, bytes: 0 }
     }
 
     /// Reserves memory for this client. A request larger than the room reserves the whole room.
-    pub(crate) async fn take(&self, client: Client, bytes: usize) -> Result<Taken, Full> {
+    pub(crate) async fn take(&self, client: Client, bytes: usize) -> Result<Reservation, Full> {
         let mut taken = self.empty(client);
         taken.grow(bytes.min(self.shared.total)).await?;
         Ok(taken)
@@ -98,13 +98,13 @@ impl Shared {
 
 /// Reserved memory; dropping it releases the memory.
 #[derive(Debug)]
-pub(crate) struct Taken {
+pub(crate) struct Reservation {
     shared: Arc<Shared>,
     client: Client,
     bytes: usize,
 }
 
-impl Taken {
+impl Reservation {
     /// Reserves more memory; waits up to [`WAIT_MAX`] for other reservations to end.
     pub(crate) async fn grow(&mut self, by: usize) -> Result<(), Full> {
         if self.try_grow(by) {
@@ -140,7 +140,7 @@ impl Taken {
     }
 }
 
-impl Drop for Taken {
+impl Drop for Reservation {
     fn drop(&mut self) {
         if self.bytes == 0 {
             return;
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn only_so_many_wait_and_the_others_are_refused_at_once() {
+    async fn requests_over_the_limit_of_waiting_ones_are_refused_at_once() {
         let room = Room::new(1_000, 500);
         let _first = room.take(client("a"), 1_000).await.unwrap();
         let waiting: Vec<_> = (0..WAITING_MAX)
@@ -232,9 +232,9 @@ mod tests {
         while room.shared.used().waiting < WAITING_MAX {
             tokio::task::yield_now().await;
         }
-        let asked = Instant::now();
+        let requested = Instant::now();
         assert_eq!(room.take(client("c"), 1).await.unwrap_err(), Full);
-        assert_eq!(asked.elapsed(), Duration::ZERO);
+        assert_eq!(requested.elapsed(), Duration::ZERO);
         for waiting in waiting {
             assert_eq!(waiting.await.unwrap(), Err(Full));
         }

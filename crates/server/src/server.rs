@@ -2,7 +2,7 @@
 //! it.
 
 use crate::accept::{Acceptor, accept};
-use crate::access::KeyNews;
+use crate::access::KeyChanges;
 use crate::admit::{Admit, Depth, DepthLimits, Registry};
 use crate::app::App;
 use crate::handle::{Counts, LiveSettings, ServerHandle};
@@ -180,11 +180,11 @@ impl Base {
         let registry = Arc::new(Registry::new(engine.clone(), options.strict_kinds));
         let limits = DepthLimits { soft: options.soft_depth, hard: options.hard_depth };
         let depth = Some(Arc::new(Depth::new(engine.clone(), limits)));
-        let news = Arc::new(KeyNews::default());
-        let inside = Admit::new(engine.clone(), registry.clone(), None, news.clone());
+        let key_changes = Arc::new(KeyChanges::default());
+        let inside = Admit::new(engine.clone(), registry.clone(), None, key_changes.clone());
         let engine: Arc<dyn Engine> = Arc::new(Coalesce::new(engine));
-        let admitted = Arc::new(Admit::new(engine, registry.clone(), depth, news.clone()));
-        let app = App::new(admitted, registry, rates, flows, news, self);
+        let admitted = Arc::new(Admit::new(engine, registry.clone(), depth, key_changes.clone()));
+        let app = App::new(admitted, registry, rates, flows, key_changes, self);
         let attend = app.access.clone().attend(app.waiting.clone(), self.stop.clone());
         tokio::spawn(attend);
         (Arc::new(inside), routes::router(app))

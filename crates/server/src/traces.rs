@@ -34,10 +34,10 @@ impl Trace {
     /// Sets the request's trace on those of its jobs that have none. With `spans`, creates a span
     /// for the request as their parent, unless all jobs have a trace already: such a span would
     /// have no children.
-    pub(crate) fn hand_on(self, jobs: &mut [NewJob], spans: bool, route: &str) -> Around {
+    pub(crate) fn forward(self, jobs: &mut [NewJob], spans: bool, route: &str) -> RequestSpan {
         let lacking = jobs.iter().any(|job| job.trace.is_none());
         if !lacking || !spans && self.0.is_none() {
-            return Around(Span::none());
+            return RequestSpan(Span::none());
         }
         let span = if spans { self.span(jobs.len(), route) } else { Span::none() };
         if let Some(trace) = windlass_traces::of(&span).or(self.0) {
@@ -45,7 +45,7 @@ impl Trace {
                 job.trace.get_or_insert_with(|| trace.clone());
             }
         }
-        Around(span)
+        RequestSpan(span)
     }
 
     fn span(&self, jobs: usize, route: &str) -> Span {
@@ -64,9 +64,9 @@ impl Trace {
 }
 
 /// The span of a request, if enabled.
-pub(crate) struct Around(Span);
+pub(crate) struct RequestSpan(Span);
 
-impl Around {
+impl RequestSpan {
     /// Awaits a call inside the span; the span ends with the call.
     pub(crate) async fn around<T>(self, call: impl Future<Output = Result<T>>) -> Result<T> {
         let Self(span) = self;

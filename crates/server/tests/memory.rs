@@ -94,8 +94,8 @@ async fn a_request_costs_a_small_multiple_of_its_own_size() {
         let reply = tokio::time::timeout(DEADLINE, reply).await.expect("an answer in time");
         let growth = status("VmHWM").saturating_sub(before);
         println!("{path} {begin} {item:.20}: {} KiB", growth / 1_024);
-        let told = format!("{path} {begin} {item:.20}: {growth} bytes; {reply:.400}");
-        assert!(reply.starts_with("HTTP/1.1 413"), "{told}");
-        assert!(growth <= GROWTH_BYTES_MAX, "{told}");
+        let reported = format!("{path} {begin} {item:.20}: {growth} bytes; {reply:.400}");
+        assert!(reply.starts_with("HTTP/1.1 413"), "{reported}");
+        assert!(growth <= GROWTH_BYTES_MAX, "{reported}");
     }
 }

@@ -1,6 +1,6 @@
-//! What the services of an idle store cost: `cargo run --release --example idle -p windlass-services -- 60`.
+//! Measures the cost of the services on an idle store: `cargo run --release --example idle -p windlass-services -- 60`.
 //!
-//! Runs all services with their defaults on an empty local store for so many seconds, and prints the
+//! Runs all services with their defaults on an empty local store for the given seconds, and prints the
 //! processor time of the process (from `/proc`, so on Linux only) and what was written.
 
 use std::sync::Arc;

@@ -112,10 +112,10 @@ impl Status {
 
 /// The status of one service, behind a lock.
 #[derive(Debug)]
-pub(crate) struct Board(Mutex<Notes>);
+pub(crate) struct Board(Mutex<Progress>);
 
 #[derive(Debug)]
-struct Notes {
+struct Progress {
     status: ServiceStatus,
     /// Items and steps since the last summary line.
     unsaid: (u64, u64),
@@ -133,52 +133,52 @@ impl Board {
             last_run: None,
             last_error: None,
         };
-        Self(Mutex::new(Notes { status, unsaid: (0, 0), said: None }))
+        Self(Mutex::new(Progress { status, unsaid: (0, 0), said: None }))
     }
 
-    fn notes(&self) -> MutexGuard<'_, Notes> {
+    fn progress(&self) -> MutexGuard<'_, Progress> {
         lock(&self.0)
     }
 
     pub(crate) fn status(&self) -> ServiceStatus {
-        self.notes().status.clone()
+        self.progress().status.clone()
     }
 
     /// Records a successful step.
     pub(crate) fn ran(&self, items: u64, now: Timestamp) {
-        let mut notes = self.notes();
-        let service = notes.status.name.as_str();
+        let mut progress = self.progress();
+        let service = progress.status.name.as_str();
         counter!("windlass_service_runs_total", "service" => service).increment(1);
         counter!("windlass_service_items_total", "service" => service).increment(items);
-        if notes.status.failing > 0 {
-            info!(service, failures = notes.status.failing, "works again");
+        if progress.status.failing > 0 {
+            info!(service, failures = progress.status.failing, "works again");
             gauge!("windlass_service_failing", "service" => service).set(0.0);
         }
-        notes.status.failing = 0;
-        notes.status.runs += 1;
-        notes.status.items += items;
-        notes.status.last_run = Some(now);
-        notes.unsaid = (notes.unsaid.0 + items, notes.unsaid.1 + 1);
-        notes.summarise();
+        progress.status.failing = 0;
+        progress.status.runs += 1;
+        progress.status.items += items;
+        progress.status.last_run = Some(now);
+        progress.unsaid = (progress.unsaid.0 + items, progress.unsaid.1 + 1);
+        progress.summarise();
     }
 
     /// Records a failed step. Returns the number of consecutive failures.
     pub(crate) fn failed(&self, error: String) -> u64 {
-        let mut notes = self.notes();
-        let service = notes.status.name.as_str();
+        let mut progress = self.progress();
+        let service = progress.status.name.as_str();
         counter!("windlass_service_failures_total", "service" => service).increment(1);
-        if notes.status.failing == 0 {
+        if progress.status.failing == 0 {
             warn!(service, error, "step failed; retrying with backoff");
             gauge!("windlass_service_failing", "service" => service).set(1.0);
         }
-        notes.status.failures += 1;
-        notes.status.failing += 1;
-        notes.status.last_error = Some(error);
-        notes.status.failing
+        progress.status.failures += 1;
+        progress.status.failing += 1;
+        progress.status.last_error = Some(error);
+        progress.status.failing
     }
 }
 
-impl Notes {
+impl Progress {
     /// Logs a summary if there is something to report and the last summary is old enough.
     fn summarise(&mut self) {
         let quiet = self.said.is_none_or(|said| said.elapsed() >= SUMMARY_EVERY);
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_log_tells_what_was_done_once_a_minute_and_failures_at_both_ends() {
+    async fn the_log_reports_work_once_a_minute_and_the_start_and_end_of_failures() {
         let lines = Lines::default();
         let _guard = tracing::subscriber::set_default(lines.clone());
         let board = Board::new(ServiceName::Retain);

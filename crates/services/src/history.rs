@@ -59,19 +59,19 @@ struct Stored {
 
 /// Writes the history of one service.
 #[derive(Debug)]
-pub(crate) struct Scribe {
+pub(crate) struct HistoryWriter {
     writer: String,
     number: u64,
     pending: Vec<Stored>,
 }
 
-impl Scribe {
+impl HistoryWriter {
     pub(crate) fn new() -> Self {
         let writer = format!("{:016x}", SystemRandom.next_u64());
         Self { writer, number: 0, pending: Vec::new() }
     }
 
-    /// Buffers the result of a step under `term`; [`Scribe::write`] stores it.
+    /// Buffers the result of a step under `term`; [`HistoryWriter::write`] stores it.
     pub(crate) fn note(&mut self, tallies: &[Tally], term: u64) {
         for tally in tallies {
             self.number += 1;
@@ -229,7 +229,7 @@ mod tests {
     #[tokio::test]
     async fn a_row_written_twice_is_read_once_even_across_pages() {
         let engine = Arc::new(MemoryEngine::new());
-        let (mut one, mut two) = (Scribe::new(), Scribe::new());
+        let (mut one, mut two) = (HistoryWriter::new(), HistoryWriter::new());
         one.note(&[tally(1), tally(2)], 1);
         // Stored, but the reply was lost: the rows are still buffered.
         let rows = one.pending.iter().map(encode).collect::<Result<_>>().unwrap();

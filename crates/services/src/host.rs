@@ -75,7 +75,7 @@ impl Host {
 
     /// Keeps the services running until the guest leaves. The first guest starts them, on the current Tokio
     /// runtime.
-    pub fn join(&self) -> Result<Guest> {
+    pub fn join(&self) -> Result<HostGuard> {
         let mut state = self.lock();
         if state.running.is_none() {
             let options = state.options.clone().unwrap_or_default();
@@ -83,7 +83,7 @@ impl Host {
             state.running = Some(services.start()?);
         }
         state.guests += 1;
-        Ok(Guest { host: self.clone(), left: false })
+        Ok(HostGuard { host: self.clone(), left: false })
     }
 
     /// The status of the services in this process; `None` while there are no guests.
@@ -112,12 +112,12 @@ impl fmt::Debug for Host {
 /// A user of the services, which run while there is one. Dropping it leaves without waiting.
 #[derive(Debug)]
 #[must_use = "the services run for as long as there is a guest"]
-pub struct Guest {
+pub struct HostGuard {
     host: Host,
     left: bool,
 }
 
-impl Guest {
+impl HostGuard {
     /// Leaves. The last guest stops the services gracefully and waits for their end.
     pub async fn leave(mut self) {
         self.left = true;
@@ -127,7 +127,7 @@ impl Guest {
     }
 }
 
-impl Drop for Guest {
+impl Drop for HostGuard {
     fn drop(&mut self) {
         if !self.left {
             // Dropping the last handle stops the services in the background.

@@ -64,7 +64,7 @@ pub use board::{ServiceName, ServiceStatus, Status};
 pub use breaker::{Breakers, Outcomes};
 pub use handle::ServicesHandle;
 pub use history::{History, HistoryPage, HistoryPlace, HistoryRow};
-pub use host::{Guest, Host};
+pub use host::{Host, HostGuard};
 pub use keys::{
     Denied, Grant, Grants, Key, KeyRing, Keys, NewKey, Principal, Secret, is_key_record,
 };

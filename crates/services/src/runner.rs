@@ -3,7 +3,7 @@
 
 use crate::board::Board;
 use crate::lead::Lead;
-use crate::service::{Again, Service, Step, Turn};
+use crate::service::{NextRun, Service, Step, StepContext};
 use futures_util::FutureExt as _;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -81,8 +81,8 @@ impl Runner {
     /// Runs one step, within its timeout and while the term is certainly valid.
     async fn step(&self, service: &mut impl Service, term: u64) -> Ended {
         let begun = Instant::now();
-        let turn = Turn { engine: &*self.engine, term };
-        let answer = AssertUnwindSafe(service.step(turn)).catch_unwind();
+        let context = StepContext { engine: &*self.engine, term };
+        let answer = AssertUnwindSafe(service.step(context)).catch_unwind();
         let stopped = async {
             self.stop.cancelled().await;
             sleep(STOP_GRACE).await;
@@ -100,13 +100,13 @@ impl Runner {
         }
     }
 
-    fn rest(&self, again: Again, took: Duration) -> Duration {
+    fn rest(&self, again: NextRun, took: Duration) -> Duration {
         let interval = Duration::from_millis(self.interval_ms);
         match again {
-            Again::Now => Duration::ZERO,
-            Again::Rested => took.min(interval),
-            Again::After(ms) => Duration::from_millis(ms).min(interval),
-            Again::Idle => interval,
+            NextRun::Now => Duration::ZERO,
+            NextRun::Rested => took.min(interval),
+            NextRun::After(ms) => Duration::from_millis(ms).min(interval),
+            NextRun::Idle => interval,
         }
     }
 }
@@ -158,10 +158,10 @@ mod tests {
             ServiceName::Compact
         }
 
-        async fn step(&mut self, turn: Turn<'_>) -> Result<Step> {
-            assert_eq!(turn.term, 0, "the term without a leadership");
+        async fn step(&mut self, context: StepContext<'_>) -> Result<Step> {
+            assert_eq!(context.term, 0, "the term without a leadership");
             self.0.steps.fetch_add(1, Ordering::SeqCst);
-            Ok(Step { now: Timestamp::EPOCH, items: 2, again: Again::After(400) })
+            Ok(Step { now: Timestamp::EPOCH, items: 2, again: NextRun::After(400) })
         }
 
         fn halt(&mut self) {
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_service_steps_when_it_wants_to_and_is_told_when_it_must_not_any_more() {
+    async fn a_service_steps_at_its_interval_and_is_notified_when_it_must_stop() {
         let counting = Arc::new(Counting::default());
         let board = Arc::new(Board::new(ServiceName::Compact));
         let stop = CancellationToken::new();

@@ -82,13 +82,13 @@ impl Scale {
     /// engine.enqueue(Enqueue::each((0..25).map(|_| NewJob::new("hello")))).await?;
     /// let mut query = ScaleQuery::new("default");
     /// query.per_worker = 10;
-    /// let scale = Scale::look(engine, &query, None).await?;
+    /// let scale = Scale::read(engine, &query, None).await?;
     /// // How long a job takes is not known: as if each took all of the time it may wait.
     /// assert_eq!(scale.desired, 3);
     /// # Ok::<(), windlass_core::Error>(())
     /// # }).unwrap();
     /// ```
-    pub async fn look(
+    pub async fn read(
         engine: Arc<dyn Engine>,
         query: &ScaleQuery,
         own: Option<&Flows>,

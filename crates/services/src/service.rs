@@ -8,7 +8,7 @@ use windlass_core::{Result, Timestamp};
 
 /// When a service wants to run again; never later than its interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Again {
+pub(crate) enum NextRun {
     /// Immediately: more work is pending, and jobs wait for it.
     Now,
     /// After a pause as long as the step took: more work is pending, but it is not urgent, and at least half
@@ -28,12 +28,12 @@ pub(crate) struct Step {
     /// Number of items processed.
     pub(crate) items: u64,
     /// When to run again.
-    pub(crate) again: Again,
+    pub(crate) again: NextRun,
 }
 
 /// The context of a step.
 #[derive(Clone, Copy)]
-pub(crate) struct Turn<'a> {
+pub(crate) struct StepContext<'a> {
     /// The store.
     pub(crate) engine: &'a dyn Engine,
     /// The fencing token of the leadership; increases with each term.
@@ -47,7 +47,7 @@ pub(crate) trait Service: Send {
     fn name(&self) -> ServiceName;
 
     /// One bounded step.
-    fn step(&mut self, turn: Turn<'_>) -> impl Future<Output = Result<Step>> + Send;
+    fn step(&mut self, context: StepContext<'_>) -> impl Future<Output = Result<Step>> + Send;
 
     /// Called when another process may lead: withdraws everything that only the leader may publish.
     fn halt(&mut self) {}

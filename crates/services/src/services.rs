@@ -71,15 +71,15 @@ impl ServicesBuilder {
         } else {
             (None, Lead::always())
         };
-        let mut crew = Crew {
+        let mut starting = Starting {
             engine,
             lead: lead.clone(),
             stop: CancellationToken::new(),
             boards: Vec::new(),
             runners: JoinSet::new(),
         };
-        crew.hire(&options);
-        let Crew { stop, boards, runners, engine, .. } = crew;
+        starting.hire(&options);
+        let Starting { stop, boards, runners, engine, .. } = starting;
         info!(
             engine = engine.capabilities().engine,
             services = boards.len(),
@@ -109,7 +109,7 @@ async fn supervise(mut runners: JoinSet<()>, keeper: Option<Keeper>, ended: Canc
 }
 
 /// The services of one process, while they are started.
-struct Crew {
+struct Starting {
     engine: Arc<dyn Engine>,
     lead: Lead,
     stop: CancellationToken,
@@ -117,7 +117,7 @@ struct Crew {
     runners: JoinSet<()>,
 }
 
-impl Crew {
+impl Starting {
     fn hire(&mut self, options: &ServiceOptions) {
         self.upkeep(options.promote, UpkeepService::promote);
         self.upkeep(options.reclaim, UpkeepService::reclaim);

@@ -2,8 +2,8 @@
 //! operators have; independent of how an engine stores jobs.
 
 use crate::board::ServiceName;
-use crate::history::Scribe;
-use crate::service::{Again, Service, Step, Turn};
+use crate::history::HistoryWriter;
+use crate::service::{NextRun, Service, Step, StepContext};
 use std::collections::{HashMap, VecDeque};
 use windlass_core::engine::{
     Change, ChangeItem, Cursor, Engine, Filter, Get, List, ListOrder, Stamped, Tally,
@@ -28,7 +28,7 @@ pub(crate) struct Trim {
     /// Position in the first of them.
     walk: Walk,
     is_running: bool,
-    scribe: Scribe,
+    writer: HistoryWriter,
 }
 
 /// A walk through the dead jobs of a queue, newest first.
@@ -45,18 +45,18 @@ impl Trim {
             queues: VecDeque::new(),
             walk: Walk::default(),
             is_running: false,
-            scribe: Scribe::new(),
+            writer: HistoryWriter::new(),
         }
     }
 
     /// Examines the next dead jobs of a queue; discards those beyond its byte limit.
-    async fn walk(&mut self, turn: Turn<'_>, queue: &Name, limit: u64) -> Result<u64> {
+    async fn walk(&mut self, context: StepContext<'_>, queue: &Name, limit: u64) -> Result<u64> {
         let mut filter = Filter::state(State::Dead);
         filter.queue = Some(queue.clone());
         let list = List::new(filter).order(ListOrder::Newest).limit(ROWS_STEP);
-        let page = turn.engine.list(list.after(self.walk.after.clone())).await?.value;
+        let page = context.engine.list(list.after(self.walk.after.clone())).await?.value;
         let ids: Vec<JobId> = page.rows.iter().map(|job| job.header.id).collect();
-        self.measure(turn.engine, &ids).await?;
+        self.measure(context.engine, &ids).await?;
         let mut surplus = Vec::new();
         for id in ids {
             self.walk.bytes =
@@ -65,11 +65,11 @@ impl Trim {
                 surplus.push(id);
             }
         }
-        let gone = self.discard(turn.engine, &surplus).await?;
+        let gone = self.discard(context.engine, &surplus).await?;
         let tally = Tally { queue: queue.clone(), from: State::Dead, to: None, count: gone };
         if gone > 0 {
-            self.scribe.note(&[tally], turn.term);
-            self.scribe.write(turn.engine).await?;
+            self.writer.note(&[tally], context.term);
+            self.writer.write(context.engine).await?;
         }
         self.walk.after = page.next;
         if self.walk.after.is_none() {
@@ -121,9 +121,9 @@ impl Service for Trim {
         ServiceName::Trim
     }
 
-    async fn step(&mut self, turn: Turn<'_>) -> Result<Step> {
-        self.scribe.write(turn.engine).await?;
-        let Stamped { now, value: settings, .. } = turn.engine.settings().await?;
+    async fn step(&mut self, context: StepContext<'_>) -> Result<Step> {
+        self.writer.write(context.engine).await?;
+        let Stamped { now, value: settings, .. } = context.engine.settings().await?;
         if !self.is_running {
             let limited = settings.queues.into_iter();
             self.queues =
@@ -133,10 +133,10 @@ impl Service for Trim {
         }
         let Some((queue, limit)) = self.queues.front().cloned() else {
             self.is_running = false;
-            return Ok(Step { now, items: 0, again: Again::Idle });
+            return Ok(Step { now, items: 0, again: NextRun::Idle });
         };
-        let items = self.walk(turn, &queue, limit).await?;
-        Ok(Step { now, items, again: Again::Rested })
+        let items = self.walk(context, &queue, limit).await?;
+        Ok(Step { now, items, again: NextRun::Rested })
     }
 
     fn halt(&mut self) {

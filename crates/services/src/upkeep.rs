@@ -2,8 +2,8 @@
 //! engine's maintenance; the engine decides what to do with which job.
 
 use crate::board::ServiceName;
-use crate::history::Scribe;
-use crate::service::{Again, Service, Step, Turn};
+use crate::history::HistoryWriter;
+use crate::service::{NextRun, Service, Step, StepContext};
 use metrics::counter;
 use windlass_core::engine::{MaintainReply, MaintainRequest, Work};
 use windlass_core::{Result, Timestamp};
@@ -14,30 +14,30 @@ pub(crate) struct UpkeepService {
     name: ServiceName,
     batch: u32,
     /// Writes removals and expiries to the history; promotions would be too many.
-    scribe: Option<Scribe>,
+    writer: Option<HistoryWriter>,
 }
 
 impl UpkeepService {
     pub(crate) const fn promote(batch: u32) -> Self {
-        Self { work: Work::Promote, name: ServiceName::Promote, batch, scribe: None }
+        Self { work: Work::Promote, name: ServiceName::Promote, batch, writer: None }
     }
 
     pub(crate) const fn reclaim(batch: u32) -> Self {
-        Self { work: Work::Reclaim, name: ServiceName::Reclaim, batch, scribe: None }
+        Self { work: Work::Reclaim, name: ServiceName::Reclaim, batch, writer: None }
     }
 
     pub(crate) fn expire(batch: u32) -> Self {
-        let scribe = Some(Scribe::new());
-        Self { work: Work::Expire, name: ServiceName::Expire, batch, scribe }
+        let writer = Some(HistoryWriter::new());
+        Self { work: Work::Expire, name: ServiceName::Expire, batch, writer }
     }
 
     pub(crate) fn retain(batch: u32) -> Self {
-        let scribe = Some(Scribe::new());
-        Self { work: Work::Retain, name: ServiceName::Retain, batch, scribe }
+        let writer = Some(HistoryWriter::new());
+        Self { work: Work::Retain, name: ServiceName::Retain, batch, writer }
     }
 
     pub(crate) const fn compact(batch: u32) -> Self {
-        Self { work: Work::Compact, name: ServiceName::Compact, batch, scribe: None }
+        Self { work: Work::Compact, name: ServiceName::Compact, batch, writer: None }
     }
 
     fn count(&self, reply: &MaintainReply) {
@@ -55,16 +55,16 @@ impl Service for UpkeepService {
         self.name
     }
 
-    async fn step(&mut self, turn: Turn<'_>) -> Result<Step> {
-        if let Some(scribe) = &mut self.scribe {
+    async fn step(&mut self, context: StepContext<'_>) -> Result<Step> {
+        if let Some(writer) = &mut self.writer {
             // Rows buffered during an outage are written first, so that they cannot accumulate.
-            scribe.write(turn.engine).await?;
+            writer.write(context.engine).await?;
         }
-        let answer = turn.engine.maintain(MaintainRequest::new(self.work, self.batch)).await?;
+        let answer = context.engine.maintain(MaintainRequest::new(self.work, self.batch)).await?;
         self.count(&answer.value);
-        if let Some(scribe) = &mut self.scribe {
-            scribe.note(&answer.value.tallies, turn.term);
-            scribe.write(turn.engine).await?;
+        if let Some(writer) = &mut self.writer {
+            writer.note(&answer.value.tallies, context.term);
+            writer.write(context.engine).await?;
         }
         let again = again(self.work, &answer.value, answer.now);
         Ok(Step { now: answer.now, items: answer.value.done.into(), again })
@@ -77,18 +77,18 @@ const LOOKING_REST_MS: u64 = 100;
 /// When to run again. Jobs wait for promotion and reclaiming, so these services wake when the next item is
 /// due, and only the engine knows how soon it must compact; the others collect due items and process them in
 /// batches.
-fn again(work: Work, reply: &MaintainReply, now: Timestamp) -> Again {
+fn again(work: Work, reply: &MaintainReply, now: Timestamp) -> NextRun {
     let prompt = matches!(work, Work::Promote | Work::Reclaim);
     let timed = prompt || work == Work::Compact;
     let more = reply.more && reply.done > 0;
     match reply.next_at {
-        _ if more && prompt => Again::Now,
-        _ if more => Again::Rested,
+        _ if more && prompt => NextRun::Now,
+        _ if more => NextRun::Rested,
         // An engine that removes many jobs at once scans them first.
-        _ if reply.more && work == Work::Retain => Again::After(LOOKING_REST_MS),
-        Some(at) if timed && at > now => Again::After(at.since(now)),
+        _ if reply.more && work == Work::Retain => NextRun::After(LOOKING_REST_MS),
+        Some(at) if timed && at > now => NextRun::After(at.since(now)),
         // Due, but the engine did nothing about it: running again immediately would spin.
-        _ => Again::Idle,
+        _ => NextRun::Idle,
     }
 }
 
@@ -100,23 +100,27 @@ mod tests {
     fn a_service_wakes_for_what_is_waited_for_and_never_spins() {
         let now = Timestamp::from_millis(1_000);
         let mut reply = MaintainReply::default();
-        assert_eq!(again(Work::Promote, &reply, now), Again::Idle);
+        assert_eq!(again(Work::Promote, &reply, now), NextRun::Idle);
         reply.next_at = Some(now.plus(40));
-        assert_eq!(again(Work::Promote, &reply, now), Again::After(40));
-        assert_eq!(again(Work::Compact, &reply, now), Again::After(40));
-        assert_eq!(again(Work::Retain, &reply, now), Again::Idle);
+        assert_eq!(again(Work::Promote, &reply, now), NextRun::After(40));
+        assert_eq!(again(Work::Compact, &reply, now), NextRun::After(40));
+        assert_eq!(again(Work::Retain, &reply, now), NextRun::Idle);
         reply.next_at = Some(now);
-        assert_eq!(again(Work::Reclaim, &reply, now), Again::Idle);
+        assert_eq!(again(Work::Reclaim, &reply, now), NextRun::Idle);
         reply.more = true;
-        assert_eq!(again(Work::Reclaim, &reply, now), Again::Idle, "more, but it does not get on");
-        let soon = Again::After(LOOKING_REST_MS);
+        assert_eq!(
+            again(Work::Reclaim, &reply, now),
+            NextRun::Idle,
+            "more, but it does not get on"
+        );
+        let soon = NextRun::After(LOOKING_REST_MS);
         assert_eq!(
             again(Work::Retain, &reply, now),
             soon,
             "it looks through what it removes later"
         );
         reply.done = 1;
-        assert_eq!(again(Work::Reclaim, &reply, now), Again::Now);
-        assert_eq!(again(Work::Retain, &reply, now), Again::Rested);
+        assert_eq!(again(Work::Reclaim, &reply, now), NextRun::Now);
+        assert_eq!(again(Work::Retain, &reply, now), NextRun::Rested);
     }
 }

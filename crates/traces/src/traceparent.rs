@@ -53,7 +53,7 @@ mod tests {
     const PARENT: &str = "00f067aa0ba902b7";
 
     #[test]
-    fn what_is_read_is_written_again() {
+    fn a_trace_context_is_written_as_it_was_read() {
         for flags in ["00", "01"] {
             let text = format!("00-{TRACE}-{PARENT}-{flags}");
             let context = read(&text).unwrap();
@@ -64,13 +64,13 @@ mod tests {
     }
 
     #[test]
-    fn flags_nobody_knows_are_taken_and_not_handed_on() {
+    fn unknown_flags_are_accepted_and_not_forwarded() {
         let context = read(&format!("00-{TRACE}-{PARENT}-ff")).unwrap();
         assert_eq!(write(&context), format!("00-{TRACE}-{PARENT}-01"));
     }
 
     #[test]
-    fn what_is_no_trace_context_is_none() {
+    fn an_invalid_trace_context_is_none() {
         let upper = TRACE.to_uppercase();
         let (no_trace, no_parent) = ("0".repeat(32), "0".repeat(16));
         let wrong = [

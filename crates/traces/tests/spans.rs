@@ -1,4 +1,4 @@
-//! What becomes of spans, as an exporter of OpenTelemetry sees them.
+//! Spans as an OpenTelemetry exporter receives them.
 
 #![expect(clippy::unwrap_used, reason = "unwrapping is how the helpers say \"this must hold\" too")]
 
@@ -16,7 +16,7 @@ fn given(sampled: bool) -> String {
     format!("00-{TRACE}-{PARENT}-0{}", u8::from(sampled))
 }
 
-/// What is exported of `work`, done with a layer that listens to everything but the target `unheard`.
+/// The spans that `work` exports, with a layer that records all targets except `unheard`.
 fn exported(work: impl FnOnce()) -> Vec<SpanData> {
     let exporter = InMemorySpanExporter::default();
     let sampler = Sampler::ParentBased(Box::new(Sampler::AlwaysOn));
@@ -27,7 +27,7 @@ fn exported(work: impl FnOnce()) -> Vec<SpanData> {
     let heard =
         Targets::new().with_default(LevelFilter::INFO).with_target("unheard", LevelFilter::OFF);
     let layer = tracing_opentelemetry::layer().with_tracer(provider.tracer("test"));
-    // Somebody else listens to everything, so that every span is there.
+    // A second listener records everything, so that every span exists.
     let others = tracing_subscriber::fmt::layer().with_writer(std::io::sink);
     let subscriber = tracing_subscriber::registry().with(layer.with_filter(heard)).with(others);
     tracing::subscriber::with_default(subscriber, work);
@@ -35,7 +35,7 @@ fn exported(work: impl FnOnce()) -> Vec<SpanData> {
 }
 
 #[test]
-fn a_span_goes_on_with_the_trace_it_is_given_and_hands_it_on() {
+fn a_span_continues_the_given_trace_and_forwards_it() {
     let spans = exported(|| {
         let span = tracing::info_span!("job", otel.kind = tracing::field::Empty);
         assert!(windlass_traces::continue_from(&span, &given(true)));
@@ -73,7 +73,7 @@ fn two_processes_make_one_trace() {
 }
 
 #[test]
-fn what_its_producer_leaves_out_is_left_out_and_still_handed_on() {
+fn an_unsampled_trace_is_not_recorded_but_forwarded() {
     let spans = exported(|| {
         let span = tracing::info_span!("job");
         assert!(windlass_traces::continue_from(&span, &given(false)));
@@ -113,7 +113,7 @@ fn inside_a_span_that_is_not_listened_to_the_one_around_it_is_current() {
         let outer = tracing::info_span!("outer");
         outer.in_scope(|| {
             let inner = tracing::info_span!(target: "unheard", "inner");
-            assert!(!inner.is_disabled(), "somebody else listens to it");
+            assert!(!inner.is_disabled(), "the second listener records it");
             assert_eq!(inner.in_scope(windlass_traces::current), windlass_traces::of(&outer));
         });
         assert!(windlass_traces::of(&outer).is_some());
@@ -122,7 +122,7 @@ fn inside_a_span_that_is_not_listened_to_the_one_around_it_is_current() {
 }
 
 #[test]
-fn without_anybody_listening_there_is_no_trace() {
+fn without_a_listener_there_is_no_trace() {
     let others = tracing_subscriber::fmt::layer().with_writer(std::io::sink);
     let subscriber = tracing_subscriber::registry().with(others);
     tracing::subscriber::with_default(subscriber, || {

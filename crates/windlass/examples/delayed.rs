@@ -33,7 +33,7 @@ async fn main() -> windlass::Result<()> {
 
     client.wait(now.id).await?;
     client.wait(later.id).await?;
-    // Somebody cannot wait until tomorrow.
+    // One customer cannot wait until tomorrow.
     client.promote(planned.id).await?;
     client.wait(planned.id).await?;
 

@@ -28,7 +28,7 @@ async fn main() -> windlass::Result<()> {
 
     let job = client.job_of("count").payload(&json!("four words of text")).await?;
     println!("{} words", client.wait(job.id).await?.result::<u32>()?);
-    let job = client.job_of("check").payload(&json!("nobody")).await?;
+    let job = client.job_of("check").payload(&json!("missing")).await?;
     println!("{}", client.wait(job.id).await?.error().map_or("fine", |error| &error.message));
     let job = client.job_of("hang").max_attempts(1).await?;
     println!("{}", client.wait(job.id).await?.error().map_or("fine", |error| &error.code));

@@ -1,4 +1,4 @@
-//! A long job that says how far it has come, and somebody who watches.
+//! A long job that reports its progress, and a caller that watches it.
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;

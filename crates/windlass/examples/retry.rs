@@ -1,4 +1,4 @@
-//! Failures: tried again by a backoff, dead when the attempts are spent, and alive again once mended.
+//! Failures: retried with backoff, dead when no attempts are left, and replayed once the cause is fixed.
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -34,7 +34,7 @@ async fn main() -> windlass::Result<()> {
         assert_eq!(client.wait(job.id).await?.state(), State::Dead);
     }
 
-    // Dead jobs wait for somebody to look at them.
+    // Dead jobs wait for an operator.
     let dead = client.list(List::new(Filter::state(State::Dead))).await?.rows;
     for job in dead {
         let error = job.error.map(|error| error.code).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Ending in good order: short jobs finish, long ones hand over, and nothing is lost or counted as failed.
+//! Graceful shutdown: short jobs finish, long ones are released, and no job is lost or counted as failed.
 //!
 //! A real worker ends with `worker.run_until_signal().await`, which does on ctrl-c and SIGTERM what
 //! `drain` does here.
@@ -29,7 +29,7 @@ async fn long(_: Long, State(started): State<Started>, ctx: Ctx) -> Result<(), S
         started.send(()).await?;
         ctx.draining().await;
         ctx.checkpoint(&"half way").await?;
-        println!("the long job hands over");
+        println!("the long job is released");
         return Err(Stop::release());
     }
     let state: Option<String> = ctx.state().await?;
@@ -38,7 +38,7 @@ async fn long(_: Long, State(started): State<Started>, ctx: Ctx) -> Result<(), S
 }
 
 fn start(client: &Client, started: &Started) -> windlass::Result<WorkerHandle> {
-    // What has not ended after the grace time is stopped and given back.
+    // Handlers that have not ended after the grace period are stopped, and their jobs released.
     let worker = client.worker().handle(short).handle(long).grace(Duration::from_secs(10));
     Ok(worker.state(started.clone()).build()?.start())
 }

@@ -14,7 +14,7 @@ struct Remind {
     who: String,
 }
 
-/// What is to be tested: this enqueues …
+/// The code under test: this enqueues …
 async fn sign_up(jobs: &Client, who: &str) -> windlass::Result<()> {
     jobs.job(Remind { who: who.into() }).delay(DAY).await?;
     Ok(())
@@ -22,8 +22,8 @@ async fn sign_up(jobs: &Client, who: &str) -> windlass::Result<()> {
 
 /// … and this handles.
 async fn remind(job: Remind, ctx: Ctx) -> Result<String, Stop> {
-    if job.who == "nobody" {
-        return Err(Stop::fatal("nobody is there"));
+    if job.who == "unknown" {
+        return Err(Stop::fatal("unknown user"));
     }
     if ctx.attempt() == 1 {
         return Err(Stop::retry("engaged"));
@@ -42,7 +42,7 @@ async fn main() -> windlass::Result<()> {
     let queue = TestQueue::new();
     let client = queue.client();
     sign_up(&client, "ada").await?;
-    sign_up(&client, "nobody").await?;
+    sign_up(&client, "unknown").await?;
 
     queue.assert_count::<Remind>(2);
     let ada = queue.assert_enqueued::<Remind>(|job| job.who == "ada").header.id;

@@ -37,7 +37,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let address = listener.local_addr()?;
     let server = tokio::spawn(async move { axum::serve(listener, app).await });
 
-    // Somebody signs up.
+    // A user signs up.
     let mut socket = tokio::net::TcpStream::connect(address).await?;
     let request = "POST /users/ada HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     socket.write_all(request.as_bytes()).await?;

@@ -29,7 +29,7 @@
 //! /// An error is a retry; what it returns is kept as the job's result.
 //! async fn send_email(job: SendEmail, State(mailer): State<Mailer>, ctx: Ctx) -> Result<u32, Stop> {
 //!     if !job.to.contains('@') {
-//!         return Err(Stop::fatal("not an address")); // dead at once, for a person to look at
+//!         return Err(Stop::fatal("not an address")); // dead at once; an operator decides
 //!     }
 //!     tracing::info!(attempt = ctx.attempt(), "sending");
 //!     Ok(mailer.send(&job.to).await?)
@@ -47,7 +47,7 @@
 //! let sent: u32 = client.wait_for(job.id, Duration::from_secs(5)).await?.result()?;
 //! assert_eq!(sent, 15);
 //!
-//! // One job can differ from the others of its kind, and be looked at and changed.
+//! // One job can differ from the others of its kind, and be read and changed.
 //! let later = client
 //!     .job(SendEmail { to: "alan@example.org".into() })
 //!     .delay(Duration::from_secs(3_600))

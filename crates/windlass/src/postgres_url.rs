@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_ours_is_taken_out_of_what_postgresql_reads() {
+    fn our_parameters_are_removed_from_the_url_for_postgresql() {
         let url = PostgresUrl::parse("ada:pw@db:5432/jobs?schema=mine&connect_timeout=3").unwrap();
         assert_eq!(url.server(), "postgres://ada:pw@db:5432/jobs?connect_timeout=3");
         assert_eq!((url.schema(), url.migrates()), ("mine", true));

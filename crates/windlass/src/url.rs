@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_will_come_later_says_so_by_its_url() {
+    fn planned_engines_are_refused_by_their_url() {
         for text in ["redis://db:6379", "rediss://db:6379"] {
             let error = refusal(text);
             assert!(error.contains(text) && error.contains("not available in this version"));

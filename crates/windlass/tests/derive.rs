@@ -74,7 +74,7 @@ fn the_crate_can_have_another_name() {
 /// The macro repeats the limits of the contract; here it is at each of them, and the files in
 /// `crates/macros/tests/ui/fail` are one beyond.
 #[test]
-fn what_the_macro_allows_at_most_is_what_the_contract_allows_at_most() {
+fn the_limits_of_the_macro_equal_those_of_the_contract() {
     #[derive(Job, Serialize, Deserialize)]
     #[job(max_attempts = 1_000_000, max_crashes = 1_000_000, timeout = "7d", max_wait = "3653d")]
     #[job(backoff = "exponential(365d, 365d, jitter 365d)", retention = "3653d")]

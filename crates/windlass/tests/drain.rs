@@ -23,7 +23,7 @@ fn step(name: &str) -> Step {
     Step { name: name.to_owned() }
 }
 
-/// What was run, in order.
+/// The jobs that ran, in order.
 type Seen = Arc<Mutex<Vec<String>>>;
 
 async fn run(job: Step, Shared(seen): Shared<Seen>, ctx: Ctx) -> Result<String, Stop> {
@@ -82,7 +82,7 @@ async fn everything_due_runs_in_order_and_what_is_not_due_waits() {
 }
 
 #[tokio::test]
-async fn what_jobs_lead_to_is_run_as_well() {
+async fn follow_ups_are_run_as_well() {
     let (queue, seen) = (TestQueue::new(), Seen::default());
     let parent = queue.client().enqueue(&step("first")).await.unwrap().id;
     drain(&queue, &seen).await.assert_all_completed();
@@ -92,7 +92,7 @@ async fn what_jobs_lead_to_is_run_as_well() {
 }
 
 #[tokio::test]
-async fn a_failure_is_told_and_its_retry_comes_when_its_time_has_come() {
+async fn a_failure_is_reported_and_its_retry_runs_when_due() {
     let (queue, seen) = (TestQueue::new(), Seen::default());
     let id = queue.client().enqueue(&step("flaky")).await.unwrap().id;
     let drained = drain(&queue, &seen).await;
@@ -111,7 +111,7 @@ async fn a_failure_is_told_and_its_retry_comes_when_its_time_has_come() {
 }
 
 #[tokio::test]
-async fn attempts_are_spent_by_travelling_and_the_job_is_dead_in_the_end() {
+async fn time_travel_uses_up_the_attempts_and_the_job_is_dead() {
     let (queue, seen) = (TestQueue::new(), Seen::default());
     let broken = queue.client().enqueue(&step("broken")).await.unwrap().id;
     let panics = queue.client().enqueue(&step("panics")).await.unwrap().id;
@@ -130,7 +130,7 @@ async fn attempts_are_spent_by_travelling_and_the_job_is_dead_in_the_end() {
 }
 
 #[tokio::test]
-async fn every_attempt_is_told_even_those_the_job_has_forgotten() {
+async fn every_attempt_is_reported_even_those_dropped_from_the_history() {
     let (queue, seen) = (TestQueue::new(), Seen::default());
     queue.client().job(step("stubborn")).max_attempts(100).await.unwrap();
     let drained = drain(&queue, &seen).await;
@@ -139,7 +139,7 @@ async fn every_attempt_is_told_even_those_the_job_has_forgotten() {
 }
 
 #[tokio::test]
-async fn what_the_worker_does_not_take_is_left_and_said() {
+async fn jobs_without_a_handler_are_left_and_reported() {
     let (queue, seen) = (TestQueue::new(), Seen::default());
     queue.client().job_of("unknown").await.unwrap();
     queue.client().job(step("elsewhere")).queue("other").await.unwrap();
@@ -198,10 +198,10 @@ async fn two_runs_of_one_story_are_the_same() {
         let jobs = (0..20).map(|n| step(if n % 3 == 0 { "flaky" } else { "fine" }));
         queue.client().enqueue_all(jobs).await;
         queue.client().job_of("step").payload(&step("first")).await.unwrap();
-        let mut told = ends(&drain(&queue, &seen).await);
+        let mut reported = ends(&drain(&queue, &seen).await);
         queue.advance(2 * MINUTE);
-        told.extend(ends(&drain(&queue, &seen).await));
-        (seen.lock().unwrap().clone(), told)
+        reported.extend(ends(&drain(&queue, &seen).await));
+        (seen.lock().unwrap().clone(), reported)
     };
     assert_eq!(story().await, story().await);
 }

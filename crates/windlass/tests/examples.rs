@@ -1,7 +1,7 @@
 //! Every example does what it shows, and the README shows the first of them as it is.
 //!
-//! The examples are built with the tests of this package (`cargo test`, `cargo nextest run`); whoever
-//! runs this file alone builds them before: `cargo build -p windlass --examples`.
+//! The examples are built with the tests of this package (`cargo test`, `cargo nextest run`). To run
+//! this file alone, build them first: `cargo build -p windlass --examples`.
 #![allow(clippy::unwrap_used, reason = "unwrapping is how a test says that this must hold")]
 
 use std::fs;
@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// Looks at an example before it counts as hanging, and the time between two.
+/// Number of checks before an example counts as hanging, and the time between two.
 const LOOKS_MAX: u32 = 3_000;
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -59,7 +59,7 @@ fn hello_greets() {
 }
 
 #[test]
-fn hello_is_short_and_stands_in_the_readme_as_it_is() {
+fn the_hello_example_is_short_and_equal_to_the_readme() {
     let hello = source("hello");
     assert!(hello.lines().count() < 30);
     let readme = fs::read_to_string(repository().join("README.md")).unwrap();
@@ -95,7 +95,7 @@ fn retry_tries_buries_and_revives() {
         lines[..3],
         ["attempt 1 to reach moody", "attempt 2 to reach moody", "attempt 1 to reach "]
     );
-    // Which of the dead comes first is for the store to say.
+    // The order of dead jobs is not specified.
     lines[3..].sort();
     assert_eq!(
         lines[3..],
@@ -123,23 +123,23 @@ fn progress_is_seen_on_the_way_and_at_the_end() {
 
 #[test]
 fn checkpoint_goes_on_where_it_was() {
-    let told = [
+    let reported = [
         "attempt 1 begins at row 0",
         "attempt 2 begins at row 400",
         "the last attempt imported 600 rows",
     ];
-    assert_eq!(lines("checkpoint"), told);
+    assert_eq!(lines("checkpoint"), reported);
 }
 
 #[test]
 fn follow_ups_make_a_chain() {
-    let told = [
+    let reported = [
         "order 7",
         "invoice for order 7",
         "mail: please pay for order 7",
         "mail <- invoice <- order",
     ];
-    assert_eq!(lines("follow_ups"), told);
+    assert_eq!(lines("follow_ups"), reported);
 }
 
 #[test]
@@ -147,14 +147,14 @@ fn shutdown_loses_nothing() {
     let mut lines = lines("shutdown");
     // The two of them end side by side.
     lines[..2].sort();
-    let told = [
-        "the long job hands over",
+    let reported = [
+        "the long job is released",
         "the short job has finished",
         "drained, 0 results undelivered",
         "the long job goes on: half way",
         "0 failures",
     ];
-    assert_eq!(lines, told);
+    assert_eq!(lines, reported);
 }
 
 #[test]
@@ -166,8 +166,8 @@ fn web_answers_before_the_work_is_done() {
 
 #[test]
 fn testing_needs_no_server_and_no_patience() {
-    let told = [r#"["error: engaged", "fatal: nobody is there"]"#, "ada was reminded"];
-    assert_eq!(lines("testing"), told);
+    let reported = [r#"["error: engaged", "fatal: unknown user"]"#, "ada was reminded"];
+    assert_eq!(lines("testing"), reported);
 }
 
 #[test]

@@ -21,14 +21,14 @@ fn remind(who: &str) -> Remind {
     Remind { who: who.to_owned() }
 }
 
-/// What an assertion says when it fails, and in which file it says it failed.
+/// The message of a failed assertion, and the file that it names.
 fn complaint(assertion: impl FnOnce()) -> String {
     let panic = catch_unwind(AssertUnwindSafe(assertion)).expect_err("it must fail");
     panic.downcast_ref::<String>().expect("a message").clone()
 }
 
 #[tokio::test]
-async fn time_stands_still_until_it_is_moved_and_then_jobs_fall_due() {
+async fn time_is_frozen_until_it_is_advanced_and_then_jobs_are_due() {
     let queue = TestQueue::new();
     let id = queue.client().job(remind("ada")).delay(HOUR).await.unwrap().id;
     assert_eq!((queue.now(), queue.job(id).state), (START, State::Scheduled));
@@ -70,7 +70,7 @@ async fn a_worker_keeps_its_job_however_much_time_is_skipped() {
 }
 
 #[tokio::test]
-async fn what_was_enqueued_is_found_by_type_and_content() {
+async fn enqueued_jobs_are_found_by_type_and_content() {
     let queue = TestQueue::new();
     let client = queue.client();
     client.enqueue(&remind("ada")).await.unwrap();
@@ -119,7 +119,7 @@ async fn a_failing_assertion_lists_what_there_was() {
 }
 
 #[tokio::test]
-async fn an_unreadable_payload_is_told_by_its_job() {
+async fn an_unreadable_payload_is_reported_with_its_job() {
     let queue = TestQueue::new();
     let id = queue.client().job_of("remind").payload(&7).await.unwrap().id;
     let text = complaint(|| drop(queue.enqueued::<Remind>()));

@@ -12,7 +12,7 @@ use windlass::worker::State;
 use windlass::{Client, Job};
 
 const PATIENCE: Duration = Duration::from_secs(30);
-/// A trace of somebody else.
+/// A trace of another application.
 const GIVEN: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
 #[derive(Job, Serialize, Deserialize)]
@@ -32,7 +32,7 @@ async fn order(job: Order, State(client): State<Client>) -> windlass::Result<()>
 
 async fn ship(_: Ship) {}
 
-/// What is exported of `work`.
+/// The spans that `work` exports.
 fn exported<F: Future<Output = ()>>(work: impl FnOnce(Client) -> F) -> Vec<SpanData> {
     let exporter = InMemorySpanExporter::default();
     let provider = SdkTracerProvider::builder().with_simple_exporter(exporter.clone()).build();
@@ -76,7 +76,7 @@ fn one_trace_leads_from_a_request_over_its_job_to_the_job_of_that_job() {
 }
 
 #[test]
-fn every_way_to_enqueue_hands_the_trace_on_and_none_takes_one_away() {
+fn every_way_to_enqueue_forwards_the_trace() {
     let mut seen = Vec::new();
     let kept = &mut seen;
     let spans = exported(|client| async move {

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_by_its_path() {
+    fn errors_name_the_path_of_the_field() {
         let cases = [
             (r#"{"jobs": [{"kind": "a"}, {"kind": 7}]}"#, "jobs[1].kind", "string"),
             (r#"{"jobs": [{"kind": "a"}, {}]}"#, "jobs[1].kind", "needed"),

@@ -317,14 +317,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_reply_at_all_is_still_refused() {
+    fn a_body_that_is_no_reply_is_refused() {
         for text in ["", "{", "[]", "{}", r#"{"queues": [], "kinds": []} x"#] {
             assert!(read_reply::<Settings>(text.as_bytes()).is_err(), "{text}");
         }
     }
 
     #[test]
-    fn a_list_is_no_object_whoever_reads_it() {
+    fn a_list_is_no_object_for_any_reader() {
         let lists = [r#"{"queues": [["q", {}]], "kinds": [], "news": 1}"#, "[[], []]"];
         for text in lists {
             for unknown in [Unknown::AsTyped, Unknown::PassedOver] {

@@ -1,4 +1,4 @@
-//! What is sent arrives: any job and any report, through JSON and back.
+//! Jobs and reports survive the conversion to JSON and back.
 
 use proptest::prelude::*;
 use windlass_core::engine::{self, Claimant, Lease, Outcome, SessionId};
@@ -130,7 +130,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
     #[test]
-    fn a_job_arrives_as_it_was_handed_over(job in new_job()) {
+    fn a_job_arrives_as_it_was_enqueued(job in new_job()) {
         let text = wire::write(&wire::NewJob::from(job.clone()));
         prop_assert_eq!(wire::read::<wire::NewJob>(&text).unwrap().into_core().unwrap(), job);
     }

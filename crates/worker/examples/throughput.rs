@@ -87,7 +87,7 @@ async fn noop(round: u32) -> Result<(), Any> {
     Ok(())
 }
 
-/// What a worker with nothing to do costs.
+/// The cost of an idle worker.
 async fn idle(engine: Arc<dyn Engine>, name: &str) -> Result<(), Any> {
     let worker = Worker::builder(engine).handle(|_: Noop| async {}).build()?.start();
     until(&worker, |worker| worker.health().consuming).await;
@@ -167,8 +167,8 @@ async fn soak() -> Result<(), Any> {
     println!("soak {stats:?}");
     println!("soak completed={} other={} left={}", ended.completed, ended.other, check.jobs);
     let whole = ended.completed == JOBS && ended.other == 0 && check.jobs == 0;
-    let told = stats.completed == JOBS && stats.retried == JOBS * 7 / 100;
-    if whole && told { Ok(()) } else { Err("some jobs are not accounted for".into()) }
+    let reported = stats.completed == JOBS && stats.retried == JOBS * 7 / 100;
+    if whole && reported { Ok(()) } else { Err("some jobs are not accounted for".into()) }
 }
 
 fn soak_job(number: u64) -> NewJob {
@@ -217,7 +217,7 @@ async fn until(worker: &WorkerHandle, done: impl Fn(&WorkerHandle) -> bool) {
     }
 }
 
-/// CPU time of this process so far, as Linux tells it.
+/// CPU time of this process so far, from `/proc`.
 fn cpu_time() -> Duration {
     const TICKS_PER_SECOND: u64 = 100;
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
@@ -229,7 +229,7 @@ fn cpu_time() -> Duration {
     Duration::from_millis(ticks * 1_000 / TICKS_PER_SECOND)
 }
 
-/// Memory of this process that is in use, as Linux tells it.
+/// Memory of this process that is in use, from `/proc`.
 fn rss_mb() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap_or_default();

@@ -27,7 +27,7 @@ pub enum BuildError {
     },
     /// Two values of state have the same type.
     #[error(
-        "state of type {state} was given twice: handlers could not tell them apart; wrap one in a type of its own"
+        "state of type {state} was given twice: handlers cannot distinguish them; wrap one in a type of its own"
     )]
     StateTwice {
         /// The type.

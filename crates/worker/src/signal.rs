@@ -41,7 +41,7 @@ impl fmt::Display for Cause {
 /// The causes signalled to a handler. They accumulate: a cancelled job may also lose its lease.
 #[derive(Debug, Default)]
 pub(crate) struct Signal {
-    told: AtomicU8,
+    reported: AtomicU8,
     changed: Notify,
 }
 
@@ -63,13 +63,13 @@ impl Causes {
 impl Signal {
     /// Signals a cause; `false` if it was signalled before.
     pub(crate) fn tell(&self, cause: Cause) -> bool {
-        let before = self.told.fetch_or(cause.bit(), Ordering::AcqRel);
+        let before = self.reported.fetch_or(cause.bit(), Ordering::AcqRel);
         self.changed.notify_waiters();
         before & cause.bit() == 0
     }
 
     pub(crate) fn causes(&self) -> Causes {
-        Causes(self.told.load(Ordering::Acquire))
+        Causes(self.reported.load(Ordering::Acquire))
     }
 
     /// Waits until the causes differ from `seen`.

@@ -227,14 +227,14 @@ mod tests {
     }
 
     #[test]
-    fn an_error_tells_its_sources_in_one_line() {
+    fn an_error_lists_its_sources_in_one_line() {
         let failed = || -> Result<(), Stop> { Err(Outer("x".parse::<u8>().unwrap_err()))? };
         let Why::Retry { error, after: None } = why(failed().into_ended()) else { panic!() };
         assert_eq!(error.to_string(), "error: cannot send: invalid digit found in string");
     }
 
     #[test]
-    fn nothing_stores_nothing_and_a_value_is_kept_as_json() {
+    fn an_empty_result_is_not_stored_and_a_value_is_stored_as_json() {
         let kept = |ended: Ended| ended.unwrap().0.map(|part| part.bytes);
         assert_eq!(kept(().into_ended()), None);
         assert_eq!(kept(Ok::<_, Stop>(()).into_ended()), None);

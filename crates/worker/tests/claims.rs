@@ -14,10 +14,10 @@ use windlass_core::engine::Engine;
 use windlass_core::model::{NewJob, State as JobState};
 use windlass_worker::{Builder, Raw, State, Stop, WorkerHandle};
 
-/// So many that half of them are worth a claim of their own.
+/// Enough that half of them justify a separate claim.
 const SLOTS: u32 = 200;
 
-/// What handlers have seen.
+/// The jobs that handlers received.
 #[derive(Default)]
 struct Seen {
     started: AtomicU32,

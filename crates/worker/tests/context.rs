@@ -1,4 +1,4 @@
-//! What a handler can say through its context, and what of it is kept.
+//! Reports of a handler through its context, and what is stored of them.
 #![allow(clippy::unwrap_used, reason = "unwrapping is how a test says that this must hold")]
 
 mod support;
@@ -206,7 +206,7 @@ async fn heavy_parts_come_on_demand_or_with_the_claim() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_stored_is_refused_where_it_is_said() {
+async fn values_over_a_limit_are_refused_by_the_call_that_passes_them() {
     async fn large(_: Raw, ctx: Ctx) -> Result<(), Stop> {
         let large = "x".repeat(limits::METADATA_BYTES_MAX + 1);
         assert_eq!(ctx.set_metadata(&large).unwrap_err().code(), "too_large");
@@ -232,7 +232,7 @@ async fn a_cancellation_is_noticed_with_the_next_word_to_the_store() {
         loop {
             ctx.checkpoint(&0).await?;
             if ctx.is_cancelled() == Some(Cause::Operator) {
-                return Err(Stop::cancel("as told"));
+                return Err(Stop::cancel("as requested"));
             }
             tokio::time::sleep(Duration::from_millis(1)).await;
         }

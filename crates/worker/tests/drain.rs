@@ -49,12 +49,12 @@ async fn a_drain_lets_handlers_finish_and_claims_nothing_more() {
 }
 
 #[tokio::test]
-async fn what_does_not_finish_in_time_is_told_dropped_and_given_back_for_others_to_start_at_once() {
+async fn handlers_that_do_not_finish_in_time_are_cancelled_dropped_and_released() {
     let engine = memory();
-    let told = Arc::new(AtomicU32::new(0));
-    async fn stubborn(_: Raw, ctx: Ctx, State(told): State<Arc<AtomicU32>>) {
+    let reported = Arc::new(AtomicU32::new(0));
+    async fn stubborn(_: Raw, ctx: Ctx, State(reported): State<Arc<AtomicU32>>) {
         assert_eq!(ctx.cancelled().await, Cause::Shutdown);
-        told.fetch_add(1, Ordering::SeqCst);
+        reported.fetch_add(1, Ordering::SeqCst);
         std::future::pending::<()>().await;
     }
     fn deaf(_: Raw, ctx: Ctx) {
@@ -66,7 +66,7 @@ async fn what_does_not_finish_in_time_is_told_dropped_and_given_back_for_others_
     let running = worker(&engine)
         .grace(Duration::from_millis(100))
         .stop_grace(Duration::from_millis(100))
-        .state(told.clone())
+        .state(reported.clone())
         .handle_kind("stubborn", stubborn)
         .handle_kind_blocking("deaf", deaf)
         .build()
@@ -75,7 +75,7 @@ async fn what_does_not_finish_in_time_is_told_dropped_and_given_back_for_others_
     let ids = enqueue_all(&engine, [NewJob::new("stubborn"), NewJob::new("deaf")]).await;
     until("both to run", || running.health().in_flight == 2).await;
     let stopped = running.drain().await;
-    assert_eq!((stopped.undelivered, told.load(Ordering::SeqCst)), (0, 1));
+    assert_eq!((stopped.undelivered, reported.load(Ordering::SeqCst)), (0, 1));
     for id in ids {
         let job = get(&engine, id).await;
         let counters = job.header.counters;

@@ -1,4 +1,4 @@
-//! What handlers may take and return, and what becomes of their job.
+//! Arguments and results of handlers, and the outcome of their jobs.
 #![allow(clippy::unwrap_used, reason = "unwrapping is how a test says that this must hold")]
 
 mod support;
@@ -183,9 +183,9 @@ async fn fatal_snooze_cancel_wait_and_release_do_what_they_say() {
     let job = error_of(snooze, JobState::Scheduled).await;
     assert_eq!(job.header.counters.failures, 0);
 
-    let cancel = |_: Add| async { Err::<(), _>(Stop::cancel("nobody wants it")) };
+    let cancel = |_: Add| async { Err::<(), _>(Stop::cancel("no longer wanted")) };
     let job = error_of(cancel, JobState::Cancelled).await;
-    assert_eq!(job.log[0].text, "cancelled: nobody wants it");
+    assert_eq!(job.log[0].text, "cancelled: no longer wanted");
 
     let release = |_: Add, ctx: Ctx| async move {
         if ctx.attempt() < 3 { Err(Stop::release()) } else { Ok(()) }
@@ -285,7 +285,7 @@ struct Shouted(String);
 
 impl FromContext for Shouted {
     fn from_context(ctx: &Ctx) -> Result<Self, Stop> {
-        Ok(Self(ctx.tenant().unwrap_or("nobody").to_uppercase()))
+        Ok(Self(ctx.tenant().unwrap_or("none").to_uppercase()))
     }
 }
 
@@ -333,7 +333,7 @@ async fn middleware_runs_around_every_handler_and_hands_values_to_it() {
 }
 
 #[test]
-fn whatever_is_wrong_with_a_worker_is_found_when_it_is_built() {
+fn mistakes_in_a_worker_are_found_when_it_is_built() {
     fn wrong(make: impl FnOnce(windlass_worker::Builder) -> windlass_worker::Builder) -> String {
         let engine: Arc<dyn Engine> = memory();
         make(Worker::builder(engine)).build().unwrap_err().to_string()

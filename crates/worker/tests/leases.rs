@@ -135,7 +135,7 @@ async fn a_lost_session_cancels_its_handlers_and_a_new_one_is_opened() {
 }
 
 #[tokio::test]
-async fn a_single_lost_lease_cancels_its_handler_and_leaves_its_neighbours() {
+async fn a_single_lost_lease_cancels_only_its_handler() {
     let (local, _dir) = local();
     for engine in [memory(), local] {
         let dropped = Dropped::default();
@@ -155,7 +155,7 @@ async fn a_single_lost_lease_cancels_its_handler_and_leaves_its_neighbours() {
         for id in &ids {
             reaches(&engine, *id, JobState::Running).await;
         }
-        // Somebody gives the job back under the worker's very lease.
+        // The job is released under the worker's own lease.
         let lease = lease_of(&engine, ids[0]).await;
         let outcome = windlass_core::engine::Outcome::Snooze { delay_ms: 3_600_000 };
         let item = windlass_core::engine::SettleItem::new(ids[0], lease, outcome);

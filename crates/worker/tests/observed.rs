@@ -1,4 +1,4 @@
-//! What a worker shows: metrics by queue, kind and outcome, and a span around every handler.
+//! The telemetry of a worker: metrics by queue, kind and outcome, and a span around every handler.
 #![allow(clippy::unwrap_used, reason = "unwrapping is how a test says that this must hold")]
 
 mod support;

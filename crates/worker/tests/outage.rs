@@ -127,7 +127,7 @@ async fn a_worker_starts_before_its_store_does() {
 }
 
 #[tokio::test]
-async fn a_store_that_is_away_is_asked_ever_more_rarely() {
+async fn an_unavailable_store_is_called_with_increasing_backoff() {
     let scene = Scene::new(memory());
     let running = scene.worker().build().unwrap().start();
     until("it to be consuming", || running.health().consuming).await;

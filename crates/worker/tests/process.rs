@@ -1,4 +1,4 @@
-//! Whole processes: killed, told to end, told twice. The child is this test binary, run again.
+//! Whole processes: killed, and signalled to stop once or twice. The child is this test binary, run again.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "unwrapping is how a test says that this must hold")]
 
@@ -82,7 +82,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Whatever the test found out, nothing is left running.
+        // No process is left running, whether or not the test failed.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -107,7 +107,7 @@ async fn jobs_of_a_killed_process_count_a_crash_and_are_completed_by_another_wor
     let second = worker(&engine).handle_kind("job", second_time).build().unwrap().start();
     for id in ids {
         let job = support::eventually("the second attempt", || async {
-            // What the services do.
+            // The work of the services.
             maintain(&engine, Work::Reclaim).await;
             maintain(&engine, Work::Promote).await;
             let job = get(&engine, id).await;

@@ -12,7 +12,7 @@ use windlass_core::engine::Engine;
 use windlass_core::model::{NewJob, State as JobState};
 use windlass_worker::{Builder, Ctx, Raw, State, Stop};
 
-/// What ran: every start in order, and how many ran at a time, by queue and kind.
+/// Every start in order, and the concurrency by queue and kind.
 #[derive(Default)]
 struct Seen {
     starts: Vec<String>,

@@ -92,7 +92,7 @@ async fn the_jobs_own_timeout_comes_before_that_of_its_kind_and_that_before_the_
 }
 
 #[tokio::test]
-async fn a_blocking_handler_past_its_time_is_told_and_may_still_finish() {
+async fn a_blocking_handler_over_its_timeout_is_notified_and_may_still_finish() {
     let engine = memory();
     fn polite(_: Raw, ctx: Ctx) -> Result<String, Stop> {
         while ctx.is_cancelled().is_none() {

@@ -1,4 +1,4 @@
-//! The rows that a verb reads and changes, as far as its request tells.
+//! The rows that a verb reads and changes, as far as its request determines them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -30,7 +30,7 @@ fn judge(load: Load, behaviour: Behaviour) -> (Verdict, u64) {
 }
 
 #[test]
-fn what_many_writers_saw_can_be_explained() {
+fn histories_of_many_writers_can_be_explained() {
     for seed in 0..SEEDS {
         let load = Load::new(seed).batches(20);
         for load in [load, load.retention_ms(30_000)] {
@@ -43,7 +43,7 @@ fn what_many_writers_saw_can_be_explained() {
 
 /// Real threads, whose interleaving no seed decides.
 #[test]
-fn what_writers_on_two_threads_saw_can_be_explained() {
+fn histories_of_writers_on_two_threads_can_be_explained() {
     windlass_kit::history::run(0..2, || async { fresh(SOUND).0 });
 }
 

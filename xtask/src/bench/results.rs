@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_peer_that_failed_is_not_asked_again_for_that_workload_and_ours_is() {
+    fn a_failed_peer_is_not_run_again_for_that_workload_and_ours_is() {
         let mut results = Results::new(Vec::new(), String::new(), Vec::new());
         let cell = |workload, name| Cell { workload, contender: *Contender::named(name).unwrap() };
         for name in ["awa", "windlass-postgres"] {

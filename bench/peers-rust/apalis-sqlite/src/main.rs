@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 const BULK: usize = 1_000;
 const BULK_CALLERS: usize = 1;
 const FETCH: usize = 500;
-/// What `PRAGMA synchronous` answers where every commit is synced.
+/// The value of `PRAGMA synchronous` that syncs every commit.
 const SYNCHRONOUS_FULL: i64 = 2;
 
 async fn mail(job: Payload, seen: Data<Seen>) -> Result<(), BoxDynError> {

@@ -31,7 +31,7 @@ impl TaskHandler for Mail {
     const IDENTIFIER: &'static str = "mail";
 
     async fn run(self, ctx: WorkerContext) -> impl IntoTaskHandlerResult {
-        let seen = ctx.get_ext::<Seen>().ok_or("the worker was not given what handlers tell")?;
+        let seen = ctx.get_ext::<Seen>().ok_or("the worker has no state for its handlers")?;
         seen.start(self.payload.n);
         Ok::<(), &str>(())
     }

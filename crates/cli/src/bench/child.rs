@@ -86,7 +86,7 @@ async fn answer(child: &mut Child) -> Result<Sample> {
 }
 
 /// On the child's side: reads the specification from stdin.
-pub(crate) fn told() -> Result<RunSpec> {
+pub(crate) fn received_spec() -> Result<RunSpec> {
     let mut line = String::new();
     std::io::stdin().read_line(&mut line)?;
     serde_json::from_str(&line).context(

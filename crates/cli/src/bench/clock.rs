@@ -16,9 +16,6 @@ pub(super) fn ms_since(start: Instant) -> f32 {
 
 /// The CPU time of all threads of this process so far.
 pub(super) fn cpu() -> Duration {
-    let spent = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    Duration::new(
-        u64::try_from(spent.tv_sec).unwrap_or(0),
-        u32::try_from(spent.tv_nsec).unwrap_or(0),
-    )
+    let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::new(u64::try_from(used.tv_sec).unwrap_or(0), u32::try_from(used.tv_nsec).unwrap_or(0))
 }

@@ -88,7 +88,7 @@ pub(super) struct Counts {
     /// Synced commits.
     pub(super) syncs: Option<u64>,
     /// Statistics of its server.
-    pub(super) spent: Option<ServerStats>,
+    pub(super) server_stats: Option<ServerStats>,
 }
 
 #[derive(Debug)]
@@ -129,7 +129,7 @@ impl Meter {
         let (ended, began) = (ended.counts, began.counts);
         add(&mut self.syncs, ended.syncs, began.syncs);
         let both = |figure: fn(&ServerStats) -> u64| {
-            (ended.spent.as_ref().map(figure), began.spent.as_ref().map(figure))
+            (ended.server_stats.as_ref().map(figure), began.server_stats.as_ref().map(figure))
         };
         let (wal, commits, dead) =
             (both(|it| it.wal_bytes), both(|it| it.commits), both(|it| it.dead_rows));
@@ -186,8 +186,8 @@ mod tests {
     fn stretches_add_up_and_the_time_between_them_does_not_count() {
         let mut meter = Meter::default();
         for (began, ended) in [(10, 14), (100, 101)] {
-            meter.begin(Counts { syncs: Some(began), spent: None });
-            meter.end(Counts { syncs: Some(ended), spent: None });
+            meter.begin(Counts { syncs: Some(began), server_stats: None });
+            meter.end(Counts { syncs: Some(ended), server_stats: None });
         }
         let sample = meter.sample(10, vec![1.0, 2.0, 3.0, 4.0]);
         assert_eq!(sample.fsyncs_per_job, Some(0.5));

@@ -21,7 +21,7 @@ mod timeline;
 mod workload;
 mod workspace;
 
-pub(crate) use child::{end_with_parent, told};
+pub(crate) use child::{end_with_parent, received_spec};
 pub(crate) use profile::Profile;
 pub(crate) use served::{SERVE_COMMAND, Served};
 pub(crate) use workload::Workload;

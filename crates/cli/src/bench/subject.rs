@@ -242,12 +242,12 @@ impl Subject for EngineSubject {
     }
 
     async fn counts(&self) -> Counts {
-        let Connection { syncs, spent, .. } = &self.connection;
-        let spent = match spent {
-            Some(spent) => spent().await,
+        let Connection { syncs, server_stats, .. } = &self.connection;
+        let server_stats = match server_stats {
+            Some(server_stats) => server_stats().await,
             None => None,
         };
-        Counts { syncs: syncs.as_ref().map(|count| count()), spent }
+        Counts { syncs: syncs.as_ref().map(|count| count()), server_stats }
     }
 }
 

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_left_and_what_was_there_stays() {
+    fn a_workspace_removes_its_files_and_keeps_existing_ones() {
         let home = tempfile::tempdir().unwrap();
         std::fs::write(home.path().join("precious"), "data").unwrap();
         let url = Url::File(home.path().to_owned());

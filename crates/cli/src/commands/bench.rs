@@ -160,7 +160,7 @@ impl Args {
 
 /// The process of one measurement. Reads its specification from stdin.
 pub(super) fn run_one() -> Result<ExitCode> {
-    let spec = bench::told()?;
+    let spec = bench::received_spec()?;
     bench::end_with_parent();
     let sample = runtime()?.block_on(bench::measure(&spec))?;
     println!("{}", serde_json::to_string(&sample)?);

@@ -2,7 +2,7 @@
 //! changes nothing.
 
 use super::serve;
-use crate::config::{Config, FILE_DEFAULT, Given, example, show, summary};
+use crate::config::{Config, FILE_DEFAULT, Inputs, example, show, summary};
 use crate::output::print;
 use anyhow::{Result, bail};
 use clap::Subcommand;
@@ -33,7 +33,7 @@ impl Args {
         match self.action {
             Action::Check { path } => check(path)?,
             Action::Show(serve) => {
-                let config = Config::load(&serve.given())?;
+                let config = Config::load(&serve.inputs())?;
                 note(&config);
                 print(&show(&config))?;
             }
@@ -44,7 +44,7 @@ impl Args {
 }
 
 fn check(path: Option<PathBuf>) -> Result<()> {
-    let config = Config::load(&Given::around(path, Vec::new()))?;
+    let config = Config::load(&Inputs::around(path, Vec::new()))?;
     note(&config);
     let Some(file) = &config.file else {
         bail!(

@@ -36,7 +36,7 @@ enum Action {
     /// Replay dead letters, with counters reset
     Replay {
         #[command(flatten)]
-        which: Which,
+        which: Selection,
         /// Payload that replaces the old one (one job only): JSON, `-` for stdin, `@FILE` for a file
         #[arg(long, value_name = "JSON|-|@FILE", conflicts_with = "all")]
         payload: Option<String>,
@@ -50,13 +50,13 @@ enum Action {
     /// Discard dead letters
     Discard {
         #[command(flatten)]
-        which: Which,
+        which: Selection,
     },
 }
 
 /// Selects dead letters.
 #[derive(Debug, clap::Args)]
-struct Which {
+struct Selection {
     /// Ids of the jobs
     #[arg(value_name = "ID", required_unless_present = "all")]
     ids: Vec<JobId>,
@@ -111,7 +111,7 @@ fn replay(payload: Option<&str>, start_over: bool, confirm: Option<String>) -> R
     Ok(Change::Replay(Box::new(edits)))
 }
 
-impl Which {
+impl Selection {
     async fn change(self, common: &Common, verb: &str, change: Change) -> Result<ExitCode> {
         let client = common.open().await?;
         if !self.all {

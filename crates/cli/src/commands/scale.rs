@@ -1,11 +1,12 @@
 //! `windlass scale`: computes how many workers a queue needs.
 
-use crate::output::{print, print_json, span};
+use crate::output::{print, print_json};
 use crate::store::{Common, block_on};
 use crate::values;
 use anyhow::Result;
 use serde_json::json;
 use std::process::ExitCode;
+use windlass_core::time::rough_span;
 use windlass_services::{Scale, ScaleQuery};
 
 #[derive(Debug, clap::Args)]
@@ -34,15 +35,15 @@ impl Args {
     }
 
     pub(super) fn run(self) -> Result<ExitCode> {
-        block_on(self.look())
+        block_on(self.show())
     }
 
-    async fn look(self) -> Result<ExitCode> {
+    async fn show(self) -> Result<ExitCode> {
         let client = self.common.open().await?;
         let mut query = ScaleQuery::new(self.queue);
         query.target_latency_ms = self.target_latency;
         (query.per_worker, query.min, query.max) = (self.per_worker, self.min, self.max);
-        let scale = Scale::look(client.engine().clone(), &query, None).await?;
+        let scale = Scale::read(client.engine().clone(), &query, None).await?;
         if self.common.json {
             print_json(&json!({
                 "desired": scale.desired, "available": scale.available, "running": scale.running,
@@ -50,7 +51,7 @@ impl Args {
             }))?;
             return Ok(ExitCode::SUCCESS);
         }
-        let each = scale.run_ms.map_or_else(|| "an unknown time".to_owned(), span);
+        let each = scale.run_ms.map_or_else(|| "an unknown time".to_owned(), rough_span);
         print(&format!(
             "{} workers: {} ready, {} running, {:.1}/s arriving, {each} each\n",
             scale.desired, scale.available, scale.running, scale.arrivals_per_second

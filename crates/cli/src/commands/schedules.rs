@@ -2,8 +2,8 @@
 //! `serve`).
 
 use crate::job_args::{self, JobArgs};
-use crate::output::{Cell, Colour, Table, ago, print, print_json, span};
-use crate::store::{Common, Reached, block_on};
+use crate::output::{Cell, Colour, Table, ago, print, print_json};
+use crate::store::{Common, OpenStore, block_on};
 use crate::values;
 use crate::views::{self, EnqueuedView};
 use anyhow::{Result, bail};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use windlass_core::Timestamp;
 use windlass_core::limits::PAGE_MAX;
 use windlass_core::policy::{Missed, Schedule, Timing};
-use windlass_core::time::{Clock as _, SystemClock};
+use windlass_core::time::{Clock as _, SystemClock, rough_span};
 use windlass_services::{ScheduleView, Schedules};
 
 #[derive(Debug, clap::Args)]
@@ -125,7 +125,7 @@ impl Args {
 
     async fn act(self) -> Result<ExitCode> {
         let common = &self.common;
-        let Reached { client, audited } = match &self.action {
+        let OpenStore { client, audited } = match &self.action {
             Action::Add(_) => common.reach_or_create().await?,
             _ => common.reach().await?,
         };
@@ -159,7 +159,7 @@ impl Args {
             Action::Trigger { name } => {
                 let enqueued = schedules.trigger(&name).await?;
                 if let Some(audited) = audited {
-                    audited.tell("schedule.trigger", &name).await;
+                    audited.record("schedule.trigger", &name).await;
                 }
                 match common.json {
                     true => print_json(&EnqueuedView::of(&enqueued))?,
@@ -224,7 +224,7 @@ fn show(common: &Common, rows: &[ScheduleView]) -> Result<()> {
 fn timing(timing: &Timing) -> String {
     match timing {
         Timing::Cron { line, zone } => format!("{line} ({zone})"),
-        Timing::Every { every_ms, .. } => format!("every {}", span(*every_ms)),
+        Timing::Every { every_ms, .. } => format!("every {}", rough_span(*every_ms)),
         _ => "otherwise".to_owned(),
     }
 }

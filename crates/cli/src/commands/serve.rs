@@ -1,7 +1,7 @@
 //! `windlass serve`: serves a store as an HTTP API. Opens the store and handles signals; the HTTP API itself is
 //! in the server crate.
 
-use crate::config::{Config, Flag, Given, LogHandle, Reloader, Setup};
+use crate::config::{Config, Flag, Inputs, LogHandle, Reloader, Setup};
 use crate::connect::Url;
 use crate::disk::Disk;
 use crate::exporter;
@@ -96,17 +96,17 @@ fn setting(text: &str) -> Result<(String, String), String> {
 impl Args {
     /// Serves with the flags, the environment variables and the configuration file.
     pub(super) fn run(self) -> Result<ExitCode> {
-        self.start(self.given())
+        self.start(self.inputs())
     }
 
     /// Serves with the flags alone.
     pub(super) fn run_alone(self) -> Result<ExitCode> {
-        self.start(Given { flags: self.flags(), ..Given::default() })
+        self.start(Inputs { flags: self.flags(), ..Inputs::default() })
     }
 
     /// The flags, the environment variables and the configuration file.
-    pub(super) fn given(&self) -> Given {
-        Given::around(self.config.clone(), self.flags())
+    pub(super) fn inputs(&self) -> Inputs {
+        Inputs::around(self.config.clone(), self.flags())
     }
 
     /// The flags as settings, by key.
@@ -116,7 +116,7 @@ impl Args {
         let mut flags: Vec<_> =
             self.settings.iter().map(|(key, text)| flag(key, "--set", text)).collect();
         let lead_ttl = self.lead_ttl_ms.map(|ms| format!("{ms}ms"));
-        let given = [
+        let inputs = [
             ("store.url", "--store", self.store.as_deref()),
             ("store.migrate", "--no-migrate", self.no_migrate.then_some("false")),
             ("server.listen", "--listen", self.listen.as_deref()),
@@ -138,31 +138,31 @@ impl Args {
             ("services.lead_ttl", "--lead-ttl-ms", lead_ttl.as_deref()),
             ("log.level", "--log", self.log.as_deref()),
         ];
-        let given = given
+        let inputs = inputs
             .into_iter()
             .filter_map(|(key, name, text)| text.map(|text| flag(key, name, text)));
-        flags.extend(given);
+        flags.extend(inputs);
         if !self.hosts.is_empty() {
             flags.push(flag("server.hosts", "--host", &self.hosts.join(",")));
         }
         flags
     }
 
-    fn start(&self, given: Given) -> Result<ExitCode> {
-        let config = Config::load(&given)?;
+    fn start(&self, inputs: Inputs) -> Result<ExitCode> {
+        let config = Config::load(&inputs)?;
         config.store()?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
         runtime.context("cannot start the async runtime")?.block_on(async {
             let traces = Traces::start(&config.fixed.traces);
             let log = LogHandle::start(&config.fixed, traces.tracer())?;
-            let served = serve(given, config, log).await;
+            let served = serve(inputs, config, log).await;
             traces.stop().await;
             served
         })
     }
 }
 
-async fn serve(given: Given, config: Config, log: LogHandle) -> Result<ExitCode> {
+async fn serve(inputs: Inputs, config: Config, log: LogHandle) -> Result<ExitCode> {
     open_files::raise_limit();
     let fixed = &config.fixed;
     // Before anything else, so that no signal is missed once the server has announced itself.
@@ -178,10 +178,10 @@ async fn serve(given: Given, config: Config, log: LogHandle) -> Result<ExitCode>
     let url = reachable(server.address(), fixed.server.tls_cert.is_some());
     let store = found_store(&config);
     let setup = Arc::new(Setup::new(config));
-    let mut asks = Asks::Unknown;
+    let mut asks = KeyRequirement::Unknown;
     let (handle, changed) = match open(store.clone(), url.clone(), &disk).await {
         Ok(engine) => {
-            asks = Asks::found(&*engine).await?;
+            asks = KeyRequirement::found(&*engine).await?;
             ensure_locked(&setup.config(), asks)?;
             let changed = setup.opened(engine.clone()).await?;
             (server.serve(engine)?, changed)
@@ -198,7 +198,7 @@ async fn serve(given: Given, config: Config, log: LogHandle) -> Result<ExitCode>
         Err(error) => return Err(error),
     };
     println!("{}", greeting(&setup.config(), &changed, &url, asks));
-    let reloader = Reloader::new(given, setup, handle.clone(), log);
+    let reloader = Reloader::new(inputs, setup, handle.clone(), log);
     let mut reloading = tokio::spawn(reloader.run(hangup));
     tokio::select! {
         _ = interrupt.recv() => {}
@@ -222,7 +222,7 @@ async fn serve(given: Given, config: Config, log: LogHandle) -> Result<ExitCode>
 
 /// Whether the server requires keys.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Asks {
+enum KeyRequirement {
     /// The store has keys, so clients need one.
     Keys,
     /// The store has no keys, so requests are not authenticated.
@@ -231,7 +231,7 @@ enum Asks {
     Unknown,
 }
 
-impl Asks {
+impl KeyRequirement {
     async fn found(engine: &dyn Engine) -> Result<Self> {
         let ring =
             KeyRing::read(engine, None).await.context("cannot read the keys of the store")?;
@@ -241,15 +241,15 @@ impl Asks {
 
 /// Fails if unauthenticated clients on other machines would have full access: a server on a non-loopback
 /// address needs keys, client certificates, or `--insecure`.
-fn ensure_locked(config: &Config, asks: Asks) -> Result<()> {
+fn ensure_locked(config: &Config, asks: KeyRequirement) -> Result<()> {
     let (server, store) = (&config.fixed.server, &config.fixed.store.url);
     let listen = server.options.listen;
-    let is_locked = asks == Asks::Keys || server.tls_client_ca.is_some();
+    let is_locked = asks == KeyRequirement::Keys || server.tls_client_ca.is_some();
     if listen.ip().is_loopback() || server.options.insecure || is_locked {
         return Ok(());
     }
     ensure!(
-        asks == Asks::Nothing,
+        asks == KeyRequirement::Nothing,
         "server.listen is {listen}, which is reachable from other machines, and whether {store} has keys \
          is unknown while it is unavailable; start again when it answers, listen on 127.0.0.1, or use \
          --insecure (server.insecure = true) on a trusted network"
@@ -358,7 +358,7 @@ fn reachable(mut address: SocketAddr, tls: bool) -> String {
 }
 
 /// The text printed at the start: the store, the address, and commands to try.
-fn greeting(config: &Config, changed: &[String], url: &str, asks: Asks) -> String {
+fn greeting(config: &Config, changed: &[String], url: &str, asks: KeyRequirement) -> String {
     let store = &config.fixed.store.url;
     let kept = match store {
         Url::Memory => "in memory only, lost when the server stops",
@@ -367,15 +367,15 @@ fn greeting(config: &Config, changed: &[String], url: &str, asks: Asks) -> Strin
         _ => "remote",
     };
     let (asks, curl) = match asks {
-        Asks::Keys => (
+        KeyRequirement::Keys => (
             "requires a key: set WINDLASS_KEY=wl_… for the commands below\n",
             "curl -H \"Authorization: Bearer $WINDLASS_KEY\"",
         ),
-        Asks::Nothing => (
+        KeyRequirement::Nothing => (
             "no keys yet: accepts unauthenticated requests; create the first key with `windlass keys create`\n",
             "curl",
         ),
-        Asks::Unknown => ("", "curl"),
+        KeyRequirement::Unknown => ("", "curl"),
     };
     let file = config.file.as_ref().map(|path| format!("configured by {}\n", path.display()));
     let file = file.unwrap_or_default();
@@ -401,7 +401,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_that_means_all_of_them_is_told_as_one_that_can_be_reached() {
+    fn a_wildcard_address_is_shown_as_a_reachable_one() {
         assert_eq!(reachable("0.0.0.0:7474".parse().unwrap(), false), "http://127.0.0.1:7474");
         assert_eq!(reachable("[::]:7474".parse().unwrap(), true), "https://[::1]:7474");
         assert_eq!(reachable("10.0.0.1:80".parse().unwrap(), false), "http://10.0.0.1:80");

@@ -79,10 +79,10 @@ impl Args {
                 Ok(snapshot) => view.show(snapshot),
                 Err(error) => view.fail(&error),
             }
-            let looked = tokio::time::Instant::now();
+            let drawn_at = tokio::time::Instant::now();
             loop {
                 terminal.draw(|frame| view.draw(frame)).context("cannot draw")?;
-                match next_input(self.every.saturating_sub(looked.elapsed())).await? {
+                match next_input(self.every.saturating_sub(drawn_at.elapsed())).await? {
                     Input::Quit => return Ok(()),
                     Input::Up => view.select(-1),
                     Input::Down => view.select(1),

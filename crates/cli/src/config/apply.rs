@@ -36,7 +36,7 @@ impl Setup {
 
     /// Applies the configuration to a store that was just opened; returns one line per changed setting.
     pub(crate) async fn opened(&self, engine: Arc<dyn Engine>) -> Result<Vec<String>> {
-        let (audit, who) = (Audit::new(engine.clone()), Principal::unasked(WHO));
+        let (audit, who) = (Audit::new(engine.clone()), Principal::direct(WHO));
         let engine: Arc<dyn Engine> = Arc::new(Audited::new(engine, audit, Arc::new(who)));
         let changed = apply(&self.config(), &engine).await?;
         // The store is opened once; a second value would be the same store.
@@ -160,7 +160,7 @@ fn news<T: Named, K, E>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::Given;
+    use super::super::Inputs;
     use super::super::load::Choice;
     use super::*;
     use windlass_core::model::Order;
@@ -171,7 +171,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("windlass.toml");
         std::fs::write(&path, text).unwrap();
-        let given = Given { file: Choice::Named(path), ..Given::default() };
+        let given = Inputs { file: Choice::Named(path), ..Inputs::default() };
         Config::load(&given).unwrap_or_else(|mistakes| panic!("{mistakes}"))
     }
 

@@ -98,7 +98,7 @@ fn comment(text: &mut String, words: &str) {
 mod tests {
     use super::super::load::Choice;
     use super::super::sections::keys;
-    use super::super::{Config, Given};
+    use super::super::{Config, Inputs};
     use super::*;
     use std::path::{Path, PathBuf};
 
@@ -109,7 +109,7 @@ mod tests {
     }
 
     fn load(path: &Path) -> Config {
-        let given = Given { file: Choice::Named(path.to_owned()), ..Given::default() };
+        let given = Inputs { file: Choice::Named(path.to_owned()), ..Inputs::default() };
         Config::load(&given).unwrap_or_else(|mistakes| panic!("{mistakes}"))
     }
 
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_commented_out_can_be_put_to_use() {
+    fn commented_settings_are_valid_when_enabled() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("windlass.toml");
         let used = |line: &str| match line.strip_prefix('#') {

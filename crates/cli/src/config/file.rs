@@ -14,7 +14,7 @@ pub(super) struct Reading<'a> {
     pub(super) mistakes: &'a mut Vec<Mistake>,
 }
 
-pub(super) type Leaf<T> = (&'static Field<T>, Raw, usize);
+pub(super) type Assigned<T> = (&'static Field<T>, Raw, usize);
 
 impl Reading<'_> {
     pub(super) fn at(&self, line: usize) -> Source {
@@ -27,14 +27,14 @@ impl Reading<'_> {
     }
 
     /// The settings in a table and its subtables; `above` is the path from the section to the table.
-    pub(super) fn leaves<T>(
+    pub(super) fn assigned<T>(
         &mut self,
         table: &Table,
         section: &str,
         above: &str,
         fields: &'static [Field<T>],
-    ) -> Vec<Leaf<T>> {
-        let mut leaves = Vec::new();
+    ) -> Vec<Assigned<T>> {
+        let mut assigned = Vec::new();
         for entry in table {
             let name =
                 if above.is_empty() { entry.key.clone() } else { format!("{above}.{}", entry.key) };
@@ -43,7 +43,7 @@ impl Reading<'_> {
                 field.name.strip_prefix(&*name).is_some_and(|it| it.starts_with('.'))
             };
             if let Some(field) = fields.iter().find(|field| field.name == name) {
-                leaves.push((field, entry.raw.clone(), entry.line));
+                assigned.push((field, entry.raw.clone(), entry.line));
             } else if !fields.iter().any(is_above) {
                 let known: Vec<_> =
                     fields.iter().map(|field| format!("{section}.{}", field.name)).collect();
@@ -51,7 +51,7 @@ impl Reading<'_> {
                 let mistake = Mistake::unknown(self.at(entry.line), &key, known);
                 self.mistakes.push(mistake);
             } else if let Raw::Table(table) = &entry.raw {
-                leaves.extend(self.leaves(table, section, &name, fields));
+                assigned.extend(self.assigned(table, section, &name, fields));
             } else {
                 let below: Vec<_> = fields.iter().filter(|field| is_above(field)).collect();
                 let names = below.iter().map(|field| format!("{section}.{}", field.name));
@@ -59,7 +59,7 @@ impl Reading<'_> {
                 self.wrong(entry.line, &key, &entry.raw.shown(), expected);
             }
         }
-        leaves
+        assigned
     }
 
     /// Stores the value of a setting if it is valid; returns whether it is.
@@ -87,7 +87,7 @@ impl Reading<'_> {
             };
             let before = self.mistakes.len();
             let (mut whole, mut named) = (T::default(), Vec::new());
-            for (field, raw, line) in self.leaves(settings, &key, "", T::fields()) {
+            for (field, raw, line) in self.assigned(settings, &key, "", T::fields()) {
                 if self.put(&mut whole, field, &format!("{key}.{}", field.name), &raw, line) {
                     let value: Value = (field.get)(&whole);
                     named.push((field, value, line));

@@ -29,7 +29,7 @@ const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
 /// The inputs of the configuration, kept so that a reload can read them again.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Given {
+pub(crate) struct Inputs {
     pub(crate) file: Choice,
     /// Environment variables.
     pub(crate) variables: Vec<(String, String)>,
@@ -56,7 +56,7 @@ pub(crate) struct Flag {
     pub(crate) text: String,
 }
 
-impl Given {
+impl Inputs {
     /// These flags, the environment variables of this process, and the given file, or else the default one in
     /// the working directory.
     pub(crate) fn around(file: Option<PathBuf>, flags: Vec<Flag>) -> Self {
@@ -92,7 +92,7 @@ pub(crate) struct Config {
 
 impl Config {
     /// Reads and validates all inputs.
-    pub(crate) fn load(given: &Given) -> Result<Self, Mistakes> {
+    pub(crate) fn load(given: &Inputs) -> Result<Self, Mistakes> {
         let mut loading = Loading::default();
         if let Some((path, text)) = loading.open(&given.file) {
             loading.file(&path, &text);
@@ -173,7 +173,7 @@ impl Loading {
             match (section, &entry.raw) {
                 (Some(section), Raw::Table(table)) => {
                     for (field, value, line) in
-                        reading.leaves(table, section.name, "", section.fields)
+                        reading.assigned(table, section.name, "", section.fields)
                     {
                         let key = format!("{}.{}", section.name, field.name);
                         if reading.put(&mut config.fixed, field, &key, &value, line) {

@@ -19,7 +19,7 @@ mod value;
 
 pub(crate) use apply::Setup;
 pub(crate) use example::example;
-pub(crate) use load::{Config, FILE_DEFAULT, Flag, Given};
+pub(crate) use load::{Config, FILE_DEFAULT, Flag, Inputs};
 pub(crate) use log::LogHandle;
 pub(crate) use reload::Reloader;
 pub(crate) use sections::Traces as TracesSection;

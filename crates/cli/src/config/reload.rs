@@ -3,7 +3,7 @@
 
 use super::apply::Setup;
 use super::field::Reload;
-use super::load::{Choice, Config, Given};
+use super::load::{Choice, Config, Inputs};
 use super::log::LogHandle;
 use super::mistake::Mistakes;
 use super::sections::{Fixed, keys};
@@ -15,7 +15,7 @@ use windlass_server::ServerHandle;
 
 /// Reloads the configuration of a running server.
 pub(crate) struct Reloader {
-    given: Given,
+    given: Inputs,
     /// The effective settings: live ones as of the last reload, the others as of the start.
     running: Fixed,
     setup: Arc<Setup>,
@@ -26,7 +26,7 @@ pub(crate) struct Reloader {
 impl Reloader {
     /// A reloader for a server that was started with this configuration.
     pub(crate) fn new(
-        given: Given,
+        given: Inputs,
         setup: Arc<Setup>,
         server: ServerHandle,
         log: LogHandle,

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_told_with_its_place_and_without_the_text() {
+    fn unreadable_files_are_reported_with_the_position_and_without_their_text() {
         let errors = read("[store]\nurl = \"postgres://ada:s3cr3t@db\n").unwrap_err();
         assert_eq!(errors[0].line, 2, "{errors:?}");
         assert!(errors[0].column > 6, "{errors:?}");

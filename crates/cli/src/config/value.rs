@@ -292,7 +292,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_can_be_read_again() {
+    fn written_values_can_be_read_again() {
         for ms in [0, 1, 999, 1_000, 90_000, 5_400_000, 604_800_000, 86_400_001] {
             assert_eq!(values::duration_ms(&time(ms)), Ok(ms));
         }

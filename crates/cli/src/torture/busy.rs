@@ -1,9 +1,9 @@
 //! Tests that clients handle `busy`: they repeat the same request, and do not report the error as a contract
 //! violation.
 
-use super::cast::Role;
 use super::client::{Order, Spec};
 use super::journal::Lines;
+use super::participants::Role;
 use super::producer::Producer;
 use super::rogue::Rogue;
 use super::stage::{Stage, payload};

@@ -1,9 +1,9 @@
 //! The client process itself: opens the store, runs the clients, reports their counts, and obeys orders. The
 //! behaviour of each client is in `producer`, `worker`, `rogue` and `operator`.
 
-use super::cast::Role;
 use super::journal::Lines;
 use super::operator::Operator;
+use super::participants::Role;
 use super::producer::Producer;
 use super::rogue::Rogue;
 use super::stage::{Stage, left};
@@ -67,7 +67,7 @@ pub(super) enum Order {
 /// A message from a client process, one per line of its stdout.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Told {
+pub(super) enum Message {
     /// The store is open.
     Open,
     /// The current counts.
@@ -105,8 +105,8 @@ pub(crate) fn run_client() -> Result<ExitCode> {
 /// Forwards orders; exits at the end of the input, which means that the parent has ended.
 fn obey(order: &watch::Sender<Order>) {
     for line in std::io::stdin().lock().lines().map_while(Result::ok) {
-        if let Ok(told) = serde_json::from_str(&line) {
-            order.send_replace(told);
+        if let Ok(reported) = serde_json::from_str(&line) {
+            order.send_replace(reported);
         }
     }
     std::process::exit(1);
@@ -116,7 +116,7 @@ async fn run(spec: Spec, orders: watch::Receiver<Order>) -> Result<ExitCode> {
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).init();
     let journal = Lines::create(&spec.evidence, &spec.name)?;
     let Some(engine) = open(&spec.url, &orders).await? else { return Ok(ExitCode::SUCCESS) };
-    say(&Told::Open);
+    send(&Message::Open);
     let stage = Arc::new(Stage::new(spec, engine, journal, orders));
     let counting = tokio::spawn(count(stage.clone()));
     let mut clients = JoinSet::new();
@@ -134,7 +134,7 @@ async fn run(spec: Spec, orders: watch::Receiver<Order>) -> Result<ExitCode> {
         ended.context("a client panicked")?;
     }
     counting.abort();
-    stage.tell(None);
+    stage.report_counts(None);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -188,14 +188,14 @@ async fn count(stage: Arc<Stage>) {
             Url::File(_) => left(&*stage.engine, &stage.spec.queue).await.ok(),
             _ => None,
         };
-        stage.tell(left);
+        stage.report_counts(left);
         tokio::time::sleep(COUNTS_EVERY).await;
     }
 }
 
 /// Writes a message. An error means that the parent has ended, and is ignored.
-pub(super) fn say(told: &Told) {
+pub(super) fn send(reported: &Message) {
     use std::io::Write as _;
-    let line = serde_json::to_string(told).unwrap_or_default();
+    let line = serde_json::to_string(reported).unwrap_or_default();
     let _ = writeln!(std::io::stdout(), "{line}");
 }

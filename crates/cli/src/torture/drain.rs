@@ -1,9 +1,9 @@
 //! Waits after the faults until all jobs have ended, as long as their number decreases.
 
+use super::client_processes::ClientProcesses;
 use super::journal;
 use super::progress::Progress;
 use super::stage::left;
-use super::troupe::Troupe;
 use anyhow::Result;
 use std::path::Path;
 use std::sync::Arc;
@@ -24,22 +24,22 @@ const LOOKS: u32 = 4;
 
 /// Returns whether all jobs have ended.
 pub(super) async fn drain(
-    troupe: &mut Troupe,
+    clients: &mut ClientProcesses,
     evidence: &Path,
     progress: &Progress,
 ) -> Result<bool> {
-    let engine = match troupe.target.cast.owner {
+    let engine = match clients.target.participants.owner {
         true => None,
-        false => Some(troupe.target.open().await?),
+        false => Some(clients.target.open().await?),
     };
     let start = Instant::now();
     let (mut fewest, mut since, mut empty) = (u64::MAX, start, 0);
     while since.elapsed() < STILL_MAX && start.elapsed() < DRAIN_MAX {
         tokio::time::sleep(LOOK_EVERY).await;
-        troupe.notice()?;
+        clients.notice()?;
         let left = match &engine {
-            Some(engine) => left(&**engine, &troupe.target.queue).await.ok(),
-            None => troupe.counts().left,
+            Some(engine) => left(&**engine, &clients.target.queue).await.ok(),
+            None => clients.counts().left,
         };
         progress.left(left);
         let Some(left) = left else { continue };

@@ -75,7 +75,7 @@ mod tests {
     use windlass_kit::history::Call;
 
     #[test]
-    fn what_was_written_is_read_but_for_a_line_that_was_cut() {
+    fn written_lines_are_read_except_a_truncated_last_one() {
         let dir = tempfile::tempdir().unwrap();
         for (client, name) in ["a", "b"].into_iter().enumerate() {
             let journal = Lines::create(dir.path(), name).unwrap();

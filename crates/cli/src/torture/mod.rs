@@ -1,19 +1,20 @@
 //! `windlass torture`: tests the guarantees of a store under real faults. Producers and workers run in separate
 //! processes, which are killed, stalled and disconnected according to a schedule derived from a seed. The kit's
-//! history checker judges the recorded calls.
+//! history checker checks the recorded calls.
 //!
 //! Steps of a run: `target` prepares the store (`postgres` starts a server that can be killed), `schedule`
-//! generates the faults, `troupe` starts the clients and executes the faults (with `proxy` as the network),
+//! generates the faults, `client_processes` starts the clients and executes the faults (with `proxy` as the network),
 //! `drain` waits until all jobs have ended, and `report` prints the verdict. Inside a client process: `client`,
 //! `producer`, `worker`, `rogue`, `operator`.
 
 #[cfg(test)]
 mod busy;
-mod cast;
 mod client;
+mod client_processes;
 mod drain;
 mod journal;
 mod operator;
+mod participants;
 mod postgres;
 mod process;
 mod producer;
@@ -25,7 +26,6 @@ mod run;
 mod schedule;
 mod stage;
 mod target;
-mod troupe;
 mod worker;
 
 pub(crate) use client::run_client;

@@ -14,7 +14,7 @@ use windlass_kit::history::Recorded;
 /// Maximum pause between two rounds.
 const PAUSE_MAX_MS: u64 = 300;
 /// Number of jobs that an operator lists in one round.
-const LOOKED_AT: u32 = 60;
+const LISTED: u32 = 60;
 /// Maximum number of jobs that it changes in one round.
 const CHANGED_MAX: u64 = 8;
 /// Maximum delay of a job that is moved or replayed.
@@ -55,7 +55,7 @@ impl Operator {
 
     /// Changes a few of the oldest or newest jobs in this state.
     async fn round(&self, state: State) {
-        let mut ids = self.look(state).await;
+        let mut ids = self.ids_in(state).await;
         let mut items = Vec::new();
         for _ in 0..=self.random.below(CHANGED_MAX) {
             if ids.is_empty() {
@@ -73,10 +73,10 @@ impl Operator {
         }
     }
 
-    async fn look(&self, state: State) -> Vec<JobId> {
+    async fn ids_in(&self, state: State) -> Vec<JobId> {
         let order = [ListOrder::Oldest, ListOrder::Newest][self.random.below(2) as usize];
         let filter = Filter::state(state).queue(self.stage.spec.queue.clone());
-        let list = List::new(filter).order(order).limit(LOOKED_AT);
+        let list = List::new(filter).order(order).limit(LISTED);
         let page = self.stage.ask("list", self.engine.list(list), &[]).await;
         page.map_or_else(Vec::new, |page| page.rows.iter().map(|job| job.header.id).collect())
     }

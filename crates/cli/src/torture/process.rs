@@ -1,7 +1,7 @@
 //! A client process as seen by its parent.
 
 use super::CLIENT_COMMAND;
-use super::client::{Counts, Order, Spec, Told};
+use super::client::{Counts, Message, Order, Spec};
 use anyhow::{Context as _, Result};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
@@ -20,21 +20,21 @@ const ORDER_MAX: Duration = Duration::from_secs(1);
 pub(super) struct Running {
     child: Child,
     input: ChildStdin,
-    heard: Arc<Heard>,
+    latest: Arc<Latest>,
 }
 
 /// The latest messages of a process.
 #[derive(Default)]
-struct Heard {
+struct Latest {
     open: AtomicBool,
     counts: Mutex<Counts>,
 }
 
 /// Unexpected events of all processes of a run.
 #[derive(Clone, Default)]
-pub(super) struct Surprises(Arc<Mutex<Vec<String>>>);
+pub(super) struct Unexpected(Arc<Mutex<Vec<String>>>);
 
-impl Surprises {
+impl Unexpected {
     pub(super) fn add(&self, what: String) {
         lock(&self.0).push(what);
     }
@@ -47,7 +47,7 @@ impl Surprises {
 impl Running {
     /// Starts a process and sends its specification. Call it from a thread that outlives the process: the
     /// kernel treats the end of that thread as the end of the parent.
-    pub(super) async fn start(spec: &Spec, surprises: Surprises) -> Result<Self> {
+    pub(super) async fn start(spec: &Spec, unexpected: Unexpected) -> Result<Self> {
         let program = std::env::current_exe().context("cannot find this program's own file")?;
         let log = spec.evidence.join(format!("{}.log", spec.name));
         let log = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
@@ -65,24 +65,24 @@ impl Running {
             .context("cannot start a client")?;
         let mut input = child.stdin.take().context("the stdin of a client is missing")?;
         let output = child.stdout.take().context("the stdout of a client is missing")?;
-        let heard = Arc::<Heard>::default();
-        tokio::spawn(listen(output, heard.clone(), surprises, spec.name.clone()));
+        let latest = Arc::<Latest>::default();
+        tokio::spawn(listen(output, latest.clone(), unexpected, spec.name.clone()));
         let line = serde_json::to_string(spec)? + "\n";
         input
             .write_all(line.as_bytes())
             .await
             .context("cannot send the specification to a client")?;
-        Ok(Self { child, input, heard })
+        Ok(Self { child, input, latest })
     }
 
     /// Whether it has opened its store.
     pub(super) fn is_open(&self) -> bool {
-        self.heard.open.load(Ordering::Relaxed)
+        self.latest.open.load(Ordering::Relaxed)
     }
 
     /// Its latest counts.
     pub(super) fn counts(&self) -> Counts {
-        *lock(&self.heard.counts)
+        *lock(&self.latest.counts)
     }
 
     /// Its exit status, if it has ended.
@@ -116,15 +116,15 @@ pub(super) fn signal_process(pid: Option<u32>, signal: Signal) -> Result<()> {
     kill_process(pid, signal).with_context(|| format!("cannot send {signal:?} to a process"))
 }
 
-async fn listen(output: ChildStdout, heard: Arc<Heard>, surprises: Surprises, name: String) {
+async fn listen(output: ChildStdout, latest: Arc<Latest>, unexpected: Unexpected, name: String) {
     let mut lines = BufReader::new(output).lines();
     while let Ok(Some(line)) = lines.next_line().await {
         match serde_json::from_str(&line) {
-            Ok(Told::Open) => heard.open.store(true, Ordering::Relaxed),
-            Ok(Told::Counts(counts)) => {
-                *lock(&heard.counts) = counts;
+            Ok(Message::Open) => latest.open.store(true, Ordering::Relaxed),
+            Ok(Message::Counts(counts)) => {
+                *lock(&latest.counts) = counts;
             }
-            Ok(Told::Bad(what)) => surprises.add(format!("{name}: {what}")),
+            Ok(Message::Bad(what)) => unexpected.add(format!("{name}: {what}")),
             // An incomplete line of a killed process.
             Err(_) => {}
         }

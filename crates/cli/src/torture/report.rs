@@ -1,4 +1,4 @@
-//! The report of a run, as text and as JSON. It counts the findings of the history checker; it judges nothing
+//! The report of a run, as text and as JSON. It counts the findings of the history checker; it decides nothing
 //! itself.
 
 use serde_json::{Map, Value, json};
@@ -20,7 +20,7 @@ pub(super) struct Report {
     pub(super) drained: bool,
     pub(super) verdict: Verdict,
     /// Results that the contract does not allow, and processes that ended by themselves.
-    pub(super) surprises: Vec<String>,
+    pub(super) unexpected: Vec<String>,
     /// Findings of the store's consistency check.
     pub(super) findings: Vec<String>,
     /// Directory of the evidence, if it is kept.
@@ -30,7 +30,7 @@ pub(super) struct Report {
 impl Report {
     /// Whether all guarantees were kept.
     pub(super) fn is_clean(&self) -> bool {
-        let quiet = self.surprises.is_empty() && self.findings.is_empty();
+        let quiet = self.unexpected.is_empty() && self.findings.is_empty();
         self.drained && quiet && self.verdict.is_clean()
     }
 
@@ -55,7 +55,7 @@ impl Report {
         others
             .map(|kind| (kind.as_str(), self.verdict.count(kind)))
             .chain([
-                ("unexpected answers", self.surprises.len() as u64),
+                ("unexpected answers", self.unexpected.len() as u64),
                 ("findings of the store's check", self.findings.len() as u64),
                 ("not drained in time", u64::from(!self.drained)),
             ])
@@ -80,7 +80,7 @@ impl Report {
             "counts": map(self.counts()),
             "others": map(self.others()),
             "violations": self.verdict.violations,
-            "surprises": self.surprises,
+            "unexpected": self.unexpected,
             "findings": self.findings,
             "evidence": self.evidence,
         })
@@ -94,12 +94,13 @@ fn key(name: &str) -> String {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let told = self.verdict.violations.iter().map(ToString::to_string);
-        let told = told.chain(self.surprises.iter().cloned()).chain(self.findings.iter().cloned());
-        let told: Vec<String> = told.collect();
-        told.iter().take(SHOWN_MAX).try_for_each(|finding| writeln!(f, "{finding}"))?;
-        if told.len() > SHOWN_MAX {
-            writeln!(f, "… and {} more in report.json", told.len() - SHOWN_MAX)?;
+        let reported = self.verdict.violations.iter().map(ToString::to_string);
+        let reported =
+            reported.chain(self.unexpected.iter().cloned()).chain(self.findings.iter().cloned());
+        let reported: Vec<String> = reported.collect();
+        reported.iter().take(SHOWN_MAX).try_for_each(|finding| writeln!(f, "{finding}"))?;
+        if reported.len() > SHOWN_MAX {
+            writeln!(f, "… and {} more in report.json", reported.len() - SHOWN_MAX)?;
         }
         if let Some(evidence) = &self.evidence {
             writeln!(f, "evidence: {evidence}")?;
@@ -134,7 +135,7 @@ mod tests {
             faults: 2,
             drained: true,
             verdict,
-            surprises: Vec::new(),
+            unexpected: Vec::new(),
             findings: Vec::new(),
             evidence: None,
         }
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_broken_is_said_and_makes_the_verdict_a_bad_one() {
+    fn every_violation_is_reported_and_fails_the_verdict() {
         for kind in Kind::ALL {
             let report = report(Some(kind));
             assert!(!report.is_clean(), "{kind}");
@@ -163,7 +164,7 @@ mod tests {
             assert_eq!(report.json()["ok"], false);
         }
         let mut surprised = report(None);
-        surprised.surprises.push("worker: what?".into());
+        surprised.unexpected.push("worker: what?".into());
         assert!(last_line(&surprised).ends_with("1 unexpected answers"));
         let mut stuck = report(None);
         stuck.drained = false;

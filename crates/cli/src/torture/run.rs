@@ -1,12 +1,12 @@
 //! One run from its start to its verdict.
 
 use super::client::Order;
+use super::client_processes::ClientProcesses;
 use super::drain::drain;
 use super::progress::Progress;
 use super::report::Report;
 use super::schedule::{Action, Step, schedule};
 use super::target::Target;
-use super::troupe::Troupe;
 use super::{Plan, journal};
 use crate::output::{print, print_json};
 use anyhow::{Context as _, Result, bail};
@@ -21,12 +21,12 @@ use windlass_kit::history::{Options, Snapshot, check};
 /// Maximum time for all processes to end after they are asked to.
 const STOP_MAX: Duration = Duration::from_secs(30);
 
-/// Runs the faults against the store and judges the result.
+/// Runs the faults against the store and checks the result.
 pub(crate) async fn run(plan: Plan) -> Result<ExitCode> {
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for ctrl-c")?;
     let evidence = Evidence::create(plan.evidence.as_deref())?;
     let target = Target::prepare(&plan, evidence.path()).await?;
-    let steps = schedule(plan.seed, plan.seconds * 1_000, target.cast);
+    let steps = schedule(plan.seed, plan.seconds * 1_000, target.participants);
     let faults = steps.iter().filter(|step| step.action.is_fault()).count();
     evidence.write(
         "schedule.json",
@@ -34,13 +34,13 @@ pub(crate) async fn run(plan: Plan) -> Result<ExitCode> {
     )?;
     let progress = Progress::begin(&plan, faults, evidence.path());
     let left = format!("this may remain: {}", target.place());
-    let troupe = Troupe::start(target, evidence.path().to_owned(), plan.seed).await;
-    let troupe = troupe.with_context(|| left.clone())?;
-    let mut run = Run { plan, evidence, progress, troupe, faults: 0 };
+    let clients = ClientProcesses::start(target, evidence.path().to_owned(), plan.seed).await;
+    let clients = clients.with_context(|| left.clone())?;
+    let mut run = Run { plan, evidence, progress, clients, faults: 0 };
     run.torture(&steps, &mut interrupt).await?;
     tokio::select! {
-        judged = run.judge() => {
-            let report = judged?;
+        verified = run.verify() => {
+            let report = verified?;
             run.end(report).await
         }
         _ = interrupt.recv() => bail!("stopped by a second signal, without a verdict; {left}"),
@@ -51,7 +51,7 @@ struct Run {
     plan: Plan,
     evidence: Evidence,
     progress: Progress,
-    troupe: Troupe,
+    clients: ClientProcesses,
     /// Number of faults so far.
     faults: u64,
 }
@@ -77,32 +77,32 @@ impl Run {
             } else if Instant::now() >= end {
                 return Ok(());
             }
-            self.troupe.notice()?;
-            self.progress.at(start.elapsed(), self.faults, self.troupe.counts());
+            self.clients.notice()?;
+            self.progress.at(start.elapsed(), self.faults, self.clients.counts());
         }
     }
 
     async fn act(&mut self, action: Action) -> Result<()> {
         self.faults += u64::from(action.is_fault());
         self.progress.action(action);
-        self.troupe.act(action).await
+        self.clients.act(action).await
     }
 
-    /// Ends the faults, waits until all jobs have ended, and judges the histories of all clients.
-    async fn judge(&mut self) -> Result<Report> {
+    /// Ends the faults, waits until all jobs have ended, and checks the histories of all clients.
+    async fn verify(&mut self) -> Result<Report> {
         self.progress.says("the faults are over; waiting until all jobs have ended");
-        self.troupe.recover().await?;
-        self.troupe.target.calm_down().await;
-        self.troupe.order(Order::Rest).await?;
-        self.troupe.gone(super::cast::Member::makes_work, STOP_MAX).await?;
-        let drained = drain(&mut self.troupe, self.evidence.path(), &self.progress).await?;
-        self.troupe.order(Order::Stop).await?;
-        self.troupe.gone(|_| true, STOP_MAX).await?;
+        self.clients.recover().await?;
+        self.clients.target.calm_down().await;
+        self.clients.order(Order::Rest).await?;
+        self.clients.gone(super::participants::Member::makes_work, STOP_MAX).await?;
+        let drained = drain(&mut self.clients, self.evidence.path(), &self.progress).await?;
+        self.clients.order(Order::Stop).await?;
+        self.clients.gone(|_| true, STOP_MAX).await?;
         self.progress.says("judging");
         let history = journal::read(self.evidence.path())?;
-        let engine = self.troupe.target.open().await?;
+        let engine = self.clients.target.open().await?;
         let mut end = Snapshot::read(&*engine, history.wanted()).await?;
-        end.add_queue(&*engine, &self.troupe.target.queue).await?;
+        end.add_queue(&*engine, &self.clients.target.queue).await?;
         let findings = match engine.check(false).await {
             Ok(report) => report.value.findings,
             // On a shared server, the check may exceed its time limit.
@@ -113,7 +113,7 @@ impl Run {
         };
         let mut options = Options::default();
         // Claims are not synced to disk: the last ones before a kill may be lost.
-        options.claims_forgotten = self.troupe.target.cast.store;
+        options.claims_forgotten = self.clients.target.participants.store;
         options.retention = self.plan.retention_ms.is_some();
         Ok(Report {
             target: self.plan.store.to_string(),
@@ -122,7 +122,7 @@ impl Run {
             faults: self.faults,
             drained,
             verdict: check(&history, &end, &options),
-            surprises: self.troupe.surprises.all(),
+            unexpected: self.clients.unexpected.all(),
             findings: findings.into_iter().map(|finding| finding.what).collect(),
             evidence: None,
         })
@@ -131,7 +131,7 @@ impl Run {
     /// Prints the verdict; keeps the evidence of a bad one.
     async fn end(self, mut report: Report) -> Result<ExitCode> {
         let is_clean = report.is_clean();
-        let target = self.troupe.target;
+        let target = self.clients.target;
         self.evidence.write("report.json", &report.json())?;
         if is_clean {
             target.remove().await?;

@@ -1,7 +1,7 @@
-//! Generates the faults of a run from the seed, the length and the cast alone, independent of anything that
+//! Generates the faults of a run from the seed, the length and the participants alone, independent of anything that
 //! happens during the run. The same seed therefore means the same faults.
 
-use super::cast::{Cast, Member, Network};
+use super::participants::{Member, Network, Participants};
 use super::proxy::Weather;
 use super::{LEASE_MS, happens};
 use serde::{Serialize, Serializer};
@@ -80,7 +80,7 @@ pub(super) struct Step {
 }
 
 /// The schedule of a run, sorted by time.
-pub(super) fn schedule(seed: u64, run_ms: u64, cast: Cast) -> Vec<Step> {
+pub(super) fn schedule(seed: u64, run_ms: u64, participants: Participants) -> Vec<Step> {
     let mut writer = Writer {
         random: Seeded::new(seed),
         run_ms,
@@ -90,7 +90,7 @@ pub(super) fn schedule(seed: u64, run_ms: u64, cast: Cast) -> Vec<Step> {
     };
     let mut at_ms = FIRST_MS;
     while at_ms < run_ms {
-        writer.fault(at_ms, cast);
+        writer.fault(at_ms, participants);
         at_ms += writer.within(GAP_MS);
     }
     writer.steps.sort_by_key(|step| step.at_ms);
@@ -113,19 +113,20 @@ impl Writer {
 
     /// Adds a fault that starts at `at_ms`, unless its victim has not recovered from the last one. The same
     /// number of random values is drawn either way, so that a short run is a prefix of a longer one.
-    fn fault(&mut self, at_ms: u64, cast: Cast) {
-        let victim = self.victim(cast);
-        let weather = self.weather(cast);
-        let kills = if cast.owner { KILLS_OF_OWNER_PER_MILLE } else { KILLS_PER_MILLE };
+    fn fault(&mut self, at_ms: u64, participants: Participants) {
+        let victim = self.victim(participants);
+        let weather = self.weather(participants);
+        let kills = if participants.owner { KILLS_OF_OWNER_PER_MILLE } else { KILLS_PER_MILLE };
         let is_kill = happens(&self.random, kills);
         let (down, stall) = (self.within(DOWN_MS), self.within(STALL_MS));
         let lasting = self.within(WEATHER_MS);
         // The first fault kills the database if the run started one, so that even a short run includes it.
-        let is_first_of_store = cast.store && self.steps.is_empty();
+        let is_first_of_store = participants.store && self.steps.is_empty();
         let victim = if is_first_of_store { Member::Store } else { victim };
         let is_kill = is_kill || victim == Member::Store;
-        let is_weather =
-            happens(&self.random, 400) && cast.network != Network::None && !is_first_of_store;
+        let is_weather = happens(&self.random, 400)
+            && participants.network != Network::None
+            && !is_first_of_store;
         if is_weather {
             let clear = Action::Weather(Weather::Clear);
             if self.network_busy <= at_ms && at_ms + lasting < self.run_ms {
@@ -153,28 +154,28 @@ impl Writer {
     }
 
     /// Picks a process, mostly workers, because they hold leases that can be lost.
-    fn victim(&self, cast: Cast) -> Member {
+    fn victim(&self, participants: Participants) -> Member {
         let (drawn, among) = (self.random.below(100), self.random.next_u64());
-        if cast.server && drawn < 25 {
+        if participants.server && drawn < 25 {
             return Member::Server;
         }
-        if cast.store && drawn < 25 {
+        if participants.store && drawn < 25 {
             return Member::Store;
         }
-        let all = cast.clients();
+        let all = participants.clients();
         let wanted = all.iter().filter(|it| it.makes_work() == (drawn >= 85));
         let wanted: Vec<Member> = wanted.copied().collect();
         let from = if wanted.is_empty() { &all } else { &wanted };
         from[(among % from.len() as u64) as usize]
     }
 
-    fn weather(&self, cast: Cast) -> Weather {
+    fn weather(&self, participants: Participants) -> Weather {
         let (drawn, ms) = (self.random.below(5), self.within(SLOW_MS));
         match drawn {
             0 => Weather::Slow { ms },
             1 => Weather::Resets,
             2 => Weather::Cut,
-            3 if cast.network == Network::Http => Weather::Repeats,
+            3 if participants.network == Network::Http => Weather::Repeats,
             _ => Weather::LostReplies,
         }
     }
@@ -184,10 +185,17 @@ impl Writer {
 mod tests {
     use super::*;
 
-    const OWNED: Cast =
-        Cast { owner: true, server: false, store: false, network: Network::None, operators: 1 };
-    const SERVED: Cast = Cast { owner: false, server: true, network: Network::Http, ..OWNED };
-    const STARTED: Cast = Cast { owner: false, store: true, network: Network::Bytes, ..OWNED };
+    const OWNED: Participants = Participants {
+        owner: true,
+        server: false,
+        store: false,
+        network: Network::None,
+        operators: 1,
+    };
+    const SERVED: Participants =
+        Participants { owner: false, server: true, network: Network::Http, ..OWNED };
+    const STARTED: Participants =
+        Participants { owner: false, store: true, network: Network::Bytes, ..OWNED };
 
     #[test]
     fn the_same_seed_means_the_same_faults_and_another_one_others() {
@@ -196,16 +204,16 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_touched_while_they_are_down_and_everybody_is_up_at_the_end() {
-        let casts = |seed| [SERVED, OWNED, STARTED].map(|cast| (seed, cast));
-        for (seed, cast) in (0..50).flat_map(casts) {
+    fn stopped_processes_get_no_faults_and_all_processes_run_at_the_end() {
+        let casts = |seed| [SERVED, OWNED, STARTED].map(|participants| (seed, participants));
+        for (seed, participants) in (0..50).flat_map(casts) {
             let mut down = std::collections::HashSet::new();
-            for Step { at_ms, action } in schedule(seed, 30_000, cast) {
+            for Step { at_ms, action } in schedule(seed, 30_000, participants) {
                 assert!(at_ms < 30_000);
                 match action {
                     Action::Kill(it) | Action::Stall(it) => assert!(down.insert(it), "{it}"),
                     Action::Start(it) | Action::Resume(it) => assert!(down.remove(&it), "{it}"),
-                    Action::Weather(_) => assert_ne!(cast.network, Network::None),
+                    Action::Weather(_) => assert_ne!(participants.network, Network::None),
                 }
             }
             assert!(down.is_empty(), "{down:?}");

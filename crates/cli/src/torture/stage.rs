@@ -1,7 +1,7 @@
 //! Shared context of the clients of a process: the store, the journal, the orders, and how to classify results.
 //! Knows nothing of how the process was started.
 
-use super::client::{Counts, Order, Spec, Told, say};
+use super::client::{Counts, Message, Order, Spec, send};
 use super::journal::Lines;
 use super::{CALL_MAX, happens};
 use std::fmt::Display;
@@ -61,9 +61,9 @@ impl Stage {
     }
 
     /// Sends the current counts to the parent.
-    pub(super) fn tell(&self, left: Option<u64>) {
+    pub(super) fn report_counts(&self, left: Option<u64>) {
         let acknowledged = self.acknowledged.load(Ordering::Relaxed);
-        say(&Told::Counts(Counts {
+        send(&Message::Counts(Counts {
             acknowledged,
             ended: self.ended.load(Ordering::Relaxed),
             left,
@@ -89,7 +89,7 @@ impl Stage {
     /// Waits for this order or a later one.
     pub(super) async fn ordered(&self, order: Order) {
         // If the sender is gone, the process is about to end.
-        let _ = self.orders.clone().wait_for(|told| *told >= order).await;
+        let _ = self.orders.clone().wait_for(|reported| *reported >= order).await;
     }
 
     /// Sleeps, but wakes up at this order.
@@ -100,7 +100,7 @@ impl Stage {
     /// Reports a result that the contract does not allow.
     pub(super) fn bad(&self, what: &str, why: impl Display) {
         if self.bad.fetch_add(1, Ordering::Relaxed) < BAD_MAX {
-            say(&Told::Bad(format!("{what}: {why}")));
+            send(&Message::Bad(format!("{what}: {why}")));
         }
     }
 

@@ -1,8 +1,8 @@
 //! Prepares the store for one run: a new directory, schema or queue; with a database or a server started for
 //! the run, and a proxy in front of it, where the plan requires them.
 
-use super::cast::{Cast, Network};
 use super::client::open_once;
+use super::participants::{Network, Participants};
 use super::postgres::OwnPostgres;
 use super::proxy::{Proxy, Weather};
 use super::{
@@ -29,7 +29,7 @@ const CLEARED_MS: u64 = 1_000;
 /// The store of a run and everything started for it.
 pub(super) struct Target {
     /// The participants of the run.
-    pub(super) cast: Cast,
+    pub(super) participants: Participants,
     /// URL at which the clients reach the store.
     pub(super) client_url: Url,
     /// The queue of this run.
@@ -76,9 +76,10 @@ impl Target {
         let owner = matches!(store, Url::File(_)) && !plan.serve;
         let (server, is_started) = (plan.serve, postgres.is_some());
         let operators = plan.operators;
-        let cast = Cast { owner, server, store: is_started, network: Network::None, operators };
+        let participants =
+            Participants { owner, server, store: is_started, network: Network::None, operators };
         let mut target = Self {
-            cast,
+            participants,
             client_url: store.clone(),
             queue: format!("windlass-torture-{run}-{}", std::process::id()),
             retention_ms: plan.retention_ms,
@@ -122,7 +123,7 @@ impl Target {
             proxy.enqueues_once();
         }
         self.client_url = format!("{before}{}{behind}", proxy.address()).parse()?;
-        self.cast.network = match &self.client_url {
+        self.participants.network = match &self.client_url {
             Url::Http(_) => Network::Http,
             _ => Network::Bytes,
         };

@@ -207,7 +207,7 @@ mod tests {
     use std::net::TcpListener;
 
     #[tokio::test]
-    async fn spans_that_find_no_room_or_no_end_are_counted_and_nobody_waits_for_them() {
+    async fn dropped_and_unfinished_spans_are_counted_and_delay_no_caller() {
         const TOO_MANY: usize = 7;
         let recorder = PrometheusBuilder::new().build_recorder();
         let _here = metrics::set_default_local_recorder(&recorder);

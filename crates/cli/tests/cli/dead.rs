@@ -22,7 +22,7 @@ fn ids(store: &Store, arguments: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn a_dead_letter_is_looked_at_edited_and_replayed() {
+fn a_dead_letter_is_shown_edited_and_replayed() {
     let store = with_dead(&[("x", 1)]);
     let id = ids(&store, &[]).remove(0);
     let shown = store.run(&["dead", "show", &id]).ok();

@@ -82,7 +82,7 @@ fn a_unique_job_is_answered_with_the_one_that_is_there() {
 }
 
 #[test]
-fn what_is_wrong_is_named_with_its_value_and_the_way_out() {
+fn invalid_options_are_reported_with_their_value_and_a_way_out() {
     let store = Store::new();
     let refused = |arguments: &[&str], code, parts: &[&str]| {
         store.run(arguments).refused(code, parts);
@@ -152,7 +152,7 @@ fn lines_are_answered_in_json_by_number() {
 }
 
 #[test]
-fn lines_are_spread_over_time_at_the_pace_that_was_told() {
+fn lines_are_enqueued_at_the_given_rate() {
     let store = Store::new();
     let lines = "{\"kind\":\"x\"}\n".repeat(1_203);
     let paced = ["enqueue", "--ndjson", "-", "--delay", "1h", "--per-second", "2"];

@@ -6,7 +6,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
-/// What a request said: head and body.
+/// Head and body of a request.
 type Requests = Arc<Mutex<Vec<(String, String)>>>;
 
 /// A server that answers every request with what `answer` makes of its path.
@@ -89,7 +89,7 @@ fn answers_say_never_or_later() {
         .map(|kind| store.enqueue(&[kind, "--backoff", "50m"]));
     let handlers: Vec<_> = handlers.iter().map(String::as_str).collect();
     let worker = store.start_work(&handlers);
-    // A drain lets finish what runs, and whoever was asked answers.
+    // A drain lets running handlers finish and answers open requests.
     until("all were asked", || requests.lock().unwrap().len() == 5);
     worker.drain().ok();
     let of = |id: &str| {

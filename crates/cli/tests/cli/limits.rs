@@ -46,7 +46,7 @@ fn a_bomb_whose_pieces_leave_the_group_is_ended_whole_and_recorded() {
     let store = Store::new();
     let bomb = store.enqueue(&["bomb", "--max-attempts", "1", "--timeout", "1s"]);
     let other = store.enqueue(&["other", "--max-attempts", "1"]);
-    // A time nobody else sleeps: that is how its pieces are known. Some hide whose they are.
+    // A unique sleep time identifies the processes of the command. Some hide their parent.
     let time = format!("600.{}", std::process::id());
     let exec = format!("bomb=while :; do setsid sleep {time} & env -i setsid sleep {time} & done");
     store.work(&["--processes-max", "30", "--exec", &exec, "--exec", "other=echo '[1]'"]);
@@ -57,13 +57,13 @@ fn a_bomb_whose_pieces_leave_the_group_is_ended_whole_and_recorded() {
 }
 
 #[test]
-fn what_a_command_detached_ends_with_it_and_not_before() {
+fn detached_processes_of_a_command_end_with_it_and_not_before() {
     let store = Store::new();
     store.enqueue(&["short", "--max-attempts", "1"]);
     let id = store.enqueue(&["long", "--max-attempts", "1"]);
-    // Whoever the commands run as must be able to write there.
-    let everybody = std::fs::Permissions::from_mode(0o777);
-    std::fs::set_permissions(store.dir.path(), everybody).unwrap();
+    // The user of the commands must be able to write there.
+    let all_users = std::fs::Permissions::from_mode(0o777);
+    std::fs::set_permissions(store.dir.path(), all_users).unwrap();
     let at = store.dir.path().display();
     let short = format!(
         "short=cd {at}; (setsid sleep 600 & echo $! > pid); until [ -e begun ]; do sleep 0.01; done"
@@ -97,9 +97,9 @@ fn a_fork_bomb_takes_nothing_from_the_commands_of_another_worker() {
     let (theirs, ours) = (Store::new(), Store::new());
     theirs.enqueue(&["bomb", "--max-attempts", "1"]);
     let id = ours.enqueue(&["x", "--max-attempts", "1"]);
-    // Whoever the command runs as must be able to write there.
-    let everybody = std::fs::Permissions::from_mode(0o777);
-    std::fs::set_permissions(theirs.dir.path(), everybody).unwrap();
+    // The user of the command must be able to write there.
+    let all_users = std::fs::Permissions::from_mode(0o777);
+    std::fs::set_permissions(theirs.dir.path(), all_users).unwrap();
     let said = theirs.path("said");
     let bomb = format!(
         "bomb=exec 2>>{}; bomb() {{ bomb & bomb & sleep 600; }}; bomb; wait",
@@ -119,7 +119,7 @@ fn a_fork_bomb_takes_nothing_from_the_commands_of_another_worker() {
 #[test]
 fn many_children_within_the_limit_are_fine() {
     let store = Store::new();
-    // One attempt: a second one would hide that the first was counted with somebody else's.
+    // One attempt: a second one would hide that the first was counted together with another user's processes.
     let id = store.enqueue(&["x", "--max-attempts", "1"]);
     let exec = "x=for n in 1 2 3 4 5; do sleep 0.01 & done; wait; echo '[5]'";
     store.work(&["--processes-max", "20", "--exec", exec]);

@@ -4,7 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "unwrapping is how the helpers say \"this must hold\" too")]
 
 mod audit;
-mod crowded;
+mod connection_limit;
 #[path = "../database/mod.rs"]
 mod database;
 mod dead;
@@ -13,9 +13,9 @@ mod http;
 mod jobs;
 mod kinds;
 mod limits;
-mod looking;
 mod postgres;
 mod pressure;
+mod reading;
 mod schedules;
 mod settings;
 mod support;

@@ -11,7 +11,7 @@ impl Database {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// What a command that must fail says.
+    /// The error message of a command that must fail.
     fn refusal(&self, arguments: &[&str]) -> String {
         let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
         let output = command.args(arguments).env("WINDLASS_STORE", self.url()).output().unwrap();
@@ -21,7 +21,7 @@ impl Database {
 }
 
 #[test]
-fn a_job_is_enqueued_run_and_looked_at_on_postgresql() {
+fn a_job_is_enqueued_run_and_shown_on_postgresql() {
     let database = Database::new();
     let id = database.run(&["enqueue", "greet", r#"{"name":"Ada"}"#]).trim().to_owned();
     database.run(&["work", "--exec", "greet=cat", "--until-empty"]);
@@ -35,9 +35,9 @@ fn a_job_is_enqueued_run_and_looked_at_on_postgresql() {
 }
 
 #[test]
-fn migrations_are_told_done_and_can_be_left_to_somebody_else() {
+fn migrations_are_printed_applied_or_left_to_another_role() {
     let database = Database::new();
-    // Nobody migrates by accident who was told not to.
+    // `migrate=off` and `--no-migrate` prevent migrations by accident.
     let off = format!("{}&migrate=off", database.url());
     let refused = database.refusal(&["jobs", "list", "--store", &off]);
     assert!(refused.contains("version 0") && refused.contains("windlass migrate"), "{refused}");
@@ -64,7 +64,7 @@ fn migrations_are_told_done_and_can_be_left_to_somebody_else() {
 }
 
 #[test]
-fn what_cannot_be_migrated_or_granted_is_told_without_a_secret() {
+fn failed_migrations_and_grants_are_reported_without_a_secret() {
     let database = Database::new();
     let refused = database.refusal(&["migrate", "file:./jobs"]);
     assert!(refused.contains("nothing to migrate"), "{refused}");

@@ -34,7 +34,7 @@ fn column(dir: &Path, file: &str, name: &str) -> Vec<f64> {
 }
 
 #[test]
-fn whoever_is_in_the_way_is_measured_beside_a_clean_run_released_and_told_over_time() {
+fn interference_is_measured_beside_a_clean_run_released_and_shown_over_time() {
     let dir = tempfile::tempdir().unwrap();
     let csv = dir.path().join("new/charts");
     let runs = ["--only", "W7snapshot,W7reader", "--seconds", "2"];

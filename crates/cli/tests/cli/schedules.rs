@@ -31,7 +31,7 @@ fn a_schedule_is_paused_resumed_triggered_and_removed() {
 }
 
 #[test]
-fn what_is_wrong_with_a_schedule_is_named() {
+fn invalid_schedules_are_refused_by_field() {
     let store = Store::new();
     store.enqueue(&["x"]);
     let refused = |arguments: &[&str], code, parts: &[&str]| {
@@ -41,6 +41,6 @@ fn what_is_wrong_with_a_schedule_is_named() {
     refused(&["add", "s", "x", "--cron", "@daily", "--zone", "Moon/Crater"], 1, &["Moon/Crater"]);
     refused(&["add", "s", "x", "--every", "1ms"], 1, &["every_ms"]);
     refused(&["add", "s", "x"], 2, &["--cron"]);
-    refused(&["pause", "nobody"], 1, &["nobody", "no such schedule"]);
-    refused(&["remove", "nobody"], 1, &["nobody", "schedules list"]);
+    refused(&["pause", "missing"], 1, &["missing", "no such schedule"]);
+    refused(&["remove", "missing"], 1, &["missing", "schedules list"]);
 }

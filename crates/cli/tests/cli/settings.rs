@@ -20,7 +20,7 @@ fn queues_are_listed_with_what_is_in_them() {
 }
 
 #[test]
-fn nothing_of_a_paused_queue_or_kind_starts() {
+fn no_job_of_a_paused_queue_or_kind_starts() {
     let store = Store::new();
     let held = [store.enqueue(&["x", "--queue", "slow"]), store.enqueue(&["y"])];
     store.enqueue(&["x"]);

@@ -12,15 +12,15 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// What the command said.
+/// The output of a command.
 #[derive(Debug)]
-pub(crate) struct Ran {
+pub(crate) struct CommandOutput {
     pub(crate) code: i32,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-impl Ran {
+impl CommandOutput {
     fn of(output: Output) -> Self {
         let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
         let code = output.status.code().expect("it was not killed");
@@ -70,20 +70,20 @@ impl Store {
         command
     }
 
-    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
-        Ran::of(self.command(arguments).stdin(Stdio::null()).output().unwrap())
+    pub(crate) fn run(&self, arguments: &[&str]) -> CommandOutput {
+        CommandOutput::of(self.command(arguments).stdin(Stdio::null()).output().unwrap())
     }
 
     /// With this on stdin.
-    pub(crate) fn run_with(&self, arguments: &[&str], input: &str) -> Ran {
+    pub(crate) fn run_with(&self, arguments: &[&str], input: &str) -> CommandOutput {
         let mut command = self.command(arguments);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-        Ran::of(child.wait_with_output().unwrap())
+        CommandOutput::of(child.wait_with_output().unwrap())
     }
 
-    /// What it says in JSON.
+    /// Its output as JSON.
     #[track_caller]
     pub(crate) fn json(&self, arguments: &[&str]) -> Value {
         let mut arguments = arguments.to_vec();
@@ -150,15 +150,15 @@ impl Working {
     }
 
     /// Asks it to end, and waits for that.
-    pub(crate) fn drain(self) -> Ran {
+    pub(crate) fn drain(self) -> CommandOutput {
         self.signal(rustix::process::Signal::TERM);
         self.ended()
     }
 
-    pub(crate) fn ended(mut self) -> Ran {
+    pub(crate) fn ended(mut self) -> CommandOutput {
         let mut output = self.child.take().unwrap().wait_with_output().unwrap();
         output.stderr = std::fs::read(&self.log).unwrap();
-        Ran::of(output)
+        CommandOutput::of(output)
     }
 
     pub(crate) fn kill(mut self) {
@@ -189,7 +189,7 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     panic!("{what}: not so after {PATIENCE:?}");
 }
 
-/// Whether a process lives; one that nobody has waited for yet does not.
+/// Whether a process runs; zombies do not count.
 pub(crate) fn lives(pid: &str) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
     let state = stat.rsplit(')').next().unwrap_or_default().trim_start().to_owned();

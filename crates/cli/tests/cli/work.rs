@@ -81,7 +81,7 @@ fn a_timeout_ends_the_whole_process_group_even_if_it_will_not() {
 }
 
 #[test]
-fn what_a_command_leaves_running_ends_with_it() {
+fn processes_left_by_a_command_end_with_it() {
     let store = Store::new();
     let id = store.enqueue(&["x"]);
     let pid = store.path("pid");
@@ -129,8 +129,8 @@ fn a_job_that_outlasts_the_grace_is_given_back_and_its_command_ended() {
 }
 
 #[test]
-fn a_second_signal_stops_at_once_and_leaves_nothing_running() {
-    // What goes wrong here goes wrong by chance, every second time or so: several chances at once.
+fn a_second_signal_stops_at_once_and_ends_all_commands() {
+    // The failure depends on timing and shows in about half of the runs, so several run at once.
     std::thread::scope(|scope| {
         for _ in 0..6 {
             scope.spawn(stop_at_once);
@@ -150,7 +150,7 @@ fn stop_at_once() {
     let read = || std::fs::read_to_string(&pids).unwrap_or_default();
     until("the job runs", || read().lines().count() == 2 && read().ends_with('\n'));
     worker.ask_to_drain();
-    // Not to wait for anything: a drain that has settled is the hard case, and nothing tells of it.
+    // No condition to wait for: a drain that has settled is the hard case, and it is not observable.
     std::thread::sleep(std::time::Duration::from_millis(300));
     worker.signal(Signal::INT);
     worker.ended();
@@ -175,7 +175,7 @@ fn a_worker_that_is_killed_takes_its_commands_along() {
 }
 
 #[test]
-fn what_cannot_be_done_is_refused_before_any_work() {
+fn invalid_options_are_refused_before_any_work() {
     let store = Store::new();
     let refused = |arguments: &[&str], code, parts: &[&str]| {
         store.run(&[&["work"], arguments].concat()).refused(code, parts);
@@ -203,7 +203,7 @@ const SECRETS: [(&str, &str); 6] = [
     ("AWS_SECRET_ACCESS_KEY", "s3cr3t"),
 ];
 
-/// What a command prints that a worker runs which has secrets in its environment.
+/// The output of a command whose worker has secrets in its environment.
 #[track_caller]
 fn printed(store: &Store, line: &str, arguments: &[&str]) -> String {
     let id = store.enqueue(&["x", "--max-attempts", "1"]);

@@ -55,7 +55,7 @@ impl Configured {
         (status, answer.split_once("\r\n\r\n").unwrap().1.to_owned())
     }
 
-    /// Completes a job of this kind, and hands back where it can be looked at.
+    /// Completes a job of this kind, and returns its path.
     fn completed(&self, kind: &str) -> String {
         let (status, _) =
             self.ask("POST", "/v1/jobs", &format!(r#"{{"kind":"{kind}","queue":"mail"}}"#));
@@ -104,7 +104,7 @@ fn a_reload_changes_queues_limits_and_services_of_a_running_server() {
     let server = Configured::start(before);
     server.says("queues.mail.retention.finished: \"7d\" becomes \"0s\"");
     let first = server.completed("first");
-    assert_eq!(server.ask("GET", &first, "").0, 200, "nobody removes it for a day");
+    assert_eq!(server.ask("GET", &first, "").0, 200, "it is retained for a day");
 
     let after = "[server]\nlisten = \"127.0.0.1:1\"\nbody_bytes_max = 600\nconnections_max = 5\n\n\
                  [services]\nretain.interval = \"50ms\"\n\n\

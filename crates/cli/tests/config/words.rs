@@ -1,4 +1,4 @@
-//! What `windlass config` says.
+//! The output of `windlass config`.
 
 use crate::{stderr, stdout, windlass};
 
@@ -38,7 +38,7 @@ cron = "61 6 * * *"
 every = "15m"
 "#;
 
-/// What is said of them.
+/// The error messages for them.
 const SAID: &str = r#"error: the configuration has 17 mistakes:
   windlass.toml:2: store.url is "postgress://***@db/jobs": scheme "postgress" is not known; the known ones: memory: (in this process, nothing kept), file:DIR (durable, in one directory), postgres://USER@HOST/DATABASE (shared by any number of processes), http://HOST:PORT or https://HOST:PORT (a server)
   windlass.toml:5: server.lisen is not a setting; did you mean server.listen?
@@ -60,7 +60,7 @@ const SAID: &str = r#"error: the configuration has 17 mistakes:
 "#;
 
 #[test]
-fn every_mistake_is_told_at_once_with_its_key_and_the_way_out() {
+fn all_mistakes_are_reported_together_with_their_key_and_a_way_out() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("windlass.toml"), MISTAKEN).unwrap();
     let checked = windlass(dir.path(), &["config", "check"]).output().unwrap();

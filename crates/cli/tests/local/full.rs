@@ -13,7 +13,7 @@ use tempfile::NamedTempFile;
 
 /// The size of the whole disk.
 const DISK_MB: u32 = 64;
-/// What another user leaves, for jobs.
+/// Space on the disk that another user leaves.
 const LEFT_BYTES: u64 = 3 * 1024 * 1024;
 /// More jobs of this size than fit.
 const PAYLOAD_BYTES: usize = 30_000;
@@ -74,7 +74,7 @@ fn complete(server: &Serving, jobs: &[Value], done: &mut BTreeSet<String>) {
     }
 }
 
-/// What a server that takes no new jobs says of itself, everywhere.
+/// Checks everything that a server reports while it refuses new jobs.
 fn assert_full(server: &Serving, log: &NamedTempFile) {
     let (status, ready) = ask(server, "GET", "/readyz", "");
     assert_eq!((status, &ready["code"]), (503, &"store_full".into()), "{ready}");
@@ -138,7 +138,7 @@ fn a_full_disk_refuses_new_jobs_and_nothing_else_also_after_a_restart() {
     assert_eq!(enqueue(&server, 10).1["code"], "store_full");
     complete(&server, &claim(&server, 2), &mut done);
     disk.fill();
-    // Stopped in good order, and once more.
+    // A regular stop, and another start.
     server.terminate();
     disk.fill();
     let log = NamedTempFile::new().unwrap();

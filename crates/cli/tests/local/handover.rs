@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A user that owns nothing here.
-const NOBODY: u32 = 65_534;
+const OTHER_UID: u32 = 65_534;
 
 /// A listener to which an attacker tries to redirect commands.
 struct Trap {
@@ -60,7 +60,7 @@ fn assert_refused(dir: &Path, trap: &Trap, parts: &[&str]) {
     let refused = list(dir);
     let said = String::from_utf8_lossy(&refused.stderr);
     assert!(!refused.status.success(), "{said}");
-    assert_eq!(trap.visits(), 0, "somebody else was sent the key: {said}");
+    assert_eq!(trap.visits(), 0, "the key was sent to another user's server: {said}");
     let path = dir.join("windlass.lock").display().to_string();
     for part in parts.iter().chain(&[&*path, "--store http://"]) {
         assert!(said.contains(part), "{part:?} in {said:?}");
@@ -95,7 +95,7 @@ fn a_lock_that_another_user_could_hold_is_not_followed() {
 fn a_lock_file_of_another_user_is_not_followed() {
     let (dir, trap) = (tempfile::tempdir().unwrap(), Trap::set());
     let (path, _held) = held(dir.path(), &format!("http://127.0.0.1:{}", trap.port), 0o600);
-    if let Err(error) = std::os::unix::fs::chown(&path, Some(NOBODY), Some(NOBODY)) {
+    if let Err(error) = std::os::unix::fs::chown(&path, Some(OTHER_UID), Some(OTHER_UID)) {
         println!("not checked: only root can make a file of another user: {error}");
         return;
     }

@@ -1,4 +1,4 @@
-//! One owner per directory, even if somebody removes the lock file.
+//! One owner per directory, even if the lock file is removed.
 
 use crate::serving::{Serving, serve};
 use crate::{ask, windlass};
@@ -6,7 +6,7 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 use std::process::Stdio;
 
-/// What another server says when it is refused; fails the test if it starts to listen.
+/// The error of a second server; fails the test if it starts to listen.
 fn refused(dir: &Path) -> String {
     let mut command = serve(dir, "127.0.0.1:0");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -31,7 +31,7 @@ fn removing_the_lock_file_lets_no_second_server_in() {
     assert_eq!(ask(&first, "POST", "/v1/jobs", r#"{"kind":"k"}"#).0, 201);
     let lock = dir.path().join("windlass.lock");
     std::fs::remove_file(&lock).unwrap();
-    // The second time there is a lock file again, which nobody holds.
+    // The second time there is a lock file again, without an owner.
     for _ in 0..2 {
         let said = refused(dir.path());
         for part in ["windlass.lock", "removed", &dir.path().display().to_string()] {

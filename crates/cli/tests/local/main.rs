@@ -1,4 +1,4 @@
-//! A store in a directory, as its users run it: who may read it, who may own it, whom commands follow to it,
+//! A store in a directory, as its users run it: file modes, ownership, the address that commands follow,
 //! and what becomes of it on a full disk.
 
 #![expect(clippy::unwrap_used, reason = "unwrapping is how the helpers say \"this must hold\" too")]

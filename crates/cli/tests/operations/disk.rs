@@ -16,7 +16,7 @@ fn health(server: &Serving) -> Value {
     serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
 }
 
-/// What is said of the disk, once it was looked at.
+/// The metrics of the disk, once it was checked.
 fn disk(server: &Serving) -> Value {
     #[expect(clippy::disallowed_methods, reason = "a deadline of the test itself")]
     let begun = Instant::now();
@@ -27,7 +27,7 @@ fn disk(server: &Serving) -> Value {
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    panic!("nobody looked at the disk");
+    panic!("the disk was not checked");
 }
 
 /// Has a server with a limit much too small for its store, and says that it was warned of.

@@ -1,4 +1,4 @@
-//! What operators rely on: metrics that are documented, and files in `ops/` that fit them.
+//! Operations: documented metrics, and files in `ops/` that use only these.
 
 #![expect(clippy::unwrap_used, reason = "unwrapping is how the helpers say \"this must hold\" too")]
 

@@ -52,7 +52,7 @@ fn work(server: &Serving, outcome: &str) -> (Value, Value) {
 }
 
 #[test]
-fn what_passes_through_a_server_and_what_its_store_holds_is_counted() {
+fn calls_of_a_server_and_jobs_of_its_store_are_counted() {
     let dir = tempfile::tempdir().unwrap();
     let server = Serving::by(serve(dir.path(), "127.0.0.1:0").arg("--metrics-by-kind"));
     let job = json!({"kind": "welcome", "queue": "mail"});
@@ -95,7 +95,7 @@ fn what_passes_through_a_server_and_what_its_store_holds_is_counted() {
 }
 
 #[test]
-fn ready_jobs_are_shown_by_priority_where_it_is_asked_for() {
+fn ready_jobs_are_exported_by_priority_if_requested() {
     let dir = tempfile::tempdir().unwrap();
     let server = Serving::by(serve(dir.path(), "127.0.0.1:0").arg("--metrics-by-priority"));
     let job =
@@ -111,7 +111,7 @@ fn ready_jobs_are_shown_by_priority_where_it_is_asked_for() {
         let labels = format!(r#"{{queue="{queue}",priority="{priority}"}}"#);
         metrics.value(&format!("windlass_queue_priority_available{labels}"))
     };
-    assert_eq!(available("mail", "-5"), None, "it was done before anybody looked");
+    assert_eq!(available("mail", "-5"), None, "it was completed before the scrape");
     assert_eq!(available("mail", "0"), Some(3.0), "{}", metrics.0);
     assert_eq!(available("flood", "7"), Some(1.0), "{}", metrics.0);
     assert_eq!(available("flood", "other"), Some(4.0), "the least urgent ones");
@@ -123,7 +123,7 @@ fn ready_jobs_are_shown_by_priority_where_it_is_asked_for() {
     let dir = tempfile::tempdir().unwrap();
     let plain = Serving::start(dir.path());
     post(&plain, "/v1/jobs", &job("welcome", 0));
-    assert_eq!(Metrics::of(&plain).count("windlass_queue_priority_available"), 0, "nobody asked");
+    assert_eq!(Metrics::of(&plain).count("windlass_queue_priority_available"), 0, "not requested");
 }
 
 #[test]

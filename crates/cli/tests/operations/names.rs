@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What names of ours begin with.
+/// Prefix of our metric names.
 const PREFIX: &str = "windlass_";
 
 /// The root of the repository.

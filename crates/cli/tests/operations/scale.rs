@@ -9,7 +9,7 @@ fn json_of(answer: &str) -> Value {
     serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
 }
 
-/// What a fresh server answers there.
+/// The reply of a new server.
 pub(crate) fn ask(path: &str) -> Value {
     let dir = tempfile::tempdir().unwrap();
     json_of(&Serving::start(dir.path()).request("GET", path, ""))

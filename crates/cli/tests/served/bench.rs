@@ -1,4 +1,4 @@
-//! `windlass bench` over HTTP: on somebody's server, and beside the engine in one process.
+//! `windlass bench` over HTTP: on a running server, and beside the engine in one process.
 
 use crate::serving::Serving;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! What the documents say is so: every command in them is run.
+//! The documents are correct: every command in them is run.
 
 use crate::shell::Shell;
 use serde_json::json;

@@ -1,5 +1,5 @@
 //! Clients that mean harm, all at once for a minute, against a real server process: uploads that do not go
-//! on, batches of millions of tiny jobs, replies that nobody reads, and thousands of connections that say
+//! on, batches of millions of tiny jobs, replies that are never read, and thousands of connections that say
 //! nothing. Workers beside them keep their leases, the server stays small, and probes are answered.
 
 use crate::serving::{Serving, serve};
@@ -32,7 +32,7 @@ const HUGE: usize = 4;
 const BATCHES: usize = 8;
 /// Open files that this process needs.
 const FILES_MIN: u64 = 8_000;
-/// What the server may hold.
+/// Memory limit of the server.
 const MEMORY_KB_MAX: u64 = 512 * 1024;
 /// How long a probe may take, beyond what one takes at a server that has nothing else to do.
 const PROBE_MAX: Duration = Duration::from_millis(100);
@@ -300,9 +300,9 @@ fn a_server_out_of_files_answers_probes_and_logs_little() {
     let mut server = Serving::by(limited);
     let mut stderr = server.stderr();
     let idle = || std::net::TcpStream::connect(&server.address).expect("a connection");
-    let mut crowd = Vec::new();
+    let mut connections = Vec::new();
     for _ in 0..10 {
-        crowd.extend((0..30).map(|_| idle()));
+        connections.extend((0..30).map(|_| idle()));
         assert!(server.request("GET", "/healthz", "").starts_with("HTTP/1.1 200"));
         std::thread::sleep(Duration::from_millis(200));
     }

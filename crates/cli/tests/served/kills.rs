@@ -1,8 +1,8 @@
 //! SIGKILL of the server under load, again and again. Producers and workers talk to it over HTTP, are
-//! never started again, and write down what they saw; the judge of the kit says what that is worth.
+//! never started again, and record their calls; the history checker of the kit checks them.
 //!
 //! Claims are written but not forced to the disk, and the system keeps what was written when only the
-//! process dies. So the judge is told of no forgotten claims.
+//! process dies. So the checker expects no forgotten claims.
 //!
 //! `WINDLASS_LONG=1` kills more often; `WINDLASS_SEED` starts another story.
 
@@ -23,13 +23,13 @@ use windlass_remote::RemoteEngine;
 const KILLS: u32 = 6;
 /// Kills if `WINDLASS_LONG` is set.
 const KILLS_LONG: u32 = 30;
-/// The latest instant of a kill, from the moment that everybody is at work again.
+/// Upper bound of the delay before a kill, from the time that all clients work again.
 const KILL_MAX_MS: u64 = 600;
-/// Every so many kills the next server is killed too, while it starts.
+/// Interval, in kills, at which the next server is killed too, while it starts.
 const STARTING_EVERY: u32 = 3;
 /// The latest instant of such a kill, from the start of the process.
 const KILL_STARTING_MAX_MS: u64 = 60;
-/// Between two kills at least so much is acknowledged and completed, or nobody has recovered.
+/// Jobs that must be acknowledged and completed between two kills; fewer mean that clients have not recovered.
 const STEP: u64 = 20;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -43,7 +43,7 @@ async fn nothing_acknowledged_is_lost_when_the_server_is_killed_and_clients_reco
     let load = Load::start(engine.clone(), seed);
     for number in 0..kills {
         let (acknowledged, completed) = (load.acknowledged(), load.completed());
-        until("everybody is at work", || {
+        until("all clients work", || {
             load.acknowledged() >= acknowledged + STEP && load.completed() >= completed + STEP
         })
         .await;

@@ -11,7 +11,7 @@ use windlass_core::policy::{OnConflict, Unique};
 use windlass_core::random::{Random, Seeded};
 use windlass_core::time::{Clock as _, SystemClock};
 use windlass_core::{Error, JobId};
-use windlass_kit::history::{Diary, History, Recorded};
+use windlass_kit::history::{MemoryJournal, History, Recorded};
 use windlass_worker::{Ctx, Raw, State, Stop, Worker, WorkerHandle};
 
 /// The queue all of it happens on.
@@ -25,14 +25,14 @@ const CONCURRENCY: u32 = 8;
 const BATCH_MAX: u64 = 4;
 /// Different ordering keys; and as many unique ones.
 const KEYS: u64 = 8;
-/// Producers rest while so many jobs more were acknowledged than completed.
+/// Producers pause while this many acknowledged jobs are not completed.
 const BACKLOG_MAX: u64 = 300;
 /// The longest a handler takes, and the longest delay it asks for.
 const HANDLER_MAX_MS: u64 = 15;
 /// Between two tries of a call without an answer.
 const AGAIN: Duration = Duration::from_millis(20);
 
-/// What everybody counts.
+/// Counters of all clients.
 #[derive(Default)]
 struct Counts {
     acknowledged: AtomicU64,
@@ -43,14 +43,14 @@ struct Counts {
 /// The load, until it is stopped.
 pub(crate) struct Load {
     counts: Arc<Counts>,
-    diary: Arc<Diary>,
+    diary: Arc<MemoryJournal>,
     producers: tokio::sync::Mutex<JoinSet<()>>,
     workers: Vec<WorkerHandle>,
 }
 
 impl Load {
     pub(crate) fn start(engine: Arc<dyn Engine>, seed: u64) -> Self {
-        let (counts, diary) = (Arc::<Counts>::default(), Arc::<Diary>::default());
+        let (counts, diary) = (Arc::<Counts>::default(), Arc::<MemoryJournal>::default());
         let client = |number| Recorded::new(engine.clone(), diary.clone(), number);
         let producer = |number: u32| Producer {
             engine: client(number),
@@ -91,12 +91,12 @@ impl Load {
         }
     }
 
-    /// Ends the workers, who must have lived all along; what everybody saw.
+    /// Ends the workers, which must all be alive, and returns the history of all clients.
     pub(crate) async fn end(self) -> History {
         for worker in &self.workers {
             assert!(worker.health().healthy, "a worker did not recover: {:?}", worker.health());
             let lost = worker.stats().sessions_lost;
-            assert_eq!(lost, 0, "a server that comes back at once costs nobody a session");
+            assert_eq!(lost, 0, "a server that restarts at once loses no session");
             assert_eq!(worker.drain().await.undelivered, 0);
         }
         self.diary.history()
@@ -145,7 +145,7 @@ impl Producer {
         job
     }
 
-    /// Hands a batch over, asking again for as long as nobody answers.
+    /// Enqueues a batch, and repeats the call until it is answered.
     async fn enqueue(&self, batch: Enqueue) {
         loop {
             match self.engine.enqueue(batch.clone()).await {

@@ -1,5 +1,5 @@
-//! Producers that are three times as fast as the workers, against a real server process: they are told
-//! to wait, what was taken is done, and the server stays small. For a minute with WINDLASS_LONG=1.
+//! Producers that are three times as fast as the workers, against a real server process: they are
+//! refused with a retry time, accepted jobs complete, and the server's memory is bounded. For a minute with WINDLASS_LONG=1.
 
 use crate::serving::{Serving, serve};
 use crate::waiting::PATIENCE;
@@ -21,12 +21,12 @@ const PRODUCERS: usize = 3;
 const BATCH: u32 = 10;
 /// Jobs that may wait.
 const SOFT_DEPTH: u64 = 200;
-/// What the server may grow by: a debug build, and far below what all that is refused would take.
+/// Allowed growth of the server: a debug build, and far below the size of the refused jobs.
 const GROWTH_KB_MAX: u64 = 80 * 1024;
 /// Jobs looked up at a time.
 const LOOKED_UP: usize = 1_000;
 
-/// What a producer saw.
+/// The replies to a producer.
 #[derive(Default)]
 struct Seen {
     accepted: Vec<JobId>,

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 
 /// Claims that wait.
 const POLLS: usize = 500;
-/// What they may cost a server in memory: a debug build, and far below what 2,000 of them may.
+/// Allowed memory of the server for them: a debug build, and far below the limit for 2,000 of them.
 const MEMORY_KB_MAX: u64 = 60 * 1024;
 
 /// A claim on a connection of its own; its jobs, once it is answered.
@@ -60,7 +60,7 @@ async fn five_hundred_waiting_claims_get_one_job_each_and_cost_little() {
     assert!(grown_kb < MEMORY_KB_MAX, "{grown_kb} kB for {POLLS} claims that wait");
     enqueue(&server, POLLS);
     let claimed = tokio::time::timeout(PATIENCE, polls.join_all()).await.unwrap();
-    assert!(claimed.iter().all(|jobs| jobs.len() == 1), "everybody got one");
+    assert!(claimed.iter().all(|jobs| jobs.len() == 1), "every poll got one job");
     let ids: HashSet<_> = claimed.iter().flatten().map(|job| job["id"].to_string()).collect();
-    assert_eq!(ids.len(), POLLS, "nobody got another's");
+    assert_eq!(ids.len(), POLLS, "every poll got a different job");
 }

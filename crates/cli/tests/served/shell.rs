@@ -37,7 +37,7 @@ pub(crate) struct Shell {
     variables: Vec<(String, String)>,
     id: Option<String>,
     lease: Option<String>,
-    /// What was run, as the document has it.
+    /// The command, as in the document.
     pub(crate) ran: Vec<String>,
 }
 
@@ -198,6 +198,6 @@ fn only_whole_words_are_filled_in() {
 
 #[test]
 #[should_panic(expected = "cannot run; teach it: rm -rf x")]
-fn a_command_nobody_knows_is_not_passed_over() {
+fn an_unknown_command_is_reported_and_not_skipped() {
     Shell::new().run("README.md", "rm -rf x");
 }

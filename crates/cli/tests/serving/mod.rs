@@ -12,7 +12,7 @@ pub(crate) struct Serving {
     process: Child,
     /// `host:port`
     pub(crate) address: String,
-    /// What it has said on stdout.
+    /// Its output on stdout.
     said: Arc<Mutex<String>>,
 }
 
@@ -41,12 +41,12 @@ impl Serving {
         };
         let address = std::iter::from_fn(&mut next)
             .find_map(|line| line.strip_prefix("listening on http://").map(str::to_owned));
-        // What it says later needs a reader, or it would be stopped by a broken pipe.
+        // Later output needs a reader, or a broken pipe would stop the server.
         std::thread::spawn(move || while next().is_some() {});
         Self { process, address: address.expect("it says where it listens"), said }
     }
 
-    /// What it has said on stdout so far.
+    /// Its output on stdout so far.
     pub(crate) fn said(&self) -> String {
         self.said.lock().expect("no panic").clone()
     }
@@ -78,12 +78,12 @@ impl Serving {
         answer
     }
 
-    /// Tells it to stop, and waits until it has.
+    /// Signals it to stop, and waits for its end.
     pub(crate) fn terminate(mut self) {
         let pid = self.process.id().to_string();
-        let told = Command::new("kill").args(["-TERM", &pid]).status().expect("kill");
-        assert!(told.success());
-        assert!(self.process.wait().expect("its end").success(), "it stops in good order");
+        let sent = Command::new("kill").args(["-TERM", &pid]).status().expect("kill");
+        assert!(sent.success());
+        assert!(self.process.wait().expect("its end").success(), "it stops without an error");
     }
 }
 

@@ -29,7 +29,7 @@ fn tortured_with(engine: Arc<dyn Engine>, seconds: &str, seed: u32, flags: &[&st
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let url = runtime.block_on(async {
         let mut services = ServiceOptions::default();
-        // What removes ended jobs would else come every five minutes.
+        // Retention would otherwise run every five minutes.
         services.retain.interval_ms = 1_000;
         let options = Options::new(([127, 0, 0, 1], 0).into()).services(Some(services));
         let server = Server::bind(options).await.unwrap();
@@ -138,7 +138,7 @@ fn an_engine_that_accepts_stale_leases() {
 }
 
 #[test]
-fn an_engine_that_looks_at_no_lease() {
+fn an_engine_that_ignores_leases() {
     found(Fault::IgnoresLeases, LATER, &["stale_leases_accepted"]);
 }
 
@@ -173,6 +173,6 @@ fn an_engine_that_removes_what_has_ended_before_its_time() {
 }
 
 #[test]
-fn an_engine_that_keeps_the_leases_nobody_declares() {
+fn an_engine_that_keeps_leases_missing_in_heartbeats() {
     found(Fault::KeepsUndeclared, SOON, &["stuck"]);
 }

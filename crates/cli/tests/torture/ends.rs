@@ -31,9 +31,9 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     panic!("{what}: not so in time");
 }
 
-/// Waits until somebody has had a job acknowledged.
+/// Waits until a client has an acknowledged job.
 fn until_at_work(home: &Path) {
-    until("somebody is at work", || {
+    until("a client works", || {
         let Ok(entries) = std::fs::read_dir(home.join("evidence")) else { return false };
         entries.map(|entry| entry.unwrap().path()).any(|path| {
             let text = std::fs::read_to_string(&path).unwrap_or_default();
@@ -61,8 +61,8 @@ fn a_signal_ends_the_faults_early_and_there_is_a_verdict_all_the_same() {
     let home = tempfile::tempdir().unwrap();
     let run = started(home.path());
     until_at_work(home.path());
-    let told = Command::new("kill").args(["-INT", &run.id().to_string()]).status().unwrap();
-    assert!(told.success());
+    let sent = Command::new("kill").args(["-INT", &run.id().to_string()]).status().unwrap();
+    assert!(sent.success());
     let output = run.wait_with_output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     let last = text.lines().last().unwrap();
@@ -73,14 +73,14 @@ fn a_signal_ends_the_faults_early_and_there_is_a_verdict_all_the_same() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn nobody_outlives_the_one_who_leads_not_even_who_stands_still() {
+fn all_processes_end_with_their_leader_even_stopped_ones() {
     let home = tempfile::tempdir().unwrap();
     let mut run = started(home.path());
     until_at_work(home.path());
     let all = children(run.id());
     assert!(all.len() >= 5, "{all:?}");
-    let told = Command::new("kill").args(["-STOP", &all[0].to_string()]).status().unwrap();
-    assert!(told.success());
+    let sent = Command::new("kill").args(["-STOP", &all[0].to_string()]).status().unwrap();
+    assert!(sent.success());
     run.kill().unwrap();
     run.wait().unwrap();
     until("all are gone", || !all.iter().any(|pid| is_alive(*pid)));
@@ -88,7 +88,7 @@ fn nobody_outlives_the_one_who_leads_not_even_who_stands_still() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_database_that_was_started_does_not_outlive_the_one_who_started_it() {
+fn a_started_database_ends_with_the_process_that_started_it() {
     use std::os::unix::fs::PermissionsExt as _;
     let home = tempfile::tempdir().unwrap();
     // Started by root, it runs as another user, who must get there.

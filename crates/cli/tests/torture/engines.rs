@@ -87,7 +87,7 @@ fn a_postgres_that_isolates_more_keeps_its_promises_beside_operators_and_short_r
     assert!(run.count("removed") > 20, "{:#}", run.report);
 }
 
-/// What a PostgreSQL says that finds out that it was killed.
+/// The log line of a PostgreSQL that recovers from a kill.
 const RECOVERED: &str = "database system was not properly shut down";
 
 #[test]

@@ -1,4 +1,4 @@
-//! What `windlass torture` does not take, and says so.
+//! Options that `windlass torture` refuses.
 
 use std::process::Command;
 
@@ -68,7 +68,7 @@ fn evidence_is_not_mixed_with_other_files() {
 }
 
 #[test]
-fn the_help_says_what_goes_wrong_and_what_is_judged() {
+fn the_help_lists_the_faults_and_the_verdicts() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
     let output = command.args(["torture", "--help"]).output().unwrap();
     let help = String::from_utf8(output.stdout).unwrap();

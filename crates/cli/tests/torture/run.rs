@@ -4,7 +4,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// What a run said.
+/// The output of a run.
 pub(crate) struct Run {
     pub(crate) output: Output,
     pub(crate) report: Value,
@@ -31,12 +31,12 @@ impl Run {
     /// Asserts that every promise was kept under real faults.
     #[track_caller]
     pub(crate) fn assert_promises_kept(&self) {
-        let told = String::from_utf8_lossy(&self.output.stderr);
-        assert!(self.output.status.success(), "{told}\n{:#}", self.report);
+        let reported = String::from_utf8_lossy(&self.output.stderr);
+        assert!(self.output.status.success(), "{reported}\n{:#}", self.report);
         assert_eq!(self.report["ok"], true);
         for (name, least) in [("/faults", 3), ("/starts", 50), ("/counts/acknowledged", 50)] {
             let count = self.report.pointer(name).and_then(Value::as_u64).unwrap();
-            assert!(count >= least, "{name} is {count}: {told}\n{}", self.report);
+            assert!(count >= least, "{name} is {count}: {reported}\n{}", self.report);
         }
         let ended: u64 = ["completed", "dead", "cancelled", "removed"]
             .map(|name| self.report["counts"][name].as_u64().unwrap())

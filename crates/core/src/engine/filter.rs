@@ -175,7 +175,7 @@ mod tests {
     const AT: Timestamp = Timestamp::from_millis(1_800_000_000_000);
 
     #[test]
-    fn ids_of_a_window_are_looked_for_as_far_off_as_they_may_be() {
+    fn ids_of_a_window_are_searched_within_the_largest_clock_difference() {
         let filter = Filter::default().created_from(AT).created_until(AT.plus(1));
         let IdTimes { from, until } = filter.id_times();
         for made_at in [AT.minus(limits::ID_SKEW_MAX_MS), AT.plus(limits::ID_SKEW_MAX_MS)] {

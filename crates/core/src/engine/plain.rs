@@ -29,7 +29,7 @@ impl NewJob {
             kind: _,
             priority: _,
             due,
-            // Fair order looks at it; such a queue is not plain.
+            // Fair order uses it; such a queue is not plain.
             tenant: _,
             key,
             unique,

@@ -168,7 +168,7 @@ pub struct LaneStats {
     /// At most the first [`PRIORITIES_MAX`](limits::PRIORITIES_MAX) priorities. To keep the cost independent
     /// of depth, at most [`READY_COUNTED_MAX`](limits::READY_COUNTED_MAX) jobs are counted one by one; jobs
     /// of the lane beyond those are attributed to the one priority that has more. If several priorities have
-    /// more, their numbers are lower bounds, and [`not_told_apart`](Self::not_told_apart) is the difference.
+    /// more, their numbers are lower bounds, and [`unlisted`](Self::unlisted) is the difference.
     pub priorities: Vec<PriorityStats>,
 }
 
@@ -207,9 +207,9 @@ impl LaneStats {
     }
 
     /// Number of ready jobs that are not included in [`priorities`](Self::priorities).
-    pub fn not_told_apart(&self) -> u64 {
-        let told: u64 = self.priorities.iter().map(|priority| priority.available).sum();
-        self.available.saturating_sub(told)
+    pub fn unlisted(&self) -> u64 {
+        let reported: u64 = self.priorities.iter().map(|priority| priority.available).sum();
+        self.available.saturating_sub(reported)
     }
 
     /// The counter of a state, if it has one.

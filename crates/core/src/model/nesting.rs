@@ -153,7 +153,7 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
 
         #[test]
-        fn whatever_a_parser_with_128_levels_cannot_read_for_its_depth_is_too_deep(
+        fn json_deeper_than_a_parser_with_128_levels_reads_is_too_deep(
             levels in proptest::collection::vec(any::<bool>(), 1..300),
         ) {
             let open: String = levels.iter().map(|array| if *array { "[" } else { r#"{"[":"# }).collect();

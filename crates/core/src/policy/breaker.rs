@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn it_opens_above_the_rate_once_there_are_enough_samples() {
+    fn a_breaker_opens_above_the_rate_once_it_has_enough_samples() {
         let mut breaker = Breaker::default();
         assert_eq!(report(&mut breaker, 0, 0, 19), None);
         assert_eq!(report(&mut breaker, 1, 5, 1), None, "exactly 80 %");
@@ -463,7 +463,7 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
 
         #[test]
-        fn whatever_happens_it_stays_small_and_never_holds_longer_than_an_interval(
+        fn a_breaker_stays_small_and_never_holds_longer_than_an_interval(
             steps in prop::collection::vec((any::<i32>(), 0..40_u64, 0..40_u64, 1..DAY_MS), 1..50),
         ) {
             let mut breaker = Breaker::default();

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_end_has_its_own_retention_and_a_jobs_wish_beats_its_queues() {
+    fn each_end_has_its_own_retention_and_a_jobs_retention_overrides_its_queues() {
         let at = Timestamp::from_millis(100);
         let queue = Retention { finished_ms: 1, dead_ms: 2, expired_ms: 3 };
         let until = |state, own| keep_until(state, at, own, queue).as_millis();
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_is_bounded_only_where_somebody_said_so() {
+    fn waiting_is_limited_only_by_explicit_settings() {
         let at = Timestamp::from_millis(100);
         assert_eq!(expires_at(at, None, None), None);
         assert_eq!(expires_at(at, None, Some(5)), Some(Timestamp::from_millis(105)));

@@ -165,7 +165,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_delay_lies_between_its_bounds(
+        fn a_delay_is_within_its_bounds(
             base in 0..10_000_u64, more in 0..100_000_u64, jitter in 0..5_000_u64,
             failures in 1..100_u32, seed: u64,
         ) {

@@ -16,7 +16,7 @@ use windlass_local::{LocalEngine, Options};
 
 const KEEP_MS: u64 = 20_000;
 const TICK: Duration = Duration::from_millis(10);
-const TELL_EVERY: Duration = Duration::from_secs(10);
+const REPORT_EVERY: Duration = Duration::from_secs(10);
 const BATCH: u32 = 200;
 
 #[tokio::main]
@@ -34,14 +34,14 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let upkeep = tokio::spawn(upkeep(engine.clone(), over.clone()));
     println!("{:>6} {:>10} {:>8} {:>8} {:>8}", "s", "done", "db MB", "wal MB", "RSS MB");
     let began = Instant::now();
-    let (mut enqueued, mut told) = (0, began);
+    let (mut enqueued, mut reported) = (0, began);
     while began.elapsed() < Duration::from_secs(seconds) {
         let wanted = rate * began.elapsed().as_millis() as u64 / 1_000;
         let jobs = (enqueued..wanted).map(|n| NewJob::new("soak").json(payload(n)));
         engine.enqueue(Enqueue::each(jobs)).await?;
         enqueued = wanted;
-        if told.elapsed() >= TELL_EVERY {
-            told = Instant::now();
+        if reported.elapsed() >= REPORT_EVERY {
+            reported = Instant::now();
             tell(began, dir.path(), done.load(Ordering::Relaxed))?;
         }
         tokio::time::sleep(TICK).await;

@@ -2,7 +2,7 @@
 //!
 //! The lock is one of the operating system (`flock` or its equivalent). It is released when its process dies, so a
 //! stale lock cannot exist and no pid needs to be checked for liveness. The lock file is never removed; its content
-//! tells other processes the pid and address of the owner.
+//! gives other processes the pid and address of the owner.
 //!
 //! If the lock file is removed by hand, a new one would be unlocked; so the owner also locks the directory itself.
 //! The database file cannot serve as the second lock: on BSD and NFS, `flock` and SQLite's `fcntl` locks on one file
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_ends_in_good_order_leaves_no_name() {
+    fn a_process_that_ends_without_an_error_leaves_no_name() {
         let dir = free();
         let mut child = holder(dir.path());
         drop(child.stdin.take());
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn asking_for_the_owner_does_not_keep_anybody_from_becoming_it() {
+    fn reading_the_owner_does_not_block_a_new_owner() {
         let dir = free();
         // The pid of a dead process, so that a query finds an owner in the file.
         std::fs::write(dir.path().join(FILE_NAME), "{\"pid\":1}\n").unwrap();
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_who_want_it_at_once_one_gets_it() {
+    fn one_of_many_concurrent_processes_gets_the_lock() {
         let dir = free();
         let nested = dir.path().join("a/b/c");
         let locks: Vec<Result<DirLock>> = std::thread::scope(|scope| {
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_in_the_file_does_not_stop_anybody() {
+    fn an_unreadable_lock_file_does_not_block_a_new_owner() {
         let dir = free();
         std::fs::write(dir.path().join(FILE_NAME), [0xff; 10_000]).unwrap();
         assert_eq!(owner(dir.path()).unwrap(), None);

@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_space_is_repeated_until_the_reserve_is_spent() {
+    fn writes_without_space_are_repeated_until_the_reserve_is_used_up() {
         let dir = tempfile::tempdir().unwrap();
         let mut reserve = Reserve::open(dir.path()).unwrap();
         reserve.refill();

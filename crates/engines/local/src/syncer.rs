@@ -153,9 +153,9 @@ mod tests {
     use windlass_core::Timestamp;
 
     /// A call that reports whether its reply was a success.
-    struct Told(usize, Sender<(usize, bool)>);
+    struct Reported(usize, Sender<(usize, bool)>);
 
-    impl Call for Told {
+    impl Call for Reported {
         fn needs(&self) -> Needs {
             Needs::Durable
         }
@@ -177,7 +177,7 @@ mod tests {
     }
 
     fn group(sender: &Sender<(usize, bool)>, number: usize, needs: Needs) -> Group {
-        Group { calls: vec![Box::new(Told(number, sender.clone()))], needs, outcome: Ok(()) }
+        Group { calls: vec![Box::new(Reported(number, sender.clone()))], needs, outcome: Ok(()) }
     }
 
     #[test]
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_fails_to_sync_is_not_believed_any_more() {
+    fn a_disk_that_failed_to_sync_is_not_trusted_again() {
         // A device that cannot be synced.
         let syncer = start("/dev/null");
         let (sender, told) = std::sync::mpsc::channel();

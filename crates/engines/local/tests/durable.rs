@@ -33,7 +33,7 @@ async fn enqueues_and_reports_wait_for_the_disk_and_claims_and_heartbeats_do_not
 }
 
 #[tokio::test]
-async fn what_changes_nothing_does_not_wait_for_the_disk() {
+async fn calls_without_changes_do_not_wait_for_the_disk() {
     let dir = tempfile::tempdir().unwrap();
     let engine = LocalEngine::open(Options::new(dir.path())).unwrap();
     let now = engine.health().await.unwrap().now;

@@ -62,7 +62,7 @@ async fn the_few_in_a_state_are_on_the_first_page_however_many_are_not() {
 }
 
 #[tokio::test]
-async fn a_window_of_creation_is_on_the_first_page_however_much_lies_around_it() {
+async fn jobs_of_a_creation_window_are_on_the_first_page_at_any_depth() {
     let rig = Rig::new(common::fresh().await);
     let engine = rig.engine();
     let many = || std::iter::repeat_with(|| NewJob::new("many")).take(MANY / 2);

@@ -1,4 +1,4 @@
-//! What a job costs from enqueue to completion and removal, by how many others wait: it must not
+//! The cost of a job from enqueue to completion and removal, by the number of waiting jobs: it must not
 //! depend on that.
 //!
 //! `cargo bench -p windlass-memory`

@@ -2,7 +2,7 @@
 
 mod common;
 
-/// Stories told in an ordinary test run.
+/// Number of stories in an ordinary test run.
 const CASES: u32 = 1_500;
 
 windlass_kit::model!(CASES, common::fresh);

@@ -34,15 +34,15 @@ impl RemoteEngine {
     /// are read here.
     pub async fn open(options: Options) -> Result<Self> {
         let mut transport = Transport::new(options)?;
-        let told: wire::Capabilities = transport.get_unstamped(routes::CAPABILITIES).await?;
-        if told.protocol != wire::PROTOCOL {
+        let reported: wire::Capabilities = transport.get_unstamped(routes::CAPABILITIES).await?;
+        if reported.protocol != wire::PROTOCOL {
             let expected = format!("this client supports version {}", wire::PROTOCOL);
-            return Err(Error::invalid("protocol", told.protocol, expected));
+            return Err(Error::invalid("protocol", reported.protocol, expected));
         }
-        if told.body_bytes_max > 0 {
-            transport.limit_bodies(told.body_bytes_max);
+        if reported.body_bytes_max > 0 {
+            transport.limit_bodies(reported.body_bytes_max);
         }
-        let capabilities = told.into_core()?;
+        let capabilities = reported.into_core()?;
         tracing::debug!(url = transport.base(), engine = capabilities.engine, "connected");
         Ok(Self { inner: Arc::new(Inner { transport, capabilities }) })
     }
@@ -77,27 +77,29 @@ impl RemoteEngine {
         Ok(Stamped { now, epoch, value: turn(value)? })
     }
 
-    /// Sends a batch of `asked` items and converts the result of each.
+    /// Sends a batch of `requested` items and converts the result of each.
     pub(crate) async fn batch<T: DeserializeOwned, U>(
         &self,
         path: &str,
-        asked: usize,
+        requested: usize,
         body: impl Serialize,
         turn: impl Fn(T) -> Result<U>,
     ) -> Result<Stamped<Vec<Item<U>>>> {
         self.post(path, body, |answers: wire::Items<T>| {
             let answers = answers.into_core(turn);
-            self.counted(asked, answers.len()).map(|()| answers)
+            self.counted(requested, answers.len()).map(|()| answers)
         })
         .await
     }
 
     /// Fails if the number of results is wrong: they could not be matched to items.
-    fn counted(&self, asked: usize, answered: usize) -> Result<()> {
-        if asked == answered {
+    fn counted(&self, requested: usize, answered: usize) -> Result<()> {
+        if requested == answered {
             return Ok(());
         }
-        Err(self.transport().unavailable(format!("it sent {answered} results for {asked} items")))
+        Err(self
+            .transport()
+            .unavailable(format!("it sent {answered} results for {requested} items")))
     }
 }
 
@@ -150,23 +152,23 @@ impl Jobs for RemoteEngine {
     }
 
     fn settle(&self, request: Settle) -> Answer<'_, SettleReply> {
-        let (asked, body) = (request.items.len(), wire::Settle::from(request));
+        let (requested, body) = (request.items.len(), wire::Settle::from(request));
         Box::pin(self.post(routes::SETTLE, body, move |reply: wire::SettleReply| {
-            self.counted(asked, reply.items.len()).map(|()| reply.into_core())
+            self.counted(requested, reply.items.len()).map(|()| reply.into_core())
         }))
     }
 
     fn update(&self, request: Update) -> Answer<'_, Vec<Item<Updated>>> {
-        let (asked, body) = (request.items.len(), wire::Update::from(request));
-        Box::pin(self.batch(routes::UPDATE, asked, body, wire::Updated::into_core))
+        let (requested, body) = (request.items.len(), wire::Update::from(request));
+        Box::pin(self.batch(routes::UPDATE, requested, body, wire::Updated::into_core))
     }
 }
 
 impl Admin for RemoteEngine {
     fn get(&self, request: Get) -> Answer<'_, Vec<Option<Job>>> {
-        let (asked, body) = (request.ids.len(), wire::Get::from(request));
+        let (requested, body) = (request.ids.len(), wire::Get::from(request));
         Box::pin(self.post(routes::JOBS_GET, body, move |jobs: wire::Jobs| {
-            self.counted(asked, jobs.jobs.len()).and_then(|()| jobs.into_core())
+            self.counted(requested, jobs.jobs.len()).and_then(|()| jobs.into_core())
         }))
     }
 
@@ -192,19 +194,20 @@ impl Admin for RemoteEngine {
 
     fn change(&self, batch: Vec<ChangeItem>) -> Answer<'_, Vec<Item<Changed>>> {
         Box::pin(async move {
-            let asked = batch.len();
+            let requested = batch.len();
             let items = batch.into_iter().map(TryInto::try_into).collect::<Result<_>>()?;
             let body = wire::ChangeBatch { items };
-            self.batch(routes::JOBS_CHANGE, asked, body, |it: wire::Changed| Ok(it.into())).await
+            self.batch(routes::JOBS_CHANGE, requested, body, |it: wire::Changed| Ok(it.into()))
+                .await
         })
     }
 
     fn configure(&self, batch: Vec<Configure>) -> Answer<'_, Vec<Item<()>>> {
         Box::pin(async move {
-            let asked = batch.len();
+            let requested = batch.len();
             let items = batch.into_iter().map(TryInto::try_into).collect::<Result<_>>()?;
             let body = wire::ConfigureBatch { items };
-            self.batch(routes::SETTINGS, asked, body, |_: wire::Empty| Ok(())).await
+            self.batch(routes::SETTINGS, requested, body, |_: wire::Empty| Ok(())).await
         })
     }
 
@@ -214,11 +217,11 @@ impl Admin for RemoteEngine {
 
     fn records(&self, batch: Vec<RecordOp>) -> Answer<'_, Vec<Item<RecordReply>>> {
         Box::pin(async move {
-            let asked = batch.len();
+            let requested = batch.len();
             let items = batch.into_iter().map(TryInto::try_into).collect::<Result<_>>()?;
             let body = wire::RecordBatch { items };
             let turn = |answer: wire::RecordAnswer| answer.reply.into_core();
-            self.batch(routes::RECORDS, asked, body, turn).await
+            self.batch(routes::RECORDS, requested, body, turn).await
         })
     }
 

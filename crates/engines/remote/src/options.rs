@@ -233,9 +233,9 @@ mod tests {
         }
         let error = Options::new("ftp://wl_s3cr3t@host").base().unwrap_err().to_string();
         assert!(!error.contains("s3cr3t"), "{error}");
-        let told = Options::new("http://wl_1@host").key("wl_2");
-        assert_eq!(told.shown_key().unwrap().as_deref(), Some("wl_2"));
-        assert!(!format!("{told:?}").contains("wl_2"));
+        let reported = Options::new("http://wl_1@host").key("wl_2");
+        assert_eq!(reported.shown_key().unwrap().as_deref(), Some("wl_2"));
+        assert!(!format!("{reported:?}").contains("wl_2"));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Servers that are away, come back, hang or talk nonsense.
+//! Servers that are unreachable, return, hang or send invalid replies.
 
 #[path = "common/server.rs"]
 mod server;
@@ -15,7 +15,7 @@ use windlass_remote::{Options, RemoteEngine};
 use windlass_server::{Options as ServerOptions, Server};
 
 fn assert_unavailable<T: std::fmt::Debug>(answer: Result<T>, what: &str) {
-    let error = answer.expect_err("nobody can have answered");
+    let error = answer.expect_err("no server can have answered");
     assert!(matches!(error, Error::Unavailable { .. }), "{error:?}");
     assert!(error.to_string().contains(what), "{error}");
 }
@@ -87,7 +87,7 @@ async fn a_server_that_never_answers_is_given_up_in_time() {
 }
 
 #[tokio::test]
-async fn what_is_no_windlass_server_is_told_apart() {
+async fn a_server_that_is_not_windlass_is_recognised() {
     let html = "HTTP/1.1 502 Bad Gateway\r\ncontent-length: 4\r\n\r\n<h1>";
     assert_unavailable(RemoteEngine::connect(impostor(html).await).await, "502");
     let json = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";

@@ -28,7 +28,7 @@ fn jobs(count: usize) -> Enqueue {
 }
 
 #[tokio::test]
-async fn what_finds_no_room_is_handed_over_again_once_there_is_some() {
+async fn jobs_refused_for_depth_are_enqueued_again_once_there_is_room() {
     let (store, server) = small().await;
     let engine = connect(&server, 30_000).await;
     let handing = tokio::spawn(async move { engine.enqueue(jobs(4)).await });
@@ -52,7 +52,7 @@ async fn what_finds_no_room_is_handed_over_again_once_there_is_some() {
 }
 
 #[tokio::test]
-async fn whoever_has_no_time_learns_at_once_what_was_not_taken() {
+async fn without_time_to_wait_refused_jobs_are_returned_at_once() {
     let (_, server) = small().await;
     let begun = Instant::now();
     let answers = connect(&server, 500).await.enqueue(jobs(3)).await.unwrap().value;

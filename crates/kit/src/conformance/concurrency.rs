@@ -286,7 +286,7 @@ pub(super) async fn a_discard_decided_for_the_dead_takes_no_completed_job(rig: R
     rig.assert_sound().await;
 }
 
-pub(super) async fn a_job_cancelled_while_it_is_claimed_is_told_or_never_starts(rig: Rig) {
+pub(super) async fn a_job_cancelled_during_its_claim_is_reported_or_never_starts(rig: Rig) {
     for _ in 0..10 {
         let id = rig.enqueue_one().await;
         let session = rig.session().await;

@@ -153,7 +153,7 @@ pub(super) async fn a_replay_whose_unique_key_is_held_is_refused_and_changes_not
     rig.assert_sound().await;
 }
 
-pub(super) async fn a_replayed_keyed_job_stands_behind_those_in_line(rig: Rig) {
+pub(super) async fn a_replayed_keyed_job_is_last_in_line(rig: Rig) {
     let dead = rig.dead(Rig::job().key("a")).await;
     let holder = rig.enqueue(Rig::job().key("a")).await;
     let changed = rig.change(dead, Change::replay()).await;

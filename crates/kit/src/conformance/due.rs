@@ -103,10 +103,10 @@ pub(super) async fn promotion_says_when_to_come_again(rig: Rig) {
     assert_eq!(rig.drain(10).await.len(), 2);
 }
 
-pub(super) async fn whoever_comes_at_the_time_told_finds_the_job_due(rig: Rig) {
+pub(super) async fn the_job_is_due_at_the_reported_time(rig: Rig) {
     let id = rig.enqueue(Rig::job().due(Due::After(HOUR_MS))).await;
-    let told = rig.maintain_step(Work::Promote, 1).await.next_at.expect("a job is scheduled");
-    rig.advance(told.since(rig.now().await));
+    let reported = rig.maintain_step(Work::Promote, 1).await.next_at.expect("a job is scheduled");
+    rig.advance(reported.since(rig.now().await));
     assert_eq!(rig.maintain_step(Work::Promote, 1).await.done, 1);
     rig.assert_state(id, State::Available).await;
 }

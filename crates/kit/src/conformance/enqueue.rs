@@ -35,7 +35,7 @@ pub(super) async fn a_stored_job_reads_back_as_it_was_claimed(rig: Rig) {
     assert_eq!(after.started_at, Some(claimed.started_at));
 }
 
-pub(super) async fn a_job_of_which_only_the_kind_is_told_has_every_default(rig: Rig) {
+pub(super) async fn a_job_with_only_a_kind_has_every_default(rig: Rig) {
     let earliest = rig.now().await;
     let id = rig.enqueue(NewJob::new("only_kind")).await;
     let latest = rig.now().await;
@@ -89,7 +89,7 @@ pub(super) async fn the_same_id_on_another_queue_is_still_the_same_job(rig: Rig)
     assert_eq!(rig.drain(10).await, [id]);
 }
 
-pub(super) async fn an_enqueue_repeated_later_tells_where_the_job_stands(rig: Rig) {
+pub(super) async fn an_enqueue_repeated_later_returns_the_current_state(rig: Rig) {
     let job = Rig::job().id(Rig::fresh_id());
     let again = async |expected: State| {
         let answer = rig.try_enqueue(job.clone()).await.expect("enqueue");

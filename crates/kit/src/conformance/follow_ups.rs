@@ -206,7 +206,7 @@ pub(super) async fn a_follow_up_of_a_job_that_goes_on_cannot_take_its_unique_key
     rig.settle(&parent, Outcome::DONE).await;
 }
 
-pub(super) async fn a_follow_up_of_the_same_ordering_key_stands_behind_those_in_line(rig: Rig) {
+pub(super) async fn a_follow_up_of_the_same_ordering_key_is_last_in_line(rig: Rig) {
     let parent = running(&rig, Rig::job().key("acct")).await;
     let in_line = rig.enqueue(Rig::job().key("acct")).await;
     let settled =

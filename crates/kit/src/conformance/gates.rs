@@ -33,7 +33,7 @@ fn ids(jobs: &[ClaimedJob]) -> Vec<JobId> {
     jobs.iter().map(|job| job.header.id).collect()
 }
 
-pub(super) async fn nothing_of_a_paused_queue_runs_and_others_do(rig: Rig) {
+pub(super) async fn no_job_of_a_paused_queue_runs_and_other_queues_do(rig: Rig) {
     rig.enqueue_one().await;
     let other = rig.enqueue(NewJob::new(KIND).queue("other")).await;
     pause_queue(&rig, QUEUE, true).await;
@@ -56,7 +56,7 @@ pub(super) async fn a_paused_queue_takes_jobs_and_runs_them_when_it_is_resumed(r
     assert_eq!(rig.lane(QUEUE, KIND).await.gate, None);
 }
 
-pub(super) async fn nothing_of_a_paused_kind_runs_in_any_queue(rig: Rig) {
+pub(super) async fn no_job_of_a_paused_kind_runs_in_any_queue(rig: Rig) {
     rig.enqueue_one().await;
     rig.enqueue(NewJob::new(KIND).queue("other")).await;
     let elsewhere = rig.enqueue(NewJob::new("fine").queue("other")).await;
@@ -132,7 +132,7 @@ pub(super) async fn a_repeated_claim_takes_no_second_permit(rig: Rig) {
     rig.assert_nothing_to_claim().await;
 }
 
-pub(super) async fn a_gated_lane_blocks_no_other_wherever_it_stands(rig: Rig) {
+pub(super) async fn a_gated_lane_blocks_no_other_lane(rig: Rig) {
     // Gated jobs first, last and in between, by priority and by order of enqueueing.
     let mut open = Vec::new();
     for round in 0..20 {

@@ -184,15 +184,15 @@ pub(super) async fn a_cancellation_is_delivered_to_the_worker_until_it_reports(r
         let reply = rig.heartbeat(&session, &held).await.expect("heartbeat");
         assert_eq!((reply.cancel, reply.lost), (vec![ids[1]], vec![]));
     }
-    let told = jobs.iter().find(|job| job.header.id == ids[1]).expect("it was claimed");
-    rig.settle(told, Outcome::retry("stopped", "as told")).await;
+    let reported = jobs.iter().find(|job| job.header.id == ids[1]).expect("it was claimed");
+    rig.settle(reported, Outcome::retry("stopped", "as requested")).await;
     rig.assert_state(ids[1], State::Cancelled).await;
     let rest = jobs.iter().find(|job| job.header.id == ids[0]).expect("it was claimed");
     let reply = rig.heartbeat(&session, &[rest]).await.expect("heartbeat");
     assert!(reply.cancel.is_empty(), "{reply:?}");
 }
 
-pub(super) async fn a_cancellation_is_not_told_to_other_workers(rig: Rig) {
+pub(super) async fn a_cancellation_is_not_reported_to_other_workers(rig: Rig) {
     rig.enqueue_all([Rig::job(), Rig::job()]).await;
     let [mine, theirs] = [rig.session().await, rig.session().await];
     let my_job = rig.take_one(&mine).await;

@@ -35,7 +35,7 @@ pub(super) async fn jobs_of_a_key_in_one_batch_run_in_the_order_of_the_batch(rig
     rig.assert_sound().await;
 }
 
-pub(super) async fn a_key_holds_up_nobody_else(rig: Rig) {
+pub(super) async fn a_key_delays_no_other_jobs(rig: Rig) {
     let ids = line(&rig, 2).await;
     let other_key = rig.enqueue(Rig::job().key("other")).await;
     let no_key = rig.enqueue_one().await;
@@ -54,7 +54,7 @@ pub(super) async fn a_key_spans_the_kinds_of_its_queue(rig: Rig) {
     assert_eq!(rig.drain(10).await, [first, second]);
 }
 
-pub(super) async fn keys_that_look_alike_are_different_keys(rig: Rig) {
+pub(super) async fn similar_keys_are_different_keys(rig: Rig) {
     let keys = ["line", "LINE", "line ", "lin_", "lin%"];
     for key in keys {
         let answer = rig.try_enqueue(Rig::job().key(key)).await.expect("enqueue");
@@ -99,7 +99,7 @@ pub(super) async fn a_lost_lease_does_not_let_the_next_of_the_key_pass(rig: Rig)
     assert_eq!(rig.drain(10).await, ids);
 }
 
-pub(super) async fn every_end_hands_the_key_to_the_next(rig: Rig) {
+pub(super) async fn every_end_passes_the_key_to_the_next_job(rig: Rig) {
     let outcomes = [
         Outcome::DONE,
         Outcome::fail("code", "for good"),
@@ -123,7 +123,7 @@ pub(super) async fn every_end_hands_the_key_to_the_next(rig: Rig) {
     rig.assert_sound().await;
 }
 
-pub(super) async fn an_expired_job_hands_its_key_over(rig: Rig) {
+pub(super) async fn an_expired_job_passes_its_key_on(rig: Rig) {
     let first = rig.enqueue(keyed().max_wait_ms(MINUTE_MS)).await;
     let second = rig.enqueue(keyed()).await;
     rig.advance(MINUTE_MS);
@@ -132,7 +132,7 @@ pub(super) async fn an_expired_job_hands_its_key_over(rig: Rig) {
     assert_eq!(rig.drain(10).await, [second]);
 }
 
-pub(super) async fn a_replaced_job_hands_its_key_over(rig: Rig) {
+pub(super) async fn a_replaced_job_passes_its_key_on(rig: Rig) {
     let unique = Unique::by("u").on_conflict(OnConflict::Replace);
     let first = rig.enqueue(keyed().unique(unique.clone())).await;
     let second = rig.enqueue(keyed()).await;
@@ -142,7 +142,7 @@ pub(super) async fn a_replaced_job_hands_its_key_over(rig: Rig) {
     rig.assert_sound().await;
 }
 
-pub(super) async fn whoever_leaves_the_line_is_not_waited_for(rig: Rig) {
+pub(super) async fn a_job_that_left_the_line_is_not_waited_for(rig: Rig) {
     let mut ids = line(&rig, 4).await;
     let expiring = rig.enqueue(keyed().max_wait_ms(MINUTE_MS)).await;
     ids.push(rig.enqueue(keyed()).await);
@@ -168,7 +168,7 @@ pub(super) async fn a_job_paused_or_put_off_in_the_line_rejoins_at_its_end(rig: 
     rig.assert_sound().await;
 }
 
-pub(super) async fn a_job_that_is_not_due_stands_in_no_line(rig: Rig) {
+pub(super) async fn a_job_that_is_not_due_waits_in_no_line(rig: Rig) {
     let later = rig.enqueue(keyed().due(Due::After(MINUTE_MS))).await;
     let first = rig.enqueue(keyed()).await;
     rig.assert_state(first, State::Available).await;

@@ -22,9 +22,9 @@ pub(super) async fn kinds_of_a_queue_are_limited_and_forgotten_when_idle(rig: Ri
     let ids = rig.enqueue_all(kinds).await;
 
     let refused = rig.try_enqueue(of_kind("one-more")).await;
-    let told = refused.as_ref().expect_err("too many").to_string();
+    let reported = refused.as_ref().expect_err("too many").to_string();
     let limit = LANES_PER_QUEUE_MAX.to_string();
-    assert!([QUEUE, &limit, "another queue"].iter().all(|part| told.contains(part)), "{told}");
+    assert!([QUEUE, &limit, "another queue"].iter().all(|part| reported.contains(part)), "{reported}");
     assert_refused(refused, "invalid", "kind");
     let both = Enqueue::all_or_nothing([of_kind("kind-1"), of_kind("one-more")]);
     let answers = rig.engine().enqueue(both).await.expect("enqueue").value;

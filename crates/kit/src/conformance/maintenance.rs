@@ -94,7 +94,7 @@ pub(super) async fn a_step_keeps_to_its_budget_and_says_that_more_is_left(rig: R
     rig.assert_sound().await;
 }
 
-pub(super) async fn a_step_tells_when_the_next_work_falls_due(rig: Rig) {
+pub(super) async fn a_step_returns_when_the_next_work_is_due(rig: Rig) {
     for work in MOVES {
         let idle = rig.maintain_step(work, 100).await;
         assert_eq!(idle.next_at, None, "{work} of an empty store");
@@ -116,7 +116,7 @@ pub(super) async fn a_step_tells_when_the_next_work_falls_due(rig: Rig) {
     }
 }
 
-pub(super) async fn tallies_tell_what_became_of_jobs_by_queue(rig: Rig) {
+pub(super) async fn tallies_count_ended_jobs_by_queue(rig: Rig) {
     for (queue, count) in [(QUEUE, 3), ("other", 2)] {
         let job = NewJob::new(KIND).queue(queue).due(Due::After(MINUTE_MS));
         rig.enqueue_all(vec![job; count]).await;
@@ -124,12 +124,12 @@ pub(super) async fn tallies_tell_what_became_of_jobs_by_queue(rig: Rig) {
     rig.advance(2 * MINUTE_MS);
     let mut tallies = rig.maintain_step(Work::Promote, 100).await.tallies;
     tallies.sort_by_key(|tally| tally.count);
-    let told: Vec<_> = tallies.iter().map(|t| (&*t.queue, t.from, t.to, t.count)).collect();
+    let reported: Vec<_> = tallies.iter().map(|t| (&*t.queue, t.from, t.to, t.count)).collect();
     let to = Some(State::Available);
-    assert_eq!(told, [("other", State::Scheduled, to, 2), (QUEUE, State::Scheduled, to, 3)]);
+    assert_eq!(reported, [("other", State::Scheduled, to, 2), (QUEUE, State::Scheduled, to, 3)]);
 }
 
-pub(super) async fn tallies_tell_the_dead_from_those_that_come_back(rig: Rig) {
+pub(super) async fn tallies_count_dead_and_retried_jobs_separately(rig: Rig) {
     rig.enqueue_all([Rig::job(), Rig::job().max_crashes(0), Rig::job()]).await;
     let session = rig.session().await;
     let jobs = rig.take(&session, 3).await;
@@ -137,20 +137,20 @@ pub(super) async fn tallies_tell_the_dead_from_those_that_come_back(rig: Rig) {
     rig.advance(SESSION_TTL_DEFAULT_MS + 1_000);
     let mut tallies = rig.maintain_step(Work::Reclaim, 100).await.tallies;
     tallies.sort_by_key(|tally| tally.to);
-    let told: Vec<_> = tallies.iter().map(|t| (t.from, t.to, t.count)).collect();
+    let reported: Vec<_> = tallies.iter().map(|t| (t.from, t.to, t.count)).collect();
     let expected = [State::Scheduled, State::Dead, State::Cancelled];
-    assert_eq!(told, expected.map(|to| (State::Running, Some(to), 1)));
+    assert_eq!(reported, expected.map(|to| (State::Running, Some(to), 1)));
 }
 
-pub(super) async fn a_key_in_line_is_told_apart_from_ready(rig: Rig) {
+pub(super) async fn a_job_in_line_for_a_key_is_not_counted_as_ready(rig: Rig) {
     let job = || Rig::job().key("a").due(Due::After(MINUTE_MS));
     rig.enqueue_all([job(), job()]).await;
     rig.advance(2 * MINUTE_MS);
     let mut tallies = rig.maintain_step(Work::Promote, 100).await.tallies;
     tallies.sort_by_key(|tally| tally.to);
-    let told: Vec<_> = tallies.iter().map(|t| (t.from, t.to, t.count)).collect();
+    let reported: Vec<_> = tallies.iter().map(|t| (t.from, t.to, t.count)).collect();
     let expected = [State::Blocked, State::Available];
-    assert_eq!(told, expected.map(|to| (State::Scheduled, Some(to), 1)));
+    assert_eq!(reported, expected.map(|to| (State::Scheduled, Some(to), 1)));
 }
 
 pub(super) async fn maintainers_at_once_do_everything_once(rig: Rig) {
@@ -226,7 +226,7 @@ pub(super) async fn a_budget_of_nothing_or_beyond_the_limit_is_refused(rig: Rig)
     }
 }
 
-pub(super) async fn a_check_looks_at_every_job(rig: Rig) {
+pub(super) async fn a_check_reads_every_job(rig: Rig) {
     rig.enqueue_all(vec![Rig::job(); 3]).await;
     rig.enqueue(Rig::job().due(Due::After(HOUR_MS))).await;
     rig.drain(1).await;

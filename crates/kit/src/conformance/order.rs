@@ -115,7 +115,7 @@ pub(super) async fn in_a_fair_queue_idling_saves_no_turns_up(rig: Rig) {
     assert_newcomer_gets_its_share(&rig).await;
 }
 
-pub(super) async fn in_a_fair_queue_compacting_forgets_nobody_who_waits(rig: Rig) {
+pub(super) async fn in_a_fair_queue_compaction_keeps_tenants_with_waiting_jobs(rig: Rig) {
     if !rig.has(Capability::FairOrder) {
         return;
     }
@@ -145,7 +145,7 @@ pub(super) async fn in_a_fair_queue_many_callers_of_a_tenant_gain_nothing(rig: R
     assert!(quiet.iter().all(|id| started.contains(id)), "they get every second turn");
 }
 
-pub(super) async fn in_a_fair_queue_who_comes_back_takes_another_turn(rig: Rig) {
+pub(super) async fn in_a_fair_queue_a_returning_tenant_takes_a_new_turn(rig: Rig) {
     if !rig.has(Capability::FairOrder) {
         return;
     }

@@ -61,7 +61,7 @@ pub(super) async fn envelopes_are_carried_along_untouched(rig: Rig) {
     }
 }
 
-pub(super) async fn a_claim_brings_the_parts_it_asked_for_and_no_others(rig: Rig) {
+pub(super) async fn a_claim_returns_the_requested_parts_and_no_others(rig: Rig) {
     let sets = [
         PartSet::NONE,
         PartSet::PAYLOAD,
@@ -76,7 +76,7 @@ pub(super) async fn a_claim_brings_the_parts_it_asked_for_and_no_others(rig: Rig
     }
 }
 
-pub(super) async fn a_read_brings_the_parts_it_asked_for_and_no_others(rig: Rig) {
+pub(super) async fn a_read_returns_the_requested_parts_and_no_others(rig: Rig) {
     let job = with_parts(|name| Some(Part::new(name.as_str())));
     let id = rig.enqueue(job.clone()).await;
     assert_eq!(rig.find(id).await.expect("the job").parts, Parts::default());

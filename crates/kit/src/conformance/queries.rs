@@ -10,10 +10,10 @@ use windlass_core::model::{Due, Job, KindPatch, NewJob, Part, PartEdit, Parts, Q
 use windlass_core::time::{HOUR_MS, MINUTE_MS};
 use windlass_core::{JobId, Timestamp};
 
-pub(super) async fn jobs_are_read_in_the_order_asked_and_unknown_ones_are_none(rig: Rig) {
+pub(super) async fn jobs_are_read_in_the_requested_order_and_unknown_ids_are_none(rig: Rig) {
     let (a, b, unknown) = (rig.enqueue_one().await, rig.enqueue_one().await, Rig::fresh_id());
-    let asked = [b, unknown, a, b];
-    let read = rig.engine().get(Get::new(asked)).await.expect("get").value;
+    let requested = [b, unknown, a, b];
+    let read = rig.engine().get(Get::new(requested)).await.expect("get").value;
     let ids: Vec<_> = read.iter().map(|job| job.as_ref().map(|job| job.header.id)).collect();
     assert_eq!(ids, [Some(b), None, Some(a), Some(b)]);
     assert!(rig.engine().get(Get::new([])).await.expect("get").value.is_empty());
@@ -71,7 +71,7 @@ pub(super) async fn stats_follow_a_job_through_its_life(rig: Rig) {
     assert_eq!(counts().await, [0; 5]);
 }
 
-pub(super) async fn stats_are_told_by_queue_and_kind(rig: Rig) {
+pub(super) async fn stats_are_grouped_by_queue_and_kind(rig: Rig) {
     for (queue, kind, count) in [("q1", "k1", 1), ("q1", "k2", 2), ("q2", "k1", 3)] {
         rig.enqueue_all(vec![NewJob::new(kind).queue(queue); count]).await;
     }
@@ -87,7 +87,7 @@ pub(super) async fn stats_are_told_by_queue_and_kind(rig: Rig) {
     assert!(rig.engine().stats(StatsRequest::queue("none")).await.expect("stats").value.is_empty());
 }
 
-pub(super) async fn stats_tell_since_when_the_head_of_a_lane_has_been_ready(rig: Rig) {
+pub(super) async fn stats_report_since_when_the_head_of_a_lane_is_ready(rig: Rig) {
     let mut ready = Vec::new();
     for _ in 0..2 {
         rig.pass(MINUTE_MS).await;
@@ -109,7 +109,7 @@ pub(super) async fn stats_tell_since_when_the_head_of_a_lane_has_been_ready(rig:
     assert!(since >= due.minus(MINUTE_MS), "{since}: since it was due or promoted, not enqueued");
 }
 
-pub(super) async fn stats_tell_why_nothing_of_a_lane_is_claimed(rig: Rig) {
+pub(super) async fn stats_report_why_a_lane_is_not_claimed(rig: Rig) {
     rig.enqueue_one().await;
     rig.enqueue(Rig::job().queue("other")).await;
     let gate = async |queue| lane(&rig, queue, KIND).await.gate;
@@ -151,7 +151,7 @@ pub(super) async fn a_listing_shows_the_jobs_that_pass_its_filter(rig: Rig) {
     assert_eq!(ids(Filter::default()).await.len(), by_state.len() + 2);
 }
 
-pub(super) async fn a_listing_tells_of_a_job_what_a_read_tells_but_its_bulk(rig: Rig) {
+pub(super) async fn a_list_returns_the_fields_of_a_read_without_parts_and_history(rig: Rig) {
     let id = rig.enqueue(Rig::job().tag("t").json("1")).await;
     let session = rig.session().await;
     rig.settle(&rig.take_one(&session).await, Outcome::Release).await;

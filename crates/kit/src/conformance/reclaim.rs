@@ -58,7 +58,7 @@ pub(super) async fn a_lost_job_comes_back_after_a_short_backoff_with_a_crash_cou
     rig.assert_sound().await;
 }
 
-pub(super) async fn nothing_is_taken_back_before_a_session_ran_out(rig: Rig) {
+pub(super) async fn no_job_is_reclaimed_before_its_session_expired(rig: Rig) {
     let id = rig.enqueue_one().await;
     let session = rig.long_session().await;
     let job = rig.take_one(&session).await;
@@ -99,7 +99,7 @@ pub(super) async fn jobs_of_one_dead_worker_all_come_back_but_not_in_one_wave(ri
     assert_eq!(started, all);
 }
 
-pub(super) async fn a_job_dies_when_its_crash_budget_is_spent(rig: Rig) {
+pub(super) async fn a_job_dies_when_its_crash_budget_is_used_up(rig: Rig) {
     let id = rig.enqueue(Rig::job().max_crashes(2)).await;
     crash_on(&rig, id, 2).await;
     rig.assert_state(id, State::Available).await;
@@ -138,7 +138,7 @@ pub(super) async fn a_suspect_comes_in_a_claim_of_its_own(rig: Rig) {
     assert_eq!(seen, expected);
 }
 
-pub(super) async fn a_suspect_takes_nobody_along_from_the_queues_after_its_own(rig: Rig) {
+pub(super) async fn a_suspect_is_claimed_alone_across_queues(rig: Rig) {
     let suspect = rig.enqueue(tough()).await;
     crash_on(&rig, suspect, 2).await;
     let other = rig.enqueue(Rig::job().queue("other")).await;

@@ -166,8 +166,8 @@ pub(super) async fn a_log_numbers_its_entries_from_one_without_gaps(rig: Rig) {
     assert_eq!(append(&rig, "log", &["c"], 100).await, 3);
     assert_eq!(append(&rig, "other", &["x"], 100).await, 1, "each log has its own numbers");
     let entries = read(&rig, "log", 10).await;
-    let told: Vec<_> = entries.iter().map(|entry| (entry.number, &entry.value[..])).collect();
-    assert_eq!(told, [(1, &b"a"[..]), (2, b"b"), (3, b"c")]);
+    let reported: Vec<_> = entries.iter().map(|entry| (entry.number, &entry.value[..])).collect();
+    assert_eq!(reported, [(1, &b"a"[..]), (2, b"b"), (3, b"c")]);
     assert!(entries.iter().all(|entry| entry.at >= crate::START), "{entries:?}");
 }
 
@@ -178,8 +178,8 @@ pub(super) async fn a_log_keeps_its_latest_entries_and_their_numbers(rig: Rig) {
     assert_eq!(numbers(&rig, "log").await, [2, 3, 4], "dropped entries do not return");
     assert_eq!(append(&rig, "log", &["5", "6", "7", "8", "9"], 3).await, 9);
     let entries = read(&rig, "log", 10).await;
-    let told: Vec<_> = entries.iter().map(|entry| (entry.number, &entry.value[..])).collect();
-    assert_eq!(told, [(7, &b"7"[..]), (8, b"8"), (9, b"9")]);
+    let reported: Vec<_> = entries.iter().map(|entry| (entry.number, &entry.value[..])).collect();
+    assert_eq!(reported, [(7, &b"7"[..]), (8, b"8"), (9, b"9")]);
 }
 
 pub(super) async fn pages_of_a_log_cover_each_entry_once(rig: Rig) {
@@ -188,8 +188,8 @@ pub(super) async fn pages_of_a_log_cover_each_entry_once(rig: Rig) {
     append(&rig, "log", &values, 1_000).await;
     for limit in [1, 7, 50, 100] {
         let entries = read(&rig, "log", limit).await;
-        let told: Vec<_> = entries.iter().map(|entry| entry.number).collect();
-        assert_eq!(told, (1..=50).collect::<Vec<u64>>(), "in pages of {limit}");
+        let reported: Vec<_> = entries.iter().map(|entry| entry.number).collect();
+        assert_eq!(reported, (1..=50).collect::<Vec<u64>>(), "in pages of {limit}");
     }
 }
 

@@ -62,7 +62,7 @@ pub(super) async fn without_settings_the_dead_are_kept_longer_than_the_done(rig:
     assert_eq!(exist(&rig, [dead, expired]).await, [false; 2]);
 }
 
-pub(super) async fn a_jobs_own_retention_beats_its_queues(rig: Rig) {
+pub(super) async fn a_jobs_own_retention_overrides_its_queues(rig: Rig) {
     keep(&rig, Retention::uniform(2 * HOUR_MS)).await;
     let with = |hours| {
         let mut job = Rig::job();
@@ -97,7 +97,7 @@ pub(super) async fn a_retention_of_nothing_ends_with_the_next_maintenance(rig: R
     assert_eq!((stats.depth(), stats.running, stats.dead), (0, 0, 0));
 }
 
-pub(super) async fn what_has_not_ended_is_kept_however_old_it_is(rig: Rig) {
+pub(super) async fn unfinished_jobs_are_kept_at_any_age(rig: Rig) {
     keep(&rig, Retention::uniform(0)).await;
     let running = rig.enqueue_one().await;
     let session = rig.session().await;
@@ -160,7 +160,7 @@ pub(super) async fn a_job_waits_no_longer_than_it_may_wherever_it_waits(rig: Rig
     rig.assert_sound().await;
 }
 
-pub(super) async fn what_is_not_due_or_runs_does_not_expire(rig: Rig) {
+pub(super) async fn scheduled_and_running_jobs_do_not_expire(rig: Rig) {
     let job = || Rig::job().max_wait_ms(MINUTE_MS);
     let running = rig.enqueue(job()).await;
     let session = rig.long_session().await;

@@ -73,8 +73,8 @@ pub(super) async fn a_foreign_job_under_the_id_of_a_fire_is_an_error(rig: Rig) {
     let kind = NewJob::new("another").queue(QUEUE).derived_id(id);
     for foreign in [kind, fire("nightly", at).queue("another"), child] {
         let refused = rig.try_enqueue(foreign.clone()).await;
-        let told = refused.as_ref().expect_err("not the same job").to_string();
-        assert!(told.contains("kind k") && told.contains("queue q"), "{told}");
+        let reported = refused.as_ref().expect_err("not the same job").to_string();
+        assert!(reported.contains("kind k") && reported.contains("queue q"), "{reported}");
         assert_refused(refused, "invalid", "id");
         let beside = rig.engine().enqueue(Enqueue::each([Rig::job(), foreign])).await;
         let answers = beside.expect("enqueue").value;
@@ -104,7 +104,7 @@ pub(super) async fn two_schedules_with_the_same_time_do_not_collide(rig: Rig) {
     assert_eq!(rig.drain(10).await.into_iter().collect::<HashSet<_>>(), ids);
 }
 
-pub(super) async fn a_fire_enqueued_ahead_waits_for_its_time(rig: Rig) {
+pub(super) async fn a_fire_enqueued_early_waits_for_its_time(rig: Rig) {
     let hourly = Schedule::cron("0 * * * *", "UTC");
     let at = hourly.next_after(rig.now().await).expect("a valid cron line").expect("a next fire");
     let id = rig.enqueue(fire("hourly", at)).await;

@@ -83,7 +83,7 @@ pub(super) async fn a_job_is_found_by_when_it_came_whatever_time_its_id_carries(
     assert_eq!(found(&rig, window).await, ids);
 }
 
-pub(super) async fn what_is_searched_for_must_all_be_so(rig: Rig) {
+pub(super) async fn all_conditions_of_a_search_must_match(rig: Rig) {
     let since = rig.now().await;
     let dead = rig.dead(Rig::job().tenant("t").tag("x")).await;
     rig.dead(Rig::job().tenant("t")).await;

@@ -72,7 +72,7 @@ pub(super) async fn a_retry_waits_by_the_jobs_own_backoff(rig: Rig) {
     assert_eq!(rig.get(id).await.header.counters.failures, 4);
 }
 
-pub(super) async fn a_handlers_own_delay_beats_the_backoff(rig: Rig) {
+pub(super) async fn a_handlers_own_delay_overrides_the_backoff(rig: Rig) {
     let id = rig.enqueue(Rig::job().backoff(Backoff::exactly(5 * HOUR_MS))).await;
     report(&rig, retry_after(10 * MINUTE_MS)).await;
     assert_back_after(&rig, id, 10 * MINUTE_MS).await;
@@ -87,7 +87,7 @@ pub(super) async fn a_retry_without_delay_is_ready_at_once(rig: Rig) {
     assert_eq!(again.header.counters, Counters { attempt: 2, failures: 1, crashes: 0 });
 }
 
-pub(super) async fn a_job_dies_when_its_attempts_are_spent(rig: Rig) {
+pub(super) async fn a_job_dies_when_its_attempts_are_used_up(rig: Rig) {
     let id = rig.enqueue(Rig::job().max_attempts(3)).await;
     for _ in 0..2 {
         report(&rig, retry_after(0)).await;
@@ -261,7 +261,7 @@ pub(super) async fn a_huge_error_is_cut_and_never_refused(rig: Rig) {
     assert_eq!(job.history[0].error.as_ref().map(|error| error.message.len()), Some(kept.len()));
 }
 
-pub(super) async fn the_history_tells_every_attempt_oldest_first(rig: Rig) {
+pub(super) async fn the_history_lists_every_attempt_oldest_first(rig: Rig) {
     let id = rig.enqueue_one().await;
     report(&rig, retry_after(0)).await;
     rig.advance(MINUTE_MS);

@@ -92,7 +92,7 @@ pub(super) async fn every_end_frees_the_key(rig: Rig) {
     rig.assert_sound().await;
 }
 
-pub(super) async fn spent_budgets_free_the_key(rig: Rig) {
+pub(super) async fn used_up_budgets_free_the_key(rig: Rig) {
     let once = || Rig::job().unique(unique(OnConflict::Reject)).max_attempts(1).max_crashes(0);
     let session = rig.session().await;
     rig.enqueue(once()).await;
@@ -175,7 +175,7 @@ pub(super) async fn a_window_is_counted_from_the_enqueue(rig: Rig) {
     rig.assert_sound().await;
 }
 
-pub(super) async fn a_window_is_over_at_its_time_even_if_nobody_maintains(rig: Rig) {
+pub(super) async fn a_window_ends_on_time_even_without_maintenance(rig: Rig) {
     let unique = Unique::by("u").until(Until::Window(HOUR_MS)).on_conflict(OnConflict::Reject);
     rig.enqueue(Rig::job().unique(unique.clone())).await;
     rig.advance(HOUR_MS);

@@ -87,7 +87,7 @@ pub(super) async fn a_waiter_wakes_when_a_job_is_given_back(rig: Rig) {
     assert_wakes(handle).await;
 }
 
-pub(super) async fn a_waiter_wakes_when_an_ordering_key_is_handed_over(rig: Rig) {
+pub(super) async fn a_waiter_wakes_when_an_ordering_key_is_passed_on(rig: Rig) {
     rig.enqueue_all([Rig::job().key("a"), Rig::job().key("a")]).await;
     let session = rig.session().await;
     let job = rig.take_one(&session).await;
@@ -122,7 +122,7 @@ pub(super) async fn a_waiter_wakes_when_a_follow_up_comes(rig: Rig) {
     assert_wakes(handle).await;
 }
 
-pub(super) async fn what_a_gate_holds_back_is_not_there_until_it_opens(rig: Rig) {
+pub(super) async fn gated_jobs_wake_no_waiter_until_the_gate_opens(rig: Rig) {
     rig.enqueue_one().await;
     let gates = [
         [QueuePatch::paused(true), QueuePatch::paused(false)]

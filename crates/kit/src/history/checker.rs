@@ -69,12 +69,12 @@ pub fn check(history: &History, end: &Snapshot, options: &Options) -> Verdict {
         let of_job = facts.jobs.get(&id).map(Vec::as_slice).unwrap_or_default();
         let last = end.jobs.get(&id).copied();
         let life = Life::read(id, of_job, last, options);
-        let mut judge = Judge { life: &life, facts: &facts, options, verdict: &mut verdict };
-        judge.count();
-        if judge.exists_for_a_reason() {
-            judge.is_there();
-            judge.ended_once_and_rightly();
-            judge.leases_were_exclusive();
+        let mut checker = JobChecker { life: &life, facts: &facts, options, verdict: &mut verdict };
+        checker.count();
+        if checker.exists_for_a_reason() {
+            checker.is_there();
+            checker.ended_once_and_rightly();
+            checker.leases_were_exclusive();
             if let Some((key, turn)) = life.turn(&facts) {
                 turns.entry(key).or_default().push(turn);
             }
@@ -101,14 +101,14 @@ pub(super) fn story(facts: &Facts<'_>, jobs: &[JobId]) -> Vec<String> {
 }
 
 /// Checks one job.
-struct Judge<'j, 'a> {
+struct JobChecker<'j, 'a> {
     life: &'j Life<'a>,
     facts: &'j Facts<'a>,
     options: &'j Options,
     verdict: &'j mut Verdict,
 }
 
-impl Judge<'_, '_> {
+impl JobChecker<'_, '_> {
     fn blame(&mut self, kind: Kind, what: impl FnOnce() -> String) {
         let (id, facts) = (self.life.id, self.facts);
         self.verdict.blame(kind, &[id], what, || story(facts, &[id]));
@@ -185,8 +185,9 @@ impl Judge<'_, '_> {
                 format!("job {id} is {state}, but no call asked for that")
             });
         }
-        let undone = life.ends.iter().find(|(told, state)| {
-            life.last.is_some_and(|last| last != *state) && !life.replayed_between(*told, Span::END)
+        let undone = life.ends.iter().find(|(reported, state)| {
+            life.last.is_some_and(|last| last != *state)
+                && !life.replayed_between(*reported, Span::END)
         });
         if let (Some((_, state)), Some(last)) = (undone, life.last) {
             self.blame(Kind::Undone, || {
@@ -214,8 +215,8 @@ impl Judge<'_, '_> {
         }
         let revived = life.facts.iter().any(|fact| {
             matches!(fact.deed, Deed::Start(..))
-                && life.ends.iter().any(|(told, _)| {
-                    told.before(fact.span) && !life.replayed_between(*told, fact.span)
+                && life.ends.iter().any(|(reported, _)| {
+                    reported.before(fact.span) && !life.replayed_between(*reported, fact.span)
                 })
         });
         if revived {

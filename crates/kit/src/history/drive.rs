@@ -7,7 +7,7 @@ mod worker;
 
 use super::checker::Options;
 use super::record::History;
-use super::recorder::{Diary, Recorded};
+use super::recorder::{MemoryJournal, Recorded};
 use super::snapshot::Snapshot;
 use crate::subject::Subject;
 use lossy::Lossy;
@@ -131,7 +131,7 @@ pub struct Driven {
 struct Stage {
     subject: Subject,
     load: Load,
-    diary: Arc<Diary>,
+    diary: Arc<MemoryJournal>,
     lossy: Arc<Lossy>,
     clients: AtomicU32,
     producing: AtomicU32,

@@ -72,31 +72,31 @@ impl<'a> Life<'a> {
         };
         for fact in facts {
             let Fact { span, deed, .. } = *fact;
-            let mut told = None;
+            let mut reported = None;
             match deed {
                 Deed::Enqueue(_, Fate::NotStored) => {}
                 Deed::Enqueue(_, fate) => {
                     wanted_from = Some(wanted_from.map_or(span.from, |from| from.min(span.from)));
                     if let Fate::Stored(state) = fate {
                         acknowledged = Some(acknowledged.map_or(span.to, |to| to.min(span.to)));
-                        told = state;
+                        reported = state;
                     }
                 }
                 Deed::StandIn(state) => {
                     if state.is_some() {
                         acknowledged = Some(acknowledged.map_or(span.to, |to| to.min(span.to)));
                     }
-                    told = state;
+                    reported = state;
                 }
                 Deed::Report(_, Outcome::Applied(state) | Outcome::Already(_, state)) => {
-                    told = Some(state);
+                    reported = Some(state);
                 }
                 Deed::Change(wish, effect) => {
                     if wish == Wish::Replay && effect != Effect::Refused {
                         life.replays.push(span);
                     }
                     if let Effect::Done(state) = effect {
-                        told = state;
+                        reported = state;
                         if wish == Wish::Replay {
                             life.last_life = life.last_life.max(span.from);
                         }
@@ -104,7 +104,7 @@ impl<'a> Life<'a> {
                 }
                 _ => {}
             }
-            match told {
+            match reported {
                 Some(state) if state.is_terminal() => life.ends.push((span, state)),
                 Some(_) => life.seen_alive = life.seen_alive.max(span.from),
                 None => {}
@@ -182,10 +182,10 @@ impl<'a> Life<'a> {
             }
             _ => false,
         };
-        let told = |(span, _): &(Span, State)| span.to >= self.seen_alive;
+        let reported = |(span, _): &(Span, State)| span.to >= self.seen_alive;
         self.reborn
             || facts.unclear_replacement
-            || self.ends.iter().any(told)
+            || self.ends.iter().any(reported)
             || self.facts.iter().any(ended)
             || self.may_be_out_of_crashes(facts)
     }
@@ -208,10 +208,10 @@ impl<'a> Life<'a> {
             let Deed::Change(Wish::DiscardIf(wanted), Effect::Done(_)) = fact.deed else {
                 return None;
             };
-            let other = self.ends.iter().find(|(told, state)| {
+            let other = self.ends.iter().find(|(reported, state)| {
                 *state != wanted
-                    && told.before(fact.span)
-                    && !self.replayed_between(*told, fact.span)
+                    && reported.before(fact.span)
+                    && !self.replayed_between(*reported, fact.span)
             });
             other.map(|(_, state)| (wanted, *state))
         })
@@ -228,7 +228,7 @@ impl<'a> Life<'a> {
 
     /// When the first call was made that may have ended it in this state.
     pub(super) fn asked_for(&self, state: State) -> Option<u64> {
-        let asked = self.facts.iter().filter(|fact| match (state, &fact.deed) {
+        let requested = self.facts.iter().filter(|fact| match (state, &fact.deed) {
             (_, Deed::Report(_, Outcome::Refused)) => false,
             (State::Completed, Deed::Report(report, _)) => report.end == AttemptEnd::Complete,
             (State::Cancelled, Deed::Report(report, _)) => report.end == AttemptEnd::Cancel,
@@ -236,7 +236,7 @@ impl<'a> Life<'a> {
             (State::Cancelled, Deed::Replaced(_)) => true,
             _ => false,
         });
-        asked.map(|fact| fact.span.from).min()
+        requested.map(|fact| fact.span.from).min()
     }
 
     /// Its period among the jobs of its key, unless it had several lives.

@@ -31,9 +31,9 @@ pub use record::{
     Admission, Call, Effect, Event, History, Hold, Note, Receipt, Reply, Report, Start, Wanted,
     Wish,
 };
-pub use recorder::{Diary, Journal, Recorded};
+pub use recorder::{MemoryJournal, Journal, Recorded};
 pub use snapshot::Snapshot;
-pub use verdict::{Counts, Kind, VIOLATIONS_TOLD_MAX, Verdict, Violation};
+pub use verdict::{Counts, Kind, VIOLATIONS_SHOWN_MAX, Verdict, Violation};
 
 use crate::subject::Subject;
 use std::future::Future;
@@ -69,7 +69,7 @@ pub fn run<F: Future<Output = Subject>>(seeds: Range<u64>, fresh: impl Fn() -> F
 macro_rules! histories {
     ($seeds:expr, $factory:path) => {
         #[test]
-        fn what_clients_saw_can_be_explained() {
+        fn histories_of_concurrent_clients_can_be_explained() {
             $crate::history::run($seeds, $factory);
         }
     };

@@ -26,16 +26,16 @@ pub trait Journal: Send + Sync {
 
 /// An in-memory journal: its timestamps are the positions of the events.
 #[derive(Debug, Default)]
-pub struct Diary(Mutex<Vec<Event>>);
+pub struct MemoryJournal(Mutex<Vec<Event>>);
 
-impl Diary {
+impl MemoryJournal {
     /// The events so far.
     pub fn history(&self) -> History {
         History { events: lock(&self.0).clone() }
     }
 }
 
-impl Journal for Diary {
+impl Journal for MemoryJournal {
     fn note(&self, client: u32, op: u64, note: Note) {
         let mut events = lock(&self.0);
         let at = events.len() as u64;

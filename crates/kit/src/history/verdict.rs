@@ -6,7 +6,7 @@ use std::fmt;
 use windlass_core::JobId;
 
 /// Maximum number of violations per kind that are reported in full; the others are only counted.
-pub const VIOLATIONS_TOLD_MAX: u64 = 20;
+pub const VIOLATIONS_SHOWN_MAX: u64 = 20;
 
 /// A type of broken promise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -131,7 +131,7 @@ pub struct Counts {
 pub struct Verdict {
     /// The observations in numbers.
     pub counts: Counts,
-    /// Broken promises, up to [`VIOLATIONS_TOLD_MAX`] per type.
+    /// Broken promises, up to [`VIOLATIONS_SHOWN_MAX`] per type.
     pub violations: Vec<Violation>,
 }
 
@@ -162,7 +162,7 @@ impl Verdict {
     ) {
         let count = self.counts.broken.entry(kind).or_default();
         *count += 1;
-        if *count <= VIOLATIONS_TOLD_MAX {
+        if *count <= VIOLATIONS_SHOWN_MAX {
             let violation = Violation { kind, jobs: jobs.to_vec(), what: what(), story: story() };
             self.violations.push(violation);
         }

@@ -79,10 +79,10 @@ impl Model {
         let of_kind =
             |kind: &Name| taken.iter().filter(|id| self.jobs[id].new.kind == *kind).count();
         let has_room = |kind: &Name| {
-            let asked = wants.kinds.is_none_or(|kinds| {
+            let requested = wants.kinds.is_none_or(|kinds| {
                 kinds.iter().any(|(name, limit)| name == kind && of_kind(kind) < *limit as usize)
             });
-            asked && taken.len() < wants.limit as usize && !closed.contains(kind)
+            requested && taken.len() < wants.limit as usize && !closed.contains(kind)
         };
         let open: Vec<&ModelJob> = self
             .jobs

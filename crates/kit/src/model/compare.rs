@@ -80,7 +80,7 @@ impl Lockstep {
 
 /// Counts one more ready job of a priority, with any age.
 fn count_priority(lane: &mut LaneStats, priority: i32) {
-    let found = lane.priorities.binary_search_by_key(&priority, |told| told.priority);
+    let found = lane.priorities.binary_search_by_key(&priority, |reported| reported.priority);
     let at = found.unwrap_or_else(|at| {
         let head_ready_at = Timestamp::EPOCH;
         lane.priorities.insert(at, PriorityStats { priority, available: 0, head_ready_at });

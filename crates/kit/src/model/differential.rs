@@ -4,7 +4,7 @@
 use super::op::{Op, Story};
 use super::snapshot::{Snapshot, difference};
 use super::teller::Teller;
-use super::{STEPS, tell, tell_until};
+use super::{STEPS, run_stories, run_stories_until};
 use crate::subject::Subject;
 use futures_util::future::join3;
 use proptest_state_machine::ReferenceStateMachine as _;
@@ -26,12 +26,12 @@ enum Speed {
     Mixed,
 }
 
-/// Tells `cases` random stories to three engines each, and panics with the shortest one that ends differently. The
+/// Runs `cases` random stories on three engines each, and panics with the shortest one that ends differently. The
 /// engines need a switch ([`Subject::switched_by`]) and randomness that does not depend on how much of it is used
 /// ([`SteadyRandom`](crate::SteadyRandom)). The variables of [`run`](super::run) apply.
 pub fn run_differential<F: Future<Output = Subject>>(cases: u32, fresh: impl Fn() -> F) {
     let stories = Story::sequential_strategy(STEPS);
-    tell(stories, cases, async |ops, seen| compare(&fresh, ops, seen).await);
+    run_stories(stories, cases, async |ops, seen| compare(&fresh, ops, seen).await);
 }
 
 /// The first difference in as many stories, as it is found; `None` if there is none. For tests of the test.
@@ -41,10 +41,10 @@ pub fn difference_in<F: Future<Output = Subject>>(
 ) -> Option<String> {
     let stories = Story::sequential_strategy(STEPS);
     // Steps are counted for shrinking only.
-    tell_until(stories, cases, 0, async |ops, _| compare(&fresh, ops, &|| {}).await).err()
+    run_stories_until(stories, cases, 0, async |ops, _| compare(&fresh, ops, &|| {}).await).err()
 }
 
-/// Tells a story to three engines; `Err` tells where they part.
+/// Runs a story on three engines; `Err` names the step at which they differ.
 async fn compare<F: Future<Output = Subject>>(
     fresh: &impl Fn() -> F,
     ops: Vec<Op>,

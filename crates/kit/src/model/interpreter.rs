@@ -17,7 +17,7 @@ use windlass_core::{JobId, Timestamp};
 /// The code of the error an engine must answer with.
 pub(super) type Code = &'static str;
 
-/// An instant that lies between two bounds until the engine has told it.
+/// A time between two bounds, until the engine has returned it.
 pub(super) type Span = (Timestamp, Timestamp);
 
 /// The place of a job among equals: the step of the story it entered in, and its turn there.

@@ -238,9 +238,9 @@ impl Lockstep {
         if let Some(byte) = checkpoint {
             item.parts.state = PartEdit::Set(Part::new(vec![byte]));
         }
-        let asked = claim.and_then(|spec| Some((self.named.resolve(&spec)?, spec)));
+        let requested = claim.and_then(|spec| Some((self.named.resolve(&spec)?, spec)));
         let mut request = Settle::new([item]);
-        if let Some(((claim, _, _), _)) = &asked {
+        if let Some(((claim, _, _), _)) = &requested {
             request = request.then(claim.clone());
         }
         let reply = self.rig.engine().settle(request).await.map_err(|e| e.to_string())?.value;
@@ -266,7 +266,7 @@ impl Lockstep {
                 }
             }
         }
-        match (asked, reply.claimed) {
+        match (requested, reply.claimed) {
             (Some(((_, session, claim_no), spec)), Some(got)) => {
                 self.claimed(&spec, &session, claim_no, got)
             }

@@ -11,7 +11,7 @@ use windlass_core::limits::PAGE_MAX;
 use windlass_core::model::{KindPatch, NewJob, PartSet, QueuePatch};
 use windlass_core::policy::{Unique, UniqueScope};
 
-/// What is where, by a label.
+/// The content of the store, by label.
 pub(super) type Snapshot = BTreeMap<String, String>;
 
 /// Jobs that a claim of the end takes at a time.

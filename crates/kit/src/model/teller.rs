@@ -1,4 +1,4 @@
-//! A story told to one engine. Knows nothing about what should come of it: the replies are the result, as text.
+//! Runs a story on one engine. It does not know the expected results; it returns the replies as text.
 
 use super::op::{ClaimSpec, Op};
 use super::translate::{Named, change, configuration, outcome, pick};

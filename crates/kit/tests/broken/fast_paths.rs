@@ -15,7 +15,7 @@ use windlass_memory::MemoryEngine;
 /// Stories for each fault; the most hidden one takes about a dozen.
 const CASES: u32 = 60;
 
-/// What is wrong with the fast path.
+/// The fault of the fast path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     /// Jobs with a `max_wait` are stored as if they had none, and never expire.
@@ -34,8 +34,8 @@ struct WrongFastPath {
     inner: Arc<dyn Engine>,
     fault: Fault,
     fast_paths: FastPaths,
-    /// Jobs as they were handed over, where something else was stored.
-    handed_over: Mutex<HashMap<JobId, NewJob>>,
+    /// Jobs as they were enqueued, where something else was stored.
+    enqueued: Mutex<HashMap<JobId, NewJob>>,
     completed: Mutex<HashSet<JobId>>,
 }
 
@@ -48,11 +48,11 @@ impl WrongFastPath {
         self.completed.lock().expect("no fault panics while it holds the lock")
     }
 
-    fn handed_over(&self) -> MutexGuard<'_, HashMap<JobId, NewJob>> {
-        self.handed_over.lock().expect("no fault panics while it holds the lock")
+    fn enqueued(&self) -> MutexGuard<'_, HashMap<JobId, NewJob>> {
+        self.enqueued.lock().expect("no fault panics while it holds the lock")
     }
 
-    /// What the wrong fast path stores.
+    /// Changes a job into the one that the wrong fast path stores.
     fn spoil(&self, job: &mut NewJob) {
         match self.fault {
             Fault::TreatsAFieldAsPlain => job.policy.max_wait_ms = None,
@@ -66,9 +66,9 @@ impl WrongFastPath {
         }
     }
 
-    /// Shows a job as it was handed over.
+    /// Shows a job as it was enqueued.
     fn forge(&self, header: &mut Header) {
-        let Some(job) = self.handed_over().get(&header.id).cloned() else { return };
+        let Some(job) = self.enqueued().get(&header.id).cloned() else { return };
         (header.key, header.unique) = (job.key, job.unique);
         header.policy.max_wait_ms = job.policy.max_wait_ms;
     }
@@ -86,7 +86,7 @@ impl WrongFastPath {
         let reply = self.inner.enqueue(request).await?;
         for (job, item) in jobs.into_iter().zip(&reply.value) {
             if let Ok(Enqueued { id, disposition: Disposition::Created, .. }) = item {
-                self.handed_over().insert(*id, job);
+                self.enqueued().insert(*id, job);
             }
         }
         Ok(reply)
@@ -176,13 +176,13 @@ async fn wrong(fault: Fault) -> Subject {
         inner: Arc::new(engine),
         fault,
         fast_paths: fast_paths.clone(),
-        handed_over: Mutex::default(),
+        enqueued: Mutex::default(),
         completed: Mutex::default(),
     };
     Subject::new(Arc::new(wrong), clock).switched_by(fast_paths)
 }
 
-/// What the differential test says about a fault.
+/// The report of the differential test for a fault.
 fn said(fault: Fault) -> String {
     model::difference_in(CASES, || wrong(fault)).expect("the differential test notices")
 }

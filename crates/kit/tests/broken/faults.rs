@@ -1,4 +1,4 @@
-//! What each fault does to the verbs on a job's path.
+//! The effect of each fault on the verbs.
 
 use crate::faulty::{Fault, Faulty};
 use windlass_core::engine::*;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use windlass_core::JobId;
 use windlass_core::engine::*;
 
-/// What is wrong with the engine.
+/// The fault of the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     ForgetsOnReclaim,
@@ -139,7 +139,7 @@ impl Admin for Faulty {
                 }
                 if self.is(Fault::MixesPriorities) {
                     let all = lane.available;
-                    lane.priorities.iter_mut().for_each(|told| told.available = all);
+                    lane.priorities.iter_mut().for_each(|reported| reported.available = all);
                 }
             }
             Ok(reply)

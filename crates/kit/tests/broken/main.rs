@@ -1,5 +1,5 @@
 //! Shows that the kit can fail: engines broken on purpose, each caught by a check named after the
-//! promise it breaks, and a model-based test that tells when stories end differently.
+//! promise it breaks, and a model-based test that finds stories with different results.
 
 mod fast_paths;
 mod faults;
@@ -62,7 +62,7 @@ caught! {
         by fencing::a_stale_lease_cannot_settle_a_job_in_any_way,
     LosesRank: priorities_that_make_no_difference by order::lower_priorities_start_first,
     PausesNothing: a_pause_that_pauses_nothing
-        by gates::nothing_of_a_paused_queue_runs_and_others_do,
+        by gates::no_job_of_a_paused_queue_runs_and_other_queues_do,
     ClaimsTwice: a_job_given_to_two_workers
         by concurrency::claims_at_once_never_hand_out_a_job_twice,
     LosesFollowUps: follow_ups_that_never_come
@@ -80,7 +80,7 @@ caught! {
         by idempotence::a_claim_repeated_by_its_number_is_the_same_claim,
     ForgetsReports: a_repeated_report_called_stale
         by idempotence::a_report_repeated_is_answered_with_what_was_recorded,
-    RetriesAtOnce: retries_that_do_not_wait by settle::a_handlers_own_delay_beats_the_backoff,
+    RetriesAtOnce: retries_that_do_not_wait by settle::a_handlers_own_delay_overrides_the_backoff,
     RemovesEarly: jobs_removed_before_their_time
         by retention::each_end_is_kept_for_its_own_time_and_not_a_minute_less,
     TearsBatches: all_or_nothing_that_is_some
@@ -102,7 +102,7 @@ caught! {
     LosesCheckpoints: checkpoints_that_are_not_kept
         by parts::a_checkpoint_is_there_for_the_next_attempt,
     RunsEarly: jobs_that_run_before_their_time by due::a_delayed_job_does_not_start_before_its_time,
-    CrashesForever: a_job_that_crashes_forever by reclaim::a_job_dies_when_its_crash_budget_is_spent,
+    CrashesForever: a_job_that_crashes_forever by reclaim::a_job_dies_when_its_crash_budget_is_used_up,
     HidesCancellations: cancellations_nobody_hears_of
         by heartbeat::a_cancellation_is_delivered_to_the_worker_until_it_reports,
     IgnoresKinds: jobs_for_workers_that_cannot_run_them
@@ -119,16 +119,16 @@ caught! {
     BelievesIds: jobs_searched_for_by_the_time_in_their_ids
         by search::a_job_is_found_by_when_it_came_whatever_time_its_id_carries,
     MixesPriorities: every_priority_as_deep_as_its_lane
-        by priorities::ready_jobs_are_counted_by_priority_where_it_is_asked_for,
+        by priorities::ready_jobs_are_counted_by_priority_if_requested,
 }
 
 #[test]
-fn stories_told_to_a_sound_engine_end_well() {
+fn stories_on_a_correct_engine_pass() {
     assert!(!model_notices(sound));
 }
 
 #[test]
-fn stories_told_to_broken_engines_do_not() {
+fn stories_on_broken_engines_fail() {
     for fault in [
         Fault::ForgetsOnReclaim,
         Fault::IgnoresLeases,

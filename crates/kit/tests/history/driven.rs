@@ -18,7 +18,7 @@ pub(crate) fn memory(seed: u64) -> Subject {
     Subject::new(Arc::new(engine), clock)
 }
 
-pub(crate) fn judge(driven: &Driven) -> Verdict {
+pub(crate) fn verify(driven: &Driven) -> Verdict {
     check(&driven.history, &driven.end, &Options::default())
 }
 
@@ -31,7 +31,7 @@ pub(crate) fn replayable(subject: Subject, load: Load) -> Driven {
 #[test]
 fn the_memory_engine_keeps_every_promise() {
     for seed in 0..40 {
-        let verdict = judge(&replayable(memory(seed), Load::new(seed)));
+        let verdict = verify(&replayable(memory(seed), Load::new(seed)));
         assert!(verdict.is_clean(), "seed {seed}: {verdict}");
         let counts = &verdict.counts;
         assert!(counts.completed > 50 && counts.duplicates > 5 && counts.dead > 0, "{verdict}");
@@ -56,14 +56,14 @@ fn the_memory_engine_keeps_every_promise_on_several_threads() {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(3).build().unwrap();
         let driven = runtime.block_on(drive(memory(seed), Load::new(seed).clients(4, 8)));
-        judge(&driven).assert_clean();
+        verify(&driven).assert_clean();
     }
 }
 
 #[test]
 fn a_calm_run_loses_and_repeats_nothing() {
     let load = Load::new(7).faults(0, 0, 0);
-    let counts = judge(&replayable(memory(7), load)).counts;
+    let counts = verify(&replayable(memory(7), load)).counts;
     assert_eq!((counts.unanswered, counts.broken.len()), (0, 0));
 }
 
@@ -111,7 +111,7 @@ fn a_job_taken_out_of_the_snapshot_is_lost() {
     let completed = driven.end.jobs.iter().find(|(_, state)| **state == State::Completed);
     let id = *completed.unwrap().0;
     driven.end.jobs.remove(&id);
-    let verdict = judge(&driven);
+    let verdict = verify(&driven);
     assert_eq!((verdict.count(Kind::Lost), verdict.violations.len()), (1, 1), "{verdict}");
     assert_eq!(verdict.violations[0].jobs, [id]);
 }
@@ -120,7 +120,7 @@ fn a_job_taken_out_of_the_snapshot_is_lost() {
 fn a_stranger_in_the_snapshot_is_a_phantom() {
     let mut driven = replayable(memory(1), Load::new(1));
     driven.end.jobs.insert(job(99), State::Completed);
-    assert_eq!(judge(&driven).count(Kind::Phantom), 1);
+    assert_eq!(verify(&driven).count(Kind::Phantom), 1);
 }
 
 #[test]
@@ -128,9 +128,9 @@ fn a_state_changed_in_the_snapshot_is_noticed() {
     for (state, kind) in [(State::Dead, Kind::Undone), (State::Running, Kind::Stuck)] {
         let mut driven = replayable(memory(1), Load::new(1));
         let done = |state: &&mut State| **state == State::Completed;
-        // The last one: the drain completed it, and was told so.
+        // The last one: the drain completed it and got the reply.
         *driven.end.jobs.values_mut().rev().find(done).unwrap() = state;
-        let verdict = judge(&driven);
+        let verdict = verify(&driven);
         assert!(verdict.count(kind) == 1, "{verdict}");
     }
 }
@@ -152,7 +152,7 @@ fn a_refusal_turned_into_an_acceptance_is_noticed() {
             let stale = items.iter_mut().find(|item| matches!(item, Receipt::Refused(_)));
             *stale.unwrap() = Receipt::Applied { state: State::Completed, follow_ups: Vec::new() };
         }
-        let verdict = judge(&driven);
+        let verdict = verify(&driven);
         caught += usize::from(!verdict.is_clean());
     }
     // Where the lost lease was the job's last start, nothing but its death speaks against it.
@@ -160,7 +160,7 @@ fn a_refusal_turned_into_an_acceptance_is_noticed() {
 }
 
 #[test]
-fn a_million_operations_are_judged_quickly() {
+fn a_million_operations_are_checked_quickly() {
     // 334,000 jobs: enqueue, claim, settle; a few hundred keys; one job started 100,000 times.
     use crate::script::{Script, applied};
     use windlass_core::model::AttemptEnd;

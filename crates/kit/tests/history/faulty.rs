@@ -10,13 +10,13 @@ use windlass_core::engine::{
 use windlass_core::model::{Job, State};
 use windlass_core::{JobId, Result};
 
-/// What is wrong with it.
+/// Its fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     None,
     /// A report under any lease counts for the current one.
     AcceptsStaleLeases,
-    /// What it takes back from the dead, it throws away.
+    /// It loses jobs that it reclaims.
     ForgetsReclaimed,
     /// It does not know ordering keys.
     StripsKeys,
@@ -24,7 +24,7 @@ pub(crate) enum Fault {
     NeverPromotes,
     /// It says that a job is stored, and stores every twentieth job not.
     DropsEnqueues,
-    /// A repeated report is carried out again, as far as it tells.
+    /// A repeated report is executed again, according to its reply.
     ForgetsReports,
     /// When it removes what is past its retention, it removes what was replayed and waits, too.
     RemovesReplayed,
@@ -45,13 +45,13 @@ impl Faulty {
     }
 
     fn noted(&self, claimed: &Claimed) {
-        let mut leases = self.leases.lock().expect("nobody panicked");
+        let mut leases = self.leases.lock().expect("no panic");
         leases.extend(claimed.jobs.iter().map(|job| (job.header.id, job.lease.clone())));
     }
 
     /// Throws away what was replayed and waits.
     async fn remove_replayed(&self) -> Result<()> {
-        let replayed: Vec<JobId> = self.replayed.lock().expect("nobody panicked").drain().collect();
+        let replayed: Vec<JobId> = self.replayed.lock().expect("no panic").drain().collect();
         for job in self.inner.get(Get::new(replayed)).await?.value.into_iter().flatten() {
             if job.state.is_waiting() {
                 for change in [Change::Cancel, Change::Discard] {
@@ -64,8 +64,7 @@ impl Faulty {
 
     /// Reclaims, and throws away what came back.
     async fn forget(&self, request: MaintainRequest) -> Result<()> {
-        let held: Vec<JobId> =
-            self.leases.lock().expect("nobody panicked").keys().copied().collect();
+        let held: Vec<JobId> = self.leases.lock().expect("no panic").keys().copied().collect();
         let running = |jobs: Vec<Option<Job>>| {
             let jobs = jobs.into_iter().flatten();
             jobs.filter(|job| job.state == State::Running).map(|job| job.header.id)
@@ -115,7 +114,7 @@ impl Jobs for Faulty {
     fn settle(&self, mut request: Settle) -> Answer<'_, SettleReply> {
         Box::pin(async move {
             if self.fault == Fault::AcceptsStaleLeases {
-                let leases = self.leases.lock().expect("nobody panicked");
+                let leases = self.leases.lock().expect("no panic");
                 for item in &mut request.items {
                     if let Some(lease) = leases.get(&item.id) {
                         item.lease = lease.clone();
@@ -147,7 +146,7 @@ impl Admin for Faulty {
             let answer = self.inner.change(batch).await?;
             let replayed = answer.value.iter().zip(replays).filter(|(_, replay)| *replay);
             let replayed = replayed.filter_map(|(item, _)| item.as_ref().ok().map(|it| it.id));
-            self.replayed.lock().expect("nobody panicked").extend(replayed);
+            self.replayed.lock().expect("no panic").extend(replayed);
             Ok(answer)
         })
     }

@@ -1,4 +1,4 @@
-//! What only looks wrong is let pass: overlaps, lost replies, other lives.
+//! Histories that can be explained are accepted: overlapping calls, lost replies, replays.
 
 use crate::script::{DONE, Script, applied, job, keyed, lease_lost, started};
 use windlass_core::engine::Lease;
@@ -180,7 +180,7 @@ fn jobs_of_a_key_enqueued_at_the_same_time_have_no_order() {
 }
 
 #[test]
-fn the_next_of_a_key_may_start_as_soon_as_the_end_was_asked_for() {
+fn the_next_job_of_a_key_may_start_once_the_end_was_requested() {
     let mut script = Script::default();
     script.enqueue(1..2, keyed(1)).enqueue(3..4, keyed(2)).claim(5..6, job(1), "L1", 1);
     script.done(7..20, job(1), "L1").claim(6..8, job(2), "L2", 1).done(9..10, job(2), "L2");

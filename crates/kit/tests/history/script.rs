@@ -118,7 +118,7 @@ impl Script {
         self.settle(when, id, lease, DONE, applied(State::Completed))
     }
 
-    /// An update under a lease that is honoured.
+    /// An update that is accepted under its lease.
     pub(crate) fn update(&mut self, when: impl Into<When>, id: JobId, lease: &str) -> &mut Self {
         let hold = Hold { id, lease: Lease::new(lease) };
         self.call(when, Call::Update(vec![hold]), Reply::Updated(vec![Some(true)]))
@@ -158,15 +158,15 @@ impl Script {
         verdict
     }
 
-    /// Asserts that exactly these promises are broken, once each, and that the story is told.
+    /// Asserts that exactly these promises are broken, once each, with the story of the job.
     #[track_caller]
     pub(crate) fn breaks(&self, kinds: &[Kind]) -> Verdict {
         let verdict = self.verdict();
         let broken: Vec<Kind> = verdict.violations.iter().map(|violation| violation.kind).collect();
         assert_eq!(broken, kinds, "{verdict}");
-        let told = |kind: Kind| kind == Kind::BadRecord || kind == Kind::Phantom;
+        let reported = |kind: Kind| kind == Kind::BadRecord || kind == Kind::Phantom;
         let silent =
-            verdict.violations.iter().find(|known| known.story.is_empty() && !told(known.kind));
+            verdict.violations.iter().find(|known| known.story.is_empty() && !reported(known.kind));
         assert!(silent.is_none(), "without a story: {silent:?}");
         verdict
     }

@@ -25,7 +25,7 @@ fn a_job_whose_repeated_enqueue_was_acknowledged_is_lost_too() {
 }
 
 #[test]
-fn a_job_that_stands_in_for_another_is_as_good_as_acknowledged() {
+fn a_job_returned_for_a_duplicate_counts_as_acknowledged() {
     let mut script = Script::default();
     let stood_in = Admission::StoodIn { by: job(1), state: Some(State::Available) };
     script.enqueue(1.., Wanted::plain(job(1))).enqueue_as(3..4, Wanted::plain(job(2)), stood_in);
@@ -54,7 +54,7 @@ fn retention_does_not_excuse_the_loss_of_a_job_that_was_replayed() {
     let mut script = replayed();
     script.claim(9..10, job(1), "L2", 2).done(11..12, job(1), "L2");
     assert_eq!(script.is_fine().counts.removed, 1);
-    // Whoever cancelled it before its replay did not end its new life.
+    // A cancellation before the replay does not end the replayed job.
     let mut script = started();
     script.with(Options::default().retention());
     script.change(5..6, job(1), Wish::Cancel, Some(State::Running));
@@ -120,7 +120,7 @@ fn a_follow_up_of_an_applied_report_can_be_lost() {
 }
 
 #[test]
-fn a_job_nobody_enqueued_is_a_phantom() {
+fn a_job_that_was_never_enqueued_is_a_phantom() {
     let mut script = Script::default();
     script.ends(job(1), State::Dead).breaks(&[Kind::Phantom]);
     let mut script = Script::default();
@@ -152,14 +152,14 @@ fn one_attempt_cannot_be_given_to_two_claims() {
 }
 
 #[test]
-fn a_report_under_a_lease_that_was_handed_on_is_stale() {
+fn a_report_under_a_reassigned_lease_is_stale() {
     let mut script = started();
     script.claim(5..6, job(1), "L2", 2).done(7..8, job(1), "L1").ends(job(1), State::Completed);
     script.breaks(&[Kind::StaleLease]);
 }
 
 #[test]
-fn an_update_under_a_lease_that_was_handed_on_is_stale() {
+fn an_update_under_a_reassigned_lease_is_stale() {
     let mut script = started();
     script.claim(5..6, job(1), "L2", 2).update(7..8, job(1), "L1").done(9..10, job(1), "L2");
     script.ends(job(1), State::Completed).breaks(&[Kind::StaleLease]);
@@ -185,7 +185,7 @@ fn a_lease_is_over_with_its_report() {
 }
 
 #[test]
-fn a_lease_nobody_was_given_counts_for_nothing() {
+fn a_lease_that_was_never_granted_is_ignored() {
     let mut script = Script::default();
     script.enqueue(1..2, Wanted::plain(job(1))).done(3..4, job(1), "forged");
     script.ends(job(1), State::Completed).breaks(&[Kind::StaleLease]);
@@ -235,7 +235,7 @@ fn a_completed_job_that_is_available_again_is_undone_and_stuck() {
 }
 
 #[test]
-fn nobody_completes_a_job_but_its_worker() {
+fn only_its_worker_completes_a_job() {
     let mut script = started();
     script.ends(job(1), State::Completed).breaks(&[Kind::Unearned]);
     let mut script = started();
@@ -245,7 +245,7 @@ fn nobody_completes_a_job_but_its_worker() {
 }
 
 #[test]
-fn nobody_cancels_or_expires_a_job_that_nobody_wanted_away() {
+fn a_job_is_not_cancelled_or_expired_without_a_request() {
     for state in [State::Cancelled, State::Expired] {
         started().ends(job(1), state).breaks(&[Kind::Unearned]);
     }
@@ -270,7 +270,7 @@ fn a_job_cannot_overtake_another_of_its_key() {
     script.ends(job(1), State::Completed).ends(job(2), State::Completed);
     let verdict = script.breaks(&[Kind::KeyOrder]);
     assert_eq!(verdict.violations[0].jobs, [job(1), job(2)]);
-    assert_eq!(verdict.violations[0].story.len(), 6, "both jobs are told: {verdict}");
+    assert_eq!(verdict.violations[0].story.len(), 6, "both jobs are in the story: {verdict}");
 }
 
 #[test]
@@ -295,7 +295,7 @@ fn two_jobs_of_one_key_never_run_together_whatever_their_order() {
 }
 
 #[test]
-fn a_completion_without_an_answer_holds_the_key_until_it_was_asked_for() {
+fn a_completion_without_a_reply_holds_the_key_until_it_was_requested() {
     let mut script = Script::default();
     script.enqueue(1..2, keyed(1)).enqueue(3..4, keyed(2)).claim(5..6, job(1), "L1", 1);
     script.claim(7..8, job(2), "L2", 1).done(9.., job(1), "L1").done(9..10, job(2), "L2");

@@ -115,7 +115,7 @@ async fn alone<V: Verb>(engine: &dyn Engine, request: &mut Request<V>) -> Reply<
 /// Calls the engine; a panic or a wrong number of results becomes `Unavailable`, because the outcome is
 /// unknown.
 async fn attempt<V: Verb>(engine: &dyn Engine, key: V::Key, items: Vec<V::Item>) -> Reply<V> {
-    let asked = items.len();
+    let requested = items.len();
     let call = AssertUnwindSafe(async { V::call(engine, key, items).await });
     let reply = call.catch_unwind().await.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<&str>().copied();
@@ -123,10 +123,10 @@ async fn attempt<V: Verb>(engine: &dyn Engine, key: V::Key, items: Vec<V::Item>)
         let reason = format!("it panicked: {}", text.unwrap_or("no message"));
         Err(unanswered(engine, reason))
     })?;
-    if reply.value.len() == asked {
+    if reply.value.len() == requested {
         return Ok(reply);
     }
-    let reason = format!("it gave {} answers to {asked} items of one call", reply.value.len());
+    let reason = format!("it gave {} answers to {requested} items of one call", reply.value.len());
     Err(unanswered(engine, reason))
 }
 

@@ -2,7 +2,7 @@
 //! Independent of engines.
 
 use super::options::{CALL_BYTES_MAX, CALL_ITEMS_MAX};
-use super::room::Taken;
+use super::room::Reservation;
 use super::verb::Verb;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -21,7 +21,7 @@ pub(super) struct Request<V: Verb> {
     pub(super) bytes: usize,
     pub(super) reply: oneshot::Sender<Reply<V>>,
     /// Capacity held until the reply is sent: requests in flight count as well.
-    pub(super) _room: Taken,
+    pub(super) _room: Reservation,
 }
 
 /// Requests merged into one call; never empty.

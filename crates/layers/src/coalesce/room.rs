@@ -15,7 +15,7 @@ struct Bound {
 }
 
 /// Capacity held until this is dropped.
-pub(super) struct Taken {
+pub(super) struct Reservation {
     _items: Option<OwnedSemaphorePermit>,
     _bytes: Option<OwnedSemaphorePermit>,
 }
@@ -26,11 +26,11 @@ impl Room {
     }
 
     /// Acquires capacity; waits in FIFO order if there is none.
-    pub(super) async fn take(&self, items: usize, bytes: usize) -> Taken {
+    pub(super) async fn take(&self, items: usize, bytes: usize) -> Reservation {
         // Always in this order, so that two callers cannot deadlock.
         let items = self.items.take(items).await;
         let bytes = self.bytes.take(bytes).await;
-        Taken { _items: items, _bytes: bytes }
+        Reservation { _items: items, _bytes: bytes }
     }
 }
 

@@ -1,11 +1,11 @@
-//! Callers that go away disturb nobody.
+//! Cancelled callers do not affect other callers.
 
 use crate::probe::Probe;
 use crate::support::*;
 use windlass_core::engine::{Enqueue, Jobs as _};
 
 #[tokio::test]
-async fn a_caller_that_leaves_the_line_has_not_made_its_call() {
+async fn a_caller_that_leaves_the_queue_has_not_made_its_call() {
     let probe = Probe::shut();
     let engine = layered(&probe);
     let first = occupy(&engine, &probe).await;
@@ -51,7 +51,7 @@ async fn a_caller_that_stops_polling_does_not_hold_up_the_others() {
 }
 
 #[test]
-fn when_the_runtime_that_drives_a_call_ends_callers_elsewhere_are_told_and_can_repeat() {
+fn when_the_runtime_of_a_call_ends_callers_in_other_runtimes_get_an_error_and_can_repeat() {
     let probe = Probe::shut();
     let engine = layered(&probe);
     let build = || {
@@ -61,7 +61,7 @@ fn when_the_runtime_that_drives_a_call_ends_callers_elsewhere_are_told_and_can_r
     let (driving, elsewhere) = (build(), build());
     driving.block_on(occupy(&engine, &probe));
     let (waiting, entered) = (engine.clone(), std::sync::Arc::new(tokio::sync::Notify::new()));
-    let told = elsewhere.spawn({
+    let reported = elsewhere.spawn({
         let entered = entered.clone();
         async move {
             let mut call = waiting.enqueue(Enqueue::each([numbered(1)]));
@@ -72,7 +72,7 @@ fn when_the_runtime_that_drives_a_call_ends_callers_elsewhere_are_told_and_can_r
     });
     elsewhere.block_on(entered.notified());
     drop(driving);
-    let error = elsewhere.block_on(told).unwrap().unwrap_err();
+    let error = elsewhere.block_on(reported).unwrap().unwrap_err();
     assert_eq!(error.code(), "unavailable", "{error}");
     // And the layer goes on.
     probe.let_through(1);
@@ -81,7 +81,7 @@ fn when_the_runtime_that_drives_a_call_ends_callers_elsewhere_are_told_and_can_r
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_drops_the_last_handle_after_the_last_answer_has_closed_the_engine() {
+async fn dropping_the_last_handle_after_the_last_reply_closes_the_engine() {
     for _ in 0..200 {
         let probe = Probe::open();
         let engine = layered(&probe);
@@ -90,6 +90,6 @@ async fn whoever_drops_the_last_handle_after_the_last_answer_has_closed_the_engi
         for caller in callers {
             caller.await.unwrap().unwrap();
         }
-        assert_eq!(std::sync::Arc::strong_count(&probe), 1, "somebody still holds the engine");
+        assert_eq!(std::sync::Arc::strong_count(&probe), 1, "the engine is still referenced");
     }
 }

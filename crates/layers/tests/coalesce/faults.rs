@@ -1,4 +1,4 @@
-//! Calls that fail: who is told what.
+//! Calls that fail: which callers get which error.
 
 use crate::probe::{Fault, POISON, Probe};
 use crate::support::*;
@@ -31,7 +31,7 @@ async fn spoiled(
 }
 
 #[tokio::test]
-async fn an_unknown_outcome_is_told_to_all_callers_of_the_call_and_not_repeated() {
+async fn an_unknown_outcome_reaches_all_callers_of_the_batch_and_is_not_repeated() {
     let (probe, down) = (Probe::shut(), "disk gone".to_owned());
     let engine = layered(&probe);
     let error = Error::Unavailable { store: "./jobs".into(), reason: down };
@@ -42,7 +42,7 @@ async fn an_unknown_outcome_is_told_to_all_callers_of_the_call_and_not_repeated(
 }
 
 #[tokio::test]
-async fn a_panic_of_the_engine_is_told_to_all_callers_of_the_call_and_the_layer_goes_on() {
+async fn a_panic_of_the_engine_reaches_all_callers_of_the_batch_and_the_layer_continues() {
     let probe = Probe::shut();
     let engine = layered(&probe);
     for answer in spoiled(&probe, &engine, Fault::Panic).await {
@@ -56,7 +56,7 @@ async fn a_panic_of_the_engine_is_told_to_all_callers_of_the_call_and_the_layer_
 }
 
 #[tokio::test]
-async fn answers_that_do_not_match_the_items_are_given_to_nobody() {
+async fn replies_that_do_not_match_the_items_reach_no_caller() {
     let probe = Probe::shut();
     let engine = layered(&probe);
     for answer in spoiled(&probe, &engine, Fault::AnswerTooFew).await {

@@ -1,4 +1,4 @@
-//! What the coalesce layer promises, seen through an engine that counts, holds and spoils calls.
+//! The promises of the coalesce layer, on an engine that counts, delays and fails calls.
 
 #![expect(clippy::unwrap_used, reason = "unwrapping is how the helpers say \"this must hold\" too")]
 

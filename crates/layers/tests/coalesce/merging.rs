@@ -1,4 +1,4 @@
-//! What is merged, what is not, and that everybody gets their own answer.
+//! Which calls are merged, and that every caller gets its own reply.
 
 use crate::probe::Probe;
 use crate::support::*;
@@ -31,12 +31,12 @@ async fn of_a_thousand_concurrent_callers_each_gets_its_own_job() {
         let id = caller.await.unwrap().unwrap().id;
         assert!(ids.insert(id), "two callers were given one job");
         let job = engine.get(Get::new([id])).await.unwrap().value.remove(0).unwrap();
-        assert_eq!(job.header.tags, [number.to_string()], "somebody else's job");
+        assert_eq!(job.header.tags, [number.to_string()], "the job of another caller");
     }
 }
 
 #[tokio::test]
-async fn what_comes_while_a_call_is_on_its_way_goes_together_in_the_next() {
+async fn calls_during_a_batch_are_merged_into_the_next() {
     let probe = Probe::shut();
     let engine = layered(&probe);
     let first = occupy(&engine, &probe).await;
@@ -52,7 +52,7 @@ async fn what_comes_while_a_call_is_on_its_way_goes_together_in_the_next() {
 }
 
 #[tokio::test]
-async fn a_lone_call_waits_for_nobody() {
+async fn a_single_call_is_not_delayed() {
     let probe = Probe::open();
     let engine = layered(&probe);
     let call = engine.enqueue(Enqueue::each([numbered(1)]));
@@ -163,7 +163,7 @@ async fn settles_merge_unless_they_carry_a_claim_and_updates_and_gets_merge_too(
 }
 
 #[tokio::test]
-async fn a_get_brings_the_parts_it_asked_for_whoever_travels_with_it() {
+async fn a_merged_get_returns_the_parts_requested_by_each_caller() {
     let probe = Probe::shut();
     let engine = layered(&probe);
     probe.let_through(1);

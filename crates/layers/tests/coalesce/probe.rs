@@ -10,7 +10,7 @@ use windlass_memory::MemoryEngine;
 /// Jobs of this kind make the whole call fail, as a bad row does in some stores.
 pub(crate) const POISON: &str = "poison";
 
-/// What becomes of the next call that passes the gate.
+/// The result of the next call that passes the gate.
 #[derive(Clone, Debug)]
 pub(crate) enum Fault {
     Fail(Error),

@@ -1,4 +1,4 @@
-//! What the tests of the layers share.
+//! Shared by the tests of the layers.
 
 use std::sync::Arc;
 use windlass_core::random::Seeded;

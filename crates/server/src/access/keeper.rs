@@ -3,7 +3,7 @@
 
 use super::PeerNames;
 use super::cookie::Cookie;
-use super::news::KeyNews;
+use super::key_changes::KeyChanges;
 use crate::health::{ANSWER_WITHIN, StoreHealth};
 use crate::options::{Limits, Options};
 use http::HeaderMap;
@@ -51,7 +51,7 @@ struct Inner {
     known: Mutex<Option<Known>>,
     /// Held during a refresh, so that only one runs at a time.
     reading: tokio::sync::Mutex<()>,
-    news: Arc<KeyNews>,
+    key_changes: Arc<KeyChanges>,
 }
 
 #[derive(Clone)]
@@ -75,11 +75,11 @@ impl Access {
         engine: Arc<dyn Engine>,
         options: &Options,
         limits: watch::Receiver<Limits>,
-        news: Arc<KeyNews>,
+        key_changes: Arc<KeyChanges>,
     ) -> Self {
         let (known, reading) = (Mutex::new(None), tokio::sync::Mutex::new(()));
         let open = options.is_open();
-        Self { inner: Arc::new(Inner { engine, open, limits, known, reading, news }) }
+        Self { inner: Arc::new(Inner { engine, open, limits, known, reading, key_changes }) }
     }
 
     /// Authenticates by key, client certificate or, if `by_cookie`, the dashboard's cookie.
@@ -89,16 +89,19 @@ impl Access {
         peer: Option<&PeerNames>,
         by_cookie: bool,
     ) -> Result<Arc<Principal>> {
-        let asked = Instant::now();
+        let requested = Instant::now();
         match self.decide(
-            &self.known().await.map_err(|error| self.untold(error))?,
+            &self.known().await.map_err(|error| self.without_details(error))?,
             headers,
             peer,
             by_cookie,
         ) {
             // The key may be newer than the cache: refresh and decide again.
             Err(refused) if refused.may_be_new => {
-                let known = self.read_since(asked).await.map_err(|error| self.untold(error))?;
+                let known = self
+                    .read_since(requested)
+                    .await
+                    .map_err(|error| self.without_details(error))?;
                 Ok(self.decide(&known, headers, peer, by_cookie)?)
             }
             decided => Ok(decided?),
@@ -114,7 +117,7 @@ impl Access {
     ) -> Result<Arc<Principal>> {
         let known = match tokio::time::timeout(ANSWER_WITHIN, self.known()).await {
             Ok(Ok(known)) => known,
-            Ok(Err(error)) => self.peek().ok_or_else(|| self.untold(error))?,
+            Ok(Err(error)) => self.peek().ok_or_else(|| self.without_details(error))?,
             Err(_) => self.peek().ok_or_else(|| late(ANSWER_WITHIN))?,
         };
         Ok(self.decide(&known, headers, peer, true)?)
@@ -146,7 +149,7 @@ impl Access {
 
     /// A receiver that is notified whenever keys change.
     pub(crate) fn watch(&self) -> watch::Receiver<()> {
-        self.inner.news.watch()
+        self.inner.key_changes.watch()
     }
 
     /// Checks that an authenticated principal is still accepted. A revoked key, or the first key of
@@ -177,7 +180,7 @@ impl Access {
         if ring.is_empty() {
             let may_be_new = shown.is_some() || peer.is_some();
             return match self.inner.open {
-                true => Ok(Arc::new(Principal::anybody())),
+                true => Ok(Arc::new(Principal::anonymous())),
                 false => Err(Refused { error: no_keys(), may_be_new }),
             };
         }
@@ -201,11 +204,12 @@ impl Access {
 
     /// The principal of this key, and the store's time.
     pub(crate) async fn by_token(&self, token: &str) -> Result<(Arc<Principal>, Timestamp)> {
-        let asked = Instant::now();
-        let mut known = self.known().await.map_err(|error| self.untold(error))?;
+        let requested = Instant::now();
+        let mut known = self.known().await.map_err(|error| self.without_details(error))?;
         let mut who = known.ring.by_token(token, known.now());
         if who == Err(Denied::Unknown) {
-            known = self.read_since(asked).await.map_err(|error| self.untold(error))?;
+            known =
+                self.read_since(requested).await.map_err(|error| self.without_details(error))?;
             who = known.ring.by_token(token, known.now());
         }
         let who = who.map_err(|why| Refused::new("the key", why))?;
@@ -215,13 +219,15 @@ impl Access {
     /// Whether the server accepts unauthenticated requests now.
     pub(crate) async fn is_open(&self) -> Result<bool> {
         Ok(self.inner.open
-            && self.known().await.map_err(|error| self.untold(error))?.ring.is_empty())
+            && self.known().await.map_err(|error| self.without_details(error))?.ring.is_empty())
     }
 
     /// The cached keys, refreshed if needed.
     async fn known(&self) -> Result<Known> {
         match self.peek() {
-            Some(known) if known.changes != self.inner.news.changes() => self.read_changed().await,
+            Some(known) if known.changes != self.inner.key_changes.changes() => {
+                self.read_changed().await
+            }
             Some(known) if known.read_at.elapsed() < FRESH => Ok(known),
             Some(known) if known.read_at.elapsed() < STALE => {
                 // Refresh in one background task; requests do not wait for it.
@@ -237,12 +243,12 @@ impl Access {
 
     /// Removes the store's name and error message from an error, because the caller is not
     /// authenticated. Keeps them if the server accepted unauthenticated requests at the last read.
-    fn untold(&self, error: Error) -> Error {
+    fn without_details(&self, error: Error) -> Error {
         let is_open = self.inner.open && self.peek().is_some_and(|known| known.ring.is_empty());
         match error {
             Error::Unavailable { .. } | Error::Busy { .. } | Error::InUse { .. } if !is_open => {
                 tracing::debug!(%error, "cannot read the keys");
-                StoreHealth::away_untold()
+                StoreHealth::unavailable()
             }
             other => other,
         }
@@ -252,7 +258,7 @@ impl Access {
     async fn read_changed(&self) -> Result<Known> {
         let reading = self.inner.reading.lock().await;
         match self.peek() {
-            Some(known) if known.changes == self.inner.news.changes() => Ok(known),
+            Some(known) if known.changes == self.inner.key_changes.changes() => Ok(known),
             known => self.read_anew(known, reading).await,
         }
     }
@@ -270,13 +276,13 @@ impl Access {
         }
     }
 
-    /// Returns keys read at `asked` or later. Reads for unknown keys run one at a time, at most
+    /// Returns keys read at `requested` or later. Reads for unknown keys run one at a time, at most
     /// once per [`STRANGERS_EVERY`].
-    async fn read_since(&self, asked: Instant) -> Result<Known> {
+    async fn read_since(&self, requested: Instant) -> Result<Known> {
         let reading = self.inner.reading.lock().await;
         let known = self.peek();
         if let Some(known) = &known {
-            if known.read_at >= asked {
+            if known.read_at >= requested {
                 return Ok(known.clone());
             }
             tokio::time::sleep_until(known.read_at + STRANGERS_EVERY).await;
@@ -290,7 +296,7 @@ impl Access {
         _reading: tokio::sync::MutexGuard<'_, ()>,
     ) -> Result<Known> {
         // Taken before the read: a change during the read counts as not included.
-        let (read_at, changes) = (Instant::now(), self.inner.news.changes());
+        let (read_at, changes) = (Instant::now(), self.inner.key_changes.changes());
         let read = KeyRing::read(&*self.inner.engine, known.as_ref().map(|known| &*known.ring));
         let read_max = Duration::from_millis(self.inner.limits.borrow().call_timeout_ms);
         let ring = tokio::time::timeout(read_max, read).await.map_err(|_| late(read_max))??;
@@ -302,7 +308,7 @@ impl Access {
         let known = Known { ring: Arc::new(ring), read_at, changes };
         *lock(&self.inner.known) = Some(known.clone());
         if is_new {
-            self.inner.news.wake();
+            self.inner.key_changes.wake();
         }
         Ok(known)
     }

@@ -6,16 +6,16 @@
 
 mod cookie;
 mod keeper;
-mod news;
+mod key_changes;
+mod principal;
 mod session;
 pub(crate) mod table;
-mod who;
 
 pub(crate) use cookie::{Cookie, SESSION_SECONDS};
 pub(crate) use keeper::Access;
-pub(crate) use news::KeyNews;
+pub(crate) use key_changes::KeyChanges;
+pub(crate) use principal::{Viewer, Who};
 pub(crate) use session::{bind_claim, close, issue};
-pub(crate) use who::{Viewer, Who};
 
 use crate::admit as pace;
 use crate::app::App;
@@ -40,11 +40,11 @@ pub(crate) async fn check(State(app): State<App>, mut request: Request, next: Ne
         return next.run(request).await;
     }
     // Reads accept the dashboard's cookie, because its pages link to JSON.
-    let looks = matches!(*request.method(), Method::GET | Method::HEAD);
+    let reads = matches!(*request.method(), Method::GET | Method::HEAD);
     let peer = request.extensions().get::<PeerNames>();
     let who = match needs {
         Needs::Watch => app.access.admit_watcher(request.headers(), peer).await,
-        _ => app.access.admit(request.headers(), peer, looks).await,
+        _ => app.access.admit(request.headers(), peer, reads).await,
     };
     match who.and_then(|who| meets(who, needs)) {
         Ok(who) => {

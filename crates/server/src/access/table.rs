@@ -138,19 +138,19 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn every_route_stands_in_the_table_once_and_nothing_else_does() {
+    fn the_table_lists_every_route_exactly_once() {
         let served: BTreeSet<_> = crate::routes::served().into_iter().collect();
-        let told: BTreeSet<_> = TABLE
+        let reported: BTreeSet<_> = TABLE
             .iter()
             .map(|(method, path, _)| ((*method).to_owned(), (*path).to_owned()))
             .collect();
-        assert_eq!(told, served);
+        assert_eq!(reported, served);
         let rows: BTreeSet<_> = TABLE.iter().map(|(method, path, _)| (method, path)).collect();
         assert_eq!(rows.len(), TABLE.len(), "each once");
     }
 
     #[test]
-    fn what_nobody_thought_of_is_for_admins() {
+    fn unlisted_routes_need_an_admin() {
         assert_eq!(needs(&Method::DELETE, paths::JOBS), Admin);
         assert_eq!(needs(&Method::GET, "/v1/new"), Admin);
         assert_eq!(needs(&Method::HEAD, paths::JOBS), View);

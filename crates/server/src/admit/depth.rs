@@ -34,7 +34,7 @@ pub(crate) struct Depth {
     limits: DepthLimits,
     seen: Mutex<Seen>,
     /// Held during a read; other requests use the cached depths.
-    looking: tokio::sync::Mutex<()>,
+    reading: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
@@ -57,21 +57,21 @@ struct Queue {
 
 impl Depth {
     pub(crate) fn new(engine: Arc<dyn Engine>, limits: DepthLimits) -> Self {
-        let looking = tokio::sync::Mutex::new(());
-        Self { engine, limits, seen: Mutex::default(), looking }
+        let reading = tokio::sync::Mutex::new(());
+        Self { engine, limits, seen: Mutex::default(), reading }
     }
 
     /// Reads depths from the store if they are outdated. Concurrent requests proceed with the
     /// cached depths.
-    pub(crate) async fn look(&self) -> Result<()> {
-        let Some(_looking) = self.turn().await else { return Ok(()) };
+    pub(crate) async fn refresh(&self) -> Result<()> {
+        let Some(_reading) = self.turn().await else { return Ok(()) };
         let before: HashMap<Name, u64> =
             self.seen().queues.iter().map(|(name, queue)| (name.clone(), queue.taken)).collect();
-        let looked = async {
+        let read = async {
             let lanes = self.engine.stats(StatsRequest::default()).await?.value;
             Ok((lanes, self.engine.settings().await?.value))
         };
-        match looked.await {
+        match read.await {
             Ok((lanes, settings)) => self.note(&before, &lanes, &settings),
             // Keep the cached depths: the request's own store call will report the outage.
             Err(_) if self.seen().at.is_some() => self.seen().at = Some(Instant::now()),
@@ -87,10 +87,10 @@ impl Depth {
             return None;
         }
         let known = self.seen().at.is_some();
-        let turn = match self.looking.try_lock() {
+        let turn = match self.reading.try_lock() {
             Ok(turn) => turn,
             Err(_) if known => return None,
-            Err(_) => self.looking.lock().await,
+            Err(_) => self.reading.lock().await,
         };
         (!is_fresh()).then_some(turn)
     }
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refused_producer_is_told_to_come_when_there_should_be_room() {
+    fn a_refused_producer_gets_a_retry_time() {
         let advice = |drain_per_s, depth| {
             Queue { drain_per_s, ..Queue::default() }.retry_after_ms(depth, 100)
         };

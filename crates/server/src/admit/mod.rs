@@ -12,7 +12,7 @@ pub(crate) use pace::{Peer, Principal, RateLimits};
 pub(crate) use registry::Registry;
 pub(crate) use schema::Schema;
 
-use crate::access::KeyNews;
+use crate::access::KeyChanges;
 use crate::beside::on_items;
 use registry::Table;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(crate) struct Admit {
     /// `None` for the services: scheduled runs are limited only by a queue's own `max_depth`.
     depth: Option<Arc<Depth>>,
     /// Notified of key changes.
-    news: Arc<KeyNews>,
+    key_changes: Arc<KeyChanges>,
 }
 
 impl Admit {
@@ -36,9 +36,9 @@ impl Admit {
         engine: Arc<dyn Engine>,
         registry: Arc<Registry>,
         depth: Option<Arc<Depth>>,
-        news: Arc<KeyNews>,
+        key_changes: Arc<KeyChanges>,
     ) -> Self {
-        Self { engine, registry, depth, news }
+        Self { engine, registry, depth, key_changes }
     }
 
     /// Stores the valid jobs of a request and returns an error for each of the others.
@@ -46,7 +46,7 @@ impl Admit {
         request.check()?;
         let table = self.registry.table().await?;
         if let Some(depth) = &self.depth {
-            depth.look().await?;
+            depth.refresh().await?;
         }
         let (mut kept, mut refused) = (Vec::with_capacity(request.jobs.len()), Vec::new());
         on_items(request.jobs.len(), || {
@@ -64,9 +64,9 @@ impl Admit {
         };
         let answers = if request.mode == Mode::AllOrNothing {
             let aborted: Item<Enqueued> = Err(Error::Aborted { culprit: *culprit });
-            self.unasked(vec![aborted; kept.len()]).await?
+            self.stamped(vec![aborted; kept.len()]).await?
         } else if kept.is_empty() {
-            self.unasked(Vec::new()).await?
+            self.stamped(Vec::new()).await?
         } else {
             request.jobs = kept;
             self.store(request).await?
@@ -92,7 +92,7 @@ impl Admit {
     }
 
     /// Stamps an answer that needs no call to the store except for its time and epoch.
-    async fn unasked<T>(&self, value: T) -> Result<Stamped<T>> {
+    async fn stamped<T>(&self, value: T) -> Result<Stamped<T>> {
         Ok(self.engine.health().await?.map(|()| value))
     }
 
@@ -107,11 +107,11 @@ impl Admit {
                 Err(error) => refused.push((index, error)),
             }
         }
-        let asked = !kept.is_empty() || request.claim.is_some() || refused.is_empty();
+        let requested = !kept.is_empty() || request.claim.is_some() || refused.is_empty();
         request.items = kept;
-        let reply = match asked {
+        let reply = match requested {
             true => self.engine.settle(request).await?,
-            false => self.unasked(SettleReply::new(Vec::new(), None)).await?,
+            false => self.stamped(SettleReply::new(Vec::new(), None)).await?,
         };
         Ok(reply.map(|mut reply| {
             reply.items = merged(std::mem::take(&mut reply.items), refused);
@@ -146,7 +146,7 @@ impl Admit {
             }
         }
         let answers = match kept.is_empty() {
-            true => self.unasked(Vec::new()).await?,
+            true => self.stamped(Vec::new()).await?,
             false => self.engine.change(kept).await?,
         };
         Ok(answers.map(|answers| merged(answers, refused)))
@@ -210,11 +210,11 @@ impl Admin for Admit {
     windlass_core::pass_on!(engine: get, list, stats, sessions, configure, settings, health);
 
     fn records(&self, batch: Vec<RecordOp>) -> Answer<'_, Vec<Item<RecordReply>>> {
-        if !KeyNews::is_among(&batch) {
+        if !KeyChanges::is_among(&batch) {
             return self.engine.records(batch);
         }
         Box::pin(async move {
-            let _announced = self.news.announce_at_end();
+            let _announced = self.key_changes.announce_at_end();
             self.engine.records(batch).await
         })
     }

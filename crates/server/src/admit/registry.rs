@@ -27,7 +27,7 @@ pub(crate) struct Registry {
     strict: bool,
     seen: Mutex<Option<Seen>>,
     /// Held during a refresh; other requests use the cached rules.
-    looking: tokio::sync::Mutex<()>,
+    reading: tokio::sync::Mutex<()>,
 }
 
 #[derive(Clone)]
@@ -52,8 +52,8 @@ struct Entry {
 
 impl Registry {
     pub(crate) fn new(engine: Arc<dyn Engine>, strict: bool) -> Self {
-        let looking = tokio::sync::Mutex::new(());
-        Self { kinds: Kinds::new(engine), strict, seen: Mutex::new(None), looking }
+        let reading = tokio::sync::Mutex::new(());
+        Self { kinds: Kinds::new(engine), strict, seen: Mutex::new(None), reading }
     }
 
     /// The rules, at most [`LOOK_EVERY`] old unless a refresh is in progress or fails.
@@ -62,20 +62,20 @@ impl Registry {
         if let Some(seen) = seen.as_ref().filter(|seen| seen.at.elapsed() < LOOK_EVERY) {
             return Ok(seen.table.clone());
         }
-        let _looking = match &seen {
-            Some(seen) => match self.looking.try_lock() {
+        let _reading = match &seen {
+            Some(seen) => match self.reading.try_lock() {
                 Ok(guard) => guard,
                 Err(_) => return Ok(seen.table.clone()),
             },
-            None => self.looking.lock().await,
+            None => self.reading.lock().await,
         };
         // Another task may have refreshed them during the wait.
         let seen = self.seen();
         if let Some(seen) = seen.as_ref().filter(|seen| seen.at.elapsed() < LOOK_EVERY) {
             return Ok(seen.table.clone());
         }
-        let looked = self.look(seen.clone()).await;
-        let now = match (looked, seen) {
+        let read_now = self.read(seen.clone()).await;
+        let now = match (read_now, seen) {
             (Ok(now), _) => now,
             // Keep the old rules: the request's own store call will report the outage.
             (Err(_), Some(before)) => Seen { at: Instant::now(), ..before },
@@ -95,7 +95,7 @@ impl Registry {
         lock(&self.seen).clone()
     }
 
-    async fn look(&self, before: Option<Seen>) -> Result<Seen> {
+    async fn read(&self, before: Option<Seen>) -> Result<Seen> {
         let revision = self.kinds.revision().await?;
         let at = Instant::now();
         if let Some(before) = &before

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_named_by_its_pointer_and_never_quoted() {
+    fn mismatches_are_reported_by_pointer_and_never_quoted() {
         let schema = schema(&json!({
             "type": "object",
             "required": ["to"],

@@ -9,7 +9,7 @@ use windlass_core::limits::TOKEN_BYTES_MAX;
 use windlass_core::model::{Job, Name, State};
 
 /// Maximum number of store reads per page: with a selective filter, the store returns short pages.
-const LOOKS_MAX: usize = 5;
+const PAGES_MAX: usize = 5;
 /// Maximum characters of an error in a row.
 const ERROR_CHARS_MAX: usize = 200;
 
@@ -97,21 +97,21 @@ pub(super) async fn find(
     }
     let mut list = List::new(filter).limit(limit).after(after.map(Cursor::new));
     let mut found = Vec::new();
-    let mut looks = 1;
+    let mut pages = 1;
     loop {
-        let asked = app.call(app.engine.list(list.clone())).await;
-        let reply = asked.map_err(|error| Failure::from(error).back(path))?;
+        let requested = app.call(app.engine.list(list.clone())).await;
+        let reply = requested.map_err(|error| Failure::from(error).back(path))?;
         found.extend(reply.value.rows);
         list.after = reply.value.next;
         list.limit = limit.saturating_sub(u32::try_from(found.len()).unwrap_or(u32::MAX));
-        if list.after.is_none() || list.limit == 0 || looks == LOOKS_MAX {
+        if list.after.is_none() || list.limit == 0 || pages == PAGES_MAX {
             let next =
                 list.after.map(|cursor| links::with(path, &[("after", Some(cursor.as_str()))]));
             let first = after.map(|_| path.to_owned());
             let places = JobPlaces { next, first };
             return Ok(Stamped { now: reply.now, epoch: reply.epoch, value: (found, places) });
         }
-        looks += 1;
+        pages += 1;
     }
 }
 

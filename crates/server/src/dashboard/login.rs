@@ -31,8 +31,8 @@ pub(super) async fn show(visit: Visit) -> Response {
 }
 
 /// The login page for an unauthenticated request to another page.
-pub(super) fn unknown(asked: &Uri) -> Response {
-    let back = asked.path_and_query().map_or("/", |it| it.as_str());
+pub(super) fn unknown(requested: &Uri) -> Response {
+    let back = requested.path_and_query().map_or("/", |it| it.as_str());
     page(StatusCode::UNAUTHORIZED, back, None)
 }
 

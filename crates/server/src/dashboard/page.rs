@@ -84,7 +84,7 @@ pub(super) struct Shell<'a> {
     /// Name of the signed-in principal.
     who: Option<String>,
     /// Whether the user has read-only access: hides the buttons.
-    looks: bool,
+    view_only: bool,
     /// The store's time, for relative times in the script; `None` for static pages.
     now: Option<i64>,
     content: String,
@@ -102,7 +102,7 @@ impl<'a> Shell<'a> {
             section: None,
             sections: Section::ALL.to_vec(),
             who: None,
-            looks: false,
+            view_only: false,
             now: None,
             content: String::new(),
             still: String::new(),
@@ -162,7 +162,7 @@ impl<'a> Page<'a> {
             let mut shell = Shell::new(self.title);
             (shell.section, shell.now) = (Some(self.section), Some(self.now.as_millis()));
             shell.still = self.still;
-            shell.looks = self.visit.who.as_ref().is_some_and(|who| !who.may().is_admin());
+            shell.view_only = self.visit.who.as_ref().is_some_and(|who| !who.may().is_admin());
             shell.who = self.visit.who.as_ref().map(|who| who.name().to_owned());
             shell.respond(content)
         };

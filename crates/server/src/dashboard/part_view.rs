@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_is_bounded_whatever_it_is() {
+    fn the_shown_part_is_bounded_for_any_content() {
         let json = format!("[{}1]", "[],".repeat(20_000));
         let (text, cut) = laid_out(&json);
         assert!(cut && text.len() < TEXT_BYTES_MAX + 512);

@@ -1,7 +1,7 @@
 //! Counts jobs through this server: metrics per lane, and flows per queue for the stored history.
 //! It must not know how metrics are exported or flows are stored.
 
-use super::leases::{Begun, Leases};
+use super::leases::{Leases, Started};
 use metrics::{Unit, counter, describe_counter, describe_histogram, histogram};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
@@ -24,7 +24,7 @@ pub(crate) struct Counts {
 
 /// The leases of a settle's items before it is sent; `None` for jobs claimed through another
 /// server.
-pub(super) type Reported = Vec<Option<(Lease, Begun)>>;
+pub(super) type Reported = Vec<Option<(Lease, Started)>>;
 
 impl Counts {
     /// Counters labelled by queue and, if `by_kind`, by kind.

@@ -12,7 +12,7 @@ const GENERATION_MAX: usize = 50_000;
 
 /// The lane and start time of an attempt.
 #[derive(Clone, Debug)]
-pub(super) struct Begun {
+pub(super) struct Started {
     pub(super) queue: Name,
     pub(super) kind: Name,
     pub(super) at: Timestamp,
@@ -21,23 +21,23 @@ pub(super) struct Begun {
 /// Recently issued leases.
 #[derive(Debug, Default)]
 pub(super) struct Leases {
-    young: HashMap<Lease, Begun>,
-    old: HashMap<Lease, Begun>,
+    young: HashMap<Lease, Started>,
+    old: HashMap<Lease, Started>,
 }
 
 impl Leases {
     pub(super) fn begun(&mut self, job: &ClaimedJob) {
         let (queue, kind) = (job.header.queue.clone(), job.header.kind.clone());
-        self.put(job.lease.clone(), Begun { queue, kind, at: job.started_at });
+        self.put(job.lease.clone(), Started { queue, kind, at: job.started_at });
     }
 
     /// Removes a lease that is reported on; `None` if it was claimed through another server.
-    pub(super) fn take(&mut self, lease: &Lease) -> Option<(Lease, Begun)> {
+    pub(super) fn take(&mut self, lease: &Lease) -> Option<(Lease, Started)> {
         self.young.remove_entry(lease).or_else(|| self.old.remove_entry(lease))
     }
 
     /// Adds a lease, or restores one after a settle without a reply.
-    pub(super) fn put(&mut self, lease: Lease, begun: Begun) {
+    pub(super) fn put(&mut self, lease: Lease, begun: Started) {
         if self.young.len() == GENERATION_MAX {
             self.old = std::mem::take(&mut self.young);
         }
@@ -50,9 +50,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn leases_nobody_reports_on_are_forgotten_and_the_latest_are_not() {
+    fn old_leases_without_a_report_are_forgotten_and_recent_ones_kept() {
         let lease = |n: usize| Lease::new(n.to_string());
-        let begun = Begun { queue: "q".into(), kind: "k".into(), at: Timestamp::EPOCH };
+        let begun = Started { queue: "q".into(), kind: "k".into(), at: Timestamp::EPOCH };
         let mut leases = Leases::default();
         for n in 0..3 * GENERATION_MAX {
             leases.put(lease(n), begun.clone());

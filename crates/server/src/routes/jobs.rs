@@ -42,7 +42,7 @@ pub(super) async fn enqueue_one(
     let job = job.value.into_core()?;
     who.may_enqueue(&job)?;
     let mut request = engine::Enqueue::each([job]);
-    let span = trace.hand_on(&mut request.jobs, app.options.traces, paths::JOBS);
+    let span = trace.forward(&mut request.jobs, app.options.traces, paths::JOBS);
     let reply = span.around(app.call(app.engine.enqueue(request))).await?;
     let enqueued = wire::Enqueued::from(only(reply.value)?);
     let status = if enqueued.is_new() { StatusCode::CREATED } else { StatusCode::OK };
@@ -90,7 +90,7 @@ pub(super) async fn enqueue(
             app.call(app.engine.health()).await?.map(|()| answers)
         }
         _ => {
-            let span = trace.hand_on(&mut request.jobs, app.options.traces, paths::JOBS_BATCH);
+            let span = trace.forward(&mut request.jobs, app.options.traces, paths::JOBS_BATCH);
             span.around(app.call(app.engine.enqueue(request))).await?
         }
     };

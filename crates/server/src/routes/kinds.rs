@@ -1,6 +1,6 @@
 //! Kinds: their settings, statistics, rules and circuit breakers.
 
-use super::queues::look;
+use super::queues::settings_and_lanes;
 use crate::access::Who;
 use crate::app::App;
 use crate::body::{Json, Path, Query};
@@ -30,7 +30,7 @@ use windlass_wire::{KindOverview, Overview};
 pub(super) async fn list(State(app): State<App>, _: Query<wire::Nothing>) -> Reply {
     let registered = app.in_time(registered(&app), 0).await?;
     let breakers = app.in_time(breakers(&app), 0).await?;
-    let (mut settings, lanes) = look(&app, StatsRequest::default()).await?;
+    let (mut settings, lanes) = settings_and_lanes(&app, StatsRequest::default()).await?;
     let set: BTreeSet<Name> = settings.kinds.iter().map(|(name, _)| name.clone()).collect();
     let only_registered = registered.iter().filter(|kind| !set.contains(*kind));
     settings.kinds.extend(only_registered.map(|kind| (kind.clone(), KindSettings::default())));
@@ -79,7 +79,7 @@ pub(super) async fn get(
     };
     let breaker = app.in_time(Breakers::new(app.engine.clone()).get(&kind), 0).await?;
     let kind = Name::from(kind);
-    let (settings, lanes) = look(&app, StatsRequest::default()).await?;
+    let (settings, lanes) = settings_and_lanes(&app, StatsRequest::default()).await?;
     let now = lanes.now;
     Ok(stamped(lanes.map(|mut lanes| {
         lanes.retain(|lane| lane.kind == kind);

@@ -7,10 +7,10 @@ mod described;
 mod history;
 mod jobs;
 mod kinds;
-mod look;
 pub(crate) mod metrics;
 mod parts;
 mod queues;
+mod read;
 mod scale;
 mod schedules;
 mod series;
@@ -46,11 +46,11 @@ const REPORTS: [&str; 5] =
 /// here.
 pub(crate) fn all() -> OpenApiRouter<App> {
     OpenApiRouter::default()
-        .routes(routes!(jobs::enqueue_one, look::list))
+        .routes(routes!(jobs::enqueue_one, read::list))
         .routes(routes!(jobs::enqueue))
-        .routes(routes!(look::get))
+        .routes(routes!(read::get))
         .routes(routes!(jobs::change))
-        .routes(routes!(look::get_one))
+        .routes(routes!(read::get_one))
         .routes(routes!(jobs::change_one))
         .routes(routes!(parts::get, parts::put))
         .routes(routes!(dead::list))
@@ -66,10 +66,10 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .routes(routes!(work::wait))
         .routes(routes!(work::settle))
         .routes(routes!(work::update))
-        .routes(routes!(look::stats))
+        .routes(routes!(read::stats))
         .routes(routes!(series::show))
         .routes(routes!(scale::show))
-        .routes(routes!(look::workers))
+        .routes(routes!(read::workers))
         .routes(routes!(admin::settings, admin::configure))
         .routes(routes!(queues::queues))
         .routes(routes!(queues::queue, admin::configure_queue))
@@ -80,10 +80,10 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .routes(routes!(admin::records))
         .routes(routes!(admin::maintain))
         .routes(routes!(admin::check))
-        .routes(routes!(look::capabilities))
-        .routes(routes!(look::health))
-        .routes(routes!(look::alive))
-        .routes(routes!(look::ready))
+        .routes(routes!(read::capabilities))
+        .routes(routes!(read::health))
+        .routes(routes!(read::alive))
+        .routes(routes!(read::ready))
         .routes(routes!(metrics::show))
         .routes(routes!(described::openapi))
 }

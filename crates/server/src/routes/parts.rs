@@ -19,12 +19,12 @@ use windlass_wire::routes as paths;
 use windlass_wire::{self as wire, BYTES, ENVELOPE_HEADER, JSON, LEASE_HEADER};
 
 /// The data that is available as raw bytes.
-enum Which {
+enum RawPart {
     Part(PartName),
     Result,
 }
 
-impl Which {
+impl RawPart {
     fn named(name: &str) -> Result<Self, Refusal> {
         let part = PartName::ALL.into_iter().find(|part| part.as_str() == name);
         match part.map(Self::Part) {
@@ -83,7 +83,7 @@ pub(super) async fn get(
     Path((id, name)): Path<(String, String)>,
     _: Query<wire::Nothing>,
 ) -> Reply {
-    let (id, which) = (job_id(&id)?, Which::named(&name)?);
+    let (id, which) = (job_id(&id)?, RawPart::named(&name)?);
     let reply = app.call(app.engine.get(Get::new([id]).parts(which.parts()))).await?;
     let Stamped { now, epoch, value } = reply;
     let mut job = value.into_iter().next().flatten().ok_or(Error::NotFound { id })?;
@@ -121,9 +121,9 @@ pub(super) async fn put(
     request: Request,
 ) -> Reply {
     let id = job_id(&id)?;
-    let part = match Which::named(&name)? {
-        Which::Part(part) => part,
-        Which::Result => return Err(read_only(&name, "`complete` reports the result")),
+    let part = match RawPart::named(&name)? {
+        RawPart::Part(part) => part,
+        RawPart::Result => return Err(read_only(&name, "`complete` reports the result")),
     };
     let (head, body) = request.into_parts();
     let (lease, envelope) = (lease(&head.headers)?, envelope(&head.headers)?);

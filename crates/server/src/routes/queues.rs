@@ -22,7 +22,7 @@ use windlass_wire::routes as paths;
     ),
 )]
 pub(super) async fn queues(State(app): State<App>, _: Query<wire::Nothing>) -> Reply {
-    let (settings, lanes) = look(&app, StatsRequest::default()).await?;
+    let (settings, lanes) = settings_and_lanes(&app, StatsRequest::default()).await?;
     let now = lanes.now;
     let all = |lanes: Vec<LaneStats>| Overview::all(settings.queues, &lanes, |it| &it.queue, now);
     Ok(stamped(lanes.map(|lanes| wire::Queues { queues: all(lanes) })))
@@ -45,12 +45,12 @@ pub(super) async fn queue(
 ) -> Reply {
     check_name("queue", &queue)?;
     let queue = Name::from(queue);
-    let (settings, lanes) = look(&app, StatsRequest::queue(queue.clone())).await?;
+    let (settings, lanes) = settings_and_lanes(&app, StatsRequest::queue(queue.clone())).await?;
     let now = lanes.now;
     Ok(stamped(lanes.map(|lanes| Overview::of(queue, settings.queues, lanes, now))))
 }
 
-pub(super) async fn look(
+pub(super) async fn settings_and_lanes(
     app: &App,
     lanes: StatsRequest,
 ) -> windlass_core::Result<(Settings, Stamped<Vec<LaneStats>>)> {

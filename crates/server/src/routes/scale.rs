@@ -23,14 +23,17 @@ use windlass_wire::routes as paths;
         (status = 200, body = wire::Scale, description = "The number of workers, and the values it was computed from."),
     ),
 )]
-pub(super) async fn show(State(app): State<App>, Query(asked): Query<wire::ScaleQuery>) -> Reply {
-    let mut query = ScaleQuery::new(asked.queue);
-    query.target_latency_ms = asked.target_latency_ms.unwrap_or(query.target_latency_ms);
-    query.per_worker = asked.per_worker.unwrap_or(query.per_worker);
-    query.min = asked.min.unwrap_or(query.min);
-    query.max = asked.max.unwrap_or(query.max);
-    let look = Scale::look(app.engine.clone(), &query, Some(&app.flows));
-    let scale = app.in_time(look, 0).await?;
+pub(super) async fn show(
+    State(app): State<App>,
+    Query(requested): Query<wire::ScaleQuery>,
+) -> Reply {
+    let mut query = ScaleQuery::new(requested.queue);
+    query.target_latency_ms = requested.target_latency_ms.unwrap_or(query.target_latency_ms);
+    query.per_worker = requested.per_worker.unwrap_or(query.per_worker);
+    query.min = requested.min.unwrap_or(query.min);
+    query.max = requested.max.unwrap_or(query.max);
+    let scale = Scale::read(app.engine.clone(), &query, Some(&app.flows));
+    let scale = app.in_time(scale, 0).await?;
     let scale = wire::Scale {
         desired: scale.desired,
         available: scale.available,

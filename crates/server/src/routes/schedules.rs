@@ -158,14 +158,14 @@ pub(super) async fn trigger(
 ) -> Reply {
     let reply = on(&app, async |schedules: &Schedules| schedules.trigger(&name).await).await;
     let reply = there(&app, &name, reply).await?.map(wire::Enqueued::from);
-    app.acting(&who).tell("schedule.trigger", &name).await;
+    app.acting(&who).record("schedule.trigger", &name).await;
     let status = if reply.value.is_new() { StatusCode::CREATED } else { StatusCode::OK };
     Ok(stamped_with(status, reply))
 }
 
 /// Reads schedules within the call timeout and stamps the answer.
-async fn on<T>(app: &App, look: impl AsyncFnOnce(&Schedules) -> Result<T>) -> Result<Stamped<T>> {
-    with(app, Schedules::new(app.engine.clone()), look).await
+async fn on<T>(app: &App, work: impl AsyncFnOnce(&Schedules) -> Result<T>) -> Result<Stamped<T>> {
+    with(app, Schedules::new(app.engine.clone()), work).await
 }
 
 /// Changes schedules and writes the change to the audit log.

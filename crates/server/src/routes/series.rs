@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_has_so_many_points_and_no_more() {
+    fn a_reply_has_a_limited_number_of_points() {
         let week = range(|query| query.from = Some(NOW.minus(7 * DAY_MS))).unwrap();
         assert_eq!((week.step_ms, week.resolution), (34 * MINUTE_MS, Resolution::Minute));
         let quarter = range(|query| query.from = Some(NOW.minus(89 * DAY_MS))).unwrap();

@@ -16,13 +16,13 @@ async fn log(site: &Site, key: &str, query: &str) -> Vec<Value> {
     page.body["actions"].as_array().unwrap().clone()
 }
 
-fn told(actions: &[Value]) -> Vec<(String, String)> {
+fn reported(actions: &[Value]) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     actions.iter().map(|it| (text(&it["action"]), text(&it["targets"][0]))).collect()
 }
 
 #[tokio::test]
-async fn what_an_admin_does_is_told_with_who_what_before_and_after() {
+async fn admin_actions_are_audited_with_caller_action_before_and_after() {
     let (site, admin) = Site::locked().await;
     let (id, ops) = site.key_of(NewKey::new("ops", "admin".parse().unwrap())).await;
     let job = json!({"kind": "k", "payload": {"x": PAYLOAD}});
@@ -54,7 +54,7 @@ async fn what_an_admin_does_is_told_with_who_what_before_and_after() {
         ("queue.configure", "mail"),
     ];
     let expected = expected.map(|(action, target)| (action.to_owned(), target.to_owned()));
-    assert_eq!(told(&all), expected, "{all:#?}");
+    assert_eq!(reported(&all), expected, "{all:#?}");
     assert!(all.iter().all(|it| it["who"] == "ops" && it["key"] == id.as_str()), "{all:#?}");
     assert!(!json!(all).to_string().contains(PAYLOAD), "{all:#?}");
     let [.., replayed, cancelled, configured] = all.as_slice() else { panic!("{all:?}") };
@@ -73,7 +73,7 @@ async fn what_an_admin_does_is_told_with_who_what_before_and_after() {
 }
 
 #[tokio::test]
-async fn what_clients_do_through_records_is_told_as_what_it_is() {
+async fn changes_through_records_are_audited_as_the_actions_they_are() {
     let (site, admin) = Site::locked().await;
     let url = format!("http://{admin}@{}", site.server.address());
     let engine = Arc::new(RemoteEngine::connect(url).await.unwrap());
@@ -91,7 +91,7 @@ async fn what_clients_do_through_records_is_told_as_what_it_is() {
         ("key.create", &*key.id),
     ];
     let expected = expected.map(|(action, target)| (action.to_owned(), target.to_owned()));
-    assert_eq!(told(&all), expected, "{all:#?}");
+    assert_eq!(reported(&all), expected, "{all:#?}");
     assert_eq!(
         (&all[0]["before"]["paused"], &all[0]["after"]["paused"]),
         (&json!(false), &json!(true))
@@ -106,7 +106,7 @@ async fn what_clients_do_through_records_is_told_as_what_it_is() {
 }
 
 #[tokio::test]
-async fn the_rules_of_a_kind_are_told_when_it_is_registered_and_forgotten() {
+async fn registering_and_deleting_a_kind_is_audited_with_its_rules() {
     let (site, admin) = Site::locked().await;
     let schema = json!({"type": "object", "title": PAYLOAD});
     let put = json!({"sensitive": true, "schema": schema});
@@ -118,7 +118,7 @@ async fn the_rules_of_a_kind_are_told_when_it_is_registered_and_forgotten() {
     let all = log(&site, &admin, "target=charge").await;
     let expected = [("kind.unregister", "charge"), ("kind.register", "charge")];
     let expected = expected.map(|(action, target)| (action.to_owned(), target.to_owned()));
-    assert_eq!(told(&all), expected, "{all:#?}");
+    assert_eq!(reported(&all), expected, "{all:#?}");
     assert_eq!((&all[1]["before"], &all[1]["after"]["sensitive"]), (&Value::Null, &json!(true)));
     assert_eq!((&all[0]["before"]["sensitive"], &all[0]["after"]), (&json!(true), &Value::Null));
     assert!(all[1]["after"]["schema"]["bytes"].is_u64(), "{all:#?}");
@@ -126,7 +126,7 @@ async fn the_rules_of_a_kind_are_told_when_it_is_registered_and_forgotten() {
 }
 
 #[tokio::test]
-async fn nobody_writes_to_the_audit_log_by_hand() {
+async fn clients_cannot_write_to_the_audit_log() {
     let (site, admin) = Site::locked().await;
     site.call(&admin, "PATCH", "/v1/queues/mail", json!({"paused": true})).await;
     let id = log(&site, &admin, "").await[0]["id"].as_str().unwrap().to_owned();
@@ -142,7 +142,7 @@ async fn nobody_writes_to_the_audit_log_by_hand() {
 }
 
 #[tokio::test]
-async fn buttons_of_the_dashboard_are_told_and_the_page_shows_them() {
+async fn actions_on_the_dashboard_are_audited_and_shown() {
     let (site, admin) = Site::locked().await;
     let bearer = format!("Bearer {admin}");
     let ours = [("sec-fetch-site", "same-origin"), ("authorization", &*bearer)];
@@ -150,5 +150,5 @@ async fn buttons_of_the_dashboard_are_told_and_the_page_shows_them() {
     let page = site.send("GET", "/audit?action=queue", &ours, "").await;
     assert!(page.text.contains("queue.configure") && page.text.contains("mail"), "{page:?}");
     let none = site.send("GET", "/audit?action=job", &ours, "").await;
-    assert!(none.text.contains("Nothing of this sort was done"), "{none:?}");
+    assert!(none.text.contains("No matching audit entries"), "{none:?}");
 }

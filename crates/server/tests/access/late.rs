@@ -52,25 +52,25 @@ async fn a_store_that_comes_late_is_locked_from_its_first_answer_on() {
 }
 
 /// A store that can stop answering.
-struct Leaving {
+struct Unreliable {
     engine: MemoryEngine,
     is_gone: Arc<AtomicBool>,
 }
 
-impl Leaving {
+impl Unreliable {
     fn away(&self) -> Option<Error> {
         let away = || Error::Unavailable { store: "the store".into(), reason: "gone".into() };
         self.is_gone.load(Ordering::Relaxed).then(away)
     }
 }
 
-impl Jobs for Leaving {
+impl Jobs for Unreliable {
     windlass_core::pass_on!(
         engine: capabilities, enqueue, open_session, heartbeat, close_session, claim, wait, settle, update
     );
 }
 
-impl Admin for Leaving {
+impl Admin for Unreliable {
     windlass_core::pass_on!(engine: get, list, change, stats, sessions, settings, configure);
 
     fn health(&self) -> Answer<'_, ()> {
@@ -88,14 +88,14 @@ impl Admin for Leaving {
     }
 }
 
-impl Maintain for Leaving {
+impl Maintain for Unreliable {
     windlass_core::pass_on!(engine: maintain, check);
 }
 
 #[tokio::test]
 async fn metrics_are_shown_by_the_last_known_keys_while_the_store_is_away() {
     let is_gone = Arc::new(AtomicBool::new(false));
-    let engine = Arc::new(Leaving { engine: MemoryEngine::new(), is_gone: is_gone.clone() });
+    let engine = Arc::new(Unreliable { engine: MemoryEngine::new(), is_gone: is_gone.clone() });
     let keys = Keys::new(engine.clone());
     let (_, secret) = keys.create(NewKey::new("k", "view".parse().unwrap())).await.unwrap();
     let secret = secret.unwrap().expose().to_owned();
@@ -119,7 +119,7 @@ async fn metrics_are_shown_by_the_last_known_keys_while_the_store_is_away() {
 #[tokio::test]
 async fn strangers_learn_that_the_store_is_away_and_not_where_it_is_or_what_it_says() {
     let is_gone = Arc::new(AtomicBool::new(false));
-    let engine = Arc::new(Leaving { engine: MemoryEngine::new(), is_gone: is_gone.clone() });
+    let engine = Arc::new(Unreliable { engine: MemoryEngine::new(), is_gone: is_gone.clone() });
     let keys = Keys::new(engine.clone());
     let options =
         Options::new(([127, 0, 0, 1], 0).into()).services(None).store("postgres://db.internal");
@@ -130,25 +130,26 @@ async fn strangers_learn_that_the_store_is_away_and_not_where_it_is_or_what_it_s
     let [viewer, producer] = [site.key("view").await, site.key("enqueue:*").await];
     let locked = async { while site.send("GET", "/v1/jobs", &[], "").await.status != 401 {} };
     tokio::time::timeout(DEADLINE, locked).await.expect("locked");
-    let told = async |key: &str, path: &str| site.get(key, path).await.text;
+    let reported = async |key: &str, path: &str| site.get(key, path).await.text;
     for path in ["/healthz", "/readyz"] {
-        assert!(told(&viewer, path).await.contains("db.internal"), "{path}");
+        assert!(reported(&viewer, path).await.contains("db.internal"), "{path}");
         for stranger in ["wl_wrong", &producer] {
-            let text = told(stranger, path).await;
+            let text = reported(stranger, path).await;
             assert!(text.contains(r#""up":true"#) && !text.contains("db.internal"), "{text}");
         }
     }
 
     is_gone.store(true, Ordering::Relaxed);
-    let noticed = async { while !told("wl_wrong", "/healthz").await.contains(r#""up":false"#) {} };
+    let noticed =
+        async { while !reported("wl_wrong", "/healthz").await.contains(r#""up":false"#) {} };
     tokio::time::timeout(DEADLINE, noticed).await.expect("it is noticed");
-    let [alive, ready] = [told(&viewer, "/healthz").await, told(&viewer, "/readyz").await];
+    let [alive, ready] = [reported(&viewer, "/healthz").await, reported(&viewer, "/readyz").await];
     assert!([alive, ready].iter().all(|it| it.contains("db.internal") && it.contains("gone")));
     let away = async { while site.get(&producer, "/v1/capabilities").await.status != 503 {} };
     tokio::time::timeout(DEADLINE, away).await.expect("the keys are out of date");
     for path in ["/healthz", "/readyz", "/v1/jobs", "/v1/capabilities", "/metrics", "/"] {
         for stranger in ["wl_wrong", &producer] {
-            let text = told(stranger, path).await;
+            let text = reported(stranger, path).await;
             assert!(!text.contains("db.internal") && !text.contains("gone"), "{path}: {text}");
         }
     }

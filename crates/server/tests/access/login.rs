@@ -22,12 +22,12 @@ fn cookie(answer: &Answer) -> String {
 }
 
 #[tokio::test]
-async fn somebody_who_is_not_signed_in_sees_the_form_and_comes_back_to_his_page() {
+async fn a_visitor_without_a_session_sees_the_form_and_returns_to_the_requested_page() {
     let (site, _) = Site::locked().await;
-    let asked = site.send("GET", "/jobs?state=dead", &[], "").await;
-    assert_eq!(asked.status, 401);
-    assert!(asked.text.contains(r#"action="/login""#), "{asked:?}");
-    assert!(asked.text.contains("/jobs?state=dead"), "{asked:?}");
+    let requested = site.send("GET", "/jobs?state=dead", &[], "").await;
+    assert_eq!(requested.status, 401);
+    assert!(requested.text.contains(r#"action="/login""#), "{requested:?}");
+    assert!(requested.text.contains("/jobs?state=dead"), "{requested:?}");
     let viewer = site.key("view").await;
     let signed = sign_in(&site, &viewer).await;
     assert_eq!((signed.status, signed.header("location")), (303, Some("/queues")), "{signed:?}");
@@ -40,7 +40,7 @@ async fn somebody_who_is_not_signed_in_sees_the_form_and_comes_back_to_his_page(
 }
 
 #[tokio::test]
-async fn a_viewer_looks_and_an_admin_acts() {
+async fn a_viewer_reads_and_an_admin_acts() {
     let (site, admin) = Site::locked().await;
     let viewer = cookie(&sign_in(&site, &site.key("view").await).await);
     let admin = cookie(&sign_in(&site, &admin).await);
@@ -62,7 +62,7 @@ async fn a_viewer_looks_and_an_admin_acts() {
 }
 
 #[tokio::test]
-async fn a_key_that_may_not_look_or_is_wrong_gets_no_cookie() {
+async fn a_wrong_key_or_one_without_read_access_gets_no_cookie() {
     let (site, admin) = Site::locked().await;
     for (key, status) in [
         (site.key("enqueue:*").await, 403),

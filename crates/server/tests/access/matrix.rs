@@ -99,7 +99,7 @@ fn no_route_is_missing_in_the_matrix() {
 }
 
 #[tokio::test]
-async fn everybody_gets_what_the_matrix_says_from_every_route() {
+async fn every_role_gets_the_access_of_the_matrix_on_every_route() {
     let (site, admin) = Site::locked().await;
     let grants = |text: &str| text.parse::<Grants>().unwrap();
     let wrong = format!("{}{}", &admin[..admin.len() - 4], "0000");

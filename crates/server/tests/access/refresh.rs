@@ -53,7 +53,7 @@ async fn a_revoked_key_is_let_in_nowhere_within_seconds_and_never_again() {
 }
 
 #[tokio::test]
-async fn a_server_for_other_machines_lets_nobody_in_before_there_is_a_key() {
+async fn a_public_server_refuses_requests_until_a_key_exists() {
     let options = Options::new(([0, 0, 0, 0], 0).into()).services(None);
     let engine = Arc::new(MemoryEngine::new());
     let server = Server::bind(options.clone()).await.unwrap().serve(engine.clone()).unwrap();
@@ -117,7 +117,7 @@ async fn a_key_that_is_revoked_gets_no_job_for_a_claim_that_waits() {
     assert_eq!(claimed.status, 401, "{claimed:?}");
     assert!(claimed.body["detail"].as_str().unwrap().contains("was revoked"), "{claimed:?}");
     let stats = site.get(&admin, "/v1/stats").await;
-    assert_eq!(stats.body["lanes"][0]["available"], 1, "nobody has it: {stats:?}");
+    assert_eq!(stats.body["lanes"][0]["available"], 1, "not claimed: {stats:?}");
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use windlass_core::policy::fire_id;
 use windlass_core::time::{Clock as _, SystemClock};
 
 #[tokio::test]
-async fn a_producer_hands_over_its_kinds_and_no_others() {
+async fn a_producer_enqueues_its_kinds_and_no_others() {
     let (site, admin) = Site::locked().await;
     let key = site.key("enqueue:invoice,enqueue:receipt").await;
     assert_eq!(site.post(&key, "/v1/jobs", json!({"kind": "invoice"})).await.status, 201);

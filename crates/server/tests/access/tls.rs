@@ -116,7 +116,7 @@ async fn a_certificate_is_as_good_as_the_key_that_names_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_certificate_that_nobody_named_or_that_another_authority_made_opens_nothing() {
+async fn an_unnamed_certificate_or_one_of_another_authority_is_refused() {
     let site = Site::start().await;
     // With client certificates configured, requests are refused while there are no keys, even on
     // loopback.
@@ -134,7 +134,7 @@ async fn a_certificate_that_nobody_named_or_that_another_authority_made_opens_no
             unnamed_answer = RemoteEngine::open(again).await.unwrap_err();
         }
     };
-    tokio::time::timeout(crate::support::DEADLINE, named).await.expect("it is told by its name");
+    tokio::time::timeout(crate::support::DEADLINE, named).await.expect("it is named");
     assert!(matches!(unnamed_answer, Error::Unauthenticated { .. }), "{unnamed_answer}");
     let forged = site.shown(&Authority::new(), "billing", dns("x"));
     let forged = RemoteEngine::open(forged).await.unwrap_err();

@@ -5,7 +5,7 @@ use windlass_core::model::{Due, KindRules, NewJob, State};
 use windlass_services::Kinds;
 
 #[tokio::test]
-async fn a_paused_queue_hands_out_nothing_until_it_is_resumed() {
+async fn a_paused_queue_gives_no_jobs_until_it_is_resumed() {
     let site = Site::start().await;
     site.enqueue(NewJob::new("send").queue("a/b")).await;
     let reply = site.post("/queues/a%2Fb/pause", "").await;
@@ -18,7 +18,7 @@ async fn a_paused_queue_hands_out_nothing_until_it_is_resumed() {
 }
 
 #[tokio::test]
-async fn a_paused_kind_is_passed_over() {
+async fn a_paused_kind_is_not_claimed() {
     let site = Site::start().await;
     site.enqueue(NewJob::new("slow").queue("q")).await;
     assert_eq!(site.post("/kinds/slow/pause", "").await.status, 303);
@@ -107,9 +107,9 @@ async fn a_sensitive_kind_asks_for_its_name_before_it_is_replayed() {
     let id = site.dead("q", "no money").await;
     Kinds::new(site.engine.clone()).put("breaks", &rules).await.unwrap();
     let replay = format!("/jobs/{id}/replay");
-    let asked = site.post(&replay, "").await;
-    assert_eq!(asked.status, 422);
-    asked.says("name=\"confirm\"").says(&format!("action=\"{replay}\""));
+    let requested = site.post(&replay, "").await;
+    assert_eq!(requested.status, 422);
+    requested.says("name=\"confirm\"").says(&format!("action=\"{replay}\""));
     assert_eq!(site.post(&replay, "confirm=another").await.status, 422);
     assert_eq!(site.state(id).await, Some(State::Dead));
     assert_eq!(site.post(&replay, "confirm=breaks").await.status, 303);

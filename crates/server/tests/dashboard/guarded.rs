@@ -26,7 +26,7 @@ async fn another_site_cannot_press_a_button() {
 }
 
 #[tokio::test]
-async fn a_name_that_somebody_else_can_own_is_not_answered() {
+async fn requests_for_a_foreign_host_name_are_refused() {
     let site = Site::start().await;
     for host in ["evil.example", "evil.example:7474", "10.0.0.7", "localhost.evil.example"] {
         let reply = site.get_with("/jobs", &[("host", host)]).await;

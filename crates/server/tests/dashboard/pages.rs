@@ -127,7 +127,7 @@ async fn nothing_a_job_says_becomes_markup() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_a_page_with_a_way_out() {
+async fn missing_pages_show_a_way_out() {
     let site = Site::start().await;
     let gone = site.get("/jobs/0199b2c8-0000-7000-8000-000000000000").await;
     assert_eq!((gone.status, gone.header("content-type")), (404, Some("text/html; charset=utf-8")));

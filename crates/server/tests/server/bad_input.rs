@@ -146,7 +146,7 @@ async fn a_body_over_the_limit_is_refused_by_its_size() {
 }
 
 #[tokio::test]
-async fn a_name_that_somebody_else_can_own_is_not_answered() {
+async fn requests_for_a_foreign_host_name_are_refused() {
     let server = start_with(options().host("jobs.example")).await;
     let get = async |host: &str| {
         let request = format!("GET /v1/jobs HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");

@@ -84,7 +84,7 @@ async fn dribble(address: std::net::SocketAddr, begin: &str) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn who_sends_a_byte_now_and_then_has_no_more_time_than_others() {
+async fn a_slow_sender_gets_no_more_time_than_others() {
     let mut options = options();
     options.read_timeout_ms = 100;
     let server = start_with(options).await;
@@ -100,7 +100,7 @@ async fn who_sends_a_byte_now_and_then_has_no_more_time_than_others() {
 }
 
 #[tokio::test]
-async fn heads_that_are_too_long_or_no_http_are_refused_and_harm_nobody() {
+async fn long_headers_and_invalid_http_are_refused_without_affecting_other_clients() {
     let server = start().await;
     let get = |headers: &str| format!("GET /healthz HTTP/1.1\r\nhost: localhost\r\n{headers}\r\n");
     let many: String = (0..200).map(|n| format!("x-{n}: y\r\n")).collect();

@@ -1,6 +1,6 @@
 //! Dead letters: listed, replayed and discarded, by id and by filter.
 
-use crate::rescued::Rescued;
+use crate::rescued::ReplayedFirst;
 use crate::support::{
     Answer, assert_problem, call, claimed, dead, get, ids, json_request, options, post, send,
     start, start_over,
@@ -50,12 +50,12 @@ async fn dead_letters_named_by_id_get_another_life_and_each_is_answered() {
     let two = dead(&server, json!({"kind": "k", "queue": "b", "unique": {"key": "u"}})).await;
     post(&server, "/v1/jobs", json!({"kind": "k", "queue": "b", "unique": {"key": "u"}})).await;
     let (alive, _) = claimed(&server, json!({"kind": "k", "queue": "c"})).await;
-    let nobody = "019a0000-0000-7000-8000-000000000000".to_owned();
-    let batch = json!({"ids": [one, alive, two, nobody]});
+    let missing = "019a0000-0000-7000-8000-000000000000".to_owned();
+    let batch = json!({"ids": [one, alive, two, missing]});
     let replayed = post(&server, "/v1/dead/replay", batch).await;
     assert_eq!(replayed.status, 200);
     let expected =
-        [(&one, "ok"), (&alive, "state_conflict"), (&two, "duplicate"), (&nobody, "not_found")];
+        [(&one, "ok"), (&alive, "state_conflict"), (&two, "duplicate"), (&missing, "not_found")];
     let expected = expected.map(|(id, code)| (id.clone(), code.to_owned()));
     assert_eq!(codes(&replayed), expected);
     assert_eq!(replayed.body["items"][0]["state"], "available");
@@ -82,7 +82,7 @@ async fn a_discard_takes_dead_letters_and_no_other_ended_job() {
 #[tokio::test]
 async fn a_dead_letter_that_is_replayed_and_completed_before_its_discard_keeps_its_record() {
     for by_id in [true, false] {
-        let server = start_over(Arc::new(Rescued::default()), options()).await;
+        let server = start_over(Arc::new(ReplayedFirst::default()), options()).await;
         let letter = dead(&server, json!({"kind": "k", "queue": "a"})).await;
         let batch = if by_id { json!({"ids": [letter]}) } else { json!({"filter": {}}) };
         let discarded = post(&server, "/v1/dead/discard", batch).await;
@@ -94,7 +94,7 @@ async fn a_dead_letter_that_is_replayed_and_completed_before_its_discard_keeps_i
 }
 
 #[tokio::test]
-async fn all_that_pass_a_filter_are_taken_page_by_page() {
+async fn all_matching_jobs_are_processed_page_by_page() {
     let server = start().await;
     let mut letters = Vec::new();
     for _ in 0..5 {
@@ -143,7 +143,7 @@ async fn a_replay_can_start_over_without_the_checkpoint() {
 #[tokio::test]
 async fn a_dead_letter_can_be_edited_and_replayed() {
     let server = start().await;
-    let id = dead(&server, json!({"kind": "k", "queue": "q", "payload": {"to": "nobody"}})).await;
+    let id = dead(&server, json!({"kind": "k", "queue": "q", "payload": {"to": "missing"}})).await;
     let edits = json!({"parts": {"payload": {"json": {"to": "ada"}}}});
     let change = json!({"change": "replay", "edits": edits});
     let replayed = post(&server, &format!("/v1/jobs/{id}/change"), change).await;
@@ -153,7 +153,7 @@ async fn a_dead_letter_can_be_edited_and_replayed() {
 }
 
 #[tokio::test]
-async fn what_makes_no_sense_is_refused_by_its_field_and_nothing_is_done() {
+async fn invalid_requests_are_refused_by_field_and_change_nothing() {
     let server = start().await;
     let letter = dead(&server, json!({"kind": "k"})).await;
     let both = json!({"ids": [letter], "filter": {}});

@@ -61,7 +61,7 @@ fn the_committed_document_is_the_one_that_is_served() {
 }
 
 #[tokio::test]
-async fn whoever_has_the_document_is_not_sent_it_again() {
+async fn a_client_with_the_current_document_gets_304() {
     let server = start().await;
     let first = get(&server, "/openapi.json").await;
     assert_eq!((first.status, first.header("content-type")), (200, Some("application/json")));

@@ -76,7 +76,7 @@ async fn a_bad_job_of_a_batch_fails_alone_or_with_all() {
 }
 
 #[tokio::test]
-async fn what_is_not_so_is_answered_with_its_status() {
+async fn refused_changes_and_unknown_ids_are_answered_with_their_status() {
     let server = start().await;
     let created = post(&server, "/v1/jobs", json!({"kind": "k", "queue": "q"})).await;
     let job = format!("/v1/jobs/{}", created.body["id"].as_str().unwrap());
@@ -86,9 +86,9 @@ async fn what_is_not_so_is_answered_with_its_status() {
     let cancelled = post(&server, &format!("{job}/change"), json!({"change": "cancel"})).await;
     assert_eq!((cancelled.status, &cancelled.body["state"]), (200, &json!("cancelled")));
 
-    let nobody = "/v1/jobs/0199b2c8-0000-7000-8000-000000000000";
-    assert_eq!(get(&server, nobody).await.status, 404);
-    let beat = json!({"session": "nobody", "held": [], "upto": 0});
+    let missing = "/v1/jobs/0199b2c8-0000-7000-8000-000000000000";
+    assert_eq!(get(&server, missing).await.status, 404);
+    let beat = json!({"session": "missing", "held": [], "upto": 0});
     assert_eq!(post(&server, "/v1/heartbeat", beat).await.status, 409);
 }
 
@@ -136,6 +136,6 @@ async fn a_server_says_how_it_is() {
     let server = start().await;
     assert_eq!(get(&server, "/healthz").await.status, 200);
     assert_eq!(get(&server, "/readyz").await.status, 200);
-    let told = get(&server, "/v1/capabilities").await.body;
-    assert_eq!((&told["engine"], &told["protocol"]), (&json!("memory"), &json!(1)));
+    let reported = get(&server, "/v1/capabilities").await.body;
+    assert_eq!((&reported["engine"], &reported["protocol"]), (&json!("memory"), &json!(1)));
 }

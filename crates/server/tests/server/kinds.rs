@@ -118,7 +118,7 @@ async fn a_strict_server_takes_registered_kinds_only_and_names_those_that_are_ne
 }
 
 #[tokio::test]
-async fn a_sensitive_kind_is_replayed_only_by_somebody_who_names_it() {
+async fn a_sensitive_kind_is_replayed_only_if_it_is_named() {
     let server = start().await;
     register(&server, "charge", json!({"sensitive": true})).await;
     let one = dead(&server, json!({"kind": "charge"})).await;
@@ -167,7 +167,7 @@ async fn rules_that_were_put_on_one_server_hold_on_all_of_them_soon() {
 }
 
 #[tokio::test]
-async fn a_kind_tells_its_rules_and_bad_ones_are_refused_by_field() {
+async fn a_kind_returns_its_rules_and_invalid_rules_are_refused_by_field() {
     let server = start().await;
     let rules = json!({"schema": email(), "sensitive": true, "breaker": {"min_samples": 3}});
     register(&server, "email", rules).await;

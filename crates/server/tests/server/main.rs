@@ -2,10 +2,9 @@
 
 mod bad_input;
 mod bounds;
-mod crowded;
+mod connection_limit;
 mod dead;
 mod described;
-mod dials;
 mod jobs;
 mod kinds;
 mod metrics;
@@ -16,6 +15,7 @@ mod queues;
 #[path = "../../../services/tests/services/rescued.rs"]
 mod rescued;
 mod retention;
+mod run_time;
 mod schedules;
 mod search;
 mod series;

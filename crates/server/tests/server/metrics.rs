@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use windlass_server::Exporter;
 
 #[tokio::test]
-async fn however_many_ask_the_store_is_looked_at_once_a_second() {
+async fn concurrent_scrapes_read_the_store_once_a_second() {
     let spy = Spy::default();
     let exporter = Exporter::new(|| "windlass_store_up 1\n".to_owned());
     let options = options().services(None).exporter(exporter);

@@ -14,8 +14,8 @@ async fn a_queue_without_a_limit_of_its_own_has_the_servers() {
     }
     let full = post(&server, "/v1/jobs", job()).await;
     assert_code(&full, 429, "queue_full");
-    let told = (&full.body["queue"], &full.body["depth"], &full.body["limit"]);
-    assert_eq!(told, (&json!("mail"), &json!(3), &json!(3)), "{full:?}");
+    let reported = (&full.body["queue"], &full.body["depth"], &full.body["limit"]);
+    assert_eq!(reported, (&json!("mail"), &json!(3), &json!(3)), "{full:?}");
     let seconds: u64 = full.header("retry-after").unwrap().parse().unwrap();
     assert!((1..=60).contains(&seconds), "{full:?}");
     assert!(full.body["retry_after_ms"].as_u64().unwrap() <= seconds * 1_000);
@@ -67,7 +67,7 @@ async fn follow_ups_pass_a_full_queue() {
 }
 
 #[tokio::test]
-async fn a_principal_that_is_too_fast_is_told_when_to_come_again() {
+async fn a_principal_over_its_rate_gets_a_retry_time() {
     let server = start_with(options().jobs_per_second(Some(2))).await;
     let job = json!({"kind": "k"});
     let batch = post(&server, "/v1/jobs/batch", json!({"jobs": [job, job]})).await;

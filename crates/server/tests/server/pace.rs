@@ -26,7 +26,7 @@ fn assert_about(times: &[i64], expected: &[i64]) {
 }
 
 #[tokio::test]
-async fn at_most_so_many_jobs_of_a_paced_batch_fall_due_in_a_second() {
+async fn the_jobs_of_a_paced_batch_fall_due_at_its_rate() {
     let server = start().await;
     let jobs = vec![json!({"kind": "k"}); 5];
     let batch = json!({"jobs": jobs, "pace": {"per_second": 2}});

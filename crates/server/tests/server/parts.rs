@@ -21,7 +21,7 @@ fn path(id: &str, part: &str) -> String {
 }
 
 #[tokio::test]
-async fn parts_and_the_result_are_told_as_they_are() {
+async fn parts_and_the_result_are_returned_unchanged() {
     let server = start().await;
     let parts = json!({"blob": {"base64": "AAH/"}, "metadata": {"json": [1]}});
     let job = json!({"kind": "k", "payload": {"to": "ada"}, "parts": parts});
@@ -43,7 +43,7 @@ async fn parts_and_the_result_are_told_as_they_are() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_answers_404() {
+async fn missing_jobs_and_parts_answer_404() {
     let server = start().await;
     let created = post(&server, "/v1/jobs", json!({"kind": "k"})).await;
     let id = created.body["id"].as_str().unwrap();
@@ -51,8 +51,8 @@ async fn what_is_not_there_answers_404() {
         assert_problem(&get(&server, &path(id, part)).await, 404, "part");
     }
     assert_problem(&get(&server, &path(id, "soul")).await, 404, "part");
-    let nobody = path("019a0000-0000-7000-8000-000000000000", "payload");
-    assert_code(&get(&server, &nobody).await, 404, "not_found");
+    let missing = path("019a0000-0000-7000-8000-000000000000", "payload");
+    assert_code(&get(&server, &missing).await, 404, "not_found");
     assert_problem(&get(&server, &path("zzz", "payload")).await, 422, "id");
     assert_problem(&call(&server, "DELETE", &path(id, "blob"), json!({})).await, 405, "method");
     assert_problem(&get(&server, &path(id, "change")).await, 405, "method");
@@ -81,7 +81,7 @@ async fn a_worker_puts_a_part_under_its_lease_and_the_next_attempt_has_it() {
 }
 
 #[tokio::test]
-async fn a_put_tells_the_worker_that_somebody_wants_the_job_cancelled() {
+async fn the_reply_to_a_put_reports_a_requested_cancellation() {
     let server = start().await;
     let (id, lease) = claimed(&server, json!({"kind": "k"})).await;
     post(&server, &format!("/v1/jobs/{id}/change"), json!({"change": "cancel"})).await;
@@ -111,7 +111,7 @@ async fn an_envelope_travels_in_a_header_both_ways() {
 }
 
 #[tokio::test]
-async fn only_who_holds_the_lease_can_put_and_only_what_a_worker_may_change() {
+async fn only_the_lease_holder_can_put_and_only_parts_of_a_worker() {
     let server = start().await;
     let (id, lease) = claimed(&server, json!({"kind": "k", "payload": 1})).await;
     let held = [("windlass-lease", &*lease)];
@@ -126,8 +126,8 @@ async fn only_who_holds_the_lease_can_put_and_only_what_a_worker_may_change() {
     let report = json!({"items": [{"id": id, "lease": lease, "outcome": "complete"}]});
     post(&server, "/v1/settle", report).await;
     assert_code(&put(&server, &path(&id, "state"), &held, b"1").await, 409, "lease_lost");
-    let nobody = path("019a0000-0000-7000-8000-000000000000", "state");
-    assert_code(&put(&server, &nobody, &held, b"1").await, 404, "not_found");
+    let missing = path("019a0000-0000-7000-8000-000000000000", "state");
+    assert_code(&put(&server, &missing, &held, b"1").await, 404, "not_found");
     assert_eq!(get(&server, &path(&id, "payload")).await.body, json!(1));
     assert_problem(&get(&server, &path(&id, "state")).await, 404, "part");
 }

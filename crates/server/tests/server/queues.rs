@@ -4,7 +4,7 @@ use crate::support::{assert_problem, call, claimed, dead, get, post, start};
 use serde_json::{Value, json};
 
 #[tokio::test]
-async fn a_queue_tells_its_settings_and_its_numbers() {
+async fn a_queue_returns_its_settings_and_its_numbers() {
     let server = start().await;
     let job = |kind: &str| json!({"kind": kind, "queue": "mail"});
     dead(&server, job("a")).await;
@@ -38,30 +38,30 @@ async fn a_queue_tells_its_settings_and_its_numbers() {
 }
 
 #[tokio::test]
-async fn all_that_have_jobs_or_settings_are_listed_by_name() {
+async fn queues_with_jobs_or_settings_are_listed_by_name() {
     let server = start().await;
     for (queue, kind) in [("b", "x"), ("a", "y"), ("b", "y")] {
         post(&server, "/v1/jobs", json!({"kind": kind, "queue": queue})).await;
     }
     call(&server, "PATCH", "/v1/queues/c", json!({"paused": true})).await;
     call(&server, "PATCH", "/v1/kinds/z", json!({"permits": 3})).await;
-    let told = |list: &Value, fact: fn(&Value) -> &Value| -> Vec<(String, Value)> {
+    let reported = |list: &Value, fact: fn(&Value) -> &Value| -> Vec<(String, Value)> {
         let all = list.as_array().unwrap().iter();
         all.map(|it| (it["name"].as_str().unwrap().to_owned(), fact(it).clone())).collect()
     };
     let named = |facts: [(&str, Value); 3]| facts.map(|(name, fact)| (name.to_owned(), fact));
     let queues = get(&server, "/v1/queues").await.body;
-    let depths = told(&queues["queues"], |it| &it["counts"]["depth"]);
+    let depths = reported(&queues["queues"], |it| &it["counts"]["depth"]);
     assert_eq!(depths, named([("a", json!(1)), ("b", json!(2)), ("c", json!(0))]));
-    let paused = told(&queues["queues"], |it| &it["settings"]["paused"]);
+    let paused = reported(&queues["queues"], |it| &it["settings"]["paused"]);
     assert_eq!(paused, named([("a", json!(false)), ("b", json!(false)), ("c", json!(true))]));
     let kinds = get(&server, "/v1/kinds").await.body;
-    let depths = told(&kinds["kinds"], |it| &it["counts"]["depth"]);
+    let depths = reported(&kinds["kinds"], |it| &it["counts"]["depth"]);
     assert_eq!(depths, named([("x", json!(1)), ("y", json!(2)), ("z", json!(0))]));
 }
 
 #[tokio::test]
-async fn a_paused_queue_hands_nothing_out_until_it_is_resumed() {
+async fn a_paused_queue_gives_no_job_until_it_is_resumed() {
     let server = start().await;
     post(&server, "/v1/jobs", json!({"kind": "k", "queue": "q"})).await;
     for (path, gate) in [("/v1/queues/q", "queue_paused"), ("/v1/kinds/k", "kind_paused")] {
@@ -79,7 +79,7 @@ async fn a_paused_queue_hands_nothing_out_until_it_is_resumed() {
 }
 
 #[tokio::test]
-async fn one_that_nobody_used_has_zeros_and_the_defaults() {
+async fn an_unused_queue_has_zeros_and_the_defaults() {
     let server = start().await;
     let nothing = get(&server, "/v1/queues/a%2Fb").await;
     assert_eq!((nothing.status, &nothing.body["name"]), (200, &json!("a/b")));

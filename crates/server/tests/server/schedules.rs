@@ -87,7 +87,7 @@ async fn a_schedule_that_was_put_fires_by_itself() {
 }
 
 #[tokio::test]
-async fn what_makes_no_sense_is_refused_by_its_field_and_nothing_is_stored() {
+async fn invalid_schedules_are_refused_by_field_and_not_stored() {
     let server = start().await;
     let job = json!({"kind": "k"});
     let hourly = json!({"cron": "@hourly"});

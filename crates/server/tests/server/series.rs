@@ -31,7 +31,7 @@ async fn points_where(
 }
 
 #[tokio::test]
-async fn what_passed_through_any_server_is_there_when_its_minute_is_over() {
+async fn jobs_of_all_servers_are_in_the_series_after_their_minute() {
     let clock = Arc::new(ManualClock::at(START));
     let engine = Arc::new(MemoryEngine::with(clock.clone(), Arc::new(Seeded::new(1))));
     let servers =

@@ -18,7 +18,7 @@ fn text(value: &Value) -> &str {
 }
 
 #[tokio::test]
-async fn a_job_can_be_handed_over_claimed_and_settled_at_three_different_servers() {
+async fn a_job_can_be_enqueued_claimed_and_settled_at_three_different_servers() {
     let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
     let [first, second, third] =
         [server_of(&engine).await, server_of(&engine).await, server_of(&engine).await];
@@ -39,7 +39,7 @@ async fn a_job_can_be_handed_over_claimed_and_settled_at_three_different_servers
 }
 
 #[tokio::test]
-async fn a_claim_that_waits_at_one_server_gets_what_is_handed_over_at_another() {
+async fn a_claim_waiting_at_one_server_gets_a_job_enqueued_at_another() {
     let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
     let [first, second] = [server_of(&engine).await, server_of(&engine).await];
     let body = json!({"queues": ["q"], "wait_ms": 60_000}).to_string();

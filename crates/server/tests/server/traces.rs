@@ -37,7 +37,7 @@ async fn a_job_without_a_trace_has_that_of_its_request() {
 }
 
 #[tokio::test]
-async fn a_trace_that_is_malformed_or_there_twice_is_passed_over_and_the_job_is_taken() {
+async fn a_malformed_or_repeated_trace_is_ignored_and_the_job_accepted() {
     let server = start().await;
     let wrong = [
         "traceparent: nonsense".to_owned(),
@@ -52,7 +52,7 @@ async fn a_trace_that_is_malformed_or_there_twice_is_passed_over_and_the_job_is_
 }
 
 #[tokio::test]
-async fn making_spans_changes_nothing_where_nobody_listens() {
+async fn spans_change_nothing_without_a_listener() {
     let server = start_with(options().traces(true)).await;
     let given = format!("traceparent: {GIVEN}");
     let plain = post_with(&server, "/v1/jobs", &given, json!({"kind": "k"})).await;

@@ -30,14 +30,14 @@ async fn a_waiting_claim_is_answered_when_a_job_comes() {
 }
 
 #[tokio::test]
-async fn a_claim_waits_no_longer_than_it_was_told() {
+async fn a_claim_waits_no_longer_than_requested() {
     let server = start().await;
     let claimed = post(&server, "/v1/claim", json!({"queues": ["q"], "wait_ms": 20})).await;
     assert_eq!((claimed.status, &claimed.body), (200, &json!({"jobs": []})));
 }
 
 #[tokio::test]
-async fn nothing_is_leased_to_a_caller_who_left() {
+async fn no_job_is_leased_to_a_disconnected_caller() {
     let server = start().await;
     let gone: Vec<TcpStream> =
         futures_util::future::join_all((0..20).map(|_| waiting_claim(&server))).await;
@@ -47,11 +47,11 @@ async fn nothing_is_leased_to_a_caller_who_left() {
     let created = post(&server, "/v1/jobs", json!({"kind": "k", "queue": "q"})).await;
     let claimed = post(&server, "/v1/claim", json!({"queues": ["q"]})).await;
     assert_eq!(claimed.body["jobs"][0]["id"], created.body["id"]);
-    assert_eq!(claimed.body["jobs"][0]["attempt"], 1, "nobody had it before");
+    assert_eq!(claimed.body["jobs"][0]["attempt"], 1, "not claimed before");
 }
 
 #[tokio::test]
-async fn a_stop_answers_those_who_wait_at_once() {
+async fn a_stop_answers_waiting_claims_at_once() {
     let server = start().await;
     let mut claim = waiting_claim(&server).await;
     let body = json!({"queues": ["q"], "wait_ms": 60_000}).to_string();
@@ -61,7 +61,7 @@ async fn a_stop_answers_those_who_wait_at_once() {
     tokio::time::timeout(DEADLINE, server.stop()).await.unwrap();
     assert_eq!(read(&mut claim).await.body, json!({"jobs": []}));
     assert_eq!(read(&mut wait).await.body, json!({"ready": false}));
-    assert!(TcpStream::connect(server.address()).await.is_err(), "nobody listens any more");
+    assert!(TcpStream::connect(server.address()).await.is_err(), "the port is closed");
 }
 
 #[tokio::test]
@@ -75,29 +75,29 @@ async fn a_claim_that_can_take_nothing_of_what_is_there_does_not_spin() {
     let claimed = post(&server, "/v1/claim", claim).await;
     assert_eq!(claimed.body["jobs"], json!([]), "{claimed:?}");
     assert!(begin.elapsed() >= Duration::from_millis(290), "it waited for its time");
-    let looks = spy.claims.load(Ordering::SeqCst);
-    assert!((2..=12).contains(&looks), "{looks} looks in 300 ms");
+    let claims = spy.claims.load(Ordering::SeqCst);
+    assert!((2..=12).contains(&claims), "{claims} claims in 300 ms");
 }
 
 #[tokio::test]
-async fn one_job_does_not_set_a_crowd_running_and_many_reach_everybody() {
-    const CROWD: usize = 100;
+async fn one_job_wakes_few_waiting_claims_and_many_jobs_reach_all() {
+    const CLAIMS: usize = 100;
     let spy = Spy::default();
     let server = start_over(Arc::new(spy.clone()), options()).await;
-    let mut crowd =
-        futures_util::future::join_all((0..CROWD).map(|_| waiting_claim(&server))).await;
-    until("all wait", || server.status().waiting == CROWD).await;
-    until("all have looked", || spy.claims.load(Ordering::SeqCst) == CROWD).await;
+    let mut claims =
+        futures_util::future::join_all((0..CLAIMS).map(|_| waiting_claim(&server))).await;
+    until("all wait", || server.status().waiting == CLAIMS).await;
+    until("all have claimed once", || spy.claims.load(Ordering::SeqCst) == CLAIMS).await;
     post(&server, "/v1/jobs", json!({"kind": "k", "queue": "q"})).await;
-    until("one has it", || server.status().waiting == CROWD - 1).await;
-    let looks = spy.claims.load(Ordering::SeqCst) - CROWD;
-    assert!(looks <= 10, "{looks} looks for one job");
+    until("one has it", || server.status().waiting == CLAIMS - 1).await;
+    let more = spy.claims.load(Ordering::SeqCst) - CLAIMS;
+    assert!(more <= 10, "{more} claims for one job");
 
-    let jobs = vec![json!({"kind": "k", "queue": "q"}); CROWD - 1];
+    let jobs = vec![json!({"kind": "k", "queue": "q"}); CLAIMS - 1];
     post(&server, "/v1/jobs/batch", json!({ "jobs": jobs })).await;
-    let answers = futures_util::future::join_all(crowd.iter_mut().map(read)).await;
+    let answers = futures_util::future::join_all(claims.iter_mut().map(read)).await;
     let mut ids: Vec<_> = answers.iter().map(|it| it.body["jobs"][0]["id"].to_string()).collect();
     ids.sort_unstable();
     ids.dedup();
-    assert_eq!(ids.len(), CROWD, "a job for each, and each its own");
+    assert_eq!(ids.len(), CLAIMS, "a job for each, and each its own");
 }

@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn an_action_on_many_things_stays_small() {
-        let mut action = Action::new(&Principal::anybody(), "job.cancel");
+        let mut action = Action::new(&Principal::anonymous(), "job.cancel");
         for _ in 0..10_000 {
             action.target("é".repeat(1_000), true);
         }

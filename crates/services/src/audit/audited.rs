@@ -31,10 +31,10 @@ impl Audited {
     }
 
     /// Logs an action that the engine cannot observe.
-    pub async fn tell(&self, action: &str, target: &str) {
-        let mut told = Action::new(&self.who, action);
-        told.target(target, true);
-        self.keep(self.audit.append(vec![told]).await);
+    pub async fn record(&self, action: &str, target: &str) {
+        let mut reported = Action::new(&self.who, action);
+        reported.target(target, true);
+        self.keep(self.audit.append(vec![reported]).await);
     }
 
     /// The action has already been executed, so a failure to log it is reported to operators, not to the
@@ -54,39 +54,39 @@ impl Audited {
             }
             _ => None,
         };
-        let told: Vec<_> =
+        let reported: Vec<_> =
             batch.iter().map(|item| (item.id, describe::change(&item.change))).collect();
         let reply = self.engine.change(batch).await?;
-        let actions = describe::changes(&self.who, &told, &reply.value, before);
+        let actions = describe::changes(&self.who, &reported, &reply.value, before);
         self.keep(self.audit.append(actions).await);
         Ok(reply)
     }
 
     async fn configured(&self, batch: Vec<Configure>) -> Result<Stamped<Vec<Item<()>>>> {
         let before = self.engine.settings().await?.value;
-        let told = batch.clone();
+        let reported = batch.clone();
         let reply = self.engine.configure(batch).await?;
         let after = self.engine.settings().await.map(|it| it.value).unwrap_or_default();
         let settled = Settled { before, after };
-        let actions = describe::settings(&self.who, &told, &reply.value, &settled);
+        let actions = describe::settings(&self.who, &reported, &reply.value, &settled);
         self.keep(self.audit.append(actions).await);
         Ok(reply)
     }
 
     async fn recorded(&self, batch: Vec<RecordOp>) -> Result<Stamped<Vec<Item<RecordReply>>>> {
         batch.iter().try_for_each(reserved::check)?;
-        let told = describe::written(&batch);
+        let reported = describe::written(&batch);
         let mut before = Vec::new();
-        if !told.is_empty() {
-            let look = told.iter().map(|write| RecordOp::Get { key: write.key.clone() });
-            before = self.engine.records(look.collect()).await?.value;
+        if !reported.is_empty() {
+            let reads = reported.iter().map(|write| RecordOp::Get { key: write.key.clone() });
+            before = self.engine.records(reads.collect()).await?.value;
         }
         let lists_audit: Vec<bool> = batch.iter().map(reserved::lists_audit).collect();
         let mut reply = self.engine.records(batch).await?;
         for (answer, lists_audit) in reply.value.iter_mut().zip(lists_audit) {
             reserved::hide(answer, lists_audit);
         }
-        let actions = describe::writes(&self.who, told, before, &reply.value);
+        let actions = describe::writes(&self.who, reported, before, &reply.value);
         self.keep(self.audit.append(actions).await);
         Ok(reply)
     }
@@ -130,7 +130,7 @@ impl Maintain for Audited {
         Box::pin(async move {
             let reply = self.engine.check(repair).await?;
             if repair {
-                self.tell("store.repair", "store").await;
+                self.record("store.repair", "store").await;
             }
             Ok(reply)
         })

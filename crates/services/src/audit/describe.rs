@@ -49,12 +49,12 @@ fn edited(edits: &Edits) -> Option<Value> {
 /// The actions of a batch of changes: one for each type of change.
 pub(super) fn changes(
     who: &Principal,
-    told: &[(JobId, (&'static str, Option<Value>))],
+    reported: &[(JobId, (&'static str, Option<Value>))],
     answers: &[Item<Changed>],
     before: Option<State>,
 ) -> Vec<Action> {
     let mut actions: Vec<Action> = Vec::new();
-    for ((id, (name, _)), answer) in told.iter().zip(answers) {
+    for ((id, (name, _)), answer) in reported.iter().zip(answers) {
         let place = actions.iter().position(|action| action.action == *name);
         let place = place.unwrap_or_else(|| {
             actions.push(Action::new(who, *name));
@@ -62,7 +62,7 @@ pub(super) fn changes(
         });
         actions[place].target(id.to_string(), answer.is_ok());
     }
-    if let ([(_, (_, content))], [Ok(changed)]) = (told, answers) {
+    if let ([(_, (_, content))], [Ok(changed)]) = (reported, answers) {
         let mut after = json!({ "state": changed.state });
         if let (Some(Value::Object(content)), Some(after)) = (content, after.as_object_mut()) {
             after.extend(content.clone());
@@ -85,7 +85,7 @@ pub(super) struct Settled {
 /// The actions of a batch of settings.
 pub(super) fn settings(
     who: &Principal,
-    told: &[Configure],
+    reported: &[Configure],
     answers: &[Item<()>],
     settled: &Settled,
 ) -> Vec<Action> {
@@ -94,9 +94,9 @@ pub(super) fn settings(
         Configure::Kind(name, _) => ("kind.configure", name.clone()),
         _ => ("settings.configure", Name::from("settings")),
     };
-    if told.len() > EACH_MAX {
+    if reported.len() > EACH_MAX {
         let mut action = Action::new(who, "settings.configure");
-        for (change, answer) in told.iter().zip(answers) {
+        for (change, answer) in reported.iter().zip(answers) {
             action.target(&*named(change).1, answer.is_ok());
         }
         return vec![action];
@@ -108,7 +108,7 @@ pub(super) fn settings(
         let [before, after] = [&settled.before, &settled.after].map(|all| of(all, change));
         action.before(before).after(after)
     };
-    told.iter().zip(answers).map(one).collect()
+    reported.iter().zip(answers).map(one).collect()
 }
 
 /// The settings that a change applies to; `None` means the defaults.
@@ -171,7 +171,7 @@ pub(super) fn written(batch: &[RecordOp]) -> Vec<Write> {
 /// The actions of such writes.
 pub(super) fn writes(
     who: &Principal,
-    told: Vec<Write>,
+    reported: Vec<Write>,
     before: Vec<Item<RecordReply>>,
     answers: &[Item<RecordReply>],
 ) -> Vec<Action> {
@@ -192,7 +192,7 @@ pub(super) fn writes(
         action.target(write.key.strip_prefix(prefix).unwrap_or(&write.key), done);
         action.before(before.as_deref().map(show)).after(write.value.as_deref().map(show))
     };
-    told.into_iter().zip(before).map(action).collect()
+    reported.into_iter().zip(before).map(action).collect()
 }
 
 const fn name(write: &Write, existed: bool) -> &'static str {

@@ -20,7 +20,7 @@ use windlass_core::{Error, Result, Timestamp, within_range};
 /// Interval at which an action that programs repeat continuously is logged.
 const RARELY: Duration = Duration::from_secs(60 * 60);
 /// Maximum number of such actions that are remembered.
-const TOLD_MAX: usize = 1_000;
+const REPORTED_MAX: usize = 1_000;
 /// Maximum number of record pages read per page of actions: a selective filter returns short pages, not slow
 /// ones.
 const PAGES_MAX: usize = 5;
@@ -37,7 +37,7 @@ const SEAM: char = '~';
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
 /// # let engine = Arc::new(MemoryEngine::new());
 /// let audit = Audit::new(engine);
-/// let mut action = Action::new(&Principal::anybody(), "queue.configure");
+/// let mut action = Action::new(&Principal::anonymous(), "queue.configure");
 /// action.target("mail", true);
 /// audit.append(vec![action]).await?;
 ///
@@ -53,7 +53,7 @@ pub struct Audit {
     /// Entries added by this process since its last sweep.
     added: Arc<AtomicUsize>,
     /// Actions that programs repeat continuously, and when each was last logged.
-    told: Arc<Mutex<HashMap<(String, String), Instant>>>,
+    reported: Arc<Mutex<HashMap<(String, String), Instant>>>,
 }
 
 impl fmt::Debug for Audit {
@@ -160,7 +160,7 @@ impl fmt::Display for Place {
 impl Audit {
     /// The audit log of this store.
     pub fn new(engine: Arc<dyn Engine>) -> Self {
-        Self { engine, bounds: Bounds::DEFAULT, added: Arc::default(), told: Arc::default() }
+        Self { engine, bounds: Bounds::DEFAULT, added: Arc::default(), reported: Arc::default() }
     }
 
     /// Appends actions to the log.
@@ -183,14 +183,14 @@ impl Audit {
     pub(super) async fn append_rarely(&self, action: Action) -> Result<()> {
         let name = (action.who.clone(), action.action.clone());
         {
-            let mut told = lock(&self.told);
-            if told.get(&name).is_some_and(|at| at.elapsed() < RARELY) {
+            let mut reported = lock(&self.reported);
+            if reported.get(&name).is_some_and(|at| at.elapsed() < RARELY) {
                 return Ok(());
             }
-            if told.len() >= TOLD_MAX {
-                told.clear();
+            if reported.len() >= REPORTED_MAX {
+                reported.clear();
             }
-            told.insert(name, Instant::now());
+            reported.insert(name, Instant::now());
         }
         self.append(vec![action]).await
     }
@@ -272,7 +272,7 @@ mod tests {
     use windlass_memory::MemoryEngine;
 
     fn action(who: &str, name: &str, target: &str) -> Action {
-        let mut action = Action::new(&Principal::unasked(who), name);
+        let mut action = Action::new(&Principal::direct(who), name);
         action.target(target, true);
         action
     }

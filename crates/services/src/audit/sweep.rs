@@ -43,7 +43,7 @@ impl Bounds {
 
 /// The entries of one principal, the latest first.
 #[derive(Default)]
-struct Own {
+struct PrincipalEntries {
     who: String,
     key: Option<String>,
     /// Record names, each with the number of actions it represents: more than 1 for a note.
@@ -71,8 +71,12 @@ pub(super) async fn sweep(
 }
 
 /// The keys of expired entries, and all other entries by principal.
-async fn read(engine: &dyn Engine, oldest: Timestamp) -> Result<(Vec<String>, Vec<Own>)> {
-    let (mut old, mut owners, mut after) = (Vec::new(), HashMap::<String, Own>::new(), None);
+async fn read(
+    engine: &dyn Engine,
+    oldest: Timestamp,
+) -> Result<(Vec<String>, Vec<PrincipalEntries>)> {
+    let (mut old, mut owners, mut after) =
+        (Vec::new(), HashMap::<String, PrincipalEntries>::new(), None);
     loop {
         let page = list(engine, PREFIX, after, PAGE_MAX).await?.value;
         for record in page.rows {

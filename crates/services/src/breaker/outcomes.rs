@@ -21,7 +21,7 @@ use windlass_core::{JobId, Result};
 /// Outcomes are collected for this long before they are sent to the leader.
 const TELL_AFTER: Duration = Duration::from_millis(250);
 /// Interval at which the set of kinds with a breaker is refreshed while jobs are claimed.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const RELOAD_EVERY: Duration = Duration::from_secs(1);
 /// Maximum number of claimed jobs whose kind is remembered; the kind of other jobs is looked up.
 const REMEMBERED_MAX: usize = 100_000;
 /// Maximum number of jobs whose kind is looked up at a time; further ones are not counted.
@@ -34,24 +34,24 @@ const UNKNOWN_MAX: usize = 1_000;
 #[derive(Clone)]
 pub struct Outcomes {
     engine: Arc<dyn Engine>,
-    notes: Arc<Mutex<Notes>>,
+    pending: Arc<Mutex<Pending>>,
 }
 
 #[derive(Default)]
-struct Notes {
+struct Pending {
     /// Kinds with a breaker.
     watched: HashSet<Name>,
     /// The revision of the rules that `watched` was read from.
     revision: Option<u64>,
     /// When `watched` was last refreshed.
-    looked: Option<Instant>,
+    reloaded: Option<Instant>,
     /// The kinds of jobs claimed through this layer.
     kinds: HashMap<JobId, Name>,
     counts: BTreeMap<Name, BreakerCount>,
     /// Outcomes of jobs that were claimed elsewhere, with whether they succeeded.
     unknown: Vec<(JobId, bool)>,
     /// Whether sending to the leader is already scheduled.
-    telling: bool,
+    sending: bool,
 }
 
 impl fmt::Debug for Outcomes {
@@ -63,65 +63,65 @@ impl fmt::Debug for Outcomes {
 impl Outcomes {
     /// Wraps this engine.
     pub fn new(engine: Arc<dyn Engine>) -> Self {
-        Self { engine, notes: Arc::default() }
+        Self { engine, pending: Arc::default() }
     }
 
-    fn notes(&self) -> MutexGuard<'_, Notes> {
-        lock(&self.notes)
+    fn pending(&self) -> MutexGuard<'_, Pending> {
+        lock(&self.pending)
     }
 
     /// Refreshes the set of kinds with a breaker if that is due. If the store does not answer, the old set is
     /// kept; the outage is reported elsewhere.
-    async fn look(&self) {
+    async fn reload_rules(&self) {
         let known = {
-            let mut notes = self.notes();
-            if notes.looked.is_some_and(|at| at.elapsed() < LOOK_EVERY) {
+            let mut pending = self.pending();
+            if pending.reloaded.is_some_and(|at| at.elapsed() < RELOAD_EVERY) {
                 return;
             }
-            notes.looked = Some(Instant::now());
-            notes.revision
+            pending.reloaded = Some(Instant::now());
+            pending.revision
         };
-        let looked = async {
+        let reloaded = async {
             let revision = kinds::revision(&*self.engine).await?.value;
             if known == Some(revision) {
                 return Ok(None);
             }
             Ok::<_, windlass_core::Error>(Some((revision, kinds::all(&*self.engine).await?)))
         };
-        if let Ok(Some((revision, found))) = looked.await {
+        if let Ok(Some((revision, found))) = reloaded.await {
             let with_breaker = |it: &kinds::Registered| {
                 it.rules.as_ref().is_ok_and(|rules| rules.breaker.is_some())
             };
             let watched = found.into_iter().filter(with_breaker).map(|it| it.kind);
-            let mut notes = self.notes();
-            notes.watched = watched.collect();
-            notes.revision = Some(revision);
-            if notes.watched.is_empty() {
-                notes.kinds = HashMap::new();
+            let mut pending = self.pending();
+            pending.watched = watched.collect();
+            pending.revision = Some(revision);
+            if pending.watched.is_empty() {
+                pending.kinds = HashMap::new();
             }
         }
     }
 
     fn remember(&self, claimed: &Claimed) {
-        let mut notes = self.notes();
-        if notes.watched.is_empty() {
+        let mut pending = self.pending();
+        if pending.watched.is_empty() {
             return;
         }
-        if notes.kinds.len() > REMEMBERED_MAX {
+        if pending.kinds.len() > REMEMBERED_MAX {
             // Most of them are leases lost to other workers, which will never be settled here.
-            notes.kinds.clear();
+            pending.kinds.clear();
         }
         let jobs = claimed.jobs.iter().map(|job| (job.header.id, job.header.kind.clone()));
-        notes.kinds.extend(jobs);
+        pending.kinds.extend(jobs);
     }
 
     fn count(&self, items: &[Item<Settled>]) {
-        let mut notes = self.notes();
-        if notes.watched.is_empty() {
+        let mut pending = self.pending();
+        if pending.watched.is_empty() {
             return;
         }
         for item in items.iter().flatten() {
-            let kind = notes.kinds.remove(&item.id);
+            let kind = pending.kinds.remove(&item.id);
             let ok = match item.end {
                 _ if item.already => continue,
                 AttemptEnd::Complete => true,
@@ -129,38 +129,38 @@ impl Outcomes {
                 _ => continue,
             };
             match kind {
-                Some(kind) => notes.note(kind, ok),
-                None if notes.unknown.len() < UNKNOWN_MAX => notes.unknown.push((item.id, ok)),
+                Some(kind) => pending.note(kind, ok),
+                None if pending.unknown.len() < UNKNOWN_MAX => pending.unknown.push((item.id, ok)),
                 None => {}
             }
         }
-        let has_news = !(notes.counts.is_empty() && notes.unknown.is_empty());
-        if has_news && !std::mem::replace(&mut notes.telling, true) {
+        let has_news = !(pending.counts.is_empty() && pending.unknown.is_empty());
+        if has_news && !std::mem::replace(&mut pending.sending, true) {
             let outcomes = self.clone();
             tokio::spawn(async move {
                 tokio::time::sleep(TELL_AFTER).await;
-                outcomes.tell().await;
+                outcomes.send_counts().await;
             });
         }
     }
 
     /// Sends the outcomes to the leader. Outcomes that cannot be sent are dropped: a breaker is about the
     /// present.
-    async fn tell(&self) {
+    async fn send_counts(&self) {
         let unknown = {
-            let mut notes = self.notes();
-            notes.telling = false;
-            std::mem::take(&mut notes.unknown)
+            let mut pending = self.pending();
+            pending.sending = false;
+            std::mem::take(&mut pending.unknown)
         };
         self.find_out(unknown).await;
-        let counts = std::mem::take(&mut self.notes().counts);
+        let counts = std::mem::take(&mut self.pending().counts);
         let entries = counts.into_iter().map(|(kind, count)| encode(&Report { kind, count }));
-        let told = match entries.collect::<Result<Vec<_>>>() {
+        let reported = match entries.collect::<Result<Vec<_>>>() {
             Ok(entries) if entries.is_empty() => Ok(()),
             Ok(entries) => append(&*self.engine, LOG, entries, LOG_KEPT).await,
             Err(error) => Err(error),
         };
-        if let Err(error) = told {
+        if let Err(error) = reported {
             debug!(%error, "cannot send outcomes to the breakers");
         }
     }
@@ -172,16 +172,16 @@ impl Outcomes {
         }
         let ids = Get::new(unknown.iter().map(|(id, _)| *id));
         let Ok(found) = self.engine.get(ids).await else { return };
-        let mut notes = self.notes();
+        let mut pending = self.pending();
         for ((_, ok), job) in unknown.into_iter().zip(found.value) {
             if let Some(job) = job {
-                notes.note(job.header.kind, ok);
+                pending.note(job.header.kind, ok);
             }
         }
     }
 }
 
-impl Notes {
+impl Pending {
     fn note(&mut self, kind: Name, ok: bool) {
         if self.watched.contains(&kind) {
             let count = self.counts.entry(kind).or_default();
@@ -198,7 +198,7 @@ impl Jobs for Outcomes {
 
     fn claim(&self, request: Claim) -> Answer<'_, Claimed> {
         Box::pin(async move {
-            self.look().await;
+            self.reload_rules().await;
             let reply = self.engine.claim(request).await?;
             self.remember(&reply.value);
             Ok(reply)
@@ -207,7 +207,7 @@ impl Jobs for Outcomes {
 
     fn settle(&self, request: Settle) -> Answer<'_, SettleReply> {
         Box::pin(async move {
-            self.look().await;
+            self.reload_rules().await;
             let reply = self.engine.settle(request).await?;
             self.count(&reply.value.items);
             if let Some(Ok(claimed)) = &reply.value.claimed {

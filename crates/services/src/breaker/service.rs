@@ -7,7 +7,7 @@ use crate::board::ServiceName;
 use crate::kinds;
 use crate::logs;
 use crate::records::{encode, one, put};
-use crate::service::{Again, Service, Step, Turn};
+use crate::service::{NextRun, Service, Step, StepContext};
 use metrics::gauge;
 use std::collections::BTreeMap;
 use tracing::{info, warn};
@@ -48,8 +48,8 @@ impl Service for BreakerService {
         ServiceName::Breaker
     }
 
-    async fn step(&mut self, turn: Turn<'_>) -> Result<Step> {
-        let stepped = self.run(turn.engine).await;
+    async fn step(&mut self, context: StepContext<'_>) -> Result<Step> {
+        let stepped = self.run(context.engine).await;
         if stepped.is_err() {
             // After any error the stored state is authoritative.
             self.known = None;
@@ -72,22 +72,22 @@ impl BreakerService {
             self.known = Some(Known::load(engine, revision).await?);
         }
         let Some(known) = self.known.as_mut().filter(|known| known.is_needed()) else {
-            return Ok(Step { now, items: 0, again: Again::Idle });
+            return Ok(Step { now, items: 0, again: NextRun::Idle });
         };
         let entries = logs::read(engine, LOG, known.read, PAGE_MAX).await?;
         let more = entries.len() == PAGE_MAX as usize;
         known.lift_unwanted(engine).await?;
         let mut next = None;
         for (kind, policy) in known.policies.clone() {
-            let at = known.judge(engine, &kind, &policy, &entries, now).await?;
+            let at = known.decide(engine, &kind, &policy, &entries, now).await?;
             next = [next, at].into_iter().flatten().min();
         }
         known.read = entries.last().map_or(known.read, |entry| entry.number);
         self.show_open();
         let again = match next {
-            _ if more => Again::Now,
-            Some(at) => Again::After(at.since(now).max(1)),
-            None => Again::Idle,
+            _ if more => NextRun::Now,
+            Some(at) => NextRun::After(at.since(now).max(1)),
+            None => NextRun::Idle,
         };
         Ok(Step { now, items: entries.len() as u64, again })
     }
@@ -152,7 +152,7 @@ impl Known {
     }
 
     /// Applies new outcomes to the breaker of a kind and sets its permits. Returns when to check again.
-    async fn judge(
+    async fn decide(
         &mut self,
         engine: &dyn Engine,
         kind: &Name,
@@ -178,12 +178,12 @@ impl Known {
         let flows = permit == Permit::Flow;
         stored.gated |= !flows;
         // Entries of other kinds alone are no reason to write.
-        let news = (&stored.breaker, stored.gated) != (&held.stored.breaker, held.stored.gated);
+        let changed = (&stored.breaker, stored.gated) != (&held.stored.breaker, held.stored.gated);
         let mut version = held.version;
-        if news || version == 0 {
+        if changed || version == 0 {
             version = write(engine, kind, &stored, version).await?;
         }
-        tell(kind, change);
+        log_change(kind, change);
         move_gate(engine, kind, permit, &stored).await?;
         if flows && stored.gated {
             stored.gated = false;
@@ -237,7 +237,7 @@ async fn set_permits(engine: &dyn Engine, kind: &Name, permits: Option<u32>) -> 
     answers.into_iter().collect::<Result<(), Error>>()
 }
 
-fn tell(kind: &str, change: Option<BreakerChange>) {
+fn log_change(kind: &str, change: Option<BreakerChange>) {
     match change {
         Some(BreakerChange::Opened { count }) => {
             let (ok, errors) = (count.ok, count.errors);

@@ -26,12 +26,12 @@ pub struct Principal {
 
 impl Principal {
     /// The principal of unauthenticated requests to a server without keys: has all permissions.
-    pub fn anybody() -> Self {
-        Self::unasked("anybody")
+    pub fn anonymous() -> Self {
+        Self::direct("anonymous")
     }
 
     /// A principal that uses the store directly, without a server that requires keys: has all permissions.
-    pub fn unasked(name: impl Into<String>) -> Self {
+    pub fn direct(name: impl Into<String>) -> Self {
         Self { id: None, name: name.into(), may: Grants::admin(), signer: None }
     }
 
@@ -119,7 +119,7 @@ impl KeyRing {
     }
 
     /// Reads the keys outside of a server. Their principals cannot sign.
-    pub(super) async fn look(engine: &dyn Engine) -> Result<Self> {
+    pub(super) async fn load(engine: &dyn Engine) -> Result<Self> {
         Self::read_for(engine, None, false).await
     }
 

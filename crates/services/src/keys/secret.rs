@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_not_looked_up() {
+    fn malformed_keys_are_not_looked_up() {
         let long = format!("wl_{}_{}", "a".repeat(ID_DIGITS), "B".repeat(SECRET_DIGITS));
         for text in ["", "wl_", "wl__", "Bearer", "wl_0123456789abcdef_", &long, "wl_é_ü"] {
             assert_eq!(parts(text), None, "{text:?}");

@@ -110,7 +110,7 @@ impl Keys {
     /// Creates a key. The secret is returned only here; `None` if the credential is a certificate.
     pub async fn create(&self, new: NewKey) -> Result<(Key, Option<Secret>)> {
         new.check()?;
-        let ring = KeyRing::look(&*self.engine).await?;
+        let ring = KeyRing::load(&*self.engine).await?;
         let now = ring.now();
         let gone = over(&ring)?;
         if let Some(name) = &new.certificate
@@ -145,7 +145,7 @@ impl Keys {
 
     /// All keys by creation time, including revoked and expired ones.
     pub async fn list(&self) -> Result<Stamped<Vec<Key>>> {
-        let ring = KeyRing::look(&*self.engine).await?;
+        let ring = KeyRing::load(&*self.engine).await?;
         Ok(ring.listed())
     }
 
@@ -173,9 +173,9 @@ impl Keys {
     async fn write(&self, mut ops: Vec<RecordOp>) -> Result<()> {
         let (key, value) = (CHANGES_KEY.to_owned(), Bytes::from_static(b"{}"));
         ops.push(RecordOp::Put { key, value, expect: Expect::Any });
-        let asked = ops.len();
+        let requested = ops.len();
         let answers = self.engine.records(ops).await?.value;
-        if answers.len() != asked {
+        if answers.len() != requested {
             return Err(unexpected(&*self.engine));
         }
         answers.into_iter().collect::<Result<Vec<RecordReply>>>().map(|_| ())

@@ -45,7 +45,7 @@ pub(super) fn leader(record: &Record, now: Timestamp) -> Option<Leader> {
 
 /// The options of a process that has read the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum ClaimState {
     /// It already leads, because the reply of its own write was lost. With the version and the remaining
     /// time.
     Mine { version: u64, left_ms: u64 },
@@ -57,25 +57,25 @@ pub(super) enum Verdict {
 }
 
 /// Decides what the process `me` may do, given the record.
-pub(super) fn judge(seen: &Stamped<Option<Record>>, me: &str) -> Verdict {
-    let Some(record) = &seen.value else { return Verdict::Free(Expect::Absent) };
+pub(super) fn state_of(seen: &Stamped<Option<Record>>, me: &str) -> ClaimState {
+    let Some(record) = &seen.value else { return ClaimState::Free(Expect::Absent) };
     let (now, claim) = (seen.now, serde_json::from_slice::<Claim>(&record.value).ok());
     let of_before = |claim: &Claim| {
         claim.holder != me && !claim.epoch.is_empty() && claim.epoch != seen.epoch.as_str()
     };
     if claim.as_ref().is_some_and(of_before) {
-        return Verdict::Free(Expect::Version(record.version));
+        return ClaimState::Free(Expect::Version(record.version));
     }
     // An unreadable record may be the claim of a later version: it is respected for the maximum TTL.
     let ttl_ms = claim.as_ref().map_or(u64::MAX, |claim| claim.ttl_ms).min(*LEAD_TTL_MS.end());
     let version = record.version;
     // At most the TTL, even if the store's clock went back.
     match record.updated_at.plus(ttl_ms).since(now).min(ttl_ms) {
-        0 => Verdict::Free(Expect::Version(version)),
+        0 => ClaimState::Free(Expect::Version(version)),
         left_ms if claim.is_some_and(|claim| claim.holder == me) => {
-            Verdict::Mine { version, left_ms }
+            ClaimState::Mine { version, left_ms }
         }
-        left_ms => Verdict::Taken { version, left_ms, ttl_ms },
+        left_ms => ClaimState::Taken { version, left_ms, ttl_ms },
     }
 }
 
@@ -92,32 +92,32 @@ mod tests {
         Stamped { now, epoch: Epoch::new("e1"), value: Some(record) }
     }
 
-    const FREE: Verdict = Verdict::Free(Expect::Version(7));
+    const FREE: ClaimState = ClaimState::Free(Expect::Version(7));
 
     #[test]
     fn a_leadership_is_free_when_vacant_has_it_or_its_time_is_over() {
         let vacant = Stamped { now: NOW, epoch: Epoch::new("e1"), value: None };
-        assert_eq!(judge(&vacant, "me"), Verdict::Free(Expect::Absent));
+        assert_eq!(state_of(&vacant, "me"), ClaimState::Free(Expect::Absent));
         let theirs = r#"{"holder":"other","ttl_ms":1000,"epoch":"e1"}"#;
-        let left = |ms| judge(&seen(theirs, NOW.plus(ms)), "me");
-        assert_eq!(left(400), Verdict::Taken { version: 7, left_ms: 600, ttl_ms: 1_000 });
+        let left = |ms| state_of(&seen(theirs, NOW.plus(ms)), "me");
+        assert_eq!(left(400), ClaimState::Taken { version: 7, left_ms: 600, ttl_ms: 1_000 });
         assert_eq!(left(1_000), FREE);
-        let mine = judge(&seen(theirs, NOW.plus(400)), "other");
-        assert_eq!(mine, Verdict::Mine { version: 7, left_ms: 600 });
+        let mine = state_of(&seen(theirs, NOW.plus(400)), "other");
+        assert_eq!(mine, ClaimState::Mine { version: 7, left_ms: 600 });
     }
 
     #[test]
     fn one_given_back_is_free_at_once() {
         let resigned = r#"{"holder":"other","label":"w1","ttl_ms":0,"epoch":"e1"}"#;
-        assert_eq!(judge(&seen(resigned, NOW), "me"), FREE);
+        assert_eq!(state_of(&seen(resigned, NOW), "me"), FREE);
     }
 
     #[test]
     fn one_from_before_the_store_was_opened_anew_is_free_to_all_but_its_holder() {
         let before = r#"{"holder":"other","ttl_ms":1000,"epoch":"e0"}"#;
-        assert_eq!(judge(&seen(before, NOW), "me"), FREE);
-        let mine = judge(&seen(before, NOW), "other");
-        assert_eq!(mine, Verdict::Mine { version: 7, left_ms: 1_000 });
+        assert_eq!(state_of(&seen(before, NOW), "me"), FREE);
+        let mine = state_of(&seen(before, NOW), "other");
+        assert_eq!(mine, ClaimState::Mine { version: 7, left_ms: 1_000 });
     }
 
     #[test]
@@ -125,11 +125,11 @@ mod tests {
         let longest = *LEAD_TTL_MS.end();
         let endless = r#"{"holder":"x","ttl_ms":18446744073709551615,"epoch":"e1"}"#;
         for odd in ["?", endless] {
-            let whole = Verdict::Taken { version: 7, left_ms: longest, ttl_ms: longest };
-            assert_eq!(judge(&seen(odd, NOW), "me"), whole);
-            let back = judge(&seen(odd, NOW.minus(longest)), "me");
+            let whole = ClaimState::Taken { version: 7, left_ms: longest, ttl_ms: longest };
+            assert_eq!(state_of(&seen(odd, NOW), "me"), whole);
+            let back = state_of(&seen(odd, NOW.minus(longest)), "me");
             assert_eq!(back, whole, "a clock went back");
-            assert_eq!(judge(&seen(odd, NOW.plus(longest)), "me"), FREE);
+            assert_eq!(state_of(&seen(odd, NOW.plus(longest)), "me"), FREE);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Acquires, renews and releases the leadership. Independent of the work done under it.
 
-use super::claim::{Claim, KEY, Verdict, judge};
+use super::claim::{Claim, ClaimState, KEY, state_of};
 use super::{Lead, Term};
 use crate::records::{encode, get, put};
 use crate::runner::answered;
@@ -64,24 +64,24 @@ impl Keeper {
     /// Acquires and renews until stopped, then releases.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
         loop {
-            let turn = async {
-                let pause = self.turn().await;
+            let context = async {
+                let pause = self.context().await;
                 sleep(pause).await;
             };
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
-                () = turn => {}
+                () = context => {}
             }
         }
         self.resign().await;
     }
 
     /// Reads or renews once; returns the delay until the next time.
-    async fn turn(&mut self) -> Duration {
+    async fn context(&mut self) -> Duration {
         let done = match self.held {
             Some(held) => self.renew(held).await,
-            None => self.look().await,
+            None => self.read_claim().await,
         };
         match done {
             Ok(pause) => {
@@ -99,21 +99,21 @@ impl Keeper {
         match self.write(self.ttl, Expect::Version(held.version)).await {
             Ok(version) => Ok(self.holds(Held { version, ..held }, sent, self.ttl)),
             // Another process leads, or the reply of this process's previous renewal was lost.
-            Err(Error::VersionConflict { .. }) => self.look().await,
+            Err(Error::VersionConflict { .. }) => self.read_claim().await,
             Err(error) => Err(error),
         }
     }
 
-    async fn look(&mut self) -> Result<Duration> {
+    async fn read_claim(&mut self) -> Result<Duration> {
         let sent = Instant::now();
         let seen = answered(self.ttl / RENEW_PART, get(&*self.engine, KEY)).await?;
         self.epoch.clone_from(&seen.epoch);
-        match judge(&seen, &self.me) {
-            Verdict::Mine { version, left_ms } => {
+        match state_of(&seen, &self.me) {
+            ClaimState::Mine { version, left_ms } => {
                 let token = self.held.map_or(version, |held| held.token);
                 Ok(self.holds(Held { version, token }, sent, Duration::from_millis(left_ms)))
             }
-            Verdict::Taken { version, left_ms, ttl_ms } => {
+            ClaimState::Taken { version, left_ms, ttl_ms } => {
                 self.gone("another process leads");
                 if self.outlived(version, ttl_ms) {
                     return self.win(Expect::Version(version)).await;
@@ -122,7 +122,7 @@ impl Keeper {
                 let jitter = Duration::from_millis(SystemRandom.below(FOLLOW_JITTER_MS));
                 Ok(left.min(self.ttl / RENEW_PART) + jitter)
             }
-            Verdict::Free(expect) => {
+            ClaimState::Free(expect) => {
                 self.gone("expired");
                 self.win(expect).await
             }
@@ -219,7 +219,7 @@ impl Keeper {
     async fn give_back(&mut self) -> Result<bool> {
         // Reads the current version first, because a renewal may have been interrupted before its reply.
         let seen = get(&*self.engine, KEY).await?;
-        let Verdict::Mine { version, .. } = judge(&seen, &self.me) else {
+        let ClaimState::Mine { version, .. } = state_of(&seen, &self.me) else {
             return Ok(false);
         };
         // Overwritten, not deleted: the version of a record, the fencing token, increases only while the

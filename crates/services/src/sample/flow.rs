@@ -96,7 +96,7 @@ struct Book {
 impl Book {
     /// Starts the minute of `now` and closes the previous one. If the clock goes back, the open minute
     /// continues.
-    fn turn(&mut self, now: Timestamp) {
+    fn context(&mut self, now: Timestamp) {
         let start = Resolution::Minute.start(now);
         if let Some((minute, flows)) = self.open.take_if(|(minute, _)| *minute < start)
             && !flows.is_empty()
@@ -132,7 +132,7 @@ impl Flows {
     /// Counts an event of jobs of a queue at `now`, by the store's clock.
     pub fn count(&self, now: Timestamp, queue: &str, change: impl FnOnce(&mut Flow)) {
         let mut book = self.book();
-        book.turn(now);
+        book.context(now);
         let Some((_, queues)) = &mut book.open else { return };
         if let Some(flow) = queues.get_mut(queue) {
             return change(flow);
@@ -155,7 +155,7 @@ impl Flows {
         // Whether the minute is over depends on the store's clock, which may not have been read since.
         if self.book().open.is_some() {
             let now = engine.health().await?.now;
-            self.book().turn(now);
+            self.book().context(now);
         }
         loop {
             let Some((start, queues)) = self.book().over.front().cloned() else { return Ok(()) };

@@ -193,17 +193,17 @@ mod tests {
     fn by_priority(kind: &str, priorities: &[(i32, u64)], others: u64) -> LaneStats {
         let mut lane = LaneStats::empty("mail".into(), kind.into());
         lane.available = others + priorities.iter().map(|(_, available)| available).sum::<u64>();
-        let told = |&(priority, available): &(i32, u64)| PriorityStats {
+        let reported = |&(priority, available): &(i32, u64)| PriorityStats {
             priority,
             available,
             head_ready_at: Timestamp::from_millis(1_000 * available as i64),
         };
-        lane.priorities = priorities.iter().map(told).collect();
+        lane.priorities = priorities.iter().map(reported).collect();
         lane
     }
 
     #[test]
-    fn priorities_show_their_ready_jobs_and_the_longest_wait_where_asked() {
+    fn priorities_show_ready_jobs_and_the_longest_wait_if_requested() {
         let now = Timestamp::from_millis(10_000);
         let lanes = [by_priority("a", &[(-5, 1), (0, 3)], 4), by_priority("b", &[(0, 2)], 0)];
         let (shown, mut gauges) = (Shown::default(), LaneGauges::new(false).by_priority(true));

@@ -51,13 +51,13 @@ impl PriorityGauges {
         let none = self.shown.iter().map(|series| (series.clone(), Numbers::default()));
         let mut sums: BTreeMap<Series, Numbers> = none.collect();
         for (labels, lane) in lanes {
-            for told in &lane.priorities {
-                let label = self.label(&labels, told.priority);
+            for reported in &lane.priorities {
+                let label = self.label(&labels, reported.priority);
                 let sum = sums.entry((labels.clone(), label)).or_default();
-                sum.available += told.available;
-                sum.oldest_ms = sum.oldest_ms.max(now.since(told.head_ready_at));
+                sum.available += reported.available;
+                sum.oldest_ms = sum.oldest_ms.max(now.since(reported.head_ready_at));
             }
-            let rest = lane.not_told_apart();
+            let rest = lane.unlisted();
             if rest > 0 {
                 sums.entry((labels, None)).or_default().available += rest;
             }

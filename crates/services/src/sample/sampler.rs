@@ -6,7 +6,7 @@ use super::gauges::LaneGauges;
 use super::series::{Resolution, Sample, SampleQuery, read};
 use crate::board::ServiceName;
 use crate::logs;
-use crate::service::{Again, Service, Step, Turn};
+use crate::service::{NextRun, Service, Step, StepContext};
 use std::collections::VecDeque;
 use tracing::warn;
 use windlass_core::engine::{Engine, StatsRequest};
@@ -34,16 +34,16 @@ impl Service for Sampler {
         ServiceName::Sample
     }
 
-    async fn step(&mut self, turn: Turn<'_>) -> Result<Step> {
-        let stats = turn.engine.stats(StatsRequest::default()).await?;
+    async fn step(&mut self, context: StepContext<'_>) -> Result<Step> {
+        let stats = context.engine.stats(StatsRequest::default()).await?;
         let now = stats.now;
         if let Some(gauges) = &mut self.gauges {
             gauges.show(&stats.value, now);
         }
         self.add(&Aggregate::of(&stats.value, now), now);
-        self.store_minutes(turn.engine).await?;
-        self.sum_up_hours(turn.engine, now).await?;
-        Ok(Step { now, items: stats.value.len() as u64, again: Again::Idle })
+        self.store_minutes(context.engine).await?;
+        self.sum_up_hours(context.engine, now).await?;
+        Ok(Step { now, items: stats.value.len() as u64, again: NextRun::Idle })
     }
 
     fn halt(&mut self) {

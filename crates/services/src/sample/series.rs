@@ -176,8 +176,8 @@ pub(super) async fn read(engine: &dyn Engine, query: &SampleQuery) -> Result<Vec
     if query.resolution == Resolution::Minute {
         for row in flow::read(engine, query.from, query.to).await? {
             let sum = found.entry(row.start).or_default();
-            let asked = |name: &String| query.queue.as_ref().is_none_or(|queue| queue == name);
-            let flows = row.queues.iter().filter(|(name, _)| asked(name));
+            let requested = |name: &String| query.queue.as_ref().is_none_or(|queue| queue == name);
+            let flows = row.queues.iter().filter(|(name, _)| requested(name));
             flows.for_each(|(name, flow)| sum.merge_flow(name, *flow));
         }
         found.retain(|_, sum| sum.queues().next().is_some());

@@ -5,7 +5,7 @@ use super::schedules::{SCHEDULES_MAX, Schedules};
 use super::stored::{CHANGES_KEY, PREFIX, ScheduleError, Stored, name};
 use crate::board::ServiceName;
 use crate::records::{encode, get, list, put};
-use crate::service::{Again, Service, Step, Turn};
+use crate::service::{NextRun, Service, Step, StepContext};
 use metrics::counter;
 use std::collections::BTreeMap;
 use tracing::warn;
@@ -31,7 +31,7 @@ const RELOAD_PAGE: u32 = 100;
 #[derive(Debug, Default)]
 pub(crate) struct Scheduler {
     /// When to check each schedule.
-    table: BTreeMap<String, Look>,
+    table: BTreeMap<String, Check>,
     /// The version of the change marker when the table was read, and the time of reading.
     loaded: Option<(u64, Timestamp)>,
     /// The store's time at the latest step.
@@ -40,7 +40,7 @@ pub(crate) struct Scheduler {
 
 /// When to check a schedule.
 #[derive(Clone, Copy, Debug)]
-struct Look {
+struct Check {
     /// The record version that this is based on.
     version: u64,
     /// `None` while the schedule is paused, over, or unreadable.
@@ -48,14 +48,14 @@ struct Look {
 }
 
 /// The result of checking a schedule.
-struct Looked {
-    look: Look,
+struct Checked {
+    check: Check,
     fires: u64,
 }
 
-impl Looked {
+impl Checked {
     const fn in_vain(version: u64, next: Option<Timestamp>) -> Self {
-        Self { look: Look { version, next }, fires: 0 }
+        Self { check: Check { version, next }, fires: 0 }
     }
 }
 
@@ -74,25 +74,25 @@ impl Service for Scheduler {
         ServiceName::Schedule
     }
 
-    async fn step(&mut self, turn: Turn<'_>) -> Result<Step> {
-        let changes = get(turn.engine, CHANGES_KEY).await?;
+    async fn step(&mut self, context: StepContext<'_>) -> Result<Step> {
+        let changes = get(context.engine, CHANGES_KEY).await?;
         let (version, now) = (changes.value.map_or(0, |record| record.version), changes.now);
         if self.seen.replace(now).is_some_and(|seen| now < seen) {
             // The store's clock went back: recompute the next fire of every schedule.
             (self.table, self.loaded) = (BTreeMap::new(), None);
         }
         if self.is_stale(version, now) {
-            self.reload(turn.engine, now).await?;
+            self.reload(context.engine, now).await?;
             self.loaded = Some((version, now));
         }
         let mut items = 0;
         for key in self.due(now) {
-            items += self.look(turn.engine, key).await?;
+            items += self.check(context.engine, key).await?;
         }
-        let again = match self.table.values().filter_map(|look| look.next).min() {
-            Some(next) if next <= now => Again::Now,
-            Some(next) => Again::After(next.since(now)),
-            None => Again::Idle,
+        let again = match self.table.values().filter_map(|check| check.next).min() {
+            Some(next) if next <= now => NextRun::Now,
+            Some(next) => NextRun::After(next.since(now)),
+            None => NextRun::Idle,
         };
         Ok(Step { now, items, again })
     }
@@ -105,11 +105,11 @@ impl Schedules {
         let mut scheduler = Scheduler::default();
         loop {
             // No term is needed: fires are fenced by their job ids.
-            let step = scheduler.step(Turn { engine: &*self.engine, term: 0 }).await?;
+            let step = scheduler.step(StepContext { engine: &*self.engine, term: 0 }).await?;
             match step.again {
-                Again::Now => {}
-                Again::After(ms) => return Ok(Some(step.now.plus(ms))),
-                Again::Idle | Again::Rested => return Ok(None),
+                NextRun::Now => {}
+                NextRun::After(ms) => return Ok(Some(step.now.plus(ms))),
+                NextRun::Idle | NextRun::Rested => return Ok(None),
             }
         }
     }
@@ -123,7 +123,7 @@ impl Scheduler {
 
     /// The schedules to check now, longest overdue first.
     fn due(&self, now: Timestamp) -> Vec<String> {
-        let next = self.table.iter().filter_map(|(key, look)| Some((look.next?, key)));
+        let next = self.table.iter().filter_map(|(key, check)| Some((check.next?, key)));
         let mut due: Vec<_> = next.filter(|(next, _)| *next <= now).collect();
         due.sort_unstable();
         due.into_iter().take(SCHEDULES_STEP_MAX).map(|(_, key)| key.clone()).collect()
@@ -135,9 +135,9 @@ impl Scheduler {
         loop {
             let page = list(engine, PREFIX, after, RELOAD_PAGE).await?.value;
             for Record { key, version, .. } in page.rows {
-                let known = self.table.get(&key).filter(|look| look.version == version);
-                let look = known.copied().unwrap_or(Look { version, next: Some(now) });
-                table.insert(key, look);
+                let known = self.table.get(&key).filter(|check| check.version == version);
+                let check = known.copied().unwrap_or(Check { version, next: Some(now) });
+                table.insert(key, check);
             }
             after = page.next;
             if after.is_none() || table.len() >= SCHEDULES_MAX {
@@ -149,44 +149,44 @@ impl Scheduler {
     }
 
     /// Fires everything that a schedule owes; returns the number of fires.
-    async fn look(&mut self, engine: &dyn Engine, key: String) -> Result<u64> {
+    async fn check(&mut self, engine: &dyn Engine, key: String) -> Result<u64> {
         let seen = get(engine, &key).await?;
         let Some(record) = seen.value else {
             self.table.remove(&key);
             return Ok(0);
         };
-        let looked = fire(engine, &record, seen.now).await?;
-        self.table.insert(key, looked.look);
-        Ok(looked.fires)
+        let checked = fire(engine, &record, seen.now).await?;
+        self.table.insert(key, checked.check);
+        Ok(checked.fires)
     }
 }
 
 /// Fires everything that a schedule owes at `now`. Fails only if the store does: errors of a schedule are
 /// recorded in it and do not affect others.
-async fn fire(engine: &dyn Engine, record: &Record, now: Timestamp) -> Result<Looked> {
+async fn fire(engine: &dyn Engine, record: &Record, now: Timestamp) -> Result<Checked> {
     let mut stored = match Stored::read(record) {
-        Ok(stored) if stored.paused => return Ok(Looked::in_vain(record.version, None)),
+        Ok(stored) if stored.paused => return Ok(Checked::in_vain(record.version, None)),
         Ok(stored) => stored,
         Err(error) => {
             warn!(schedule = name(&record.key), %error, "skipping a schedule with an error");
-            return Ok(Looked::in_vain(record.version, None));
+            return Ok(Checked::in_vain(record.version, None));
         }
     };
     let due = match stored.schedule.due(stored.progress, now) {
         Ok(due) if due.fires.is_empty() && due.progress == stored.progress => {
-            return Ok(Looked::in_vain(record.version, due.next));
+            return Ok(Checked::in_vain(record.version, due.next));
         }
         Ok(due) if due.fires.is_empty() => {
             // It started over because the store's clock went back: its new start must be saved.
             stored.progress = due.progress;
             let version = save(engine, record, &stored).await?;
-            return Ok(Looked::in_vain(version, due.next));
+            return Ok(Checked::in_vain(version, due.next));
         }
         Ok(due) => due,
         Err(error) => {
             note(&mut stored, record, &error, now);
             let version = save(engine, record, &stored).await?;
-            return Ok(Looked::in_vain(version, None));
+            return Ok(Checked::in_vain(version, None));
         }
     };
     let fires = &due.fires[..due.fires.len().min(FIRES_STEP_MAX)];
@@ -205,7 +205,7 @@ async fn fire(engine: &dyn Engine, record: &Record, now: Timestamp) -> Result<Lo
         all if all == fires.len() => Some(now),
         _ => Some(now.plus(REFUSED_RETRY_MS)),
     };
-    Ok(Looked { look: Look { version, next }, fires: fires_given })
+    Ok(Checked { check: Check { version, next }, fires: fires_given })
 }
 
 async fn enqueue(
@@ -219,7 +219,7 @@ async fn enqueue(
     let template = stored.job.job();
     let jobs = fires.iter().map(|at| template.clone().derived_id(due.from.fire_id(name, *at)));
     match engine.enqueue(Enqueue::each(jobs)).await {
-        Ok(answer) => Ok(judge(answer.value)),
+        Ok(answer) => Ok(count_fires(answer.value)),
         Err(error @ (Error::Unavailable { .. } | Error::Busy { .. } | Error::StoreFull { .. })) => {
             Err(error)
         }
@@ -234,7 +234,7 @@ async fn enqueue(
 /// Decides fires by the replies to their enqueues. A full queue or a busy store is temporary: the fire stays
 /// owed, and the schedule's policy for missed runs applies if it takes too long. Any other refusal would
 /// recur forever, so the fire is skipped.
-fn judge(answers: Vec<Item<Enqueued>>) -> Fired {
+fn count_fires(answers: Vec<Item<Enqueued>>) -> Fired {
     let mut fired = Fired { decided: 0, refused: 0, error: None };
     for answer in answers {
         if let Err(error) = answer {

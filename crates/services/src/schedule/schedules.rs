@@ -201,8 +201,8 @@ impl Schedules {
     /// again.
     async fn write(&self, op: RecordOp) -> Result<Stamped<RecordReply>> {
         let (key, value) = (CHANGES_KEY.to_owned(), Bytes::from_static(b"{}"));
-        let tell = RecordOp::Put { key, value, expect: Expect::Any };
-        let answer = self.engine.records(vec![op, tell]).await?;
+        let put = RecordOp::Put { key, value, expect: Expect::Any };
+        let answer = self.engine.records(vec![op, put]).await?;
         let (now, epoch) = (answer.now, answer.epoch);
         let mut items = answer.value.into_iter();
         let value = items.next().unwrap_or_else(|| Err(unexpected(&*self.engine)))?;

@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_later_version_added_survives_an_earlier_one_that_saves() {
+    fn fields_of_a_later_version_survive_a_save_by_an_earlier_one() {
         let text = r#"{"schedule":{"timing":{"cron":{"line":"@daily"}}},"overlap":{"allow":false},
             "job":{"queue":"mail","kind":"report"},"progress":{"since":1800000000000}}"#;
         let updated_at = Timestamp::EPOCH;

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_fire_decides_itself_is_refused_by_field() {
+    fn fields_set_by_the_fire_are_refused_by_name() {
         let field = |job: NewJob| Template::of(&job).unwrap_err().field().unwrap().to_owned();
         assert_eq!(field(NewJob::new("x").due(Due::After(5))), "job.due");
         let mut job = NewJob::new("x");

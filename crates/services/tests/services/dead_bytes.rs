@@ -36,7 +36,7 @@ async fn left(engine: &dyn Engine, ids: &[JobId]) -> Vec<bool> {
     jobs.iter().map(|job| job.as_ref().is_some_and(|job| job.state == State::Dead)).collect()
 }
 
-/// The oldest go, those of other queues stay, and the history tells.
+/// The oldest jobs are deleted, jobs of other queues stay, and the history records it.
 pub(crate) async fn play(engine: Arc<dyn Engine>) {
     let (full, free) = (die(&*engine, "full", 5).await, die(&*engine, "free", 3).await);
     let patch = QueuePatch::dead_bytes_max(Some(2 * BYTES as u64 + 10));

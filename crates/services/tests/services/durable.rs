@@ -116,7 +116,7 @@ fn a_leader_killed_mid_way_is_succeeded() {
 }
 
 #[test]
-fn nobody_waits_for_a_leader_that_died_with_its_store() {
+fn a_leader_that_died_with_its_store_delays_no_successor() {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     let runtime = builder.worker_threads(1).enable_all().build().expect("a runtime");
     let (engine, dir) = local();

@@ -62,7 +62,7 @@ async fn options_are_chosen_once_and_before_the_start() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_schedules_owe_can_be_fired_by_hand_and_is_fired_once() {
+async fn due_schedules_can_be_fired_by_hand_and_fire_once() {
     let engine = memory();
     let schedules = Schedules::new(engine.clone());
     schedules.put("tick", Schedule::every(1_000), NewJob::new("tick")).await.unwrap();

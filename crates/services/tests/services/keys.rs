@@ -10,16 +10,16 @@ use windlass_memory::MemoryEngine;
 use windlass_services::{Denied, KeyRing, Keys, NewKey};
 
 /// The store of a process that dies after some operations on records: those before are done, and no other.
-struct Dying {
+struct DyingStore {
     engine: Arc<MemoryEngine>,
     left: AtomicUsize,
 }
 
-impl Jobs for Dying {
+impl Jobs for DyingStore {
     pass_on!(engine: capabilities, enqueue, open_session, heartbeat, close_session, claim, wait, settle, update);
 }
 
-impl Admin for Dying {
+impl Admin for DyingStore {
     pass_on!(engine: get, list, stats, sessions, settings, health, change, configure);
 
     fn records(&self, batch: Vec<RecordOp>) -> Answer<'_, Vec<Item<RecordReply>>> {
@@ -42,7 +42,7 @@ impl Admin for Dying {
     }
 }
 
-impl Maintain for Dying {
+impl Maintain for DyingStore {
     pass_on!(engine: maintain, check);
 }
 
@@ -67,7 +67,7 @@ async fn a_crash_while_a_key_is_made_never_opens_a_store_that_has_keys() {
     for operations in 0.. {
         let engine = with_old_keys().await;
         let left = AtomicUsize::new(operations);
-        let dying = Dying { engine: engine.clone(), left };
+        let dying = DyingStore { engine: engine.clone(), left };
         let created = Keys::new(Arc::new(dying)).create(viewer("new")).await;
         let ring = KeyRing::read(&*engine, None).await.unwrap();
         assert!(!ring.is_empty(), "open after {operations} operations: {created:?}");

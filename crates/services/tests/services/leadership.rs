@@ -1,6 +1,6 @@
 //! One leader at a time, and how the leadership passes on.
 
-use crate::spy::{Sightings, Spy};
+use crate::spy::{SeenSteps, Spy};
 use crate::support::*;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ struct Process {
 }
 
 impl Process {
-    fn start(store: &Arc<MemoryEngine>, process: usize, sightings: &Sightings) -> Self {
+    fn start(store: &Arc<MemoryEngine>, process: usize, sightings: &SeenSteps) -> Self {
         let spy = Arc::new(Spy::new(store.clone(), process, sightings.clone()));
         let handle = start(&spy, options());
         spy.watch(handle.clone());
@@ -50,7 +50,7 @@ async fn next_leader(processes: &[Process]) -> usize {
 
 #[tokio::test(start_paused = true)]
 async fn of_ten_processes_one_works_at_a_time_and_terms_only_rise() {
-    let (store, sightings) = (memory(), Sightings::default());
+    let (store, sightings) = (memory(), SeenSteps::default());
     let mut processes: Vec<_> = (0..10).map(|n| Process::start(&store, n, &sightings)).collect();
     for round in 0..9 {
         let first = next_leader(&processes).await;
@@ -59,7 +59,7 @@ async fn of_ten_processes_one_works_at_a_time_and_terms_only_rise() {
         let process = processes.swap_remove(first);
         if round % 2 == 0 {
             process.kill();
-            // It is told by its own clock, before another may begin.
+            // Its own clock ends its term, before another leader may begin.
             until("gives up", || async { (!process.handle.leads()).then_some(()) }).await;
             assert_eq!(leader(&processes), None);
         } else {
@@ -68,7 +68,7 @@ async fn of_ten_processes_one_works_at_a_time_and_terms_only_rise() {
     }
     let seen = sightings.all();
     assert!(seen.len() > 50, "{}", seen.len());
-    assert!(seen.iter().all(|seen| seen.term.is_some()), "nobody works without a term");
+    assert!(seen.iter().all(|seen| seen.term.is_some()), "every step has a term");
     let terms: Vec<u64> = seen.iter().filter_map(|seen| seen.term).collect();
     assert!(terms.is_sorted(), "a token never goes back: {terms:?}");
     let mut changes: Vec<_> = seen.iter().map(|seen| (seen.process, seen.term)).collect();
@@ -78,7 +78,7 @@ async fn of_ten_processes_one_works_at_a_time_and_terms_only_rise() {
 
 #[tokio::test(start_paused = true)]
 async fn when_the_leader_dies_another_takes_over_within_its_time_to_live() {
-    let (store, sightings) = (memory(), Sightings::default());
+    let (store, sightings) = (memory(), SeenSteps::default());
     let mut processes: Vec<_> = (0..3).map(|n| Process::start(&store, n, &sightings)).collect();
     let first = next_leader(&processes).await;
     sleep(Duration::from_secs(20)).await;
@@ -95,7 +95,7 @@ async fn when_the_leader_dies_another_takes_over_within_its_time_to_live() {
 async fn a_store_whose_clock_stands_still_does_not_keep_a_dead_leader_in_office() {
     let clock = Arc::new(ManualClock::at(crate::clock::START));
     let store = Arc::new(MemoryEngine::with(clock.clone(), Arc::new(Seeded::new(7))));
-    let sightings = Sightings::default();
+    let sightings = SeenSteps::default();
     let mut processes: Vec<_> = (0..3).map(|n| Process::start(&store, n, &sightings)).collect();
     let first = next_leader(&processes).await;
     clock.set(crate::clock::START.minus(3_600_000));
@@ -111,7 +111,7 @@ async fn a_store_whose_clock_stands_still_does_not_keep_a_dead_leader_in_office(
 
 #[tokio::test(start_paused = true)]
 async fn when_the_leader_resigns_another_takes_over_at_once() {
-    let (store, sightings) = (memory(), Sightings::default());
+    let (store, sightings) = (memory(), SeenSteps::default());
     let mut processes: Vec<_> = (0..3).map(|n| Process::start(&store, n, &sightings)).collect();
     let first = next_leader(&processes).await;
     let stopped = processes.swap_remove(first);
@@ -135,7 +135,7 @@ async fn the_last_handle_to_go_stops_the_services_and_resigns() {
     named.label = "worker 1".into();
     let first = start(&store, named);
     until("leads", || async { first.leads().then_some(()) }).await;
-    let leader = Services::leader(&*store).await.unwrap().expect("everybody can see who leads");
+    let leader = Services::leader(&*store).await.unwrap().expect("the leader is visible");
     assert_eq!(leader.label, "worker 1");
     assert_eq!(leader.expires_at, leader.renewed_at.plus(10_000));
     let clone = first.clone();
@@ -169,7 +169,7 @@ async fn a_leader_whose_record_was_taken_stops_at_its_next_renewal() {
 #[tokio::test(start_paused = true)]
 async fn a_lost_reply_to_a_renewal_does_not_end_the_term() {
     let store = memory();
-    let spy = Arc::new(Spy::new(store, 0, Sightings::default()));
+    let spy = Arc::new(Spy::new(store, 0, SeenSteps::default()));
     let services = start(&spy, options());
     until("leads", || async { services.leads().then_some(()) }).await;
     let term = services.status().leader;
@@ -184,7 +184,7 @@ async fn a_lost_reply_to_a_renewal_does_not_end_the_term() {
 
 #[tokio::test(start_paused = true)]
 async fn a_step_that_hangs_is_dropped_when_the_term_is_not_sure_any_more() {
-    let (store, sightings) = (memory(), Sightings::default());
+    let (store, sightings) = (memory(), SeenSteps::default());
     let stuck = Process::start(&store, 0, &sightings);
     until("leads", || async { stuck.handle.leads().then_some(()) }).await;
     stuck.spy.set_stuck(true);
@@ -204,7 +204,7 @@ async fn a_step_that_hangs_is_dropped_when_the_term_is_not_sure_any_more() {
 #[tokio::test(start_paused = true)]
 async fn stopping_waits_for_a_step_but_not_for_ever() {
     let store = memory();
-    let spy = Arc::new(Spy::new(store, 0, Sightings::default()));
+    let spy = Arc::new(Spy::new(store, 0, SeenSteps::default()));
     let services = start(&spy, options());
     until("works", || async {
         (services.status().service(ServiceName::Promote)?.runs > 0).then_some(())

@@ -1,6 +1,6 @@
 //! A store that goes away, and steps that fail.
 
-use crate::spy::{Sightings, Spy};
+use crate::spy::{SeenSteps, Spy};
 use crate::support::*;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use windlass_services::ServiceName;
 #[tokio::test(start_paused = true)]
 async fn services_survive_an_outage_and_go_on_by_themselves() {
     let store = memory();
-    let spy = Arc::new(Spy::new(store.clone(), 0, Sightings::default()));
+    let spy = Arc::new(Spy::new(store.clone(), 0, SeenSteps::default()));
     let services = start(
         &spy,
         only(|o| {
@@ -49,7 +49,7 @@ async fn services_survive_an_outage_and_go_on_by_themselves() {
 #[tokio::test(start_paused = true)]
 async fn a_store_that_is_away_at_the_start_is_waited_for() {
     let store = memory();
-    let spy = Arc::new(Spy::new(store.clone(), 0, Sightings::default()));
+    let spy = Arc::new(Spy::new(store.clone(), 0, SeenSteps::default()));
     spy.set_away(true);
     let services = start(&spy, only(|o| o.promote.enabled = true));
     sleep(Duration::from_secs(30)).await;
@@ -63,14 +63,14 @@ async fn a_store_that_is_away_at_the_start_is_waited_for() {
 #[tokio::test(start_paused = true)]
 async fn a_step_that_panics_is_a_failure_and_not_the_end() {
     let store = memory();
-    let spy = Arc::new(Spy::new(store.clone(), 0, Sightings::default()));
+    let spy = Arc::new(Spy::new(store.clone(), 0, SeenSteps::default()));
     spy.set_panics(true);
     let services = start(&spy, only(|o| o.promote.enabled = true));
     let panicked = until("panics", || async {
         services.status().service(ServiceName::Promote)?.last_error.clone()
     })
     .await;
-    assert!(panicked.contains("told to panic"), "{panicked}");
+    assert!(panicked.contains("panics as requested"), "{panicked}");
     spy.set_panics(false);
     let id = enqueue(&*store, NewJob::new("x").due(Due::After(100))).await;
     reaches(&*store, id, Some(State::Available)).await;
@@ -80,7 +80,7 @@ async fn a_step_that_panics_is_a_failure_and_not_the_end() {
 #[tokio::test(start_paused = true)]
 async fn stopping_is_quick_while_the_store_is_away() {
     let store = memory();
-    let spy = Arc::new(Spy::new(store, 0, Sightings::default()));
+    let spy = Arc::new(Spy::new(store, 0, SeenSteps::default()));
     let services = start(&spy, windlass_services::ServiceOptions::default());
     until("leads", || async { services.leads().then_some(()) }).await;
     spy.set_away(true);

@@ -1,15 +1,15 @@
-//! An engine in which somebody replays and completes every dead letter just before its discard arrives.
+//! An engine that replays and completes every dead letter just before its discard arrives.
 
 use windlass_core::engine::*;
 use windlass_core::{JobId, Result};
 use windlass_memory::MemoryEngine;
 
 #[derive(Clone, Default)]
-pub(crate) struct Rescued {
+pub(crate) struct ReplayedFirst {
     pub(crate) inner: MemoryEngine,
 }
 
-impl Rescued {
+impl ReplayedFirst {
     /// Replays a job and completes it.
     async fn rescue(&self, id: JobId) -> Result<()> {
         self.inner.change(vec![ChangeItem::new(id, Change::replay())]).await?;
@@ -23,11 +23,11 @@ impl Rescued {
     }
 }
 
-impl Jobs for Rescued {
+impl Jobs for ReplayedFirst {
     windlass_core::pass_on!(inner: capabilities, enqueue, open_session, heartbeat, close_session, claim, wait, settle, update);
 }
 
-impl Admin for Rescued {
+impl Admin for ReplayedFirst {
     fn change(&self, batch: Vec<ChangeItem>) -> Answer<'_, Vec<Item<Changed>>> {
         Box::pin(async move {
             for item in batch.iter().filter(|item| item.change == Change::Discard) {
@@ -40,6 +40,6 @@ impl Admin for Rescued {
     windlass_core::pass_on!(inner: get, list, stats, sessions, configure, settings, records, health);
 }
 
-impl Maintain for Rescued {
+impl Maintain for ReplayedFirst {
     windlass_core::pass_on!(inner: maintain, check);
 }

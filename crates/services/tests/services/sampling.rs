@@ -1,7 +1,7 @@
 //! Measurements over time.
 
 use crate::clock::START;
-use crate::spy::{Sightings, Spy};
+use crate::spy::{SeenSteps, Spy};
 use crate::support::*;
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,7 +57,7 @@ async fn each_minute_leaves_averages_and_maxima_of_every_queue() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hours_are_summed_up_from_minutes_whoever_measured_them() {
+async fn hours_are_summed_from_the_minutes_of_all_leaders() {
     let engine = memory();
     fill(&*engine, "mail", 4).await;
     for _ in 0..3 {
@@ -103,7 +103,7 @@ async fn measurements_of_processes_that_overlap_still_average() {
 async fn minutes_that_cannot_be_stored_are_kept_until_they_can() {
     let store = memory();
     fill(&*store, "mail", 1).await;
-    let spy = Arc::new(Spy::new(store.clone(), 0, Sightings::default()));
+    let spy = Arc::new(Spy::new(store.clone(), 0, SeenSteps::default()));
     let services = start(&spy, sampler());
     sleep(Duration::from_secs(58)).await;
     // The queues can be measured all the while, but nothing can be written.
@@ -119,7 +119,7 @@ async fn minutes_that_cannot_be_stored_are_kept_until_they_can() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_several_processes_saw_go_in_and_out_adds_up_also_by_the_hour() {
+async fn counts_of_several_processes_add_up_by_minute_and_hour() {
     let engine = memory();
     fill(&*engine, "mail", 3).await;
     let services = start(&engine, sampler());

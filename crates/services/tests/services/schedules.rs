@@ -1,4 +1,4 @@
-//! What people do with schedules.
+//! Creating, changing, triggering and removing schedules.
 
 use crate::clock::START;
 use crate::support::*;
@@ -15,7 +15,7 @@ fn hourly() -> Schedule {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_schedule_is_put_looked_at_listed_and_removed() {
+async fn a_schedule_is_put_read_listed_and_removed() {
     let schedules = Schedules::new(memory());
     assert_eq!(schedules.get("report").await.unwrap(), None);
     let job = NewJob::new("report").queue("mail").json("{}").tag("nightly");
@@ -35,7 +35,7 @@ async fn a_schedule_is_put_looked_at_listed_and_removed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_work_is_refused_by_field_and_nothing_is_stored() {
+async fn invalid_schedules_are_refused_by_field_and_store_nothing() {
     let engine = memory();
     let schedules = Schedules::new(engine.clone());
     let job = || NewJob::new("x");
@@ -101,7 +101,7 @@ async fn a_paused_schedule_fires_nothing_and_makes_up_for_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn triggering_runs_the_job_now_and_leaves_the_rhythm_alone() {
+async fn triggering_runs_the_job_now_and_keeps_the_schedule() {
     let engine = memory();
     let schedules = Schedules::new(engine.clone());
     let before = schedules.put("s", hourly(), NewJob::new("x").json("{}")).await.unwrap();

@@ -1,7 +1,7 @@
 //! When schedules fire, and how often: once.
 
 use crate::clock::{RuntimeClock, START};
-use crate::spy::{Sightings, Spy};
+use crate::spy::{SeenSteps, Spy};
 use crate::support::*;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,7 +42,7 @@ async fn a_schedule_fires_to_the_moment_with_an_id_that_says_when() {
     let fired = fires(&*engine).await;
     assert_eq!(fired.iter().map(|fire| fire.0).collect::<Vec<_>>(), [10, 20, 30].map(seconds));
     assert!(fired.iter().all(|(at, run_at)| run_at.since(*at) <= 5), "{fired:?}");
-    let first = job(&*engine, fire_id("s", seconds(10))).await.expect("by the id anybody computes");
+    let first = job(&*engine, fire_id("s", seconds(10))).await.expect("by its deterministic id");
     assert_eq!(first.state, State::Available);
     let view = view(&schedules, "s").await;
     assert_eq!((view.fired, view.last_fire), (3, Some(seconds(30))));
@@ -138,7 +138,7 @@ async fn ten_schedulers_without_a_leader_fire_once() {
     options.leadership = false;
     let services: Vec<_> = (0..10)
         .map(|n| {
-            let spy = Arc::new(Spy::new(store.clone(), n, Sightings::default()));
+            let spy = Arc::new(Spy::new(store.clone(), n, SeenSteps::default()));
             start(&spy, options.clone())
         })
         .collect();
@@ -158,7 +158,7 @@ async fn lost_replies_fire_nothing_twice_and_lose_nothing() {
     let store = memory();
     let schedules = Schedules::new(store.clone());
     schedules.put("s", Schedule::every(1_000), NewJob::new("x")).await.unwrap();
-    let spy = Arc::new(Spy::new(store.clone(), 0, Sightings::default()));
+    let spy = Arc::new(Spy::new(store.clone(), 0, SeenSteps::default()));
     let services = start(&spy, scheduler());
     for _ in 0..10 {
         sleep(Duration::from_millis(1_700)).await;
@@ -177,7 +177,7 @@ async fn a_change_made_while_a_fire_is_under_way_is_not_overwritten() {
     let store = memory();
     let schedules = Schedules::new(store.clone());
     schedules.put("s", Schedule::every(5_000), NewJob::new("x")).await.unwrap();
-    let spy = Arc::new(Spy::new(store.clone(), 0, Sightings::default()));
+    let spy = Arc::new(Spy::new(store.clone(), 0, SeenSteps::default()));
     spy.set_holds_enqueues(true);
     let services = start(&spy, scheduler());
     until("a fire is under way", || async { (spy.held() > 0).then_some(()) }).await;
@@ -267,11 +267,11 @@ async fn a_bad_schedule_harms_only_itself_and_says_why() {
     assert_eq!(schedules.list(None, 10).await.unwrap().unreadable, ["a-unreadable"]);
     assert_eq!(services.status().services[0].failures, 0, "nothing is wrong with the service");
 
-    schedules.put("c-kind", every(), NewJob::new("mended")).await.unwrap();
+    schedules.put("c-kind", every(), NewJob::new("repaired")).await.unwrap();
     sleep(Duration::from_secs(6)).await;
     services.stop().await;
     assert_eq!(view(&schedules, "c-kind").await.last_error, None);
-    assert!(jobs(&*engine).await.iter().any(|job| &*job.header.kind == "mended"));
+    assert!(jobs(&*engine).await.iter().any(|job| &*job.header.kind == "repaired"));
 }
 
 #[tokio::test(start_paused = true)]

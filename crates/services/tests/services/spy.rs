@@ -15,11 +15,11 @@ pub(crate) struct Seen {
     pub(crate) term: Option<u64>,
 }
 
-/// What all spies of a test saw, in order.
+/// The steps that all spies of a test saw, in order.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Sightings(Arc<Mutex<Vec<Seen>>>);
+pub(crate) struct SeenSteps(Arc<Mutex<Vec<Seen>>>);
 
-impl Sightings {
+impl SeenSteps {
     pub(crate) fn all(&self) -> Vec<Seen> {
         self.0.lock().expect("no panic under the lock").clone()
     }
@@ -29,7 +29,7 @@ pub(crate) struct Spy {
     inner: Arc<dyn Engine>,
     process: usize,
     handle: OnceLock<ServicesHandle>,
-    sightings: Sightings,
+    sightings: SeenSteps,
     /// Answers nothing but errors.
     away: AtomicBool,
     /// Requests are carried out, but their replies are lost.
@@ -47,7 +47,7 @@ pub(crate) struct Spy {
 }
 
 impl Spy {
-    pub(crate) fn new(inner: Arc<dyn Engine>, process: usize, sightings: Sightings) -> Self {
+    pub(crate) fn new(inner: Arc<dyn Engine>, process: usize, sightings: SeenSteps) -> Self {
         Self {
             inner,
             process,
@@ -135,7 +135,7 @@ impl Spy {
         let term = self.handle.get().and_then(|handle| handle.status().leader);
         let seen = Seen { process: self.process, term };
         self.sightings.0.lock().expect("no panic under the lock").push(seen);
-        assert!(!self.panics.load(Ordering::SeqCst), "told to panic");
+        assert!(!self.panics.load(Ordering::SeqCst), "panics as requested");
         while self.stuck.load(Ordering::SeqCst) {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }

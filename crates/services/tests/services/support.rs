@@ -1,4 +1,4 @@
-//! What the tests share: engines, options, and waiting on a condition with a deadline.
+//! Shared by the tests: engines, options, and waiting on a condition with a deadline.
 
 use crate::clock::RuntimeClock;
 use std::future::Future;
@@ -53,14 +53,14 @@ pub(crate) fn start(
     Services::builder(engine.clone()).options(options).start().expect("good options")
 }
 
-/// Waits until `look` finds something.
+/// Waits until `read` finds something.
 pub(crate) async fn until<T, F: Future<Output = Option<T>>>(
     what: &str,
-    mut look: impl FnMut() -> F,
+    mut read: impl FnMut() -> F,
 ) -> T {
     let found = async {
         loop {
-            if let Some(found) = look().await {
+            if let Some(found) = read().await {
                 return found;
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -85,8 +85,8 @@ pub(crate) async fn state(engine: &dyn Engine, id: JobId) -> Option<State> {
 
 /// Waits until a job is in a state, or gone.
 pub(crate) async fn reaches(engine: &dyn Engine, id: JobId, wanted: Option<State>) {
-    let look = || async { (state(engine, id).await == wanted).then_some(()) };
-    until(&format!("job {id} gets to {wanted:?}"), look).await;
+    let read = || async { (state(engine, id).await == wanted).then_some(()) };
+    until(&format!("job {id} gets to {wanted:?}"), read).await;
 }
 
 /// All jobs, oldest first.

@@ -1,7 +1,7 @@
 //! Dead letters by bytes, on engines of this process.
 
 use crate::dead_bytes::{BYTES, die, play};
-use crate::rescued::Rescued;
+use crate::rescued::ReplayedFirst;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -25,7 +25,7 @@ async fn dead_letters_beyond_the_bytes_of_their_queue_go_the_oldest_first_on_dis
 
 #[tokio::test]
 async fn a_dead_letter_that_is_replayed_and_completed_before_its_discard_keeps_its_record() {
-    let engine = Arc::new(Rescued::default());
+    let engine = Arc::new(ReplayedFirst::default());
     let ids = die(&*engine, "full", 3).await;
     let patch = QueuePatch::dead_bytes_max(Some(BYTES as u64 + 10));
     engine.configure(vec![Configure::queue("full", patch)]).await.expect("set");

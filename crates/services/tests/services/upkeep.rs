@@ -10,7 +10,7 @@ use windlass_core::policy::Retention;
 use windlass_services::{History, HistoryRow, ServiceName};
 
 #[tokio::test(start_paused = true)]
-async fn due_jobs_start_on_time_even_if_scheduled_after_the_last_look() {
+async fn due_jobs_start_on_time_even_if_scheduled_after_the_last_check() {
     let engine = memory();
     let services = start(&engine, only(|o| o.promote.enabled = true));
     until("leads", || async { services.leads().then_some(()) }).await;
@@ -55,7 +55,7 @@ async fn more_due_jobs_than_a_step_takes_are_all_promoted_without_waiting() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_lost_session_held_comes_back() {
+async fn jobs_of_a_lost_session_are_reclaimed() {
     let engine = memory();
     let id = enqueue(&*engine, NewJob::new("x")).await;
     let session = engine.open_session(OpenSession::new("w").ttl_ms(5_000)).await.unwrap().value.id;

@@ -136,7 +136,7 @@ async fn a_builder_that_is_not_awaited_enqueues_nothing() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_job_is_said_by_field_and_value() {
+async fn invalid_jobs_are_refused_with_field_and_value() {
     let queue = TestQueue::new();
     let client = queue.client();
     let error = client.job_of("send email").await.unwrap_err();

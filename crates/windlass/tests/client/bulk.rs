@@ -71,7 +71,7 @@ async fn a_bad_job_fails_alone_and_in_its_place() {
 }
 
 #[tokio::test]
-async fn nothing_is_nothing() {
+async fn an_empty_batch_changes_nothing() {
     let client = TestQueue::new().client();
     assert!(client.enqueue_all(Vec::<SendEmail>::new()).await.is_empty());
     assert!(client.enqueue_atomic(Vec::<SendEmail>::new()).await.unwrap().is_empty());

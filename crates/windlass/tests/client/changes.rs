@@ -66,8 +66,8 @@ async fn a_dead_job_lives_again_as_it_was_edited() {
     let queue = TestQueue::new();
     let client = queue.client();
     let hand = Hand::of(&client).await;
-    client.job(email("nobody")).state(&"half way").await.unwrap();
-    let id = hand.finish("mail", Outcome::fail("no_such_user", "nobody")).await;
+    client.job(email("missing")).state(&"half way").await.unwrap();
+    let id = hand.finish("mail", Outcome::fail("no_such_user", "missing")).await;
     assert_eq!(queue.job(id).state, State::Dead);
 
     let mut policy = Policy::default();

@@ -25,7 +25,7 @@ async fn memory_is_a_store_of_its_own_each_time_and_clones_share_it() {
 }
 
 #[tokio::test]
-async fn what_a_directory_was_given_is_there_when_it_is_opened_again() {
+async fn jobs_in_a_directory_remain_when_it_is_opened_again() {
     let dir = tempfile::tempdir().unwrap();
     let url = file(&dir.path().join("jobs"));
     let client = connect(&url).await.unwrap();
@@ -43,7 +43,7 @@ async fn what_a_directory_was_given_is_there_when_it_is_opened_again() {
 }
 
 #[tokio::test]
-async fn a_directory_in_use_and_a_file_in_its_place_are_told_with_their_url() {
+async fn a_directory_in_use_and_a_file_in_its_place_are_reported_with_their_url() {
     let dir = tempfile::tempdir().unwrap();
     let url = file(&dir.path().join("jobs"));
     let _owner = connect(&url).await.unwrap();
@@ -69,8 +69,8 @@ async fn a_store_that_is_not_there_yet_says_so_without_the_password() {
 }
 
 #[tokio::test]
-async fn a_database_that_is_away_is_told_without_the_password() {
-    // Nobody listens there: the port was free a moment ago, and is given back.
+async fn an_unreachable_database_is_reported_without_the_password() {
+    // A port without a listener: it was free a moment ago, and is released.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let error = connect(format!("postgres://ada:s3cr3t@127.0.0.1:{port}/jobs")).await.unwrap_err();
     let text = format!("{error} {error:?}");
@@ -78,8 +78,8 @@ async fn a_database_that_is_away_is_told_without_the_password() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_away_is_told_by_its_url_without_the_key_in_it() {
-    // Nobody listens there: the port was free a moment ago, and is given back.
+async fn an_unreachable_server_is_reported_by_its_url_without_the_key() {
+    // A port without a listener: it was free a moment ago, and is released.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let url = format!("http://127.0.0.1:{port}");
     let error = connect(&url).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! What the client promises, by its effects on real engines.
+//! The promises of the client, by their effects on real engines.
 
 #![expect(clippy::unwrap_used, reason = "unwrapping is how the helpers say \"this must hold\" too")]
 

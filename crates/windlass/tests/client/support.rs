@@ -28,7 +28,7 @@ impl Serialize for Unspeakable {
     }
 }
 
-/// A worker that does one thing at a time, when told.
+/// A worker that executes one call at a time, on request.
 pub(crate) struct Hand {
     client: Client,
     session: SessionId,

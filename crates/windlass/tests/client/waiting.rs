@@ -16,7 +16,7 @@ async fn enqueued() -> (Client, Hand, JobId) {
 }
 
 #[tokio::test]
-async fn whoever_waits_gets_the_result_as_its_type() {
+async fn waiting_returns_the_typed_result() {
     let (client, hand, id) = enqueued().await;
     let waiting = tokio::spawn({
         let client = client.clone();
@@ -55,7 +55,7 @@ async fn a_dead_job_has_no_result_but_a_reason() {
 }
 
 #[tokio::test]
-async fn waiting_is_over_when_the_time_is_up_and_says_where_the_job_stands() {
+async fn waiting_ends_at_its_timeout_and_reports_the_state_of_the_job() {
     let (client, _hand, id) = enqueued().await;
     let error = client.wait_for(id, Duration::from_millis(20)).await.unwrap_err();
     assert!(matches!(error, Error::NotFinished { state: State::Available, .. }), "{error}");

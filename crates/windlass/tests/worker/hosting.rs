@@ -33,7 +33,7 @@ async fn a_delayed_job_runs_with_nothing_but_a_worker_on_every_store() {
 #[tokio::test]
 async fn workers_of_one_client_share_the_services_until_the_last_has_drained() {
     let client = windlass::connect("memory:").await.unwrap();
-    assert!(client.services().status().is_none(), "nobody needs them yet");
+    assert!(client.services().status().is_none(), "not needed yet");
     let one = client.worker().handle(work).build().unwrap().start();
     let other = client.clone().worker().handle(work).build().unwrap().start();
     eventually("a leader", async || leader(&client).await).await;
@@ -70,7 +70,7 @@ async fn another_process_takes_over_as_soon_as_the_last_worker_has_drained() {
     let start = tokio::time::Instant::now();
     eventually("the second to lead", next).await;
     let ttl = Duration::from_millis(ServiceOptions::default().lead_ttl_ms);
-    assert!(start.elapsed() < ttl / 2, "told, not waited for");
+    assert!(start.elapsed() < ttl / 2, "notified without waiting");
     theirs.drain().await;
 }
 
@@ -109,7 +109,7 @@ async fn one_set_of_services_has_one_set_of_options() {
     assert!(error.to_string().contains("service_options"), "{error}");
     assert_eq!(error.code(), "build");
     drop(build(labelled("mine")).unwrap());
-    // Whoever has no wishes takes what there is.
+    // A worker without options of its own uses the running services.
     drop(client.worker().handle(work).build().unwrap());
     worker.drain().await;
 

@@ -20,7 +20,7 @@ async fn count(job: Work, State(runs): State<Runs>) {
 }
 
 #[tokio::test]
-async fn whatever_was_acknowledged_completes_once_although_the_store_goes_away_mid_run() {
+async fn acknowledged_jobs_complete_once_although_the_store_becomes_unavailable() {
     let memory = windlass::connect("memory:").await.unwrap();
     let store = Store::called("memory", memory.engine().clone());
     let client = Client::new(store.clone());
@@ -45,7 +45,7 @@ async fn whatever_was_acknowledged_completes_once_although_the_store_goes_away_m
         let ticks = Filter::state(windlass::State::Available).queue("ticks");
         memory.list(List::new(ticks)).await.unwrap().rows.len()
     };
-    assert_eq!(fires().await, 0, "nobody can have fired it");
+    assert_eq!(fires().await, 0, "it cannot have fired");
     store.come_back();
 
     for id in ids {

@@ -1,4 +1,4 @@
-//! What the tests share: a kind of jobs, stores, and waiting for conditions.
+//! Shared by the tests: a kind of jobs, stores, and waiting for conditions.
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;

@@ -248,16 +248,17 @@ mod tests {
     use crate::fault::tests::errors;
 
     #[test]
-    fn every_error_is_told_with_all_its_members() {
+    fn every_error_has_all_its_members() {
         let schema = schema::<Problem>();
-        let told = schema["properties"].as_object().unwrap();
+        let reported = schema["properties"].as_object().unwrap();
         for error in errors() {
             assert!(CODES.contains(&error.code()), "{error}");
             let problem = serde_json::to_value(Problem::new(error)).unwrap();
             for (member, value) in problem.as_object().unwrap() {
-                let told = &told.get(member).unwrap_or_else(|| panic!("{member} is not told"));
-                let fits = told["type"] != "integer" || value.is_u64();
-                assert!(fits, "{member} is {value}, and told as {told}");
+                let reported =
+                    &reported.get(member).unwrap_or_else(|| panic!("{member} is not described"));
+                let fits = reported["type"] != "integer" || value.is_u64();
+                assert!(fits, "{member} is {value}, and described as {reported}");
             }
         }
     }

@@ -158,17 +158,17 @@ mod tests {
     use windlass_core::{engine, model};
 
     /// Asserts that a core value has exactly the fields of its schema.
-    fn assert_told<S: PartialSchema>(value: &impl Serialize) {
+    fn assert_described<S: PartialSchema>(value: &impl Serialize) {
         let value = serde_json::to_value(value).unwrap();
         let schema = schema::<S>();
-        let told = schema["properties"].as_object().unwrap();
+        let reported = schema["properties"].as_object().unwrap();
         let mut fields: Vec<_> = value.as_object().unwrap().keys().collect();
         fields.sort();
-        assert_eq!(fields, told.keys().collect::<Vec<_>>());
+        assert_eq!(fields, reported.keys().collect::<Vec<_>>());
     }
 
     #[test]
-    fn overviews_are_told_as_they_are_written() {
+    fn overviews_are_described_as_they_are_written() {
         let lane = || engine::LaneStats {
             head_ready_at: Some(windlass_core::Timestamp::EPOCH),
             ..engine::LaneStats::empty("n".into(), "n".into())
@@ -176,20 +176,20 @@ mod tests {
         let now = windlass_core::Timestamp::from_millis(1);
         let queue: crate::Overview<model::QueueSettings> =
             crate::Overview::of("n".into(), Vec::new(), vec![lane()], now);
-        assert_told::<QueueOverview>(&queue);
-        assert_told::<Counts>(&queue.counts);
+        assert_described::<QueueOverview>(&queue);
+        assert_described::<Counts>(&queue.counts);
         let kind: crate::Overview<model::KindSettings> =
             crate::Overview::of("n".into(), Vec::new(), vec![lane()], now);
         let breaker = Some(Breaker::from(&windlass_core::policy::Breaker::default()));
         let rules = Some(KindRules::default());
         let kind = crate::KindOverview { overview: kind, registered: true, rules, breaker };
-        assert_told::<KindOverview>(&kind);
+        assert_described::<KindOverview>(&kind);
     }
 
     #[test]
-    fn they_are_told_as_core_writes_them() {
+    fn shapes_are_described_as_core_writes_them() {
         let at = windlass_core::Timestamp::EPOCH;
-        assert_told::<Attempt>(&model::Attempt {
+        assert_described::<Attempt>(&model::Attempt {
             number: 1,
             worker: "w".into(),
             started_at: at,
@@ -197,15 +197,15 @@ mod tests {
             end: model::AttemptEnd::Fail,
             error: Some(model::JobError::new("c", "m")),
         });
-        assert_told::<Reason>(&model::JobError::new("c", "m"));
-        assert_told::<LogLine>(&model::LogLine::new(at, "x".into()));
-        assert_told::<crate::Progress>(&model::Progress {
+        assert_described::<Reason>(&model::JobError::new("c", "m"));
+        assert_described::<LogLine>(&model::LogLine::new(at, "x".into()));
+        assert_described::<crate::Progress>(&model::Progress {
             done: 1,
             total: None,
             note: String::new(),
         });
-        assert_told::<QueueSettings>(&model::QueueSettings::default());
-        assert_told::<KindSettings>(&model::KindSettings::default());
-        assert_told::<Retention>(&windlass_core::policy::Retention::default());
+        assert_described::<QueueSettings>(&model::QueueSettings::default());
+        assert_described::<KindSettings>(&model::KindSettings::default());
+        assert_described::<Retention>(&windlass_core::policy::Retention::default());
     }
 }

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_take_another_are_told_as_core_writes_them() {
+    fn alternatives_with_a_value_are_described_as_core_writes_them() {
         let id = windlass_core::JobId::from_bytes([7; 16]);
         let cases = [
             (serde_json::to_value(model::Finish::ReplacedBy(id)).unwrap(), schema::<Finish>()),
@@ -197,8 +197,8 @@ mod tests {
         ];
         for (value, schema) in cases {
             let fields = value.as_object().unwrap().keys().collect::<Vec<_>>();
-            let told = schema["oneOf"][1]["properties"].as_object().unwrap();
-            assert_eq!(fields, told.keys().collect::<Vec<_>>());
+            let reported = schema["oneOf"][1]["properties"].as_object().unwrap();
+            assert_eq!(fields, reported.keys().collect::<Vec<_>>());
         }
     }
 }

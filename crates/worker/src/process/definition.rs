@@ -169,7 +169,7 @@ mod tests {
 
     /// Test binaries never call `enter`.
     #[test]
-    fn a_program_that_has_not_entered_is_told_where_to() {
+    fn a_program_without_the_entry_call_gets_an_error_that_names_it() {
         let engine = Arc::new(windlass_memory::MemoryEngine::new());
         let built = Worker::builder(engine).handle_process("x", Process::new("true")).build();
         let error = built.unwrap_err();

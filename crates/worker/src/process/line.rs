@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_is_sent_is_received() {
+    async fn sent_lines_are_received() {
         for payload in [vec![], vec![7; 100_000]] {
             let mut sent = Vec::new();
             send_payload(&mut sent, &payload).await.unwrap();

@@ -154,12 +154,12 @@ impl Life {
         let (mut from, mut to) = self.line.split();
         let reporting = line::receive_report(&mut from);
         tokio::pin!(reporting, stop);
-        let mut told = false;
+        let mut reported = false;
         loop {
             tokio::select! {
                 report = &mut reporting => return report,
-                _ = &mut stop, if !told => {
-                    told = true;
+                _ = &mut stop, if !reported => {
+                    reported = true;
                     // A write error means that the supervisor has already ended.
                     let _ = to.write_u8(END).await;
                 }

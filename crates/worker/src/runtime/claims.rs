@@ -179,7 +179,7 @@ impl Runtime {
 
     /// Decides whether to claim again: a full claim makes more jobs likely, a short one suggests that there
     /// are none.
-    fn judge_claim(&mut self, got: usize, asked: usize) {
+    fn judge_claim(&mut self, got: usize, requested: usize) {
         let claims = &mut self.claims;
         if got == 0 && claims.likely {
             claims.vain += 1;
@@ -189,7 +189,7 @@ impl Runtime {
         if claims.vain > VAIN_CLAIMS_MAX {
             claims.put_off = Some(Instant::now() + VAIN_CLAIM_PAUSE);
         }
-        claims.plenty = got > 0 && got >= asked;
+        claims.plenty = got > 0 && got >= requested;
         claims.likely = claims.plenty;
     }
 

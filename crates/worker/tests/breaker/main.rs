@@ -39,7 +39,7 @@ async fn permits(engine: &Arc<MemoryEngine>, holds: impl Fn(Option<u32>) -> bool
 }
 
 #[tokio::test]
-async fn a_leader_puts_right_what_another_left_half_done_and_lifts_what_nobody_wants() {
+async fn a_leader_completes_the_change_of_another_and_lifts_orphaned_limits() {
     let engine = Arc::new(MemoryEngine::new());
     let shared: Arc<dyn Engine> = engine.clone();
     let kinds = Kinds::new(shared.clone());
@@ -62,7 +62,7 @@ async fn a_leader_puts_right_what_another_left_half_done_and_lifts_what_nobody_w
     options.breaker.interval_ms = 20;
     let services = Services::builder(shared.clone()).options(options).start().unwrap();
     permits(&engine, |permits| permits == Some(0)).await;
-    // Somebody opens the gate by hand; the breaker is still open.
+    // An operator opens the gate; the breaker is still open.
     let by_hand = Configure::kind("k", KindPatch::permits(None));
     engine.configure(vec![by_hand]).await.unwrap();
     permits(&engine, |permits| permits == Some(0)).await;

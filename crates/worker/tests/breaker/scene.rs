@@ -1,4 +1,4 @@
-//! A kind that breaks and mends, with real workers and services on any engine: what runs while its
+//! A kind that fails and recovers, with real workers and services on any engine: what runs while its
 //! breaker is open, and that nothing is lost by it.
 
 use std::sync::Arc;
@@ -21,7 +21,7 @@ const PROBES: u64 = 3;
 /// Jobs of the kind that breaks.
 const JOBS: usize = 30;
 
-/// What the handler knows and is seen doing.
+/// The settings of the handler, and its calls.
 #[derive(Default)]
 struct Service {
     is_broken: AtomicBool,
@@ -120,7 +120,7 @@ pub(crate) async fn play(engine: Arc<dyn Engine>) {
     assert!(probes <= intervals + 2, "{probes} probes in {intervals} intervals");
     assert!(breaker(&engine).await.and_then(|it| it.open_since()).is_some(), "they failed");
 
-    // Mended, a probe goes well and all that waited run.
+    // After the repair, a probe succeeds and all waiting jobs run.
     service.is_broken.store(false, Ordering::SeqCst);
     eventually("all jobs to complete", async || {
         (counted(&*engine, &ids, JobState::Completed).await.1 == JOBS).then_some(())

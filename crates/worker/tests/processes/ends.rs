@@ -1,4 +1,4 @@
-//! How commands are ended: all of them, and nobody else.
+//! How commands are ended: all of their processes, and no others.
 
 use crate::support::{self, enqueue, reaches, until, worker};
 use crate::trial::{ended, error, lines, lives, once, outcome, result};
@@ -10,12 +10,12 @@ use windlass_core::model::State;
 use windlass_worker::process::Process;
 
 trials![
-    a_timeout_ends_the_whole_group_and_whoever_left_it,
-    a_cancelled_command_is_told_and_may_clean_up,
-    what_a_command_leaves_running_ends_with_it_even_if_it_hides_while_others_run,
+    a_timeout_ends_the_process_group_and_processes_that_left_it,
+    a_cancelled_command_is_signalled_and_may_clean_up,
+    processes_left_by_a_command_end_with_it_even_if_they_hide_while_others_run,
     a_worker_that_has_stopped_has_left_nothing_running,
     the_hosts_own_children_are_left_alone,
-    a_supervisor_is_not_told_to_end_by_anybody_but_its_host,
+    only_its_host_can_end_a_supervisor,
     a_command_without_its_supervisor_dies_and_is_recorded,
 ];
 
@@ -30,7 +30,7 @@ pub(crate) fn stubborn(pids: &Path) -> Process {
     Process::shell(line).env("PIDS", pids)
 }
 
-async fn a_timeout_ends_the_whole_group_and_whoever_left_it() {
+async fn a_timeout_ends_the_process_group_and_processes_that_left_it() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("pids");
     let engine = support::memory();
@@ -45,7 +45,7 @@ async fn a_timeout_ends_the_whole_group_and_whoever_left_it() {
     running.drain().await;
 }
 
-async fn a_cancelled_command_is_told_and_may_clean_up() {
+async fn a_cancelled_command_is_signalled_and_may_clean_up() {
     let dir = tempfile::tempdir().unwrap();
     let (started, cleaned) = (dir.path().join("started"), dir.path().join("cleaned"));
     let engine = support::memory();
@@ -60,7 +60,7 @@ async fn a_cancelled_command_is_told_and_may_clean_up() {
     running.drain().await;
 }
 
-async fn what_a_command_leaves_running_ends_with_it_even_if_it_hides_while_others_run() {
+async fn processes_left_by_a_command_end_with_it_even_if_they_hide_while_others_run() {
     let dir = tempfile::tempdir().unwrap();
     let (pid, go) = (dir.path().join("pid"), dir.path().join("go"));
     let engine = support::memory();
@@ -109,8 +109,8 @@ async fn the_hosts_own_children_are_left_alone() {
     assert_eq!(dead.wait().unwrap().code(), Some(7));
 }
 
-async fn a_supervisor_is_not_told_to_end_by_anybody_but_its_host() {
-    // As a service manager does that tells every process of a service.
+async fn only_its_host_can_end_a_supervisor() {
+    // As a service manager that signals every process of a service.
     let line = "kill -TERM $PPID; kill -INT $PPID; kill -HUP $PPID; sleep 0.1; echo fine";
     assert_eq!(result(&outcome(Process::shell(line), "").await), "fine\n");
 }

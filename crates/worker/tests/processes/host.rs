@@ -9,7 +9,7 @@ use windlass_worker::process::Process;
 
 trials![
     commands_die_with_a_host_that_is_killed,
-    a_host_that_reads_its_arguments_first_is_told_to_enter_before,
+    a_host_that_reads_its_arguments_first_gets_an_error,
 ];
 
 /// Makes this binary a host whose command writes its processes to this file.
@@ -60,7 +60,7 @@ async fn commands_die_with_a_host_that_is_killed() {
     until("all of it is gone", || !pids.iter().any(|pid| lives(pid))).await;
 }
 
-async fn a_host_that_reads_its_arguments_first_is_told_to_enter_before() {
+async fn a_host_that_reads_its_arguments_first_gets_an_error() {
     let host = start(STRICT, Path::new("1"));
     let said = tokio::task::spawn_blocking(|| host.wait_with_output().unwrap()).await.unwrap();
     let said = String::from_utf8(said.stdout).unwrap();

@@ -1,4 +1,4 @@
-//! Who takes too much dies alone. (More bombs: the tests of the command line.)
+//! A command over its limits is killed alone. (More such commands: the tests of the command line.)
 
 use crate::support::{self, enqueue, worker};
 use crate::trial::{ended, error, once, outcome, result};
@@ -12,8 +12,8 @@ trials![
     a_bomb_that_goes_off_outside_its_group_is_ended_whole,
     the_least_memory_is_enough_for_a_shell,
     a_busy_loop_ends_with_its_cpu_time,
-    a_file_that_grows_too_large_ends_who_writes_it,
-    who_is_counted_by_user_has_one_of_its_own_if_the_host_is_root,
+    a_file_over_the_size_limit_ends_its_writer,
+    process_limits_use_a_separate_user_if_the_host_is_root,
     limits_under_which_nothing_runs_are_refused_by_build,
 ];
 
@@ -69,7 +69,7 @@ async fn a_busy_loop_ends_with_its_cpu_time() {
     assert!(code == "signal_24" && message.contains("CPU time is used up"), "{code}: {message}");
 }
 
-async fn a_file_that_grows_too_large_ends_who_writes_it() {
+async fn a_file_over_the_size_limit_ends_its_writer() {
     let dir = tempfile::tempdir().unwrap();
     let write = Process::shell("exec head -c 100000 /dev/zero > file").current_dir(dir.path());
     let job = outcome(write.file_size_max(1_000), "").await;
@@ -78,7 +78,7 @@ async fn a_file_that_grows_too_large_ends_who_writes_it() {
     assert_eq!(std::fs::metadata(dir.path().join("file")).unwrap().len(), 1_000);
 }
 
-async fn who_is_counted_by_user_has_one_of_its_own_if_the_host_is_root() {
+async fn process_limits_use_a_separate_user_if_the_host_is_root() {
     let job = outcome(Process::shell("id -u").processes_max(20), "").await;
     let uid: u32 = result(&job).trim().parse().unwrap();
     let host = rustix::process::getuid().as_raw();

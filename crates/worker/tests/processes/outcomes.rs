@@ -1,4 +1,4 @@
-//! What a command gets, and how its end is read.
+//! The input of a command, and how its exit is interpreted.
 
 use crate::support::{self, enqueue, reaches, worker};
 use crate::trial::{error, once, outcome, result};
@@ -36,8 +36,8 @@ async fn a_command_finds_its_job_in_the_environment_and_what_it_was_given() {
         $WINDLASS_JOB_ATTEMPT $GIVEN ${PATH:+inherited}; pwd";
     let job = outcome(Process::shell(line).env("GIVEN", "given").current_dir(dir.path()), "").await;
     let dir = dir.path().canonicalize().unwrap();
-    let told = format!("{} x default 1 given inherited\n{}\n", job.header.id, dir.display());
-    assert_eq!(result(&job), told);
+    let reported = format!("{} x default 1 given inherited\n{}\n", job.header.id, dir.display());
+    assert_eq!(result(&job), reported);
 }
 
 async fn a_command_gets_a_clean_environment() {
@@ -56,7 +56,7 @@ async fn a_command_gets_a_clean_environment() {
 }
 
 async fn a_payload_may_be_large_and_need_not_be_read() {
-    // The most a payload may have unless told otherwise; that a pipe takes, too, and not a byte more.
+    // The default size limit of a payload, which is also written to a pipe in full.
     let payload = "x".repeat(64 * 1024);
     let job = outcome(Process::new("wc").arg("-c"), &payload).await;
     assert_eq!(result(&job).trim(), "65536");
@@ -93,7 +93,7 @@ async fn a_command_that_cannot_run_now_is_put_off_and_no_failure_counted() {
 }
 
 async fn a_program_that_is_not_there_is_a_failure_that_names_it() {
-    // Where everybody may look: a place that is closed might have it.
+    // A world-readable path; a private one might contain it.
     let process = Process::new("no-such-program-anywhere").env("PATH", "/usr/bin:/bin");
     let job = outcome(process, "").await;
     let (code, message) = error(&job);

@@ -1,4 +1,4 @@
-//! What these tests share: a runtime for each, a job run to its end, and a look at processes.
+//! Shared by these tests: a runtime for each, a job run to its end, and the state of processes.
 
 use crate::support::{self, enqueue, eventually, get, worker};
 use libtest_mimic::Trial;
@@ -32,7 +32,7 @@ pub(crate) fn once(kind: &str) -> NewJob {
     NewJob::new(kind.to_owned()).max_attempts(1)
 }
 
-/// What becomes of a job that is tried once, with this payload and this command.
+/// The outcome of one attempt with this payload and this command.
 pub(crate) async fn outcome(process: Process, payload: &str) -> Job {
     let engine = support::memory();
     let id = enqueue(&engine, once("x").payload(payload.to_owned())).await;
@@ -62,7 +62,7 @@ pub(crate) fn error(job: &Job) -> (&str, &str) {
     (&error.code, &error.message)
 }
 
-/// Waits until a file has so many whole lines, and answers them.
+/// Waits until a file has the given number of complete lines, and returns them.
 pub(crate) async fn lines(path: &Path, count: usize) -> Vec<String> {
     let look = || async {
         let text = std::fs::read_to_string(path).ok()?;
@@ -72,7 +72,7 @@ pub(crate) async fn lines(path: &Path, count: usize) -> Vec<String> {
     eventually("what the command writes", look).await
 }
 
-/// Whether a process lives; one that nobody has waited for yet does not.
+/// Whether a process runs; zombies do not count.
 pub(crate) fn lives(pid: &str) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
     let state = stat.rsplit(')').next().unwrap_or_default().trim_start().to_owned();

@@ -1,4 +1,4 @@
-//! What the tests share: engines, a store that can fail, and waiting for conditions.
+//! Shared by the tests: engines, a store that can fail, and waiting for conditions.
 #![allow(dead_code, reason = "each test binary uses the part it needs")]
 
 pub(crate) mod flaky;

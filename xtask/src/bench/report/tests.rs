@@ -86,7 +86,7 @@ fn a_lower_latency_is_the_better_one() {
 }
 
 #[test]
-fn what_lies_within_the_spread_is_said_to_be_close() {
+fn differences_within_the_spread_are_called_close() {
     let w3 = [answer(9_000, 1.0, 1.0), answer(10_000, 1.0, 1.0), answer(12_000, 1.0, 1.0)];
     let text = markdown(&results(&[(Workload::W3, w3)]));
     let wins = section(&text, "Where a peer wins");
@@ -94,7 +94,7 @@ fn what_lies_within_the_spread_is_said_to_be_close() {
 }
 
 #[test]
-fn a_peer_that_died_or_is_missing_is_reported_and_the_rest_stands() {
+fn a_failed_or_missing_peer_is_reported_and_the_other_results_remain() {
     let w3 =
         [answer(9_000, 1.0, 1.0), Outcome::Failed("it ran dry".into()), answer(9_000, 1.0, 1.0)];
     let mut results = results(&[(Workload::W3, w3)]);

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_acknowledged_can_be_read_again() {
+    fn acknowledged_entries_can_be_read_again() {
         let dir = tempfile::tempdir().unwrap();
         let mut log = Log::create(dir.path()).unwrap();
         assert_eq!(super::super::tests::exercise(&mut log), [0, 1]);

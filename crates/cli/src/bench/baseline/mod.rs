@@ -132,7 +132,7 @@ impl Subject for Baseline {
     }
 
     async fn counts(&self) -> Counts {
-        Counts { syncs: Some(self.syncs.load(Ordering::Relaxed)), spent: None }
+        Counts { syncs: Some(self.syncs.load(Ordering::Relaxed)), server_stats: None }
     }
 }
 

@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_falling_rate_is_told_and_what_comes_after_the_measured_stretch_is_not_part_of_it() {
+    fn a_falling_rate_is_reported_and_samples_after_the_measurement_are_ignored() {
         // Ten points of warm-up, then from 1,000 down to 510, then nothing after the release.
         let falling =
             (0..100_u32).map(|at| if at < 10 { 5.0 } else { 1_000.0 - f64::from(at - 10) * 5.0 });
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_told_at_the_start_at_their_peak_and_at_the_end() {
+    fn sizes_are_reported_at_the_start_at_their_peak_and_at_the_end() {
         let trend = timeline([2_000_000, 9_000_000, 4_000_000].map(|size| (10.0, size))).trend();
         assert_eq!(trend.rate, None, "three points are no trend");
         let database = Course { start: 2_000_000, peak: 9_000_000, end: 4_000_000 };

@@ -97,7 +97,7 @@ impl Sampler {
         loop {
             tokio::select! {
                 _ = ticks.tick() => {
-                    if timeline.push(self.look().await) {
+                    if timeline.push(self.sample().await) {
                         every *= 2;
                         ticks = self::ticks(every);
                     }
@@ -111,12 +111,12 @@ impl Sampler {
         }
         // A rate over less than half an interval is meaningless.
         if self.read_at.elapsed() * 2 >= every || timeline.points.is_empty() {
-            timeline.push(self.look().await);
+            timeline.push(self.sample().await);
         }
         timeline
     }
 
-    async fn look(&mut self) -> Point {
+    async fn sample(&mut self) -> Point {
         let (now, completed) = (clock::now(), self.counter.completed());
         let latencies = self.counter.latencies.read();
         let passed_s = now.duration_since(self.read_at).as_secs_f64().max(1e-9);
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn rates_are_those_between_two_looks_and_events_have_their_time() {
+    async fn rates_are_measured_between_two_samples_and_events_have_their_time() {
         let counter = Counter::new();
         let watch = Watch::start(Arc::clone(&counter), None, Duration::from_millis(10));
         counter.add(500);

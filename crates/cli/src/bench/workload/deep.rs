@@ -3,7 +3,7 @@
 use super::super::clock;
 use super::super::meter::Sample;
 use super::super::subject::EngineSubject;
-use super::drain::{Crew, Queues};
+use super::drain::{Fetchers, Queues};
 use super::{Bench, FILL};
 use anyhow::{Context as _, Result, ensure};
 use std::ops::Range;
@@ -53,18 +53,18 @@ pub(super) async fn among(
     fill(&later, 0..jobs, Due::After(DUE_MS)).await?;
     tokio::time::sleep(Duration::from_millis(DUE_MS)).await;
 
-    let mut looks = Sample::default();
-    looks.figure("stats_ms", stats_ms(bench).await?);
-    looks.figure("overview_ms", overview_ms(bench).await?);
+    let mut extra = Sample::default();
+    extra.figure("stats_ms", stats_ms(bench).await?);
+    extra.figure("overview_ms", overview_ms(bench).await?);
     let drained = drain(bench, jobs).await?;
     if let Some(rate) = promote(&later, jobs).await? {
-        looks.figure("promoted_jobs_per_s", rate);
+        extra.figure("promoted_jobs_per_s", rate);
     }
     let due = drain(&later, jobs).await?;
     if let Some(rate) = due.jobs_per_s {
-        looks.figure("due_drained_jobs_per_s", rate);
+        extra.figure("due_drained_jobs_per_s", rate);
     }
-    Ok(Sample { figures: looks.figures, ..drained })
+    Ok(Sample { figures: extra.figures, ..drained })
 }
 
 /// Stores jobs by the fastest path, several batches at a time.
@@ -100,8 +100,8 @@ async fn fill(bench: &Bench<EngineSubject>, numbers: Range<u64>, due: Due) -> Re
 
 async fn drain(bench: &Bench<EngineSubject>, jobs: u64) -> Result<Sample> {
     let mut meter = bench.meter();
-    let mut crew = Crew::gather(&bench.callers(bench.calls.fetchers)).await?;
-    crew.drain(bench, jobs, Queues::One, &mut meter).await?;
+    let mut fetchers = Fetchers::gather(&bench.callers(bench.calls.fetchers)).await?;
+    fetchers.drain(bench, jobs, Queues::One, &mut meter).await?;
     Ok(meter.sample(jobs, Vec::new()))
 }
 

@@ -36,15 +36,15 @@ pub(super) async fn rounds<S: Subject>(
     // The same number of jobs for each fetcher.
     let round = bench.profile.drain_jobs.next_multiple_of(subjects.len() as u64);
     let enough = Duration::from_millis(bench.profile.drain_ms);
-    let mut crew = Crew::gather(subjects).await?;
+    let mut fetchers = Fetchers::gather(subjects).await?;
     let warming = WARMING * u64::from(bench.calls.drain) * subjects.len() as u64;
     fill(bench, subjects, queues, warming).await?;
-    crew.drain(bench, warming, queues, &mut bench.meter()).await?;
+    fetchers.drain(bench, warming, queues, &mut bench.meter()).await?;
     let mut meter = bench.meter();
     let mut jobs = 0;
     while meter.wall() < enough && jobs < bench.profile.jobs_max {
         fill(bench, subjects, queues, round).await?;
-        crew.drain(bench, round, queues, &mut meter).await?;
+        fetchers.drain(bench, round, queues, &mut meter).await?;
         jobs += round;
     }
     Ok(meter.sample(jobs, Vec::new()))
@@ -76,7 +76,7 @@ pub(super) async fn ahead_of<S: Subject>(
     let jobs = bench.profile.deep_jobs;
     bench.fill(jobs + others, lanes).await?;
     let mut meter = bench.meter();
-    Crew::gather(&bench.callers(bench.calls.fetchers))
+    Fetchers::gather(&bench.callers(bench.calls.fetchers))
         .await?
         .drain(bench, jobs, Queues::One, &mut meter)
         .await?;
@@ -84,11 +84,11 @@ pub(super) async fn ahead_of<S: Subject>(
 }
 
 /// The fetchers of one worker process.
-pub(super) struct Crew<W> {
+pub(super) struct Fetchers<W> {
     workers: Vec<W>,
 }
 
-impl<W: Worker> Crew<W> {
+impl<W: Worker> Fetchers<W> {
     pub(super) async fn gather<S: Subject<Worker = W>>(subjects: &[S]) -> Result<Self> {
         let mut workers = Vec::with_capacity(subjects.len());
         for subject in subjects {

@@ -65,7 +65,7 @@ impl Dump {
     /// Starts dumping the schema of this URL.
     pub(super) fn start(program: PathBuf, at: &PostgresUrl) -> Result<Self> {
         let stop = CancellationToken::new();
-        let saver = Saver::new(program, at)?;
+        let saver = DumpSpec::new(program, at)?;
         let task = tokio::spawn(saver.keep_saving(stop.clone()));
         Ok(Self { stop, began: clock::now(), task })
     }
@@ -73,22 +73,22 @@ impl Dump {
     /// Ends the current dump. Returns the percentage of the time since the start in which a dump held its
     /// locks.
     pub(super) async fn stop(self) -> Result<f64> {
-        let passed = self.began.elapsed();
+        let elapsed = self.began.elapsed();
         self.stop.cancel();
         let held = self.task.await??;
-        Ok((held.as_secs_f64() / passed.as_secs_f64().max(1e-9) * 100.0).min(100.0))
+        Ok((held.as_secs_f64() / elapsed.as_secs_f64().max(1e-9) * 100.0).min(100.0))
     }
 }
 
 /// The parameters of a dump.
-struct Saver {
+struct DumpSpec {
     program: PathBuf,
     /// Environment variables, not arguments, which other users can read: they may contain a password.
     variables: Vec<(&'static str, String)>,
     schema: String,
 }
 
-impl Saver {
+impl DumpSpec {
     fn new(program: PathBuf, at: &PostgresUrl) -> Result<Self> {
         let config: tokio_postgres::Config = at.server().parse()?;
         let hosts = config.get_hosts().iter().map(|host| match host {
@@ -195,7 +195,7 @@ mod tests {
     fn a_password_is_not_among_the_arguments() {
         let url = "postgres://ada:s3cr3t@one:5432,two:5433/jobs?schema=mine".parse().unwrap();
         let crate::connect::Url::Postgres(at) = url else { panic!("a database") };
-        let saver = Saver::new("pg_dump".into(), &at).unwrap();
+        let saver = DumpSpec::new("pg_dump".into(), &at).unwrap();
         let variable = |name| saver.variables.iter().find(|it| it.0 == name).unwrap().1.as_str();
         assert_eq!((variable("PGHOST"), variable("PGPORT")), ("one,two", "5432,5433"));
         assert_eq!((variable("PGUSER"), variable("PGDATABASE")), ("ada", "jobs"));

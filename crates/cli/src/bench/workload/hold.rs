@@ -10,7 +10,7 @@ use tokio_postgres::{Client, NoTls};
 use windlass::PostgresUrl;
 
 /// The result of setting up the obstacle.
-pub(super) enum Taken {
+pub(super) enum SetUp {
     Held(Hold),
     /// The workload has no obstacle.
     Nothing,
@@ -28,9 +28,9 @@ pub(super) enum Hold {
 
 impl Hold {
     /// Sets up the obstacle of the workload.
-    pub(super) async fn take(url: &Url, workload: Workload) -> Result<Taken> {
+    pub(super) async fn take(url: &Url, workload: Workload) -> Result<SetUp> {
         if workload == Workload::W6 {
-            return Ok(Taken::Nothing);
+            return Ok(SetUp::Nothing);
         }
         let Url::Postgres(at) = url else { bail!("only PostgreSQL has snapshots") };
         let client = connect(at).await?;
@@ -38,8 +38,8 @@ impl Hold {
             let version: String = client.query_one("SHOW server_version_num", &[]).await?.get(0);
             let major = version.parse::<u32>().unwrap_or(0) / 10_000;
             return Ok(match dump::find(major).await {
-                Ok(program) => Taken::Held(Self::Dump(Dump::start(program, at)?)),
-                Err(reason) => Taken::Impossible(reason),
+                Ok(program) => SetUp::Held(Self::Dump(Dump::start(program, at)?)),
+                Err(reason) => SetUp::Impossible(reason),
             });
         }
         client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ").await?;
@@ -52,7 +52,7 @@ impl Hold {
             _ => "SELECT 1".to_owned(),
         };
         client.batch_execute(&hold).await?;
-        Ok(Taken::Held(Self::Transaction(client)))
+        Ok(SetUp::Held(Self::Transaction(client)))
     }
 
     /// Removes the obstacle, and adds its figures to the sample.

@@ -24,7 +24,7 @@ pub(super) async fn idle(bench: &Bench<EngineSubject>) -> Result<Sample> {
     let mut ticks = tokio::time::interval(IDLE_EVERY);
     for number in 0..jobs {
         ticks.tick().await;
-        line.hand_over(number);
+        line.enqueue_one(number);
         line.expect();
         bench.subject.enqueue(number..number + 1, 1).await?;
         bench.progress.add(1);
@@ -55,7 +55,7 @@ pub(super) async fn committed(bench: &Bench<EngineSubject>, url: &Url) -> Result
     // for its transaction.
     bench.subject.enqueue(jobs..jobs + 1, 1).await?;
     line.expect();
-    line.hand_over(jobs);
+    line.enqueue_one(jobs);
     open.batch_execute("BEGIN").await?;
     open.query(&enqueue, &[&payload(jobs + 1)]).await?;
     bench.progress.phase("idling", jobs);
@@ -68,7 +68,7 @@ pub(super) async fn committed(bench: &Bench<EngineSubject>, url: &Url) -> Result
         line.expect();
         client.batch_execute("BEGIN").await?;
         client.query(&enqueue, &[&payload(number)]).await?;
-        line.hand_over(number);
+        line.enqueue_one(number);
         client.batch_execute("COMMIT").await?;
         bench.progress.add(1);
     }

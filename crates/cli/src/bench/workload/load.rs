@@ -88,7 +88,7 @@ impl Line {
     }
 
     /// Records that the job with this number is being enqueued now.
-    pub(super) fn hand_over(&self, number: u64) {
+    pub(super) fn enqueue_one(&self, number: u64) {
         self.handover.begin(number, self.handover.micros());
     }
 

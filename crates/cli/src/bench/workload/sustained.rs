@@ -4,7 +4,7 @@ use super::super::clock;
 use super::super::meter::{Meter, Sample};
 use super::super::subject::{EngineSubject, Subject as _};
 use super::super::timeline::{Database, Sizes, Timeline, Watch};
-use super::hold::{Hold, Taken};
+use super::hold::{Hold, SetUp};
 use super::load::{Line, Load, Pace};
 use super::upkeep::Upkeep;
 use super::{Bench, Workload};
@@ -33,9 +33,9 @@ pub(super) async fn sustained(
     bench.subject.keep_finished(KEEP_FINISHED_MS).await?;
     break_in(bench).await?;
     let hold = match Hold::take(url, workload).await? {
-        Taken::Held(hold) => Some(hold),
-        Taken::Nothing => None,
-        Taken::Impossible(reason) => return Ok(Sample::skipped(reason)),
+        SetUp::Held(hold) => Some(hold),
+        SetUp::Nothing => None,
+        SetUp::Impossible(reason) => return Ok(Sample::skipped(reason)),
     };
     let mut run = Run::start(bench, url, Pace::Full, bench.profile.sustained_ms).await?;
     run.upkeep = Some(Upkeep::start(&bench.subject));

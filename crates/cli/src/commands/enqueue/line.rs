@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_knows_is_refused_by_name() {
+    fn unknown_fields_are_refused_by_name() {
         let refused = |text| super::job(text, &NewJob::new("")).unwrap_err();
         assert!(refused(r#"{"kind":"x","prioritty":1}"#).contains("prioritty"));
         assert!(refused("{}").contains("kind is missing"));

@@ -207,17 +207,23 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_hold_is_told_by_its_key_and_the_way_out() {
-        let told = wrong(|kind| kind.schema_file = Some("a.json".into()));
-        assert_eq!(told, [("schema_file", "set beside schema; keep one of the two".to_owned())]);
-        let told = wrong(|kind| kind.breaker.min_samples = 7);
-        assert_eq!(told[0].0, "breaker.enabled");
-        let told = wrong(|kind| {
+    fn invalid_rules_of_a_kind_are_reported_with_their_key_and_a_way_out() {
+        let reported = wrong(|kind| kind.schema_file = Some("a.json".into()));
+        assert_eq!(
+            reported,
+            [("schema_file", "set beside schema; keep one of the two".to_owned())]
+        );
+        let reported = wrong(|kind| kind.breaker.min_samples = 7);
+        assert_eq!(reported[0].0, "breaker.enabled");
+        let reported = wrong(|kind| {
             (kind.schema, kind.schema_file) = (None, Some("no/such/file.json".into()));
         });
-        assert!(told[0].0 == "schema_file" && told[0].1.contains("cannot read it"), "{told:?}");
-        let told = wrong(|kind| kind.schema = Some(Json(r#"{"type":7}"#.to_owned())));
-        assert_eq!(told.len(), 1, "{told:?}");
-        assert_eq!(told[0].0, "schema");
+        assert!(
+            reported[0].0 == "schema_file" && reported[0].1.contains("cannot read it"),
+            "{reported:?}"
+        );
+        let reported = wrong(|kind| kind.schema = Some(Json(r#"{"type":7}"#.to_owned())));
+        assert_eq!(reported.len(), 1, "{reported:?}");
+        assert_eq!(reported[0].0, "schema");
     }
 }

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_posted_to_is_refused_with_the_way_out() {
+    fn invalid_collector_urls_are_refused_with_a_way_out() {
         for (wrong, says) in [
             ("", "http://127.0.0.1:4318"),
             ("127.0.0.1:4318", "http://127.0.0.1:4318"),

@@ -150,9 +150,9 @@ impl OwnPostgres {
         }
         match tokio_postgres::connect(&self.url(), tokio_postgres::NoTls).await {
             Ok((client, connection)) => {
-                let asked = client.simple_query("SELECT 1");
+                let requested = client.simple_query("SELECT 1");
                 tokio::select! {
-                    answer = asked => answer.is_ok(),
+                    answer = requested => answer.is_ok(),
                     _ = connection => false,
                 }
             }

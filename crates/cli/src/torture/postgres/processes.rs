@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn whoever_is_killed_takes_its_children_along() {
+    fn killing_a_process_kills_its_children() {
         let mut parent = Command::new("sh");
         parent.args(["-c", "sleep 600 & echo $!; wait"]).stdout(Stdio::piped());
         let mut parent = parent.spawn().unwrap();

@@ -67,7 +67,7 @@ impl Proxy {
     /// Starts a proxy in front of `upstream`, without faults.
     pub(super) async fn start(upstream: String, seed: u64) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await.context("cannot listen")?;
-        let address = listener.local_addr().context("cannot tell where the proxy listens")?;
+        let address = listener.local_addr().context("the address of the proxy is unknown")?;
         let shared = Arc::new(Shared {
             upstream: Mutex::new(upstream),
             weather: watch::Sender::new(Weather::Clear),

@@ -29,7 +29,7 @@ async fn echo() -> (String, Arc<AtomicUsize>) {
 }
 
 /// Sends a request on a new connection and returns the number of bytes received.
-async fn asked(proxy: &Proxy) -> std::io::Result<usize> {
+async fn request(proxy: &Proxy) -> std::io::Result<usize> {
     let mut stream = TcpStream::connect(proxy.address()).await?;
     stream.write_all(REQUEST).await?;
     stream.read(&mut [0; 1_024]).await
@@ -48,9 +48,9 @@ async fn until(mut is_so: impl FnMut() -> bool) {
 async fn bytes_pass_in_clear_and_in_slow_weather() {
     let (upstream, _) = echo().await;
     let proxy = Proxy::start(upstream, 1).await.unwrap();
-    assert_eq!(asked(&proxy).await.unwrap(), REQUEST.len());
+    assert_eq!(request(&proxy).await.unwrap(), REQUEST.len());
     proxy.set(Weather::Slow { ms: 5 });
-    assert_eq!(asked(&proxy).await.unwrap(), REQUEST.len());
+    assert_eq!(request(&proxy).await.unwrap(), REQUEST.len());
 }
 
 #[tokio::test]
@@ -60,7 +60,7 @@ async fn replies_are_lost_after_the_request_has_arrived() {
     proxy.set(Weather::LostReplies);
     let mut lost = 0;
     for _ in 0..60 {
-        lost += usize::from(asked(&proxy).await.unwrap() == 0);
+        lost += usize::from(request(&proxy).await.unwrap() == 0);
     }
     assert!((1..60).contains(&lost), "{lost}");
     assert_eq!(seen.load(Ordering::SeqCst), 60);
@@ -73,13 +73,13 @@ async fn connections_are_reset() {
     proxy.set(Weather::Resets);
     let mut errors = Vec::new();
     for _ in 0..60 {
-        errors.extend(asked(&proxy).await.err());
+        errors.extend(request(&proxy).await.err());
     }
     assert!((1..60).contains(&errors.len()), "{errors:?}");
 }
 
 #[tokio::test]
-async fn what_is_sent_while_the_network_is_cut_arrives_later() {
+async fn bytes_sent_while_the_network_is_cut_arrive_later() {
     let (upstream, seen) = echo().await;
     let proxy = Proxy::start(upstream, 1).await.unwrap();
     let mut stream = TcpStream::connect(proxy.address()).await.unwrap();
@@ -101,16 +101,16 @@ async fn requests_arrive_twice_and_are_waited_for() {
     let proxy = Proxy::start(upstream, 1).await.unwrap();
     proxy.set(Weather::Repeats);
     for _ in 0..20 {
-        assert_eq!(asked(&proxy).await.unwrap(), REQUEST.len());
+        assert_eq!(request(&proxy).await.unwrap(), REQUEST.len());
     }
     proxy.calm_down().await;
     assert!((21..=40).contains(&seen.load(Ordering::SeqCst)), "{seen:?}");
 }
 
 #[tokio::test]
-async fn a_store_that_is_away_looks_like_a_broken_connection_and_may_come_back_elsewhere() {
+async fn an_unavailable_store_breaks_connections_and_may_return_at_another_address() {
     let proxy = Proxy::start("127.0.0.1:1".to_owned(), 1).await.unwrap();
-    assert!(!matches!(asked(&proxy).await, Ok(1..)));
+    assert!(!matches!(request(&proxy).await, Ok(1..)));
     proxy.toward(echo().await.0);
-    assert_eq!(asked(&proxy).await.unwrap(), REQUEST.len());
+    assert_eq!(request(&proxy).await.unwrap(), REQUEST.len());
 }

@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fire_is_always_later_than_asked_even_between_two_seconds() {
+    fn the_next_fire_is_always_later_than_the_given_time() {
         let cron = CronLine::parse("* * * * * *", "UTC").unwrap();
         let at = instant("2027-01-01T00:00:00Z");
         assert_eq!(cron.after(at), Some(at.plus(1_000)));
@@ -311,7 +311,7 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
 
         #[test]
-        fn whatever_a_line_says_it_is_refused_or_fires(
+        fn every_cron_line_is_refused_or_fires(
             fields in prop::collection::vec("[0-9*/,#LW?+-]{1,4}|[0-9]|\\*|MON|JAN|@daily", 5..=6),
             after_ms in 0..4_000_000_000_000_i64,
         ) {

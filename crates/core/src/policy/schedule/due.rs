@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_gives_a_bounded_number_and_the_next_goes_on() {
+    fn one_call_returns_a_bounded_number_of_fires_and_the_next_continues() {
         let busy = Schedule::every(SECOND_MS).missed(Missed::All);
         let first = busy.due(ScheduleProgress::new(NOW), hours(1)).unwrap();
         assert_eq!(first.fires.len(), FIRES_MAX);
@@ -386,7 +386,7 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
 
         #[test]
-        fn whenever_one_looks_all_gives_every_fire_once(
+        fn catching_up_returns_every_fire_once_at_any_polling_times(
             schedule in schedules(), looks in looks(),
         ) {
             let last = looks[looks.len() - 1];
@@ -398,7 +398,7 @@ mod tests {
         }
 
         #[test]
-        fn whenever_one_looks_no_policy_repeats_a_fire_or_invents_one(
+        fn no_policy_repeats_or_invents_a_fire_at_any_polling_times(
             schedule in schedules(), looks in looks(),
         ) {
             let every = run(&schedule.clone().missed(Missed::All), &looks);

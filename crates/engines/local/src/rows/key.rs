@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn the_keys_of_a_window_are_those_of_its_ids_wherever_it_lies() {
+    fn the_keys_of_a_window_are_those_of_its_ids_at_any_time() {
         let random = Seeded::new(1);
         for ms in [0, 1_800_000_000_000, 1 << 42, i64::MAX] {
             let at = Timestamp::from_millis(ms);

@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_put_is_taken_off_again_and_nothing_beyond_it() {
+    fn packed_values_are_unpacked_and_nothing_beyond_them() {
         let id = JobId::from_bytes([7; 16]);
         let mut pack = Pack::default();
         pack.id(id);

@@ -9,7 +9,7 @@ use windlass_core::time::{Clock as _, HOUR_MS, SECOND_MS};
 const BACK_MS: u64 = HOUR_MS;
 
 #[test]
-fn a_clock_set_back_takes_nothing_from_anybody() {
+fn a_clock_set_back_loses_no_jobs_and_no_leases() {
     let (dir, clock) = (tempfile::tempdir().unwrap(), still());
     let engine = open(dir.path(), clock.clone()).unwrap();
     runtime().block_on(async {

@@ -84,7 +84,7 @@ async fn complete_all(engine: &Recorded) -> usize {
         let items = jobs.into_iter();
         let items = items.map(|job| SettleItem::new(job.header.id, job.lease, Outcome::DONE));
         for item in engine.settle(Settle::new(items)).await.expect("settle").value.items {
-            item.expect("nobody else is there to take the lease");
+            item.expect("no other worker can take the lease");
         }
     }
     engine.close_session(session).await.expect("close_session");

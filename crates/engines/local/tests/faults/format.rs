@@ -58,7 +58,7 @@ fn a_file_that_is_no_database_is_refused_and_left_alone() {
 }
 
 #[test]
-fn somebody_elses_database_is_refused_and_left_alone() {
+fn a_database_of_another_application_is_refused_and_not_changed() {
     let (dir, clock) = (tempfile::tempdir().unwrap(), still());
     let path = dir.path().join("windlass.db");
     let theirs = rusqlite::Connection::open(&path).unwrap();

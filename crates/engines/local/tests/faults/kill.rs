@@ -24,7 +24,7 @@ const ROUNDS: u32 = 15;
 const ROUNDS_LONG: u32 = 100;
 /// Rounds with unique jobs that replace each other, for which the checker must be more tolerant.
 const ROUNDS_REPLACING: u32 = 4;
-/// Such rounds if `WINDLASS_LONG` is set.
+/// Number of rounds if `WINDLASS_LONG` is set.
 const ROUNDS_REPLACING_LONG: u32 = 20;
 /// Latest time of a kill after the directory was opened.
 const KILL_MAX_MS: u64 = 450;

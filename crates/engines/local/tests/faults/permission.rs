@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 
 /// Uid of the user `nobody`, which owns no files here.
-const NOBODY: u32 = 65_534;
+const UNPRIVILEGED_UID: u32 = 65_534;
 
 /// First message of the child.
 pub(crate) const OPENING: &str = "opening";
@@ -24,7 +24,7 @@ pub(crate) fn open(dir: &Path) {
 
 /// Opens `dir` as an unprivileged user and returns the reported result. `None`, with the reason printed, if no
 /// process of that user can be started.
-fn as_nobody(home: &Path, dir: &Path) -> Option<String> {
+fn as_other_user(home: &Path, dir: &Path) -> Option<String> {
     // The directory of this binary may be inaccessible to other users, so they run a copy.
     let binary = home.join("faults");
     let this = std::env::current_exe().expect("this binary");
@@ -35,14 +35,14 @@ fn as_nobody(home: &Path, dir: &Path) -> Option<String> {
     }
     let mut command = command(&binary, &Role::Open { dir: dir.to_owned() });
     // The working directory may be inaccessible as well.
-    command.uid(NOBODY).gid(NOBODY).current_dir("/");
+    command.uid(UNPRIVILEGED_UID).gid(UNPRIVILEGED_UID).current_dir("/");
     match Running::of(command) {
         Ok(mut child) => {
             assert_eq!(child.hear().as_deref(), Some(OPENING));
             Some(child.hear().expect("the child says what came of it"))
         }
         Err(error) => {
-            println!("skipped: no process of user {NOBODY} can be started: {error}");
+            println!("skipped: no process of user {UNPRIVILEGED_UID} can be started: {error}");
             None
         }
     }
@@ -59,10 +59,13 @@ fn allow(path: &Path, mode: u32) {
     std::fs::set_permissions(path, Permissions::from_mode(mode)).expect("other permissions");
 }
 
-fn assert_refused(told: &str, dir: &Path) {
-    assert!(told.starts_with("unavailable "), "{told}");
-    assert!(told.contains(&*dir.to_string_lossy()), "{told}");
-    assert!(told.contains("Permission denied") && told.contains("right to write"), "{told}");
+fn assert_refused(reported: &str, dir: &Path) {
+    assert!(reported.starts_with("unavailable "), "{reported}");
+    assert!(reported.contains(&*dir.to_string_lossy()), "{reported}");
+    assert!(
+        reported.contains("Permission denied") && reported.contains("right to write"),
+        "{reported}"
+    );
 }
 
 #[test]
@@ -70,8 +73,8 @@ fn a_directory_that_may_not_be_written_is_named() {
     let home = home();
     let dir = home.path().join("empty");
     std::fs::create_dir(&dir).unwrap();
-    let Some(told) = as_nobody(home.path(), &dir) else { return };
-    assert_refused(&told, &dir);
+    let Some(reported) = as_other_user(home.path(), &dir) else { return };
+    assert_refused(&reported, &dir);
     assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 0);
 }
 
@@ -79,8 +82,8 @@ fn a_directory_that_may_not_be_written_is_named() {
 fn a_directory_that_may_not_be_made_is_named() {
     let home = home();
     let dir = home.path().join("a/b");
-    let Some(told) = as_nobody(home.path(), &dir) else { return };
-    assert_refused(&told, &dir);
+    let Some(reported) = as_other_user(home.path(), &dir) else { return };
+    assert_refused(&reported, &dir);
 }
 
 #[test]
@@ -89,11 +92,14 @@ fn a_store_that_may_only_be_read_is_named_and_left_as_it_is() {
     let dir = home.path().join("store");
     drop(open_engine(&dir, still()).unwrap());
     allow(&dir, 0o755);
-    let Some(told) = as_nobody(home.path(), &dir) else { return };
-    assert_refused(&told, &dir);
+    let Some(reported) = as_other_user(home.path(), &dir) else { return };
+    assert_refused(&reported, &dir);
     // Write access to the lock file alone is not enough.
     allow(&dir.join("windlass.lock"), 0o666);
-    let told = as_nobody(home.path(), &dir).unwrap();
-    assert!(told.contains(&*dir.to_string_lossy()) && !told.contains("opened"), "{told}");
+    let reported = as_other_user(home.path(), &dir).unwrap();
+    assert!(
+        reported.contains(&*dir.to_string_lossy()) && !reported.contains("opened"),
+        "{reported}"
+    );
     open_engine(&dir, still()).unwrap();
 }

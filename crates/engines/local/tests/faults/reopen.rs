@@ -78,9 +78,9 @@ pub(crate) fn claim_all(dir: &Path) {
 /// Kills the owner of a directory while it holds leases; returns these.
 fn killed(dir: &Path) -> Held {
     let mut child = Running::start(&Role::Claim { dir: dir.to_owned() });
-    let told = child.hear().expect("the child says what it holds");
+    let reported = child.hear().expect("the child says what it holds");
     child.kill();
-    serde_json::from_str(&told).expect("what it held")
+    serde_json::from_str(&reported).expect("what it held")
 }
 
 /// State, attempts and crashes of a job.
@@ -96,7 +96,7 @@ async fn complete(engine: &LocalEngine, which: usize, held: &Held) -> Result<Sta
 }
 
 #[test]
-fn what_workers_in_a_dead_process_held_counts_as_crashed_without_waiting() {
+fn leases_of_a_dead_process_count_as_crashed_without_waiting() {
     let (dir, clock) = (tempfile::tempdir().unwrap(), still());
     let held = killed(dir.path());
     let engine = open(dir.path(), clock.clone()).unwrap();
@@ -161,7 +161,7 @@ fn workers_in_other_processes_that_do_not_come_back_are_lost_when_their_time_is_
 }
 
 #[test]
-fn a_second_owner_is_told_who_the_first_is() {
+fn a_second_owner_is_refused_with_the_name_of_the_first() {
     let dir = tempfile::tempdir().unwrap();
     let mut child = Running::start(&Role::Claim { dir: dir.path().to_owned() });
     child.hear().expect("it is open");
@@ -173,7 +173,7 @@ fn a_second_owner_is_told_who_the_first_is() {
 }
 
 #[test]
-fn a_handle_dropped_in_good_order_frees_the_directory_at_once() {
+fn a_dropped_handle_frees_the_directory_at_once() {
     let dir = tempfile::tempdir().unwrap();
     for round in 0..20 {
         let engine = open(dir.path(), still()).unwrap_or_else(|error| panic!("{round}: {error}"));

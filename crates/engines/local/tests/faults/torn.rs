@@ -67,7 +67,7 @@ fn assert_opens(dir: &Path, acknowledged: &[(JobId, u64)], valid: u64, how: &str
 }
 
 #[test]
-fn a_torn_tail_of_the_log_costs_only_what_lies_behind_the_tear() {
+fn a_truncated_log_loses_only_the_commits_after_the_cut() {
     let dir = tempfile::tempdir().unwrap();
     let acknowledged = killed(dir.path());
     let (end, length) = (log_end(dir.path()), std::fs::metadata(wal(dir.path())).unwrap().len());
@@ -93,7 +93,7 @@ fn a_torn_tail_of_the_log_costs_only_what_lies_behind_the_tear() {
 }
 
 #[test]
-fn a_garbled_tail_of_the_log_costs_only_what_lies_behind_it() {
+fn a_corrupt_end_of_the_log_loses_only_the_commits_after_it() {
     let dir = tempfile::tempdir().unwrap();
     let acknowledged = killed(dir.path());
     let (bytes, end) = (std::fs::read(wal(dir.path())).unwrap(), log_end(dir.path()) as usize);

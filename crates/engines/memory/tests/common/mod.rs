@@ -1,4 +1,4 @@
-//! What the tests of this engine share.
+//! Shared by the tests of this engine.
 
 use std::sync::Arc;
 use windlass_core::random::Seeded;

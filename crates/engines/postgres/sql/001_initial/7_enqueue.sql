@@ -36,7 +36,7 @@ $$;
 
 -- Notifies workers when the transaction commits, with the number of its first job: claims may have scanned further
 -- meanwhile and must start there again. All jobs of a transaction send the same number, so that PostgreSQL merges the
--- notifications. The number is kept in a setting, which anybody can change, so it carries a seal made from the secret
+-- notifications. The number is kept in a setting, which every role can change, so it carries a seal made from the secret
 -- and the transaction id.
 CREATE FUNCTION {s}.wake(place bigint) RETURNS void LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp AS $$

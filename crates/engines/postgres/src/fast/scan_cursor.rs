@@ -38,7 +38,7 @@ struct Inner {
     full_scans: HashMap<String, Instant>,
 }
 
-/// The state in which a claim began, by which its result is judged.
+/// The state at the begin of a claim, compared when it ends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ScanStart {
     reports: u64,

@@ -104,7 +104,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_heartbeat_uses_the_last_one_and_reads_everything_from_time_to_time() {
         let (heartbeat_cache, session) = (HeartbeatCache::default(), SessionId::new("s"));
-        assert!(heartbeat_cache.known(&session).is_none(), "the first looks at everything");
+        assert!(heartbeat_cache.known(&session).is_none(), "the first reads everything");
         heard(&heartbeat_cache, 3);
         tokio::time::advance(WHOLE_EVERY / 2).await;
         heard(&heartbeat_cache, 5);
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_claim_that_a_heartbeat_overtook_is_looked_for() {
+    async fn a_claim_overtaken_by_a_heartbeat_is_found() {
         let (heartbeat_cache, session) = (HeartbeatCache::default(), SessionId::new("s"));
         heard(&heartbeat_cache, 3);
         heartbeat_cache.claims(&claim(4));

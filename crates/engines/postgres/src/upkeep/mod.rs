@@ -15,8 +15,8 @@ use std::sync::MutexGuard;
 use tokio::time::Instant;
 use windlass_core::engine::{MaintainReply, Stamped};
 use windlass_core::limits::LANE_IDLE_MS;
-use windlass_core::{Error, Result, Timestamp};
 use windlass_core::sync::lock;
+use windlass_core::{Error, Result, Timestamp};
 
 /// Folds rows of counts into one per lane. Skips rows that another compaction has locked.
 const FOLD: &str = "WITH gone AS (DELETE FROM {s}.tally WHERE ctid = ANY(ARRAY(
@@ -177,8 +177,7 @@ impl PostgresEngine {
 
     /// Whether it is time to mark idle lanes, and to delete lanes.
     fn lane_pace(&self, now: Timestamp) -> (bool, bool) {
-        let mut looked =
-            lock(&self.inner.lanes_maintained_at);
+        let mut looked = lock(&self.inner.lanes_maintained_at);
         let is_due = |at: &mut Option<Timestamp>, every_ms: u64| {
             // After the clock went backwards, both are due.
             let is_due = at.is_none_or(|at| now < at || now.since(at) >= every_ms);

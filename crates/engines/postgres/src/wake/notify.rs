@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_foreign_notification_wakes_nobody_and_resets_nothing() {
+    fn a_notification_of_another_store_wakes_no_waiter_and_resets_no_cursor() {
         let scan_cursor = Arc::new(ScanCursor::default());
         let (_, start) = scan_cursor.for_claim("q");
         scan_cursor.taken(start, "q", [(1, 0, 7)].into_iter());

@@ -76,7 +76,7 @@ impl Bouncer {
 
     /// Where the same database is found through it.
     pub(crate) fn url(&self) -> String {
-        format!("postgres://anybody@127.0.0.1:{}/{}", self.port, self.database)
+        format!("postgres://user@127.0.0.1:{}/{}", self.port, self.database)
     }
 }
 

@@ -21,8 +21,8 @@ impl Listener {
             loop {
                 let next = std::future::poll_fn(|context| connection.poll_message(context)).await;
                 match next {
-                    Some(Ok(AsyncMessage::Notification(told))) => {
-                        let _ = tell.send(told.payload().to_owned());
+                    Some(Ok(AsyncMessage::Notification(reported))) => {
+                        let _ = tell.send(reported.payload().to_owned());
                     }
                     Some(Ok(_)) => {}
                     Some(Err(_)) | None => break,
@@ -33,7 +33,7 @@ impl Listener {
         Self { client, heard }
     }
 
-    /// Waits for a payload of this sort; what was heard before it.
+    /// Waits for a matching payload; returns the payloads before it.
     pub(crate) async fn hear(&mut self, is_it: impl Fn(&str) -> bool) -> Vec<String> {
         let mut before = Vec::new();
         loop {

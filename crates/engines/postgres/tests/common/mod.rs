@@ -1,4 +1,4 @@
-//! What the tests of this engine share: a schema of its own for each, on the server that `cargo xtask
+//! Shared by the tests of this engine: a separate schema for each, on the server that `cargo xtask
 //! test` starts, or on one of yours.
 
 #![allow(dead_code, reason = "each test uses its part")]

@@ -16,7 +16,7 @@ use windlass_postgres::{Options, PostgresEngine};
 const PART: &str = "WINDLASS_FAULTS_PART";
 /// What a child's words to its parent begin with: the test harness talks on the same channel.
 const MARK: char = '@';
-/// How often a child tells how much it has done.
+/// Interval at which a child reports its progress.
 const TELL_EVERY: Duration = Duration::from_millis(20);
 
 /// What a child is to do until it is killed.
@@ -51,13 +51,13 @@ async fn work(url: String, journal: PathBuf, first: u32, seed: u64, ttl: Duratio
     let (journal, counts) = (Arc::new(Lines::create(&journal)), Arc::<Counts>::default());
     let clients = Clients { engine, journal, counts: counts.clone(), first, seed };
     let _worker = clients.work(0, ttl);
-    let mut told = 0;
+    let mut reported = 0;
     loop {
         tokio::time::sleep(TELL_EVERY).await;
         let done = counts.completed.load(Ordering::Relaxed);
-        if done > told {
-            println!("\n{MARK}{}", done - told);
-            told = done;
+        if done > reported {
+            println!("\n{MARK}{}", done - reported);
+            reported = done;
         }
     }
 }
@@ -80,8 +80,8 @@ impl Running {
         let output = process.stdout.take().expect("its output is piped");
         std::thread::spawn(move || {
             let lines = BufReader::new(output).lines().map_while(Result::ok);
-            let told = lines.filter_map(|line| line.strip_prefix(MARK)?.parse::<u64>().ok());
-            told.for_each(|done| {
+            let reported = lines.filter_map(|line| line.strip_prefix(MARK)?.parse::<u64>().ok());
+            reported.for_each(|done| {
                 counts.completed.fetch_add(done, Ordering::Relaxed);
             });
         });

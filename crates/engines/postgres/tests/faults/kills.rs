@@ -11,7 +11,7 @@ use windlass_core::engine::Admin as _;
 use windlass_core::random::{Random as _, Seeded};
 use windlass_kit::history::Options;
 
-/// The latest instant of a fault, from the moment that everybody is at work again.
+/// Upper bound of the delay before a fault, from the time that all clients work again.
 const FAULT_MAX_MS: u64 = 400;
 /// After this many kills the next server is killed too, while it recovers.
 const RECOVERING_EVERY: u32 = 3;
@@ -29,7 +29,7 @@ async fn a_moment(random: &Seeded, max_ms: u64) {
 async fn nothing_acknowledged_is_lost_when_postgres_is_killed_and_clients_recover_by_themselves() {
     let (mut trial, random) = (Trial::start(3).await, Seeded::new(seed()));
     for number in 0..times(5, 20) {
-        trial.everybody_works().await;
+        trial.all_clients_work().await;
         a_moment(&random, FAULT_MAX_MS).await;
         trial.server.kill();
         if number % RECOVERING_EVERY == 1 {
@@ -39,8 +39,8 @@ async fn nothing_acknowledged_is_lost_when_postgres_is_killed_and_clients_recove
         }
         trial.server.start().await;
     }
-    trial.everybody_works().await;
-    assert_eq!(trial.sessions_lost(), 0, "a server that comes back at once costs nobody a session");
+    trial.all_clients_work().await;
+    assert_eq!(trial.sessions_lost(), 0, "a server that restarts at once loses no session");
     // Claims are committed asynchronously: the last ones before a kill may be forgotten.
     let verdict = trial.judge(Options::default().claims_forgotten()).await;
     verdict.assert_clean();
@@ -51,12 +51,12 @@ async fn nothing_acknowledged_is_lost_when_postgres_is_killed_and_clients_recove
 async fn nothing_is_lost_when_postgres_is_shut_down_under_load() {
     let (mut trial, random) = (Trial::start(3).await, Seeded::new(seed()));
     for number in 0..times(4, 12) {
-        trial.everybody_works().await;
+        trial.all_clients_work().await;
         a_moment(&random, FAULT_MAX_MS).await;
         trial.server.stop(if number % 2 == 0 { Signal::QUIT } else { Signal::INT });
         trial.server.start().await;
     }
-    trial.everybody_works().await;
+    trial.all_clients_work().await;
     assert_eq!(trial.sessions_lost(), 0);
     trial.judge(Options::default().claims_forgotten()).await.assert_clean();
 }
@@ -68,7 +68,7 @@ async fn nothing_is_lost_when_postgres_is_killed_behind_a_pooler() {
     let bouncer = Bouncer::before(&server.url(), "");
     let mut trial = Trial::start_on(server, &bouncer.url(), 3).await;
     for _ in 0..times(3, 10) {
-        trial.everybody_works().await;
+        trial.all_clients_work().await;
         a_moment(&random, FAULT_MAX_MS).await;
         let before = trial.engine.health().await.expect("answers").epoch;
         trial.server.kill();
@@ -78,25 +78,25 @@ async fn nothing_is_lost_when_postgres_is_killed_behind_a_pooler() {
         })
         .await;
     }
-    trial.everybody_works().await;
+    trial.all_clients_work().await;
     assert_eq!(trial.sessions_lost(), 0);
     trial.judge(Options::default().claims_forgotten()).await.assert_clean();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_is_lost_when_connections_are_cut_in_the_middle_of_anything() {
+async fn nothing_is_lost_when_connections_are_cut_at_any_point() {
     let (trial, random) = (Trial::start(3).await, Seeded::new(seed()));
     let client = trial.server.client().await;
-    // Those at work rather than those that idle, one at a time.
+    // Busy backends rather than idle ones, one at a time.
     let cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
         WHERE application_name = 'windlass' ORDER BY state = 'idle', random() LIMIT 1";
-    trial.everybody_works().await;
+    trial.all_clients_work().await;
     let mut struck = 0;
     for _ in 0..times(CUTS, CUTS_LONG) {
         a_moment(&random, CUT_MAX_MS).await;
         struck += client.query(cut, &[]).await.expect("may cut").len();
     }
-    trial.everybody_works().await;
+    trial.all_clients_work().await;
     // The server lived on: it forgets nothing.
     let verdict = trial.judge(Options::default()).await;
     println!("{struck} connections were cut");

@@ -35,7 +35,7 @@ const AGAIN: Duration = Duration::from_millis(20);
 /// How soon another process takes the services over.
 const LEAD_TTL_MS: u64 = 2_000;
 
-/// What everybody counts.
+/// Counters of all clients.
 #[derive(Default)]
 pub(crate) struct Counts {
     pub(crate) acknowledged: AtomicU64,

@@ -13,7 +13,7 @@ use windlass_postgres::{Options, PostgresEngine};
 /// Callers at the same time, and how many connections there are for them.
 const CALLERS: usize = 400;
 const CONNECTIONS: usize = 2;
-/// What a small server has room for.
+/// Connections of a small server.
 const ROOM: usize = 12;
 
 async fn application(url: &str) -> Client {
@@ -41,7 +41,7 @@ async fn callers_beyond_the_connections_wait_their_turn() {
     let options = Options::new(&url).schema(&schema.name).connections(CONNECTIONS);
     let engine = PostgresEngine::connect(options).await.expect("connects");
     for answer in join_all((0..CALLERS).map(|_| enqueue(&engine))).await {
-        answer.expect("nobody is turned away");
+        answer.expect("no caller is refused");
     }
     assert_eq!(available(&engine).await, CALLERS as u64);
     let client = application(&crate::common::url()).await;
@@ -73,7 +73,7 @@ async fn a_server_without_free_connections_is_an_error_at_start_and_waited_for_l
     assert!(error.contains("max_connections"), "{error}");
     // It would use more, but goes on with those it has.
     for answer in join_all((0..CALLERS).map(|_| enqueue(&engine))).await {
-        answer.expect("nobody is turned away");
+        answer.expect("no caller is refused");
     }
     assert_eq!(available(&engine).await, CALLERS as u64 + 1);
     others.clear();

@@ -66,8 +66,8 @@ fn own((one, other): (&str, &str)) -> (String, String) {
 /// Does not wait within the call: its snapshot may be what the replica waits for, to clear away what it could see.
 async fn promote(replica: &Server) {
     let client = replica.client().await;
-    let asked = client.query_one("SELECT pg_promote(false)", &[]).await;
-    assert!(asked.expect("is asked to").get::<_, bool>(0));
+    let requested = client.query_one("SELECT pg_promote(false)", &[]).await;
+    assert!(requested.expect("is asked to").get::<_, bool>(0));
     until("it is promoted", async || {
         client.query_one("SELECT NOT pg_is_in_recovery()", &[]).await.expect("a row").get(0)
     })
@@ -100,10 +100,10 @@ async fn nothing_is_lost_when_a_synchronous_replica_takes_over_and_clients_follo
     let Pair { primary, replica } = pair;
     let mut trial = Trial::start_on(primary, &url, 3).await;
     let before = epoch(&trial.engine).await;
-    trial.everybody_works().await;
+    trial.all_clients_work().await;
     trial.server.kill();
     promote(&replica).await;
-    trial.everybody_works().await;
+    trial.all_clients_work().await;
     assert_ne!(epoch(&trial.engine).await, before, "another timeline is another epoch");
     assert_eq!(trial.sessions_lost(), 0, "sessions are given their time to come back");
     // Claims wait for no replica.
@@ -143,7 +143,7 @@ async fn a_replica_that_lagged_takes_over_with_another_epoch_and_lost_leases_are
     let claimed_late = enqueue(&engine, "kept").await;
     pair.catch_up().await;
     let before = epoch(&engine).await;
-    // What comes now is acknowledged, and the replica will never hear of it.
+    // Commits from here on are acknowledged, but never reach the replica.
     pair.replica.stop(Signal::INT);
     let late = claim(&engine, &session, 2).await.remove(0);
     assert_eq!(late.header.id, claimed_late);

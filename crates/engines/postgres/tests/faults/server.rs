@@ -217,8 +217,8 @@ fn program(name: &str) -> Command {
 }
 
 fn programs() -> PathBuf {
-    if let Some(told) = std::env::var_os(PROGRAMS) {
-        return told.into();
+    if let Some(reported) = std::env::var_os(PROGRAMS) {
+        return reported.into();
     }
     let versions = fs::read_dir(DEBIAN).into_iter().flatten().flatten();
     let numbered = versions.filter_map(|entry| {
@@ -257,7 +257,7 @@ fn signal(pid: u32, signal: Signal) {
     let _ = kill_process(pid, signal);
 }
 
-/// What `/proc` says of a process behind its name: state, parent and more.
+/// The fields of `/proc/PID/stat` after the name: state, parent and more.
 fn stat(pid: u32) -> Option<Vec<String>> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, rest) = text.rsplit_once(')')?;

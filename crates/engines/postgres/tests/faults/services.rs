@@ -150,7 +150,7 @@ async fn of_ten_processes_one_does_the_work_and_another_takes_over_when_it_is_ki
         // Before the leader is killed.
         until("it is written down", async || promoted(&steps(logs.path())) >= round * JOBS).await;
         if round <= u64::from(kills) {
-            let old = leader(&engine).await.expect("somebody does the work");
+            let old = leader(&engine).await.expect("there is a leader");
             processes.remove(&old).expect("it lives");
             until("another leads", async || leader(&engine).await.is_some_and(|new| new != old))
                 .await;

@@ -62,20 +62,20 @@ impl Trial {
     }
 
     /// Waits until jobs are taken and done again.
-    pub(crate) async fn everybody_works(&self) {
+    pub(crate) async fn all_clients_work(&self) {
         let read = || {
             let Counts { acknowledged, completed, .. } = &*self.counts;
             (acknowledged.load(Ordering::Relaxed), completed.load(Ordering::Relaxed))
         };
         let before = read();
-        until("everybody is at work", async || {
+        until("all clients work", async || {
             let now = read();
             now.0 >= before.0 + STEP && now.1 >= before.1 + STEP
         })
         .await;
     }
 
-    /// No more faults: what is left is done, and everything that anybody saw is judged.
+    /// Stops the faults, drains the queue, and checks the histories of all clients.
     pub(crate) async fn judge(mut self, options: Options) -> Verdict {
         self.producers.stop().await;
         self.until_empty().await;
@@ -112,7 +112,7 @@ impl Trial {
         .await;
     }
 
-    /// Everything that anybody wrote down, here and in other processes.
+    /// The histories of all clients, in this and in other processes.
     fn history(&self) -> History {
         let files = std::fs::read_dir(self.home.path()).expect("the directory").flatten();
         let mut paths: Vec<PathBuf> = files.map(|entry| entry.path()).collect();

@@ -11,7 +11,7 @@ const WORKERS: usize = 3;
 /// Kills of an ordinary run, and of a long one.
 const KILLS: u32 = 8;
 const KILLS_LONG: u32 = 50;
-/// The latest instant of a kill, from the moment that everybody is at work again.
+/// Upper bound of the delay before a kill, from the time that all clients work again.
 const KILL_MAX_MS: u64 = 300;
 /// How long the jobs of a dead worker wait for it.
 const TTL_MS: u64 = 2_000;
@@ -34,12 +34,12 @@ async fn jobs_of_killed_workers_are_done_by_others() {
     let mut workers: Vec<Running> = (0..WORKERS as u32).map(start).collect();
     let kills = times(KILLS, KILLS_LONG);
     for number in 0..kills {
-        trial.everybody_works().await;
+        trial.all_clients_work().await;
         tokio::time::sleep(Duration::from_millis(random.below(KILL_MAX_MS))).await;
         let victim = random.below(WORKERS as u64) as usize;
         workers[victim] = start(WORKERS as u32 + number);
     }
-    trial.everybody_works().await;
+    trial.all_clients_work().await;
     let verdict = trial.judge(Options::default()).await;
     verdict.assert_clean();
     assert!(verdict.counts.unanswered > 0, "no call was under way at any kill");

@@ -13,12 +13,12 @@ const TOGETHER: usize = 50;
 const STEP: u32 = 100;
 /// How far apart those times are: all of it is within a partition.
 const APART_MS: u64 = 1_000;
-/// Longer than it takes until everything is looked at anew.
+/// Longer than the interval at which the cursor starts again.
 const ANEW: Duration = Duration::from_secs(6);
 /// How long servers keep their counts to themselves, and how long anything may take.
 const COUNTED_AFTER: Duration = Duration::from_millis(1_200);
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Entries that anybody went by in the index by which retention finds jobs.
+/// Entries scanned so far in the index by which retention finds jobs.
 const ENTRIES: &str = "SELECT coalesce(sum(idx_tup_read), 0)::bigint FROM pg_stat_all_indexes
     WHERE schemaname = trim('{s}', '\"') AND indexrelname LIKE 'finished%lane_state_at_idx'";
 
@@ -40,7 +40,7 @@ async fn entries(rig: &Rig) -> i64 {
     let deadline = tokio::time::Instant::now() + PATIENCE;
     let mut last = -1;
     loop {
-        // Idle servers tell at the end of their next transaction.
+        // Idle backends report at the end of their next transaction.
         tokio::time::sleep(COUNTED_AFTER).await;
         rig.engine.health().await.expect("answers");
         let now = rig.count(ENTRIES).await;
@@ -87,7 +87,7 @@ async fn removed_rows_are_not_skipped_again_beside_an_old_snapshot() {
     let passed = entries(&rig).await - before;
     println!("{passed} entries for {JOBS} jobs in steps of {STEP}");
     let jobs = JOBS as i64;
-    // Those that ended at the same time as the last one are looked at once more.
+    // Those that ended at the same time as the last one are read once more.
     assert!((jobs..2 * jobs).contains(&passed), "{passed} entries for {JOBS} jobs");
     rig.is_sound().await;
 }

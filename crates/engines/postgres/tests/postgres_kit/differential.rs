@@ -7,7 +7,7 @@ use windlass_core::time::ManualClock;
 use windlass_kit::{START, SteadyRandom, Subject};
 use windlass_postgres::{Options, PostgresEngine};
 
-/// Stories told in an ordinary test run, and in a long one.
+/// Number of stories in an ordinary test run, and in a long one.
 const CASES: u32 = 6;
 const CASES_LONG: u32 = 400;
 

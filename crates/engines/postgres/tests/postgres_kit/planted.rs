@@ -4,7 +4,7 @@
 use super::differential::fresh_with;
 use windlass_kit::model::difference_in;
 
-/// Stories for each fault; the first or the second one tells.
+/// Stories for each fault; the first or the second one finds it.
 const CASES: u32 = 20;
 
 /// Runs `body` for each row that a fast path writes for a completed job: only those carry a token.
@@ -16,7 +16,7 @@ fn on_fast_completion(when: &str, body: &str) -> String {
     )
 }
 
-/// What the differential test says about a store in which this SQL was run.
+/// The report of the differential test for a store in which this SQL was run.
 fn said(sql: &str) -> String {
     difference_in(CASES, || fresh_with(sql)).expect("the differential test notices")
 }

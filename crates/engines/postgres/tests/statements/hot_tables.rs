@@ -7,7 +7,7 @@ use windlass_core::engine::*;
 use windlass_core::model::NewJob;
 use windlass_postgres::PostgresEngine;
 
-/// Those through which every job goes, or every job of a fair queue, and those that every transaction adds to.
+/// Tables that every job passes, or every job of a fair queue, and tables that every transaction inserts into.
 const HOT: [&str; 6] = ["ready", "lease", "scheduled", "tally", "turn", "served"];
 /// The most indexes one of them may have.
 const INDEXES_MAX: i64 = 2;

@@ -36,7 +36,7 @@ async fn a_job_that_came_into_an_idle_lane_unnoticed_is_found() {
 
     let (start, mut claim_no) = (Instant::now(), 1);
     let found = loop {
-        assert!(start.elapsed() < LONG, "nobody finds it");
+        assert!(start.elapsed() < LONG, "no claim finds it");
         engine.wait(Wait::new(["default"], 5_000)).await.unwrap();
         claim_no += 1;
         let found = claim_all(&engine, &session, claim_no).await;
@@ -87,8 +87,8 @@ async fn sql_refuses_json_nested_too_deep_and_one_kind_too_many() {
         )
     };
     for depth in [101, 5_000] {
-        let told = refused(nested(depth)).await;
-        assert!(told.contains("payload is nested more than 100 levels"), "{told}");
+        let reported = refused(nested(depth)).await;
+        assert!(reported.contains("payload is nested more than 100 levels"), "{reported}");
     }
     client.query(&nested(100), &[]).await.expect("a hundred levels are fine");
     let many = refused(format!(
@@ -100,8 +100,8 @@ async fn sql_refuses_json_nested_too_deep_and_one_kind_too_many() {
         "INSERT INTO \"{name}\".lane (queue, kind) SELECT 'default', 'kind' || n FROM generate_series(2, {LANES_PER_QUEUE_MAX}) n"
     );
     client.batch_execute(&fill).await.unwrap();
-    let told = refused(format!("SELECT \"{name}\".enqueue('one_more')")).await;
-    assert!(told.contains("queue default") && told.contains("10000 kinds"), "{told}");
+    let reported = refused(format!("SELECT \"{name}\".enqueue('one_more')")).await;
+    assert!(reported.contains("queue default") && reported.contains("10000 kinds"), "{reported}");
     client.query(&format!("SELECT \"{name}\".enqueue('kind2')"), &[]).await.expect("known");
     let other = format!("SELECT \"{name}\".enqueue('one_more', queue => 'other')");
     client.query(&other, &[]).await.expect("another queue has room");

@@ -1,4 +1,4 @@
-//! What work costs the server, in pages that it looks at: the same with few jobs waiting as with many.
+//! The cost of calls in pages that the server reads: independent of the number of waiting jobs.
 //!
 //! `WINDLASS_LONG=1` makes it a million.
 
@@ -30,7 +30,7 @@ const DEAD: u32 = 20;
 /// How long servers keep their counts to themselves, and how long anything may take.
 const COUNTED_AFTER: Duration = Duration::from_millis(1_200);
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Pages that a look at one job may take: it is in five tables at most, each behind an index.
+/// Maximum number of pages to read one job: it is in five tables at most, each behind an index.
 const PAGES_PER_JOB_MAX: i64 = 30;
 /// Pages that the numbers of a few lanes may take, once they are folded.
 const PAGES_OF_STATS_MAX: i64 = 100;
@@ -88,7 +88,7 @@ impl Bench {
         }
     }
 
-    /// Ready jobs that are looked at for the numbers of all lanes, by priority.
+    /// Ready jobs that are read for the counts of all lanes, by priority.
     async fn seen_by_priority(&self) -> i64 {
         self.engine.maintain(MaintainRequest::new(Work::Compact, 1_000)).await.expect("compacts");
         let request = StatsRequest::default().by_priority();
@@ -112,26 +112,26 @@ impl Bench {
         assert!(reply.expect("settles").value.items.iter().all(Item::is_ok));
     }
 
-    /// Pages of our tables and indexes that anybody looked at so far.
+    /// Pages of our tables and indexes read so far.
     async fn pages(&self) -> i64 {
         let sql = "SELECT coalesce(sum(heap_blks_read + heap_blks_hit + coalesce(idx_blks_read, 0)
             + coalesce(idx_blks_hit, 0)), 0)::bigint FROM pg_statio_all_tables WHERE schemaname = $1";
         self.at_rest(sql).await
     }
 
-    /// Ready jobs that anybody looked at so far.
+    /// Ready jobs read so far.
     async fn ready_jobs_seen(&self) -> i64 {
         let sql = "SELECT coalesce(sum(idx_tup_read), 0)::bigint FROM pg_stat_all_indexes
             WHERE schemaname = $1 AND relname = 'ready'";
         self.at_rest(sql).await
     }
 
-    /// What the server answers when it has counted everything.
+    /// The server's statistics, once they are complete.
     async fn at_rest(&self, sql: &str) -> i64 {
         let deadline = tokio::time::Instant::now() + PATIENCE;
         let mut last = -1;
         loop {
-            // Idle servers tell at the end of their next transaction.
+            // Idle backends report at the end of their next transaction.
             tokio::time::sleep(COUNTED_AFTER).await;
             self.engine.health().await.expect("answers");
             let counted = self.client.query_one(sql, &[&self.schema.name]).await;
@@ -208,7 +208,7 @@ async fn work_and_questions_cost_the_same_with_many_waiting_as_with_few() {
     bench.fill(many).await;
     let deep = bench.pages_per_claim().await;
     println!("{few} pages per claim and reports with {FEW} waiting, {deep} with {many}");
-    // A deeper tree has a level more; a scan would look at thousands.
+    // A deeper tree has a level more; a scan would read thousands.
     assert!(deep < 2 * few, "{deep} pages with {many} waiting, {few} with {FEW}");
 
     let dead = bench.claim(DEAD).await;
@@ -248,7 +248,7 @@ async fn a_claim_costs_the_same_beside_10_000_idle_lanes_as_beside_ten() {
         "{} pages per claim and reports beside 10 idle lanes, {} beside 10,000",
         idle[0], idle[1]
     );
-    // Some pages for each lane would be 70,000; now and then a claim looks at them all.
+    // Some pages for each lane would be 70,000; some claims read them all.
     assert!(idle[1] < idle[0] + 10_000, "{idle:?}");
 }
 
@@ -272,8 +272,8 @@ async fn a_claim_reads_only_what_it_takes_at_whatever_depth_it_was_planned() {
             bench.settle(jobs, &Outcome::DONE).await;
         }
         let seen = (bench.ready_jobs_seen().await - before) / CLAIMS as i64;
-        println!("planned with {waiting} waiting: {seen} looked at for a claim of {BATCH}");
-        assert!(seen <= 2 * i64::from(BATCH), "{seen} looked at, planned with {waiting} waiting");
+        println!("planned with {waiting} waiting: {seen} rows read for a claim of {BATCH}");
+        assert!(seen <= 2 * i64::from(BATCH), "{seen} rows read, planned with {waiting} waiting");
     }
 }
 
@@ -289,7 +289,7 @@ async fn ready_jobs_by_priority_cost_the_same_with_many_waiting_as_with_few() {
     let few = bench.seen_by_priority().await;
     bench.fill_both("deep", MANY / 2).await;
     let many = bench.seen_by_priority().await;
-    println!("{few} looked at with {counted} of each waiting in one lane, {many} with {MANY} more");
+    println!("{few} rows read with {counted} of each waiting in one lane, {many} with {MANY} more");
     assert!((1..=READY_COUNTED_MAX as i64).contains(&few), "{few}");
     assert_eq!(many, few, "with {MANY} more");
 }

@@ -12,7 +12,7 @@ use windlass_postgres::{Options, PostgresEngine};
 /// Jobs that pass through; their dead rows would be several megabytes.
 const JOBS: usize = 60_000;
 const BATCH: usize = 1_000;
-/// What a hot table may grow to.
+/// Maximum size of a hot table.
 const BOUND: i64 = 4 << 20;
 const HOT: [&str; 7] = ["ready", "lease", "scheduled", "session", "tally", "turn", "served"];
 

@@ -100,7 +100,7 @@ async fn tenants_that_come_new_at_once_are_all_taken_in() {
 }
 
 #[tokio::test]
-async fn compaction_leaves_a_row_a_queue_and_forgets_tenants_that_were_served() {
+async fn compaction_keeps_one_row_per_queue_and_deletes_tenants_without_waiting_jobs() {
     let mut fair = Fair::start().await;
     for tenant in 0..30 {
         enqueue(&fair.engines[0], &format!("small {tenant}"), 1).await;
@@ -131,7 +131,7 @@ async fn an_open_transaction_holds_up_its_own_tenant_alone() {
         enqueue(&fair.engines[1], "free", 5).await;
         enqueue(&fair.engines[2], "new", 5).await;
     };
-    tokio::time::timeout(Duration::from_secs(5), others).await.expect("nobody waits for it");
+    tokio::time::timeout(Duration::from_secs(5), others).await.expect("no caller waits for it");
     let held = enqueue(&fair.engines[3], "held", 1);
     tokio::pin!(held);
     let waits = tokio::time::timeout(Duration::from_millis(300), &mut held).await;

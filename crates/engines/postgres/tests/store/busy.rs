@@ -170,8 +170,8 @@ async fn an_enqueue_answered_with_the_existing_job_does_not_block_it() {
     let answers = engine.enqueue_in(&ours, Enqueue::each(jobs)).await.unwrap().value;
     let answers: Vec<Enqueued> = answers.into_iter().map(Result::unwrap).collect();
     let [created, existing] = [Disposition::Created, Disposition::Existing];
-    let told: Vec<_> = answers.iter().map(|answer| answer.disposition).collect();
-    assert_eq!(told, [created, existing, created, existing]);
+    let reported: Vec<_> = answers.iter().map(|answer| answer.disposition).collect();
+    assert_eq!(reported, [created, existing, created, existing]);
     assert_eq!(answers[2].id, answers[3].id, "the one that is stored is the one that was named");
     let sql = format!("SELECT \"{}\".enqueue('mail', unique_key => 'u')", schema.name);
     let held: uuid::Uuid = theirs.query_one(&sql, &[]).await.unwrap().get(0);

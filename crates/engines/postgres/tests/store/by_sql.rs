@@ -1,4 +1,4 @@
-//! Jobs handed over by the SQL functions, in transactions of other drivers than ours.
+//! Jobs enqueued by the SQL functions, in transactions of other drivers than ours.
 
 #![cfg(all(feature = "sqlx", feature = "diesel-async"))]
 #![expect(clippy::unwrap_used, reason = "unwrapping is how the helpers say \"this must hold\" too")]
@@ -87,10 +87,10 @@ async fn unique_keys_hold_on_both_sides_of_the_edge() {
         assert!(ours.disposition == Disposition::Created && ours.id != lost[0]);
         driver.say("BEGIN").await;
         let other = job().unique(Unique::by("other"));
-        let told = driver.hand_over(&schema, &[job(), other.clone(), other]).await.unwrap();
+        let reported = driver.hand_over(&schema, &[job(), other.clone(), other]).await.unwrap();
         driver.say("COMMIT").await;
-        assert!(told[0] == ours.id && told[1] == told[2] && told[1] != ours.id);
-        assert_eq!(states(&engine, &told[1..2]).await, [Some(State::Available)]);
+        assert!(reported[0] == ours.id && reported[1] == reported[2] && reported[1] != ours.id);
+        assert_eq!(states(&engine, &reported[1..2]).await, [Some(State::Available)]);
     }
 }
 

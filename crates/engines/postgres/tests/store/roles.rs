@@ -43,7 +43,7 @@ impl Roles {
 
     fn url(&self, sort: &str) -> String {
         let host = url();
-        let (_, place) = host.rsplit_once('@').expect("the test server is told with a user");
+        let (_, place) = host.rsplit_once('@').expect("the URL of the test server has a user");
         format!("postgres://{}@{place}", self.role(sort))
     }
 
@@ -174,7 +174,7 @@ async fn the_guide_names_the_rights_that_are_granted() {
         let named = named.replace(&roles.schema.name, "windlass");
         assert!(guide.contains(&named), "the guide must say:\n{named}");
     }
-    let missing = grant(&roles.options("owner"), Access::View, "nobody; DROP ROLE x").await;
+    let missing = grant(&roles.options("owner"), Access::View, "missing; DROP ROLE x").await;
     assert_eq!(missing.unwrap_err().field(), Some("role"));
     roles.end().await;
 }

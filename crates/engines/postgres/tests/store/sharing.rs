@@ -177,7 +177,7 @@ async fn connections_that_the_server_ends_are_replaced() {
     let (client, connection) =
         tokio_postgres::connect(&url(), tokio_postgres::NoTls).await.expect("connects");
     tokio::spawn(connection);
-    // Those of this engine only: others are in the middle of their own tests.
+    // Connections of this engine only: other tests run at the same time.
     let ours = format!(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
             WHERE query LIKE '%{}%' AND pid <> pg_backend_pid()",

@@ -113,7 +113,7 @@ async fn each_mode_verifies_what_it_promises_and_no_more() {
     assert!(!tls.encrypted(host, "sslmode=disable").await);
     assert!(tls.encrypted(host, "").await, "it is preferred");
     assert!(tls.encrypted(host, "sslmode=prefer").await);
-    assert!(tls.encrypted(host, "sslmode=require").await, "whoever signed it");
+    assert!(tls.encrypted(host, "sslmode=require").await, "any signer is accepted");
     assert!(tls.encrypted(other_name, &format!("sslmode=verify-ca&{ours}")).await);
     assert!(tls.encrypted(host, &format!("sslmode=verify-full&{ours}")).await);
 
@@ -154,13 +154,13 @@ async fn a_role_is_known_by_the_certificate_it_shows() {
 #[tokio::test]
 async fn a_server_without_tls_is_refused_where_it_is_required_with_the_way_out() {
     let joint = if url().contains('?') { '&' } else { '?' };
-    let asked = format!("{}{joint}sslmode=require", url());
-    let error = PostgresEngine::connect(Options::new(asked)).await.unwrap_err().to_string();
+    let requested = format!("{}{joint}sslmode=require", url());
+    let error = PostgresEngine::connect(Options::new(requested)).await.unwrap_err().to_string();
     assert!(error.contains("TLS") && error.contains("sslmode=prefer"), "{error}");
 }
 
 #[tokio::test]
-async fn files_that_are_not_there_or_not_looked_at_are_refused_by_name() {
+async fn missing_and_unused_files_are_refused_by_name() {
     for (parameters, field) in [
         ("sslmode=verify-full&sslrootcert=/no/such.pem", "sslrootcert"),
         ("sslmode=require&sslcert=/no/such.pem&sslkey=/no/such.key", "sslcert"),

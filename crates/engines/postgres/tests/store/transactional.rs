@@ -1,4 +1,4 @@
-//! Jobs handed over within a transaction of the application.
+//! Jobs enqueued within a transaction of the application.
 
 use crate::common::listener::Listener;
 use crate::common::{OwnSchema, application, open};
@@ -102,7 +102,7 @@ async fn unique_keys_hold_across_the_edge_of_a_transaction() {
 }
 
 #[tokio::test]
-async fn a_job_can_be_handed_over_in_plain_sql() {
+async fn a_job_can_be_enqueued_in_plain_sql() {
     let schema = OwnSchema::new();
     let (engine, client) = (open(&schema).await, application().await);
     let name = &schema.name;
@@ -212,7 +212,7 @@ async fn a_job_committed_long_after_it_was_numbered_is_claimed_at_once() {
     assert_eq!(claim(3).await, 1, "the one numbered before");
 }
 
-/// Shorter than the time after which everything is looked at anyway.
+/// Shorter than the interval of complete scans.
 const SOON_MS: u64 = 1_500;
 
 #[tokio::test]
@@ -260,7 +260,7 @@ async fn all_jobs_of_a_transaction_in_sql_wake_workers_once() {
         "BEGIN; {enqueue}; {enqueue}; SAVEPOINT a; {enqueue}; RELEASE a; {enqueue}; COMMIT"
     );
     client.batch_execute(&format!("{all}; NOTIFY {channel}, 'end'")).await.unwrap();
-    // What engines say to themselves is not for us.
+    // Notifications that engines send to themselves are ignored.
     let mut heard = listener.until("end").await;
     heard.retain(|payload| !payload.starts_with("probe "));
     assert_eq!(heard.len(), 1, "{heard:?}");

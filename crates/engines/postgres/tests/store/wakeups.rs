@@ -1,11 +1,11 @@
 //! The engine tests whether notifications arrive, and finds jobs without them.
 
-#[path = "../partitions/said.rs"]
-mod said;
+#[path = "../partitions/log_capture.rs"]
+mod log_capture;
 
 use crate::common::{OwnSchema, application, open, url};
+use log_capture::Said;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
-use said::Said;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -18,7 +18,7 @@ use windlass_postgres::{Options, PostgresEngine};
 /// Longer than anything here should take.
 const LONG: Duration = Duration::from_secs(15);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// What is said of it.
+/// Its log lines.
 const ARRIVE: &str = "notifications of this server arrive";
 const DEAF: &str = "notifications of this server do not arrive";
 /// The server's message that carries a notification.

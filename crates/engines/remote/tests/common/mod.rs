@@ -1,4 +1,4 @@
-//! What the kit needs to try this engine.
+//! The subject of the kit's tests on this engine.
 
 pub(crate) mod server;
 

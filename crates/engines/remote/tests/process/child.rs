@@ -13,7 +13,7 @@ use windlass_server::{Options as ServerOptions, Server};
 
 /// Names the directory of the store, to a process that is to be a server.
 const STORE: &str = "WINDLASS_TEST_STORE";
-/// What the server says before its URL.
+/// The text before the URL in the server's output.
 const SERVES: &str = "serves ";
 
 /// A fresh store in a directory and a process of its own.
@@ -54,7 +54,7 @@ impl ServerProcess {
 
 impl TimeTravel for ServerProcess {
     fn advance(&self, ms: u64) {
-        let mut talk = self.talk.lock().expect("nobody panicked while talking");
+        let mut talk = self.talk.lock().expect("no panic under the lock");
         let (stdin, stdout) = &mut *talk;
         writeln!(stdin, "{ms}").expect("tell the time");
         let mut done = String::new();
@@ -69,7 +69,7 @@ impl Drop for ServerProcess {
     }
 }
 
-/// Not a promise, but the other side of every test here: does nothing unless told to be a server.
+/// Not a check, but the server of every test here: does nothing unless started as one.
 #[test]
 fn be_a_server() {
     let Ok(dir) = std::env::var(STORE) else { return };

@@ -81,7 +81,7 @@ async fn a_person_pauses_a_queue_and_replays_and_discards_dead_jobs() {
 
     browser.click("label.all input");
     browser.click("button[value=replay]");
-    browser.until_says("#live", "All is well");
+    browser.until_says("#live", "No dead letters.");
     assert_eq!(site.state(late).await, Some(State::Available));
     assert_eq!(browser.complaints(), Vec::<Value>::new());
 }

@@ -8,7 +8,7 @@ use windlass_core::model::NewJob;
 use windlass_core::{Error, JobId, Result};
 
 #[derive(diesel::QueryableByName)]
-struct Told {
+struct EnqueuedRow {
     #[diesel(sql_type = Text)]
     id: String,
 }
@@ -40,8 +40,8 @@ impl SqlEnqueue {
     pub async fn diesel(&self, on: &mut AsyncPgConnection, jobs: &[NewJob]) -> Result<Vec<JobId>> {
         let parameter = Self::parameter(jobs)?;
         let query = diesel::sql_query(self.statement()).bind::<Text, _>(parameter);
-        let told: Vec<Told> = query.load(on).await.map_err(|error| refused(&error))?;
-        ids(told.into_iter().map(|row| row.id))
+        let rows: Vec<EnqueuedRow> = query.load(on).await.map_err(|error| refused(&error))?;
+        ids(rows.into_iter().map(|row| row.id))
     }
 }
 

@@ -100,7 +100,7 @@ async fn a_dump_that_finds_rewritten_tables_empty_loses_no_job_when_it_is_restor
         let rewrite = format!("SELECT windlass.rewrite('{table}', 1000)");
         let done: bool = rig.client.query_one(&rewrite, &[]).await.expect("rewrites").get(0);
         assert!(done, "{table}");
-        // What the guide says of such a snapshot.
+        // As the guide says of such a snapshot.
         let (seen, there) = (count(&snapshot.client, table).await, rig.count(table).await);
         assert!(seen == 0 && there > 0, "{table}: {seen} of {there} rows are seen");
     }
@@ -134,11 +134,11 @@ async fn a_dump_that_would_find_an_emptied_partition_without_the_jobs_it_keeps_f
     let empty = "SELECT windlass.empty_partition(no, late_jobs, $1, 1000) FROM windlass.partition";
     let emptied = rig.client.query_one(empty, &[&kept]).await.expect("empties");
     assert_eq!(emptied.get::<_, &str>(0), "emptied");
-    assert_eq!(rig.count("job").await, kept.len() as i64, "they are there for everybody else");
+    assert_eq!(rig.count("job").await, kept.len() as i64, "other sessions see them");
     let dump = rig.dump(&snapshot);
     let said = String::from_utf8_lossy(&dump.stderr);
     assert!(!dump.status.success() && said.contains("does not exist"), "{said}");
-    // What is left of the partition is dropped as ever, and the next dump has all of it.
+    // The rest of the partition is dropped as usual, and the next dump is complete.
     let drop = "SELECT windlass.drop_partition(no, 1000) FROM windlass.partition WHERE emptied";
     let dropped: bool = rig.client.query_one(drop, &[]).await.expect("drops").get(0);
     assert!(dropped);

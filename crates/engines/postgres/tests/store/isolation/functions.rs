@@ -1,4 +1,4 @@
-//! What the SQL functions do in a transaction whose snapshot may be out of date.
+//! The SQL functions in a transaction whose snapshot may be out of date.
 
 use crate::common::{OwnSchema, application, open};
 use tokio_postgres::Client;
@@ -93,7 +93,7 @@ async fn a_snapshot_does_not_take_a_job_that_has_ended_for_the_holder_of_its_key
     for level in LEVELS {
         let held: Uuid = client.query_one(&enqueue, &[]).await.expect("enqueues").get(0);
         begin(&client, level).await;
-        let found: Uuid = client.query_one(&enqueue, &[]).await.expect("is told").get(0);
+        let found: Uuid = client.query_one(&enqueue, &[]).await.expect("a row").get(0);
         assert_eq!(found, held, "it holds the key");
         assert_eq!(complete_one(&engine).await, held, "and can end meanwhile");
         let error = client.query_one(&enqueue, &[]).await.expect_err("its key is free by now");

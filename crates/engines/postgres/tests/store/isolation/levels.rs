@@ -1,4 +1,4 @@
-//! Whatever isolation level transactions of a database have by default: what commits beside maintenance is not lost.
+//! At every default isolation level of a database, commits concurrent with maintenance are not lost.
 
 use super::rig::{KEPT_MS, Open, Rig};
 use crate::bouncer::Bouncer;

@@ -119,7 +119,7 @@ impl Rig {
         self.clock.advance(REST_MS);
     }
 
-    /// Which file a table is in: another one after it was rewritten.
+    /// The file of a table, which changes when the table is rewritten.
     pub(crate) async fn file(&self, table: &str) -> i64 {
         self.number(&format!("SELECT pg_relation_filenode('windlass.{table}')::bigint")).await
     }

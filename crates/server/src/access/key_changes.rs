@@ -8,20 +8,20 @@ use windlass_services::is_key_record;
 
 /// Shared between the layer that sees key changes and the requests that depend on keys.
 #[derive(Debug)]
-pub(crate) struct KeyNews {
+pub(crate) struct KeyChanges {
     /// Number of changes through this server.
     changes: AtomicU64,
     /// Wakes waiting requests to check their keys again.
     wake: watch::Sender<()>,
 }
 
-impl Default for KeyNews {
+impl Default for KeyChanges {
     fn default() -> Self {
         Self { changes: AtomicU64::new(0), wake: watch::Sender::new(()) }
     }
 }
 
-impl KeyNews {
+impl KeyChanges {
     /// Whether one of these operations may change keys.
     pub(crate) fn is_among(batch: &[RecordOp]) -> bool {
         batch.iter().any(|op| match op {
@@ -33,7 +33,7 @@ impl KeyNews {
     /// Returns a guard that announces a change when dropped, even after an error: a change whose
     /// reply was lost may have been made.
     pub(crate) fn announce_at_end(&self) -> impl Drop + '_ {
-        Announce(self)
+        KeyLayer(self)
     }
 
     /// Number of changes through this server.
@@ -52,9 +52,9 @@ impl KeyNews {
     }
 }
 
-struct Announce<'a>(&'a KeyNews);
+struct KeyLayer<'a>(&'a KeyChanges);
 
-impl Drop for Announce<'_> {
+impl Drop for KeyLayer<'_> {
     fn drop(&mut self) {
         self.0.changes.fetch_add(1, Ordering::AcqRel);
         self.0.wake();

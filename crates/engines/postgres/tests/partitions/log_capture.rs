@@ -1,4 +1,4 @@
-//! What the engine says while a test runs, kept to be asked for.
+//! Captures the log lines of the engine while a test runs.
 
 use std::fmt::{Debug, Write as _};
 use std::sync::{Arc, Mutex};

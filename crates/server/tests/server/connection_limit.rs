@@ -16,7 +16,7 @@ async fn waiting_claim(server: &ServerHandle) -> TcpStream {
     stream
 }
 
-async fn crowded(connections: usize) -> ServerHandle {
+async fn limited(connections: usize) -> ServerHandle {
     let mut options = options();
     options.connections_max = connections;
     start_with(options).await
@@ -24,7 +24,7 @@ async fn crowded(connections: usize) -> ServerHandle {
 
 #[tokio::test]
 async fn a_connection_that_is_idle_makes_room_for_a_new_one() {
-    let server = crowded(2).await;
+    let server = limited(2).await;
     let mut first = TcpStream::connect(server.address()).await.unwrap();
     until("it is open", || server.status().connections == 1).await;
     let busy = waiting_claim(&server).await;
@@ -36,8 +36,8 @@ async fn a_connection_that_is_idle_makes_room_for_a_new_one() {
 }
 
 #[tokio::test]
-async fn a_crowd_that_says_nothing_keeps_nobody_out() {
-    let server = crowded(20).await;
+async fn silent_connections_do_not_lock_out_clients() {
+    let server = limited(20).await;
     let mut silent = Vec::new();
     for _ in 0..100 {
         silent.push(TcpStream::connect(server.address()).await.unwrap());
@@ -50,7 +50,7 @@ async fn a_crowd_that_says_nothing_keeps_nobody_out() {
 
 #[tokio::test]
 async fn probes_and_workers_are_answered_while_every_connection_is_busy() {
-    let server = crowded(2).await;
+    let server = limited(2).await;
     let opened = post(&server, "/v1/sessions", json!({"worker": "w"})).await;
     let _busy = [waiting_claim(&server).await, waiting_claim(&server).await];
     until("both wait", || server.status().waiting == 2).await;

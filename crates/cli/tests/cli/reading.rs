@@ -3,7 +3,7 @@
 use crate::support::{Store, until};
 
 #[test]
-fn looking_at_nothing_leaves_nothing_behind() {
+fn reading_a_missing_store_does_not_create_it() {
     let store = Store::new();
     for arguments in
         [&["jobs", "list"][..], &["queues"], &["check"], &["workers"], &["top", "--json"]]
@@ -14,7 +14,7 @@ fn looking_at_nothing_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_store_in_use_says_by_whom_and_what_to_do() {
+fn a_store_in_use_is_reported_with_its_owner_and_a_way_out() {
     let store = Store::new();
     store.enqueue(&["x"]);
     let started = store.path("started");
@@ -56,7 +56,7 @@ fn a_good_store_is_said_to_be_good() {
 }
 
 #[test]
-fn top_is_for_terminals_and_one_look_for_machines() {
+fn top_needs_a_terminal_and_prints_one_snapshot_for_programs() {
     let store = Store::new();
     store.enqueue(&["x", "--queue", "mail"]);
     store.run(&["top"]).refused(1, &["terminal", "--json"]);
@@ -93,7 +93,7 @@ fn no_password_is_ever_shown() {
 }
 
 #[test]
-fn a_store_with_a_row_astray_is_found_bad_and_mended() {
+fn a_misplaced_row_is_found_and_repaired() {
     let store = Store::new();
     let id = store.enqueue(&["x", "--delay", "1h"]);
     let database = rusqlite::Connection::open(store.path("store/windlass.db")).unwrap();

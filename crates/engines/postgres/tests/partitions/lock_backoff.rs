@@ -1,8 +1,8 @@
 //! Table locks that would block all workers: a refused lock is requested again later, and a session that prevents it
 //! for long is logged as a warning.
 
+use crate::log_capture::Said;
 use crate::rig::{LONG_MS, Rig};
-use crate::said::Said;
 use tracing::Level;
 use windlass_core::engine::*;
 
@@ -19,14 +19,14 @@ const GROW: &str = "INSERT INTO {s}.ready (lane, flags, rank, seq, id)
 const SIZE: &str = "SELECT pg_relation_size('{s}.ready')";
 
 /// A rig whose words are kept, and how often it was refused a lock and warned of that.
-struct Told {
+struct Warned {
     rig: Rig,
     said: Said,
     table: String,
     _listens: tracing::subscriber::DefaultGuard,
 }
 
-impl Told {
+impl Warned {
     async fn about(table: &str) -> Self {
         let said = Said::default();
         let listens = tracing::subscriber::set_default(said.clone());
@@ -77,28 +77,29 @@ impl Told {
 
 #[tokio::test]
 async fn a_lock_that_prevents_a_rewrite_is_logged_after_a_minute() {
-    let told = Told::about("ready").await;
+    let reported = Warned::about("ready").await;
     let read = "SELECT count(*) FROM {s}.ready";
-    let grow =
-        || async { told.rig.client.batch_execute(&told.rig.sql(GROW)).await.expect("grows") };
+    let grow = || async {
+        reported.rig.client.batch_execute(&reported.rig.sql(GROW)).await.expect("grows")
+    };
     grow().await;
-    let grown = told.rig.count(SIZE).await;
-    told.kept(read).await;
-    assert!(told.rig.count(SIZE).await < grown / 2, "it is cleared as soon as it can be");
+    let grown = reported.rig.count(SIZE).await;
+    reported.kept(read).await;
+    assert!(reported.rig.count(SIZE).await < grown / 2, "it is cleared as soon as it can be");
     grow().await;
-    told.kept_again(read).await;
-    assert!(told.rig.count(SIZE).await < grown / 2);
+    reported.kept_again(read).await;
+    assert!(reported.rig.count(SIZE).await < grown / 2);
 }
 
 #[tokio::test]
 async fn a_lock_that_prevents_new_partitions_is_logged_after_a_minute() {
-    let told = Told::about("job_default").await;
+    let reported = Warned::about("job_default").await;
     let read = "SELECT count(*) FROM {s}.jobs";
-    told.rig.pass(LONG_MS);
-    let before = told.rig.partitions().await;
-    told.kept(read).await;
-    let after = told.rig.partitions().await;
+    reported.rig.pass(LONG_MS);
+    let before = reported.rig.partitions().await;
+    reported.kept(read).await;
+    let after = reported.rig.partitions().await;
     assert!(after > before, "they are added as soon as they can be");
-    told.kept_again(read).await;
-    assert!(told.rig.partitions().await > after);
+    reported.kept_again(read).await;
+    assert!(reported.rig.partitions().await > after);
 }

@@ -159,6 +159,6 @@ pub(super) async fn ready(State(app): State<App>, viewer: Viewer) -> Reply {
             None => alive(State(app), viewer).await,
         },
         false if viewer.0 => Err(app.health.away().into()),
-        false => Err(StoreHealth::away_untold().into()),
+        false => Err(StoreHealth::unavailable().into()),
     }
 }

@@ -70,7 +70,7 @@ pub(super) enum Network {
 
 /// The participants of a run.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Cast {
+pub(super) struct Participants {
     /// Whether one process owns the store and contains all clients.
     pub(super) owner: bool,
     /// Whether the run started a server, which it may kill.
@@ -83,7 +83,7 @@ pub(super) struct Cast {
     pub(super) operators: u32,
 }
 
-impl Cast {
+impl Participants {
     /// The client processes.
     pub(super) fn clients(self) -> Vec<Member> {
         if self.owner {

@@ -1,4 +1,4 @@
-//! Many ended jobs go at once with their partition, and nothing goes that must stay.
+//! Ended jobs are removed at once with their partition, and no job is removed that must stay.
 
 use crate::rig::{KEPT_MS, Rig};
 use windlass_core::JobId;
@@ -54,7 +54,7 @@ async fn a_job_replayed_during_the_survey_is_not_lost() {
     let dead = rig.enqueue(2).await;
     rig.end(&dead, Outcome::Fail { error: JobError::new("bad", "no use") }).await;
     rig.pass(KEPT_MS * 5 / 4);
-    // The first page is looked at, and there is another.
+    // The first page is surveyed, and there is another.
     rig.step().await;
     assert!(rig.count("SELECT count(*) FROM {s}.job").await >= MANY as i64, "it goes as a whole");
     rig.change(dead[0], Change::Replay(Box::default())).await;
@@ -73,7 +73,7 @@ async fn a_job_enqueued_late_into_an_old_partition_is_not_lost() {
     let old = rig.clock.now();
     rig.pass(KEPT_MS * 5 / 4);
     rig.step().await;
-    // Before everything that was looked at.
+    // Before everything that was surveyed.
     let mut job = NewJob::new("k").json("{}");
     let random = windlass_core::random::SystemRandom;
     let id = *job.id.insert(JobId::new(old.minus(1_000), &random));
@@ -85,7 +85,7 @@ async fn a_job_enqueued_late_into_an_old_partition_is_not_lost() {
 }
 
 #[tokio::test]
-async fn an_open_transaction_delays_a_partition_and_blocks_nobody() {
+async fn an_open_transaction_delays_a_partition_and_blocks_no_caller() {
     let mut rig = Rig::new().await;
     complete_many(&mut rig).await;
     rig.pass(KEPT_MS * 5 / 4);

@@ -47,7 +47,7 @@ async fn is_ahead(rig: &Rig) {
 }
 
 #[tokio::test]
-async fn leaves_are_there_for_ten_minutes_however_long_jobs_are_kept() {
+async fn partitions_exist_ten_minutes_in_advance_for_any_retention() {
     for kept_ms in [1_000, KEPT_MS, 30 * 24 * KEPT_MS] {
         let mut rig = Rig::keeping(kept_ms).await;
         is_ahead(&rig).await;
@@ -86,7 +86,7 @@ async fn work_creates_no_partitions_and_needs_none() {
 }
 
 #[tokio::test]
-async fn a_refused_lock_blocks_nobody_and_leaves_no_partial_partition() {
+async fn a_refused_lock_blocks_no_caller_and_leaves_no_partial_partition() {
     let mut rig = Rig::new().await;
     rig.pass(LONG_MS);
     let tables = "SELECT count(*) FROM pg_tables WHERE schemaname = trim('{s}', '\"')";
@@ -123,7 +123,7 @@ async fn the_services_of_a_process_see_to_it() {
 }
 
 #[tokio::test]
-async fn leaves_of_a_new_store_are_narrow_and_widen_as_it_grows_older() {
+async fn partitions_of_a_new_store_are_narrow_and_widen_with_its_age() {
     let mut rig = Rig::keeping(30 * 24 * KEPT_MS).await;
     let widest = async |rig: &Rig| {
         let partitions = partitions(&rig.client, &rig.sql(PARTITIONS)).await;

@@ -1,8 +1,8 @@
 //! Manages the client processes of a run: starts, kills, stalls and stops them. Knows nothing of the reasons.
 
-use super::cast::Member;
 use super::client::{Counts, Order, Spec};
-use super::process::{Running, Surprises, signal_process};
+use super::participants::Member;
+use super::process::{Running, Unexpected, signal_process};
 use super::proxy::Weather;
 use super::schedule::Action;
 use super::target::Target;
@@ -19,9 +19,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 const CLIENTS_PER_LIFE: u32 = 64;
 
 /// The client processes and the store they use.
-pub(super) struct Troupe {
+pub(super) struct ClientProcesses {
     pub(super) target: Target,
-    pub(super) surprises: Surprises,
+    pub(super) unexpected: Unexpected,
     evidence: PathBuf,
     seed: u64,
     members: Vec<(Member, Option<Running>)>,
@@ -32,11 +32,12 @@ pub(super) struct Troupe {
     order: Order,
 }
 
-impl Troupe {
+impl ClientProcesses {
     /// Starts all clients, and waits until they have opened the store.
     pub(super) async fn start(target: Target, evidence: PathBuf, seed: u64) -> Result<Self> {
-        let members = target.cast.clients().into_iter().map(|member| (member, None)).collect();
-        let mut troupe = Self {
+        let members =
+            target.participants.clients().into_iter().map(|member| (member, None)).collect();
+        let mut clients = Self {
             target,
             evidence,
             seed,
@@ -44,11 +45,11 @@ impl Troupe {
             lives: 0,
             past: Counts::default(),
             order: Order::Work,
-            surprises: Surprises::default(),
+            unexpected: Unexpected::default(),
         };
-        troupe.complete().await?;
-        troupe.all_open().await?;
-        Ok(troupe)
+        clients.complete().await?;
+        clients.all_open().await?;
+        Ok(clients)
     }
 
     async fn all_open(&mut self) -> Result<()> {
@@ -84,14 +85,14 @@ impl Troupe {
         let spec = Spec {
             url: self.target.client_url.clone(),
             queue: self.target.queue.clone(),
-            roles: self.target.cast.roles_of(member),
+            roles: self.target.participants.roles_of(member),
             name: format!("{member}.{life}"),
             evidence: self.evidence.clone(),
             client: life * CLIENTS_PER_LIFE,
             seed: self.seed,
             retention_ms: self.target.retention_ms,
         };
-        let mut running = Running::start(&spec, self.surprises.clone()).await?;
+        let mut running = Running::start(&spec, self.unexpected.clone()).await?;
         if self.order != Order::Work {
             running.order(self.order).await?;
         }
@@ -130,7 +131,7 @@ impl Troupe {
 
     fn slot(&mut self, member: Member) -> &mut Option<Running> {
         let slot = self.members.iter_mut().find(|(it, _)| *it == member);
-        &mut slot.expect("the schedule knows only members of the cast").1
+        &mut slot.expect("the schedule names only participants").1
     }
 
     fn signal(&mut self, member: Member, signal: Signal) -> Result<()> {
@@ -150,7 +151,7 @@ impl Troupe {
                 if !status.success() {
                     let log = self.evidence.display();
                     let what = format!("{member} ended by itself: {status}; its log is in {log}");
-                    self.surprises.add(what);
+                    self.unexpected.add(what);
                 }
                 *slot = None;
                 self.bury(counts);
@@ -179,7 +180,7 @@ impl Troupe {
     pub(super) async fn recover(&mut self) -> Result<()> {
         self.target.weather(Weather::Clear);
         self.target.start_store().await?;
-        if self.target.cast.server {
+        if self.target.participants.server {
             match self.target.server_pid() {
                 Some(pid) => signal_process(Some(pid), Signal::CONT)?,
                 None => self.target.start_server().await?,
@@ -222,7 +223,7 @@ impl Troupe {
             let (member, slot) = &mut self.members[at];
             let member = *member;
             if let Some(running) = slot.take_if(|_| who(member)) {
-                self.surprises.add(format!("{member} did not end within {max:?} of the order"));
+                self.unexpected.add(format!("{member} did not end within {max:?} of the order"));
                 let counts = running.kill().await?;
                 self.bury(counts);
             }

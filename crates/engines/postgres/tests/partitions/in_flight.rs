@@ -1,5 +1,5 @@
-//! A partition is added for what is on its way to where everything without one goes: the server refuses that (23514), and
-//! it is done again.
+//! A partition is created while an insert of its range is in flight to the default partition: the server refuses that
+//! insert (23514), and the engine repeats it.
 
 use crate::common::application;
 use crate::rig::{BEGIN_AFTER_MS, KEPT_MS, LONG_MS, Rig};
