@@ -13,13 +13,15 @@
 //! The price: a fault that shows only while calls overlap, or in a call without a reply, is not detected.
 //! Runs are cheap; make many.
 //!
-//! [`drive()`] creates such a history: producers and workers that lose replies, stall and die.
+//! [`drive()`] creates such a history: producers and workers that lose replies, stall and die. [`Producers`] are load for
+//! tests with real workers and processes.
 
 mod checker;
 mod drive;
 mod facts;
 mod keys;
 mod life;
+mod producers;
 mod record;
 mod recorder;
 mod snapshot;
@@ -27,11 +29,12 @@ mod verdict;
 
 pub use checker::{Options, check};
 pub use drive::{Driven, Load, drive};
+pub use producers::{HandlerEnd, LoadCounts, Producers};
 pub use record::{
     Admission, Call, Effect, Event, History, Hold, Note, Receipt, Reply, Report, Start, Wanted,
     Wish,
 };
-pub use recorder::{MemoryJournal, Journal, Recorded};
+pub use recorder::{Journal, MemoryJournal, Recorded};
 pub use snapshot::Snapshot;
 pub use verdict::{Counts, Kind, VIOLATIONS_SHOWN_MAX, Verdict, Violation};
 

@@ -1,7 +1,7 @@
 //! Other processes: this very test binary started again, with a part to play on the same database.
 
 use crate::journal::Lines;
-use crate::load::{Clients, Counts};
+use crate::load::Clients;
 use crate::services;
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead as _, BufReader};
@@ -10,16 +10,17 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use windlass_kit::history::LoadCounts;
 use windlass_postgres::{Options, PostgresEngine};
 
 /// Where a child finds its part.
 const PART: &str = "WINDLASS_FAULTS_PART";
-/// What a child's words to its parent begin with: the test harness talks on the same channel.
+/// Prefix of messages from a child to its parent: the test harness writes to the same channel.
 const MARK: char = '@';
 /// Interval at which a child reports its progress.
 const TELL_EVERY: Duration = Duration::from_millis(20);
 
-/// What a child is to do until it is killed.
+/// The task of a child until it is killed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Part {
     /// Work on jobs, with all that is seen written down.
@@ -48,7 +49,7 @@ fn child() {
 
 async fn work(url: String, journal: PathBuf, first: u32, seed: u64, ttl: Duration) {
     let engine = Arc::new(PostgresEngine::connect(Options::new(url)).await.expect("connects"));
-    let (journal, counts) = (Arc::new(Lines::create(&journal)), Arc::<Counts>::default());
+    let (journal, counts) = (Arc::new(Lines::create(&journal)), Arc::<LoadCounts>::default());
     let clients = Clients { engine, journal, counts: counts.clone(), first, seed };
     let _worker = clients.work(0, ttl);
     let mut reported = 0;
@@ -69,7 +70,7 @@ pub(crate) struct Running {
 
 impl Running {
     /// Starts one; what it completes is counted here.
-    pub(crate) fn start(part: &Part, counts: Arc<Counts>) -> Self {
+    pub(crate) fn start(part: &Part, counts: Arc<LoadCounts>) -> Self {
         let mut command = Command::new(std::env::current_exe().expect("this binary"));
         command
             .args(["--exact", "child::child", "--nocapture", "--test-threads=1"])

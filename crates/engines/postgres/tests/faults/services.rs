@@ -4,7 +4,6 @@
 use crate::child::{Part, Running};
 use crate::common::{OwnSchema, open, url};
 use crate::journal::stamp;
-use crate::load::Counts;
 use crate::trial::times;
 use crate::waiting::until;
 use serde::{Deserialize, Serialize};
@@ -17,6 +16,7 @@ use windlass_core::engine::*;
 use windlass_core::model::{Due, NewJob, State};
 use windlass_core::policy::{Missed, Schedule};
 use windlass_core::sync::lock;
+use windlass_kit::history::LoadCounts;
 use windlass_postgres::{Options, PostgresEngine};
 use windlass_services::{Schedules, ServiceOptions, Services};
 
@@ -111,7 +111,7 @@ fn promoted(steps: &[Step]) -> u64 {
     steps.iter().map(|step| step.promoted).sum()
 }
 
-/// Who leads, by its number.
+/// The number of the leader.
 async fn leader(engine: &PostgresEngine) -> Option<u32> {
     let leader = Services::leader(engine).await.expect("a record")?;
     leader.label.parse().ok()
@@ -136,7 +136,7 @@ async fn of_ten_processes_one_does_the_work_and_another_takes_over_when_it_is_ki
     let start = |number: u32| {
         let log = logs.path().join(number.to_string());
         let plan = Plan { url: url(), schema: schema.name.clone(), number, log };
-        (number, Running::start(&Part::Serve(plan), Arc::<Counts>::default()))
+        (number, Running::start(&Part::Serve(plan), Arc::<LoadCounts>::default()))
     };
     let mut processes: BTreeMap<u32, Running> = (0..PROCESSES).map(start).collect();
     let schedules = Schedules::new(engine.clone());

@@ -2,7 +2,7 @@
 //! judge at the end.
 
 use crate::journal::{self, Lines};
-use crate::load::{Clients, Counts, Producers, QUEUE};
+use crate::load::{Clients, QUEUE};
 use crate::server::Server;
 use crate::waiting::until;
 use std::path::PathBuf;
@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use windlass_core::engine::{Admin as _, LaneStats, Maintain as _, StatsRequest};
-use windlass_kit::history::{Event, History, Options, Snapshot, Verdict, check};
+use windlass_kit::history::{
+    Event, History, LoadCounts, Options, Producers, Snapshot, Verdict, check,
+};
 use windlass_postgres::PostgresEngine;
 use windlass_worker::WorkerHandle;
 
@@ -34,7 +36,7 @@ pub(crate) struct Trial {
     pub(crate) server: Server,
     pub(crate) engine: Arc<PostgresEngine>,
     pub(crate) home: tempfile::TempDir,
-    pub(crate) counts: Arc<Counts>,
+    pub(crate) counts: Arc<LoadCounts>,
     producers: Producers,
     workers: Vec<WorkerHandle>,
 }
@@ -53,7 +55,7 @@ impl Trial {
         let options = windlass_postgres::Options::new(url);
         let engine = Arc::new(PostgresEngine::connect(options).await.expect("connects"));
         let journal = Arc::new(Lines::create(&home.path().join("here.ndjson")));
-        let (counts, seed) = (Arc::<Counts>::default(), seed());
+        let (counts, seed) = (Arc::<LoadCounts>::default(), seed());
         let clients =
             Clients { engine: engine.clone(), journal, counts: counts.clone(), first: 0, seed };
         let producers = clients.produce(PRODUCERS);
@@ -64,7 +66,7 @@ impl Trial {
     /// Waits until jobs are taken and done again.
     pub(crate) async fn all_clients_work(&self) {
         let read = || {
-            let Counts { acknowledged, completed, .. } = &*self.counts;
+            let LoadCounts { acknowledged, completed, .. } = &*self.counts;
             (acknowledged.load(Ordering::Relaxed), completed.load(Ordering::Relaxed))
         };
         let before = read();
