@@ -6,7 +6,7 @@ use crate::query::{Lane, Stats};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use windlass_core::Timestamp;
-use windlass_core::engine::LaneStats;
+use windlass_core::engine::{LaneStats, LaneSums};
 use windlass_core::model::{Name, QueueSettings};
 
 /// All queues with jobs or settings.
@@ -58,15 +58,11 @@ pub struct Counts {
     pub dead: u64,
 }
 
-impl Counts {
-    fn add(&mut self, lane: &LaneStats) {
-        self.depth += lane.depth();
-        self.scheduled += lane.scheduled;
-        self.blocked += lane.blocked;
-        self.available += lane.available;
-        self.running += lane.running;
-        self.paused += lane.paused;
-        self.dead += lane.dead;
+impl From<LaneSums> for Counts {
+    fn from(sums: LaneSums) -> Self {
+        let LaneSums { depth, scheduled, blocked, available, running, paused, dead, oldest: _ } =
+            sums;
+        Self { depth, scheduled, blocked, available, running, paused, dead }
     }
 }
 
@@ -74,10 +70,9 @@ impl<T: Default> Overview<T> {
     /// The overview of `name` from its own lanes. An unused name has zeros and default settings.
     pub fn of(name: Name, settings: Vec<(Name, T)>, lanes: Vec<LaneStats>, now: Timestamp) -> Self {
         let own = settings.into_iter().find(|(set, _)| *set == name);
-        let mut overview = Self::new(name, own.map(|(_, own)| own).unwrap_or_default());
-        lanes.iter().for_each(|lane| overview.add(lane, now));
-        overview.lanes = Stats::from(lanes).lanes;
-        overview
+        let own = own.map(|(_, own)| own).unwrap_or_default();
+        let sums = LaneSums::of(&lanes);
+        Self { lanes: Stats::from(lanes).lanes, ..Self::new(name, own, sums, now) }
     }
 
     /// The overviews of all names with settings or lanes, sorted; `of` returns the name that a lane
@@ -88,25 +83,19 @@ impl<T: Default> Overview<T> {
         of: impl Fn(&LaneStats) -> &Name,
         now: Timestamp,
     ) -> Vec<Self> {
-        let named = |(name, own): (Name, T)| (name.clone(), Self::new(name, own));
-        let mut all: BTreeMap<Name, Self> = settings.into_iter().map(named).collect();
+        let with_settings = |(name, own)| (name, (own, LaneSums::default()));
+        let mut all: BTreeMap<Name, (T, LaneSums)> =
+            settings.into_iter().map(with_settings).collect();
         for lane in lanes {
-            let name = of(lane);
-            let known = all.entry(name.clone());
-            known.or_insert_with(|| Self::new(name.clone(), T::default())).add(lane, now);
+            all.entry(of(lane).clone()).or_default().1.add(lane);
         }
-        all.into_values().collect()
+        all.into_iter().map(|(name, (own, sums))| Self::new(name, own, sums, now)).collect()
     }
 
-    fn new(name: Name, settings: T) -> Self {
-        let counts = Counts::default();
-        Self { name, settings, counts, head_ready_at: None, head_age_ms: None, lanes: Vec::new() }
-    }
-
-    fn add(&mut self, lane: &LaneStats, now: Timestamp) {
-        self.counts.add(lane);
-        self.head_ready_at = [self.head_ready_at, lane.head_ready_at].into_iter().flatten().min();
-        self.head_age_ms = self.head_ready_at.map(|at| now.since(at));
+    fn new(name: Name, settings: T, sums: LaneSums, now: Timestamp) -> Self {
+        let head_ready_at = sums.oldest;
+        let head_age_ms = head_ready_at.map(|at| now.since(at));
+        Self { name, settings, counts: sums.into(), head_ready_at, head_age_ms, lanes: Vec::new() }
     }
 }
 

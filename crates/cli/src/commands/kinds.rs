@@ -3,7 +3,7 @@
 
 mod register;
 
-use super::queues::{Sums, configure};
+use super::queues::{configure, sum_cells, sum_value};
 use crate::output::{Cell, Colour, Table, print, print_json};
 use crate::store::{Common, block_on};
 use crate::values::{self, Limit};
@@ -11,7 +11,7 @@ use anyhow::Result;
 use clap::Subcommand;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
-use windlass_core::engine::{Configure, StatsRequest};
+use windlass_core::engine::{Configure, LaneSums, StatsRequest};
 use windlass_core::model::{KindPatch, KindSettings};
 use windlass_core::policy::Breaker;
 use windlass_services::{Breakers, Kinds};
@@ -93,7 +93,7 @@ impl Args {
 /// One row of the list.
 #[derive(Default)]
 struct Kind {
-    sums: Sums,
+    sums: LaneSums,
     settings: KindSettings,
     registered: bool,
     breaker: Option<Breaker>,
@@ -117,7 +117,7 @@ async fn list(common: &Common) -> Result<ExitCode> {
     }
     if common.json {
         let view = |(name, kind): (&String, &Kind)| {
-            let mut value = kind.sums.value();
+            let mut value = sum_value(&kind.sums);
             value["kind"] = name.as_str().into();
             value["paused"] = kind.settings.paused.into();
             value["permits"] = kind.settings.permits.into();
@@ -143,7 +143,7 @@ async fn list(common: &Common) -> Result<ExitCode> {
         let mut table = Table::new(heads);
         for (name, kind) in &kinds {
             let mut cells = vec![Cell::text(name)];
-            cells.extend(kind.sums.cells(stats.now));
+            cells.extend(sum_cells(&kind.sums, stats.now));
             cells.push(words(kind));
             table.row(cells);
         }

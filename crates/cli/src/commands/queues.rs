@@ -1,6 +1,6 @@
 //! `windlass queues`: lists depth, age and settings per queue; pauses, resumes and configures queues.
 
-use crate::output::{Cell, Colour, Table, print, print_json, span};
+use crate::output::{Cell, Colour, Table, print, print_json};
 use crate::store::{Common, block_on};
 use crate::values::{self, Limit};
 use crate::views;
@@ -10,9 +10,10 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use windlass_core::Timestamp;
-use windlass_core::engine::{Configure, LaneStats, StatsRequest};
+use windlass_core::engine::{Configure, LaneSums, StatsRequest};
 use windlass_core::model::{Order, QueuePatch, QueueSettings};
 use windlass_core::policy::Retention;
+use windlass_core::time::rough_span;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -152,8 +153,8 @@ async fn list(common: &Common) -> Result<ExitCode> {
         .into_iter()
         .map(|(name, set)| (name.to_string(), set))
         .collect();
-    let mut queues: BTreeMap<String, Sums> =
-        settings.keys().map(|name| (name.clone(), Sums::default())).collect();
+    let mut queues: BTreeMap<String, LaneSums> =
+        settings.keys().map(|name| (name.clone(), LaneSums::default())).collect();
     for lane in &stats.value {
         queues.entry(lane.queue.to_string()).or_default().add(lane);
     }
@@ -163,7 +164,9 @@ async fn list(common: &Common) -> Result<ExitCode> {
     });
     let rows: Vec<_> = rows.collect();
     if common.json {
-        print_json(&rows.iter().map(|(name, sums, set)| sums.json(name, set)).collect::<Vec<_>>())?;
+        print_json(
+            &rows.iter().map(|(name, sums, set)| queue_value(name, sums, set)).collect::<Vec<_>>(),
+        )?;
     } else if rows.is_empty() {
         eprintln!("no queues: nothing has been enqueued");
     } else {
@@ -172,65 +175,39 @@ async fn list(common: &Common) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The sums over all lanes of a queue or of a kind.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Sums {
-    pub(super) depth: u64,
-    pub(super) scheduled: u64,
-    pub(super) blocked: u64,
-    pub(super) available: u64,
-    pub(super) running: u64,
-    pub(super) paused: u64,
-    pub(super) dead: u64,
-    pub(super) oldest: Option<Timestamp>,
+/// The columns that every list shares.
+pub(super) fn sum_cells(sums: &LaneSums, now: Timestamp) -> [Cell; 7] {
+    let oldest = sums.oldest.map(|at| rough_span(now.since(at))).unwrap_or_default();
+    let dead = Cell::count(sums.dead);
+    [
+        Cell::count(sums.depth),
+        Cell::count(sums.available),
+        Cell::count(sums.scheduled),
+        Cell::count(sums.blocked),
+        Cell::count(sums.running),
+        if sums.dead > 0 { dead.colour(Colour::Bad) } else { dead },
+        Cell::text(oldest).right(),
+    ]
 }
 
-impl Sums {
-    pub(super) fn add(&mut self, lane: &LaneStats) {
-        self.depth += lane.depth();
-        self.scheduled += lane.scheduled;
-        self.blocked += lane.blocked;
-        self.available += lane.available;
-        self.running += lane.running;
-        self.paused += lane.paused;
-        self.dead += lane.dead;
-        self.oldest = [self.oldest, lane.head_ready_at].into_iter().flatten().min();
-    }
-
-    /// The columns that every list shares.
-    pub(super) fn cells(&self, now: Timestamp) -> [Cell; 7] {
-        let oldest = self.oldest.map(|at| span(now.since(at))).unwrap_or_default();
-        let dead = Cell::count(self.dead);
-        [
-            Cell::count(self.depth),
-            Cell::count(self.available),
-            Cell::count(self.scheduled),
-            Cell::count(self.blocked),
-            Cell::count(self.running),
-            if self.dead > 0 { dead.colour(Colour::Bad) } else { dead },
-            Cell::text(oldest).right(),
-        ]
-    }
-
-    /// The same figures as JSON, with a few more.
-    pub(super) fn value(&self) -> serde_json::Value {
-        json!({
-            "depth": self.depth, "available": self.available, "scheduled": self.scheduled,
-            "blocked": self.blocked, "set_aside": self.paused, "running": self.running,
-            "dead": self.dead, "oldest_ready_at": self.oldest.map(views::instant),
-        })
-    }
-
-    fn json(&self, name: &str, settings: &QueueSettings) -> serde_json::Value {
-        let mut value = self.value();
-        value["queue"] = name.into();
-        value["paused"] = settings.paused.into();
-        value["settings"] = json!(settings);
-        value
-    }
+/// The same figures as JSON, with a few more.
+pub(super) fn sum_value(sums: &LaneSums) -> serde_json::Value {
+    json!({
+        "depth": sums.depth, "available": sums.available, "scheduled": sums.scheduled,
+        "blocked": sums.blocked, "set_aside": sums.paused, "running": sums.running,
+        "dead": sums.dead, "oldest_ready_at": sums.oldest.map(views::instant),
+    })
 }
 
-fn table(rows: &[(String, Sums, QueueSettings)], now: Timestamp) -> Table {
+fn queue_value(name: &str, sums: &LaneSums, settings: &QueueSettings) -> serde_json::Value {
+    let mut value = sum_value(sums);
+    value["queue"] = name.into();
+    value["paused"] = settings.paused.into();
+    value["settings"] = json!(settings);
+    value
+}
+
+fn table(rows: &[(String, LaneSums, QueueSettings)], now: Timestamp) -> Table {
     let heads = [
         "QUEUE",
         "DEPTH",
@@ -245,7 +222,7 @@ fn table(rows: &[(String, Sums, QueueSettings)], now: Timestamp) -> Table {
     let mut table = Table::new(heads);
     for (name, sums, settings) in rows {
         let mut cells = vec![Cell::text(name)];
-        cells.extend(sums.cells(now));
+        cells.extend(sum_cells(sums, now));
         let words = Cell::text(words(settings));
         cells.push(if settings.paused { words.colour(Colour::Notice) } else { words });
         table.row(cells);
@@ -258,7 +235,7 @@ fn words(settings: &QueueSettings) -> String {
     let default = QueueSettings::default();
     let order = match settings.order {
         Order::Strict => None,
-        Order::Ageing { quantum_ms } => Some(format!("ageing {}", span(quantum_ms))),
+        Order::Ageing { quantum_ms } => Some(format!("ageing {}", rough_span(quantum_ms))),
         Order::Lifo => Some("lifo".to_owned()),
         Order::Fair => Some("fair".to_owned()),
         _ => Some("other order".to_owned()),
@@ -269,11 +246,11 @@ fn words(settings: &QueueSettings) -> String {
         settings.max_depth.map(|limit| format!("max depth {limit}")),
         order,
         (kept.finished_ms != default.retention.finished_ms)
-            .then(|| format!("kept {}", span(kept.finished_ms))),
+            .then(|| format!("kept {}", rough_span(kept.finished_ms))),
         (kept.dead_ms != default.retention.dead_ms)
-            .then(|| format!("dead kept {}", span(kept.dead_ms))),
+            .then(|| format!("dead kept {}", rough_span(kept.dead_ms))),
         settings.dead_bytes_max.map(|bytes| format!("dead up to {bytes} bytes")),
-        settings.max_wait_ms.map(|ms| format!("max wait {}", span(ms))),
+        settings.max_wait_ms.map(|ms| format!("max wait {}", rough_span(ms))),
     ];
     words.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }

@@ -1,11 +1,12 @@
 //! `windlass workers`: lists workers with an open session.
 
-use crate::output::{Cell, Colour, Table, ago, print, print_json, span};
+use crate::output::{Cell, Colour, Table, ago, print, print_json};
 use crate::store::{Common, block_on};
 use crate::views;
 use anyhow::Result;
 use serde_json::json;
 use std::process::ExitCode;
+use windlass_core::time::rough_span;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -45,7 +46,7 @@ async fn list(common: &Common) -> Result<ExitCode> {
     for session in &sessions {
         let left = match session.expires_at.since(now) {
             0 => Cell::text("lost").colour(Colour::Bad),
-            left => Cell::text(span(left)),
+            left => Cell::text(rough_span(left)),
         };
         let since = Cell::text(ago(session.opened_at, now));
         table.row([Cell::text(&session.worker), Cell::count(session.running), since, left]);

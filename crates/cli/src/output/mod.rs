@@ -4,7 +4,7 @@ mod ago;
 mod paint;
 mod table;
 
-pub(crate) use ago::{ago, span};
+pub(crate) use ago::ago;
 pub(crate) use paint::{Colour, paint};
 pub(crate) use table::{Cell, Table};
 

@@ -28,6 +28,7 @@ mod configure;
 mod enqueue;
 mod fast_paths;
 mod filter;
+mod lane_sums;
 mod maintain;
 mod pass_on;
 mod plain;
@@ -46,6 +47,7 @@ pub use enqueue::{Disposition, Enqueue, Enqueued, Mode};
 #[doc(hidden)]
 pub use fast_paths::FastPaths;
 pub use filter::{Filter, IdTimes};
+pub use lane_sums::LaneSums;
 pub use maintain::{CheckReport, Finding, MaintainReply, MaintainRequest, Tally, Work};
 pub use plain::{PlainClaim, PlainReport};
 pub use query::{

@@ -3,22 +3,7 @@
 use askama::filters::HtmlSafe;
 use std::fmt;
 use windlass_core::Timestamp;
-use windlass_core::time::{DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS};
-
-/// A unit is used from two of it on, so that "1 min" never stands for 119 s. The script does the
-/// same.
-const TWO: u64 = 2;
-
-/// A duration in its largest unit.
-pub(super) fn span(ms: u64) -> String {
-    match ms {
-        ms if ms < SECOND_MS => format!("{ms} ms"),
-        ms if ms < TWO * MINUTE_MS => format!("{} s", ms / SECOND_MS),
-        ms if ms < TWO * HOUR_MS => format!("{} min", ms / MINUTE_MS),
-        ms if ms < TWO * DAY_MS => format!("{} h", ms / HOUR_MS),
-        ms => format!("{} d", ms / DAY_MS),
-    }
-}
+use windlass_core::time::{SECOND_MS, rough_span};
 
 /// The reference time for relative times.
 #[derive(Clone, Copy, Debug)]
@@ -55,9 +40,11 @@ impl Time {
     fn text(&self, exact: &str) -> String {
         let Some(now) = self.now else { return exact.to_owned() };
         match (self.at.since(now), now.since(self.at)) {
-            (ahead, _) if ahead >= SECOND_MS => format!("in {}", span(ahead)),
-            (_, behind) if behind >= SECOND_MS && self.words => format!("{} ago", span(behind)),
-            (_, behind) if behind >= SECOND_MS => span(behind),
+            (ahead, _) if ahead >= SECOND_MS => format!("in {}", rough_span(ahead)),
+            (_, behind) if behind >= SECOND_MS && self.words => {
+                format!("{} ago", rough_span(behind))
+            }
+            (_, behind) if behind >= SECOND_MS => rough_span(behind),
             _ if self.words => "now".to_owned(),
             _ => "0 s".to_owned(),
         }

@@ -5,7 +5,7 @@ use super::format::{Count, Rate, Time};
 use super::job_row::{self, JobRow};
 use super::links;
 use super::page::{Page, Section};
-use super::queue_row::{QueueRow, Sums, queues};
+use super::queue_row::{QueueRow, queues};
 use super::spark::Spark;
 use super::visit::Visit;
 use super::workers::WorkerRow;
@@ -16,7 +16,7 @@ use axum::extract::State;
 use axum::response::Response;
 use std::cmp::Reverse;
 use windlass_core::Timestamp;
-use windlass_core::engine::{Filter, StatsRequest};
+use windlass_core::engine::{Filter, LaneSums, StatsRequest};
 use windlass_core::time::{HOUR_MS, MINUTE_MS, SECOND_MS};
 use windlass_wire::Point;
 
@@ -102,12 +102,12 @@ pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Respons
     let recent = job_row::find(&app, Filter::default(), None, JOBS_MAX, "/jobs").await?;
     let (now, clock) = (recent.now, visit.clock(recent.now));
 
-    let sums = Sums::of(&stats.value);
+    let sums = LaneSums::of(&stats.value);
     let all = queues(&stats.value, &settings);
     let queue_count = all.len();
     let mut busiest: Vec<_> = all.into_iter().collect();
     busiest.sort_by_key(|(_, queue)| {
-        let Sums { available, running, scheduled, blocked, dead, .. } = queue.sums;
+        let LaneSums { available, running, scheduled, blocked, dead, .. } = queue.sums;
         Reverse((available + running, scheduled + blocked, dead))
     });
     let row = |(name, queue)| QueueRow::new(&app, &name, queue, now, clock);
@@ -132,7 +132,7 @@ pub(super) async fn show(State(app): State<App>, visit: Visit) -> Result<Respons
     Ok(Page::new(&visit, Section::Overview, "Overview", now).respond(&overview))
 }
 
-fn tiles(sums: &Sums, clock: super::format::Clock) -> Vec<Tile> {
+fn tiles(sums: &LaneSums, clock: super::format::Clock) -> Vec<Tile> {
     let tile = |label, count, tone| Tile {
         label,
         value: Count(count),

@@ -1,20 +1,20 @@
 //! `/queues/{queue}`: one queue with its lanes, settings and jobs.
 
 use super::failure::Failure;
-use super::format::{Clock, Count, Time, span};
+use super::format::{Clock, Count, Time};
 use super::job_row::{self, JobRows, StateTab};
 use super::links;
 use super::page::{Page, Section};
-use super::queue_row::{Queue as Counted, QueueRow, Sums};
+use super::queue_row::{Queue as Counted, QueueRow};
 use super::spark::Spark;
 use super::visit::Visit;
 use crate::app::App;
 use askama::Template;
 use axum::extract::{Path, State};
 use axum::response::Response;
-use windlass_core::engine::{Filter, Gate, LaneStats, StatsRequest};
+use windlass_core::engine::{Filter, Gate, LaneStats, LaneSums, StatsRequest};
 use windlass_core::model::{Name, Order, QueueSettings};
-use windlass_core::time::HOUR_MS;
+use windlass_core::time::{HOUR_MS, rough_span};
 use windlass_core::{Timestamp, check_name};
 use windlass_services::{Resolution, SampleQuery, Samples};
 
@@ -104,7 +104,7 @@ pub(super) async fn show(
     let (now, clock) = (found.now, visit.clock(found.now));
     let (jobs, places) = found.value;
 
-    let counted = Counted { sums: Sums::of(&lanes), paused: settings.paused };
+    let counted = Counted { sums: LaneSums::of(&lanes), paused: settings.paused };
     let depth = depth_of_the_last_hour(&app, &name, now).await;
     let content = QueueContent {
         queue: QueueRow::new(&app, &name, counted, now, clock),
@@ -134,14 +134,14 @@ fn described(settings: &QueueSettings) -> Vec<(&'static str, String)> {
     let order = match settings.order {
         Order::Strict => "by priority, then by entry".to_owned(),
         Order::Ageing { quantum_ms } => {
-            format!("by age; one step of priority is worth {}", span(quantum_ms))
+            format!("by age; one step of priority is worth {}", rough_span(quantum_ms))
         }
         Order::Lifo => "newest first".to_owned(),
         Order::Fair => "round-robin over tenants".to_owned(),
         _ => "unknown".to_owned(),
     };
     let limit = settings.max_depth.map_or_else(|| "none".to_owned(), |max| Count(max).to_string());
-    let wait = settings.max_wait_ms.map_or_else(|| "none".to_owned(), span);
+    let wait = settings.max_wait_ms.map_or_else(|| "none".to_owned(), rough_span);
     let bytes = settings.dead_bytes_max;
     let bytes = bytes.map_or_else(|| "unlimited".to_owned(), |max| format!("up to {}", Count(max)));
     let kept = settings.retention;
@@ -149,9 +149,9 @@ fn described(settings: &QueueSettings) -> Vec<(&'static str, String)> {
         ("order", order),
         ("depth limit", limit),
         ("maximum wait", wait),
-        ("finished jobs kept", span(kept.finished_ms)),
-        ("dead jobs kept", span(kept.dead_ms)),
+        ("finished jobs kept", rough_span(kept.finished_ms)),
+        ("dead jobs kept", rough_span(kept.dead_ms)),
         ("bytes of dead jobs", bytes),
-        ("expired jobs kept", span(kept.expired_ms)),
+        ("expired jobs kept", rough_span(kept.expired_ms)),
     ]
 }

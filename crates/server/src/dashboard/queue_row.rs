@@ -6,43 +6,13 @@ use super::spark::Spark;
 use crate::app::App;
 use std::collections::BTreeMap;
 use windlass_core::Timestamp;
-use windlass_core::engine::{LaneStats, Settings};
+use windlass_core::engine::{LaneStats, LaneSums, Settings};
 use windlass_core::model::Name;
-
-/// Sums over the lanes of one queue or of all queues.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Sums {
-    pub(super) scheduled: u64,
-    pub(super) blocked: u64,
-    pub(super) available: u64,
-    pub(super) running: u64,
-    pub(super) paused: u64,
-    pub(super) dead: u64,
-    pub(super) oldest: Option<Timestamp>,
-}
-
-impl Sums {
-    pub(super) fn add(&mut self, lane: &LaneStats) {
-        self.scheduled += lane.scheduled;
-        self.blocked += lane.blocked;
-        self.available += lane.available;
-        self.running += lane.running;
-        self.paused += lane.paused;
-        self.dead += lane.dead;
-        self.oldest = [self.oldest, lane.head_ready_at].into_iter().flatten().min();
-    }
-
-    pub(super) fn of<'a>(lanes: impl IntoIterator<Item = &'a LaneStats>) -> Self {
-        let mut sums = Self::default();
-        lanes.into_iter().for_each(|lane| sums.add(lane));
-        sums
-    }
-}
 
 /// A queue: sums over its lanes, and its settings.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Queue {
-    pub(super) sums: Sums,
+    pub(super) sums: LaneSums,
     pub(super) paused: bool,
 }
 

@@ -1,7 +1,7 @@
 //! `/schedules`: recurring jobs.
 
 use super::failure::Failure;
-use super::format::{Count, Time, span};
+use super::format::{Count, Time};
 use super::links;
 use super::page::{Page, Section};
 use super::visit::Visit;
@@ -11,6 +11,7 @@ use axum::extract::State;
 use axum::response::Response;
 use windlass_core::engine::Cursor;
 use windlass_core::policy::Timing;
+use windlass_core::time::rough_span;
 use windlass_services::{ScheduleView, Schedules};
 
 /// Schedules per page.
@@ -35,7 +36,7 @@ impl Row {
     fn new(view: ScheduleView, clock: super::format::Clock) -> Self {
         let rhythm = match &view.schedule.timing {
             Timing::Cron { line, zone } => format!("{line} ({zone})"),
-            Timing::Every { every_ms, .. } => format!("every {}", span(*every_ms)),
+            Timing::Every { every_ms, .. } => format!("every {}", rough_span(*every_ms)),
             _ => "unknown".to_owned(),
         };
         Self {

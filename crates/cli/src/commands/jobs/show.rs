@@ -1,7 +1,7 @@
 //! `windlass jobs show`: all details of one job.
 
 use super::list::colour;
-use crate::output::{Colour, ago, paint, print, print_json, span};
+use crate::output::{Colour, ago, paint, print, print_json};
 use crate::store::Common;
 use crate::views::JobView;
 use anyhow::Result;
@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 use windlass_core::engine::Get;
 use windlass_core::model::{AttemptEnd, Header, Job, Part, PartName, PartSet, Progress};
+use windlass_core::time::rough_span;
 use windlass_core::{Error, JobId, Timestamp};
 
 /// Maximum number of characters of a part in the text output; `--json` prints all of it.
@@ -56,7 +57,7 @@ fn facts(job: &Job, now: Timestamp) -> Vec<(&'static str, Option<String>)> {
         ("due", (!job.state.is_terminal()).then(|| at(header.run_at))),
         ("started", job.started_at.map(at)),
         ("ended", job.finished_at.map(at)),
-        ("timeout", header.policy.timeout_ms.map(span)),
+        ("timeout", header.policy.timeout_ms.map(rough_span)),
         ("tenant", header.tenant.clone()),
         ("key", header.key.clone()),
         ("unique", header.unique.as_ref().map(|unique| unique.key.clone())),
@@ -88,7 +89,7 @@ fn events(job: &Job, now: Timestamp, text: &mut String) -> Result<()> {
         writeln!(text, "\n{}", paint("attempts", Colour::Strong))?;
     }
     for attempt in &job.history {
-        let took = span(attempt.ended_at.since(attempt.started_at));
+        let took = rough_span(attempt.ended_at.since(attempt.started_at));
         let (number, end, worker) = (attempt.number, end(attempt.end), &attempt.worker);
         let ended = ago(attempt.ended_at, now);
         writeln!(text, "  {number:>3}  {end:<8}  {ended}, after {took}, by {worker}")?;

@@ -1,18 +1,18 @@
 //! One snapshot of a store: its queues and its workers.
 
-use crate::commands::queues::Sums;
+use crate::commands::queues::sum_value;
 use crate::views;
 use anyhow::Result;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use windlass::Client;
 use windlass_core::Timestamp;
-use windlass_core::engine::{SessionInfo, StatsRequest};
+use windlass_core::engine::{LaneSums, SessionInfo, StatsRequest};
 
 /// A queue at the time of the snapshot.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Queue {
-    pub(super) sums: Sums,
+    pub(super) sums: LaneSums,
     pub(super) paused: bool,
 }
 
@@ -41,7 +41,7 @@ impl Snapshot {
     /// The snapshot as JSON.
     pub(super) fn value(&self) -> Value {
         let queue = |(name, queue): (&String, &Queue)| {
-            let mut value = queue.sums.value();
+            let mut value = sum_value(&queue.sums);
             value["queue"] = name.as_str().into();
             value["paused"] = queue.paused.into();
             value

@@ -1,13 +1,14 @@
 //! Draws the screen of `windlass top` from snapshots. Knows nothing of stores or keys.
 
 use super::snapshot::{Queue, Snapshot};
-use crate::output::{ago, span};
+use crate::output::ago;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style, Stylize as _};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Cell, Paragraph, Row, Table, TableState};
 use windlass_core::Timestamp;
+use windlass_core::time::rough_span;
 
 /// Lines for workers at the bottom, including their header.
 const WORKER_LINES: u16 = 8;
@@ -124,7 +125,7 @@ fn queue_row(name: &str, queue: &Queue, per_second: Option<f64>, now: Timestamp)
         figure(&sums.blocked.to_string(), true),
         figure(&sums.running.to_string(), true),
         if sums.dead > 0 { dead.style(Style::new().fg(Color::Red)) } else { dead },
-        figure(&sums.oldest.map(|at| span(now.since(at))).unwrap_or_default(), true),
+        figure(&sums.oldest.map(|at| rough_span(now.since(at))).unwrap_or_default(), true),
         figure(&per_second.map(|it| format!("{it:+.1}")).unwrap_or_default(), true),
     ]);
     if queue.paused { row.yellow() } else { row }

@@ -1,9 +1,10 @@
 //! Details of a job, as labelled values and table rows.
 
-use crate::dashboard::format::{Clock, Time, span};
+use crate::dashboard::format::{Clock, Time};
 use crate::dashboard::links;
 use windlass_core::model::{Attempt, AttemptEnd, Job, JobError};
 use windlass_core::policy::{Backoff, Unique, Until};
+use windlass_core::time::rough_span;
 
 /// A labelled value, optionally with a link.
 pub(super) struct Fact {
@@ -76,7 +77,7 @@ pub(super) fn facts(job: &Job) -> Vec<Fact> {
 fn unique(unique: &Unique) -> String {
     match unique.until {
         Until::Finished => format!("{:?} until it ends", unique.key),
-        Until::Window(ms) => format!("{:?} for {}", unique.key, span(ms)),
+        Until::Window(ms) => format!("{:?} for {}", unique.key, rough_span(ms)),
     }
 }
 
@@ -87,20 +88,22 @@ pub(super) fn policy(job: &Job) -> Vec<Fact> {
         Backoff::Exponential { base_ms, cap_ms, jitter_ms } => {
             format!(
                 "from {} doubling to {}, and up to {} more",
-                span(base_ms),
-                span(cap_ms),
-                span(jitter_ms)
+                rough_span(base_ms),
+                rough_span(cap_ms),
+                rough_span(jitter_ms)
             )
         }
         Backoff::Fixed { delay_ms, jitter_ms } => {
-            format!("{}, and up to {} more", span(delay_ms), span(jitter_ms))
+            format!("{}, and up to {} more", rough_span(delay_ms), rough_span(jitter_ms))
         }
         _ => "unknown".to_owned(),
     };
-    let or_none = |ms: Option<u64>| ms.map_or_else(|| "none".to_owned(), span);
+    let or_none = |ms: Option<u64>| ms.map_or_else(|| "none".to_owned(), rough_span);
     let kept = policy.retention.map_or_else(
         || "default of its queue".to_owned(),
-        |kept| format!("{} finished, {} dead", span(kept.finished_ms), span(kept.dead_ms)),
+        |kept| {
+            format!("{} finished, {} dead", rough_span(kept.finished_ms), rough_span(kept.dead_ms))
+        },
     );
     let rows = [
         ("backoff", backoff),
@@ -130,7 +133,7 @@ pub(super) fn attempt_row(attempt: &Attempt, clock: Clock) -> AttemptRow {
         end,
         tone,
         started: clock.ago(attempt.started_at),
-        took: span(attempt.ended_at.since(attempt.started_at)),
+        took: rough_span(attempt.ended_at.since(attempt.started_at)),
         error: attempt.error.clone(),
     }
 }
