@@ -106,7 +106,8 @@ impl Figure {
     }
 }
 
-/// The spread of repeated measurements of one figure.
+/// The spread of repeated measurements of one figure, as in `windlass bench`. Repeated here, because xtask depends on no
+/// crate of the product: it must run before any of them compiles.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Spread {
     pub(super) min: f64,

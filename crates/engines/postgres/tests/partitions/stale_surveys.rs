@@ -1,4 +1,4 @@
-//! What a process remembers of earlier steps of retention is void in another epoch, after a refused lock, and after
+//! The state that a process keeps between steps of retention is void in another epoch, after a refused lock, and after
 //! the clock has gone backwards.
 
 use crate::rig::{ASK_AGAIN_MS, KEPT_MS, Rig};
@@ -12,38 +12,42 @@ const MANY: u64 = 45_000;
 /// When all of it is past its retention.
 const LATER_MS: u64 = KEPT_MS * 5 / 4;
 
-#[tokio::test]
-async fn a_survey_from_before_a_promotion_is_not_used() {
-    let mut rig = Rig::new().await;
+/// A store whose jobs are past their retention and surveyed in part, and a surveyed job.
+async fn surveyed() -> (Rig, JobId) {
+    let rig = Rig::new().await;
     let [surveyed, _] = rig.fill(MANY).await;
     rig.pass(LATER_MS);
     rig.step().await;
-    rig.promote_replica().await;
-    rig.uncomplete(surveyed).await;
+    (rig, surveyed)
+}
+
+/// Asserts that retention has kept this job, which is ready again, and removed all others.
+async fn assert_only_kept(rig: &mut Rig, kept: JobId) {
     rig.upkeep(Work::Retain).await;
-    assert_eq!(rig.state(surveyed).await, Some(State::Available));
+    assert_eq!(rig.state(kept).await, Some(State::Available));
     assert_eq!(rig.count("SELECT count(*) FROM {s}.job").await, 1, "all others are gone");
-    rig.complete(&[surveyed]).await;
+    rig.complete(&[kept]).await;
     rig.is_sound().await;
 }
 
 #[tokio::test]
+async fn a_survey_from_before_a_promotion_is_not_used() {
+    let (mut rig, surveyed) = surveyed().await;
+    rig.promote_replica().await;
+    rig.uncomplete(surveyed).await;
+    assert_only_kept(&mut rig, surveyed).await;
+}
+
+#[tokio::test]
 async fn a_survey_from_before_a_refused_lock_is_not_used() {
-    let mut rig = Rig::new().await;
-    let [surveyed, _] = rig.fill(MANY).await;
-    rig.pass(LATER_MS);
-    rig.step().await;
+    let (mut rig, surveyed) = surveyed().await;
     let reader = rig.meanwhile("SELECT count(*) FROM {s}.job").await;
     rig.upkeep(Work::Retain).await;
     assert!(rig.count("SELECT count(*) FROM {s}.job").await >= MANY as i64, "the lock is refused");
     rig.uncomplete(surveyed).await;
     reader.batch_execute("COMMIT").await.expect("ends");
     rig.pass(ASK_AGAIN_MS);
-    rig.upkeep(Work::Retain).await;
-    assert_eq!(rig.state(surveyed).await, Some(State::Available));
-    assert_eq!(rig.count("SELECT count(*) FROM {s}.job").await, 1, "all others are gone");
-    rig.complete(&[surveyed]).await;
-    rig.is_sound().await;
+    assert_only_kept(&mut rig, surveyed).await;
 }
 
 #[tokio::test]
