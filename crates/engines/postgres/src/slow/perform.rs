@@ -98,7 +98,8 @@ impl Shared {
     ) -> Result<Done<T>> {
         let mut again = unavailable("it was never tried");
         for tries in 0..TRIES_MAX {
-            match self.attempt(needs, wants, lanes, act).await {
+            // Boxed: the future contains a working set, and debug builds copy futures on the stack of every caller.
+            match Box::pin(self.attempt(needs, wants, lanes, act)).await {
                 Ok(done) => return Ok(done),
                 Err(Trouble::Retryable(error)) => again = error,
                 Err(Trouble::Fatal(error)) => return Err(error),
@@ -181,7 +182,7 @@ impl Shared {
         let mut again = unavailable("it was never tried");
         for _ in 0..TRIES_IN_MAX {
             conn.command("SAVEPOINT windlass").await.map_err(Trouble::into_error)?;
-            match self.attempt_in(conn, wants, act).await {
+            match Box::pin(self.attempt_in(conn, wants, act)).await {
                 Ok(done) => {
                     let end = match keeps(&done.2) {
                         true => "RELEASE SAVEPOINT windlass",
