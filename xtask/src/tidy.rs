@@ -9,8 +9,10 @@ mod links;
 mod machine;
 mod manifests;
 mod module_docs;
+mod prose;
 mod purity;
 mod tree;
+mod walks;
 mod words;
 
 use std::fmt;
@@ -49,6 +51,7 @@ pub(crate) fn run() -> Result<()> {
     findings.extend(machine::check(&tree));
     findings.extend(links::check(&tree));
     findings.extend(lessons::check(&tree));
+    findings.extend(walks::check(&tree));
     findings.extend(words::check(&tree));
 
     findings.sort_by(|a, b| (&a.path, a.line).cmp(&(&b.path, b.line)));

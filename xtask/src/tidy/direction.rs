@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crate_nobody_placed_is_found() {
+    fn a_crate_without_a_place_is_found() {
         let found = found("crates/novel", "crates/core", "null");
         assert_eq!(found.len(), 1);
         assert!(found[0].contains("no rule says what a may depend on"), "{found:?}");

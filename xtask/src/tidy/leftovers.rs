@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_of_leftover_is_found_where_it_stands() {
+    fn every_kind_of_leftover_is_found_with_its_line() {
         for (leftover, _) in LEFTOVERS {
             let tree = Tree::of(&[("a.rs", &format!("fn a() {{\n    {leftover}(1)\n"))]);
             let found = check(&tree);
