@@ -1,8 +1,12 @@
 //! Timestamps and clocks. Core never reads the wall clock: the time is injected with a [`Clock`].
 
+mod convert;
+
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::ops::{Add, Sub};
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, SystemTime};
 
 /// One second in milliseconds, the unit of all durations.
 pub const SECOND_MS: u64 = 1_000;
@@ -65,6 +69,33 @@ impl Timestamp {
     /// Milliseconds from `earlier` to this time; 0 if `earlier` is not earlier.
     pub const fn since(self, earlier: Self) -> u64 {
         if self.0 <= earlier.0 { 0 } else { self.0.abs_diff(earlier.0) }
+    }
+}
+
+impl Add<Duration> for Timestamp {
+    type Output = Self;
+
+    /// This time plus a duration, in whole milliseconds.
+    fn add(self, duration: Duration) -> Self {
+        self.plus(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+    }
+}
+
+impl Sub<Duration> for Timestamp {
+    type Output = Self;
+
+    /// This time minus a duration, in whole milliseconds.
+    fn sub(self, duration: Duration) -> Self {
+        self.minus(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+    }
+}
+
+impl Sub for Timestamp {
+    type Output = Duration;
+
+    /// The time since an earlier timestamp; zero if it is not earlier.
+    fn sub(self, earlier: Self) -> Duration {
+        Duration::from_millis(self.since(earlier))
     }
 }
 
@@ -134,15 +165,15 @@ pub struct SystemClock;
 impl Clock for SystemClock {
     #[expect(clippy::disallowed_methods, reason = "the one place where the wall clock is read")]
     fn now(&self) -> Timestamp {
-        let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        let ms = since_epoch.map_or(0, |age| age.as_millis());
-        Timestamp(i64::try_from(ms).unwrap_or(i64::MAX))
+        SystemTime::now().into()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const HOUR: Duration = Duration::from_secs(3_600);
 
     #[test]
     fn spans_are_shown_in_their_largest_unit() {
@@ -156,6 +187,14 @@ mod tests {
         assert_eq!(Timestamp::from_millis(i64::MIN).minus(1).as_millis(), i64::MIN);
         assert_eq!(Timestamp::from_millis(5).since(Timestamp::from_millis(9)), 0);
         assert_eq!(Timestamp::MAX.since(Timestamp::from_millis(i64::MIN)), u64::MAX);
+    }
+
+    #[test]
+    fn durations_are_added_and_subtracted() {
+        let later = Timestamp::EPOCH + HOUR;
+        assert_eq!((later - Timestamp::EPOCH, later - HOUR), (HOUR, Timestamp::EPOCH));
+        assert_eq!(Timestamp::EPOCH - later, Duration::ZERO);
+        assert_eq!(Timestamp::MAX + HOUR, Timestamp::MAX);
     }
 
     #[test]

@@ -61,7 +61,7 @@ impl Schedule {
             }
             (None, Some(every_ms)) => {
                 absent(&self.zone, "schedule.zone", "only a cron expression has a zone")?;
-                let mut schedule = policy::Schedule::every(every_ms);
+                let mut schedule = policy::Schedule::every_ms(every_ms);
                 schedule.timing = Timing::Every { every_ms, anchor: self.anchor };
                 schedule
             }
@@ -234,7 +234,7 @@ mod tests {
     fn a_schedule_arrives_as_it_was_sent() {
         let at = Timestamp::from_millis(1_800_000_000_000);
         let cron = policy::Schedule::cron("0 6 * * *", "Europe/Berlin").start(at).limit(3);
-        let every = policy::Schedule::every(5_000).anchored(at).missed(Missed::All).end(at);
+        let every = policy::Schedule::every_ms(5_000).anchored(at).missed(Missed::All).end(at);
         for schedule in [cron, every] {
             let text = crate::write(&Schedule::from(schedule.clone()));
             assert_eq!(crate::read::<Schedule>(&text).unwrap().into_core().unwrap(), schedule);

@@ -102,7 +102,7 @@ impl Add {
     fn schedule(&self) -> Result<Schedule> {
         let mut schedule = match (&self.cron, self.every) {
             (Some(line), _) => Schedule::cron(line, &self.zone),
-            (None, Some(ms)) => Schedule::every(ms),
+            (None, Some(ms)) => Schedule::every_ms(ms),
             (None, None) => bail!("the timing is missing: use --cron LINE or --every TIME"),
         };
         (schedule.start, schedule.end, schedule.limit) = (self.start, self.end, self.limit);

@@ -15,6 +15,7 @@ use crate::id::{JobId, derived};
 use crate::limits::{DELAY_MAX_MS, EVERY_MIN_MS};
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 /// The definition of a recurring schedule, stored in a record.
 ///
@@ -106,8 +107,13 @@ impl Schedule {
         Self::new(Timing::Cron { line: line.into(), zone: zone.into() })
     }
 
-    /// Fires every `every_ms` milliseconds.
-    pub fn every(every_ms: u64) -> Self {
+    /// Fires at this interval.
+    pub fn every(interval: Duration) -> Self {
+        Self::every_ms(u64::try_from(interval.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    /// Fires every `every_ms` milliseconds, as in the wire format.
+    pub fn every_ms(every_ms: u64) -> Self {
         Self::new(Timing::Every { every_ms, anchor: None })
     }
 
@@ -263,8 +269,8 @@ mod tests {
             (Schedule::cron("61 * * * *", "UTC"), "schedule.cron"),
             (Schedule::cron("0 0 30 2 *", "UTC"), "schedule.cron"),
             (Schedule::cron("0 0 * * *", "Mars/Olympus"), "schedule.zone"),
-            (Schedule::every(999), "schedule.every_ms"),
-            (Schedule::every(DELAY_MAX_MS + 1), "schedule.every_ms"),
+            (Schedule::every_ms(999), "schedule.every_ms"),
+            (Schedule::every_ms(DELAY_MAX_MS + 1), "schedule.every_ms"),
             (hourly().start(NOW).end(NOW.minus(1)), "schedule.end"),
             (hourly().start(NOW.plus(1)).end(NOW.plus(2)), "schedule.end"),
             (hourly().limit(0), "schedule.limit"),
@@ -272,8 +278,8 @@ mod tests {
             assert_eq!(refused(&schedule).0, field, "{schedule:?}");
         }
         hourly().start(NOW).end(NOW).limit(1).check().unwrap();
-        Schedule::every(SECOND_MS).check().unwrap();
-        Schedule::every(DELAY_MAX_MS).check().unwrap();
+        Schedule::every_ms(SECOND_MS).check().unwrap();
+        Schedule::every_ms(DELAY_MAX_MS).check().unwrap();
     }
 
     #[test]
@@ -287,7 +293,7 @@ mod tests {
     #[test]
     fn an_interval_counts_from_its_anchor_its_start_or_the_epoch() {
         let odd = NOW.plus(7);
-        let every = Schedule::every(15 * MINUTE_MS);
+        let every = Schedule::every_ms(15 * MINUTE_MS);
         let next = |schedule: Schedule| schedule.next_after(odd.plus(1)).unwrap().unwrap();
         assert_eq!(next(every.clone()), NOW.plus(15 * MINUTE_MS));
         assert_eq!(next(every.clone().anchored(odd)), odd.plus(15 * MINUTE_MS));
@@ -298,7 +304,7 @@ mod tests {
     #[test]
     fn the_ends_of_time_are_not_crossed() {
         let (first, last) = (Timestamp::from_millis(i64::MIN), Timestamp::MAX);
-        let every = Schedule::every(DAY_MS);
+        let every = Schedule::every_ms(DAY_MS);
         assert_eq!(every.next_after(last).unwrap(), None);
         assert_eq!(every.clone().anchored(last).next_after(last.minus(1)).unwrap(), Some(last));
         assert!(every.anchored(last).next_after(first).unwrap().is_some());

@@ -5,6 +5,7 @@ use crate::id::JobId;
 use crate::limits;
 use crate::name::check_text;
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 /// The uniqueness rule of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -89,6 +90,13 @@ impl Unique {
     pub const fn until(mut self, until: Until) -> Self {
         self.until = until;
         self
+    }
+
+    /// Holds the key for this time from the enqueue, whatever state the job is in.
+    #[must_use]
+    pub fn within(self, period: Duration) -> Self {
+        let ms = period.as_nanos().div_ceil(1_000_000);
+        self.until(Until::Window(u64::try_from(ms).unwrap_or(u64::MAX)))
     }
 
     /// Sets how to handle conflicts.

@@ -11,7 +11,7 @@ use windlass_core::time::{HOUR_MS, MINUTE_MS};
 use windlass_core::{JobId, Result, Timestamp};
 
 pub(super) async fn ten_schedulers_fire_once(rig: Rig) {
-    let schedule = Schedule::every(15 * MINUTE_MS).missed(Missed::All);
+    let schedule = Schedule::every_ms(15 * MINUTE_MS).missed(Missed::All);
     let since = rig.now().await;
     rig.advance(3 * HOUR_MS);
     let fires = due(&schedule, since, rig.now().await);
@@ -132,7 +132,7 @@ pub(super) async fn missed_fires_can_still_be_enqueued_after_half_a_day(rig: Rig
 pub(super) async fn a_scheduler_that_dies_before_storing_its_progress_fires_nothing_twice(
     rig: Rig,
 ) {
-    let schedule = Schedule::every(MINUTE_MS).missed(Missed::All);
+    let schedule = Schedule::every_ms(MINUTE_MS).missed(Missed::All);
     let since = rig.now().await;
     rig.advance(10 * MINUTE_MS);
     let first = due(&schedule, since, rig.now().await);
@@ -174,8 +174,8 @@ pub(super) async fn a_schedule_that_cannot_fire_is_refused_by_field(rig: Rig) {
         (Schedule::cron("0 0 30 2 *", "UTC"), "schedule.cron"),
         (Schedule::cron("0 0 * * *", "Mars/Olympus"), "schedule.zone"),
         (Schedule::cron("0 0 * * *", ""), "schedule.zone"),
-        (Schedule::every(0), "schedule.every_ms"),
-        (Schedule::every(u64::MAX), "schedule.every_ms"),
+        (Schedule::every_ms(0), "schedule.every_ms"),
+        (Schedule::every_ms(u64::MAX), "schedule.every_ms"),
         (hourly().limit(0), "schedule.limit"),
         (hourly().start(now).end(now.minus(1)), "schedule.end"),
     ];

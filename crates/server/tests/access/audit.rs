@@ -81,7 +81,7 @@ async fn changes_through_records_are_audited_as_the_actions_they_are() {
     let (key, secret) = keys.create(NewKey::new("new", "view".parse().unwrap())).await.unwrap();
     keys.revoke(&key.id).await.unwrap();
     let schedules = Schedules::new(engine);
-    schedules.put("s", Schedule::every(60_000), NewJob::new("k").json(PAYLOAD)).await.unwrap();
+    schedules.put("s", Schedule::every_ms(60_000), NewJob::new("k").json(PAYLOAD)).await.unwrap();
     schedules.pause("s").await.unwrap();
     let all = log(&site, &admin, "").await;
     let expected = [

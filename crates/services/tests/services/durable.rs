@@ -63,7 +63,7 @@ async fn a_local_store_is_kept_in_order() {
 async fn ten_schedulers_on_threads_fire_once() {
     let (engine, _dir) = local();
     let schedules = Schedules::new(engine.clone());
-    let schedule = Schedule::every(1_000).missed(Missed::All).limit(3);
+    let schedule = Schedule::every_ms(1_000).missed(Missed::All).limit(3);
     for name in ["a", "b", "c"] {
         schedules.put(name, schedule.clone(), NewJob::new("x").queue(name)).await.unwrap();
     }

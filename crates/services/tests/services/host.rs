@@ -65,7 +65,7 @@ async fn options_are_chosen_once_and_before_the_start() {
 async fn due_schedules_can_be_fired_by_hand_and_fire_once() {
     let engine = memory();
     let schedules = Schedules::new(engine.clone());
-    schedules.put("tick", Schedule::every(1_000), NewJob::new("tick")).await.unwrap();
+    schedules.put("tick", Schedule::every_ms(1_000), NewJob::new("tick")).await.unwrap();
     let next = schedules.fire_due().await.unwrap().unwrap();
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     for _ in 0..2 {

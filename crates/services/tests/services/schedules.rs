@@ -22,7 +22,7 @@ async fn a_schedule_is_put_read_listed_and_removed() {
     let put = schedules.put("report", hourly(), job.clone()).await.unwrap();
     assert_eq!((put.next, &put.job), (Some(START.plus(HOUR_MS)), &job));
     assert_eq!(schedules.get("report").await.unwrap().unwrap(), put);
-    schedules.put("cleanup", Schedule::every(60_000), NewJob::new("cleanup")).await.unwrap();
+    schedules.put("cleanup", Schedule::every_ms(60_000), NewJob::new("cleanup")).await.unwrap();
 
     let first = schedules.list(None, 1).await.unwrap();
     let second = schedules.list(first.next.clone(), 1).await.unwrap();
@@ -66,7 +66,7 @@ async fn invalid_schedules_are_refused_by_field_and_store_nothing() {
 async fn a_new_job_keeps_the_progress_and_a_new_rhythm_starts_over() {
     let engine = memory();
     let schedules = Schedules::new(engine.clone());
-    let every = |s: u64| Schedule::every(s * 1_000);
+    let every = |s: u64| Schedule::every_ms(s * 1_000);
     schedules.put("s", every(10).limit(5), NewJob::new("old")).await.unwrap();
     let services = start(&engine, only(|o| o.schedule.enabled = true));
     sleep(Duration::from_millis(25_500)).await;
@@ -84,7 +84,7 @@ async fn a_new_job_keeps_the_progress_and_a_new_rhythm_starts_over() {
 async fn a_paused_schedule_fires_nothing_and_makes_up_for_nothing() {
     let engine = memory();
     let schedules = Schedules::new(engine.clone());
-    schedules.put("s", Schedule::every(10_000), NewJob::new("x")).await.unwrap();
+    schedules.put("s", Schedule::every_ms(10_000), NewJob::new("x")).await.unwrap();
     let services = start(&engine, only(|o| o.schedule.enabled = true));
     sleep(Duration::from_millis(10_500)).await;
     assert_eq!(jobs(&*engine).await.len(), 1);

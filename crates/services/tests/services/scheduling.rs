@@ -36,7 +36,7 @@ async fn a_schedule_fires_to_the_moment_with_an_id_that_says_when() {
     let services = start(&engine, scheduler());
     sleep(Duration::from_millis(1_300)).await;
     let schedules = Schedules::new(engine.clone());
-    schedules.put("s", Schedule::every(10_000), NewJob::new("x").json("[1]")).await.unwrap();
+    schedules.put("s", Schedule::every_ms(10_000), NewJob::new("x").json("[1]")).await.unwrap();
     sleep(Duration::from_secs(30)).await;
     services.stop().await;
     let fired = fires(&*engine).await;
@@ -54,7 +54,7 @@ async fn a_store_whose_clock_goes_back_an_hour_keeps_its_schedules_going() {
     let engine = memory_on(clock.clone());
     sleep(Duration::from_millis(2 * HOUR_MS + 500)).await;
     let schedules = Schedules::new(engine.clone());
-    schedules.put("often", Schedule::every(1_000), NewJob::new("often")).await.unwrap();
+    schedules.put("often", Schedule::every_ms(1_000), NewJob::new("often")).await.unwrap();
     let line = Schedule::cron("*/30 * * * * *", "UTC");
     schedules.put("cron", line, NewJob::new("cron")).await.unwrap();
     let services = start(&engine, scheduler());
@@ -88,7 +88,7 @@ async fn a_store_whose_clock_goes_back_an_hour_keeps_its_schedules_going() {
 async fn a_producer_that_knows_the_ids_of_fires_cannot_suppress_them() {
     let engine = memory();
     let schedules = Schedules::new(engine.clone());
-    schedules.put("s", Schedule::every(10_000), NewJob::new("x")).await.unwrap();
+    schedules.put("s", Schedule::every_ms(10_000), NewJob::new("x")).await.unwrap();
     for n in 1..=3 {
         let taken = NewJob::new("nothing").id(fire_id("s", seconds(10 * n)));
         let answer = engine.enqueue(Enqueue::each([taken])).await.unwrap().value;
@@ -108,7 +108,7 @@ async fn a_producer_that_knows_the_ids_of_fires_cannot_suppress_them() {
 async fn a_foreign_job_under_the_id_of_a_fire_is_reported() {
     let engine = memory();
     let schedules = Schedules::new(engine.clone());
-    schedules.put("s", Schedule::every(10_000), NewJob::new("x")).await.unwrap();
+    schedules.put("s", Schedule::every_ms(10_000), NewJob::new("x")).await.unwrap();
     enqueue(&*engine, NewJob::new("foreign").derived_id(fire_id("s", seconds(10)))).await;
     let services = start(&engine, scheduler());
     sleep(Duration::from_millis(10_500)).await;
@@ -131,7 +131,7 @@ async fn ten_schedulers_without_a_leader_fire_once() {
     let store = memory();
     let schedules = Schedules::new(store.clone());
     for name in ["a", "b", "c"] {
-        let schedule = Schedule::every(2_000).missed(Missed::All);
+        let schedule = Schedule::every_ms(2_000).missed(Missed::All);
         schedules.put(name, schedule, NewJob::new("x")).await.unwrap();
     }
     let mut options = scheduler();
@@ -157,7 +157,7 @@ async fn ten_schedulers_without_a_leader_fire_once() {
 async fn lost_replies_fire_nothing_twice_and_lose_nothing() {
     let store = memory();
     let schedules = Schedules::new(store.clone());
-    schedules.put("s", Schedule::every(1_000), NewJob::new("x")).await.unwrap();
+    schedules.put("s", Schedule::every_ms(1_000), NewJob::new("x")).await.unwrap();
     let spy = Arc::new(Spy::new(store.clone(), 0, SeenSteps::default()));
     let services = start(&spy, scheduler());
     for _ in 0..10 {
@@ -176,7 +176,7 @@ async fn lost_replies_fire_nothing_twice_and_lose_nothing() {
 async fn a_change_made_while_a_fire_is_under_way_is_not_overwritten() {
     let store = memory();
     let schedules = Schedules::new(store.clone());
-    schedules.put("s", Schedule::every(5_000), NewJob::new("x")).await.unwrap();
+    schedules.put("s", Schedule::every_ms(5_000), NewJob::new("x")).await.unwrap();
     let spy = Arc::new(Spy::new(store.clone(), 0, SeenSteps::default()));
     spy.set_holds_enqueues(true);
     let services = start(&spy, scheduler());
@@ -210,7 +210,7 @@ async fn missed_fires_are_treated_as_the_schedule_says() {
 async fn many_missed_fires_come_in_bounded_batches_and_none_is_lost() {
     let engine = memory();
     let schedules = Schedules::new(engine.clone());
-    let schedule = Schedule::every(10_000).missed(Missed::All);
+    let schedule = Schedule::every_ms(10_000).missed(Missed::All);
     schedules.put("s", schedule, NewJob::new("x")).await.unwrap();
     sleep(Duration::from_millis(HOUR_MS)).await;
     let services = start(&engine, scheduler());
@@ -225,7 +225,7 @@ async fn many_missed_fires_come_in_bounded_batches_and_none_is_lost() {
 async fn a_bad_schedule_harms_only_itself_and_says_why() {
     let engine = memory();
     let schedules = Schedules::new(engine.clone());
-    let every = || Schedule::every(5_000);
+    let every = || Schedule::every_ms(5_000);
     let put = |key: &str, value: &str| RecordOp::Put {
         key: key.into(),
         value: value.to_owned().into(),
@@ -283,7 +283,7 @@ async fn a_fire_that_finds_its_queue_full_comes_when_there_is_room() {
         .await
         .unwrap();
     enqueue(&*engine, NewJob::new("first")).await;
-    schedules.put("s", Schedule::every(30_000), NewJob::new("x")).await.unwrap();
+    schedules.put("s", Schedule::every_ms(30_000), NewJob::new("x")).await.unwrap();
     let services = start(&engine, scheduler());
     sleep(Duration::from_secs(40)).await;
     let waiting = view(&schedules, "s").await;
@@ -300,8 +300,8 @@ async fn a_fire_that_finds_its_queue_full_comes_when_there_is_room() {
 async fn a_schedule_with_a_limit_ends_and_a_removed_one_fires_no_more() {
     let engine = memory();
     let schedules = Schedules::new(engine.clone());
-    schedules.put("twice", Schedule::every(5_000).limit(2), NewJob::new("a")).await.unwrap();
-    schedules.put("gone", Schedule::every(5_000), NewJob::new("b")).await.unwrap();
+    schedules.put("twice", Schedule::every_ms(5_000).limit(2), NewJob::new("a")).await.unwrap();
+    schedules.put("gone", Schedule::every_ms(5_000), NewJob::new("b")).await.unwrap();
     let services = start(&engine, scheduler());
     sleep(Duration::from_millis(5_500)).await;
     schedules.remove("gone").await.unwrap();

@@ -104,7 +104,7 @@ impl Recurring {
     pub(crate) fn schedule(&self) -> Schedule {
         let schedule = match (&self.cron, self.every_ms) {
             (Some(line), _) => Schedule::cron(line, &self.zone),
-            (None, every_ms) => Schedule::every(every_ms.unwrap_or_default()),
+            (None, every_ms) => Schedule::every_ms(every_ms.unwrap_or_default()),
         };
         schedule.missed(self.missed)
     }

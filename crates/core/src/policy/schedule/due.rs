@@ -202,7 +202,7 @@ mod tests {
         let progress = ScheduleProgress::new(NOW);
         let all = hourly(Missed::All).due(progress, hours(48)).unwrap();
         assert_eq!(all.fires, (36..=48).map(hours).collect::<Vec<_>>());
-        let daily = Schedule::every(DAY_MS).anchored(NOW).missed(Missed::Once);
+        let daily = Schedule::every_ms(DAY_MS).anchored(NOW).missed(Missed::Once);
         assert_eq!(daily.due(progress, hours(24 + 12)).unwrap().fires, [hours(24)]);
         let late = daily.due(progress, hours(24 + 12).plus(1)).unwrap();
         assert_eq!((late.fires.len(), late.next), (0, Some(hours(48))));
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn one_call_returns_a_bounded_number_of_fires_and_the_next_continues() {
-        let busy = Schedule::every(SECOND_MS).missed(Missed::All);
+        let busy = Schedule::every_ms(SECOND_MS).missed(Missed::All);
         let first = busy.due(ScheduleProgress::new(NOW), hours(1)).unwrap();
         assert_eq!(first.fires.len(), FIRES_MAX);
         let left_off = NOW.plus((FIRES_MAX as u64 + 1) * SECOND_MS);
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn looking_late_does_not_shift_an_interval() {
-        let every = Schedule::every(7 * SECOND_MS).anchored(NOW).missed(Missed::Skip);
+        let every = Schedule::every_ms(7 * SECOND_MS).anchored(NOW).missed(Missed::Skip);
         let mut progress = ScheduleProgress::new(NOW);
         let mut now = NOW;
         for look in 0..1_000 {
@@ -304,7 +304,7 @@ mod tests {
     #[test]
     fn a_clock_that_goes_back_an_hour_does_not_stop_an_interval() {
         for missed in [Missed::Skip, Missed::Once, Missed::All] {
-            let schedule = Schedule::every(SECOND_MS).missed(missed);
+            let schedule = Schedule::every_ms(SECOND_MS).missed(missed);
             let mut progress = ScheduleProgress::new(hours(2));
             let before = follow(&schedule, &mut progress, hours(2), SECOND_MS, 10);
             let first = progress;
@@ -320,7 +320,7 @@ mod tests {
 
     #[test]
     fn a_small_step_back_repeats_no_fire_of_an_interval() {
-        let schedule = Schedule::every(10 * SECOND_MS);
+        let schedule = Schedule::every_ms(10 * SECOND_MS);
         let due = schedule.due(ScheduleProgress::new(NOW), NOW.plus(10 * SECOND_MS)).unwrap();
         let back = schedule.due(due.progress, NOW.plus(10 * SECOND_MS - 3)).unwrap();
         assert_eq!((back.fires.len(), back.progress), (0, due.progress));
@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     fn a_schedule_made_while_the_clock_was_ahead_starts_when_it_is_right_again() {
-        for schedule in [hourly(Missed::Skip), Schedule::every(HOUR_MS)] {
+        for schedule in [hourly(Missed::Skip), Schedule::every_ms(HOUR_MS)] {
             let mut progress = ScheduleProgress::new(hours(9_000));
             assert_eq!(
                 follow(&schedule, &mut progress, NOW.plus(1), HOUR_MS / 2, 5),
@@ -348,7 +348,7 @@ mod tests {
         let cron = (prop::sample::select(lines), prop::sample::select(zones))
             .prop_map(|(line, zone)| Schedule::cron(line, zone));
         let every = (5 * MINUTE_MS..DAY_MS, 0..DAY_MS)
-            .prop_map(|(every_ms, offset)| Schedule::every(every_ms).anchored(NOW.plus(offset)));
+            .prop_map(|(every_ms, offset)| Schedule::every_ms(every_ms).anchored(NOW.plus(offset)));
         prop_oneof![cron, every]
     }
 

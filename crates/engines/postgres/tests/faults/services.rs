@@ -140,7 +140,7 @@ async fn of_ten_processes_one_does_the_work_and_another_takes_over_when_it_is_ki
     };
     let mut processes: BTreeMap<u32, Running> = (0..PROCESSES).map(start).collect();
     let schedules = Schedules::new(engine.clone());
-    let every_second = Schedule::every(1_000).missed(Missed::All).limit(FIRES);
+    let every_second = Schedule::every_ms(1_000).missed(Missed::All).limit(FIRES);
     schedules.put("tick", every_second, NewJob::new("tick")).await.expect("puts");
     let kills = times(2, 8);
     for round in 1..=u64::from(kills) + 1 {
