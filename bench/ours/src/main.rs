@@ -5,8 +5,7 @@ use anyhow::Result;
 use bench_harness::{About, Payload, Queue, Seen, drive, locked_version};
 use serde::{Deserialize, Serialize};
 use std::process::ExitCode;
-use windlass::worker::State;
-use windlass::{Client, Job, Stop};
+use windlass::{Client, Data, Job, Stop};
 
 /// Number of jobs per bulk call.
 const BULK: usize = 1_000;
@@ -22,7 +21,7 @@ struct Mail {
     payload: Payload,
 }
 
-async fn mail(job: Mail, State(seen): State<Seen>) -> Result<(), Stop> {
+async fn mail(job: Mail, Data(seen): Data<Seen>) -> Result<(), Stop> {
     seen.start(job.payload.n);
     Ok(())
 }
@@ -50,7 +49,7 @@ impl Queue for Windlass {
     }
 
     async fn enqueue(&self, payload: Payload) -> Result<()> {
-        self.client.enqueue(&Mail { payload }).await?;
+        self.client.enqueue(Mail { payload }).await?;
         Ok(())
     }
 
@@ -61,7 +60,7 @@ impl Queue for Windlass {
     }
 
     async fn work(&self, seen: Seen) -> Result<()> {
-        let worker = self.client.worker().handle(mail).state(seen).concurrency(CONCURRENCY);
+        let worker = self.client.worker().handle(mail).data(seen).concurrency(CONCURRENCY);
         // The worker runs until the process ends.
         std::mem::forget(worker.build()?.start());
         Ok(())

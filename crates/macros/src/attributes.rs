@@ -3,16 +3,19 @@
 use crate::backoff::{self, Backoff};
 use crate::duration::{self, parse_ms};
 use crate::limits::{AGE_MAX_MS, MAX_ATTEMPTS_MAX, MAX_CRASHES_MAX, TIMEOUT_MAX_MS};
+use crate::unique::Unique;
 use crate::{name, suggest};
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 use syn::meta::ParseNestedMeta;
-use syn::{Attribute, Error, LitInt, LitStr, Path, Result};
+use syn::{Attribute, Error, LitInt, LitStr, Path, Result, Type};
 
 const KNOWN: &[&str] = &[
     "kind",
     "queue",
+    "output",
+    "unique",
     "priority",
     "max_attempts",
     "max_crashes",
@@ -30,6 +33,8 @@ pub(crate) struct Attributes {
     pub(crate) krate: Option<Path>,
     pub(crate) kind: Option<String>,
     pub(crate) queue: Option<String>,
+    pub(crate) output: Option<Type>,
+    pub(crate) unique: Option<Unique>,
     pub(crate) priority: Option<i32>,
     pub(crate) max_attempts: Option<u32>,
     pub(crate) max_crashes: Option<u32>,
@@ -60,6 +65,8 @@ impl Attributes {
         match word(meta).as_str() {
             "kind" => set(&mut self.kind, meta, checked_name(meta)?),
             "queue" => set(&mut self.queue, meta, checked_name(meta)?),
+            "output" => set(&mut self.output, meta, output(meta)?),
+            "unique" => set(&mut self.unique, meta, Unique::read(meta)?),
             "priority" => set(&mut self.priority, meta, number(meta, i32::MIN..=i32::MAX)?),
             "max_attempts" => {
                 set(&mut self.max_attempts, meta, number(meta, 1..=MAX_ATTEMPTS_MAX)?)
@@ -102,18 +109,18 @@ impl Retention {
 }
 
 /// The name of the attribute as written.
-fn word(meta: &ParseNestedMeta<'_>) -> String {
+pub(crate) fn word(meta: &ParseNestedMeta<'_>) -> String {
     meta.path.get_ident().map(ToString::to_string).unwrap_or_default()
 }
 
-fn set<T>(slot: &mut Option<T>, meta: &ParseNestedMeta<'_>, value: T) -> Result<()> {
+pub(crate) fn set<T>(slot: &mut Option<T>, meta: &ParseNestedMeta<'_>, value: T) -> Result<()> {
     match slot.replace(value) {
         None => Ok(()),
         Some(_) => Err(meta.error(format!("`{}` is given twice; keep one of them", word(meta)))),
     }
 }
 
-fn unknown(meta: &ParseNestedMeta<'_>, known: &[&str]) -> Error {
+pub(crate) fn unknown(meta: &ParseNestedMeta<'_>, known: &[&str]) -> Error {
     let word = word(meta);
     let meant = match suggest::nearest(&word, known) {
         Some(nearest) => format!("; did you mean `{nearest}`?"),
@@ -123,10 +130,16 @@ fn unknown(meta: &ParseNestedMeta<'_>, known: &[&str]) -> Error {
     meta.error(format!("`{word}` is not known here{meant} (the known ones are `{known}`)"))
 }
 
-fn text(meta: &ParseNestedMeta<'_>) -> Result<LitStr> {
+pub(crate) fn text(meta: &ParseNestedMeta<'_>) -> Result<LitStr> {
     meta.value().and_then(|value| value.parse()).map_err(|error| {
         let word = word(meta);
         Error::new(error.span(), format!("`{word}` takes text in quotes, as in `{word} = \"…\"`"))
+    })
+}
+
+fn output(meta: &ParseNestedMeta<'_>) -> Result<Type> {
+    meta.value().and_then(|value| value.parse()).map_err(|error| {
+        Error::new(error.span(), "`output` takes the type of the result, as in `output = Receipt`")
     })
 }
 
@@ -154,7 +167,7 @@ where
     number.ok_or_else(|| Error::new(literal.span(), expected))
 }
 
-fn duration(meta: &ParseNestedMeta<'_>, range: RangeInclusive<u64>) -> Result<u64> {
+pub(crate) fn duration(meta: &ParseNestedMeta<'_>, range: RangeInclusive<u64>) -> Result<u64> {
     let text = text(meta)?;
     let value = text.value();
     let wrong = |what: String| Err(Error::new(text.span(), what));

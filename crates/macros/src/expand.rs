@@ -26,6 +26,14 @@ pub(crate) fn job(input: &DeriveInput) -> Result<TokenStream> {
             }
         }
     });
+    let unique = match &attributes.unique {
+        Some(unique) => unique.expand(input, &krate)?,
+        None => TokenStream::new(),
+    };
+    let output = match &attributes.output {
+        Some(output) => quote!(#output),
+        None => quote!(()),
+    };
     let type_name = &input.ident;
     // A dedicated trait reports missing serde derives with a clear message. The implementation repeats the
     // bounds of the trait, so that rustc adds fewer errors of its own.
@@ -44,7 +52,9 @@ pub(crate) fn job(input: &DeriveInput) -> Result<TokenStream> {
             #type_name: #krate::__private::Serialize + #krate::__private::DeserializeOwned,
         {
             const KIND: &'static str = #kind;
+            type Output = #output;
             #template
+            #unique
         }
     })
 }

@@ -8,6 +8,7 @@ mod expand;
 mod limits;
 mod name;
 mod suggest;
+mod unique;
 
 use proc_macro::TokenStream;
 

@@ -4,13 +4,13 @@ use serde::{Deserialize, Serialize};
 use windlass::{Ctx, Job, Stop};
 
 #[derive(Job, Serialize, Deserialize)]
-#[job(backoff = "fixed(10ms, jitter 0ms)")]
+#[job(output = u32, backoff = "fixed(10ms, jitter 0ms)")]
 struct Import {
     rows: u32,
 }
 
 async fn import(job: Import, ctx: Ctx) -> Result<u32, Stop> {
-    let first: u32 = ctx.state().await?.unwrap_or(0);
+    let first: u32 = ctx.checkpoint().await?.unwrap_or(0);
     println!("attempt {} begins at row {first}", ctx.attempt());
     for row in first..job.rows {
         if row == 500 && ctx.attempt() == 1 {
@@ -18,7 +18,7 @@ async fn import(job: Import, ctx: Ctx) -> Result<u32, Stop> {
         }
         if row % 100 == 0 {
             // Durable when it returns: an attempt after a crash, on whatever machine, finds it.
-            ctx.checkpoint(&row).await?;
+            ctx.save_checkpoint(&row).await?;
         }
     }
     Ok(job.rows - first)
@@ -30,9 +30,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let client = windlass::connect(format!("file:{}", dir.path().display())).await?;
     let worker = client.worker().handle(import).build()?.start();
 
-    let job = client.enqueue(&Import { rows: 1_000 }).await?;
-    let rows: u32 = client.wait(job.id).await?.result()?;
-    println!("the last attempt imported {rows} rows");
+    let job = client.enqueue(Import { rows: 1_000 }).await?;
+    println!("the last attempt imported {} rows", job.wait().await?);
 
     worker.drain().await;
     Ok(())

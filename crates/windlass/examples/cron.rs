@@ -3,8 +3,7 @@
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 use windlass::policy::Schedule;
-use windlass::worker::State;
-use windlass::{Ctx, Job, Stop, Timestamp};
+use windlass::{Ctx, Data, Job, Stop, Timestamp};
 
 #[derive(Job, Serialize, Deserialize)]
 struct Report {
@@ -13,7 +12,7 @@ struct Report {
 
 async fn report(
     job: Report,
-    State(done): State<mpsc::Sender<Timestamp>>,
+    Data(done): Data<mpsc::Sender<Timestamp>>,
     ctx: Ctx,
 ) -> Result<(), Stop> {
     // The id of a fire says for when it is, even if it runs late or again.
@@ -26,7 +25,7 @@ async fn report(
 async fn main() -> windlass::Result<()> {
     let client = windlass::connect("memory:").await?;
     let (done, mut fires) = mpsc::channel::<Timestamp>(10);
-    let worker = client.worker().state(done).handle(report).build()?.start();
+    let worker = client.worker().data(done).handle(report).build()?.start();
 
     // Six fields: seconds first. Mostly it would be "0 6 * * *", every day at six in Berlin.
     let schedule = Schedule::cron("* * * * * *", "Europe/Berlin").limit(2);

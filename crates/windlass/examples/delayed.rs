@@ -23,19 +23,19 @@ async fn main() -> windlass::Result<()> {
     let worker = client.worker().handle(handle).build()?.start();
 
     // The store's clock decides, so that it does not matter what time it is here.
-    let later = client.job(remind("tea is ready")).delay(Duration::from_millis(500)).await?;
-    assert_eq!(later.state, Some(State::Scheduled));
-    let now = client.enqueue(&remind("put the kettle on")).await?;
+    let later = client.enqueue(remind("tea is ready")).delay(Duration::from_millis(500)).await?;
+    assert_eq!(later.state().await?, State::Scheduled);
+    let now = client.enqueue(remind("put the kettle on")).await?;
 
     // Or at an instant; one in the past is now.
-    let tomorrow = client.engine().health().await?.now.plus(24 * 3_600_000);
-    let planned = client.job(remind("wash the cups")).run_at(tomorrow).await?;
+    let tomorrow = client.engine().health().await?.now + Duration::from_secs(24 * 3_600);
+    let planned = client.enqueue(remind("wash the cups")).run_at(tomorrow).await?;
 
-    client.wait(now.id).await?;
-    client.wait(later.id).await?;
+    now.wait().await?;
+    later.wait().await?;
     // One customer cannot wait until tomorrow.
-    client.promote(planned.id).await?;
-    client.wait(planned.id).await?;
+    client.promote(planned.id()).await?;
+    planned.wait().await?;
 
     worker.drain().await;
     Ok(())

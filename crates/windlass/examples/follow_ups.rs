@@ -3,8 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
-use windlass::worker::State;
-use windlass::{Ctx, Job, JobId, Stop};
+use windlass::{Ctx, Data, Job, JobId, Stop};
 
 #[derive(Job, Serialize, Deserialize)]
 struct Order {
@@ -34,7 +33,7 @@ async fn invoice(job: Invoice, ctx: Ctx) -> Result<(), Stop> {
     Ok(())
 }
 
-async fn mail(job: Mail, State(sent): State<mpsc::Sender<JobId>>, ctx: Ctx) -> Result<(), Stop> {
+async fn mail(job: Mail, Data(sent): Data<mpsc::Sender<JobId>>, ctx: Ctx) -> Result<(), Stop> {
     println!("mail: {}", job.text);
     Ok(sent.send(ctx.id()).await?)
 }
@@ -43,10 +42,10 @@ async fn mail(job: Mail, State(sent): State<mpsc::Sender<JobId>>, ctx: Ctx) -> R
 async fn main() -> windlass::Result<()> {
     let client = windlass::connect("memory:").await?;
     let (sent, mut mails) = mpsc::channel::<JobId>(1);
-    let worker = client.worker().state(sent).handle(order).handle(invoice).handle(mail);
+    let worker = client.worker().data(sent).handle(order).handle(invoice).handle(mail);
     let worker = worker.build()?.start();
 
-    let first = client.enqueue(&Order { number: 7 }).await?.id;
+    let first = client.enqueue(Order { number: 7 }).await?;
     let mut id = mails.recv().await;
 
     // Every link knows its parent.
@@ -57,7 +56,7 @@ async fn main() -> windlass::Result<()> {
         id = job.header.parent;
     }
     println!("{}", chain.join(" <- "));
-    assert!(client.wait(first).await?.is_completed());
+    first.wait().await?;
 
     worker.drain().await;
     Ok(())

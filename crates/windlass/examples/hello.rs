@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use windlass::{Job, Stop};
 
 #[derive(Job, Serialize, Deserialize)]
+#[job(output = String)]
 struct Greet {
     name: String,
 }
@@ -17,9 +18,8 @@ async fn main() -> windlass::Result<()> {
     let client = windlass::connect("memory:").await?; // durable: "file:./jobs"
     let worker = client.worker().handle(greet).build()?.start();
 
-    let job = client.enqueue(&Greet { name: "Ada".into() }).await?;
-    let greeting: String = client.wait(job.id).await?.result()?;
-    println!("{greeting}");
+    let job = client.enqueue(Greet { name: "Ada".into() }).await?;
+    println!("{}", job.wait().await?); // what the handler returned
 
     worker.drain().await;
     Ok(())

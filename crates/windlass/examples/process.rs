@@ -2,6 +2,7 @@
 
 use serde_json::json;
 use std::time::Duration;
+use windlass::job_of;
 use windlass::process::{self, Process};
 
 #[tokio::main]
@@ -26,12 +27,12 @@ async fn main() -> windlass::Result<()> {
         .build()?
         .start();
 
-    let job = client.job_of("count").payload(&json!("four words of text")).await?;
-    println!("{} words", client.wait(job.id).await?.result::<u32>()?);
-    let job = client.job_of("check").payload(&json!("missing")).await?;
-    println!("{}", client.wait(job.id).await?.error().map_or("fine", |error| &error.message));
-    let job = client.job_of("hang").max_attempts(1).await?;
-    println!("{}", client.wait(job.id).await?.error().map_or("fine", |error| &error.code));
+    let job = client.enqueue(job_of("count")).payload(&json!("four words of text")).await?;
+    println!("{} words", job.wait().await?);
+    let job = client.enqueue(job_of("check")).payload(&json!("missing")).await?;
+    println!("{}", job.ended().await?.error().map_or("fine", |error| &error.message));
+    let job = client.enqueue(job_of("hang")).max_attempts(1).await?;
+    println!("{}", job.ended().await?.error().map_or("fine", |error| &error.code));
     worker.drain().await;
     Ok(())
 }

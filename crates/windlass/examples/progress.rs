@@ -13,7 +13,7 @@ async fn encode(job: Encode, ctx: Ctx) {
     for frame in 1..=job.frames {
         tokio::time::sleep(Duration::from_millis(10)).await;
         // As often as you like: the latest goes to the store a few times a second, and at the end.
-        ctx.progress(frame, Some(job.frames), "encoding");
+        ctx.set_progress(frame, Some(job.frames), "encoding");
     }
     ctx.log("all frames encoded");
 }
@@ -23,10 +23,10 @@ async fn main() -> windlass::Result<()> {
     let client = windlass::connect("memory:").await?;
     let worker = client.worker().handle(encode).build()?.start();
 
-    let id = client.enqueue(&Encode { frames: 100 }).await?.id;
+    let encoding = client.enqueue(Encode { frames: 100 }).await?;
     let mut shown = 0;
     loop {
-        let Some(job) = client.get(id).await? else { break };
+        let job = encoding.get().await?;
         if let Some(progress) = job.progress.filter(|progress| progress.done > shown) {
             shown = progress.done;
             println!("{} {shown} of {}", progress.note, progress.total.unwrap_or_default());
@@ -36,8 +36,7 @@ async fn main() -> windlass::Result<()> {
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    let job = client.get(id).await?;
-    job.iter().flat_map(|job| &job.log).for_each(|line| println!("{}", line.text));
+    encoding.get().await?.log.iter().for_each(|line| println!("{}", line.text));
 
     worker.drain().await;
     Ok(())

@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
-use windlass::engine::{Filter, List};
 use windlass::{Ctx, Job, State, Stop};
 
 #[derive(Job, Serialize, Deserialize)]
@@ -30,12 +29,12 @@ async fn main() -> windlass::Result<()> {
     let worker = client.worker().handle(deliver).build()?.start();
 
     for to in ["moody", ""] {
-        let job = client.enqueue(&Deliver { to: to.into() }).await?;
-        assert_eq!(client.wait(job.id).await?.state(), State::Dead);
+        let job = client.enqueue(Deliver { to: to.into() }).await?;
+        assert_eq!(job.ended().await?.state(), State::Dead);
     }
 
     // Dead jobs wait for an operator.
-    let dead = client.list(List::new(Filter::state(State::Dead))).await?.rows;
+    let dead = client.jobs().in_state(State::Dead).page().await?.rows;
     for job in dead {
         let error = job.error.map(|error| error.code).unwrap_or_default();
         println!("dead after {} failures: {error}", job.header.counters.failures);

@@ -6,8 +6,7 @@
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use tokio::sync::mpsc;
-use windlass::worker::State;
-use windlass::{Client, Ctx, Job, Stop, WorkerHandle};
+use windlass::{Client, Ctx, Data, Job, Stop, WorkerHandle};
 
 #[derive(Job, Serialize, Deserialize)]
 struct Short;
@@ -17,22 +16,22 @@ struct Long;
 
 type Started = mpsc::Sender<()>;
 
-async fn short(_: Short, State(started): State<Started>) -> Result<(), Stop> {
+async fn short(_: Short, Data(started): Data<Started>) -> Result<(), Stop> {
     started.send(()).await?;
     tokio::time::sleep(Duration::from_millis(100)).await;
     println!("the short job has finished");
     Ok(())
 }
 
-async fn long(_: Long, State(started): State<Started>, ctx: Ctx) -> Result<(), Stop> {
+async fn long(_: Long, Data(started): Data<Started>, ctx: Ctx) -> Result<(), Stop> {
     if ctx.attempt() == 1 {
         started.send(()).await?;
         ctx.draining().await;
-        ctx.checkpoint(&"half way").await?;
+        ctx.save_checkpoint(&"half way").await?;
         println!("the long job is released");
         return Err(Stop::release());
     }
-    let state: Option<String> = ctx.state().await?;
+    let state: Option<String> = ctx.checkpoint().await?;
     println!("the long job goes on: {}", state.unwrap_or_default());
     Ok(())
 }
@@ -40,7 +39,7 @@ async fn long(_: Long, State(started): State<Started>, ctx: Ctx) -> Result<(), S
 fn start(client: &Client, started: &Started) -> windlass::Result<WorkerHandle> {
     // Handlers that have not ended after the grace period are stopped, and their jobs released.
     let worker = client.worker().handle(short).handle(long).grace(Duration::from_secs(10));
-    Ok(worker.state(started.clone()).build()?.start())
+    Ok(worker.data(started.clone()).build()?.start())
 }
 
 #[tokio::main]
@@ -49,16 +48,16 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let client = windlass::connect(format!("file:{}", dir.path().display())).await?;
     let (started, mut starts) = mpsc::channel::<()>(2);
     let worker = start(&client, &started)?;
-    let (one, other) = (client.enqueue(&Short).await?.id, client.enqueue(&Long).await?.id);
+    let (one, other) = (client.enqueue(Short).await?, client.enqueue(Long).await?);
     starts.recv().await;
     starts.recv().await;
 
     let stopped = worker.drain().await;
     println!("drained, {} results undelivered", stopped.undelivered);
-    assert!(client.wait(one).await?.is_completed());
+    one.wait().await?;
 
     let next = start(&client, &started)?;
-    let job = client.wait(other).await?.job;
+    let job = other.ended().await?.job;
     println!("{} failures", job.header.counters.failures);
     next.drain().await;
     Ok(())

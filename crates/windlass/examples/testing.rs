@@ -9,14 +9,14 @@ use windlass::{Client, Ctx, Job, State, Stop};
 const DAY: Duration = Duration::from_secs(86_400);
 
 #[derive(Job, Serialize, Deserialize)]
-#[job(max_attempts = 3, backoff = "fixed(1h)")]
+#[job(output = String, max_attempts = 3, backoff = "fixed(1h)")]
 struct Remind {
     who: String,
 }
 
 /// The code under test: this enqueues …
 async fn sign_up(jobs: &Client, who: &str) -> windlass::Result<()> {
-    jobs.job(Remind { who: who.into() }).delay(DAY).await?;
+    jobs.enqueue(Remind { who: who.into() }).delay(DAY).await?;
     Ok(())
 }
 
@@ -56,6 +56,6 @@ async fn main() -> windlass::Result<()> {
     queue.advance(2 * Duration::from_secs(3_600));
     queue.drain(worker(&client)).await.assert_all_completed();
     assert_eq!(queue.job(ada).state, State::Completed);
-    println!("{}", client.wait(ada).await?.result::<String>()?);
+    println!("{}", client.job::<Remind>(ada).wait().await?);
     Ok(())
 }

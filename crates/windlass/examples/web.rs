@@ -23,9 +23,9 @@ async fn sign_up(
     Path(user): Path<String>,
 ) -> Result<(StatusCode, String), (StatusCode, String)> {
     let key = format!("welcome:{user}");
-    let job = jobs.job(Welcome { user }).unique(key).await;
+    let job = jobs.enqueue(Welcome { user }).unique(key).await;
     let job = job.map_err(|error| (StatusCode::SERVICE_UNAVAILABLE, error.to_string()))?;
-    Ok((StatusCode::ACCEPTED, job.id.to_string()))
+    Ok((StatusCode::ACCEPTED, job.id().to_string()))
 }
 
 #[tokio::main]
@@ -45,7 +45,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     socket.read_to_string(&mut response).await?;
     println!("{}", response.lines().next().unwrap_or_default());
     let id = response.lines().last().unwrap_or_default().parse()?;
-    client.wait(id).await?;
+    client.job::<Welcome>(id).wait().await?;
 
     server.abort();
     worker.drain().await;

@@ -8,11 +8,10 @@
 //! ```
 //! use serde::{Deserialize, Serialize};
 //! use std::time::Duration;
-//! use windlass::worker::State;
-//! use windlass::{Ctx, Job, Stop};
+//! use windlass::{Ctx, Data, Job, State, Stop};
 //!
 //! #[derive(Job, Serialize, Deserialize)]
-//! #[job(queue = "mail", max_attempts = 3, timeout = "30s")]
+//! #[job(queue = "mail", output = u32, max_attempts = 3, timeout = "30s")]
 //! struct SendEmail {
 //!     to: String,
 //! }
@@ -26,10 +25,10 @@
 //!     }
 //! }
 //!
-//! /// An error is a retry; what it returns is kept as the job's result.
-//! async fn send_email(job: SendEmail, State(mailer): State<Mailer>, ctx: Ctx) -> Result<u32, Stop> {
+//! /// An error is a retry; the value is the job's result.
+//! async fn send_email(job: SendEmail, Data(mailer): Data<Mailer>, ctx: Ctx) -> Result<u32, Stop> {
 //!     if !job.to.contains('@') {
-//!         return Err(Stop::fatal("not an address")); // dead at once; an operator decides
+//!         return Err(Stop::fatal("not an address")); // dead at once
 //!     }
 //!     tracing::info!(attempt = ctx.attempt(), "sending");
 //!     Ok(mailer.send(&job.to).await?)
@@ -39,32 +38,39 @@
 //! # async fn main() -> windlass::Result<()> {
 //! // `file:./jobs` is durable; `memory:` keeps nothing.
 //! let client = windlass::connect("memory:").await?;
-//! let worker =
-//!     client.worker().queue("mail").state(Mailer).handle(send_email).concurrency(50).build()?.start();
+//! let worker = client.worker().handle(send_email).data(Mailer).concurrency(50).build()?.start();
 //!
-//! // Acknowledged means stored: the job is safe now.
-//! let job = client.enqueue(&SendEmail { to: "ada@example.org".into() }).await?;
-//! let sent: u32 = client.wait_for(job.id, Duration::from_secs(5)).await?.result()?;
-//! assert_eq!(sent, 15);
+//! // The job is stored when this returns. Its handle waits for the result.
+//! let job = client.enqueue(SendEmail { to: "ada@example.org".into() }).await?;
+//! assert_eq!(job.wait().await?, 15);
 //!
-//! // One job can differ from the others of its kind, and be read and changed.
+//! // One job can differ from the others of its kind, and can be read and changed.
 //! let later = client
-//!     .job(SendEmail { to: "alan@example.org".into() })
+//!     .enqueue(SendEmail { to: "alan@example.org".into() })
 //!     .delay(Duration::from_secs(3_600))
 //!     .unique("welcome:alan")
 //!     .await?;
-//! client.cancel(later.id).await?;
-//! assert_eq!(client.wait(later.id).await?.state(), windlass::State::Cancelled);
+//! later.cancel().await?;
+//! assert_eq!(later.state().await?, State::Cancelled);
 //!
-//! // Lets what runs finish, gives back the rest, delivers every result.
+//! // Lets running jobs finish, releases the rest, delivers every result.
 //! worker.drain().await;
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! - [`connect`] and [`Client`]: enqueue, read, wait, change. Concurrent single enqueues are merged into
-//!   batches automatically.
-//! - [`Job`]: the derive macro and the trait behind it.
+//! # Concepts
+//!
+#![cfg_attr(
+    all(feature = "memory", feature = "worker"),
+    doc = "[`book`] explains each concept on a page of its own, with an example: [jobs](book::jobs), \
+           [enqueueing](book::enqueueing), [workers](book::workers), [handlers](book::handlers), \
+           [retries](book::retries), [schedules](book::schedules), [uniqueness](book::uniqueness), \
+           [transactions](book::transactions), [engines](book::engines) and [testing](book::testing)."
+)]
+//!
+//! - [`connect`] and [`Client`]: enqueue, read, wait, change.
+//! - [`Job`]: the derive macro and the trait behind it. [`JobHandle`]: one job. [`JobQuery`]: many.
 #![cfg_attr(
     feature = "worker",
     doc = "- [`Client::worker`]: handlers, extractors, middleware, limits, shutdown ([`worker`])."
@@ -88,14 +94,23 @@
 //!
 //! | feature | adds | default |
 //! |---|---|---|
-//! | `memory` | `memory:` and `testing` | yes |
-//! | `local` | `file:DIR`, durable in one directory | yes |
-//! | `worker` | `Client::worker`; not needed by producers | yes |
+//! | `local` | `file:DIR`: durable, in one directory | yes |
+//! | `memory` | `memory:`, and `testing` | yes |
+//! | `remote` | `http://…`: the store behind a server | yes |
+//! | `worker` | `Client::worker`, with `services`; producers do not need it | yes |
+//! | `services` | schedules, history and samples of a store; part of `worker` | yes |
+//! | `postgres` | `postgres://…`, with TLS | no |
 //! | `process` | commands as handlers, on Unix | no |
 //! | `otel` | OpenTelemetry traces that link the enqueueing span to the handler's span | no |
-//! | `services` | schedules, history and samples of a store; part of `worker` | yes |
+//! | `chrono` | conversions between [`Timestamp`] and `chrono::DateTime` | no |
+//! | `jiff` | conversions between [`Timestamp`] and `jiff::Timestamp` | no |
+//!
+//! Without default features the crate contains the client and the contract, and no engine: a producer that
+//! talks to a server needs `default-features = false, features = ["remote"]`.
 
 pub mod backoff;
+#[cfg(all(any(doc, doctest), feature = "memory", feature = "worker"))]
+pub mod book;
 mod client;
 mod connect;
 mod error;
@@ -104,9 +119,13 @@ mod millis;
 mod postgres_url;
 #[cfg(feature = "memory")]
 pub mod testing;
+mod unique_key;
 mod url;
 
-pub use client::{Client, Finished, IntoJob, JobBuilder, Kind, Queue, Replay};
+pub use client::{
+    Client, Finished, HasOutput, IntoJob, JobBuilder, JobHandle, JobQuery, JobStream, Kind, Queue,
+    Replay, Untyped, job, job_of,
+};
 pub use connect::connect;
 pub use error::{Error, Result};
 pub use postgres_url::PostgresUrl;
@@ -115,8 +134,8 @@ pub use url::Url;
 #[doc = include_str!("job.md")]
 pub use windlass_macros::Job;
 
-/// Building blocks of handlers and workers. [`Ctx`], [`Stop`] and others are also exported at the top level;
-/// the extractor [`State`](worker::State) is not, because it would collide with the [`State`] of a job.
+/// Building blocks of handlers and workers. [`Ctx`], [`Data`], [`Stop`] and others are also exported at the top
+/// level.
 #[cfg(feature = "worker")]
 pub mod worker {
     pub use windlass_worker::*;
@@ -136,7 +155,7 @@ pub mod services {
 
 #[cfg(feature = "worker")]
 pub use windlass_worker::{
-    Ctx, Extension, Health, Json, Middleware, Next, Raw, Stop, Worker, WorkerHandle,
+    Batched, Ctx, Data, Extension, Health, Json, Middleware, Next, Raw, Stop, Worker, WorkerHandle,
 };
 
 pub use windlass_core::TypedJob as Job;
@@ -155,6 +174,8 @@ mod guides {
     struct Readme;
     #[doc = include_str!("../../../docs/guides/rust.md")]
     struct Rust;
+    #[doc = include_str!("../../../docs/guides/comparison.md")]
+    struct Comparison;
     #[doc = include_str!("../../../docs/guides/testing.md")]
     struct Testing;
     #[doc = include_str!("../../../docs/guides/schedules.md")]

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use windlass::limits;
 use windlass::policy::Retention;
-use windlass::{Backoff, Job, NewJob, Timestamp};
+use windlass::{Backoff, Job, NewJob, OnConflict, Timestamp, Unique, UniqueScope, Until};
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
 
@@ -136,4 +136,98 @@ fn names_the_macro_refuses_are_names_the_contract_refuses() {
     for name in names {
         windlass_core::check_name("kind", name).unwrap_err();
     }
+}
+
+#[test]
+fn the_output_type_is_the_one_that_is_named_or_nothing() {
+    #[derive(Job, Serialize, Deserialize)]
+    #[job(output = Vec<(u32, String)>)]
+    struct Named;
+    #[derive(Job, Serialize, Deserialize)]
+    struct Unnamed;
+
+    fn output_of<J: Job<Output = T>, T>() {}
+    output_of::<Named, Vec<(u32, String)>>();
+    output_of::<Unnamed, ()>();
+}
+
+fn rule(job: &impl Job) -> Option<Unique> {
+    job.unique_rule().expect("every field can be written as JSON")
+}
+
+#[test]
+fn unique_over_all_fields_tells_different_payloads_apart_and_equal_ones_not() {
+    #[derive(Job, Serialize, Deserialize)]
+    #[job(unique)]
+    struct Report {
+        account: u32,
+        month: String,
+    }
+    let report = |account, month: &str| Report { account, month: month.into() };
+    assert_eq!(rule(&report(7, "2027-01")), rule(&report(7, "2027-01")));
+    assert_ne!(rule(&report(7, "2027-01")), rule(&report(7, "2027-02")));
+    // printf 'report\n{"account":7,"month":"2027-01"}' | sha256sum | cut -c1-32
+    let key = "fields:1ef0d2c058fb26cc908403c6487f1c6f";
+    assert_eq!(rule(&report(7, "2027-01")), Some(Unique::by(key)));
+}
+
+#[test]
+fn unique_over_some_fields_ignores_the_others_and_the_order_of_all() {
+    #[derive(Job, Serialize, Deserialize)]
+    #[job(kind = "report", unique(by(account, month), period = "1h", scope = "queue"))]
+    struct Report {
+        account: u32,
+        month: String,
+        requested_by: String,
+    }
+    #[derive(Job, Serialize, Deserialize)]
+    #[job(kind = "report", unique(period = "1h", by(month, account,), scope = "queue"))]
+    struct Reordered {
+        requested_by: String,
+        month: String,
+        account: u32,
+    }
+    #[derive(Job, Serialize, Deserialize)]
+    #[job(unique(by(1), on_conflict = "replace"))]
+    struct Pair(u32, u32);
+
+    let (account, month) = (7, "2027-01".to_owned());
+    let one = Report { account, month: month.clone(), requested_by: "ada".into() };
+    let other = Reordered { account, month, requested_by: "alan".into() };
+    assert_eq!(rule(&one), rule(&other));
+    let expected = Unique::by("fields:1ef0d2c058fb26cc908403c6487f1c6f")
+        .until(Until::Window(3_600_000))
+        .scope(UniqueScope::Queue);
+    assert_eq!(rule(&one), Some(expected));
+    assert_eq!(rule(&Pair(1, 5)), rule(&Pair(2, 5)));
+    assert_eq!(rule(&Pair(1, 5)).map(|rule| rule.on_conflict), Some(OnConflict::Replace));
+}
+
+#[test]
+fn a_field_counts_by_its_own_name_whatever_serde_calls_it() {
+    #[derive(Job, Serialize, Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    #[job(kind = "a", unique(by(account_id)))]
+    struct Renamed {
+        account_id: u32,
+    }
+    #[derive(Job, Serialize, Deserialize)]
+    #[job(kind = "a", unique(by(account_id)))]
+    struct Plain {
+        account_id: u32,
+    }
+    assert_eq!(rule(&Renamed { account_id: 1 }), rule(&Plain { account_id: 1 }));
+}
+
+#[test]
+fn enums_can_be_unique_as_a_whole() {
+    #[derive(Job, Serialize, Deserialize)]
+    #[job(unique(on_conflict = "throttle", period = "1d"))]
+    enum Notify {
+        Mail { to: String },
+        Call(String),
+    }
+    let mail = Notify::Mail { to: "ada".into() };
+    assert_ne!(rule(&mail), rule(&Notify::Call("ada".into())));
+    rule(&mail).expect("it is unique").check().expect("the contract takes it");
 }

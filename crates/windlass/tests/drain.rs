@@ -8,13 +8,13 @@ use std::time::Duration;
 use windlass::model::AttemptEnd;
 use windlass::policy::Schedule;
 use windlass::testing::{Drained, TestQueue};
-use windlass::worker::{Builder, State as Shared};
+use windlass::worker::{Builder, Data as Shared};
 use windlass::{Client, Ctx, Job, Raw, State, Stop};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
 #[derive(Job, Serialize, Deserialize)]
-#[job(max_attempts = 3, backoff = "fixed(1m)")]
+#[job(output = String, max_attempts = 3, backoff = "fixed(1m)")]
 struct Step {
     name: String,
 }
@@ -44,7 +44,7 @@ async fn run(job: Step, Shared(seen): Shared<Seen>, ctx: Ctx) -> Result<String, 
 }
 
 fn worker(client: &Client, seen: &Seen) -> Builder {
-    client.worker().state(seen.clone()).handle(run)
+    client.worker().data(seen.clone()).handle(run)
 }
 
 async fn drain(queue: &TestQueue, seen: &Seen) -> Drained {
@@ -65,10 +65,10 @@ async fn everything_due_runs_in_order_and_what_is_not_due_waits() {
     let (queue, seen) = (TestQueue::new(), Seen::default());
     let client = queue.client();
     for name in ["a", "b", "c"] {
-        client.enqueue(&step(name)).await.unwrap();
+        client.enqueue(step(name)).await.unwrap();
     }
-    client.job(step("urgent")).priority(-1).await.unwrap();
-    client.job(step("later")).delay(MINUTE).await.unwrap();
+    client.enqueue(step("urgent")).priority(-1).await.unwrap();
+    client.enqueue(step("later")).delay(MINUTE).await.unwrap();
 
     let drained = drain(&queue, &seen).await;
     drained.assert_all_completed();
@@ -84,7 +84,7 @@ async fn everything_due_runs_in_order_and_what_is_not_due_waits() {
 #[tokio::test]
 async fn follow_ups_are_run_as_well() {
     let (queue, seen) = (TestQueue::new(), Seen::default());
-    let parent = queue.client().enqueue(&step("first")).await.unwrap().id;
+    let parent = queue.client().enqueue(step("first")).await.unwrap().id();
     drain(&queue, &seen).await.assert_all_completed();
     assert_eq!(*seen.lock().unwrap(), ["first", "second"]);
     let second = queue.assert_enqueued::<Step>(|job| job.name == "second");
@@ -94,7 +94,7 @@ async fn follow_ups_are_run_as_well() {
 #[tokio::test]
 async fn a_failure_is_reported_and_its_retry_runs_when_due() {
     let (queue, seen) = (TestQueue::new(), Seen::default());
-    let id = queue.client().enqueue(&step("flaky")).await.unwrap().id;
+    let id = queue.client().enqueue(step("flaky")).await.unwrap().id();
     let drained = drain(&queue, &seen).await;
     assert_eq!(ends(&drained), [AttemptEnd::Retry]);
     let failure = drained.failures().next().unwrap();
@@ -113,9 +113,9 @@ async fn a_failure_is_reported_and_its_retry_runs_when_due() {
 #[tokio::test]
 async fn time_travel_uses_up_the_attempts_and_the_job_is_dead() {
     let (queue, seen) = (TestQueue::new(), Seen::default());
-    let broken = queue.client().enqueue(&step("broken")).await.unwrap().id;
-    let panics = queue.client().enqueue(&step("panics")).await.unwrap().id;
-    let hopeless = queue.client().enqueue(&step("hopeless")).await.unwrap().id;
+    let broken = queue.client().enqueue(step("broken")).await.unwrap().id();
+    let panics = queue.client().enqueue(step("panics")).await.unwrap().id();
+    let hopeless = queue.client().enqueue(step("hopeless")).await.unwrap().id();
     let drained = drain(&queue, &seen).await;
     assert_eq!(ends(&drained), [AttemptEnd::Retry, AttemptEnd::Retry, AttemptEnd::Fail]);
     assert!(drained.attempts[1].error().contains("out of paper"));
@@ -132,7 +132,7 @@ async fn time_travel_uses_up_the_attempts_and_the_job_is_dead() {
 #[tokio::test]
 async fn every_attempt_is_reported_even_those_dropped_from_the_history() {
     let (queue, seen) = (TestQueue::new(), Seen::default());
-    queue.client().job(step("stubborn")).max_attempts(100).await.unwrap();
+    queue.client().enqueue(step("stubborn")).max_attempts(100).await.unwrap();
     let drained = drain(&queue, &seen).await;
     let numbers: Vec<_> = drained.attempts.iter().map(|each| each.attempt.number).collect();
     assert_eq!(numbers, (1..=50).collect::<Vec<_>>());
@@ -141,8 +141,8 @@ async fn every_attempt_is_reported_even_those_dropped_from_the_history() {
 #[tokio::test]
 async fn jobs_without_a_handler_are_left_and_reported() {
     let (queue, seen) = (TestQueue::new(), Seen::default());
-    queue.client().job_of("unknown").await.unwrap();
-    queue.client().job(step("elsewhere")).queue("other").await.unwrap();
+    queue.client().enqueue(windlass::job_of("unknown")).await.unwrap();
+    queue.client().enqueue(step("elsewhere")).queue("other").await.unwrap();
     let drained = drain(&queue, &seen).await;
     assert_eq!((drained.attempts.len(), drained.left), (0, 2));
     assert!(complaint(|| drained.assert_all_completed()).contains("2 jobs are ready"));
@@ -152,7 +152,7 @@ async fn jobs_without_a_handler_are_left_and_reported() {
 async fn schedules_fire_on_the_way_and_their_jobs_are_drained() {
     let (queue, seen) = (TestQueue::new(), Seen::default());
     let client = queue.client();
-    client.schedule("every-minute", Schedule::every(60_000), step("tick")).await.unwrap();
+    client.schedule("every-minute", Schedule::every(MINUTE), step("tick")).await.unwrap();
     queue.advance(10 * MINUTE);
     assert_eq!(drain(&queue, &seen).await.completed(), 10);
     client.schedules().pause("every-minute").await.unwrap();
@@ -167,11 +167,11 @@ async fn the_middleware_and_the_blocking_handlers_of_the_worker_run_too() {
     let refuse = async |_: Ctx, _| Err(Stop::fatal("not today"));
     let blocking = move |Raw(bytes): Raw| by.lock().unwrap().push(format!("{bytes:?}"));
     let built = |client: &Client| client.worker().handle_kind_blocking("raw", blocking.clone());
-    queue.client().job_of("raw").payload_bytes("one").await.unwrap();
+    queue.client().enqueue(windlass::job_of("raw")).payload_bytes("one").await.unwrap();
     queue.drain(built(&queue.client())).await.assert_all_completed();
     assert_eq!(*seen.lock().unwrap(), [r#"b"one""#]);
 
-    queue.client().job_of("raw").payload_bytes("two").await.unwrap();
+    queue.client().enqueue(windlass::job_of("raw")).payload_bytes("two").await.unwrap();
     let drained = queue.drain(built(&queue.client()).middleware(refuse)).await;
     assert_eq!(drained.attempts[0].error(), "fatal: not today");
 }
@@ -180,7 +180,7 @@ async fn the_middleware_and_the_blocking_handlers_of_the_worker_run_too() {
 #[should_panic(expected = "jobs are still ready")]
 async fn a_job_that_never_comes_to_an_end_ends_the_test() {
     let (queue, seen) = (TestQueue::new(), Seen::default());
-    queue.client().enqueue(&step("restless")).await.unwrap();
+    queue.client().enqueue(step("restless")).await.unwrap();
     drain(&queue, &seen).await;
 }
 
@@ -197,7 +197,7 @@ async fn two_runs_of_one_story_are_the_same() {
         let (queue, seen) = (TestQueue::new(), Seen::default());
         let jobs = (0..20).map(|n| step(if n % 3 == 0 { "flaky" } else { "fine" }));
         queue.client().enqueue_all(jobs).await;
-        queue.client().job_of("step").payload(&step("first")).await.unwrap();
+        queue.client().enqueue(windlass::job_of("step")).payload(&step("first")).await.unwrap();
         let mut reported = ends(&drain(&queue, &seen).await);
         queue.advance(2 * MINUTE);
         reported.extend(ends(&drain(&queue, &seen).await));

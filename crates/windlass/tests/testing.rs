@@ -30,7 +30,7 @@ fn complaint(assertion: impl FnOnce()) -> String {
 #[tokio::test]
 async fn time_is_frozen_until_it_is_advanced_and_then_jobs_are_due() {
     let queue = TestQueue::new();
-    let id = queue.client().job(remind("ada")).delay(HOUR).await.unwrap().id;
+    let id = queue.client().enqueue(remind("ada")).delay(HOUR).await.unwrap().id();
     assert_eq!((queue.now(), queue.job(id).state), (START, State::Scheduled));
     queue.advance(HOUR - Duration::from_millis(1));
     assert_eq!(queue.job(id).state, State::Scheduled);
@@ -43,10 +43,10 @@ async fn on_a_long_journey_everything_happens_at_its_time() {
     let queue = TestQueue::new();
     let client = queue.client();
     // Due after one hour, expired an hour later, removed an hour after that.
-    let job = client.job(remind("ada")).delay(HOUR).max_wait(HOUR).retention(HOUR);
-    let gone = job.await.unwrap().id;
-    let job = client.job(remind("alan")).delay(HOUR).max_wait(HOUR).retention(20 * HOUR);
-    let expired = job.await.unwrap().id;
+    let job = client.enqueue(remind("ada")).delay(HOUR).max_wait(HOUR).retention(HOUR);
+    let gone = job.await.unwrap().id();
+    let job = client.enqueue(remind("alan")).delay(HOUR).max_wait(HOUR).retention(20 * HOUR);
+    let expired = job.await.unwrap().id();
     queue.advance(10 * HOUR);
     assert_eq!(client.get(gone).await.unwrap(), None);
     let expired = queue.job(expired);
@@ -58,7 +58,7 @@ async fn on_a_long_journey_everything_happens_at_its_time() {
 async fn a_worker_keeps_its_job_however_much_time_is_skipped() {
     let queue = TestQueue::new();
     let engine = queue.client().engine().clone();
-    let id = queue.client().enqueue(&remind("ada")).await.unwrap().id;
+    let id = queue.client().enqueue(remind("ada")).await.unwrap().id();
     let session = engine.open_session(OpenSession::new("w")).await.unwrap().value.id;
     let claim = Claim::new(Claimant::Session { session, claim_no: 1 }, "default", 1);
     let held = engine.claim(claim).await.unwrap().value.jobs.remove(0);
@@ -73,10 +73,10 @@ async fn a_worker_keeps_its_job_however_much_time_is_skipped() {
 async fn enqueued_jobs_are_found_by_type_and_content() {
     let queue = TestQueue::new();
     let client = queue.client();
-    client.enqueue(&remind("ada")).await.unwrap();
+    client.enqueue(remind("ada")).await.unwrap();
     queue.advance(HOUR);
-    client.job(remind("alan")).queue("slow").await.unwrap();
-    client.enqueue(&Forget).await.unwrap();
+    client.enqueue(remind("alan")).queue("slow").await.unwrap();
+    client.enqueue(Forget).await.unwrap();
     assert_eq!(&*queue.assert_enqueued::<Remind>(|job| job.who == "alan").header.queue, "slow");
     queue.refute_enqueued::<Remind>(|job| job.who == "grace");
     queue.assert_count::<Remind>(2);
@@ -105,7 +105,7 @@ async fn a_failing_assertion_lists_what_there_was() {
         "{text}"
     );
 
-    queue.client().job(remind("ada")).queue("slow").await.unwrap();
+    queue.client().enqueue(remind("ada")).queue("slow").await.unwrap();
     let text = complaint(absent);
     assert!(text.contains(r#"there is 1 job:"#), "{text}");
     assert!(text.contains(r#"remind on slow, available: {"who":"ada"}"#), "{text}");
@@ -121,7 +121,7 @@ async fn a_failing_assertion_lists_what_there_was() {
 #[tokio::test]
 async fn an_unreadable_payload_is_reported_with_its_job() {
     let queue = TestQueue::new();
-    let id = queue.client().job_of("remind").payload(&7).await.unwrap().id;
+    let id = queue.client().enqueue(windlass::job_of("remind")).payload(&7).await.unwrap().id();
     let text = complaint(|| drop(queue.enqueued::<Remind>()));
     assert!(text.contains(&id.to_string()), "{text}");
 }
@@ -129,7 +129,7 @@ async fn an_unreadable_payload_is_reported_with_its_job() {
 #[tokio::test]
 async fn two_test_queues_know_nothing_of_each_other() {
     let (one, other) = (TestQueue::new(), TestQueue::new());
-    one.client().enqueue(&Forget).await.unwrap();
+    one.client().enqueue(Forget).await.unwrap();
     one.advance(HOUR);
     assert!(other.jobs().is_empty() && other.now() == START);
 }

@@ -8,8 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use tracing::Instrument as _;
 use tracing_subscriber::layer::SubscriberExt as _;
-use windlass::worker::State;
-use windlass::{Client, Job};
+use windlass::{Client, Data, Job};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 /// A trace of another application.
@@ -25,8 +24,8 @@ struct Ship {
     number: u32,
 }
 
-async fn order(job: Order, State(client): State<Client>) -> windlass::Result<()> {
-    client.enqueue(&Ship { number: job.number }).await?;
+async fn order(job: Order, Data(client): Data<Client>) -> windlass::Result<()> {
+    client.enqueue(Ship { number: job.number }).await?;
     Ok(())
 }
 
@@ -51,12 +50,12 @@ fn named<'a>(spans: &'a [SpanData], name: &str) -> &'a SpanData {
 #[test]
 fn one_trace_leads_from_a_request_over_its_job_to_the_job_of_that_job() {
     let spans = exported(|client| async move {
-        let worker = client.worker().state(client.clone()).handle(order).handle(ship);
+        let worker = client.worker().data(client.clone()).handle(order).handle(ship);
         let worker = worker.build().unwrap().start();
         let request = tracing::info_span!("request");
-        let job = async { client.enqueue(&Order { number: 7 }).await.unwrap() };
+        let job = async { client.enqueue(Order { number: 7 }).await.unwrap() };
         let job = job.instrument(request).await;
-        client.wait_for(job.id, PATIENCE).await.unwrap();
+        client.wait_for(job.id(), PATIENCE).await.unwrap();
         let shipped = async {
             while worker.stats().completed < 2 {
                 tokio::time::sleep(Duration::from_millis(5)).await;
@@ -83,14 +82,14 @@ fn every_way_to_enqueue_forwards_the_trace() {
         let jobs = || [1, 2].map(|number| Order { number });
         let enqueue = async {
             let mut ids = Vec::new();
-            ids.push(client.job(Order { number: 0 }).await.unwrap().id);
-            ids.extend(client.enqueue_all(jobs()).await.into_iter().map(|it| it.unwrap().id));
-            ids.extend(client.enqueue_atomic(jobs()).await.unwrap().iter().map(|it| it.id));
-            ids.push(client.job(Order { number: 3 }).trace(GIVEN).await.unwrap().id);
+            ids.push(client.enqueue(Order { number: 0 }).await.unwrap().id());
+            ids.extend(client.enqueue_all(jobs()).await.into_iter().map(|it| it.unwrap().id()));
+            ids.extend(client.enqueue_atomic(jobs()).await.unwrap().iter().map(|it| it.id()));
+            ids.push(client.enqueue(Order { number: 3 }).trace(GIVEN).await.unwrap().id());
             ids
         };
         let mut ids = enqueue.instrument(tracing::info_span!("request")).await;
-        ids.push(client.enqueue(&Order { number: 4 }).await.unwrap().id);
+        ids.push(client.enqueue(Order { number: 4 }).await.unwrap().id());
         for id in ids {
             kept.push(client.get(id).await.unwrap().unwrap().header.trace);
         }

@@ -15,7 +15,7 @@ use windlass_core::model::{NewJob, State as JobState};
 use windlass_core::policy::{Backoff, Retention};
 use windlass_local::{LocalEngine, Options};
 use windlass_memory::MemoryEngine;
-use windlass_worker::{Builder, Ctx, Json, State, Stop, Worker, WorkerHandle};
+use windlass_worker::{Builder, Ctx, Data, Json, Stop, Worker, WorkerHandle};
 
 const JOBS: u64 = 1_000_000;
 const BATCH: u64 = 10_000;
@@ -27,6 +27,7 @@ struct Noop {
 
 impl TypedJob for Noop {
     const KIND: &'static str = "noop";
+    type Output = ();
 }
 
 type Any = Box<dyn std::error::Error>;
@@ -105,10 +106,10 @@ async fn idle(engine: Arc<dyn Engine>, name: &str) -> Result<(), Any> {
 /// From the start of an enqueue to the start of the handler, on an idle queue.
 async fn latency(engine: Arc<dyn Engine>, name: &str) -> Result<(), Any> {
     let (started, mut starts) = mpsc::unbounded_channel::<Instant>();
-    let handler = |_: Noop, State(started): State<mpsc::UnboundedSender<Instant>>| async move {
+    let handler = |_: Noop, Data(started): Data<mpsc::UnboundedSender<Instant>>| async move {
         let _ = started.send(Instant::now());
     };
-    let builder = Worker::builder(engine.clone()).state(started).handle(handler);
+    let builder = Worker::builder(engine.clone()).data(started).handle(handler);
     let worker = builder.build()?.start();
     until(&worker, |worker| worker.health().consuming).await;
     let mut from_call = Vec::new();

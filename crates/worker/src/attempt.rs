@@ -43,6 +43,12 @@ struct Report {
 impl Report {
     fn send(&mut self, outcome: Option<Outcome>) {
         if let Some(running) = self.running.take() {
+            if running.batching().is_some()
+                && let Some(group) = running.take_group()
+            {
+                // It ended without joining its batch, which must not wait for it.
+                group.leave();
+            }
             let took = running.began().elapsed();
             trace::end(&running.span, outcome.as_ref());
             let shared = running.shared.clone();

@@ -1,26 +1,24 @@
 //! Builds a worker. All options are validated in [`Builder::build`].
 
-use crate::blocking::Pool;
+mod validate;
+
+use crate::batch::BatchHandler;
 use crate::error::BuildError;
 use crate::extract::{Kinded, Values};
 use crate::handler::{BlockingHandler, Handler, Route};
 use crate::middleware::{Middleware, Stack};
-use crate::options::{BLOCKING_THREADS_MAX, CONCURRENCY_MAX, Options, TIME_MAX};
-use crate::shared::{Inbox, Order, Served, Shared};
-use crate::stats::Counts;
-use crate::worker::{Companion, Task, Until, Worker};
+use crate::options::Options;
+use crate::shared::Served;
+use crate::worker::{Companion, Task, Until};
 use std::any::type_name;
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
-use windlass_core::engine::{Engine, OpenSession};
-use windlass_core::limits::{CLAIM_KINDS_MAX, CLAIM_QUEUES_MAX};
-use windlass_core::model::{DEFAULT_QUEUE, PartName, PartSet};
+use windlass_core::engine::Engine;
+use windlass_core::model::PartName;
 use windlass_core::random::{Random, SystemRandom};
-use windlass_core::{check_name, check_text};
-use windlass_services::{Host, Outcomes, ServiceOptions};
+use windlass_services::{Host, ServiceOptions};
 
-/// Builds a [`Worker`]. Options that are not set have the defaults in [`crate::defaults`].
+/// Builds a [`Worker`](crate::Worker). Options that are not set have the defaults in [`crate::defaults`].
 #[must_use = "a builder does nothing until it is built"]
 pub struct Builder {
     engine: Arc<dyn Engine>,
@@ -28,7 +26,7 @@ pub struct Builder {
     queues: Vec<Served>,
     routes: Vec<Route>,
     middleware: Vec<Box<dyn Fn(crate::Ctx, crate::Next) -> crate::handler::Attempt + Send + Sync>>,
-    states: Values,
+    data: Values,
     random: Arc<dyn Random>,
     companions: Vec<Companion>,
     /// Futures that wait for processes that stopped handlers have left running.
@@ -40,6 +38,8 @@ pub struct Builder {
     queue_limits: Vec<(String, u32)>,
     kind_limits: Vec<(String, u32)>,
     kind_timeouts: Vec<(String, Duration)>,
+    batch_lingers: Vec<(String, Duration)>,
+    one_at_a_time: bool,
     /// The first error of a builder method, returned by `build`.
     wrong: Option<BuildError>,
 }
@@ -63,19 +63,24 @@ impl Builder {
             queues: Vec::new(),
             routes: Vec::new(),
             middleware: Vec::new(),
-            states: Values::default(),
+            data: Values::default(),
             random: Arc::new(SystemRandom),
             companions: Vec::new(),
             leftovers: Vec::new(),
             queue_limits: Vec::new(),
             kind_limits: Vec::new(),
             kind_timeouts: Vec::new(),
+            batch_lingers: Vec::new(),
+            one_at_a_time: false,
             wrong: None,
         }
     }
 
     /// Adds a queue to serve. Queues are served strictly in the order in which they are added: a queue gets a
-    /// turn only while the earlier ones have no jobs. A worker without any queue serves `default`.
+    /// turn only while the earlier ones have no jobs.
+    ///
+    /// Without any queue, a worker serves the queues of its handlers' job types, with equal weights, and
+    /// `default` for handlers that were added by kind.
     pub fn queue(mut self, name: impl Into<String>) -> Self {
         self.queues.push(Served { name: name.into().into(), weight: None, limit: None });
         self
@@ -99,6 +104,12 @@ impl Builder {
         self
     }
 
+    /// Runs one job at a time, also in batch handlers, whatever else is set: for tests.
+    pub const fn one_at_a_time(mut self) -> Self {
+        self.one_at_a_time = true;
+        self
+    }
+
     /// Maximum number of jobs of this queue that run at a time.
     pub fn queue_limit(mut self, queue: impl Into<String>, jobs: u32) -> Self {
         self.queue_limits.push((queue.into(), jobs));
@@ -118,14 +129,22 @@ impl Builder {
     }
 }
 
-/// Handlers, state and middleware.
+/// Handlers, data and middleware.
 impl Builder {
-    /// Adds a handler for the kind that its first argument names.
-    pub fn handle<J: Kinded + 'static, A: 'static>(self, handler: impl Handler<J, A>) -> Self {
-        self.handle_kind(J::KIND, handler)
+    /// Adds a handler for the kind that its first argument names. It returns the output type of the job.
+    ///
+    /// Unless queues are added with [`queue`](Self::queue) or [`weighted`](Self::weighted), the worker serves
+    /// the queue of this type. With them, [`build`](Self::build) refuses the worker if that queue is missing:
+    /// the handler could never run.
+    pub fn handle<J: Kinded + 'static, A: 'static>(
+        mut self,
+        handler: impl Handler<J, A, Output = J::Output>,
+    ) -> Self {
+        self.routes.push(Route::new(J::KIND, handler).on(J::queue()));
+        self
     }
 
-    /// Adds a handler for this kind.
+    /// Adds a handler for this kind, on any queue that the worker serves.
     pub fn handle_kind<J: 'static, A: 'static>(
         mut self,
         kind: &str,
@@ -137,19 +156,50 @@ impl Builder {
 
     /// Adds a function that may block as the handler of the kind that its first argument names.
     pub fn handle_blocking<J: Kinded + 'static, A: 'static>(
-        self,
-        handler: impl BlockingHandler<J, A>,
+        mut self,
+        handler: impl BlockingHandler<J, A, Output = J::Output>,
     ) -> Self {
-        self.handle_kind_blocking(J::KIND, handler)
+        self.routes.push(Route::blocking(J::KIND, handler).on(J::queue()));
+        self
     }
 
-    /// Adds a function that may block as the handler of this kind.
+    /// Adds a function that may block as the handler of this kind, on any queue that the worker serves.
     pub fn handle_kind_blocking<J: 'static, A: 'static>(
         mut self,
         kind: &str,
         handler: impl BlockingHandler<J, A>,
     ) -> Self {
         self.routes.push(Route::blocking(kind, handler));
+        self
+    }
+
+    /// Adds a handler that takes up to `jobs_max` jobs of the kind that its payloads name in one call; see
+    /// [`BatchHandler`].
+    pub fn handle_batch<J: Kinded + 'static, A: 'static>(
+        mut self,
+        handler: impl BatchHandler<J, A, Output = J::Output>,
+        jobs_max: u32,
+    ) -> Self {
+        self.routes.push(Route::batch(J::KIND, handler, jobs_max).on(J::queue()));
+        self
+    }
+
+    /// Adds a handler that takes up to `jobs_max` jobs of this kind in one call, on any queue that the worker
+    /// serves; see [`BatchHandler`].
+    pub fn handle_kind_batch<J: 'static, A: 'static>(
+        mut self,
+        kind: &str,
+        handler: impl BatchHandler<J, A>,
+        jobs_max: u32,
+    ) -> Self {
+        self.routes.push(Route::batch(kind, handler, jobs_max));
+        self
+    }
+
+    /// How long a batch of this kind that is not full waits for jobs of later claims. Zero by default, at most
+    /// [`BATCH_LINGER_MAX`](crate::defaults::BATCH_LINGER_MAX). Waiting jobs occupy their slots.
+    pub fn batch_linger(mut self, kind: impl Into<String>, time: Duration) -> Self {
+        self.batch_lingers.push((kind.into(), time));
         self
     }
 
@@ -165,11 +215,12 @@ impl Builder {
         self.handle_kind(kind, crate::process::Run::new(process, commands))
     }
 
-    /// Adds shared state that handlers take as [`State<T>`](crate::State).
-    pub fn state<T: Clone + Send + Sync + 'static>(mut self, state: T) -> Self {
-        if !self.states.put(state) {
-            let state = type_name::<T>();
-            self.wrong.get_or_insert(BuildError::StateTwice { state });
+    /// Adds shared data of the application (pools, clients, configuration), which handlers take as
+    /// [`Data<T>`](crate::Data).
+    pub fn data<T: Clone + Send + Sync + 'static>(mut self, data: T) -> Self {
+        if !self.data.put(data) {
+            let data = type_name::<T>();
+            self.wrong.get_or_insert(BuildError::DataTwice { data });
         }
         self
     }
@@ -321,155 +372,4 @@ impl Builder {
         self.random = random;
         self
     }
-}
-
-/// Validation.
-impl Builder {
-    /// Validates all options and creates the worker. It does nothing until it is started.
-    pub fn build(mut self) -> Result<Worker, BuildError> {
-        if let Some(wrong) = self.wrong {
-            return Err(wrong);
-        }
-        if self.queues.is_empty() {
-            self = self.queue(DEFAULT_QUEUE);
-        }
-        self.check_queues()?;
-        self.check_routes()?;
-        self.assign()?;
-        self.check_options()?;
-        self = self.host_services()?;
-        crate::panics::install_hook();
-        let inbox = Inbox::new();
-        if self.counts_outcomes {
-            self.engine = Arc::new(Outcomes::new(self.engine));
-        }
-        let shared = Shared {
-            pool: Pool::new(self.options.blocking_threads, inbox.bell.clone()),
-            engine: self.engine,
-            options: self.options,
-            queues: self.queues,
-            routes: self.routes,
-            stack: Stack::new(self.middleware),
-            states: self.states,
-            random: self.random,
-            starter: Arc::default(),
-            inbox,
-            counts: Counts::new(),
-            order: tokio::sync::watch::Sender::new(Order::Work),
-        };
-        Ok(Worker::new(Arc::new(shared), self.companions, self.leftovers))
-    }
-
-    fn check_queues(&self) -> Result<(), BuildError> {
-        within("queues", self.queues.len() as u64, 1..=CLAIM_QUEUES_MAX as u64)?;
-        let weighted = self.queues[0].weight.is_some();
-        for (at, queue) in self.queues.iter().enumerate() {
-            check_name("queue", &queue.name)?;
-            if self.queues[..at].iter().any(|other| other.name == queue.name) {
-                return Err(option("queue", &queue.name, "name it once"));
-            }
-            match queue.weight {
-                Some(0) => {
-                    return Err(option("weight", 0, "a queue without a share is not served"));
-                }
-                Some(weight) => within("weight", weight.into(), 1..=WEIGHT_MAX)?,
-                None => {}
-            }
-            if queue.weight.is_some() != weighted {
-                let without = self.queues.iter().find(|queue| queue.weight.is_none());
-                let queue = without.map_or_else(String::new, |queue| queue.name.to_string());
-                return Err(BuildError::MixedQueues { queue });
-            }
-        }
-        Ok(())
-    }
-
-    fn check_routes(&self) -> Result<(), BuildError> {
-        if self.routes.is_empty() {
-            return Err(BuildError::NoHandlers);
-        }
-        within("kinds", self.routes.len() as u64, 1..=CLAIM_KINDS_MAX as u64)?;
-        for (at, route) in self.routes.iter().enumerate() {
-            check_name("kind", &route.kind)?;
-            let kind = || route.kind.to_string();
-            if self.routes[..at].iter().any(|other| other.kind == route.kind) {
-                return Err(BuildError::TwoHandlers { kind: kind() });
-            }
-            if let Some(need) = route.needs.iter().find(|need| !self.states.has(**need)) {
-                return Err(BuildError::MissingState { kind: kind(), state: need.name });
-            }
-        }
-        Ok(())
-    }
-
-    /// Assigns the per-queue and per-kind options to their queues and kinds.
-    fn assign(&mut self) -> Result<(), BuildError> {
-        let unknown = |option, name: &str| BuildError::Unknown { option, name: name.to_owned() };
-        for (name, limit) in &self.queue_limits {
-            within("queue_limit", (*limit).into(), 1..=CONCURRENCY_MAX.into())?;
-            let queue = self.queues.iter_mut().find(|queue| *queue.name == **name);
-            queue.ok_or_else(|| unknown("queue_limit", name))?.limit = Some(*limit);
-        }
-        for (name, limit) in &self.kind_limits {
-            within("kind_limit", (*limit).into(), 1..=CONCURRENCY_MAX.into())?;
-            let route = self.routes.iter_mut().find(|route| *route.kind == **name);
-            route.ok_or_else(|| unknown("kind_limit", name))?.limit = Some(*limit);
-        }
-        for (name, time) in &self.kind_timeouts {
-            time_within("kind_timeout", *time, MILLISECOND)?;
-            let route = self.routes.iter_mut().find(|route| *route.kind == **name);
-            route.ok_or_else(|| unknown("kind_timeout", name))?.timeout = Some(*time);
-        }
-        Ok(())
-    }
-
-    fn check_options(&self) -> Result<(), BuildError> {
-        let options = &self.options;
-        within("concurrency", options.concurrency.into(), 1..=CONCURRENCY_MAX.into())?;
-        let threads = u64::from(options.blocking_threads);
-        within("blocking_threads", threads, 1..=BLOCKING_THREADS_MAX.into())?;
-        check_text("name", &options.name, windlass_core::limits::NAME_BYTES_MAX)?;
-        time_within("timeout", options.timeout, MILLISECOND)?;
-        time_within("grace", options.grace, Duration::ZERO)?;
-        time_within("cancel_grace", options.cancel_grace, Duration::ZERO)?;
-        time_within("stop_grace", options.stop_grace, Duration::ZERO)?;
-        time_within("unhealthy_after", options.unhealthy_after, MILLISECOND)?;
-        time_within("call_timeout", options.call_timeout, MILLISECOND)?;
-        let ttl_ms = u64::try_from(options.session_ttl.as_millis()).unwrap_or(u64::MAX);
-        OpenSession::new("worker").ttl_ms(ttl_ms).check()?;
-        time_within("heartbeat", options.heartbeat, MILLISECOND)?;
-        if options.heartbeat * 2 > options.session_ttl {
-            let expected = format!(
-                "at most half of the session's {:?}, so that one lost heartbeat does no harm",
-                options.session_ttl
-            );
-            return Err(option("heartbeat", format_args!("{:?}", options.heartbeat), &expected));
-        }
-        debug_assert!(options.parts.has(PartName::Payload) && options.parts != PartSet::NONE);
-        Ok(())
-    }
-}
-
-/// The largest weight of a queue.
-const WEIGHT_MAX: u64 = 1_000;
-const MILLISECOND: Duration = Duration::from_millis(1);
-
-fn option(option: &'static str, value: impl std::fmt::Display, expected: &str) -> BuildError {
-    BuildError::Option { option, value: value.to_string(), expected: expected.to_owned() }
-}
-
-fn within(name: &'static str, value: u64, range: RangeInclusive<u64>) -> Result<(), BuildError> {
-    if range.contains(&value) {
-        return Ok(());
-    }
-    let expected = format!("it must be between {} and {}", range.start(), range.end());
-    Err(option(name, value, &expected))
-}
-
-fn time_within(name: &'static str, value: Duration, least: Duration) -> Result<(), BuildError> {
-    if (least..=TIME_MAX).contains(&value) {
-        return Ok(());
-    }
-    let expected = format!("it must be between {least:?} and {TIME_MAX:?}");
-    Err(option(name, format_args!("{value:?}"), &expected))
 }

@@ -21,7 +21,7 @@ use windlass_core::{Error, JobId, Result, TypedJob};
 
 /// The context of one attempt at a job. Cheap to clone; take it as an argument of the handler.
 ///
-/// **What is kept when an attempt fails?** Changed parts ([`set_state`](Self::set_state) and the like),
+/// **What is kept when an attempt fails?** Changed parts ([`set_checkpoint`](Self::set_checkpoint) and the like),
 /// progress and log lines are kept however the attempt ends, unless its lease is lost. Follow-up jobs are
 /// created only if the attempt completes, in one atomic step with the completion.
 ///
@@ -29,12 +29,12 @@ use windlass_core::{Error, JobId, Result, TypedJob};
 /// use windlass_worker::{Ctx, Json, Stop};
 ///
 /// async fn import(Json(rows): Json<Vec<String>>, ctx: Ctx) -> Result<(), Stop> {
-///     let done: usize = ctx.state().await?.unwrap_or(0); // where an earlier attempt got to
+///     let done: usize = ctx.checkpoint().await?.unwrap_or(0); // where an earlier attempt got to
 ///     for (at, row) in rows.iter().enumerate().skip(done) {
 ///         if at % 1000 == 0 {
-///             ctx.checkpoint(&at).await?; // durable when it returns
+///             ctx.save_checkpoint(&at).await?; // durable when it returns
 ///         }
-///         ctx.progress(at as u64, Some(rows.len() as u64), row.as_str()); // as often as you like
+///         ctx.set_progress(at as u64, Some(rows.len() as u64), row.as_str()); // as often as you like
 ///     }
 ///     Ok(())
 /// }
@@ -50,6 +50,10 @@ impl Ctx {
 
     pub(crate) fn shared(&self) -> &Shared {
         &self.0.shared
+    }
+
+    pub(crate) const fn running(&self) -> &Arc<Running> {
+        &self.0
     }
 
     /// The header of the job: all its fields except the parts.
@@ -148,7 +152,7 @@ impl Ctx {
     }
 
     /// Whether the worker is shutting down. Handlers may continue for its grace time; a long-running one
-    /// should [`checkpoint`](Self::checkpoint) and return [`Stop::release`](crate::Stop::release).
+    /// should [save a checkpoint](Self::save_checkpoint) and return [`Stop::release`](crate::Stop::release).
     pub fn is_draining(&self) -> bool {
         self.shared().is_draining()
     }
@@ -165,7 +169,7 @@ impl Ctx {
 impl Ctx {
     /// Records the progress of the job. Cheap: the latest value is sent together with those of other jobs
     /// every 250 ms, and before the outcome.
-    pub fn progress(&self, done: u64, total: Option<u64>, note: impl Into<String>) {
+    pub fn set_progress(&self, done: u64, total: Option<u64>, note: impl Into<String>) {
         let mut note = note.into();
         cut(&mut note, PROGRESS_NOTE_BYTES_MAX);
         self.tell(|draft| draft.note_progress(Progress { done, total, note }));
@@ -186,15 +190,15 @@ impl Ctx {
     }
 }
 
-/// State, metadata, blob.
+/// Checkpoint, metadata, blob.
 impl Ctx {
-    /// The state stored by an earlier attempt or set by [`set_state`](Self::set_state), read from JSON.
-    pub async fn state<T: DeserializeOwned>(&self) -> Result<Option<T>> {
+    /// The checkpoint that an earlier attempt or this one has stored or set, read from JSON.
+    pub async fn checkpoint<T: DeserializeOwned>(&self) -> Result<Option<T>> {
         let Some(part) = self.part(PartName::State).await? else { return Ok(None) };
         let read = serde_json::from_slice(&part.bytes);
         read.map(Some).map_err(|error| {
             let expected = format!("it is not the JSON of {}: {error}", std::any::type_name::<T>());
-            Error::invalid("state", format_args!("{} bytes", part.bytes.len()), expected)
+            Error::invalid("checkpoint", format_args!("{} bytes", part.bytes.len()), expected)
         })
     }
 
@@ -212,26 +216,26 @@ impl Ctx {
         Ok(part)
     }
 
-    /// Stores the state now, as JSON. Once this returns, an attempt after a crash will find it.
+    /// Stores a checkpoint now, as JSON. Once this returns, an attempt after a crash will find it.
     ///
     /// While the store does not answer, this waits until it does or the handler is stopped.
-    pub async fn checkpoint(&self, state: &impl Serialize) -> Result<()> {
-        self.checkpoint_bytes(json("state", state)?).await
+    pub async fn save_checkpoint(&self, checkpoint: &impl Serialize) -> Result<()> {
+        self.save_checkpoint_bytes(json("checkpoint", checkpoint)?).await
     }
 
-    /// Stores the state now, as bytes.
-    pub async fn checkpoint_bytes(&self, state: impl Into<Bytes>) -> Result<()> {
-        let part = Part::new(state);
-        // Also recorded in the draft: if this call fails or is dropped, the state is sent with the outcome.
+    /// Stores a checkpoint now, as bytes.
+    pub async fn save_checkpoint_bytes(&self, checkpoint: impl Into<Bytes>) -> Result<()> {
+        let part = Part::new(checkpoint);
+        // Also recorded in the draft: if this call fails or is dropped, it is sent with the outcome.
         self.0.draft(|draft| draft.edit(PartName::State, PartEdit::Set(part.clone())));
         self.update(|item| item.state(PartEdit::Set(part.clone()))).await?;
-        self.0.draft(|draft| draft.state_stored(part));
+        self.0.draft(|draft| draft.checkpoint_stored(part));
         Ok(())
     }
 
-    /// Sets the state, as JSON. Stored with the outcome.
-    pub fn set_state(&self, state: &impl Serialize) -> Result<()> {
-        let bytes = json("state", state)?;
+    /// Sets the checkpoint, as JSON. Stored with the outcome.
+    pub fn set_checkpoint(&self, checkpoint: &impl Serialize) -> Result<()> {
+        let bytes = json("checkpoint", checkpoint)?;
         self.set(PartName::State, PartEdit::Set(Part::new(bytes)))
     }
 
@@ -246,7 +250,7 @@ impl Ctx {
         self.set(PartName::Blob, PartEdit::Set(Part::new(blob)))
     }
 
-    /// Sets or removes the state, the metadata or the blob. Stored with the outcome.
+    /// Sets or removes the checkpoint, the metadata or the blob. Stored with the outcome.
     pub fn set(&self, name: PartName, edit: PartEdit) -> Result<()> {
         if name == PartName::Payload {
             return Err(Error::invalid("payload", "…", "it is written once, with the job"));
@@ -322,7 +326,11 @@ impl Ctx {
 
     /// Same as `follow_up` for a typed job, with the queue and policy of its type.
     pub fn follow_up_with<T: TypedJob>(&self, job: &T) -> Result<()> {
-        self.follow_up(T::template().payload(json("payload", job)?))
+        let mut new = T::template().payload(json("payload", job)?);
+        if let Some(unique) = job.unique_rule()? {
+            new.unique = Some(unique);
+        }
+        self.follow_up(new)
     }
 
     /// Inserts a value that handlers take as [`Extension<T>`](crate::Extension).

@@ -65,8 +65,8 @@ impl Draft {
         self.known.push((name, part));
     }
 
-    /// Records that this state is stored: unless it was set again since, the outcome need not carry it.
-    pub(crate) fn state_stored(&mut self, part: Part) {
+    /// Records that this checkpoint is stored: unless it was set again since, the outcome need not carry it.
+    pub(crate) fn checkpoint_stored(&mut self, part: Part) {
         if self.parts.state == PartEdit::Set(part.clone()) {
             self.parts.state = PartEdit::Keep;
         }

@@ -15,23 +15,37 @@ pub enum BuildError {
         /// The kind.
         kind: String,
     },
-    /// A handler takes state that the worker does not have.
+    /// No job of the handler's type reaches this worker.
     #[error(
-        "the handler of kind {kind:?} takes State<{state}>, but the worker has none: add it with `.state(…)`"
+        "the handler of kind {kind:?} can never run: its jobs go to queue {queue:?}, but this worker serves \
+         only {served}; add `.queue({queue:?})`, or, if its jobs are enqueued on one of these queues, add the \
+         handler with `handle_kind`"
     )]
-    MissingState {
+    Unreachable {
+        /// The kind.
+        kind: String,
+        /// The queue that its jobs go to.
+        queue: String,
+        /// The queues that the worker serves, in quotes.
+        served: String,
+    },
+    /// A handler takes data that the worker does not have.
+    #[error(
+        "the handler of kind {kind:?} takes Data<{data}>, but the worker has none: add it with `.data(…)`"
+    )]
+    MissingData {
         /// The kind.
         kind: String,
         /// The type.
-        state: &'static str,
+        data: &'static str,
     },
-    /// Two values of state have the same type.
+    /// Two values of shared data have the same type.
     #[error(
-        "state of type {state} was given twice: handlers cannot distinguish them; wrap one in a type of its own"
+        "data of type {data} was given twice: handlers cannot distinguish them; wrap one in a type of its own"
     )]
-    StateTwice {
+    DataTwice {
         /// The type.
-        state: &'static str,
+        data: &'static str,
     },
     /// Some queues have weights and some do not.
     #[error(

@@ -9,6 +9,7 @@ use std::any::{Any, TypeId, type_name};
 use std::collections::HashMap;
 use std::sync::Arc;
 use windlass_core::TypedJob;
+use windlass_core::model::Name;
 
 /// The first argument of a handler, made from the job's payload.
 ///
@@ -31,6 +32,12 @@ pub trait FromJob: Sized + Send {
 pub trait Kinded {
     /// The kind.
     const KIND: &'static str;
+
+    /// The type of the result, which the handler returns.
+    type Output;
+
+    /// The queue that jobs of this type go to, unless they are enqueued with another one.
+    fn queue() -> Name;
 }
 
 impl<T: TypedJob> FromJob for T {
@@ -41,6 +48,11 @@ impl<T: TypedJob> FromJob for T {
 
 impl<T: TypedJob> Kinded for T {
     const KIND: &'static str = T::KIND;
+    type Output = T::Output;
+
+    fn queue() -> Name {
+        T::template().queue
+    }
 }
 
 /// The payload, deserialized from JSON into any type: `Json<serde_json::Value>` accepts any JSON.
@@ -55,6 +67,11 @@ impl<T: DeserializeOwned + Send> FromJob for Json<T> {
 
 impl<T: TypedJob> Kinded for Json<T> {
     const KIND: &'static str = T::KIND;
+    type Output = T::Output;
+
+    fn queue() -> Name {
+        T::template().queue
+    }
 }
 
 /// The payload as raw bytes; empty if there is none.
@@ -107,20 +124,20 @@ fn unreadable(message: String) -> Stop {
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be an argument of a handler",
-    note = "after the payload a handler takes `Ctx`, `State<T>`, `Extension<T>` or whatever \
+    note = "after the payload a handler takes `Ctx`, `Data<T>`, `Extension<T>` or whatever \
             implements `FromContext`"
 )]
 pub trait FromContext: Sized + Send {
     /// Extracts the argument.
     fn from_context(ctx: &Ctx) -> Result<Self, Stop>;
 
-    /// The shared state that the argument requires; checked when the worker is built.
+    /// The shared data that the argument requires; checked when the worker is built.
     fn needs() -> Option<Need> {
         None
     }
 }
 
-/// A type of shared state that a handler needs.
+/// A type of shared data that a handler needs.
 #[derive(Clone, Copy, Debug)]
 pub struct Need {
     pub(crate) id: TypeId,
@@ -128,7 +145,7 @@ pub struct Need {
 }
 
 impl Need {
-    /// Requires state of type `T`.
+    /// Requires data of type `T`.
     pub fn of<T: 'static>() -> Self {
         Self { id: TypeId::of::<T>(), name: type_name::<T>() }
     }
@@ -140,18 +157,18 @@ impl FromContext for Ctx {
     }
 }
 
-/// State that the worker was built with, shared by all handlers: pools, clients, configuration.
+/// Data of the application, shared by all handlers of a worker: pools, clients, configuration.
 ///
 /// It is cloned for each job, so put expensive values behind an `Arc`. Building the worker fails if a handler
-/// takes state that the worker does not have.
+/// takes data that the worker does not have.
 #[derive(Clone, Copy, Debug)]
-pub struct State<T>(pub T);
+pub struct Data<T>(pub T);
 
-impl<T: Clone + Send + Sync + 'static> FromContext for State<T> {
+impl<T: Clone + Send + Sync + 'static> FromContext for Data<T> {
     fn from_context(ctx: &Ctx) -> Result<Self, Stop> {
-        let state = ctx.shared().states.get::<T>();
-        state.map(Self).ok_or_else(|| {
-            Stop::retry(format!("the worker has no state of type {}", type_name::<T>()))
+        let data = ctx.shared().data.get::<T>();
+        data.map(Self).ok_or_else(|| {
+            Stop::retry(format!("the worker has no data of type {}", type_name::<T>()))
         })
     }
 
@@ -159,6 +176,15 @@ impl<T: Clone + Send + Sync + 'static> FromContext for State<T> {
         Some(Need::of::<T>())
     }
 }
+
+/// An argument that is the same for all jobs of a worker, so that batch handlers can take it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be an argument of a batch handler",
+    note = "after the payloads a batch handler takes `Data<T>`; the context of each job is in `Vec<Batched<J>>`"
+)]
+pub trait SameForAll: FromContext {}
+
+impl<T: Clone + Send + Sync + 'static> SameForAll for Data<T> {}
 
 /// A value that a middleware put into the job's context with [`Ctx::insert`].
 #[derive(Clone, Copy, Debug)]

@@ -1,6 +1,7 @@
-//! Functions as handlers: how arguments are extracted from a job and which state they require. Independent of
+//! Functions as handlers: how arguments are extracted from a job and which shared data they require. Independent of
 //! queues, leases and timeouts.
 
+use crate::batch::{self, BatchHandler, Batching};
 use crate::blocking;
 use crate::ctx::Ctx;
 use crate::extract::{FromContext, FromJob, Need};
@@ -28,30 +29,36 @@ pub(crate) type Attempt = Pin<Box<dyn Future<Output = Ended> + Send>>;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a handler",
     note = "a handler is an `async fn(payload, extractors…) -> Result<R, E>` that is `Clone + Send + Sync`",
-    note = "the payload derives `Job` or is `Json<T>` or `Raw`; extractors are `Ctx`, `State<T>` and the like"
+    note = "the payload derives `Job` or is `Json<T>` or `Raw`; extractors are `Ctx`, `Data<T>` and the like"
 )]
 pub trait Handler<J, A>: Clone + Send + Sync + 'static {
+    /// The type of the result that it returns.
+    type Output;
+
     /// Runs one job.
     fn call(self, ctx: Ctx) -> impl Future<Output = Ended> + Send + 'static;
 
-    /// The shared state that its arguments require.
+    /// The shared data that its arguments require.
     fn needs() -> Vec<Need>;
 }
 
 /// A function that runs jobs and may block. Takes the same arguments as a [`Handler`].
 ///
 /// It runs on a thread of the worker's own pool, inside the Tokio context, so that
-/// `tokio::runtime::Handle::current().block_on(ctx.checkpoint(…))` works.
+/// `tokio::runtime::Handle::current().block_on(ctx.save_checkpoint(…))` works.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a blocking handler",
     note = "a blocking handler is a plain `fn(payload, extractors…) -> Result<R, E>` that is \
             `Clone + Send + Sync`; an async one goes to `handle`"
 )]
 pub trait BlockingHandler<J, A>: Clone + Send + Sync + 'static {
+    /// The type of the result that it returns.
+    type Output;
+
     /// Runs one job.
     fn call(self, ctx: &Ctx) -> Ended;
 
-    /// The shared state that its arguments require.
+    /// The shared data that its arguments require.
     fn needs() -> Vec<Need>;
 }
 
@@ -64,6 +71,8 @@ macro_rules! handlers {
             J: FromJob + 'static,
             $($arg: FromContext + 'static,)*
         {
+            type Output = <Fut::Output as Return>::Value;
+
             async fn call(self, ctx: Ctx) -> Ended {
                 // `ctx` is not held across the await: the handler owns its arguments.
                 let running = (self)(J::from_job(&ctx)?, $($arg::from_context(&ctx)?),*);
@@ -84,6 +93,8 @@ macro_rules! handlers {
             J: FromJob,
             $($arg: FromContext,)*
         {
+            type Output = R::Value;
+
             fn call(self, ctx: &Ctx) -> Ended {
                 (self)(J::from_job(ctx)?, $($arg::from_context(ctx)?),*).into_ended()
             }
@@ -110,8 +121,12 @@ pub(crate) type Call = Arc<dyn Fn(Ctx) -> Attempt + Send + Sync>;
 /// The worker's configuration of one kind.
 pub(crate) struct Route {
     pub(crate) kind: Name,
+    /// The queue that jobs of the handler's type go to; `None` for handlers that are added by kind.
+    pub(crate) queue: Option<Name>,
     pub(crate) call: Call,
     pub(crate) needs: Vec<Need>,
+    /// How to gather jobs, if the handler takes several at once.
+    pub(crate) batching: Option<Batching>,
     /// Whether the handler occupies a thread of the pool.
     pub(crate) blocking: bool,
     /// Maximum run time, unless the job sets one.
@@ -137,8 +152,27 @@ impl Route {
         Self::of(kind, call, H::needs(), true)
     }
 
+    pub(crate) fn batch<J: 'static, A: 'static, H: BatchHandler<J, A>>(
+        kind: &str,
+        handler: H,
+        jobs_max: u32,
+    ) -> Self {
+        // Validation may change the options of the batch later, so the attempt reads them from the route.
+        let call: Call = Arc::new(|ctx| Box::pin(batch::attend(ctx)));
+        let batching = Some(Batching::new(handler, jobs_max));
+        Self { batching, ..Self::of(kind, call, H::needs(), false) }
+    }
+
     fn of(kind: &str, call: Call, needs: Vec<Need>, blocking: bool) -> Self {
-        Self { kind: kind.into(), call, needs, blocking, timeout: None, limit: None }
+        let kind = kind.into();
+        let (queue, batching, timeout, limit) = (None, None, None, None);
+        Self { kind, queue, call, needs, batching, blocking, timeout, limit }
+    }
+
+    /// Sets the queue that jobs of the handler's type go to.
+    pub(crate) fn on(mut self, queue: Name) -> Self {
+        self.queue = Some(queue);
+        self
     }
 
     /// Starts an attempt through the middleware.

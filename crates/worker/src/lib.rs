@@ -6,6 +6,7 @@
 //!
 //! - Handlers are `async fn(payload, extractors…) -> Result<R, E>` ([`Handler`]) or plain functions
 //!   that may block ([`BlockingHandler`]).
+//! - A handler may take several jobs of one kind in one call ([`BatchHandler`]).
 #![cfg_attr(
     all(feature = "process", unix),
     doc = "- Commands of any language are handlers, too, each job in processes of its own ([`process`])."
@@ -18,6 +19,7 @@
 //! This crate depends on the engine traits, not on any engine.
 
 mod attempt;
+mod batch;
 mod blocking;
 mod builder;
 mod ctx;
@@ -44,10 +46,11 @@ mod trace;
 mod turns;
 mod worker;
 
+pub use batch::{BatchHandler, BatchReturn, Batched};
 pub use builder::Builder;
 pub use ctx::Ctx;
 pub use error::BuildError;
-pub use extract::{Extension, FromContext, FromJob, Json, Kinded, Need, Raw, State};
+pub use extract::{Data, Extension, FromContext, FromJob, Json, Kinded, Need, Raw, SameForAll};
 pub use handler::{BlockingHandler, Handler};
 pub use middleware::{Middleware, Next};
 pub use runtime::Stopped;
@@ -59,8 +62,8 @@ pub use worker::{Until, Worker, WorkerHandle};
 /// Defaults and bounds of a worker's options.
 pub mod defaults {
     pub use crate::options::{
-        BLOCKING_THREADS_DEFAULT, BLOCKING_THREADS_MAX, CALL_TIMEOUT_DEFAULT, CANCEL_GRACE_DEFAULT,
-        CONCURRENCY_DEFAULT, CONCURRENCY_MAX, GRACE_DEFAULT, STOP_GRACE_DEFAULT, TIME_MAX,
-        TIMEOUT_DEFAULT, UNHEALTHY_AFTER_DEFAULT,
+        BATCH_LINGER_MAX, BLOCKING_THREADS_DEFAULT, BLOCKING_THREADS_MAX, CALL_TIMEOUT_DEFAULT,
+        CANCEL_GRACE_DEFAULT, CONCURRENCY_DEFAULT, CONCURRENCY_MAX, GRACE_DEFAULT,
+        STOP_GRACE_DEFAULT, TIME_MAX, TIMEOUT_DEFAULT, UNHEALTHY_AFTER_DEFAULT,
     };
 }

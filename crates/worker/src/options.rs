@@ -26,6 +26,8 @@ pub const STOP_GRACE_DEFAULT: Duration = Duration::from_secs(2);
 pub const UNHEALTHY_AFTER_DEFAULT: Duration = Duration::from_secs(30);
 /// Default timeout of one call to the store, after which it is repeated.
 pub const CALL_TIMEOUT_DEFAULT: Duration = Duration::from_secs(15);
+/// Longest time for which a batch that is not full may wait for more jobs.
+pub const BATCH_LINGER_MAX: Duration = Duration::from_secs(1);
 /// Upper bound of each of the times above.
 pub const TIME_MAX: Duration = Duration::from_millis(limits::TIMEOUT_MAX_MS);
 
@@ -43,6 +45,9 @@ pub(crate) const CLAIM_SHARE_MIN: u32 = 100;
 pub(crate) const WAIT: Duration = Duration::from_secs(30);
 /// Progress and log lines are collected for this long before they are sent together.
 pub(crate) const NEWS_EVERY: Duration = Duration::from_millis(250);
+/// How long the first jobs of a batch wait for the others to pass the middleware. Jobs that take longer run
+/// in batches of their own.
+pub(crate) const BATCH_GATHER_MAX: Duration = Duration::from_millis(100);
 /// How long a drained worker tries to deliver its last results and to close its session.
 pub(crate) const FLUSH_MAX: Duration = Duration::from_secs(5);
 /// First delay before a failed store call is repeated; doubles with each repetition.

@@ -84,9 +84,12 @@ impl Room {
         };
         let slots = shared.options.concurrency;
         let share = slots.div_ceil(CLAIMS_MAX as u32);
+        // A claim must be able to fill a batch.
+        let batches = shared.routes.iter().filter_map(|route| route.batching.as_ref());
+        let batch = batches.map(|batching| batching.jobs_max).max().unwrap_or(0).min(slots);
         Self {
             slots,
-            share: if share < CLAIM_SHARE_MIN { slots } else { share },
+            share: if share < CLAIM_SHARE_MIN { slots } else { share.max(batch) },
             running: 0,
             promised: 0,
             threads: shared.options.blocking_threads,

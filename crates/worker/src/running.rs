@@ -1,5 +1,6 @@
 //! A job held by a worker, from its claim until the store has its outcome.
 
+use crate::batch::{Batching, Group};
 use crate::draft::Draft;
 use crate::shared::Shared;
 use crate::signal::{Cause, Signal};
@@ -29,6 +30,8 @@ pub(crate) struct Running {
     pub(crate) shared: Arc<Shared>,
     /// Set when the handler starts, which is later than the claim for a suspect that waits to run alone.
     began: OnceLock<Instant>,
+    /// The batch that the job has not joined yet.
+    group: Mutex<Option<Arc<Group>>>,
     /// Allocated only when the handler reports something.
     draft: Mutex<Option<Box<Draft>>>,
 }
@@ -61,6 +64,7 @@ impl Running {
             span,
             shared,
             began: OnceLock::new(),
+            group: Mutex::new(None),
             draft: Mutex::new(None),
         }
     }
@@ -80,6 +84,21 @@ impl Running {
 
     pub(crate) fn is_blocking(&self) -> bool {
         self.shared.routes[self.kind].blocking
+    }
+
+    /// How jobs are gathered, if the handler takes several at once.
+    pub(crate) fn batching(&self) -> Option<&Batching> {
+        self.shared.routes[self.kind].batching.as_ref()
+    }
+
+    /// Assigns the job to a batch.
+    pub(crate) fn put_group(&self, group: Arc<Group>) {
+        *lock(&self.group) = Some(group);
+    }
+
+    /// The batch of the job, which it must join or leave.
+    pub(crate) fn take_group(&self) -> Option<Arc<Group>> {
+        lock(&self.group).take()
     }
 
     /// Maximum run time of the handler, set by the job, its kind, or the worker.

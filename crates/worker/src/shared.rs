@@ -23,7 +23,7 @@ pub(crate) struct Shared {
     pub(crate) queues: Vec<Served>,
     pub(crate) routes: Vec<Route>,
     pub(crate) stack: Stack,
-    pub(crate) states: Values,
+    pub(crate) data: Values,
     pub(crate) random: Arc<dyn Random>,
     pub(crate) pool: Pool,
     pub(crate) starter: Arc<Starter>,

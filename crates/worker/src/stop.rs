@@ -24,6 +24,8 @@ pub mod code {
     pub const UNSTORABLE_RESULT: &str = "unstorable_result";
     /// The store permanently refuses the handler's report, e.g. because of an invalid follow-up.
     pub const OUTCOME_REFUSED: &str = "outcome_refused";
+    /// A batch handler returned a number of results that differs from the number of jobs.
+    pub const BATCH_RESULTS: &str = "batch_results";
     /// An extractor did not find its value.
     pub const MISSING_EXTENSION: &str = "missing_extension";
 }
@@ -53,7 +55,7 @@ pub type BoxError = Box<dyn StdError + Send + Sync>;
 pub struct Stop(pub(crate) Why);
 
 /// The reason inside a [`Stop`].
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Why {
     Retry { error: JobError, after: Option<Duration> },
     Fatal { error: JobError },
@@ -120,6 +122,11 @@ impl Stop {
         self
     }
 
+    /// The same reason again, for another job of a batch.
+    pub(crate) fn same(&self) -> Self {
+        Self(self.0.clone())
+    }
+
     /// A failure detected by the runtime.
     pub(crate) const fn failed(error: JobError) -> Self {
         Self(Why::Retry { error, after: None })
@@ -155,7 +162,7 @@ fn job_error(code: &str, error: &(dyn StdError + 'static)) -> JobError {
 }
 
 /// The result of a completed job.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Done(pub(crate) Option<Part>);
 
 impl Done {
@@ -195,17 +202,24 @@ pub type Ended = Result<Done, Stop>;
     note = "return `()` or `Result<R, E>`, with `R: Serialize` and `E` an error or a `Stop`"
 )]
 pub trait Return {
+    /// The type of the job's result.
+    type Value;
+
     /// Converts the return value.
     fn into_ended(self) -> Ended;
 }
 
 impl Return for () {
+    type Value = ();
+
     fn into_ended(self) -> Ended {
         Ok(Done::NOTHING)
     }
 }
 
 impl<R: Serialize, E: Into<Stop>> Return for Result<R, E> {
+    type Value = R;
+
     fn into_ended(self) -> Ended {
         match self {
             Ok(result) => Done::json(&result),

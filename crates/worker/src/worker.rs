@@ -19,16 +19,23 @@ use windlass_core::engine::Engine;
 /// use serde::{Deserialize, Serialize};
 /// use std::sync::Arc;
 /// use windlass_core::{TypedJob, engine::{Enqueue, Jobs}, model::NewJob};
-/// use windlass_worker::{Ctx, State, Stop, Worker};
+/// use windlass_worker::{Ctx, Data, Stop, Worker};
 ///
 /// #[derive(Serialize, Deserialize)]
 /// struct SendEmail { to: String }
-/// impl TypedJob for SendEmail { const KIND: &'static str = "send_email"; }
+/// impl TypedJob for SendEmail {
+///     const KIND: &'static str = "send_email";
+///     type Output = ();
+///
+///     fn template() -> NewJob {
+///         NewJob::new(Self::KIND).queue("mail") // workers with its handler serve this queue
+///     }
+/// }
 ///
 /// #[derive(Clone)]
 /// struct Mailer(tokio::sync::mpsc::UnboundedSender<String>);
 ///
-/// async fn send_email(job: SendEmail, State(mailer): State<Mailer>, ctx: Ctx) -> Result<(), Stop> {
+/// async fn send_email(job: SendEmail, Data(mailer): Data<Mailer>, ctx: Ctx) -> Result<(), Stop> {
 ///     tracing::info!(attempt = ctx.attempt(), "sending");
 ///     mailer.0.send(job.to)?; // an error is a retry
 ///     Ok(())
@@ -38,14 +45,13 @@ use windlass_core::engine::Engine;
 /// let engine = Arc::new(windlass_memory::MemoryEngine::new());
 /// let (mailer, mut sent) = tokio::sync::mpsc::unbounded_channel();
 /// let worker = Worker::builder(engine.clone())
-///     .queue("mail")
-///     .state(Mailer(mailer))
+///     .data(Mailer(mailer))
 ///     .handle(send_email)
 ///     .build()
 ///     .unwrap()
 ///     .start();
 ///
-/// let job = NewJob::new("send_email").queue("mail").json(r#"{"to":"ada@example.org"}"#);
+/// let job = SendEmail::template().json(r#"{"to":"ada@example.org"}"#);
 /// engine.enqueue(Enqueue::each([job])).await.unwrap();
 /// assert_eq!(sent.recv().await.unwrap(), "ada@example.org");
 /// worker.drain().await;
@@ -119,7 +125,7 @@ impl Worker {
     }
 
     /// Starts the worker and waits until it is drained or aborted through a handle, e.g. one in a handler's
-    /// state. Most programs use [`run_until_signal`](Self::run_until_signal).
+    /// data. Most programs use [`run_until_signal`](Self::run_until_signal).
     pub async fn run(self) -> Stopped {
         self.start().stopped().await
     }

@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 use windlass_core::JobId;
 use windlass_core::engine::Engine;
 use windlass_core::model::{NewJob, State as JobState};
-use windlass_worker::{Builder, Raw, State, Stop, WorkerHandle};
+use windlass_worker::{Builder, Data, Raw, Stop, WorkerHandle};
 
 /// Enough that half of them justify a separate claim.
 const SLOTS: u32 = 200;
@@ -29,7 +29,7 @@ struct Seen {
 type Shared = (Arc<Seen>, Arc<Semaphore>);
 
 /// Counts, and waits for the gate.
-async fn gated(_: Raw, State((seen, gate)): State<Shared>) -> Result<(), Stop> {
+async fn gated(_: Raw, Data((seen, gate)): Data<Shared>) -> Result<(), Stop> {
     seen.started.fetch_add(1, Ordering::SeqCst);
     let now = seen.now.fetch_add(1, Ordering::SeqCst) + 1;
     seen.most.fetch_max(now, Ordering::SeqCst);
@@ -39,7 +39,7 @@ async fn gated(_: Raw, State((seen, gate)): State<Shared>) -> Result<(), Stop> {
 }
 
 /// Takes its time, and looks whether it was alone meanwhile.
-async fn suspect(_: Raw, State((seen, _)): State<Shared>) -> Result<(), Stop> {
+async fn suspect(_: Raw, Data((seen, _)): Data<Shared>) -> Result<(), Stop> {
     let (now, started) = (seen.now.load(Ordering::SeqCst), seen.started.load(Ordering::SeqCst));
     tokio::time::sleep(Duration::from_millis(100)).await;
     let begun = seen.started.load(Ordering::SeqCst) - started;
@@ -63,7 +63,7 @@ impl Scene {
     fn worker(&self) -> Builder {
         let engine: Arc<dyn Engine> = self.flaky.clone();
         worker(&engine)
-            .state((self.seen.clone(), self.gate.clone()))
+            .data((self.seen.clone(), self.gate.clone()))
             .concurrency(SLOTS)
             .handle_kind("gated", gated)
             .handle_kind("suspect", suspect)

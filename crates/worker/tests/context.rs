@@ -14,7 +14,7 @@ use windlass_core::engine::{Change, Engine, Filter, List};
 use windlass_core::model::{Job, NewJob, PartName, State as JobState};
 use windlass_core::policy::Backoff;
 use windlass_core::{TypedJob, limits};
-use windlass_worker::{Cause, Ctx, Raw, State, Stop};
+use windlass_worker::{Cause, Ctx, Data, Raw, Stop};
 
 #[derive(Serialize, Deserialize)]
 struct Next {
@@ -23,6 +23,7 @@ struct Next {
 
 impl TypedJob for Next {
     const KIND: &'static str = "next";
+    type Output = ();
 
     fn template() -> NewJob {
         NewJob::new(Self::KIND).queue("later").max_attempts(7)
@@ -68,16 +69,16 @@ async fn progress_and_log_lines_arrive_while_the_job_runs_and_before_its_outcome
     let flaky = Flaky::new(memory());
     let engine: Arc<dyn Engine> = flaky.clone();
     let gate = Arc::new(Notify::new());
-    async fn count(_: Raw, ctx: Ctx, State(gate): State<Arc<Notify>>) {
+    async fn count(_: Raw, ctx: Ctx, Data(gate): Data<Arc<Notify>>) {
         for done in 0..10_000 {
-            ctx.progress(done, Some(20_000), "counting");
+            ctx.set_progress(done, Some(20_000), "counting");
         }
         ctx.log("half way");
         gate.notified().await;
-        ctx.progress(20_000, Some(20_000), "ü".repeat(1_000));
+        ctx.set_progress(20_000, Some(20_000), "ü".repeat(1_000));
         ctx.log("done");
     }
-    let builder = worker(&engine).state(gate.clone()).handle_kind("count", count);
+    let builder = worker(&engine).data(gate.clone()).handle_kind("count", count);
     let running = builder.build().unwrap().start();
     let id = enqueue(&engine, NewJob::new("count")).await;
     let job = eventually("progress", || async {
@@ -100,21 +101,21 @@ async fn progress_and_log_lines_arrive_while_the_job_runs_and_before_its_outcome
 
 #[tokio::test]
 async fn a_checkpoint_is_stored_when_it_returns_and_found_by_the_next_attempt() {
-    async fn resume(_: Raw, ctx: Ctx, State(gate): State<Arc<Notify>>) -> Result<u32, Stop> {
-        let state: Option<u32> = ctx.state().await?;
+    async fn resume(_: Raw, ctx: Ctx, Data(gate): Data<Arc<Notify>>) -> Result<u32, Stop> {
+        let state: Option<u32> = ctx.checkpoint().await?;
         if let Some(page) = state {
             return Ok(page);
         }
-        ctx.checkpoint(&41).await?;
-        ctx.checkpoint(&42).await?;
-        assert_eq!(ctx.state().await?, Some(42));
+        ctx.save_checkpoint(&41).await?;
+        ctx.save_checkpoint(&42).await?;
+        assert_eq!(ctx.checkpoint().await?, Some(42));
         gate.notified().await;
         Err(Stop::retry("once").after(Duration::ZERO))
     }
     let (local, _dir) = local();
     for engine in [memory(), local] {
         let gate = Arc::new(Notify::new());
-        let builder = worker(&engine).state(gate.clone()).handle_kind("resume", resume);
+        let builder = worker(&engine).data(gate.clone()).handle_kind("resume", resume);
         let running = builder.build().unwrap().start();
         let id = enqueue(&engine, NewJob::new("resume")).await;
         eventually("the checkpoint", || async {
@@ -138,7 +139,7 @@ async fn a_checkpoint_is_stored_when_it_returns_and_found_by_the_next_attempt() 
 #[tokio::test]
 async fn parts_set_by_a_failed_attempt_are_kept_and_its_follow_ups_are_not_created() {
     async fn fail(_: Raw, ctx: Ctx) -> Result<(), Stop> {
-        ctx.set_state(&"half")?;
+        ctx.set_checkpoint(&"half")?;
         ctx.set_metadata(&"why")?;
         ctx.set_blob(&b"\x00\x01"[..])?;
         ctx.set_priority(-3);
@@ -213,8 +214,8 @@ async fn values_over_a_limit_are_refused_by_the_call_that_passes_them() {
         let payload = ctx.set(PartName::Payload, windlass_core::model::PartEdit::Unset);
         assert_eq!(payload.unwrap_err().field(), Some("payload"));
         let state = vec![0; limits::STATE_BYTES_MAX + 1];
-        assert_eq!(ctx.checkpoint_bytes(state).await.unwrap_err().code(), "too_large");
-        ctx.set_state(&"fits")?;
+        assert_eq!(ctx.save_checkpoint_bytes(state).await.unwrap_err().code(), "too_large");
+        ctx.set_checkpoint(&"fits")?;
         Ok(())
     }
     let engine = memory();
@@ -230,7 +231,7 @@ async fn a_cancellation_is_noticed_with_the_next_word_to_the_store() {
     let engine = memory();
     async fn talk(_: Raw, ctx: Ctx) -> Result<(), Stop> {
         loop {
-            ctx.checkpoint(&0).await?;
+            ctx.save_checkpoint(&0).await?;
             if ctx.is_cancelled() == Some(Cause::Operator) {
                 return Err(Stop::cancel("as requested"));
             }

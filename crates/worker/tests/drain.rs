@@ -10,11 +10,11 @@ use support::{enqueue, enqueue_all, get, local, memory, reaches, until, worker};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use windlass_core::model::{NewJob, State as JobState};
-use windlass_worker::{Cause, Ctx, Json, Raw, State, Stop};
+use windlass_worker::{Cause, Ctx, Data, Json, Raw, Stop};
 
 type Gate = Arc<Semaphore>;
 
-async fn gated(_: Raw, State(gate): State<Gate>) -> Result<(), Stop> {
+async fn gated(_: Raw, Data(gate): Data<Gate>) -> Result<(), Stop> {
     gate.acquire().await?.forget();
     Ok(())
 }
@@ -24,7 +24,7 @@ async fn a_drain_lets_handlers_finish_and_claims_nothing_more() {
     let (local, _dir) = local();
     for engine in [memory(), local] {
         let gate: Gate = Arc::new(Semaphore::new(0));
-        let builder = worker(&engine).concurrency(2).state(gate.clone());
+        let builder = worker(&engine).concurrency(2).data(gate.clone());
         let running = builder.handle_kind("gated", gated).build().unwrap().start();
         let ids = enqueue_all(&engine, (0..5).map(|_| NewJob::new("gated"))).await;
         until("two to run", || running.health().in_flight == 2).await;
@@ -52,7 +52,7 @@ async fn a_drain_lets_handlers_finish_and_claims_nothing_more() {
 async fn handlers_that_do_not_finish_in_time_are_cancelled_dropped_and_released() {
     let engine = memory();
     let reported = Arc::new(AtomicU32::new(0));
-    async fn stubborn(_: Raw, ctx: Ctx, State(reported): State<Arc<AtomicU32>>) {
+    async fn stubborn(_: Raw, ctx: Ctx, Data(reported): Data<Arc<AtomicU32>>) {
         assert_eq!(ctx.cancelled().await, Cause::Shutdown);
         reported.fetch_add(1, Ordering::SeqCst);
         std::future::pending::<()>().await;
@@ -66,7 +66,7 @@ async fn handlers_that_do_not_finish_in_time_are_cancelled_dropped_and_released(
     let running = worker(&engine)
         .grace(Duration::from_millis(100))
         .stop_grace(Duration::from_millis(100))
-        .state(reported.clone())
+        .data(reported.clone())
         .handle_kind("stubborn", stubborn)
         .handle_kind_blocking("deaf", deaf)
         .build()
@@ -88,11 +88,11 @@ async fn handlers_that_do_not_finish_in_time_are_cancelled_dropped_and_released(
 async fn a_long_handler_can_hand_over_when_the_worker_drains() {
     let engine = memory();
     async fn long(_: Raw, ctx: Ctx) -> Result<u32, Stop> {
-        if let Some(page) = ctx.state().await? {
+        if let Some(page) = ctx.checkpoint().await? {
             return Ok(page);
         }
         ctx.draining().await;
-        ctx.checkpoint(&7).await?;
+        ctx.save_checkpoint(&7).await?;
         Err(Stop::release())
     }
     let first = worker(&engine).handle_kind("long", long).build().unwrap().start();
@@ -117,11 +117,11 @@ async fn an_abort_returns_at_once_and_drops_the_handlers() {
     }
     let engine = memory();
     let dropped = Arc::new(AtomicBool::new(false));
-    async fn hang(_: Raw, State(dropped): State<Arc<AtomicBool>>) {
+    async fn hang(_: Raw, Data(dropped): Data<Arc<AtomicBool>>) {
         let _flag = Flag(dropped);
         std::future::pending::<()>().await;
     }
-    let builder = worker(&engine).state(dropped.clone()).stop_grace(Duration::from_secs(60));
+    let builder = worker(&engine).data(dropped.clone()).stop_grace(Duration::from_secs(60));
     let running = builder.handle_kind("hang", hang).build().unwrap().start();
     let id = enqueue(&engine, NewJob::new("hang")).await;
     until("it to run", || running.health().in_flight == 1).await;
@@ -165,17 +165,17 @@ async fn handlers_that_compute_do_not_hold_up_their_neighbours() {
     let engine = memory();
     // Both in one claim; the first one never awaits.
     let gate = Arc::new(AtomicBool::new(false));
-    let compute = |_: Raw, State(gate): State<Arc<AtomicBool>>| async move {
+    let compute = |_: Raw, Data(gate): Data<Arc<AtomicBool>>| async move {
         while !gate.load(Ordering::SeqCst) {
             std::hint::spin_loop();
         }
     };
-    let open = |_: Raw, State(gate): State<Arc<AtomicBool>>| async move {
+    let open = |_: Raw, Data(gate): Data<Arc<AtomicBool>>| async move {
         gate.store(true, Ordering::SeqCst);
     };
     enqueue_all(&engine, [NewJob::new("compute"), NewJob::new("open")]).await;
     let running = worker(&engine)
-        .state(gate)
+        .data(gate)
         .handle_kind("compute", compute)
         .handle_kind("open", open)
         .build()

@@ -13,7 +13,7 @@ use windlass_core::model::{Finish, NewJob, State as JobState};
 use windlass_core::policy::Backoff;
 use windlass_core::{TypedJob, limits};
 use windlass_worker::{
-    Ctx, Ended, Extension, FromContext, Json, Next, Raw, State, Stop, Worker, code,
+    Ctx, Data, Ended, Extension, FromContext, Json, Next, Raw, Stop, Worker, code,
 };
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -24,6 +24,7 @@ struct Add {
 
 impl TypedJob for Add {
     const KIND: &'static str = "add";
+    type Output = u32;
 }
 
 fn add() -> NewJob {
@@ -42,7 +43,7 @@ where
 {
     let engine = memory();
     let id = enqueue(&engine, add().backoff(Backoff::exactly(3_600_000))).await;
-    let running = worker(&engine).handle(handler).build().unwrap().start();
+    let running = worker(&engine).handle_kind("add", handler).build().unwrap().start();
     let job = reaches(&engine, id, state).await;
     running.drain().await;
     job
@@ -68,23 +69,23 @@ async fn a_typed_job_completes_with_its_result_on_every_engine() {
 async fn a_handler_takes_the_payload_as_type_as_json_or_raw_and_may_return_nothing() {
     let engine = memory();
     let seen: Arc<Mutex<Vec<String>>> = Arc::default();
-    async fn raw(Raw(bytes): Raw, State(seen): State<Arc<Mutex<Vec<String>>>>) {
+    async fn raw(Raw(bytes): Raw, Data(seen): Data<Arc<Mutex<Vec<String>>>>) {
         seen.lock().unwrap().push(format!("raw {}", String::from_utf8_lossy(&bytes)));
     }
     async fn value(
         Json(value): Json<serde_json::Value>,
-        State(seen): State<Arc<Mutex<Vec<String>>>>,
+        Data(seen): Data<Arc<Mutex<Vec<String>>>>,
     ) {
         seen.lock().unwrap().push(format!("value {}", value["x"]));
     }
-    async fn wrapped(Json(add): Json<Add>, State(seen): State<Arc<Mutex<Vec<String>>>>) {
+    async fn wrapped(Json(add): Json<Add>, Data(seen): Data<Arc<Mutex<Vec<String>>>>) {
         seen.lock().unwrap().push(format!("json {}", add.left));
     }
     let running = worker(&engine)
-        .state(seen.clone())
+        .data(seen.clone())
         .handle_kind("raw", raw)
         .handle_kind("value", value)
-        .handle(wrapped)
+        .handle_kind("add", wrapped)
         .build()
         .unwrap()
         .start();
@@ -111,7 +112,7 @@ async fn an_unreadable_payload_fails_its_job_for_good_and_nothing_else() {
         NewJob::new("add").payload(&b"\xff\xfe"[..]),
         NewJob::new("add"),
     ];
-    let running = worker(&engine).handle(|_: Add| async {}).build().unwrap().start();
+    let running = worker(&engine).handle_kind("add", |_: Add| async {}).build().unwrap().start();
     for job in bad {
         let id = enqueue(&engine, job).await;
         let job = reaches(&engine, id, JobState::Dead).await;
@@ -127,7 +128,7 @@ async fn an_unreadable_payload_fails_its_job_for_good_and_nothing_else() {
 async fn kinds_without_a_handler_are_never_claimed() {
     let engine = memory();
     let stranger = enqueue(&engine, NewJob::new("stranger")).await;
-    let running = worker(&engine).handle(|_: Add| async {}).build().unwrap().start();
+    let running = worker(&engine).handle_kind("add", |_: Add| async {}).build().unwrap().start();
     let id = enqueue(&engine, add()).await;
     reaches(&engine, id, JobState::Completed).await;
     running.drain().await;
@@ -140,7 +141,7 @@ async fn kinds_without_a_handler_are_never_claimed() {
 async fn an_error_is_retried_by_the_jobs_backoff_until_it_succeeds() {
     let engine = memory();
     let tries = Arc::new(AtomicU32::new(0));
-    async fn third_time(_: Add, ctx: Ctx, State(tries): State<Arc<AtomicU32>>) -> Result<(), Stop> {
+    async fn third_time(_: Add, ctx: Ctx, Data(tries): Data<Arc<AtomicU32>>) -> Result<(), Stop> {
         assert_eq!(tries.fetch_add(1, Ordering::SeqCst) + 1, ctx.attempt());
         assert_eq!(ctx.failures() + 1, ctx.attempt());
         if ctx.attempt() < 3 {
@@ -148,7 +149,8 @@ async fn an_error_is_retried_by_the_jobs_backoff_until_it_succeeds() {
         }
         Ok(())
     }
-    let running = worker(&engine).state(tries.clone()).handle(third_time).build().unwrap().start();
+    let running =
+        worker(&engine).data(tries.clone()).handle_kind("add", third_time).build().unwrap().start();
     let id = enqueue(&engine, add().backoff(Backoff::exactly(0))).await;
     let job = support::eventually("the third attempt", || async {
         maintain(&engine, Work::Promote).await;
@@ -200,7 +202,8 @@ async fn a_waiting_job_holds_no_slot_and_goes_on_when_signalled() {
     async fn approval(_: Add, ctx: Ctx) -> Result<(), Stop> {
         if ctx.attempt() == 1 { Err(Stop::wait()) } else { Ok(()) }
     }
-    let running = worker(&engine).concurrency(1).handle(approval).build().unwrap().start();
+    let running =
+        worker(&engine).concurrency(1).handle_kind("add", approval).build().unwrap().start();
     let id = enqueue(&engine, add()).await;
     reaches(&engine, id, JobState::Blocked).await;
     until("the slot to be free", || running.health().in_flight == 0).await;
@@ -220,7 +223,7 @@ async fn a_panic_fails_the_attempt_with_message_and_backtrace_and_the_worker_goe
         panic!("the boiler is empty");
     }
     let running = worker(&engine)
-        .handle(explode)
+        .handle_kind("add", explode)
         .handle_kind_blocking("blocking", |_: Raw| inner_function_that_panics())
         .handle_kind("fine", |_: Raw| async {})
         .build()
@@ -259,7 +262,7 @@ async fn a_handler_that_panics_while_it_is_dropped_does_not_cost_its_slot() {
     let running = worker(&engine)
         .concurrency(1)
         .timeout(Duration::from_millis(20))
-        .handle(hang)
+        .handle_kind("add", hang)
         .build()
         .unwrap()
         .start();
@@ -316,7 +319,7 @@ async fn middleware_runs_around_every_handler_and_hands_values_to_it() {
     let running = worker(&engine)
         .middleware(tenancy)
         .middleware(quiet)
-        .handle(greet)
+        .handle_kind("add", greet)
         .handle_kind_blocking("blocking", |_: Raw, Extension(tenant): Extension<Tenant>| {
             Ok::<_, Stop>(tenant.0)
         })
@@ -338,30 +341,43 @@ fn mistakes_in_a_worker_are_found_when_it_is_built() {
         let engine: Arc<dyn Engine> = memory();
         make(Worker::builder(engine)).build().unwrap_err().to_string()
     }
-    async fn needy(_: Add, State(_): State<Tenant>) {}
+    async fn needy(_: Add, Data(_): Data<Tenant>) {}
     let noop = |_: Add| async {};
     let second = Duration::from_secs(1);
     let table = [
         (wrong(|b| b), "needs a handler"),
-        (wrong(|b| b.handle(noop).handle(noop)), "kind \"add\" has two handlers"),
-        (wrong(|b| b.handle(needy)), "kind \"add\" takes State<"),
-        (wrong(|b| b.handle(needy)), "Tenant>"),
-        (wrong(|b| b.handle(noop).state(1_u8).state(2_u8)), "type u8 was given twice"),
-        (wrong(|b| b.handle(noop).queue("a").weighted([("b", 1)])), "queue \"a\" has no weight"),
-        (wrong(|b| b.handle(noop).weighted([("b", 0)])), "weight is 0"),
-        (wrong(|b| b.handle(noop).queue("a").queue("a")), "queue is a: name it once"),
-        (wrong(|b| b.handle(noop).queue("a b")), "queue is \"a b\""),
+        (
+            wrong(|b| b.handle_kind("add", noop).handle_kind("add", noop)),
+            "kind \"add\" has two handlers",
+        ),
+        (wrong(|b| b.handle_kind("add", needy)), "kind \"add\" takes Data<"),
+        (wrong(|b| b.handle_kind("add", needy)), "Tenant>"),
+        (wrong(|b| b.handle_kind("add", noop).data(1_u8).data(2_u8)), "type u8 was given twice"),
+        (
+            wrong(|b| b.handle_kind("add", noop).queue("a").weighted([("b", 1)])),
+            "queue \"a\" has no weight",
+        ),
+        (wrong(|b| b.handle_kind("add", noop).weighted([("b", 0)])), "weight is 0"),
+        (
+            wrong(|b| b.handle(|_: Add| async { Ok::<u32, Stop>(1) }).queue("a").queue("b")),
+            "kind \"add\" can never run: its jobs go to queue \"default\", but this worker serves only \"a\", \"b\"",
+        ),
+        (wrong(|b| b.handle_kind("add", noop).queue("a").queue("a")), "queue is a: name it once"),
+        (wrong(|b| b.handle_kind("add", noop).queue("a b")), "queue is \"a b\""),
         (wrong(|b| b.handle_kind("a b", noop)), "kind is \"a b\""),
-        (wrong(|b| b.handle(noop).concurrency(0)), "concurrency is 0"),
-        (wrong(|b| b.handle(noop).blocking_threads(0)), "blocking_threads is 0"),
-        (wrong(|b| b.handle(noop).queue_limit("x", 1)), "queue_limit names \"x\""),
-        (wrong(|b| b.handle(noop).kind_limit("x", 1)), "kind_limit names \"x\""),
-        (wrong(|b| b.handle(noop).kind_limit("add", 0)), "kind_limit is 0"),
-        (wrong(|b| b.handle(noop).kind_timeout("x", second)), "kind_timeout names \"x\""),
-        (wrong(|b| b.handle(noop).timeout(Duration::ZERO)), "timeout is 0ns"),
-        (wrong(|b| b.handle(noop).session(second, second)), "heartbeat is 1s"),
-        (wrong(|b| b.handle(noop).session(second / 2, second / 8)), "ttl_ms"),
-        (wrong(|b| b.handle(noop).name("")), "name is"),
+        (wrong(|b| b.handle_kind("add", noop).concurrency(0)), "concurrency is 0"),
+        (wrong(|b| b.handle_kind("add", noop).blocking_threads(0)), "blocking_threads is 0"),
+        (wrong(|b| b.handle_kind("add", noop).queue_limit("x", 1)), "queue_limit names \"x\""),
+        (wrong(|b| b.handle_kind("add", noop).kind_limit("x", 1)), "kind_limit names \"x\""),
+        (wrong(|b| b.handle_kind("add", noop).kind_limit("add", 0)), "kind_limit is 0"),
+        (
+            wrong(|b| b.handle_kind("add", noop).kind_timeout("x", second)),
+            "kind_timeout names \"x\"",
+        ),
+        (wrong(|b| b.handle_kind("add", noop).timeout(Duration::ZERO)), "timeout is 0ns"),
+        (wrong(|b| b.handle_kind("add", noop).session(second, second)), "heartbeat is 1s"),
+        (wrong(|b| b.handle_kind("add", noop).session(second / 2, second / 8)), "ttl_ms"),
+        (wrong(|b| b.handle_kind("add", noop).name("")), "name is"),
     ];
     for (message, expected) in table {
         assert!(message.contains(expected), "{message:?} does not say {expected:?}");

@@ -11,10 +11,10 @@ use support::{
     crashed, enqueue, enqueue_all, get, local, maintain, memory, reaches, travelling, until, worker,
 };
 use tokio::sync::Semaphore;
-use windlass_core::engine::{Change, Claim, Claimant, Engine, Work};
+use windlass_core::engine::{Change, Engine, Work};
 use windlass_core::model::{AttemptEnd, NewJob, State as JobState};
 use windlass_core::time::ManualClock;
-use windlass_worker::{Ctx, Raw, State, Stop};
+use windlass_worker::{Ctx, Data, Raw, Stop};
 
 /// Counts handlers that were dropped before they ended.
 #[derive(Clone, Default)]
@@ -28,7 +28,7 @@ impl Drop for Bell {
     }
 }
 
-async fn hang(_: Raw, State(dropped): State<Dropped>) {
+async fn hang(_: Raw, Data(dropped): Data<Dropped>) {
     let _bell = Bell(dropped);
     std::future::pending::<()>().await;
 }
@@ -66,13 +66,13 @@ async fn a_stalled_worker_loses_its_job_to_another_and_its_outcome_is_refused_an
     let flaky = Flaky::new(store.clone());
     let cut_off: Arc<dyn Engine> = flaky.clone();
     let gate = Arc::new(Semaphore::new(0));
-    let slow = |_: Raw, State(gate): State<Arc<Semaphore>>| async move {
+    let slow = |_: Raw, Data(gate): Data<Arc<Semaphore>>| async move {
         gate.acquire().await.map(|_| "first").map_err(Stop::from)
     };
     let first = worker(&cut_off)
         .name("first")
         .call_timeout(Duration::from_millis(200))
-        .state(gate.clone())
+        .data(gate.clone())
         .handle_kind("job", slow);
     let first = first.build().unwrap().start();
     let id = enqueue(&store, NewJob::new("job")).await;
@@ -108,7 +108,7 @@ async fn a_lost_session_cancels_its_handlers_and_a_new_one_is_opened() {
     let dropped = Dropped::default();
     let running = worker(&engine)
         .call_timeout(Duration::from_millis(100))
-        .state(dropped.clone())
+        .data(dropped.clone())
         .handle_kind("hang", hang)
         .handle_kind("fine", |_: Raw| async {})
         .build()
@@ -140,12 +140,12 @@ async fn a_single_lost_lease_cancels_only_its_handler() {
     for engine in [memory(), local] {
         let dropped = Dropped::default();
         let gate = Arc::new(Semaphore::new(0));
-        let wait = |_: Raw, State(gate): State<Arc<Semaphore>>| async move {
+        let wait = |_: Raw, Data(gate): Data<Arc<Semaphore>>| async move {
             gate.acquire().await.map(drop).map_err(Stop::from)
         };
         let running = worker(&engine)
-            .state(dropped.clone())
-            .state(gate.clone())
+            .data(dropped.clone())
+            .data(gate.clone())
             .handle_kind("hang", hang)
             .handle_kind("wait", wait)
             .build()
@@ -155,11 +155,8 @@ async fn a_single_lost_lease_cancels_only_its_handler() {
         for id in &ids {
             reaches(&engine, *id, JobState::Running).await;
         }
-        // The job is released under the worker's own lease.
-        let lease = lease_of(&engine, ids[0]).await;
-        let outcome = windlass_core::engine::Outcome::Snooze { delay_ms: 3_600_000 };
-        let item = windlass_core::engine::SettleItem::new(ids[0], lease, outcome);
-        engine.settle(windlass_core::engine::Settle::new([item])).await.unwrap();
+        // The job is snoozed under the worker's own lease.
+        support::take_away(&engine, ids[0]).await;
         until("the handler to be dropped", || dropped.0.load(Ordering::SeqCst) == 1).await;
         until("it to count", || running.stats().leases_lost == 1).await;
         gate.add_permits(1);
@@ -170,23 +167,6 @@ async fn a_single_lost_lease_cancels_only_its_handler() {
     }
 }
 
-/// The lease a worker holds on a job: repeating its first claim returns what it got.
-async fn lease_of(
-    engine: &Arc<dyn Engine>,
-    id: windlass_core::JobId,
-) -> windlass_core::engine::Lease {
-    let sessions = engine.sessions().await.unwrap().value;
-    let session = sessions.iter().find(|session| session.running > 0).unwrap().id.clone();
-    for claim_no in 1..10 {
-        let by = Claimant::Session { session: session.clone(), claim_no };
-        let jobs = engine.claim(Claim::new(by, "nowhere", 10)).await.unwrap().value.jobs;
-        if let Some(job) = jobs.into_iter().find(|job| job.header.id == id) {
-            return job.lease;
-        }
-    }
-    panic!("no claim of the worker got job {id}");
-}
-
 #[tokio::test]
 async fn a_suspect_runs_alone_and_heartbeats_go_on() {
     let (store, clock) = travelling();
@@ -195,7 +175,7 @@ async fn a_suspect_runs_alone_and_heartbeats_go_on() {
     let log: Arc<Mutex<Vec<(String, u32)>>> = Arc::default();
     let gate = Arc::new(Semaphore::new(0));
     type Seen = (Arc<AtomicU32>, Arc<Mutex<Vec<(String, u32)>>>, Arc<Semaphore>);
-    async fn watch(_: Raw, ctx: Ctx, State((now, log, gate)): State<Seen>) -> Result<(), Stop> {
+    async fn watch(_: Raw, ctx: Ctx, Data((now, log, gate)): Data<Seen>) -> Result<(), Stop> {
         let others = now.fetch_add(1, Ordering::SeqCst);
         log.lock().unwrap().push((ctx.kind().to_owned(), others));
         if ctx.kind() != "quick" {
@@ -206,7 +186,7 @@ async fn a_suspect_runs_alone_and_heartbeats_go_on() {
     }
     // One that is busy first, so that the suspect has to wait for its turn.
     let running = worker(&store)
-        .state((now.clone(), log.clone(), gate.clone()))
+        .data((now.clone(), log.clone(), gate.clone()))
         .queue("first")
         .queue("default")
         .handle_kind("busy", watch)
@@ -239,12 +219,12 @@ async fn a_suspect_that_waits_for_its_turn_can_be_called_off_or_given_back() {
         let (store, clock) = travelling();
         crashed(&store, &clock, NewJob::new("suspect"), 2).await;
         let gate = Arc::new(Semaphore::new(0));
-        let wait = |_: Raw, State(gate): State<Arc<Semaphore>>| async move {
+        let wait = |_: Raw, Data(gate): Data<Arc<Semaphore>>| async move {
             gate.acquire().await.map(drop).map_err(Stop::from)
         };
         enqueue(&store, NewJob::new("busy").queue("first")).await;
         let running = worker(&store)
-            .state(gate.clone())
+            .data(gate.clone())
             .queue("first")
             .queue("default")
             .handle_kind("busy", wait)

@@ -12,13 +12,13 @@ use tokio::sync::Semaphore;
 use windlass_core::engine::{Engine, Filter, List};
 use windlass_core::model::{NewJob, State as JobState};
 use windlass_core::policy::{OnConflict, Unique};
-use windlass_worker::{Builder, Ctx, Raw, State, Stop, code};
+use windlass_worker::{Builder, Ctx, Data, Raw, Stop, code};
 
 type Gate = Arc<Semaphore>;
 type Starts = Arc<AtomicU32>;
 
 /// Counts its start and waits for the gate.
-async fn gated(_: Raw, State(gate): State<Gate>, State(starts): State<Starts>) -> Result<(), Stop> {
+async fn gated(_: Raw, Data(gate): Data<Gate>, Data(starts): Data<Starts>) -> Result<(), Stop> {
     starts.fetch_add(1, Ordering::SeqCst);
     gate.acquire().await?.forget();
     Ok(())
@@ -40,8 +40,8 @@ impl Scene {
 
     fn worker(&self) -> Builder {
         worker(&self.engine)
-            .state(self.gate.clone())
-            .state(self.starts.clone())
+            .data(self.gate.clone())
+            .data(self.starts.clone())
             .call_timeout(Duration::from_millis(200))
             .unhealthy_after(Duration::from_millis(300))
             .handle_kind("gated", gated)
@@ -144,9 +144,9 @@ async fn an_unavailable_store_is_called_with_increasing_backoff() {
 #[tokio::test]
 async fn a_checkpoint_waits_for_the_store_to_come_back() {
     let scene = Scene::new(memory());
-    async fn save(_: Raw, ctx: Ctx, State(gate): State<Gate>) -> Result<(), Stop> {
+    async fn save(_: Raw, ctx: Ctx, Data(gate): Data<Gate>) -> Result<(), Stop> {
         gate.acquire().await?.forget();
-        ctx.checkpoint(&1).await?;
+        ctx.save_checkpoint(&1).await?;
         Ok(())
     }
     let running = scene.worker().handle_kind("save", save).build().unwrap().start();
@@ -165,10 +165,10 @@ async fn a_checkpoint_waits_for_the_store_to_come_back() {
 #[tokio::test]
 async fn progress_of_an_outage_arrives_after_it_and_before_the_outcome() {
     let scene = Scene::new(memory());
-    async fn tell(_: Raw, ctx: Ctx, State(gate): State<Gate>) -> Result<(), Stop> {
-        ctx.progress(1, None, "first");
+    async fn tell(_: Raw, ctx: Ctx, Data(gate): Data<Gate>) -> Result<(), Stop> {
+        ctx.set_progress(1, None, "first");
         gate.acquire().await?.forget();
-        ctx.progress(2, None, "second");
+        ctx.set_progress(2, None, "second");
         ctx.log("a line");
         Ok(())
     }

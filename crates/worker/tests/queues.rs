@@ -10,7 +10,7 @@ use support::{enqueue_all, memory, reaches, until, worker};
 use tokio::sync::Semaphore;
 use windlass_core::engine::Engine;
 use windlass_core::model::{NewJob, State as JobState};
-use windlass_worker::{Builder, Ctx, Raw, State, Stop};
+use windlass_worker::{Builder, Ctx, Data, Raw, Stop};
 
 /// Every start in order, and the concurrency by queue and kind.
 #[derive(Default)]
@@ -64,7 +64,7 @@ impl Watched {
     }
 }
 
-async fn watched(_: Raw, ctx: Ctx, State(watched): State<Watched>) -> Result<(), Stop> {
+async fn watched(_: Raw, ctx: Ctx, Data(watched): Data<Watched>) -> Result<(), Stop> {
     watched.enter(&ctx);
     watched.gate.acquire().await?.forget();
     watched.leave(&ctx);
@@ -72,7 +72,7 @@ async fn watched(_: Raw, ctx: Ctx, State(watched): State<Watched>) -> Result<(),
 }
 
 fn watching(engine: &Arc<dyn Engine>, state: &Watched) -> Builder {
-    worker(engine).state(state.clone()).handle_kind("a", watched)
+    worker(engine).data(state.clone()).handle_kind("a", watched)
 }
 
 async fn fill(engine: &Arc<dyn Engine>, queue: &str, kind: &str, jobs: usize) {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use support::{change, enqueue, get, memory, reaches, until, worker};
 use windlass_core::engine::{Change, Engine};
 use windlass_core::model::{NewJob, State as JobState};
-use windlass_worker::{Cause, Ctx, Raw, State, Stop, code};
+use windlass_worker::{Cause, Ctx, Data, Raw, Stop, code};
 
 /// Counts how many are alive.
 struct Alive(Arc<AtomicU32>);
@@ -28,7 +28,7 @@ impl Drop for Alive {
     }
 }
 
-async fn hang(_: Raw, State(count): State<Arc<AtomicU32>>) {
+async fn hang(_: Raw, Data(count): Data<Arc<AtomicU32>>) {
     let _alive = Alive::new(&count);
     std::future::pending::<()>().await;
 }
@@ -44,7 +44,7 @@ async fn an_async_handler_past_its_time_is_dropped_and_its_slot_is_free() {
     let alive = Arc::new(AtomicU32::new(0));
     let running = worker(&engine)
         .concurrency(1)
-        .state(alive.clone())
+        .data(alive.clone())
         .handle_kind("hang", hang)
         .handle_kind("fine", |_: Raw| async {})
         .kind_timeout("hang", Duration::from_millis(30))
@@ -210,7 +210,7 @@ async fn an_operators_cancellation_reaches_the_handler_which_ends_as_cancelled_o
 async fn a_handler_that_ignores_its_cancellation_is_dropped_after_the_grace_time() {
     let engine = memory();
     let alive = Arc::new(AtomicU32::new(0));
-    let builder = worker(&engine).state(alive.clone()).handle_kind("hang", hang);
+    let builder = worker(&engine).data(alive.clone()).handle_kind("hang", hang);
     let running = builder.cancel_grace(Duration::from_millis(50)).build().unwrap().start();
     let id = starts(&engine, "hang").await;
     until("the handler to run", || alive.load(Ordering::SeqCst) == 1).await;

@@ -153,7 +153,7 @@ impl Selection {
         let (mut done, mut refused, mut after) = (0, 0, None);
         loop {
             let request = List::new(filter.clone()).order(ListOrder::Oldest).limit(PAGE_MAX);
-            let page = client.list(request.after(after)).await?;
+            let page = client.engine().list(request.after(after)).await?.value;
             let ids: Vec<_> = page.rows.iter().map(|job| job.header.id).collect();
             check_sensitive(client, &ids, change).await?;
             let item = |id| ChangeItem::new(id, change.clone()).if_state(State::Dead);

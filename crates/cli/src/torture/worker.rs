@@ -14,7 +14,7 @@ use std::time::Duration;
 use windlass_core::model::NewJob;
 use windlass_core::random::{Random as _, Seeded};
 use windlass_services::ServiceOptions;
-use windlass_worker::{Ctx, Raw, State, Stop, Worker};
+use windlass_worker::{Ctx, Data, Raw, Stop, Worker};
 
 /// Number of jobs that a worker runs at a time.
 const CONCURRENCY: u32 = 12;
@@ -42,7 +42,7 @@ pub(super) async fn run(stage: Arc<Stage>, number: u64) {
         .call_timeout(CALL_MAX)
         .timeout(TIMEOUT)
         .grace(GRACE)
-        .state(stage.clone())
+        .data(stage.clone())
         .handle_kind(FOLLOW_UP, handle);
     for kind in KINDS {
         builder = builder.handle_kind(kind, handle);
@@ -77,7 +77,7 @@ pub(super) async fn run(stage: Arc<Stage>, number: u64) {
 async fn handle(
     Raw(bytes): Raw,
     ctx: Ctx,
-    State(stage): State<Arc<Stage>>,
+    Data(stage): Data<Arc<Stage>>,
 ) -> Result<Option<String>, Stop> {
     if ctx.header().parent.is_none() && !is_payload_of(ctx.id(), &bytes) {
         stage.bad("claim", format!("job {} arrived without its payload", ctx.id()));
@@ -97,9 +97,9 @@ async fn handle(
         140..160 => panic!("by chance"),
         160..175 => return Err(Stop::fatal("by chance")),
         175..185 => tokio::time::sleep(Duration::from_millis(random.below(SLOW_MAX_MS))).await,
-        185..215 => ctx.progress(1, Some(2), "half"),
+        185..215 => ctx.set_progress(1, Some(2), "half"),
         // During an outage the checkpoint cannot be saved; then the attempt fails, as in any application.
-        215..245 => ctx.checkpoint_bytes("half").await?,
+        215..245 => ctx.save_checkpoint_bytes("half").await?,
         // Follow-ups enqueue no follow-ups, or the run would never end.
         245..320 if ctx.header().parent.is_none() => {
             let job = NewJob::new(FOLLOW_UP).queue(stage.spec.queue.clone()).backoff(BACKOFF);

@@ -51,6 +51,8 @@ impl Http {
 }
 
 impl Handler<Raw, ()> for Http {
+    type Output = Bytes;
+
     async fn call(self, ctx: Ctx) -> Ended {
         let Raw(payload) = Raw::from_job(&ctx)?;
         let request = self.request(&ctx, payload)?;

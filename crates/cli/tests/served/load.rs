@@ -6,7 +6,7 @@ use std::time::Duration;
 use windlass_core::engine::Engine;
 use windlass_core::model::NewJob;
 use windlass_kit::history::{HandlerEnd, History, LoadCounts, MemoryJournal, Producers, Recorded};
-use windlass_worker::{Ctx, Raw, State, Stop, Worker, WorkerHandle};
+use windlass_worker::{Ctx, Data, Raw, Stop, Worker, WorkerHandle};
 
 /// The queue of all jobs.
 pub(crate) const QUEUE: &str = "kills";
@@ -34,7 +34,7 @@ impl Load {
                 .queue(QUEUE)
                 .concurrency(CONCURRENCY)
                 .session(Duration::from_secs(20), Duration::from_millis(500))
-                .state(counts.clone())
+                .data(counts.clone())
                 .handle_kind(KIND, handle)
                 .build()
                 .unwrap()
@@ -75,10 +75,10 @@ fn job() -> NewJob {
 }
 
 /// Ends as the kit decides, mostly well.
-async fn handle(_: Raw, ctx: Ctx, State(counts): State<Arc<LoadCounts>>) -> Result<(), Stop> {
+async fn handle(_: Raw, ctx: Ctx, Data(counts): Data<Arc<LoadCounts>>) -> Result<(), Stop> {
     let is_follow_up = ctx.header().parent.is_some();
     let (runs_for, end) = HandlerEnd::of_attempt(ctx.id(), ctx.attempt(), is_follow_up);
-    ctx.progress(1, Some(2), "half");
+    ctx.set_progress(1, Some(2), "half");
     tokio::time::sleep(runs_for).await;
     match end {
         HandlerEnd::Retry(delay) => return Err(Stop::retry("by chance").after(delay)),

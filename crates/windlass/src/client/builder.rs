@@ -1,6 +1,6 @@
-//! A builder for one job, which enqueues the job when it is awaited.
+//! A builder for one job.
 
-use super::{Client, typed};
+use super::{Client, JobHandle, Untyped, typed};
 use crate::error::Result;
 use crate::json;
 use crate::millis::millis;
@@ -8,42 +8,88 @@ use bytes::Bytes;
 use serde::Serialize;
 use std::fmt;
 use std::future::{Future, IntoFuture};
+use std::marker::PhantomData;
 use std::pin::Pin;
 use std::time::Duration;
-use windlass_core::engine::Enqueued;
 use windlass_core::model::{Due, Name, NewJob, Part, PartName};
-use windlass_core::policy::{Backoff, Retention, Unique, Until};
+use windlass_core::policy::{Backoff, Retention, Unique};
 use windlass_core::{JobId, Timestamp, TypedJob};
 
 /// Anything that can be enqueued: a typed job or a [`JobBuilder`].
 pub trait IntoJob {
+    /// The type of the job, for its handle.
+    type Job: 'static;
+
     /// Converts into the job type of the engine contract.
     fn into_new_job(self) -> Result<NewJob>;
 }
 
 impl<J: TypedJob> IntoJob for J {
+    type Job = J;
+
     fn into_new_job(self) -> Result<NewJob> {
         typed(&self)
     }
 }
 
-impl IntoJob for JobBuilder {
+impl<J: 'static, To> IntoJob for JobBuilder<J, To> {
+    type Job = J;
+
     fn into_new_job(self) -> Result<NewJob> {
         self.job
     }
 }
 
-/// A builder for one job. Await it to enqueue the job; created by [`Client::job`] and [`Client::job_of`].
-#[must_use = "a job is enqueued when its builder is awaited"]
-pub struct JobBuilder {
-    client: Client,
-    /// The job, or the first error of a builder step, which is returned when the builder is awaited.
-    job: Result<NewJob>,
+/// A job with options that differ from those of its type. It can be enqueued, scheduled, or part of a bulk
+/// enqueue.
+///
+/// ```
+/// # use serde::{Deserialize, Serialize};
+/// # use std::time::Duration;
+/// # #[derive(windlass::Job, Serialize, Deserialize)]
+/// # struct Remind { who: String }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> windlass::Result<()> {
+/// # let client = windlass::connect("memory:").await?;
+/// let reminders = ["ada", "alan"]
+///     .map(|who| windlass::job(Remind { who: who.into() }).delay(Duration::from_secs(60)).unique(who));
+/// let stored = client.enqueue_all(reminders).await;
+/// assert!(stored.iter().all(Result::is_ok));
+/// # Ok(())
+/// # }
+/// ```
+pub fn job<J: TypedJob>(job: J) -> JobBuilder<J> {
+    JobBuilder::new((), typed(&job))
 }
 
-impl JobBuilder {
-    pub(super) fn new(client: Client, job: Result<NewJob>) -> Self {
-        Self { client, job }
+/// A job of the kind with this name, without a Rust type.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> windlass::Result<()> {
+/// # let client = windlass::connect("memory:").await?;
+/// let payload = serde_json::json!({ "to": "ada@example.org" });
+/// client.enqueue(windlass::job_of("send_email").queue("mail").payload(&payload)).await?;
+/// # Ok(())
+/// # }
+/// ```
+pub fn job_of(kind: impl Into<Name>) -> JobBuilder<Untyped> {
+    JobBuilder::new((), Ok(NewJob::new(kind)))
+}
+
+/// A builder for one job of type `J`; created by [`Client::enqueue`], [`job`] and [`job_of`]. The builder of
+/// [`Client::enqueue`] has a client as `To`; await it to enqueue the job.
+#[must_use = "a job is enqueued when this is awaited or given to a client"]
+pub struct JobBuilder<J = Untyped, To = ()> {
+    to: To,
+    /// The job, or the first error of a builder step, which is returned when the job is enqueued.
+    job: Result<NewJob>,
+    kind: PhantomData<fn() -> J>,
+}
+
+impl<J, To> JobBuilder<J, To> {
+    pub(super) const fn new(to: To, job: Result<NewJob>) -> Self {
+        Self { to, job, kind: PhantomData }
     }
 
     /// Sets the job id. Enqueueing the same id again stores nothing new. See [`Client::new_id`].
@@ -62,8 +108,8 @@ impl JobBuilder {
     }
 
     /// Runs the job at this time of the store's clock; a time in the past means now.
-    pub fn run_at(self, at: Timestamp) -> Self {
-        self.set(|job| job.due = Due::At(at))
+    pub fn run_at(self, at: impl Into<Timestamp>) -> Self {
+        self.set(|job| job.due = Due::At(at.into()))
     }
 
     /// Sets the priority; lower runs first.
@@ -78,7 +124,7 @@ impl JobBuilder {
 
     /// Allows at most one job with this key per lane within this window, whatever state the job is in.
     pub fn unique_for(self, key: impl Into<String>, window: Duration) -> Self {
-        self.unique_with(Unique::by(key).until(Until::Window(millis(window))))
+        self.unique_with(Unique::by(key).within(window))
     }
 
     /// Sets the full uniqueness rule.
@@ -152,13 +198,13 @@ impl JobBuilder {
         self.write(PartName::Metadata, metadata)
     }
 
-    /// Sets the initial state (checkpoint), serialized as JSON.
-    pub fn state<T: Serialize + ?Sized>(self, state: &T) -> Self {
-        self.write(PartName::State, state)
+    /// Sets the checkpoint that the first attempt starts from, serialized as JSON.
+    pub fn checkpoint<T: Serialize + ?Sized>(self, checkpoint: &T) -> Self {
+        self.write(PartName::State, checkpoint)
     }
 
-    /// Sets the initial state (checkpoint) to these bytes.
-    pub fn state_bytes(self, bytes: impl Into<Bytes>) -> Self {
+    /// Sets the checkpoint that the first attempt starts from to these bytes.
+    pub fn checkpoint_bytes(self, bytes: impl Into<Bytes>) -> Self {
         self.set(|job| job.parts.state = Some(Part::new(bytes)))
     }
 
@@ -184,16 +230,20 @@ impl JobBuilder {
     }
 }
 
-impl IntoFuture for JobBuilder {
-    type Output = Result<Enqueued>;
+impl<J: 'static> IntoFuture for JobBuilder<J, Client> {
+    type Output = Result<JobHandle<J>>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move { self.client.store(self.job?).await })
+        let Self { to: client, job, .. } = self;
+        Box::pin(async move {
+            let enqueued = client.store(job?).await?;
+            Ok(JobHandle::of(client, enqueued))
+        })
     }
 }
 
-impl fmt::Debug for JobBuilder {
+impl<J, To> fmt::Debug for JobBuilder<J, To> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The job itself is left out: payloads do not belong in logs.
         match &self.job {

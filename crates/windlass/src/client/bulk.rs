@@ -1,6 +1,6 @@
 //! Bulk enqueue and bulk change: many jobs in few calls.
 
-use super::{Client, IntoJob, trace};
+use super::{Client, IntoJob, JobHandle, trace};
 use crate::error::{Error, Result};
 use windlass_core::JobId;
 use windlass_core::engine::Change;
@@ -30,15 +30,16 @@ impl Client {
     ///
     /// // The same with something set for each.
     /// let later = names.map(|who| {
-    ///     client.job(Greet { who: who.into() }).delay(Duration::from_secs(60)).unique(who)
+    ///     windlass::job(Greet { who: who.into() }).delay(Duration::from_secs(60)).unique(who)
     /// });
     /// assert_eq!(client.enqueue_all(later).await.len(), 3);
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn enqueue_all<I>(&self, jobs: I) -> Vec<Result<Enqueued>>
+    pub async fn enqueue_all<I, T>(&self, jobs: I) -> Vec<Result<JobHandle<T::Job>>>
     where
-        I: IntoIterator<Item: IntoJob>,
+        I: IntoIterator<Item = T>,
+        T: IntoJob,
     {
         self.enqueue_spread(None, jobs).await
     }
@@ -62,16 +63,22 @@ impl Client {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn enqueue_paced<I>(&self, pace: Pace, jobs: I) -> Vec<Result<Enqueued>>
+    pub async fn enqueue_paced<I, T>(&self, pace: Pace, jobs: I) -> Vec<Result<JobHandle<T::Job>>>
     where
-        I: IntoIterator<Item: IntoJob>,
+        I: IntoIterator<Item = T>,
+        T: IntoJob,
     {
         self.enqueue_spread(Some(pace), jobs).await
     }
 
-    async fn enqueue_spread<I>(&self, pace: Option<Pace>, jobs: I) -> Vec<Result<Enqueued>>
+    async fn enqueue_spread<I, T>(
+        &self,
+        pace: Option<Pace>,
+        jobs: I,
+    ) -> Vec<Result<JobHandle<T::Job>>>
     where
-        I: IntoIterator<Item: IntoJob>,
+        I: IntoIterator<Item = T>,
+        T: IntoJob,
     {
         let mut jobs = jobs.into_iter().map(IntoJob::into_new_job).peekable();
         let (mut answers, mut pacer) = (Vec::new(), None);
@@ -90,7 +97,10 @@ impl Client {
             // Jobs that failed to serialize keep their position among the results.
             answers.extend(call.places.into_iter().map(|place| match place {
                 Some(error) => Err(error),
-                None => stored.next().unwrap_or_else(|| Err(not_answered())),
+                None => {
+                    let stored = stored.next().unwrap_or_else(|| Err(not_answered()))?;
+                    Ok(JobHandle::of(self.clone(), stored))
+                }
             }));
         }
         answers
@@ -112,9 +122,10 @@ impl Client {
 
     /// Enqueues all of these jobs or none of them, in one atomic step. At most [`ENQUEUE_BATCH_MAX`] jobs;
     /// some engines also require that all are on one queue.
-    pub async fn enqueue_atomic<I>(&self, jobs: I) -> Result<Vec<Enqueued>>
+    pub async fn enqueue_atomic<I, T>(&self, jobs: I) -> Result<Vec<JobHandle<T::Job>>>
     where
-        I: IntoIterator<Item: IntoJob>,
+        I: IntoIterator<Item = T>,
+        T: IntoJob,
     {
         let refused = |index, source| Error::NotStored { index, source: Box::new(source) };
         let mut batch = Vec::new();
@@ -130,7 +141,7 @@ impl Client {
         let mut stored = Vec::with_capacity(items.len());
         for (index, item) in items.into_iter().enumerate() {
             match item {
-                Ok(enqueued) => stored.push(enqueued),
+                Ok(enqueued) => stored.push(JobHandle::of(self.clone(), enqueued)),
                 Err(_) if culprit.is_some_and(|culprit| culprit != index) => {}
                 Err(error) => return Err(refused(index, error.into())),
             }

@@ -28,8 +28,8 @@ impl Client {
     }
 
     /// Makes a waiting job run at this time of the store's clock.
-    pub async fn reschedule(&self, id: JobId, at: Timestamp) -> Result<Changed> {
-        self.change(id, Change::Reschedule(Due::At(at))).await
+    pub async fn reschedule(&self, id: JobId, at: impl Into<Timestamp>) -> Result<Changed> {
+        self.change(id, Change::Reschedule(Due::At(at.into()))).await
     }
 
     /// Makes a waiting job run after this delay.
@@ -69,7 +69,7 @@ impl Client {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> windlass::Result<()> {
     /// # let client = windlass::connect("memory:").await?;
-    /// # let id = client.job_of("send_email").await?.id;
+    /// # let id = client.enqueue(windlass::job_of("send_email")).await?.id();
     /// # client.cancel(id).await?;
     /// client.replay(id).payload(&serde_json::json!({ "to": "ada@example.org" })).priority(-1).await?;
     /// # Ok(())
@@ -139,8 +139,8 @@ impl Replay {
     }
 
     /// Runs the job at this time of the store's clock.
-    pub fn run_at(self, at: Timestamp) -> Self {
-        self.set(|edits| edits.due = Due::At(at))
+    pub fn run_at(self, at: impl Into<Timestamp>) -> Self {
+        self.set(|edits| edits.due = Due::At(at.into()))
     }
 
     fn set(mut self, set: impl FnOnce(&mut Edits)) -> Self {

@@ -3,6 +3,8 @@
 mod builder;
 mod bulk;
 mod change;
+mod handle;
+mod query;
 mod queue;
 #[cfg(feature = "services")]
 mod services;
@@ -11,8 +13,10 @@ mod wait;
 #[cfg(feature = "worker")]
 mod work;
 
-pub use builder::{IntoJob, JobBuilder};
+pub use builder::{IntoJob, JobBuilder, job, job_of};
 pub use change::Replay;
+pub use handle::{HasOutput, JobHandle, Untyped};
+pub use query::{JobQuery, JobStream};
 pub use queue::{Kind, Queue};
 pub use wait::Finished;
 
@@ -21,10 +25,9 @@ use crate::json;
 use std::fmt;
 use std::sync::Arc;
 use windlass_core::engine::{
-    Engine, Enqueue, Enqueued, Get, Item, LaneStats, List, Page, SessionInfo, Settings,
-    StatsRequest,
+    Engine, Enqueue, Enqueued, Get, Item, LaneStats, SessionInfo, Settings, StatsRequest,
 };
-use windlass_core::model::{Job as StoredJob, Name, NewJob, PartSet};
+use windlass_core::model::{Job as StoredJob, NewJob, PartSet};
 use windlass_core::random::SystemRandom;
 use windlass_core::time::{Clock, SystemClock};
 use windlass_core::{JobId, TypedJob};
@@ -98,13 +101,8 @@ impl Client {
         JobId::new(self.inner.clock.now(), &SystemRandom)
     }
 
-    /// Enqueues a job with the options of its type. Returns once the job is durable.
-    pub async fn enqueue<J: TypedJob>(&self, job: &J) -> Result<Enqueued> {
-        let job = typed(job)?;
-        self.store(job).await
-    }
-
-    /// A builder for a job with options that differ from those of its type. Set them, then await it.
+    /// Enqueues a job. Await the builder that this returns, after setting options that differ from those of
+    /// the job's type. The job is durable when the await returns.
     ///
     /// ```
     /// # use serde::{Deserialize, Serialize};
@@ -114,28 +112,16 @@ impl Client {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> windlass::Result<()> {
     /// # let client = windlass::connect("memory:").await?;
-    /// let job = Remind { who: "ada".into() };
-    /// client.job(job).delay(Duration::from_secs(60)).priority(-1).tag("beta").await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn job<J: TypedJob>(&self, job: J) -> JobBuilder {
-        JobBuilder::new(self.clone(), typed(&job))
-    }
-
-    /// A builder for a job of the kind with this name, without a Rust type.
+    /// let now = client.enqueue(Remind { who: "ada".into() }).await?;
+    /// assert!(now.is_new());
     ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> windlass::Result<()> {
-    /// # let client = windlass::connect("memory:").await?;
-    /// let payload = serde_json::json!({ "to": "ada@example.org" });
-    /// client.job_of("send_email").queue("mail").payload(&payload).await?;
+    /// let later = Remind { who: "alan".into() };
+    /// client.enqueue(later).delay(Duration::from_secs(60)).priority(-1).tag("beta").await?;
     /// # Ok(())
     /// # }
     /// ```
-    pub fn job_of(&self, kind: impl Into<Name>) -> JobBuilder {
-        JobBuilder::new(self.clone(), Ok(NewJob::new(kind)))
+    pub fn enqueue<T: IntoJob>(&self, job: T) -> JobBuilder<T::Job, Self> {
+        JobBuilder::new(self.clone(), job.into_new_job())
     }
 
     /// Returns the job without its parts; `None` if it does not exist or has been deleted.
@@ -147,30 +133,6 @@ impl Client {
     pub async fn get_with(&self, id: JobId, parts: PartSet) -> Result<Option<StoredJob>> {
         let jobs = self.engine().get(Get::new([id]).parts(parts)).await?.value;
         Ok(jobs.into_iter().next().flatten())
-    }
-
-    /// Returns the payload of a job, as its type; `None` if the job does not exist or has been deleted.
-    pub async fn payload<J: TypedJob>(&self, id: JobId) -> Result<Option<J>> {
-        let Some(job) = self.get_with(id, PartSet::PAYLOAD).await? else { return Ok(None) };
-        read_payload(&job).map(Some)
-    }
-
-    /// Returns one page of jobs. A page may be shorter than asked for; only `next: None` means the end.
-    ///
-    /// ```
-    /// use windlass::State;
-    /// use windlass::engine::{Filter, List};
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> windlass::Result<()> {
-    /// # let client = windlass::connect("memory:").await?;
-    /// let dead = client.list(List::new(Filter::state(State::Dead).queue("mail"))).await?;
-    /// assert!(dead.rows.is_empty());
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn list(&self, request: List) -> Result<Page<StoredJob>> {
-        Ok(self.engine().list(request).await?.value)
     }
 
     /// Depth, running and dead jobs per lane (queue and kind).
@@ -210,6 +172,9 @@ impl fmt::Debug for Client {
 /// Converts a typed job to the job type of the engine contract.
 fn typed<J: TypedJob>(job: &J) -> Result<NewJob> {
     let mut new = J::template();
+    if let Some(unique) = job.unique_rule()? {
+        new.unique = Some(unique);
+    }
     new.parts.payload = Some(json::write(format_args!("a {:?} job", J::KIND), "payload", job)?);
     Ok(new)
 }

@@ -54,23 +54,23 @@ impl Queue {
     }
 
     /// Refuses new jobs when this many are waiting; `None` removes the limit.
-    pub async fn max_depth(&self, jobs: Option<u64>) -> Result<()> {
+    pub async fn set_max_depth(&self, jobs: Option<u64>) -> Result<()> {
         self.configure(QueuePatch::max_depth(jobs)).await
     }
 
     /// Sets the order of jobs that become ready from now on.
-    pub async fn order(&self, order: Order) -> Result<()> {
+    pub async fn set_order(&self, order: Order) -> Result<()> {
         self.configure(QueuePatch::order(order)).await
     }
 
     /// Sets how long ended jobs are kept, unless the job has a retention of its own.
-    pub async fn retention(&self, retention: Retention) -> Result<()> {
+    pub async fn set_retention(&self, retention: Retention) -> Result<()> {
         self.configure(QueuePatch::retention(retention)).await
     }
 
     /// Expires jobs that wait longer than this, unless the job has a limit of its own; `None` removes the
     /// limit.
-    pub async fn max_wait(&self, wait: Option<Duration>) -> Result<()> {
+    pub async fn set_max_wait(&self, wait: Option<Duration>) -> Result<()> {
         self.configure(QueuePatch::max_wait_ms(wait.map(millis))).await
     }
 

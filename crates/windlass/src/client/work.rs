@@ -20,6 +20,7 @@ impl Client {
     /// use windlass::{Ctx, Job, Stop};
     ///
     /// #[derive(Job, Serialize, Deserialize)]
+    /// #[job(output = String)]
     /// struct Greet {
     ///     name: String,
     /// }
@@ -33,9 +34,8 @@ impl Client {
     /// let client = windlass::connect("memory:").await?;
     /// let worker = client.worker().handle(greet).concurrency(10).build()?.start();
     ///
-    /// let job = client.enqueue(&Greet { name: "ada".into() }).await?;
-    /// let greeting: String = client.wait(job.id).await?.result()?;
-    /// assert_eq!(greeting, "hello ada, attempt 1");
+    /// let job = client.enqueue(Greet { name: "ada".into() }).await?;
+    /// assert_eq!(job.wait().await?, "hello ada, attempt 1");
     /// worker.drain().await;
     /// # Ok(())
     /// # }

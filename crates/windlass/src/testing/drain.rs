@@ -48,7 +48,7 @@ impl TestQueue {
     /// # async fn main() -> windlass::Result<()> {
     /// let queue = TestQueue::new();
     /// let client = queue.client();
-    /// client.enqueue(&Call { number: "555".into() }).await?;
+    /// client.enqueue(Call { number: "555".into() }).await?;
     ///
     /// let drained = queue.drain(worker(&client)).await;
     /// assert_eq!(drained.failures().next().unwrap().error(), "error: engaged");
@@ -68,7 +68,7 @@ impl TestQueue {
         let begin = log.clone();
         let built = worker
             .services(false)
-            .concurrency(1)
+            .one_at_a_time()
             .outermost(move |ctx: Ctx, next: Next| {
                 begin.begin(&ctx);
                 next.run(ctx)

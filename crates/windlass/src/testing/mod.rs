@@ -14,7 +14,7 @@
 //!
 //! /// What is to be tested.
 //! async fn sign_up(jobs: &Client, who: &str) -> windlass::Result<()> {
-//!     jobs.job(Remind { who: who.into() }).delay(Duration::from_secs(86_400)).await?;
+//!     jobs.enqueue(Remind { who: who.into() }).delay(Duration::from_secs(86_400)).await?;
 //!     Ok(())
 //! }
 //!

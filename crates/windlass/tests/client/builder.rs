@@ -12,12 +12,12 @@ const HOUR: Duration = Duration::from_secs(3_600);
 async fn a_plain_enqueue_stores_the_job_as_its_type_describes_it() {
     let queue = TestQueue::new();
     let client = queue.client();
-    let enqueued = client.enqueue(&email("ada")).await.unwrap();
-    assert_eq!(enqueued.disposition, Disposition::Created);
-    let stored = queue.job(enqueued.id);
+    let enqueued = client.enqueue(email("ada")).await.unwrap();
+    assert_eq!(enqueued.enqueued().unwrap().disposition, Disposition::Created);
+    let stored = queue.job(enqueued.id());
     assert_eq!((&*stored.header.kind, &*stored.header.queue), ("send_email", "mail"));
     assert_eq!(stored.header.policy.max_attempts, 3);
-    assert_eq!(client.payload::<SendEmail>(enqueued.id).await.unwrap(), Some(email("ada")));
+    assert_eq!(enqueued.payload().await.unwrap(), email("ada"));
 }
 
 #[tokio::test]
@@ -27,7 +27,7 @@ async fn everything_the_builder_says_is_stored() {
     let id = client.new_id();
     let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     let built = client
-        .job(email("ada"))
+        .enqueue(email("ada"))
         .id(id)
         .queue("slow")
         .delay(HOUR)
@@ -45,9 +45,9 @@ async fn everything_the_builder_says_is_stored() {
         .max_wait(2 * HOUR)
         .retention(3 * HOUR)
         .metadata(&["note"])
-        .state(&42)
+        .checkpoint(&42)
         .blob(vec![1, 2, 3]);
-    assert_eq!(built.await.unwrap().id, id);
+    assert_eq!(built.await.unwrap().id(), id);
 
     let job = queue.job(id);
     let header = &job.header;
@@ -74,19 +74,20 @@ async fn everything_the_builder_says_is_stored() {
 async fn an_instant_in_the_future_is_waited_for_and_one_in_the_past_is_now() {
     let queue = TestQueue::new();
     let client = queue.client();
-    let later = client.job(email("ada")).run_at(START.plus(1_000)).await.unwrap();
-    let past = client.job(email("alan")).run_at(START.minus(1_000)).await.unwrap();
-    assert_eq!((later.state, past.state), (Some(State::Scheduled), Some(State::Available)));
+    let later = client.enqueue(email("ada")).run_at(START.plus(1_000)).await.unwrap();
+    let past = client.enqueue(email("alan")).run_at(START.minus(1_000)).await.unwrap();
+    assert_eq!(later.state().await.unwrap(), State::Scheduled);
+    assert_eq!(past.state().await.unwrap(), State::Available);
 }
 
 #[tokio::test]
 async fn a_unique_job_is_stored_once_and_the_second_names_the_first() {
     let client = TestQueue::new().client();
-    let first = client.job(email("ada")).unique("ada").await.unwrap();
-    let second = client.job(email("ada")).unique("ada").await.unwrap();
-    assert_eq!((second.id, second.disposition), (first.id, Disposition::Existing));
+    let first = client.enqueue(email("ada")).unique("ada").await.unwrap();
+    let second = client.enqueue(email("ada")).unique("ada").await.unwrap();
+    assert_eq!((second.id(), second.is_new()), (first.id(), false));
     let rejecting = Unique::by("ada").on_conflict(OnConflict::Reject);
-    let error = client.job(email("ada")).unique_with(rejecting).await.unwrap_err();
+    let error = client.enqueue(email("ada")).unique_with(rejecting).await.unwrap_err();
     assert_eq!(error.code(), "duplicate");
 }
 
@@ -94,14 +95,14 @@ async fn a_unique_job_is_stored_once_and_the_second_names_the_first() {
 async fn a_unique_window_outlives_the_job() {
     let queue = TestQueue::new();
     let client = queue.client();
-    let first = client.job(email("ada")).unique_for("ada", HOUR).await.unwrap();
-    assert_eq!(queue.job(first.id).header.unique.unwrap().until, Until::Window(3_600_000));
-    client.cancel(first.id).await.unwrap();
-    let within = client.job(email("ada")).unique_for("ada", HOUR).await.unwrap();
-    assert_eq!(within.disposition, Disposition::Existing);
+    let first = client.enqueue(email("ada")).unique_for("ada", HOUR).await.unwrap();
+    assert_eq!(queue.job(first.id()).header.unique.unwrap().until, Until::Window(3_600_000));
+    client.cancel(first.id()).await.unwrap();
+    let within = client.enqueue(email("ada")).unique_for("ada", HOUR).await.unwrap();
+    assert!(!within.is_new());
     queue.advance(HOUR);
-    let after = client.job(email("ada")).unique_for("ada", HOUR).await.unwrap();
-    assert_eq!(after.disposition, Disposition::Created);
+    let after = client.enqueue(email("ada")).unique_for("ada", HOUR).await.unwrap();
+    assert!(after.is_new());
 }
 
 #[tokio::test]
@@ -110,7 +111,10 @@ async fn the_same_id_again_is_the_same_job() {
     let client = queue.client();
     let id = client.new_id();
     for expected in [Disposition::Created, Disposition::Existing] {
-        assert_eq!(client.job(email("ada")).id(id).await.unwrap().disposition, expected);
+        assert_eq!(
+            client.enqueue(email("ada")).id(id).await.unwrap().enqueued().unwrap().disposition,
+            expected
+        );
     }
     queue.assert_count::<SendEmail>(1);
 }
@@ -120,10 +124,15 @@ async fn an_untyped_job_has_the_payload_it_is_given() {
     let queue = TestQueue::new();
     let client = queue.client();
     let payload = serde_json::json!({ "to": "ada" });
-    client.job_of("send_email").payload(&payload).await.unwrap();
+    client.enqueue(windlass::job_of("send_email")).payload(&payload).await.unwrap();
     queue.assert_enqueued::<SendEmail>(|job| job.to == "ada");
-    let raw = client.job_of("raw").payload_bytes("\u{1}").state_bytes("s").await.unwrap();
-    let raw = client.get_with(raw.id, PartSet::ALL).await.unwrap().unwrap();
+    let raw = client
+        .enqueue(windlass::job_of("raw"))
+        .payload_bytes("\u{1}")
+        .checkpoint_bytes("s")
+        .await
+        .unwrap();
+    let raw = client.get_with(raw.id(), PartSet::ALL).await.unwrap().unwrap();
     assert_eq!(raw.parts.payload.unwrap().bytes, "\u{1}");
     assert_eq!(raw.parts.state.unwrap().bytes, "s");
 }
@@ -131,7 +140,7 @@ async fn an_untyped_job_has_the_payload_it_is_given() {
 #[tokio::test]
 async fn a_builder_that_is_not_awaited_enqueues_nothing() {
     let queue = TestQueue::new();
-    drop(queue.client().job(email("ada")));
+    drop(queue.client().enqueue(email("ada")));
     assert!(queue.jobs().is_empty());
 }
 
@@ -139,15 +148,20 @@ async fn a_builder_that_is_not_awaited_enqueues_nothing() {
 async fn invalid_jobs_are_refused_with_field_and_value() {
     let queue = TestQueue::new();
     let client = queue.client();
-    let error = client.job_of("send email").await.unwrap_err();
+    let error = client.enqueue(windlass::job_of("send email")).await.unwrap_err();
     assert_eq!(error.as_engine().unwrap().field(), Some("kind"));
-    let error = client.job(email("ada")).delay(Duration::MAX).await.unwrap_err();
+    let error = client.enqueue(email("ada")).delay(Duration::MAX).await.unwrap_err();
     assert_eq!(error.as_engine().unwrap().field(), Some("run_at"));
-    let error = client.job(email("ada")).timeout(Duration::ZERO).await.unwrap_err();
+    let error = client.enqueue(email("ada")).timeout(Duration::ZERO).await.unwrap_err();
     assert_eq!(error.as_engine().unwrap().field(), Some("timeout_ms"));
     for error in [
-        client.enqueue(&Unspeakable).await.unwrap_err(),
-        client.job_of("unspeakable").payload(&Unspeakable).tag("x").await.unwrap_err(),
+        client.enqueue(Unspeakable).await.unwrap_err(),
+        client
+            .enqueue(windlass::job_of("unspeakable"))
+            .payload(&Unspeakable)
+            .tag("x")
+            .await
+            .unwrap_err(),
     ] {
         assert_eq!(error.code(), "unwritable");
         assert!(error.to_string().contains("\"unspeakable\" job"), "{error}");
@@ -158,9 +172,10 @@ async fn invalid_jobs_are_refused_with_field_and_value() {
 #[tokio::test]
 async fn a_payload_is_not_read_as_another_kind() {
     let client = TestQueue::new().client();
-    let id = client.job_of("other").payload(&email("ada")).await.unwrap().id;
-    let error = client.payload::<SendEmail>(id).await.unwrap_err();
+    let id = client.enqueue(windlass::job_of("other")).payload(&email("ada")).await.unwrap().id();
+    let error = client.job::<SendEmail>(id).payload().await.unwrap_err();
     assert_eq!(error.code(), "unreadable");
     assert!(error.to_string().contains("it is a \"other\" job"), "{error}");
-    assert_eq!(client.payload::<SendEmail>(client.new_id()).await.unwrap(), None);
+    let gone = client.job::<SendEmail>(client.new_id()).payload().await.unwrap_err();
+    assert_eq!(gone.code(), "not_found");
 }

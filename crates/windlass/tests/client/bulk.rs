@@ -1,14 +1,14 @@
 //! Many jobs at once: each for itself, or all or none.
 
 use crate::support::*;
-use windlass::engine::{Change, Filter, List};
+use windlass::engine::Change;
 use windlass::limits::ENQUEUE_BATCH_MAX;
 use windlass::policy::Pace;
 use windlass::testing::TestQueue;
-use windlass::{Client, Error, IntoJob, JobBuilder, State};
+use windlass::{Error, IntoJob, JobBuilder, State};
 
-fn named(client: &Client, kinds: &[&'static str]) -> Vec<JobBuilder> {
-    kinds.iter().map(|kind| client.job_of(*kind)).collect()
+fn named(kinds: &[&'static str]) -> Vec<JobBuilder> {
+    kinds.iter().map(|kind| windlass::job_of(*kind)).collect()
 }
 
 #[tokio::test]
@@ -17,9 +17,9 @@ async fn more_jobs_than_one_call_takes_are_all_stored_and_answered_in_order() {
     let client = queue.client();
     let count = ENQUEUE_BATCH_MAX + 5;
     let ids: Vec<_> = (0..count).map(|_| client.new_id()).collect();
-    let jobs = ids.iter().map(|id| client.job(email("ada")).id(*id));
+    let jobs = ids.iter().map(|id| windlass::job(email("ada")).id(*id));
     let answers = client.enqueue_all(jobs).await;
-    let answered: Vec<_> = answers.into_iter().map(|answer| answer.unwrap().id).collect();
+    let answered: Vec<_> = answers.into_iter().map(|answer| answer.unwrap().id()).collect();
     assert!(answered == ids, "the answers are not in the order of the jobs");
     assert_eq!(queue.counts()["send_email"], count);
 }
@@ -31,12 +31,12 @@ async fn paced_jobs_fall_due_at_their_pace_across_calls() {
     let start = client.engine().health().await.unwrap().now;
     let count = ENQUEUE_BATCH_MAX + 2;
     let jobs = (0..count).map(|n| match n {
-        3 => client.job_of("no words").payload(&Unspeakable),
-        _ => client.job_of("paced"),
+        3 => windlass::job_of("no words").payload(&Unspeakable),
+        _ => windlass::job_of("paced"),
     });
     let answers = client.enqueue_paced(Pace::per_second(100).unwrap(), jobs).await;
     assert_eq!(answers.iter().filter(|answer| answer.is_err()).count(), 1);
-    let stored = answers.into_iter().filter_map(Result::ok).map(|answer| answer.id);
+    let stored = answers.into_iter().filter_map(Result::ok).map(|answer| answer.id());
     let mut due = Vec::new();
     for id in stored.collect::<Vec<_>>().into_iter().rev().take(5) {
         due.push(client.get(id).await.unwrap().unwrap().header.run_at.since(start));
@@ -58,7 +58,7 @@ async fn typed_jobs_go_as_they_are() {
 async fn a_bad_job_fails_alone_and_in_its_place() {
     let queue = TestQueue::new();
     let client = queue.client();
-    let jobs = named(&client, &["good", "no spaces", "good", "no words", "good"]);
+    let jobs = named(&["good", "no spaces", "good", "no words", "good"]);
     let jobs = jobs.into_iter().enumerate().map(|(index, job)| match index {
         3 => job.payload(&Unspeakable),
         _ => job,
@@ -81,14 +81,13 @@ async fn an_empty_batch_changes_nothing() {
 async fn of_an_atomic_batch_all_is_stored_or_nothing() {
     let queue = TestQueue::new();
     let client = queue.client();
-    let error =
-        client.enqueue_atomic(named(&client, &["a", "b", "no spaces", "c"])).await.unwrap_err();
+    let error = client.enqueue_atomic(named(&["a", "b", "no spaces", "c"])).await.unwrap_err();
     assert!(matches!(error, Error::NotStored { index: 2, .. }), "{error}");
     assert_eq!(error.as_engine().unwrap().field(), Some("kind"));
     assert!(queue.jobs().is_empty());
     let error = client.enqueue_atomic([email("ada")].map(IntoOddJob)).await.unwrap_err();
     assert!(matches!(error, Error::NotStored { index: 0, .. }), "{error}");
-    let stored = client.enqueue_atomic(named(&client, &["a", "b"])).await.unwrap();
+    let stored = client.enqueue_atomic(named(&["a", "b"])).await.unwrap();
     assert_eq!((stored.len(), queue.jobs().len()), (2, 2));
 }
 
@@ -96,6 +95,8 @@ async fn of_an_atomic_batch_all_is_stored_or_nothing() {
 struct IntoOddJob(SendEmail);
 
 impl IntoJob for IntoOddJob {
+    type Job = SendEmail;
+
     fn into_new_job(self) -> windlass::Result<windlass::NewJob> {
         drop(self.0);
         Unspeakable.into_new_job()
@@ -116,13 +117,12 @@ async fn many_jobs_are_changed_at_once_and_each_answers_for_itself() {
     let queue = TestQueue::new();
     let client = queue.client();
     let stored = client.enqueue_all(["ada", "alan"].map(email)).await;
-    let mut ids: Vec<_> = stored.into_iter().map(|answer| answer.unwrap().id).collect();
+    let mut ids: Vec<_> = stored.into_iter().map(|answer| answer.unwrap().id()).collect();
     ids.insert(1, client.new_id());
     let answers = client.change_all(ids, Change::Cancel).await;
     let codes: Vec<_> =
         answers.iter().map(|a| a.as_ref().map_or_else(Error::code, |_| "ok")).collect();
     assert_eq!(codes, ["ok", "not_found", "ok"]);
-    let cancelled = List::new(Filter::state(State::Cancelled));
-    assert_eq!(client.list(cancelled.clone()).await.unwrap().rows.len(), 2);
-    assert_eq!(client.engine().list(cancelled).await.unwrap().value.rows.len(), 2);
+    let cancelled = client.jobs().in_state(State::Cancelled).page().await.unwrap();
+    assert_eq!(cancelled.rows.len(), 2);
 }

@@ -10,7 +10,7 @@ use windlass::{Client, JobId, State};
 const MINUTE: Duration = Duration::from_secs(60);
 
 async fn delayed(client: &Client) -> JobId {
-    client.job(email("ada")).delay(MINUTE).await.unwrap().id
+    client.enqueue(email("ada")).delay(MINUTE).await.unwrap().id()
 }
 
 #[tokio::test]
@@ -32,7 +32,7 @@ async fn a_waiting_job_can_be_promoted_rescheduled_and_reprioritised() {
 async fn a_paused_job_is_not_claimed_until_it_is_resumed() {
     let client = TestQueue::new().client();
     let hand = Hand::of(&client).await;
-    let id = client.enqueue(&email("ada")).await.unwrap().id;
+    let id = client.enqueue(email("ada")).await.unwrap().id();
     client.pause(id).await.unwrap();
     assert!(hand.claim("mail").await.is_empty());
     client.resume(id).await.unwrap();
@@ -42,7 +42,7 @@ async fn a_paused_job_is_not_claimed_until_it_is_resumed() {
 #[tokio::test]
 async fn a_cancelled_job_never_runs_and_can_be_discarded() {
     let client = TestQueue::new().client();
-    let id = client.enqueue(&email("ada")).await.unwrap().id;
+    let id = client.enqueue(email("ada")).await.unwrap().id();
     assert_eq!(client.cancel(id).await.unwrap().state, Some(State::Cancelled));
     assert!(Hand::of(&client).await.claim("mail").await.is_empty());
     client.discard(id).await.unwrap();
@@ -54,7 +54,7 @@ async fn a_cancelled_job_never_runs_and_can_be_discarded() {
 async fn a_signal_wakes_a_job_that_waits() {
     let client = TestQueue::new().client();
     let hand = Hand::of(&client).await;
-    client.enqueue(&email("ada")).await.unwrap();
+    client.enqueue(email("ada")).await.unwrap();
     let id = hand.finish("mail", Outcome::Wait).await;
     assert!(hand.claim("mail").await.is_empty());
     client.signal(id).await.unwrap();
@@ -66,7 +66,7 @@ async fn a_dead_job_lives_again_as_it_was_edited() {
     let queue = TestQueue::new();
     let client = queue.client();
     let hand = Hand::of(&client).await;
-    client.job(email("missing")).state(&"half way").await.unwrap();
+    client.enqueue(email("missing")).checkpoint(&"half way").await.unwrap();
     let id = hand.finish("mail", Outcome::fail("no_such_user", "missing")).await;
     assert_eq!(queue.job(id).state, State::Dead);
 

@@ -19,7 +19,7 @@ async fn memory_is_a_store_of_its_own_each_time_and_clones_share_it() {
     let one = connect("memory:").await.unwrap();
     let other = connect("memory:").await.unwrap();
     assert_eq!(capabilities(&one).engine, "memory");
-    let id = one.enqueue(&email("ada")).await.unwrap().id;
+    let id = one.enqueue(email("ada")).await.unwrap().id();
     assert!(one.clone().get(id).await.unwrap().is_some());
     assert!(other.get(id).await.unwrap().is_none());
 }
@@ -32,13 +32,13 @@ async fn jobs_in_a_directory_remain_when_it_is_opened_again() {
     assert_eq!(capabilities(&client).durability, Durability::Host);
     let ids = futures_util::future::join_all((0..50).map(|n| {
         let client = client.clone();
-        async move { client.enqueue(&email(&n.to_string())).await.unwrap().id }
+        async move { client.enqueue(email(&n.to_string())).await.unwrap().id() }
     }))
     .await;
     drop(client);
     let client = connect(&url).await.unwrap();
     for (n, id) in ids.into_iter().enumerate() {
-        assert_eq!(client.payload(id).await.unwrap(), Some(email(&n.to_string())));
+        assert_eq!(client.job::<SendEmail>(id).payload().await.unwrap(), email(&n.to_string()));
     }
 }
 
@@ -94,7 +94,7 @@ async fn an_unreachable_server_is_reported_by_its_url_without_the_key() {
 async fn any_engine_will_do() {
     let engine = "memory:".parse::<Url>().unwrap().open().await.unwrap();
     let (client, direct) = (Client::new(engine.clone()), Client::direct(engine.clone()));
-    let id = client.enqueue(&email("ada")).await.unwrap().id;
+    let id = client.enqueue(email("ada")).await.unwrap().id();
     assert!(direct.get(id).await.unwrap().is_some());
     assert!(Arc::ptr_eq(direct.engine(), &engine));
 }

@@ -11,7 +11,7 @@ use windlass::testing::TestQueue;
 async fn a_paused_queue_and_a_paused_kind_hand_out_nothing_until_resumed() {
     let client = TestQueue::new().client();
     let hand = Hand::of(&client).await;
-    client.enqueue(&email("ada")).await.unwrap();
+    client.enqueue(email("ada")).await.unwrap();
     client.queue("mail").pause().await.unwrap();
     assert!(hand.claim("mail").await.is_empty());
     client.kind("send_email").pause().await.unwrap();
@@ -26,11 +26,11 @@ async fn a_paused_queue_and_a_paused_kind_hand_out_nothing_until_resumed() {
 async fn a_full_queue_refuses_jobs_and_says_so() {
     let client = TestQueue::new().client();
     let mail = client.queue("mail");
-    mail.max_depth(Some(1)).await.unwrap();
-    client.enqueue(&email("ada")).await.unwrap();
-    assert_eq!(client.enqueue(&email("alan")).await.unwrap_err().code(), "queue_full");
-    mail.max_depth(None).await.unwrap();
-    client.enqueue(&email("alan")).await.unwrap();
+    mail.set_max_depth(Some(1)).await.unwrap();
+    client.enqueue(email("ada")).await.unwrap();
+    assert_eq!(client.enqueue(email("alan")).await.unwrap_err().code(), "queue_full");
+    mail.set_max_depth(None).await.unwrap();
+    client.enqueue(email("alan")).await.unwrap();
     assert_eq!(mail.stats().await.unwrap()[0].depth(), 2);
     assert_eq!(client.stats().await.unwrap().len(), 1);
 }
@@ -39,8 +39,8 @@ async fn a_full_queue_refuses_jobs_and_says_so() {
 async fn jobs_that_wait_too_long_for_their_queue_expire() {
     let queue = TestQueue::new();
     let client = queue.client();
-    client.queue("mail").max_wait(Some(Duration::from_secs(60))).await.unwrap();
-    let id = client.enqueue(&email("ada")).await.unwrap().id;
+    client.queue("mail").set_max_wait(Some(Duration::from_secs(60))).await.unwrap();
+    let id = client.enqueue(email("ada")).await.unwrap().id();
     queue.advance(Duration::from_secs(61));
     assert_eq!(queue.job(id).state, State::Expired);
 }
@@ -49,8 +49,8 @@ async fn jobs_that_wait_too_long_for_their_queue_expire() {
 async fn settings_are_read_back_as_they_were_set() {
     let client = TestQueue::new().client();
     let mail = client.queue("mail");
-    mail.order(Order::Lifo).await.unwrap();
-    mail.retention(Retention::uniform(5)).await.unwrap();
+    mail.set_order(Order::Lifo).await.unwrap();
+    mail.set_retention(Retention::uniform(5)).await.unwrap();
     let mut patch = QueuePatch::paused(true);
     patch.max_depth = Some(Some(7));
     mail.configure(patch).await.unwrap();

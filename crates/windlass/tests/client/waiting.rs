@@ -11,7 +11,7 @@ const LONG: Duration = Duration::from_secs(20);
 async fn enqueued() -> (Client, Hand, JobId) {
     let client = windlass::connect("memory:").await.unwrap();
     let hand = Hand::of(&client).await;
-    let id = client.enqueue(&email("ada")).await.unwrap().id;
+    let id = client.enqueue(email("ada")).await.unwrap().id();
     (client, hand, id)
 }
 

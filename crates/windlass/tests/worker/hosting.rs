@@ -24,7 +24,7 @@ fn labelled(label: &str) -> ServiceOptions {
 async fn a_delayed_job_runs_with_nothing_but_a_worker_on_every_store() {
     for (client, _dir) in stores().await {
         let worker = client.worker().handle(work).build().unwrap().start();
-        let id = client.job(Work { number: 1 }).delay(SOON).await.unwrap().id;
+        let id = client.enqueue(Work { number: 1 }).delay(SOON).await.unwrap().id();
         completes(&client, id).await;
         worker.drain().await;
     }
@@ -42,7 +42,7 @@ async fn workers_of_one_client_share_the_services_until_the_last_has_drained() {
     one.drain().await;
     let status = client.services().status().expect("the other worker needs them");
     assert_eq!(status.leader, term, "the same ones");
-    let id = client.job(Work { number: 1 }).delay(SOON).await.unwrap().id;
+    let id = client.enqueue(Work { number: 1 }).delay(SOON).await.unwrap().id();
     completes(&client, id).await;
 
     other.drain().await;
@@ -50,7 +50,7 @@ async fn workers_of_one_client_share_the_services_until_the_last_has_drained() {
     assert_eq!(leader(&client).await, None, "resigned when the drain is over");
 
     let again = client.worker().handle(work).build().unwrap().start();
-    let id = client.job(Work { number: 2 }).delay(SOON).await.unwrap().id;
+    let id = client.enqueue(Work { number: 2 }).delay(SOON).await.unwrap().id();
     completes(&client, id).await;
     again.drain().await;
 }
@@ -78,7 +78,7 @@ async fn another_process_takes_over_as_soon_as_the_last_worker_has_drained() {
 async fn a_worker_without_services_leaves_the_store_to_others() {
     let client = windlass::connect("memory:").await.unwrap();
     let without = client.worker().services(false).handle(work).build().unwrap().start();
-    let id = client.job(Work { number: 1 }).delay(SOON).await.unwrap().id;
+    let id = client.enqueue(Work { number: 1 }).delay(SOON).await.unwrap().id();
     // Well past its time, and past the pace at which the services would have looked.
     let due = client.get(id).await.unwrap().unwrap().header.run_at;
     let past = async || {
@@ -132,7 +132,7 @@ async fn behind_a_server_the_server_hosts_the_services() {
     let remote: Arc<dyn Engine> = Store::called("remote", memory.engine().clone());
     let client = Client::new(remote);
     let worker = client.worker().handle(work).build().unwrap().start();
-    let id = client.enqueue(&Work { number: 1 }).await.unwrap().id;
+    let id = client.enqueue(Work { number: 1 }).await.unwrap().id();
     completes(&client, id).await;
     assert!(client.services().status().is_none());
     worker.drain().await;

@@ -5,6 +5,7 @@ mod hosting;
 mod outage;
 #[cfg(unix)]
 mod process;
+mod reach;
 mod rivals;
 mod schedulers;
 mod store;

@@ -5,16 +5,15 @@ use crate::support::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
-use windlass::Client;
-use windlass::engine::{Filter, List};
+use windlass::engine::Filter;
 use windlass::policy::Schedule;
-use windlass::worker::State;
+use windlass::{Client, Data, Job as _};
 
 /// How often each job ran.
 type Runs = Arc<[AtomicU32; JOBS]>;
 const JOBS: usize = 200;
 
-async fn count(job: Work, State(runs): State<Runs>) {
+async fn count(job: Work, Data(runs): Data<Runs>) {
     runs[job.number as usize].fetch_add(1, Ordering::SeqCst);
     tokio::time::sleep(Duration::from_millis(5)).await;
 }
@@ -25,25 +24,26 @@ async fn acknowledged_jobs_complete_once_although_the_store_becomes_unavailable(
     let store = Store::called("memory", memory.engine().clone());
     let client = Client::new(store.clone());
     let runs: Runs = Arc::new([const { AtomicU32::new(0) }; JOBS]);
-    let worker = client.worker().state(runs.clone()).handle(count).concurrency(10);
+    let worker = client.worker().data(runs.clone()).handle_kind(Work::KIND, count).concurrency(10);
     let worker = worker.build().unwrap().start();
 
     let jobs = (0..JOBS as u32).map(|number| Work { number });
     let ids: Vec<_> =
-        client.enqueue_all(jobs).await.into_iter().map(|job| job.unwrap().id).collect();
+        client.enqueue_all(jobs).await.into_iter().map(|job| job.unwrap().id()).collect();
     eventually("some to be done", async || (worker.stats().completed > 20).then_some(())).await;
     store.go_away();
     eventually("the outage to be felt", async || (!worker.health().consuming).then_some(())).await;
     eventually("handlers to end", async || (worker.health().in_flight == 0).then_some(())).await;
     // A fire that falls due in the outage comes after it.
-    let every = Schedule::every(1_000).limit(1);
-    let tick = memory.schedule("tick", every, memory.job_of("tick").queue("ticks")).await.unwrap();
+    let every = Schedule::every_ms(1_000).limit(1);
+    let tick =
+        memory.schedule("tick", every, windlass::job_of("tick").queue("ticks")).await.unwrap();
     let due = tick.next.unwrap();
     let passed = async || (memory.engine().health().await.unwrap().now > due).then_some(());
     eventually("the fire to be overdue", passed).await;
     let fires = async || {
         let ticks = Filter::state(windlass::State::Available).queue("ticks");
-        memory.list(List::new(ticks)).await.unwrap().rows.len()
+        memory.jobs().matching(ticks).page().await.unwrap().rows.len()
     };
     assert_eq!(fires().await, 0, "it cannot have fired");
     store.come_back();

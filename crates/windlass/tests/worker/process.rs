@@ -4,7 +4,6 @@
 use crate::support::*;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
-use windlass::engine::{Filter, List};
 use windlass::model::AttemptEnd;
 use windlass::{Ctx, Stop};
 
@@ -57,7 +56,7 @@ async fn jobs_of_a_killed_process_are_brought_back_by_the_services_of_the_next_w
     child.0.wait().unwrap();
 
     let client = windlass::connect(url).await.unwrap();
-    let jobs = client.list(List::new(Filter::default())).await.unwrap().rows;
+    let jobs = client.jobs().page().await.unwrap().rows;
     assert_eq!(jobs.len(), JOBS as usize);
     let worker = client.worker().handle(hang).build().unwrap().start();
     for job in jobs {

@@ -5,13 +5,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use windlass::policy::Schedule;
 use windlass::services::ServiceOptions;
-use windlass::worker::State;
-use windlass::{Client, Ctx, JobId, Raw};
+use windlass::{Client, Ctx, Data, JobId, Raw};
 
 type Runs = Arc<Mutex<HashMap<JobId, u32>>>;
 const FIRES: usize = 2;
 
-async fn tick(_: Raw, State(runs): State<Runs>, ctx: Ctx) {
+async fn tick(_: Raw, Data(runs): Data<Runs>, ctx: Ctx) {
     *runs.lock().unwrap().entry(ctx.id()).or_default() += 1;
 }
 
@@ -19,14 +18,14 @@ async fn tick(_: Raw, State(runs): State<Runs>, ctx: Ctx) {
 async fn ten_workers_that_all_schedule_run_each_fire_once() {
     for (client, _dir) in stores().await {
         let runs = Runs::default();
-        let every = Schedule::every(1_000).limit(FIRES as u64);
-        client.schedule("tick", every, client.job_of("tick")).await.unwrap();
+        let every = Schedule::every_ms(1_000).limit(FIRES as u64);
+        client.schedule("tick", every, windlass::job_of("tick")).await.unwrap();
         let worker = || {
             // As if all of them had found themselves leading.
             let mut options = ServiceOptions::default();
             options.leadership = false;
             let process = Client::new(client.engine().clone());
-            let worker = process.worker().service_options(options).state(runs.clone());
+            let worker = process.worker().service_options(options).data(runs.clone());
             worker.handle_kind("tick", tick).build().unwrap().start()
         };
         let workers: Vec<_> = (0..10).map(|_| worker()).collect();

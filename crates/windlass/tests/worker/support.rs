@@ -9,6 +9,7 @@ use windlass::{Client, Ctx, Job, JobId, State, Stop};
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(Job, Serialize, Deserialize)]
+#[job(output = u32)]
 pub(crate) struct Work {
     pub(crate) number: u32,
 }

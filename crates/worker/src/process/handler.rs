@@ -92,6 +92,8 @@ impl Run {
 }
 
 impl Handler<Raw, ()> for Run {
+    type Output = Bytes;
+
     async fn call(self, ctx: Ctx) -> Ended {
         let Raw(payload) = Raw::from_job(&ctx)?;
         let bounds = (RESULT_BYTES_MAX, STDERR_BYTES_MAX);

@@ -45,6 +45,7 @@ impl Runtime {
             }
         }
         self.turns.charge(&got);
+        self.gather(&starting);
         self.launch(starting, now);
     }
 

@@ -2,6 +2,7 @@
 //! state; handlers communicate with it through the inbox. It never blocks on one operation: any event wakes
 //! it, it does everything that is possible now ([`Runtime::advance`]), and sleeps again.
 
+mod batches;
 mod calls;
 mod claims;
 mod drain;
@@ -16,6 +17,7 @@ use crate::room::Room;
 use crate::running::Running;
 use crate::shared::{Finished, Order, Shared};
 use crate::turns::Turns;
+use batches::Batches;
 use calls::{Calls, Reply};
 use claims::Claims;
 use drain::Phase;
@@ -47,6 +49,7 @@ pub(crate) struct Runtime {
     held: HashMap<JobId, Arc<Running>>,
     /// The suspect, from its claim to its end.
     suspect: Option<jobs::Suspect>,
+    batches: Batches,
     /// When to check whether the starter is blocked.
     help_at: Option<Instant>,
     claims: Claims,
@@ -72,6 +75,7 @@ impl Runtime {
         let weights = shared.queues.iter().filter_map(|queue| queue.weight);
         Self {
             meters: Meters::new(&shared),
+            batches: Batches::new(&shared),
             room: Room::new(&shared),
             turns: Turns::new(shared.queues.len(), weights),
             outage: Outage::default(),

@@ -10,7 +10,7 @@ use windlass_core::engine::{Engine, Enqueue, Gate, Get, LaneStats, StatsRequest}
 use windlass_core::model::{KindRules, NewJob, State as JobState};
 use windlass_core::policy::{Backoff, Breaker, BreakerPolicy};
 use windlass_services::{Breakers, Kinds, ServiceOptions, Services};
-use windlass_worker::{Raw, State, Stop, Worker, WorkerHandle};
+use windlass_worker::{Data, Raw, Stop, Worker, WorkerHandle};
 
 /// Nothing here takes anywhere near this long, whatever else the machine does.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -28,7 +28,7 @@ struct Service {
     starts: AtomicU64,
 }
 
-async fn charge(_: Raw, State(service): State<Arc<Service>>) -> Result<(), Stop> {
+async fn charge(_: Raw, Data(service): Data<Arc<Service>>) -> Result<(), Stop> {
     service.starts.fetch_add(1, Ordering::SeqCst);
     if service.is_broken.load(Ordering::SeqCst) {
         return Err(Stop::retry("the bank does not answer").after(Duration::from_millis(10)));
@@ -42,7 +42,7 @@ async fn fine(_: Raw) -> Result<(), Stop> {
 
 fn worker(engine: &Arc<dyn Engine>, service: &Arc<Service>) -> WorkerHandle {
     let builder = Worker::builder(engine.clone()).counts_outcomes(true).concurrency(4);
-    let builder = builder.state(service.clone());
+    let builder = builder.data(service.clone());
     let worker = builder.handle_kind("charge", charge).handle_kind("fine", fine).build();
     worker.expect("a worker").start()
 }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 use windlass_core::engine::{
-    Change, ChangeItem, Claim, Claimant, Engine, Enqueue, Get, MaintainRequest, OpenSession, Work,
+    Change, ChangeItem, Claim, Claimant, Engine, Enqueue, Get, Lease, MaintainRequest, OpenSession,
+    Outcome, Settle, SettleItem, Work,
 };
 use windlass_core::model::{Job, NewJob, PartSet, State};
 use windlass_core::random::Seeded;
@@ -127,4 +128,25 @@ pub(crate) async fn crashed(
             maintain(store, Work::Promote).await;
         }
     }
+}
+
+/// Snoozes a running job for an hour under the lease of its worker, which thereby loses it.
+pub(crate) async fn take_away(engine: &Arc<dyn Engine>, id: JobId) {
+    let outcome = Outcome::Snooze { delay_ms: 3_600_000 };
+    let item = SettleItem::new(id, lease_of(engine, id).await, outcome);
+    engine.settle(Settle::new([item])).await.unwrap();
+}
+
+/// The lease that a worker holds on a job: repeating its claim returns the job again.
+async fn lease_of(engine: &Arc<dyn Engine>, id: JobId) -> Lease {
+    let sessions = engine.sessions().await.unwrap().value;
+    let session = sessions.iter().find(|session| session.running > 0).unwrap().id.clone();
+    for claim_no in 1..10 {
+        let by = Claimant::Session { session: session.clone(), claim_no };
+        let jobs = engine.claim(Claim::new(by, "nowhere", 10)).await.unwrap().value.jobs;
+        if let Some(job) = jobs.into_iter().find(|job| job.header.id == id) {
+            return job.lease;
+        }
+    }
+    panic!("no claim of the worker got job {id}");
 }

@@ -7,7 +7,7 @@ use windlass_core::engine::Engine;
 use windlass_core::model::NewJob;
 use windlass_kit::history::{HandlerEnd, Journal, LoadCounts, Producers, Recorded};
 use windlass_services::ServiceOptions;
-use windlass_worker::{Ctx, Raw, State, Stop, Worker, WorkerHandle};
+use windlass_worker::{Ctx, Data, Raw, Stop, Worker, WorkerHandle};
 
 /// The queue of all jobs.
 pub(crate) const QUEUE: &str = "faults";
@@ -48,7 +48,7 @@ impl Clients {
         let worker = Worker::builder(Arc::new(self.client(number)));
         let worker = worker.name(format!("w{}", self.first + number)).queue(QUEUE);
         let worker = worker.concurrency(CONCURRENCY).session(ttl, ttl / 8);
-        let worker = worker.state(self.counts.clone()).service_options(services);
+        let worker = worker.data(self.counts.clone()).service_options(services);
         worker.handle_kind(KIND, handle).build().expect("a worker").start()
     }
 }
@@ -58,10 +58,10 @@ fn job() -> NewJob {
 }
 
 /// Ends as the kit decides, mostly well.
-async fn handle(_: Raw, ctx: Ctx, State(counts): State<Arc<LoadCounts>>) -> Result<(), Stop> {
+async fn handle(_: Raw, ctx: Ctx, Data(counts): Data<Arc<LoadCounts>>) -> Result<(), Stop> {
     let is_follow_up = ctx.header().parent.is_some();
     let (runs_for, end) = HandlerEnd::of_attempt(ctx.id(), ctx.attempt(), is_follow_up);
-    ctx.progress(1, Some(2), "half");
+    ctx.set_progress(1, Some(2), "half");
     tokio::time::sleep(runs_for).await;
     match end {
         HandlerEnd::Retry(delay) => return Err(Stop::retry("by chance").after(delay)),
