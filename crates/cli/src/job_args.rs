@@ -5,7 +5,7 @@ use anyhow::{Context as _, Result, bail};
 use std::io::Read as _;
 use windlass_core::limits::PAYLOAD_BYTES_DEFAULT;
 use windlass_core::model::NewJob;
-use windlass_core::policy::{Backoff, OnConflict, Retention, Unique, Until};
+use windlass_core::policy::{Backoff, OnConflict, Retention, Unique, UniqueScope, Until};
 
 /// Maximum number of bytes read from a file or stdin; the store has its own limit for payloads.
 const READ_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -25,6 +25,12 @@ pub(crate) struct JobArgs {
     /// Time for which the unique key is held, whatever the outcome of the job [default: until the job ends]
     #[arg(long, value_name = "TIME", value_parser = values::duration_ms, requires = "unique")]
     unique_for: Option<u64>,
+    /// Jobs among which the key is unique [default: lane]
+    #[arg(long, value_name = "SCOPE", requires = "unique")]
+    unique_scope: Option<ScopeArg>,
+    /// Event that frees the unique key [default: finished]
+    #[arg(long, value_name = "EVENT", requires = "unique", conflicts_with = "unique_for")]
+    unique_until: Option<UntilArg>,
     /// Replace the waiting job with the same unique key, instead of returning it
     #[arg(long, requires = "unique", conflicts_with = "unique_for")]
     replace: bool,
@@ -84,13 +90,42 @@ impl JobArgs {
     }
 
     fn unique(&self, key: &str) -> Unique {
-        let unique = Unique::by(key);
-        match self.unique_for {
-            Some(ms) => unique.until(Until::Window(ms)),
-            None if self.replace => unique.on_conflict(OnConflict::Replace),
-            None => unique,
-        }
+        let until = match (self.unique_for, self.unique_until) {
+            (Some(ms), _) => Until::Window(ms),
+            (None, None | Some(UntilArg::Finished)) => Until::Finished,
+            (None, Some(UntilArg::Removed)) => Until::Removed,
+        };
+        let scope = match self.unique_scope {
+            None | Some(ScopeArg::Lane) => UniqueScope::Lane,
+            Some(ScopeArg::Queue) => UniqueScope::Queue,
+            Some(ScopeArg::Kind) => UniqueScope::Kind,
+            Some(ScopeArg::Global) => UniqueScope::Global,
+        };
+        let on_conflict = if self.replace { OnConflict::Replace } else { OnConflict::Existing };
+        Unique::by(key).scope(scope).until(until).on_conflict(on_conflict)
     }
+}
+
+/// The scope of a unique key.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum ScopeArg {
+    /// Jobs of the same queue and kind.
+    Lane,
+    /// Jobs of the same queue.
+    Queue,
+    /// Jobs of the same kind, in all queues.
+    Kind,
+    /// All jobs of the store.
+    Global,
+}
+
+/// The event that frees a unique key.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum UntilArg {
+    /// The end of the job.
+    Finished,
+    /// The removal of the job, by its retention or a discard.
+    Removed,
 }
 
 /// Reads the payload: the text itself, `-` for stdin, `@file` for a file. It must be JSON, unless `raw`.

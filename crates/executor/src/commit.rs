@@ -184,7 +184,7 @@ impl<R: Rows> Executor<R> {
                 entry.job.finish = data.finish.take().or(Some(finish(next, event)));
             }
             Effect::TakeUnique => self.take_unique(entry, now)?,
-            Effect::FreeUnique => self.free_unique(entry)?,
+            Effect::FreeUnique => self.free_unique(entry, next.is_none())?,
             Effect::TakeKey => entry.holds_key = entry.job.header.key.is_some(),
             // `commit` frees the first job in line once this one is stored.
             Effect::HandOverKey => entry.holds_key = false,

@@ -10,7 +10,7 @@ use windlass_core::engine::{Capability, Disposition, Enqueue, Enqueued, Item, Mo
 use windlass_core::limits::{LANE_IDLE_MS, LANES_PER_QUEUE_MAX};
 use windlass_core::machine::EventKind;
 use windlass_core::model::{Finish, Header, Job, Name, NewJob, State};
-use windlass_core::policy::{Holder, UniqueScope, UniqueVerdict};
+use windlass_core::policy::{Holder, UniqueVerdict};
 use windlass_core::time::DAY_MS;
 use windlass_core::{Error, JobId, Result, Timestamp};
 
@@ -85,8 +85,8 @@ impl<R: Rows> Executor<R> {
         now: Timestamp,
     ) -> Result<Option<Enqueued>> {
         job.check(now, self.capabilities.payload_bytes_max)?;
-        let global = job.unique.as_ref().is_some_and(|u| u.scope == UniqueScope::Global);
-        if global && !self.capabilities.has(Capability::GlobalUnique) {
+        let spans_queues = job.unique.as_ref().is_some_and(|unique| unique.scope.spans_queues());
+        if spans_queues && !self.capabilities.has(Capability::GlobalUnique) {
             return Err(Error::Unsupported {
                 engine: self.capabilities.engine,
                 capability: Capability::GlobalUnique,
@@ -218,10 +218,18 @@ impl<R: Rows> Executor<R> {
         let held_run_at = self.read(holder, |entry| entry.job.header.run_at)?;
         let own_run_at = job.due.at(now);
         let run_at = if keeps_time { own_run_at.min(held_run_at) } else { own_run_at };
-        let data = Transition { finish: Some(Finish::ReplacedBy(id)), ..Transition::default() };
-        self.apply(holder, EventKind::Cancel, data, now)?;
+        self.cancel_replaced(holder, id, now)?;
         let created = self.create_at(job, run_at, now)?;
         Ok(Enqueued { disposition: Disposition::Replaced(holder), ..created })
+    }
+
+    /// Cancels a job because `by` replaces it, if it still waits; returns whether it did.
+    pub fn cancel_replaced(&mut self, id: JobId, by: JobId, now: Timestamp) -> Result<bool> {
+        if !self.state(id)?.is_some_and(State::is_waiting) {
+            return Ok(false);
+        }
+        let data = Transition { finish: Some(Finish::ReplacedBy(by)), ..Transition::default() };
+        self.apply(id, EventKind::Cancel, data, now).map(|_| true)
     }
 
     fn create_at(&mut self, job: NewJob, run_at: Timestamp, now: Timestamp) -> Item<Enqueued> {

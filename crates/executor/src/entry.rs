@@ -191,6 +191,7 @@ impl UniqueSlot {
         let (queue, kind) = match scope {
             UniqueScope::Lane => (queue, kind),
             UniqueScope::Queue => (queue, ""),
+            UniqueScope::Kind => ("", kind),
             UniqueScope::Global => ("", ""),
         };
         Self { queue: queue.to_owned(), kind: kind.to_owned(), key: key.to_owned() }

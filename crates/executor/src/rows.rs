@@ -40,6 +40,11 @@ pub struct UniqueHold {
     pub until: Option<Timestamp>,
 }
 
+impl UniqueHold {
+    /// The end of a window that only the removal of the holder ends.
+    pub const WHILE_STORED: Timestamp = Timestamp::MAX;
+}
+
 /// The turns of a tenant in a fair queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Standing {

@@ -32,15 +32,21 @@ impl<R: Rows> Executor<R> {
         let until = match unique.until {
             Until::Finished => None,
             Until::Window(ms) => Some(now.plus(ms)),
+            Until::Removed => Some(UniqueHold::WHILE_STORED),
         };
         self.rows.set_unique(slot, Some(UniqueHold { holder: entry.id(), until }))
     }
 
-    /// Releases the unique key of a job that ended, unless it is held for a window or by another job.
-    pub(crate) fn free_unique(&mut self, entry: &Entry) -> Result<()> {
+    /// Releases the unique key of a job that ended, or of one that is `removed`, unless it is held for a window or by
+    /// another job.
+    pub(crate) fn free_unique(&mut self, entry: &Entry, removed: bool) -> Result<()> {
         let Some(slot) = entry.unique_slot() else { return Ok(()) };
         let held = self.rows.unique(&slot)?;
-        if held.is_some_and(|hold| hold.holder == entry.id() && hold.until.is_none()) {
+        let ends = |hold: &UniqueHold| match hold.until {
+            None => true,
+            Some(until) => removed && until == UniqueHold::WHILE_STORED,
+        };
+        if held.is_some_and(|hold| hold.holder == entry.id() && ends(&hold)) {
             self.rows.set_unique(slot, None)?;
         }
         Ok(())

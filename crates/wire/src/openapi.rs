@@ -20,7 +20,7 @@ pub use shapes::{
 };
 pub use words::{
     Atomicity, AttemptEnd, Codec, Durability, Finish, Gate, Location, Missed, OnConflict, PartName,
-    PartOrResult, QueueOrder, State, UniqueScope, Work, WritablePart,
+    PartOrResult, QueueOrder, State, UniqueScope, UniqueUntil, Work, WritablePart,
 };
 
 use utoipa::openapi::RefOr;

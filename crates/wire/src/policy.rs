@@ -15,14 +15,15 @@ pub struct Unique {
     /// The key.
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::Key))]
     pub key: String,
-    /// Scope of the key: `lane`, `queue` or `global`.
+    /// Scope of the key: `lane`, `queue`, `kind` or `global`.
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::UniqueScope))]
     pub scope: UniqueScope,
-    /// How long the key is held from the enqueue; until the job ends if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::SpanMs>))]
-    pub window_ms: Option<u64>,
+    /// How long the key is held: until the job ends (`finished`), until it is removed (`removed`), or for a time
+    /// from the enqueue (`window_ms`).
+    #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::UniqueUntil))]
+    pub until: Until,
     /// How to handle a job whose key is held: `existing`, `replace`, `debounce`, `throttle` or
     /// `reject`.
     #[serde(default)]
@@ -33,18 +34,14 @@ pub struct Unique {
 impl From<policy::Unique> for Unique {
     fn from(unique: policy::Unique) -> Self {
         let policy::Unique { key, scope, until, on_conflict } = unique;
-        let window_ms = match until {
-            Until::Finished => None,
-            Until::Window(ms) => Some(ms),
-        };
-        Self { key, scope, window_ms, on_conflict }
+        Self { key, scope, until, on_conflict }
     }
 }
 
 impl From<Unique> for policy::Unique {
     fn from(unique: Unique) -> Self {
-        let Unique { key, scope, window_ms, on_conflict } = unique;
-        Self { key, scope, until: window_ms.map_or(Until::Finished, Until::Window), on_conflict }
+        let Unique { key, scope, until, on_conflict } = unique;
+        Self { key, scope, until, on_conflict }
     }
 }
 

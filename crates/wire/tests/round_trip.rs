@@ -40,9 +40,17 @@ fn due() -> impl Strategy<Value = Due> {
 }
 
 fn unique() -> impl Strategy<Value = Unique> {
-    let until = prop_oneof![Just(Until::Finished), any::<u64>().prop_map(Until::Window)];
-    let scope =
-        prop_oneof![Just(UniqueScope::Lane), Just(UniqueScope::Queue), Just(UniqueScope::Global)];
+    let until = prop_oneof![
+        Just(Until::Finished),
+        Just(Until::Removed),
+        any::<u64>().prop_map(Until::Window)
+    ];
+    let scope = prop_oneof![
+        Just(UniqueScope::Lane),
+        Just(UniqueScope::Queue),
+        Just(UniqueScope::Kind),
+        Just(UniqueScope::Global)
+    ];
     let on_conflict = prop_oneof![
         Just(OnConflict::Existing),
         Just(OnConflict::Replace),

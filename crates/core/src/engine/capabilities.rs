@@ -31,7 +31,7 @@ pub enum Durability {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Capability {
-    /// Unique keys across all queues ([`UniqueScope::Global`](crate::policy::UniqueScope)).
+    /// Unique keys across queues ([`UniqueScope::Kind`](crate::policy::UniqueScope) and `Global`).
     GlobalUnique,
     /// Queues that share capacity fairly among tenants ([`Order::Fair`](crate::model::Order)).
     FairOrder,

@@ -35,7 +35,7 @@ pub enum Effect {
     Finish,
     /// The unique key is acquired, if the job has one.
     TakeUnique,
-    /// The unique key is released, if the job holds it until it ends.
+    /// The unique key is released, if the job holds it until it ends, or until it is removed and now is.
     FreeUnique,
     /// The ordering key is acquired, if the job has one and does not hold it yet.
     TakeKey,

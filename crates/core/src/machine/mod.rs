@@ -112,7 +112,7 @@ pub fn step(from: Option<State>, event: EventKind, facts: Facts) -> Result<Step,
         }
         (S::Completed, E::Replay) => Err(Refusal("it is done; enqueue a new job instead")),
         (from, E::Discard | E::Retain) if from.is_terminal() => {
-            Ok(Step { next: None, effects: Effects::NONE })
+            Ok(Step { next: None, effects: Effects::of(&[Effect::FreeUnique]) })
         }
 
         (from, _) => Err(Refusal(advice(from, event))),
@@ -246,9 +246,12 @@ mod tests {
             let Ok(done) = row.outcome else { continue };
             let ends = done.next.is_some_and(State::is_terminal)
                 && !row.from.is_some_and(State::is_terminal);
-            for effect in [Effect::Finish, Effect::FreeUnique, Effect::HandOverKey] {
+            for effect in [Effect::Finish, Effect::HandOverKey] {
                 assert_eq!(done.effects.has(effect), ends, "{row:?}");
             }
+            // A unique key that is held until the job is removed is freed then.
+            let frees = ends || done.next.is_none();
+            assert_eq!(done.effects.has(Effect::FreeUnique), frees, "{row:?}");
         }
     }
 
@@ -278,7 +281,8 @@ mod tests {
             let changes = done.next.is_some() && done.next != row.from;
             assert!(!changes || done.effects.has(Effect::Moved), "{row:?}");
             if done.next.is_none() {
-                assert_eq!(done.effects, Effects::NONE, "a removed job is nowhere: {row:?}");
+                let frees = Effects::of(&[Effect::FreeUnique]);
+                assert_eq!(done.effects, frees, "a removed job is nowhere: {row:?}");
             }
         }
     }

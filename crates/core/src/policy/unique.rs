@@ -32,8 +32,20 @@ pub enum UniqueScope {
     Lane,
     /// Jobs of the same queue.
     Queue,
+    /// Jobs of the same kind in all queues; needs [`Capability::GlobalUnique`](crate::engine::Capability).
+    Kind,
     /// All jobs of the store; needs [`Capability::GlobalUnique`](crate::engine::Capability).
     Global,
+}
+
+impl UniqueScope {
+    /// Whether the scope spans several queues.
+    pub const fn spans_queues(self) -> bool {
+        match self {
+            Self::Lane | Self::Queue => false,
+            Self::Kind | Self::Global => true,
+        }
+    }
 }
 
 /// How long a key is held.
@@ -44,7 +56,22 @@ pub enum Until {
     #[default]
     Finished,
     /// For this many milliseconds from the enqueue (or the replay), whatever state the job is in.
+    #[serde(rename = "window_ms")]
     Window(u64),
+    /// Until the job is removed, by its retention or a discard. An idempotency key that lives as long as the record
+    /// of its job; a replay keeps it.
+    Removed,
+}
+
+impl Until {
+    /// The name of the variant.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Finished => "finished",
+            Self::Window(_) => "window",
+            Self::Removed => "removed",
+        }
+    }
 }
 
 /// What to do with a new job whose key is held.
@@ -111,12 +138,14 @@ impl Unique {
         check_text("unique.key", &self.key, limits::KEY_BYTES_MAX)?;
         match (self.until, self.on_conflict) {
             (Until::Window(ms), _) => within_range("unique.until", ms, 1..=limits::AGE_MAX_MS),
-            (Until::Finished, OnConflict::Throttle) => Err(Error::invalid(
-                "unique.until",
-                "finished",
-                "throttle needs a window: use a window in milliseconds",
-            )),
-            (Until::Finished, _) => Ok(()),
+            (until @ (Until::Finished | Until::Removed), OnConflict::Throttle) => {
+                Err(Error::invalid(
+                    "unique.until",
+                    until.as_str(),
+                    "throttle needs a window: use a window in milliseconds",
+                ))
+            }
+            (Until::Finished | Until::Removed, _) => Ok(()),
         }
     }
 }
@@ -194,6 +223,8 @@ mod tests {
     fn throttle_without_a_window_is_refused() {
         let unique = Unique::by("k").on_conflict(OnConflict::Throttle);
         assert_eq!(unique.check().unwrap_err().field(), Some("unique.until"));
+        let removed = unique.clone().until(Until::Removed);
+        assert_eq!(removed.check().unwrap_err().field(), Some("unique.until"));
         unique.until(Until::Window(1_000)).check().unwrap();
         assert_eq!(Unique::by("").check().unwrap_err().field(), Some("unique.key"));
     }

@@ -192,10 +192,8 @@ impl Maintenance for MemoryRows {
         for entry in self.jobs.values() {
             entry.contradictions(is_open).into_iter().for_each(&mut find);
         }
-        for (slot, hold) in self.uniques.iter().filter(|(_, hold)| hold.until.is_none()) {
-            if self.jobs.get(&hold.holder).is_none_or(|entry| entry.job.state.is_terminal()) {
-                find(format!("unique key {slot:?} is held by {}, which has ended", hold.holder));
-            }
+        for (slot, hold) in self.uniques.iter().filter(|(_, hold)| !self.may_hold(hold)) {
+            find(format!("unique key {slot:?} is held by {}, which has ended", hold.holder));
         }
         let rebuilt = Index::of(self.jobs.values().map(|entry| &**entry));
         if rebuilt != self.index {
@@ -203,12 +201,23 @@ impl Maintenance for MemoryRows {
         }
         if repair {
             self.index = rebuilt;
-            let jobs = &self.jobs;
-            let lives =
-                |id: &JobId| jobs.get(id).is_some_and(|entry| !entry.job.state.is_terminal());
-            self.uniques.retain(|_, hold| hold.until.is_some() || lives(&hold.holder));
+            let mut uniques = std::mem::take(&mut self.uniques);
+            uniques.retain(|_, hold| self.may_hold(hold));
+            self.uniques = uniques;
         }
         Ok(report)
+    }
+}
+
+impl MemoryRows {
+    /// Whether a unique key can be held as recorded: by a job that has not ended, that exists, or for a window.
+    fn may_hold(&self, hold: &UniqueHold) -> bool {
+        let holder = self.jobs.get(&hold.holder);
+        match hold.until {
+            None => holder.is_some_and(|entry| !entry.job.state.is_terminal()),
+            Some(UniqueHold::WHILE_STORED) => holder.is_some(),
+            Some(_) => true,
+        }
     }
 }
 

@@ -11,6 +11,9 @@ WITH free AS MATERIALIZED (
     RETURNING f.id, f.lane, f.state
 ), life AS (
     DELETE FROM {s}.life WHERE id = ANY(ARRAY(SELECT id FROM gone))
+), key AS (
+    -- By its index: only keys that are held until the job is removed.
+    DELETE FROM {s}.unique_key WHERE until = {while_stored} AND id = ANY(ARRAY(SELECT id FROM gone))
 ), part AS (
     DELETE FROM {s}.part WHERE id = ANY(ARRAY(SELECT id FROM gone))
 ), job AS (

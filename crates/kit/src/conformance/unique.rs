@@ -2,7 +2,10 @@
 
 use crate::rig::{KIND, QUEUE, Rig, assert_code, assert_refused};
 use std::collections::HashSet;
-use windlass_core::engine::{Capability, Change, Claim, Disposition, Enqueued, Outcome, Work};
+use windlass_core::engine::{
+    Capability, Change, Claim, Disposition, Enqueued, Outcome, SettleItem, Work,
+};
+use windlass_core::limits::RETENTION_DEAD_DEFAULT_MS;
 use windlass_core::model::{Due, Finish, NewJob, State};
 use windlass_core::policy::{Backoff, OnConflict, Retention, Unique, UniqueScope, Until};
 use windlass_core::time::{HOUR_MS, MINUTE_MS};
@@ -198,6 +201,88 @@ pub(super) async fn a_window_outlives_the_job_that_opened_it(rig: Rig) {
     rig.assert_sound().await;
 }
 
+pub(super) async fn a_record_holds_the_key_until_it_is_removed(rig: Rig) {
+    for state in ENDED {
+        let holder = holder_in(&rig, state, Until::Removed).await;
+        let answer = next(&rig, state, OnConflict::Existing).await;
+        let expected = (holder, Disposition::Existing, Some(state));
+        assert_eq!((answer.id, answer.disposition, answer.state), expected);
+        let rejected = rig.try_enqueue(job(state).unique(unique(OnConflict::Reject))).await;
+        assert_eq!(rejected, Err(Error::Duplicate { key: "u".into(), holder }));
+    }
+    rig.assert_sound().await;
+    rig.pass(LONGEST_RETENTION_MS + MINUTE_MS).await;
+    for state in ENDED {
+        let answer = next(&rig, state, OnConflict::Reject).await;
+        assert_eq!(answer.disposition, Disposition::Created, "{state}: the record is gone");
+    }
+    rig.assert_sound().await;
+}
+
+pub(super) async fn a_record_with_its_own_retention_frees_the_key_at_its_end(rig: Rig) {
+    let mut job = Rig::job().unique(Unique::by("u").until(Until::Removed));
+    job.policy.retention = Some(Retention::uniform(HOUR_MS));
+    let holder = rig.enqueue(job.clone()).await;
+    assert_eq!(rig.drain(1).await, [holder]);
+    rig.pass(HOUR_MS - MINUTE_MS).await;
+    assert_eq!(rig.enqueue(job.clone()).await, holder);
+    rig.pass(2 * MINUTE_MS).await;
+    assert!(rig.find(holder).await.is_none(), "its retention is over");
+    assert_ne!(rig.enqueue(job).await, holder);
+    rig.assert_sound().await;
+}
+
+pub(super) async fn a_discard_frees_the_key_of_a_record(rig: Rig) {
+    for state in ENDED {
+        let holder = holder_in(&rig, state, Until::Removed).await;
+        rig.assert_sound().await;
+        rig.change(holder, Change::Discard).await;
+        let answer = next(&rig, state, OnConflict::Reject).await;
+        assert_eq!(answer.disposition, Disposition::Created, "{state}");
+    }
+    rig.assert_sound().await;
+}
+
+pub(super) async fn a_replay_keeps_the_key_of_its_record(rig: Rig) {
+    for state in [State::Dead, State::Cancelled, State::Expired] {
+        let holder = holder_in(&rig, state, Until::Removed).await;
+        rig.change(holder, Change::replay()).await;
+        let answer = next(&rig, state, OnConflict::Existing).await;
+        assert_eq!((answer.id, answer.disposition), (holder, Disposition::Existing), "{state}");
+        rig.change(holder, Change::Cancel).await;
+        let answer = next(&rig, state, OnConflict::Existing).await;
+        assert_eq!((answer.id, answer.disposition), (holder, Disposition::Existing), "{state}");
+    }
+    rig.assert_sound().await;
+}
+
+pub(super) async fn the_key_of_a_record_that_a_successor_took_stays_with_it(rig: Rig) {
+    for state in ENDED {
+        let holder = holder_in(&rig, state, Until::Removed).await;
+        let newcomer = job(state).unique(unique(OnConflict::Replace).until(Until::Removed));
+        let successor = rig.try_enqueue(newcomer).await.expect("enqueue");
+        assert_eq!(successor.disposition, Disposition::Created, "{state}: it had ended");
+        rig.change(holder, Change::Discard).await;
+        let third = next(&rig, state, OnConflict::Existing).await;
+        let expected = (successor.id, Disposition::Existing);
+        assert_eq!((third.id, third.disposition), expected, "the removal frees no key of others");
+    }
+    rig.assert_sound().await;
+}
+
+pub(super) async fn a_follow_up_cannot_take_the_key_of_its_parents_record(rig: Rig) {
+    let unique = unique(OnConflict::Reject).until(Until::Removed);
+    let parent = rig.enqueue(Rig::job().unique(unique.clone())).await;
+    let session = rig.session().await;
+    let claimed = rig.take_one(&session).await;
+    let report = SettleItem::new(parent, claimed.lease.clone(), Outcome::DONE);
+    let refused = rig.try_settle(report.follow_up(Rig::job().unique(unique))).await;
+    assert_code(refused, "duplicate");
+    rig.assert_state(parent, State::Running).await;
+    rig.settle(&claimed, Outcome::DONE).await;
+    rig.assert_sound().await;
+}
+
 pub(super) async fn throttle_takes_one_job_per_window(rig: Rig) {
     let unique = Unique::by("u").until(Until::Window(MINUTE_MS)).on_conflict(OnConflict::Throttle);
     for _ in 0..3 {
@@ -251,14 +336,14 @@ pub(super) async fn a_debounced_job_runs_once_when_things_are_quiet(rig: Rig) {
     rig.assert_sound().await;
 }
 
-pub(super) async fn a_key_is_unique_in_its_lane_its_queue_or_everywhere(rig: Rig) {
+pub(super) async fn a_key_is_unique_in_its_lane_its_queue_its_kind_or_everywhere(rig: Rig) {
     let scoped = |scope, queue: &'static str, kind: &'static str| {
         NewJob::new(kind).queue(queue).unique(Unique::by("u").scope(scope))
     };
     let places = [("q1", "k1"), ("q1", "k2"), ("q2", "k1")];
     let mut scopes = vec![(UniqueScope::Lane, 3), (UniqueScope::Queue, 2)];
     if rig.has(Capability::GlobalUnique) {
-        scopes.push((UniqueScope::Global, 1));
+        scopes.extend([(UniqueScope::Kind, 2), (UniqueScope::Global, 1)]);
     }
     for (scope, expected) in scopes {
         let mut stored = HashSet::new();
@@ -266,16 +351,25 @@ pub(super) async fn a_key_is_unique_in_its_lane_its_queue_or_everywhere(rig: Rig
             stored.insert(rig.enqueue(scoped(scope, queue, kind)).await);
         }
         assert_eq!(stored.len(), expected, "{scope:?}: scopes are independent of each other");
+        let last = rig.enqueue(scoped(scope, "q2", "k1")).await;
+        assert!(stored.contains(&last), "{scope:?}: the key of the third place is held");
+    }
+    if rig.has(Capability::GlobalUnique) {
+        let [first, third] = [("q1", "k1"), ("q2", "k1")]
+            .map(|(queue, kind)| rig.enqueue(scoped(UniqueScope::Kind, queue, kind)));
+        assert_eq!(first.await, third.await, "one kind, in whichever queue");
     }
 }
 
 pub(super) async fn a_key_across_queues_is_refused_where_the_engine_cannot_hold_it(rig: Rig) {
-    let answer = rig.try_enqueue(Rig::job().unique(Unique::by("u").scope(UniqueScope::Global)));
-    if rig.has(Capability::GlobalUnique) {
-        assert_eq!(answer.await.expect("enqueue").disposition, Disposition::Created);
-    } else {
-        assert_code(answer.await, "unsupported");
-        rig.assert_nothing_to_claim().await;
+    for scope in [UniqueScope::Kind, UniqueScope::Global] {
+        let answer = rig.try_enqueue(Rig::job().unique(Unique::by("u").scope(scope)));
+        if rig.has(Capability::GlobalUnique) {
+            assert_eq!(answer.await.expect("enqueue").disposition, Disposition::Created);
+        } else {
+            assert_code(answer.await, "unsupported");
+            rig.assert_nothing_to_claim().await;
+        }
     }
 }
 
@@ -336,6 +430,9 @@ pub(super) async fn of_many_jobs_with_one_key_at_the_same_time_one_is_stored(rig
     assert!(answers.iter().all(|answer| answer.id == answers[0].id), "{answers:?}");
     assert_eq!(rig.drain(20).await, [answers[0].id]);
 }
+
+/// The longest default retention of a state.
+const LONGEST_RETENTION_MS: u64 = RETENTION_DEAD_DEFAULT_MS;
 
 const ALL_UNTIL_FINISHED: [OnConflict; 4] =
     [OnConflict::Existing, OnConflict::Replace, OnConflict::Debounce, OnConflict::Reject];

@@ -212,6 +212,10 @@ impl Model {
         finish: Option<Finish>,
     ) -> Result<Option<State>, Code> {
         let Some(next) = taken.next else {
+            for effect in taken.effects.iter() {
+                assert_eq!(effect, Effect::FreeUnique, "a removal does nothing else");
+                self.free_unique(job.id, true);
+            }
             self.jobs.remove(&job.id);
             return Ok(None);
         };
@@ -250,9 +254,7 @@ impl Model {
                         self.hold(slot(&job.new), job.id, unique.until);
                     }
                 }
-                Effect::FreeUnique => {
-                    self.uniques.retain(|hold| hold.holder != job.id || hold.until.is_some());
-                }
+                Effect::FreeUnique => self.free_unique(job.id, false),
                 Effect::TakeKey => job.holds_key = job.new.key.is_some(),
                 Effect::HandOverKey => {
                     job.holds_key = false;
@@ -333,9 +335,19 @@ impl Model {
         let until = match until {
             Until::Finished => None,
             Until::Window(ms) => Some(self.now.plus(ms)),
+            Until::Removed => Some(Timestamp::MAX),
         };
         self.uniques.retain(|hold| hold.slot != slot);
         self.uniques.push(Hold { slot, holder, until });
+    }
+
+    /// Releases the key of a job that ended, or was `removed`.
+    fn free_unique(&mut self, id: JobId, removed: bool) {
+        let ends = |hold: &Hold| match hold.until {
+            None => true,
+            Some(until) => removed && until == Timestamp::MAX,
+        };
+        self.uniques.retain(|hold| hold.holder != id || !ends(hold));
     }
 
     pub(super) fn depth(&self, queue: &Name) -> u64 {
@@ -406,6 +418,7 @@ pub(super) fn slot(job: &NewJob) -> Slot {
     let (queue, kind) = match unique.scope {
         UniqueScope::Lane => (job.queue.to_string(), job.kind.to_string()),
         UniqueScope::Queue => (job.queue.to_string(), String::new()),
+        UniqueScope::Kind => (String::new(), job.kind.to_string()),
         UniqueScope::Global => Default::default(),
     };
     (unique.scope, queue, kind, unique.key.clone())

@@ -356,7 +356,10 @@ fn spec() -> impl Strategy<Value = Spec> + Clone {
 }
 
 fn unique() -> impl Strategy<Value = (u8, UniqueScope, Until, OnConflict)> + Clone {
-    let scope = prop_oneof![Just(UniqueScope::Lane), Just(UniqueScope::Queue)];
+    let scope =
+        prop_oneof![Just(UniqueScope::Lane), Just(UniqueScope::Queue), Just(UniqueScope::Kind)];
+    let until =
+        prop_oneof![Just(Until::Finished), Just(Until::Removed), Just(Until::Window(20_000))];
     let on_conflict = prop_oneof![
         Just(OnConflict::Existing),
         Just(OnConflict::Replace),
@@ -364,9 +367,9 @@ fn unique() -> impl Strategy<Value = (u8, UniqueScope, Until, OnConflict)> + Clo
         Just(OnConflict::Throttle),
         Just(OnConflict::Reject),
     ];
-    (0..2_u8, scope, any::<bool>(), on_conflict).prop_map(|(key, scope, window, on_conflict)| {
-        let window = window || on_conflict == OnConflict::Throttle;
-        (key, scope, if window { Until::Window(20_000) } else { Until::Finished }, on_conflict)
+    (0..2_u8, scope, until, on_conflict).prop_map(|(key, scope, until, on_conflict)| {
+        let throttles = on_conflict == OnConflict::Throttle;
+        (key, scope, if throttles { Until::Window(20_000) } else { until }, on_conflict)
     })
 }
 

@@ -133,7 +133,7 @@ fn probes() -> Vec<NewJob> {
             let job = || NewJob::new(kind).queue(queue);
             for number in 0..2 {
                 jobs.push(job().key(key(number)));
-                for scope in [UniqueScope::Lane, UniqueScope::Queue] {
+                for scope in [UniqueScope::Lane, UniqueScope::Queue, UniqueScope::Kind] {
                     jobs.push(job().unique(Unique::by(unique_key(number)).scope(scope)));
                 }
             }

@@ -46,7 +46,7 @@ words! {
     "A type of maintenance." Work: engine::Work::ALL;
     "How an attempt ended."
         AttemptEnd: ["complete", "retry", "snooze", "fail", "release", "wait", "cancel", "lost"];
-    "Jobs among which a key is unique." UniqueScope: ["lane", "queue", "global"];
+    "Jobs among which a key is unique." UniqueScope: ["lane", "queue", "kind", "global"];
     "How to handle a job whose key is held by another."
         OnConflict: ["existing", "replace", "debounce", "throttle", "reject"];
     "Why claims skip a lane."
@@ -103,6 +103,28 @@ impl PartialSchema for QueueOrder {
 }
 
 impl ToSchema for QueueOrder {
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        schemas.push(("SpanMs".to_owned(), SpanMs::schema()));
+    }
+}
+
+/// How long a unique key is held.
+#[derive(Debug)]
+pub enum UniqueUntil {}
+
+impl PartialSchema for UniqueUntil {
+    fn schema() -> RefOr<Schema> {
+        let plain = ["finished", "removed"].map(str::to_owned);
+        let window = only("window_ms", Ref::from_schema_name("SpanMs"));
+        OneOfBuilder::new()
+            .description(Some("How long a unique key is held."))
+            .item(one_of(plain, "Until the job ends; until it is removed."))
+            .item(window.description(Some("For this time from the enqueue.")))
+            .into()
+    }
+}
+
+impl ToSchema for UniqueUntil {
     fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
         schemas.push(("SpanMs".to_owned(), SpanMs::schema()));
     }
@@ -175,6 +197,7 @@ mod tests {
         assert_words::<AttemptEnd, model::AttemptEnd>();
         assert_words::<UniqueScope, policy::UniqueScope>();
         assert_words::<OnConflict, policy::OnConflict>();
+        assert_words::<UniqueUntil, policy::Until>();
         assert_words::<WritablePart, model::PartName>();
         assert_words::<Missed, policy::Missed>();
         assert_words::<Finish, model::Finish>();
@@ -192,6 +215,7 @@ mod tests {
                 serde_json::to_value(model::Order::Ageing { quantum_ms: 1 }).unwrap(),
                 schema::<QueueOrder>(),
             ),
+            (serde_json::to_value(policy::Until::Window(1)).unwrap(), schema::<UniqueUntil>()),
             (serde_json::to_value(model::Codec::Other("x".into())).unwrap(), schema::<Codec>()),
             (serde_json::to_value(model::Location::At("x".into())).unwrap(), schema::<Location>()),
         ];

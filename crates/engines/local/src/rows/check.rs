@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use windlass_core::engine::{CheckReport, Finding, SessionId};
 use windlass_core::model::State;
 use windlass_core::{JobId, Result};
-use windlass_executor::Entry;
+use windlass_executor::{Entry, UniqueHold};
 
 /// Tables that can be rebuilt from the jobs.
 const DERIVED: [&str; 8] =
@@ -169,13 +169,14 @@ impl SqliteRows<'_> {
     }
 
     fn stray_unique_keys(&self) -> Result<Vec<String>> {
-        let sql = "SELECT id, key FROM unique_key WHERE until IS NULL";
-        let held = self
-            .all(sql, [], |row| Ok((JobId::from_bytes(row.get(0)?), row.get::<_, String>(1)?)))?;
+        let sql = "SELECT id, key, until IS NULL FROM unique_key WHERE until IS NULL OR until = ?1";
+        let held = self.all(sql, [UniqueHold::WHILE_STORED.as_millis()], |row| {
+            Ok((JobId::from_bytes(row.get(0)?), row.get::<_, String>(1)?, row.get::<_, bool>(2)?))
+        })?;
         let mut found = Vec::new();
-        for (id, key) in held {
+        for (id, key, until_it_ends) in held {
             let state = windlass_executor::Rows::with_job(self, id, |entry| entry.job.state)?;
-            if state.is_none_or(State::is_terminal) {
+            if state.is_none_or(|state| until_it_ends && state.is_terminal()) {
                 found.push(format!("unique key {key:?} is held by {id}, which has ended"));
             }
         }
@@ -219,6 +220,8 @@ impl SqliteRows<'_> {
             (SELECT j.id FROM job j LEFT JOIN life l ON l.n = j.n
                 WHERE coalesce(l.state, 0) NOT IN (5, 6, 7, 8))";
         self.run(sql, [])?;
+        let sql = "DELETE FROM unique_key WHERE until = ?1 AND id NOT IN (SELECT id FROM job)";
+        self.run(sql, [UniqueHold::WHILE_STORED.as_millis()])?;
         self.reload()
     }
 }

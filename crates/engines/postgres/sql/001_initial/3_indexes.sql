@@ -15,7 +15,8 @@ CREATE TABLE {s}.key_line (
     PRIMARY KEY (queue, key, seq)
 );
 
--- Unique keys in use; `until` is null for keys that are held until the job ends. The primary key enforces uniqueness.
+-- Unique keys in use. `until` is null for keys that are held until the job ends, and {while_stored} for keys that are
+-- held until the job is removed. The primary key enforces uniqueness.
 CREATE TABLE {s}.unique_key (
     queue text COLLATE "C" NOT NULL,
     kind  text COLLATE "C" NOT NULL,
@@ -25,6 +26,7 @@ CREATE TABLE {s}.unique_key (
     PRIMARY KEY (queue, kind, key)
 );
 CREATE INDEX unique_window ON {s}.unique_key (until) WHERE until IS NOT NULL;
+CREATE INDEX unique_stored ON {s}.unique_key (id) WHERE until = {while_stored};
 
 -- When jobs with a time limit of their own expire (work {expires}) or are removed (work {removed}). A row for an
 -- expiry may be out of date: the job itself is authoritative.

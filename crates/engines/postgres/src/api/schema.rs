@@ -13,6 +13,7 @@ use std::sync::LazyLock;
 use windlass_core::limits::*;
 use windlass_core::model::State;
 use windlass_core::{Error, Result};
+use windlass_executor::UniqueHold;
 
 /// Maximum bytes in the name of a schema: PostgreSQL truncates longer identifiers.
 const SCHEMA_NAME_BYTES_MAX: usize = 63;
@@ -21,7 +22,7 @@ const SCHEMA_NAME_BYTES_MAX: usize = 63;
 static CONSTANTS: LazyLock<HashMap<&'static str, String>> = LazyLock::new(|| {
     let states = State::ALL.map(|state| (state.as_str(), (state as i16).to_string()));
     let names = State::ALL.map(|state| format!("'{state}'")).join(", ");
-    let numbers: [(&str, i64); 23] = [
+    let numbers: [(&str, i64); 24] = [
         ("flag_suspect", SUSPECT.into()),
         ("flag_plain", PLAIN.into()),
         ("expires", EXPIRES.into()),
@@ -43,6 +44,7 @@ static CONSTANTS: LazyLock<HashMap<&'static str, String>> = LazyLock::new(|| {
         ("timeout_max_ms", TIMEOUT_MAX_MS.cast_signed()),
         ("max_attempts_max", MAX_ATTEMPTS_MAX.into()),
         ("max_attempts_default", MAX_ATTEMPTS_DEFAULT.into()),
+        ("while_stored", UniqueHold::WHILE_STORED.as_millis()),
         ("rank_min", i64::MIN),
         ("rank_max", i64::MAX),
     ];

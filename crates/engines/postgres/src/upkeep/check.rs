@@ -34,7 +34,8 @@ const LINES: &str = "SELECT id, queue, key, seq FROM {s}.key_line";
 const GHOSTS: &str = "SELECT t.id, t.name FROM (
         SELECT id, 'life' AS name FROM {s}.life
         UNION ALL SELECT DISTINCT id, 'part' FROM {s}.part
-        UNION ALL SELECT DISTINCT id, 'deadline' FROM {s}.deadline WHERE work = 1) t
+        UNION ALL SELECT DISTINCT id, 'deadline' FROM {s}.deadline WHERE work = 1
+        UNION ALL SELECT id, 'unique_key' FROM {s}.unique_key WHERE until = {while_stored}) t
     WHERE NOT EXISTS (SELECT FROM {s}.job j WHERE j.id = ANY(ARRAY[t.id]))";
 const UNIQUES: &str = "SELECT id, key FROM {s}.unique_key WHERE until IS NULL";
 const SESSIONS: &str = "SELECT id FROM {s}.session";
@@ -49,7 +50,7 @@ const CLEAR: &str = "DELETE FROM {s}.ready; DELETE FROM {s}.scheduled; DELETE FR
     DELETE FROM {s}.lease e WHERE NOT EXISTS (SELECT FROM {s}.job j WHERE j.id = e.id);
     DELETE FROM {s}.finished f WHERE token IS NULL
         OR NOT EXISTS (SELECT FROM {s}.job j WHERE j.id = f.id);
-    DELETE FROM {s}.unique_key u WHERE until IS NULL
+    DELETE FROM {s}.unique_key u WHERE (until IS NULL OR until = {while_stored})
         AND NOT EXISTS (SELECT FROM {s}.job j WHERE j.id = u.id);
     DELETE FROM {s}.life l WHERE NOT EXISTS (SELECT FROM {s}.job j WHERE j.id = l.id);
     DELETE FROM {s}.part p WHERE NOT EXISTS (SELECT FROM {s}.job j WHERE j.id = p.id)";

@@ -78,6 +78,7 @@ fn unique(unique: &Unique) -> String {
     match unique.until {
         Until::Finished => format!("{:?} until it ends", unique.key),
         Until::Window(ms) => format!("{:?} for {}", unique.key, rough_span(ms)),
+        Until::Removed => format!("{:?} until it is removed", unique.key),
     }
 }
 
