@@ -1,5 +1,6 @@
 //! The engine: implements the traits of core and delegates each verb.
 
+use crate::api::joining::give_ids;
 use crate::api::migrate::bring_up;
 use crate::api::schema::Schema;
 use crate::conn::Pool;
@@ -72,9 +73,7 @@ impl PostgresEngine {
         within_range("connections", connections as u64, 1..=CONNECTIONS_MAX as u64)?;
         within_range("lock_timeout_ms", options.lock_timeout_ms, LOCK_TIMEOUT_MS)?;
         bring_up(&server, &schema, options.migrate).await.map_err(Trouble::into_error)?;
-        let capabilities = Capabilities::new("postgres", Atomicity::Store, Durability::Host)
-            .with(Capability::GlobalUnique)
-            .with(Capability::FairOrder);
+        let capabilities = capabilities();
         let random = options.random;
         let (scan_cursor, heartbeat_cache) =
             (Arc::new(ScanCursor::default()), Arc::new(HeartbeatCache::default()));
@@ -114,7 +113,7 @@ impl PostgresEngine {
     }
 
     /// Runs a verb on the slow path, and wakes waiters if jobs became ready.
-    async fn perform<T>(
+    pub(crate) async fn perform<T>(
         &self,
         needs: Needs,
         wants: Wants,
@@ -172,9 +171,7 @@ impl PostgresEngine {
     /// Gives ids to jobs without one; returns the new ids.
     pub(crate) fn give_ids(&self, jobs: &mut [NewJob], now: Timestamp) -> Vec<JobId> {
         let mut ids = lock(&self.inner.ids);
-        let without = jobs.iter_mut().filter(|job| job.id.is_none() && !job.derived);
-        let given = without.map(|job| *job.id.insert(ids.next(now, &*self.inner.shared.random)));
-        given.collect()
+        give_ids(&mut ids, &*self.inner.shared.random, jobs, now)
     }
 
     /// Settles reports of any kind, on the slow path.
@@ -197,6 +194,9 @@ impl PostgresEngine {
         if request.work == Work::Compact {
             return self.compact(request.budget).await;
         }
+        if request.work == Work::Promote {
+            self.cancel_replaced(request.budget).await?;
+        }
         let mut removed = MaintainReply::default();
         if request.work == Work::Retain {
             removed = self.retain(request.budget).await?;
@@ -214,6 +214,13 @@ impl PostgresEngine {
         });
         Ok(reply.await?.map(|reply| together(removed, reply)))
     }
+}
+
+/// What this engine supports.
+pub(crate) fn capabilities() -> Capabilities {
+    Capabilities::new("postgres", Atomicity::Store, Durability::Host)
+        .with(Capability::GlobalUnique)
+        .with(Capability::FairOrder)
 }
 
 /// Merges the replies of two maintenance steps.

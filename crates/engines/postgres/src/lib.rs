@@ -37,6 +37,7 @@ mod wake;
 
 pub use api::by_sql::SqlEnqueue;
 pub use api::grants::{Access, grant};
+pub use api::joining::{OpenTransaction, Transactional};
 pub use api::migrate::{Migration, migrate, plan, remove};
 pub use conn::options::Options;
 pub use conn::room::{Room, room};

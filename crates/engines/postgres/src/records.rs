@@ -1,13 +1,13 @@
 //! Records: versioned documents and bounded logs. Independent of jobs.
 
 use crate::conn::Lent;
+use crate::conn::Row;
 use crate::conn::error::{Trouble, Try, unavailable};
 use crate::engine::{PostgresEngine, bad_cursor};
 use crate::rows::entries::at;
 use crate::slow::perform::CLOCK;
 use bytes::Bytes;
 use std::time::Duration;
-use tokio_postgres::Row;
 use windlass_core::engine::{
     Cursor, Expect, Item, LogEntry, Page, Record, RecordOp, RecordReply, Stamped, check_items,
 };

@@ -28,6 +28,12 @@ CREATE TABLE {s}.unique_key (
 CREATE INDEX unique_window ON {s}.unique_key (until) WHERE until IS NOT NULL;
 CREATE INDEX unique_stored ON {s}.unique_key (id) WHERE until = {while_stored};
 
+-- Jobs to cancel, because a job that was enqueued in SQL replaces them (`by`). The services do it.
+CREATE TABLE {s}.replaced (
+    id uuid PRIMARY KEY,
+    by uuid NOT NULL
+);
+
 -- When jobs with a time limit of their own expire (work {expires}) or are removed (work {removed}). A row for an
 -- expiry may be out of date: the job itself is authoritative.
 CREATE TABLE {s}.deadline (

@@ -28,6 +28,7 @@ const STEPS: &[Step] = &[Step {
         include_str!("../../sql/001_initial/4_store.sql"),
         include_str!("../../sql/001_initial/5_lanes.sql"),
         include_str!("../../sql/001_initial/6_maintenance.sql"),
+        include_str!("../../sql/001_initial/7_options.sql"),
         include_str!("../../sql/001_initial/7_enqueue.sql"),
         include_str!("../../sql/001_initial/8_views.sql"),
     ],

@@ -3,6 +3,7 @@
 
 pub(crate) mod by_sql;
 pub(crate) mod grants;
+pub(crate) mod joining;
 pub(crate) mod migrate;
 pub(crate) mod schema;
 mod transactional;

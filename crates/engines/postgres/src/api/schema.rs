@@ -5,13 +5,14 @@
 //! qualified name, and every other known `{name}` is a constant. So the numbers of states, flags and limits are written
 //! in Rust only. Unknown braces stay as they are.
 
+use crate::retention::partitions::OLD_ID_MS;
 use crate::rows::entries::SEQ_BITS;
 use crate::rows::lanes::{DOOMED_MS, USED_MS};
 use crate::slow::load::{EXPIRES, PLAIN, REMOVED, SUSPECT};
 use std::collections::HashMap;
 use std::sync::LazyLock;
 use windlass_core::limits::*;
-use windlass_core::model::State;
+use windlass_core::model::{PartName, State};
 use windlass_core::{Error, Result};
 use windlass_executor::UniqueHold;
 
@@ -22,7 +23,7 @@ const SCHEMA_NAME_BYTES_MAX: usize = 63;
 static CONSTANTS: LazyLock<HashMap<&'static str, String>> = LazyLock::new(|| {
     let states = State::ALL.map(|state| (state.as_str(), (state as i16).to_string()));
     let names = State::ALL.map(|state| format!("'{state}'")).join(", ");
-    let numbers: [(&str, i64); 24] = [
+    let numbers: [(&str, i64); 43] = [
         ("flag_suspect", SUSPECT.into()),
         ("flag_plain", PLAIN.into()),
         ("expires", EXPIRES.into()),
@@ -44,6 +45,25 @@ static CONSTANTS: LazyLock<HashMap<&'static str, String>> = LazyLock::new(|| {
         ("timeout_max_ms", TIMEOUT_MAX_MS.cast_signed()),
         ("max_attempts_max", MAX_ATTEMPTS_MAX.into()),
         ("max_attempts_default", MAX_ATTEMPTS_DEFAULT.into()),
+        ("max_crashes_max", MAX_CRASHES_MAX.into()),
+        ("max_crashes_default", MAX_CRASHES_DEFAULT.into()),
+        ("age_max_ms", AGE_MAX_MS.cast_signed()),
+        ("backoff_max_ms", BACKOFF_MAX_MS.cast_signed()),
+        ("backoff_base_default_ms", BACKOFF_BASE_DEFAULT_MS.cast_signed()),
+        ("backoff_cap_default_ms", BACKOFF_CAP_DEFAULT_MS.cast_signed()),
+        ("backoff_jitter_default_ms", BACKOFF_JITTER_DEFAULT_MS.cast_signed()),
+        ("retention_finished_default_ms", RETENTION_FINISHED_DEFAULT_MS.cast_signed()),
+        ("retention_dead_default_ms", RETENTION_DEAD_DEFAULT_MS.cast_signed()),
+        ("retention_expired_default_ms", RETENTION_EXPIRED_DEFAULT_MS.cast_signed()),
+        ("state_bytes_max", STATE_BYTES_MAX as i64),
+        ("blob_bytes_max", BLOB_BYTES_MAX as i64),
+        ("metadata_bytes_max", METADATA_BYTES_MAX as i64),
+        ("result_bytes_max", RESULT_BYTES_MAX as i64),
+        ("id_skew_max_ms", ID_SKEW_MAX_MS.cast_signed()),
+        ("old_id_ms", OLD_ID_MS.cast_signed()),
+        ("part_state", PartName::State as i64),
+        ("part_blob", PartName::Blob as i64),
+        ("part_metadata", PartName::Metadata as i64),
         ("while_stored", UniqueHold::WHILE_STORED.as_millis()),
         ("rank_min", i64::MIN),
         ("rank_max", i64::MAX),

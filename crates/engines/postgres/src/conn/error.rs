@@ -1,6 +1,7 @@
 //! Errors of PostgreSQL as errors of the contract, and which of them another run of the same verb may resolve.
 
 use std::error::Error as _;
+use std::fmt;
 use tokio_postgres::error::SqlState;
 use windlass_core::Error;
 
@@ -34,11 +35,44 @@ impl From<Error> for Trouble {
 
 impl From<tokio_postgres::Error> for Trouble {
     fn from(error: tokio_postgres::Error) -> Self {
-        let code = error.code().cloned();
-        if code == Some(SqlState::LOCK_NOT_AVAILABLE) {
-            return Self::Fatal(busy(&error));
+        let place = error.as_db_error().and_then(|db| db.where_()).unwrap_or_default();
+        Self::of(error.code(), place, reason(&error))
+    }
+}
+
+/// A statement of another driver failed.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    /// The SQLSTATE, if the driver returns it.
+    pub(crate) code: Option<SqlState>,
+    /// The message of the server or the driver.
+    pub(crate) message: String,
+    /// Where in the server it failed.
+    pub(crate) place: String,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl From<Failure> for Trouble {
+    fn from(Failure { code, message, place }: Failure) -> Self {
+        let said = match &code {
+            Some(code) => said(&message, code),
+            None => message,
+        };
+        Self::of(code.as_ref(), &place, said)
+    }
+}
+
+impl Trouble {
+    /// Classifies an error by its SQLSTATE.
+    fn of(code: Option<&SqlState>, place: &str, reason: String) -> Self {
+        if code == Some(&SqlState::LOCK_NOT_AVAILABLE) {
+            return Self::Fatal(busy(place));
         }
-        let unavailable = unavailable(reason(&error));
         let retryable = [
             SqlState::T_R_DEADLOCK_DETECTED,
             SqlState::T_R_SERIALIZATION_FAILURE,
@@ -48,11 +82,11 @@ impl From<tokio_postgres::Error> for Trouble {
             SqlState::CHECK_VIOLATION,
         ];
         match code {
-            Some(code) if retryable.contains(&code) => Self::Retryable(unavailable),
-            Some(SqlState::DATA_CORRUPTED | SqlState::INDEX_CORRUPTED) => {
-                Self::Fatal(corrupt(&reason(&error)))
+            Some(code) if retryable.contains(code) => Self::Retryable(unavailable(reason)),
+            Some(&(SqlState::DATA_CORRUPTED | SqlState::INDEX_CORRUPTED)) => {
+                Self::Fatal(corrupt(&reason))
             }
-            _ => Self::Fatal(unavailable),
+            _ => Self::Fatal(unavailable(reason)),
         }
     }
 }
@@ -71,7 +105,11 @@ fn reason(error: &tokio_postgres::Error) -> String {
             false => format!("{said}: {cause}{hint}"),
         };
     };
-    let code = db.code();
+    said(db.message(), db.code())
+}
+
+/// The server's message with its SQLSTATE, and the way out where we know one.
+fn said(message: &str, code: &SqlState) -> String {
     let hint = match *code {
         SqlState::UNDEFINED_TABLE | SqlState::INVALID_SCHEMA_NAME => {
             "; the tables are not there: open with migrations, or run them first"
@@ -87,12 +125,11 @@ fn reason(error: &tokio_postgres::Error) -> String {
         SqlState::TOO_MANY_CONNECTIONS => "; use fewer, or raise max_connections of the server",
         _ => "",
     };
-    format!("{} ({}){hint}", db.message(), code.code())
+    format!("{message} ({}){hint}", code.code())
 }
 
 /// Another session held a lock for longer than the lock timeout. The server's message says where.
-fn busy(error: &tokio_postgres::Error) -> Error {
-    let place = error.as_db_error().and_then(|db| db.where_()).unwrap_or_default();
+fn busy(place: &str) -> Error {
     let held = [
         ("\"unique_key", "a unique key"),
         ("\"key_holder", "an ordering key"),

@@ -2,9 +2,11 @@
 
 pub(crate) mod error;
 pub(crate) mod estimate;
+pub(crate) mod foreign;
 pub(crate) mod options;
 pub(crate) mod pooled;
 pub(crate) mod room;
+pub(crate) mod row;
 pub(crate) mod server;
 pub(crate) mod session;
 pub(crate) mod tls;
@@ -13,6 +15,7 @@ pub(crate) mod unnamed;
 use crate::api::schema::Schema;
 use crate::conn::error::{Trouble, Try, unavailable};
 use crate::conn::pooled::Pooled;
+pub(crate) use crate::conn::row::Row;
 use crate::conn::server::Server;
 use crate::conn::session::{Begin, Session};
 use crate::conn::unnamed::{Types, ask};
@@ -25,7 +28,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, Row, Statement, Transaction};
+use tokio_postgres::{Client, Statement, Transaction};
 use uuid::Uuid;
 use windlass_core::engine::Epoch;
 use windlass_core::random::Random;
@@ -54,6 +57,22 @@ enum Link<'t> {
     Pooled(Client, Pooled),
     /// The application's connection, inside its transaction.
     Theirs(&'t Transaction<'t>),
+    /// The application's connection by another driver, inside its transaction.
+    Foreign(foreign::Shared<'t>),
+}
+
+/// An open transaction of the application.
+pub(crate) enum Open<'t> {
+    /// By our driver.
+    Native(&'t Transaction<'t>),
+    /// By another driver.
+    Foreign(&'t mut dyn foreign::Foreign),
+}
+
+impl std::fmt::Debug for Open<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("an open transaction")
+    }
 }
 
 /// A connection that runs our statements.
@@ -88,11 +107,29 @@ impl<'t> Conn<'t> {
         }
     }
 
+    /// The application's connection, without an engine. Nothing is known about the server, and nothing is cached beyond
+    /// this value: lanes that the transaction adds do not exist if it is rolled back.
+    pub(crate) fn joined(open: Open<'t>, schema: &Schema) -> Self {
+        Self {
+            link: match open {
+                Open::Native(transaction) => Link::Theirs(transaction),
+                Open::Foreign(link) => Link::Foreign(foreign::Shared::new(link)),
+            },
+            schema: schema.clone(),
+            statements: Mutex::default(),
+            types: Arc::default(),
+            epoch: Epoch::new(""),
+            lanes: Arc::default(),
+            server_started_at: 0,
+            connected_at: 0,
+        }
+    }
+
     fn is_closed(&self) -> bool {
         match &self.link {
             Link::Own(client) => client.is_closed(),
             Link::Pooled(client, pooled) => client.is_closed() || pooled.is_stale(),
-            Link::Theirs(_) => false,
+            Link::Theirs(_) | Link::Foreign(_) => false,
         }
     }
 
@@ -127,14 +164,18 @@ impl<'t> Conn<'t> {
         let client = match &self.link {
             Link::Own(client) => {
                 let statement = self.statement(client, sql).await?;
-                return Ok(client.query(&statement, params).await?);
+                return Ok(ours(client.query(&statement, params).await?));
             }
             Link::Pooled(client, _) => client,
             Link::Theirs(transaction) => transaction.client(),
+            Link::Foreign(link) => {
+                let (text, params) = (self.schema.render(sql), self.types.of(sql, params));
+                return Box::pin(link.query(&text, params)).await;
+            }
         };
         let (text, params) = (self.schema.render(sql), self.types.of(sql, params));
         // Boxed, because the future is large and a verb sends many at a time.
-        Box::pin(self.unnamed(client.query_typed(&text, &params))).await
+        Ok(ours(Box::pin(self.unnamed(client.query_typed(&text, &params))).await?))
     }
 
     /// Runs a statement and returns the number of affected rows.
@@ -146,6 +187,7 @@ impl<'t> Conn<'t> {
             }
             Link::Pooled(client, _) => client,
             Link::Theirs(transaction) => transaction.client(),
+            Link::Foreign(_) => return Ok(self.query(sql, params).await?.len() as u64),
         };
         let (text, params) = (self.schema.render(sql), self.types.of(sql, params));
         Box::pin(self.unnamed(client.execute_typed(&text, &params))).await
@@ -157,7 +199,7 @@ impl<'t> Conn<'t> {
     ) -> Try<T> {
         match &self.link {
             Link::Pooled(client, pooled) => pooled.carry(client, statement).await,
-            Link::Own(_) | Link::Theirs(_) => Ok(statement.await?),
+            Link::Own(_) | Link::Theirs(_) | Link::Foreign(_) => Ok(statement.await?),
         }
     }
 
@@ -175,6 +217,7 @@ impl<'t> Conn<'t> {
             },
             Link::Pooled(client, pooled) => pooled.command(client, sql).await?,
             Link::Theirs(transaction) => transaction.batch_execute(sql).await?,
+            Link::Foreign(link) => link.command(sql).await?,
         }
         Ok(())
     }
@@ -353,8 +396,13 @@ impl Lent {
     }
 }
 
+/// Rows of our driver.
+fn ours(rows: Vec<tokio_postgres::Row>) -> Vec<Row> {
+    rows.into_iter().map(Row::Ours).collect()
+}
+
 /// Runs a statement that returns exactly one row.
-async fn ask_one(client: &Client, sql: &str, params: Params<'_>) -> Try<Row> {
+async fn ask_one(client: &Client, sql: &str, params: Params<'_>) -> Try<tokio_postgres::Row> {
     let row = ask(client, sql, params).await?.into_iter().next();
     Ok(row.ok_or_else(|| unavailable("a statement answered nothing"))?)
 }

@@ -14,7 +14,7 @@ const CONNECTIONS_DEFAULT: usize = 4;
 pub(crate) const CONNECTIONS_MAX: usize = 64;
 /// Default time that an enqueue waits for a key held by another transaction. Transactions of engines hold keys for
 /// milliseconds; those of applications may stay open.
-const LOCK_TIMEOUT_DEFAULT_MS: u64 = 2_000;
+pub(crate) const LOCK_TIMEOUT_DEFAULT_MS: u64 = 2_000;
 /// Allowed values of `lock_timeout_ms`.
 pub(crate) const LOCK_TIMEOUT_MS: std::ops::RangeInclusive<u64> = 1..=600_000;
 

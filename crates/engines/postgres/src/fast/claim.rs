@@ -1,6 +1,7 @@
 //! A session's claim from one queue: moves the heads of open lanes from `ready` to `lease` in one statement.
 
 use crate::api::schema::Schema;
+use crate::conn::Row;
 use crate::conn::error::{Trouble, Try};
 use crate::conn::{Conn, Lent, Params};
 use crate::engine::PostgresEngine;
@@ -8,7 +9,6 @@ use crate::fast::scan_cursor::{Ranges, ScanStart};
 use crate::rows::entries::{self, at, job_columns};
 use futures_util::future::{try_join, try_join5};
 use std::sync::LazyLock;
-use tokio_postgres::Row;
 use uuid::Uuid;
 use windlass_core::engine::{Claim, Claimed, PlainClaim, Stamped};
 use windlass_core::model::PartName;

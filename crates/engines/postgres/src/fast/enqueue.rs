@@ -1,5 +1,6 @@
 //! Enqueue of plain jobs in one statement.
 
+use crate::conn::Row;
 use crate::conn::error::{Trouble, Try};
 use crate::engine::PostgresEngine;
 use crate::retention::partitions::OLD_ID_MS;
@@ -8,7 +9,6 @@ use crate::rows::entries::{at, job_id};
 use crate::rows::lanes::Lanes;
 use crate::slow::load::PLAIN;
 use std::collections::HashSet;
-use tokio_postgres::Row;
 use uuid::Uuid;
 use windlass_core::engine::{Disposition, Enqueue, Enqueued, Item, Stamped};
 use windlass_core::model::{NewJob, State};

@@ -9,3 +9,4 @@ pub(crate) mod scan_cursor;
 mod settle;
 
 pub use claim::claim_statement;
+pub(crate) use settle::Completions;

@@ -1,8 +1,8 @@
 //! Tests the plans of all statements: rows are looked up by key, whatever the statistics of the tables.
 
 use crate::conn::Lent;
+use crate::conn::Row;
 use crate::{Options, PostgresEngine, remove};
-use tokio_postgres::Row;
 use windlass_core::engine::*;
 use windlass_core::model::{Due, JobError, NewJob};
 use windlass_core::policy::Unique;

@@ -1,14 +1,13 @@
 //! Completion of plain jobs by deleting their leases, with the next claim in the same round trip.
 
 use super::claim::FastClaim;
-use crate::conn::Lent;
 use crate::conn::error::{Trouble, Try};
+use crate::conn::{Conn, Lent, Row};
 use crate::engine::PostgresEngine;
 use crate::rows::codec;
 use crate::rows::entries::{at, job_id};
 use futures_util::future::{join, try_join};
 use std::collections::HashSet;
-use tokio_postgres::Row;
 use uuid::Uuid;
 use windlass_core::engine::{
     Claimed, Item, PlainReport, Settle, SettleItem, SettleReply, Settled, Stamped,
@@ -19,7 +18,7 @@ use windlass_core::{JobId, Result, Timestamp};
 const SETTLE: &str = include_str!("../../sql/settle.sql");
 
 /// Reports that may complete plain jobs; the statement decides.
-struct Completions<'a> {
+pub(crate) struct Completions<'a> {
     ids: Vec<Uuid>,
     tokens: Vec<Uuid>,
     results: Vec<Option<&'a [u8]>>,
@@ -27,7 +26,7 @@ struct Completions<'a> {
 
 impl<'a> Completions<'a> {
     /// These reports, if all of them are plain.
-    fn of(items: &'a [SettleItem]) -> Option<Self> {
+    pub(crate) fn of(items: &'a [SettleItem]) -> Option<Self> {
         let mut all = Self { ids: vec![], tokens: vec![], results: vec![] };
         let mut seen = HashSet::new();
         for item in items {
@@ -42,6 +41,31 @@ impl<'a> Completions<'a> {
             all.results.push(result.map(|bytes| &**bytes));
         }
         Some(all)
+    }
+
+    /// Completes plain jobs; returns the store's time and the jobs. If all are plain, the connection keeps the receipt.
+    async fn complete(
+        &self,
+        conn: &Conn<'_>,
+        receipt: Option<Uuid>,
+        now: Option<i64>,
+    ) -> Try<(Timestamp, HashSet<JobId>)> {
+        let Self { ids, tokens, results } = self;
+        let rows = conn.query(SETTLE, &[ids, tokens, results, &receipt, &now]).await?;
+        let told = |row: &Row| -> (Timestamp, HashSet<JobId>) {
+            let ids: Option<Vec<Uuid>> = row.get(1);
+            (at(row.get(0)), ids.into_iter().flatten().map(job_id).collect())
+        };
+        Ok(rows.first().map(told).unwrap_or_default())
+    }
+
+    /// Completes plain jobs in an application's transaction; returns the jobs.
+    pub(crate) async fn complete_in(
+        &self,
+        conn: &Conn<'_>,
+        now: Option<i64>,
+    ) -> Try<HashSet<JobId>> {
+        self.complete(conn, None, now).await.map(|(_, settled)| settled)
     }
 }
 
@@ -141,13 +165,7 @@ impl PostgresEngine {
         receipt: Uuid,
     ) -> Try<Completed> {
         let now = self.inner.shared.test_now().map(Timestamp::as_millis);
-        let Completions { ids, tokens, results } = completions;
-        let rows = conn.query(SETTLE, &[ids, tokens, results, &receipt, &now]).await?;
-        let told = |row: &Row| -> (Timestamp, HashSet<JobId>) {
-            let ids: Option<Vec<Uuid>> = row.get(1);
-            (at(row.get(0)), ids.into_iter().flatten().map(job_id).collect())
-        };
-        let (now, settled) = rows.first().map(told).unwrap_or_default();
+        let (now, settled) = completions.complete(conn, Some(receipt), now).await?;
         Ok(Completed { now: self.inner.shared.now(now), settled })
     }
 }

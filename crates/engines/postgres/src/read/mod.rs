@@ -271,7 +271,7 @@ impl PostgresEngine {
     pub(crate) async fn open_sessions(&self) -> Result<Stamped<Vec<SessionInfo>>> {
         let conn = self.begin_look().await?;
         let rows = conn.query(SESSIONS, &[]).await;
-        let info = |row: &tokio_postgres::Row| {
+        let info = |row: &crate::conn::Row| {
             let (id, entry) = session(row);
             SessionInfo {
                 id,

@@ -1,6 +1,7 @@
 //! The input of a retention step: the clock, the settings, the cutoff times that follow from them, and the partitions.
 
 use crate::conn::Lent;
+use crate::conn::Row;
 use crate::conn::error::Try;
 use crate::engine::PostgresEngine;
 use crate::read::QUEUES;
@@ -8,7 +9,6 @@ use crate::slow::load::{Loaded, add_settings};
 use crate::slow::perform::CLOCK;
 use futures_util::future::try_join4;
 use std::collections::HashMap;
-use tokio_postgres::Row;
 use uuid::Uuid;
 use windlass_core::engine::{MaintainReply, Tally};
 use windlass_core::model::{Name, State};

@@ -1,13 +1,13 @@
 //! Removal row by row: finds ended jobs past their retention, from the cursor on, and deletes them with all their rows.
 
 use crate::conn::Lent;
+use crate::conn::Row;
 use crate::conn::error::Try;
 use crate::engine::PostgresEngine;
 use crate::retention::context::{Cutoffs, Partition, RetentionContext};
 use crate::retention::cursor::RetentionCursor;
 use std::sync::MutexGuard;
 use tokio::time::Instant;
-use tokio_postgres::Row;
 use uuid::Uuid;
 use windlass_core::engine::MaintainReply;
 use windlass_core::sync::lock;

@@ -1,10 +1,10 @@
 //! Reads jobs: combines definition, life, lease and end into an entry of the executor.
 
 use crate::conn::Conn;
+use crate::conn::Row;
 use crate::conn::error::Try;
 use crate::rows::codec::{self, Spec, Tail};
 use std::collections::HashMap;
-use tokio_postgres::Row;
 use uuid::Uuid;
 use windlass_core::engine::SessionId;
 use windlass_core::model::{

@@ -23,6 +23,11 @@ const FIND: &str = "SELECT l.id, l.queue, l.kind, l.idle OR l.used_at < c.now - 
         l.idle AND l.used_at < c.now - $5::bigint
     FROM unnest($1::text[], $2::text[]) w (queue, kind) JOIN {s}.lane l ON l.queue = w.queue AND l.kind = w.kind
     CROSS JOIN (SELECT coalesce($3::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now) c";
+/// Finds, creates and marks lanes inside an application's transaction.
+const JOIN: &str = "SELECT w.number, w.queue, w.kind FROM (
+        SELECT {s}.lane_of(w.queue, w.kind, coalesce($3::bigint,
+            (extract(epoch FROM clock_timestamp()) * 1000)::bigint)) AS number, w.queue, w.kind
+        FROM unnest($1::text[], $2::text[]) w (queue, kind)) w WHERE w.number IS NOT NULL";
 /// Marks lanes as used. Skips locked rows: an application's transaction may hold them for long, and marks them, too.
 const USE: &str = "UPDATE {s}.lane SET idle = false,
         used_at = coalesce($2::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint)
@@ -91,7 +96,7 @@ impl Lanes {
         lock(&self.known)
     }
 
-    fn learn(&self, rows: &[tokio_postgres::Row]) {
+    fn learn(&self, rows: &[crate::conn::Row]) {
         let mut known = self.known();
         for row in rows {
             let (number, queue, kind) =
@@ -164,6 +169,23 @@ impl Lanes {
         Ok(())
     }
 
+    /// Creates these lanes inside an application's transaction, for a cache that ends with it. Takes no lock that
+    /// others would wait for, except for the rows of new lanes.
+    pub(crate) async fn join(
+        &self,
+        conn: &Conn<'_>,
+        lanes: &[LaneKey],
+        now: Option<i64>,
+    ) -> Try<()> {
+        if lanes.is_empty() {
+            return Ok(());
+        }
+        let (queues, kinds): (Vec<&str>, Vec<&str>) =
+            lanes.iter().map(|(queue, kind)| (&**queue, &**kind)).unzip();
+        self.learn(&conn.query(JOIN, &[&queues, &kinds, &now]).await?);
+        Ok(())
+    }
+
     async fn find(
         &self,
         conn: &Conn<'_>,
@@ -178,7 +200,7 @@ impl Lanes {
             let rows = rows.iter().filter(|row| row.get::<_, bool>(column));
             rows.map(|row| row.get(0)).collect()
         };
-        let number = |row: &tokio_postgres::Row| {
+        let number = |row: &crate::conn::Row| {
             let (queue, kind): (&str, &str) = (row.get(1), row.get(2));
             ((queue.into(), kind.into()), row.get(0))
         };

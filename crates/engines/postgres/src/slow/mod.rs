@@ -3,7 +3,9 @@
 //! until no row is missing.
 
 pub(crate) mod heartbeat_cache;
+pub(crate) mod joined;
 pub(crate) mod keyed;
 pub(crate) mod load;
 pub(crate) mod perform;
+pub(crate) mod replaced;
 pub(crate) mod save;

@@ -1,7 +1,8 @@
 //! Runs a verb in one transaction: load and run until nothing is missing, then save.
 
+use crate::conn::Row;
 use crate::conn::error::{Trouble, Try, unavailable};
-use crate::conn::{Conn, Lent, Pool};
+use crate::conn::{Lent, Pool};
 use crate::rows::entries::JobRow;
 use crate::rows::entries::at;
 use crate::slow::load::{Loaded, Loader};
@@ -9,19 +10,15 @@ use crate::slow::save::Batch;
 use futures_util::future::{join, try_join_all};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio_postgres::Row;
-use tokio_postgres::types::ToSql;
 use windlass_core::engine::{Capabilities, Stamped};
 use windlass_core::random::Random;
 use windlass_core::time::Clock;
-use windlass_core::{Error, Result, Timestamp};
+use windlass_core::{Result, Timestamp};
 use windlass_executor::LaneKey;
 use windlass_workset::{Context, Ran, Store as _, Wants, pause_ms, rounds};
 
 /// Maximum runs of a verb after conflicts.
 const TRIES_MAX: u32 = 40;
-/// Maximum runs within an application's transaction, where waiting blocks others.
-const TRIES_IN_MAX: u32 = 5;
 
 /// The required durability of a verb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,15 +39,6 @@ pub(crate) type Act<'a, T> = windlass_workset::Act<'a, JobRow, T>;
 
 /// Reads the store's clock, for [`Shared::now_in`].
 pub(crate) const CLOCK: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
-
-/// Rolls the application's transaction back to our savepoint, which also releases the locks taken since.
-const ROLL_BACK: &str = "ROLLBACK TO SAVEPOINT windlass; RELEASE SAVEPOINT windlass";
-/// Limits the wait for locks to this many milliseconds, or less if the application's setting is lower; returns the
-/// limit. Valid until the transaction ends or is rolled back.
-const WAIT_LESS: &str = "SELECT was, current_setting('transaction_isolation'), set_config('lock_timeout', CASE WHEN
-        extract(epoch FROM was::interval) * 1000 BETWEEN 1 AND $1::bigint THEN was ELSE $1::bigint || 'ms' END, true)
-    FROM current_setting('lock_timeout') was";
-const WAIT_AS_BEFORE: &str = "SELECT set_config('lock_timeout', $1::text, true)";
 
 /// State shared by all verbs.
 pub(crate) struct Shared {
@@ -157,7 +145,7 @@ impl Shared {
         let Ran { value, saves, readied } =
             rounds(&loader, self.context(), &mut loaded, wants.parts, act).await?;
         let lowest = saves.lowest;
-        self.commit(conn, saves.batches).await?;
+        commit(conn, saves.batches).await?;
         Ok(Done {
             reply: Stamped { now: loaded.now, epoch: conn.epoch.clone(), value: value? },
             readied,
@@ -166,84 +154,17 @@ impl Shared {
     }
 
     /// The parameters of an executor.
-    const fn context(&self) -> Context<'_> {
+    pub(crate) const fn context(&self) -> Context<'_> {
         Context { capabilities: &self.capabilities, random: &self.random }
     }
+}
 
-    /// Runs a verb inside the application's transaction, under a savepoint. Rolls back to it unless `keeps` accepts the
-    /// result.
-    pub(crate) async fn perform_in<T>(
-        &self,
-        conn: &Conn<'_>,
-        wants: &Wants,
-        act: &mut Act<'_, T>,
-        keeps: impl Fn(&T) -> bool,
-    ) -> Result<(Timestamp, Option<i64>, T)> {
-        let mut again = unavailable("it was never tried");
-        for _ in 0..TRIES_IN_MAX {
-            conn.command("SAVEPOINT windlass").await.map_err(Trouble::into_error)?;
-            match Box::pin(self.attempt_in(conn, wants, act)).await {
-                Ok(done) => {
-                    let end = match keeps(&done.2) {
-                        true => "RELEASE SAVEPOINT windlass",
-                        false => ROLL_BACK,
-                    };
-                    conn.command(end).await.map_err(Trouble::into_error)?;
-                    return Ok(done);
-                }
-                Err(trouble) => {
-                    conn.command(ROLL_BACK).await.map_err(Trouble::into_error)?;
-                    match trouble {
-                        Trouble::Retryable(error) => again = error,
-                        Trouble::Fatal(error) => return Err(error),
-                    }
-                }
-            }
-        }
-        Err(again)
-    }
-
-    async fn attempt_in<T>(
-        &self,
-        conn: &Conn<'_>,
-        wants: &Wants,
-        act: &mut Act<'_, T>,
-    ) -> Try<(Timestamp, Option<i64>, T)> {
-        let loader = Loader { conn, clock: self.clock.as_ref() };
-        let mut loaded = Loaded::default();
-        let was = conn.query(WAIT_LESS, &[&(self.lock_timeout_ms as i64)]).await?;
-        if let Some(isolation) = was.first().map(|row| row.get::<_, &str>(1))
-            && !["read committed", "read uncommitted"].contains(&isolation)
-            && wants.has_keys()
-        {
-            // Its snapshot may be older than a rewrite of a table, and would see the table empty.
-            let expected = "jobs with unique or ordering keys need READ COMMITTED";
-            return Err(Error::invalid("transaction", isolation, expected).into());
-        }
-        let was: Option<String> = was.first().map(|row| row.get(0));
-        loader.load(wants, &mut loaded).await?;
-        let Ran { value, saves, .. } =
-            rounds(&loader, self.context(), &mut loaded, wants.parts, act).await?;
-        for batch in &saves.batches {
-            self.write(conn, batch).await?;
-        }
-        conn.query(WAIT_AS_BEFORE, &[&was]).await?;
-        Ok((loaded.now, saves.lowest, value?))
-    }
-
-    async fn commit(&self, conn: &Lent, batches: Vec<Batch>) -> Try<()> {
-        let statements: Vec<&'static str> = batches.iter().map(|batch| batch.sql).collect();
-        conn.prepare(&statements).await?;
-        let writes = try_join_all(batches.iter().map(|batch| self.write(conn, batch)));
-        let (written, committed) = join(writes, conn.command("COMMIT")).await;
-        written?;
-        committed
-    }
-
-    /// Writes rows.
-    pub(crate) async fn write(&self, conn: &Conn<'_>, batch: &Batch) -> Try<u64> {
-        let params: Vec<&(dyn ToSql + Sync)> =
-            batch.params.iter().map(|param| &**param as &(dyn ToSql + Sync)).collect();
-        conn.execute(batch.sql, &params).await
-    }
+/// Writes rows and commits, in one round trip.
+async fn commit(conn: &Lent, batches: Vec<Batch>) -> Try<()> {
+    let statements: Vec<&'static str> = batches.iter().map(|batch| batch.sql).collect();
+    conn.prepare(&statements).await?;
+    let writes = try_join_all(batches.iter().map(|batch| batch.write(conn)));
+    let (written, committed) = join(writes, conn.command("COMMIT")).await;
+    written?;
+    committed
 }

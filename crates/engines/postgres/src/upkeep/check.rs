@@ -2,6 +2,7 @@
 //! that is, refers to a job that does not exist. A repair derives all rows again and deletes ghosts.
 
 use crate::conn::Lent;
+use crate::conn::Row;
 use crate::conn::error::{Trouble, Try};
 use crate::engine::PostgresEngine;
 use crate::read::SNAPSHOT;
@@ -9,7 +10,6 @@ use crate::rows::entries::{self, Found, job_id, read_jobs};
 use crate::slow::load::{Loaded, add_settings};
 use crate::slow::save::{self, Place};
 use std::collections::{BTreeMap, HashMap, HashSet};
-use tokio_postgres::Row;
 use uuid::Uuid;
 use windlass_core::Result;
 use windlass_core::engine::{CheckReport, Finding, SessionId, Stamped};
@@ -179,7 +179,7 @@ impl PostgresEngine {
             let Some(last) = page.last() else { return Ok(()) };
             after = Some(last.entry.id().as_uuid());
             for batch in save::places(&set, &conn.lanes, &page)? {
-                self.inner.shared.write(conn, &batch).await?;
+                batch.write(conn).await?;
             }
         }
     }

@@ -138,11 +138,6 @@ impl Wakeups {
         self.line.told.notify_one();
     }
 
-    /// The channel of this schema's processes.
-    pub(crate) fn channel(&self) -> &str {
-        &self.line.channel
-    }
-
     /// A receiver of all wake-ups from now on.
     pub(crate) fn watch(&self) -> watch::Receiver<Wake> {
         self.line.readied.subscribe()

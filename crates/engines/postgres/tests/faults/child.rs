@@ -1,5 +1,6 @@
 //! Other processes: this very test binary started again, with a part to play on the same database.
 
+use crate::completions;
 use crate::journal::Lines;
 use crate::load::Clients;
 use crate::services;
@@ -27,6 +28,8 @@ pub(crate) enum Part {
     Work { url: String, journal: PathBuf, client: u32, seed: u64, ttl_ms: u64 },
     /// Host the services and nothing else.
     Serve(services::Plan),
+    /// Complete jobs in transactions of the handler's own.
+    Complete(completions::Plan),
 }
 
 /// Not a test: plays its part, if this process was started with one.
@@ -38,6 +41,7 @@ fn child() {
     let runtime = builder.worker_threads(2).enable_all().build().expect("a runtime");
     match part {
         Part::Serve(plan) => runtime.spawn(services::serve(plan)),
+        Part::Complete(plan) => runtime.spawn(completions::work(plan)),
         Part::Work { url, journal, client, seed, ttl_ms } => {
             runtime.spawn(work(url, journal, client, seed, Duration::from_millis(ttl_ms)))
         }

@@ -11,6 +11,7 @@ mod bouncer;
 mod child;
 #[path = "../common/mod.rs"]
 mod common;
+mod completions;
 mod disk;
 mod journal;
 mod kills;

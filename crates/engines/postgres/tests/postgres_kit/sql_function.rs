@@ -9,7 +9,7 @@ use windlass_core::model::{PartSet, State};
 /// The bit of `ready.flags` that marks a job that completes plainly.
 const PLAIN: i16 = 2;
 
-/// Every parameter of the function, with the values to try; an empty one leaves it out.
+/// The parameters of the function that are tried in every combination; an empty value leaves one out.
 const PARAMETERS: [(&str, &[&str]); 13] = [
     ("kind", &["'mail'"]),
     ("payload", &["", "'{}'"]),
@@ -25,6 +25,26 @@ const PARAMETERS: [(&str, &[&str]); 13] = [
     ("trace", &["", "'00-abc-def-01'"]),
     ("payload_bytes", &["", "'\\x00'"]),
 ];
+
+/// The other parameters, each tried with a unique key and without, now and later.
+const OTHERS: [(&str, &str); 14] = [
+    ("unique_scope", "'kind'"),
+    ("unique_until", "'removed'"),
+    ("unique_window_ms", "60000"),
+    ("on_conflict", "'replace'"),
+    ("id", "NEW_ID"),
+    ("key", "gen_random_uuid()::text"),
+    ("parent", "gen_random_uuid()"),
+    ("backoff", "'{\"fixed\": {\"delay_ms\": 5}}'"),
+    ("max_crashes", "7"),
+    ("max_wait_ms", "60000"),
+    ("retention", "'{\"finished_ms\": 5}'"),
+    ("state_bytes", "'\\x00'"),
+    ("blob_bytes", "'\\x00'"),
+    ("metadata_bytes", "'\\x00'"),
+];
+/// The first of them need a unique key.
+const OF_UNIQUE: usize = 4;
 
 /// Values that the function refuses together.
 const REFUSED: [[&str; 2]; 2] = [["payload", "payload_bytes"], ["delay_ms", "run_at"]];
@@ -46,7 +66,18 @@ fn calls() -> Vec<String> {
         let given = call.into_iter().map(|(name, value)| format!("{name} => {value}"));
         given.collect::<Vec<_>>().join(", ")
     };
-    calls.into_iter().map(text).collect()
+    let mut calls: Vec<String> = calls.into_iter().map(text).collect();
+    for (at, (name, value)) in OTHERS.into_iter().enumerate() {
+        for (unique, delay) in [(false, false), (false, true), (true, false), (true, true)] {
+            if at < OF_UNIQUE && !unique {
+                continue;
+            }
+            let unique = if unique { ", unique_key => gen_random_uuid()::text" } else { "" };
+            let delay = if delay { ", delay_ms => 60000" } else { "" };
+            calls.push(format!("kind => 'mail', {name} => {value}{unique}{delay}"));
+        }
+    }
+    calls
 }
 
 #[tokio::test]
@@ -56,10 +87,13 @@ async fn the_sql_function_calls_a_job_plain_exactly_if_core_does() {
     let names = "SELECT proargnames FROM pg_proc
         WHERE pronamespace = $1::text::regnamespace AND proname = 'enqueue'";
     let names: Vec<String> = client.query_one(names, &[&schema.name]).await.unwrap().get(0);
-    assert_eq!(names, PARAMETERS.map(|(name, _)| name), "every parameter is tried");
+    let tried = PARAMETERS.map(|(name, _)| name).into_iter().chain(OTHERS.map(|(name, _)| name));
+    assert_eq!(names, Vec::from_iter(tried), "every parameter is tried");
     let calls = calls();
-    assert_eq!(calls.len(), 3 * 3 * 256);
-    let each = calls.iter().map(|call| format!("({}.enqueue({call}))", schema.name));
+    assert_eq!(calls.len(), 3 * 3 * 256 + 2 * 4 + 4 * 10);
+    let new_id = format!("{}.new_id((extract(epoch FROM now()) * 1000)::bigint)", schema.name);
+    let each = calls.iter().map(|call| call.replace("NEW_ID", &new_id));
+    let each = each.map(|call| format!("({}.enqueue({call}))", schema.name));
     let sql = format!(
         "WITH w AS MATERIALIZED (SELECT * FROM (VALUES {}) w (id)) SELECT id FROM w",
         each.collect::<Vec<_>>().join(", ")

@@ -7,8 +7,8 @@ use crate::common::{OwnSchema, application, open, url};
 use diesel_async::{AsyncConnection as _, AsyncPgConnection, SimpleAsyncConnection as _};
 use sqlx::{Connection as _, PgConnection};
 use windlass_core::engine::*;
-use windlass_core::model::{Due, NewJob, State};
-use windlass_core::policy::{OnConflict, Unique, UniqueScope, Until};
+use windlass_core::model::{Codec, Due, Envelope, NewJob, Part, State};
+use windlass_core::policy::Unique;
 use windlass_core::{JobId, Timestamp};
 use windlass_postgres::{PostgresEngine, SqlEnqueue};
 
@@ -117,7 +117,7 @@ async fn a_job_arrives_with_everything_it_says() {
         let engine = open(&schema).await;
         let bytes = b" {\"b\": 1,\"a\":1.0}\0\xff";
         let mut job = NewJob::new("mail").queue("q").priority(-3).tenant("acme");
-        job.parts.payload = Some(windlass_core::model::Part::new(&bytes[..]));
+        job.parts.payload = Some(Part::new(&bytes[..]));
         job.tags = vec!["a".into(), "b \"c\"".into()];
         job.trace = Some("00-abc-def-01".into());
         job.policy.max_attempts = 9;
@@ -144,21 +144,16 @@ async fn a_job_arrives_with_everything_it_says() {
 #[tokio::test]
 async fn unsupported_fields_are_refused_by_name_and_invalid_values_by_the_server() {
     let job = || NewJob::new("mail");
-    let unique = || Unique::by("u");
-    let mut waits = job();
-    waits.policy.max_wait_ms = Some(5);
-    let refused = [
-        ("jobs[1].key", job().key("k")),
-        ("jobs[1].id", job().id(JobId::from_bytes([7; 16]))),
-        ("jobs[1].unique.scope", job().unique(unique().scope(UniqueScope::Global))),
-        ("jobs[1].unique.until", job().unique(unique().until(Until::Window(5)))),
-        ("jobs[1].unique.on_conflict", job().unique(unique().on_conflict(OnConflict::Reject))),
-        ("jobs[1].policy.max_wait_ms", waits),
-    ];
+    let mut sealed = job();
+    let envelope = Envelope { codec: Codec::Zstd, ..Envelope::PLAIN };
+    sealed.parts.metadata = Some(Part::sealed(envelope, "1"));
+    let mut derived = job();
+    derived.derived = true;
+    let refused = [("jobs[1].parts.metadata.envelope", sealed), ("jobs[1].job", derived)];
     for (field, refused) in refused {
         let error = SqlEnqueue::parameter(&[job(), refused]).unwrap_err();
         assert_eq!(error.field(), Some(field));
-        assert!(error.to_string().contains("enqueue_in"), "{error}");
+        assert!(error.to_string().contains("Transactional"), "{error}");
     }
     let schema = OwnSchema::new();
     let engine = open(&schema).await;

@@ -9,8 +9,12 @@ mod breaker;
 mod busy;
 mod by_sql;
 mod dead_bytes;
+#[cfg(all(feature = "sqlx", feature = "diesel", feature = "diesel-async"))]
+mod drivers;
 mod isolation;
+mod joined;
 mod migrations;
+mod parity;
 mod roles;
 mod sharing;
 mod tls;

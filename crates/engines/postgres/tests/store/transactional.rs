@@ -149,16 +149,25 @@ async fn a_job_can_be_enqueued_in_plain_sql() {
 }
 
 #[tokio::test]
-async fn fields_that_sql_does_not_support_are_refused_by_name() {
+async fn values_that_do_not_fit_are_refused_by_name() {
     let schema = OwnSchema::new();
     let (engine, client) = (open(&schema).await, application().await);
-    let patch = windlass_core::model::QueuePatch::max_depth(Some(5));
+    let patch = windlass_core::model::QueuePatch::max_depth(Some(1));
     engine.configure(vec![Configure::queue("full", patch)]).await.unwrap();
+    let only = NewJob::new("k").queue("full").due(Due::After(60_000));
+    engine.enqueue(Enqueue::each([only])).await.unwrap().value.remove(0).unwrap();
     for (arguments, word) in [
         ("'send email'", "kind"),
         ("NULL", "kind"),
         ("'k', queue => ''", "queue"),
-        ("'k', queue => 'full'", "limits"),
+        ("'k', queue => 'full'", "full"),
+        ("'k', unique_scope => 'kind'", "unique_key"),
+        ("'k', unique_key => 'u', unique_until => 'ended'", "unique_until"),
+        ("'k', unique_key => 'u', on_conflict => 'throttle'", "unique_window_ms"),
+        ("'k', backoff => '{\"fixed\":{\"delay_ms\":-1}}'", "backoff.delay_ms"),
+        ("'k', backoff => '{\"linear\":{}}'", "backoff"),
+        ("'k', retention => '{\"dead\":1}'", "retention"),
+        ("'k', id => gen_random_uuid()", "id"),
         ("'k', delay_ms => -1", "delay_ms"),
         ("'k', max_attempts => 0", "max_attempts"),
         ("'k', unique_key => ''", "unique_key"),

@@ -1,5 +1,4 @@
-//! Enqueueing through the SQL function `enqueue_many`, on the application's connection and with any driver. Refuses
-//! fields that the function does not support, by name.
+//! Enqueueing through the SQL function `enqueue_many`, on the application's connection and with any driver.
 
 #[cfg(feature = "diesel-async")]
 mod diesel;
@@ -13,8 +12,8 @@ use serde_json::{Map, Value, json};
 #[cfg(any(feature = "sqlx", feature = "diesel-async"))]
 use windlass_core::JobId;
 use windlass_core::limits::ENQUEUE_BATCH_MAX;
-use windlass_core::model::{Due, NewJob, Policy};
-use windlass_core::policy::{OnConflict, Unique, UniqueScope, Until};
+use windlass_core::model::{Due, NewJob, PartName, Policy};
+use windlass_core::policy::{Unique, Until};
 use windlass_core::{Error, Result, within_range};
 
 /// Enqueues jobs in the application's transaction, through the SQL functions of a schema.
@@ -54,8 +53,8 @@ impl SqlEnqueue {
         &self.statement
     }
 
-    /// The parameter for these jobs. A field that the functions do not support is an error that names it;
-    /// `PostgresEngine::enqueue_in` supports all fields.
+    /// The parameter for these jobs. Parts with an envelope are refused; [`Transactional`](crate::Transactional)
+    /// supports them.
     pub fn parameter(jobs: &[NewJob]) -> Result<String> {
         within_range("jobs", jobs.len() as u64, 1..=ENQUEUE_BATCH_MAX as u64)?;
         let spoken =
@@ -67,80 +66,87 @@ impl SqlEnqueue {
 
 /// A job as the functions expect it.
 fn said(job: &NewJob) -> Result<Value> {
-    sayable(job)?;
+    if *job != known_part(job) {
+        let expected = "the SQL functions do not support a field of it: use Transactional";
+        return Err(Error::invalid("job", "set", expected));
+    }
+    let NewJob { id, queue, kind, priority, due, tenant, key, unique, parent, tags, trace, .. } =
+        job;
     let mut item = Map::new();
     let mut put = |name: &str, value: Value| drop(item.insert(name.to_owned(), value));
-    put("kind", json!(&*job.kind));
-    put("queue", json!(&*job.queue));
-    put("priority", json!(job.priority));
-    put("max_attempts", json!(job.policy.max_attempts));
-    match job.due {
+    put("kind", json!(&**kind));
+    put("queue", json!(&**queue));
+    put("priority", json!(priority));
+    match due {
         Due::Now => {}
         Due::After(ms) => put("delay_ms", json!(ms)),
         Due::At(at) => put("run_at", json!(at.to_string())),
     }
-    if let Some(payload) = &job.parts.payload {
-        put("payload_base64", json!(STANDARD.encode(&payload.bytes)));
-    }
-    let texts = [
-        ("tenant", job.tenant.as_ref()),
-        ("trace", job.trace.as_ref()),
-        ("unique_key", job.unique.as_ref().map(|unique| &unique.key)),
-    ];
+    let texts = [("tenant", tenant), ("trace", trace), ("key", key)];
     for (name, text) in texts {
-        text.into_iter().for_each(|text| put(name, json!(text)));
+        text.iter().for_each(|text| put(name, json!(text)));
     }
-    job.policy.timeout_ms.into_iter().for_each(|ms| put("timeout_ms", json!(ms)));
-    if !job.tags.is_empty() {
-        put("tags", json!(job.tags));
+    for (name, id) in [("id", id), ("parent", parent)] {
+        id.iter().for_each(|id| put(name, json!(id.to_string())));
     }
+    if !tags.is_empty() {
+        put("tags", json!(tags));
+    }
+    unique.iter().for_each(|unique| say_unique(unique, &mut put));
+    for name in PartName::ALL {
+        let Some(part) = job.parts.get(name) else { continue };
+        if part.envelope().is_some() {
+            let expected = "the SQL functions store plain bytes: use Transactional for an envelope";
+            return Err(Error::invalid(
+                format!("parts.{}.envelope", name.as_str()),
+                "set",
+                expected,
+            ));
+        }
+        put(&format!("{}_base64", name.as_str()), json!(STANDARD.encode(&part.bytes)));
+    }
+    say_policy(&job.policy, &mut put);
     Ok(Value::Object(item))
 }
 
-/// Refuses fields that the functions do not support.
-fn sayable(job: &NewJob) -> Result<()> {
-    let usual = Policy::default();
-    let parts = &job.parts;
-    let sealed = parts.payload.as_ref().is_some_and(|payload| payload.envelope().is_some());
-    let unique = |is: fn(&Unique) -> bool| job.unique.as_ref().is_some_and(is);
-    let beyond = [
-        ("id", job.id.is_some()),
-        ("key", job.key.is_some()),
-        ("parent", job.parent.is_some()),
-        ("unique.scope", unique(|it| it.scope != UniqueScope::Lane)),
-        ("unique.until", unique(|it| it.until != Until::Finished)),
-        ("unique.on_conflict", unique(|it| it.on_conflict != OnConflict::Existing)),
-        ("parts.payload.envelope", sealed),
-        ("parts.state", parts.state.is_some()),
-        ("parts.blob", parts.blob.is_some()),
-        ("parts.metadata", parts.metadata.is_some()),
-        ("policy.backoff", job.policy.backoff != usual.backoff),
-        ("policy.max_crashes", job.policy.max_crashes != usual.max_crashes),
-        ("policy.max_wait_ms", job.policy.max_wait_ms.is_some()),
-        ("policy.retention", job.policy.retention.is_some()),
-        // Fields added in the future.
-        ("job", *job != known_part(job)),
-    ];
-    match beyond.iter().find(|(_, is_set)| *is_set) {
-        None => Ok(()),
-        Some((field, _)) => {
-            let expected = "the SQL functions cannot do that: leave it out, or hand the job over by \
-                PostgresEngine::enqueue_in or enqueue";
-            Err(Error::invalid(*field, "set", expected))
-        }
-    }
-}
-
-/// The fields of a job that are supported here.
+/// The fields of a job that are said here: fields added in the future are refused until they are.
 fn known_part(job: &NewJob) -> NewJob {
     let mut known = NewJob::new(job.kind.clone()).queue(job.queue.clone());
     known = known.priority(job.priority).due(job.due);
+    (known.id, known.parent) = (job.id, job.parent);
     (known.tenant, known.trace) = (job.tenant.clone(), job.trace.clone());
-    (known.unique, known.tags) = (job.unique.clone(), job.tags.clone());
-    known.parts.payload = job.parts.payload.clone();
-    known.policy.max_attempts = job.policy.max_attempts;
-    known.policy.timeout_ms = job.policy.timeout_ms;
+    (known.key, known.unique) = (job.key.clone(), job.unique.clone());
+    (known.tags, known.parts) = (job.tags.clone(), job.parts.clone());
+    let (known_policy, policy) = (&mut known.policy, &job.policy);
+    known_policy.max_attempts = policy.max_attempts;
+    known_policy.max_crashes = policy.max_crashes;
+    known_policy.backoff = policy.backoff;
+    known_policy.timeout_ms = policy.timeout_ms;
+    known_policy.max_wait_ms = policy.max_wait_ms;
+    known_policy.retention = policy.retention;
     known
+}
+
+fn say_unique(unique: &Unique, put: &mut impl FnMut(&str, Value)) {
+    let Unique { key, scope, until, on_conflict } = unique;
+    put("unique_key", json!(key));
+    put("unique_scope", json!(scope));
+    match until {
+        Until::Finished | Until::Removed => put("unique_until", json!(until)),
+        Until::Window(ms) => put("unique_window_ms", json!(ms)),
+    }
+    put("on_conflict", json!(on_conflict));
+}
+
+fn say_policy(policy: &Policy, put: &mut impl FnMut(&str, Value)) {
+    put("max_attempts", json!(policy.max_attempts));
+    put("max_crashes", json!(policy.max_crashes));
+    put("backoff", json!(policy.backoff));
+    let times = [("timeout_ms", policy.timeout_ms), ("max_wait_ms", policy.max_wait_ms)];
+    for (name, ms) in times {
+        ms.into_iter().for_each(|ms| put(name, json!(ms)));
+    }
+    policy.retention.iter().for_each(|retention| put("retention", json!(retention)));
 }
 
 /// The ids that the server returned.

@@ -3,11 +3,11 @@
 
 use super::gather::{add_held, session};
 use super::{Jobs, Loaded, Loader};
+use crate::conn::Row;
 use crate::conn::error::Try;
 use crate::rows::entries::{at, job_id, session_columns};
 use futures_util::future::{try_join, try_join3};
 use std::collections::BTreeMap;
-use tokio_postgres::Row;
 use windlass_core::engine::Work;
 use windlass_core::model::{Name, QueueSettings, State};
 use windlass_core::{JobId, Timestamp};
@@ -48,7 +48,7 @@ const HELD_SOME: &str = "SELECT e.session, e.id
 pub(crate) const EXPIRES: i16 = 0;
 pub(crate) const REMOVED: i16 = 1;
 
-impl Loader<'_> {
+impl Loader<'_, '_> {
     /// Finds candidates.
     pub(super) async fn find_due(
         &self,

@@ -2,13 +2,13 @@
 
 use super::{Jobs, Loaded, Loader, NOW, some};
 use crate::conn::Conn;
+use crate::conn::Row;
 use crate::conn::error::Try;
 use crate::rows::codec;
 use crate::rows::entries::{at, job_id, session_columns};
 use futures_util::future::{try_join, try_join3, try_join4, try_join5};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
-use tokio_postgres::Row;
 use uuid::Uuid;
 use windlass_core::JobId;
 use windlass_core::engine::{Claim, SessionId};
@@ -64,7 +64,7 @@ pub(super) async fn prepare(conn: &Conn<'_>) -> Try<()> {
 /// Rows of queue settings, kind settings and depths.
 pub(crate) type SettingRows = (Vec<Row>, Vec<Row>, Vec<Row>);
 
-impl Loader<'_> {
+impl Loader<'_, '_> {
     /// Loads sessions, their leases, settings and heads of lanes, and adds the jobs found to the wants.
     pub(super) async fn gather(
         &self,

@@ -2,10 +2,10 @@
 
 use super::{Loaded, Loader, some};
 use crate::conn::Conn;
+use crate::conn::Row;
 use crate::conn::error::Try;
 use crate::rows::entries::{at, job_id};
 use futures_util::future::try_join3;
-use tokio_postgres::Row;
 use windlass_core::model::Name;
 use windlass_executor::{UniqueHold, UniqueSlot};
 use windlass_workset::{LineRows, Wants};
@@ -30,7 +30,7 @@ pub(super) async fn prepare(conn: &Conn<'_>) -> Try<()> {
 /// Rows of unique keys, of holders and of lines.
 pub(super) type KeyRows = (Vec<Row>, Vec<Row>, Vec<Row>, usize);
 
-impl Loader<'_> {
+impl Loader<'_, '_> {
     pub(super) async fn keys(&self, wants: &Wants, loaded: &Loaded) -> Try<KeyRows> {
         let missing = wants.slots.iter().filter(|slot| !loaded.uniques.contains_key(slot));
         let (mut queues, mut kinds, mut keys) = (Vec::new(), Vec::new(), Vec::new());

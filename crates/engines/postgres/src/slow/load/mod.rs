@@ -8,6 +8,7 @@ mod keys;
 mod turns;
 
 use crate::conn::Conn;
+use crate::conn::Row;
 use crate::conn::error::{Trouble, Try};
 use crate::rows::codec::Spec;
 use crate::rows::entries::{self, JobRow, SEQ_BITS, at, job_id};
@@ -17,7 +18,6 @@ use futures_util::future::{try_join3, try_join4};
 pub(crate) use gather::{CONFIGURE_LOCK, PLAIN, SUSPECT, add_settings, session};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use tokio_postgres::Row;
 use uuid::Uuid;
 use windlass_core::engine::SessionId;
 use windlass_core::model::{Name, PartName};
@@ -53,8 +53,8 @@ const LINKS_MAX: usize = 3;
 pub(crate) type Loaded = windlass_workset::Loaded<JobRow>;
 
 /// Loads rows over a connection.
-pub(crate) struct Loader<'a> {
-    pub(crate) conn: &'a Conn<'a>,
+pub(crate) struct Loader<'a, 'c> {
+    pub(crate) conn: &'a Conn<'c>,
     pub(crate) clock: Option<&'a Arc<dyn Clock>>,
 }
 
@@ -81,7 +81,7 @@ impl Jobs {
     }
 }
 
-impl Store for Loader<'_> {
+impl Store for Loader<'_, '_> {
     type Row = JobRow;
     type Saves = Saves;
     type Error = Trouble;
@@ -123,7 +123,7 @@ impl Store for Loader<'_> {
     }
 }
 
-impl Loader<'_> {
+impl Loader<'_, '_> {
     /// Adds the keys and sessions of the jobs to lock to the wants.
     async fn define(&self, wants: &mut Wants, jobs: &Jobs) -> Try<()> {
         if jobs.own.is_empty() {

@@ -1,10 +1,10 @@
 //! Loads the turns of tenants in fair queues, last of all: a transaction that has locked a tenant waits for nothing.
 
 use super::{Loaded, Loader};
+use crate::conn::Row;
 use crate::conn::error::Try;
 use futures_util::future::try_join;
 use std::collections::{BTreeSet, HashMap};
-use tokio_postgres::Row;
 use windlass_executor::Standing;
 use windlass_workset::Wants;
 
@@ -18,7 +18,7 @@ const SERVED: &str = "SELECT w.queue, s.turn FROM unnest($1::text[]) w (queue) C
 /// Rows of the latest turns of tenants, and of the turns being served.
 type TurnRows = (Vec<Row>, Vec<Row>);
 
-impl Loader<'_> {
+impl Loader<'_, '_> {
     pub(super) async fn turns(&self, wants: &Wants) -> Try<TurnRows> {
         if wants.turns.is_empty() {
             return Ok(TurnRows::default());

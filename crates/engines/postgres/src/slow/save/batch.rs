@@ -1,5 +1,7 @@
 //! Rows to delete and insert, by column, and the statements that take them as arrays.
 
+use crate::conn::Conn;
+use crate::conn::error::Try;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
@@ -7,6 +9,15 @@ use uuid::Uuid;
 pub(crate) struct Batch {
     pub(crate) sql: &'static str,
     pub(crate) params: Vec<Box<dyn ToSql + Send + Sync>>,
+}
+
+impl Batch {
+    /// Runs the statement.
+    pub(crate) async fn write(&self, conn: &Conn<'_>) -> Try<u64> {
+        let params: Vec<&(dyn ToSql + Sync)> =
+            self.params.iter().map(|param| &**param as &(dyn ToSql + Sync)).collect();
+        conn.execute(self.sql, &params).await
+    }
 }
 
 /// Declares sets of rows: the columns, and the statement that takes them as arrays in this order. The statements run in
