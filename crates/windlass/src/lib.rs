@@ -87,6 +87,10 @@
     feature = "memory",
     doc = "- [`testing`]: a queue for tests, without a server, with time travel and assertions."
 )]
+#![cfg_attr(
+    feature = "postgres",
+    doc = "- [`postgres`]: jobs that are enqueued and completed in your own transactions."
+)]
 //! - [`engine`], [`model`], [`policy`], [`limits`]: the underlying engine contract; [`Client::engine`] gives
 //!   access to all of it.
 //!
@@ -99,7 +103,8 @@
 //! | `remote` | `http://…`: the store behind a server | yes |
 //! | `worker` | `Client::worker`, with `services`; producers do not need it | yes |
 //! | `services` | schedules, history and samples of a store; part of `worker` | yes |
-//! | `postgres` | `postgres://…`, with TLS | no |
+//! | `postgres` | `postgres://…`, with TLS; jobs in transactions of `tokio-postgres` | no |
+//! | `sqlx`, `diesel`, `diesel-async` | jobs in transactions of these crates | no |
 //! | `process` | commands as handlers, on Unix | no |
 //! | `otel` | OpenTelemetry traces that link the enqueueing span to the handler's span | no |
 //! | `chrono` | conversions between [`Timestamp`] and `chrono::DateTime` | no |
@@ -116,6 +121,8 @@ mod connect;
 mod error;
 mod json;
 mod millis;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 mod postgres_url;
 #[cfg(feature = "memory")]
 pub mod testing;

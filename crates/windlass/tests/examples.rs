@@ -20,8 +20,11 @@ fn output(name: &str) -> String {
     let path = test.ancestors().nth(2).unwrap().join("examples").join(name);
     let path = path.with_extension(std::env::consts::EXE_EXTENSION);
     assert!(path.exists(), "build the examples: cargo build -p windlass --examples");
-    let mut child =
-        Command::new(path).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut command = Command::new(path);
+    if let Ok(url) = std::env::var("WINDLASS_TEST_POSTGRES") {
+        command.env("DATABASE_URL", url);
+    }
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let ended = (0..LOOKS_MAX).any(|_| {
         sleep(LOOK);
         child.try_wait().unwrap().is_some()
@@ -168,6 +171,12 @@ fn web_answers_before_the_work_is_done() {
 fn testing_needs_no_server_and_no_patience() {
     let reported = [r#"["error: engaged", "fatal: unknown user"]"#, "ada was reminded"];
     assert_eq!(lines("testing"), reported);
+}
+
+#[test]
+#[cfg(feature = "postgres")]
+fn transaction_writes_an_invoice_once_and_only_for_the_order_that_was_committed() {
+    assert_eq!(lines("transaction"), ["sent: [42]"]);
 }
 
 #[test]

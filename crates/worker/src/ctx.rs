@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 use tracing::Span;
-use windlass_core::engine::{Update, UpdateItem, Updated};
+use windlass_core::engine::{Lease, Outcome, SettleItem, Update, UpdateItem, Updated};
 use windlass_core::limits::{LOG_LINE_BYTES_MAX, PROGRESS_NOTE_BYTES_MAX};
 use windlass_core::model::{Header, NewJob, Part, PartEdit, PartName, PartSet, Progress};
 use windlass_core::{Error, JobId, Result, TypedJob};
@@ -305,6 +305,26 @@ impl Ctx {
                 }
             }
         }
+    }
+}
+
+/// Completion inside a transaction of the handler's own.
+impl Ctx {
+    /// The lease of this attempt, which gives the right to report on it.
+    pub fn lease(&self) -> &Lease {
+        &self.0.lease
+    }
+
+    /// The report that completes this job with a result, with all changes and follow-ups so far.
+    ///
+    /// For stores that can settle a job inside a transaction of the handler's own, together with its writes: see
+    /// `windlass::postgres`. After the commit, return from the handler; the worker's own report then finds the job
+    /// completed. If the transaction does not commit, the job is not settled: return an error.
+    pub fn completion(&self, result: Option<Part>) -> SettleItem {
+        let outcome = Outcome::Complete { result };
+        let mut item = SettleItem::new(self.id(), self.0.lease.clone(), outcome);
+        self.0.drafted(|draft| draft.copy_into(&mut item));
+        item
     }
 }
 

@@ -140,6 +140,14 @@ impl Draft {
         self.log.drain(..surplus);
     }
 
+    /// Copies parts, priority and follow-ups into a report of the completion; the outcome carries them again, unless
+    /// that report is settled.
+    pub(crate) fn copy_into(&self, item: &mut SettleItem) {
+        item.parts.clone_from(&self.parts);
+        item.priority = self.priority;
+        item.follow_ups.clone_from(&self.follow_ups);
+    }
+
     /// Adds parts, priority and follow-ups to the report of the outcome.
     pub(crate) fn complete_report(&mut self, item: &mut SettleItem, completed: bool) {
         item.parts = std::mem::take(&mut self.parts);
