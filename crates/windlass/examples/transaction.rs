@@ -50,7 +50,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     for (order, commits) in [(41_i64, false), (42, true)] {
         let mut transaction = client.transaction().await?;
         transaction.execute(&insert, &[&order]).await?;
-        let job = windlass.job(SendInvoice { order }).unique(format!("invoice:{order}"));
+        let job = windlass::job(SendInvoice { order }).unique(format!("invoice:{order}"));
         let job = jobs.enqueue(&mut transaction, job).await?;
         match commits {
             true => transaction.commit().await?,

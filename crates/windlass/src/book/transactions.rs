@@ -1,5 +1,5 @@
-//! On PostgreSQL, jobs can be enqueued in your own transaction: they exist if it commits, and never did if it
-//! rolls back.
+//! On PostgreSQL, jobs can be enqueued and completed in your own transaction: they exist, or have ended, if it
+//! commits, and never did if it rolls back. See the module `postgres` of this crate (feature `postgres`).
 //!
 //! The guide `docs/guides/postgres.md` shows this for tokio-postgres, sqlx, diesel, diesel-async and plain SQL.
 //! On every engine, two things are atomic without a transaction of yours:

@@ -119,7 +119,7 @@ impl Transactional {
 
     /// Ends an attempt with any outcome, like the engine's `settle`. Needs READ COMMITTED.
     ///
-    /// `settled.already` tells that the attempt was settled in this way before, for example by a transaction whose
+    /// `settled.already` reports that the attempt was settled in this way before, for example by a transaction whose
     /// commit was not answered: its writes are there, so roll back.
     pub async fn settle<T: OpenTransaction>(
         &self,
