@@ -4,6 +4,7 @@ use std::str::FromStr;
 use std::time::Duration;
 use windlass_core::Timestamp;
 use windlass_core::model::Order;
+use windlass_core::policy::Backoff;
 
 /// Units of time, in milliseconds.
 pub(crate) const TIME_UNITS: [(&str, u64); 6] = [
@@ -38,6 +39,22 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
 /// Parses a duration into milliseconds.
 pub(crate) fn duration_ms(text: &str) -> Result<u64, String> {
     duration(text).map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// Parses the delay after a failure: `10s` (always), `10s..1h` (doubling up to the second), each with an optional
+/// jitter at the end, as in `10s..1h~5s`.
+pub(crate) fn backoff(text: &str) -> Result<Backoff, String> {
+    let wrong = |_| format!("invalid backoff {text:?}; write it like 10s, 10s..1h or 10s..1h~5s");
+    let (delay, jitter) = text.split_once('~').unwrap_or((text, "0s"));
+    let jitter_ms = duration_ms(jitter).map_err(wrong)?;
+    match delay.split_once("..") {
+        Some((base, cap)) => {
+            let (base_ms, cap_ms) = (duration_ms(base), duration_ms(cap));
+            let (base_ms, cap_ms) = (base_ms.map_err(wrong)?, cap_ms.map_err(wrong)?);
+            Ok(Backoff::Exponential { base_ms, cap_ms, jitter_ms })
+        }
+        None => Ok(Backoff::Fixed { delay_ms: duration_ms(delay).map_err(wrong)?, jitter_ms }),
+    }
 }
 
 /// Parses a size in bytes: `65536`, `512K`, `64M`, `2G`.

@@ -69,6 +69,7 @@ impl Kinds {
     pub async fn put(&self, kind: &str, rules: &KindRules) -> Result<()> {
         let key = key(kind)?;
         rules.check()?;
+        self.check_payload_limit(rules)?;
         if get(&*self.engine, &key).await?.value.is_none() {
             self.check_room().await?;
         }
@@ -127,6 +128,20 @@ impl Kinds {
         let (key, value) = (CHANGES_KEY.to_owned(), Bytes::from_static(b"{}"));
         one(&*self.engine, RecordOp::Put { key, value, expect: Expect::Any }).await?;
         Ok(written)
+    }
+
+    /// A limit above that of the store would have no effect.
+    fn check_payload_limit(&self, rules: &KindRules) -> Result<()> {
+        let most = self.engine.capabilities().payload_bytes_max as u64;
+        match rules.payload_bytes_max {
+            Some(bytes) if bytes > most => {
+                let expected = format!(
+                    "the store allows payloads of {most} bytes; lower it, or raise store.payload_bytes_max"
+                );
+                Err(Error::invalid("payload_bytes_max", bytes, expected))
+            }
+            _ => Ok(()),
+        }
     }
 
     async fn check_room(&self) -> Result<()> {

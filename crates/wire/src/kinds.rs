@@ -2,6 +2,7 @@
 
 #[cfg(feature = "openapi")]
 use crate::openapi;
+use crate::policy::Backoff;
 use crate::queues::Overview;
 use crate::{is_default, present};
 use serde::{Deserialize, Serialize};
@@ -43,12 +44,54 @@ pub struct KindRules {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::SpanMs>))]
     pub max_wait_ms: Option<u64>,
+    /// Delay after a failure, for jobs with the default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backoff: Option<Backoff>,
+    /// Allowed priorities; any if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<PriorityRule>,
     /// Whether a replay must repeat the kind as confirmation.
     #[serde(default, skip_serializing_if = "is_default")]
     pub sensitive: bool,
     /// The circuit breaker; none if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub breaker: Option<BreakerPolicy>,
+}
+
+/// The priorities of a kind. A job outside the range is refused.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct PriorityRule {
+    /// The lowest number, the most urgent priority.
+    #[serde(default = "priority_min")]
+    pub min: i32,
+    /// The highest number.
+    #[serde(default = "priority_max")]
+    pub max: i32,
+    /// The priority of jobs that leave it at 0.
+    #[serde(default)]
+    pub default: i32,
+}
+
+const fn priority_min() -> i32 {
+    i32::MIN
+}
+
+const fn priority_max() -> i32 {
+    i32::MAX
+}
+
+impl From<PriorityRule> for model::PriorityRule {
+    fn from(PriorityRule { min, max, default }: PriorityRule) -> Self {
+        Self { min, max, default }
+    }
+}
+
+impl From<model::PriorityRule> for PriorityRule {
+    fn from(model::PriorityRule { min, max, default }: model::PriorityRule) -> Self {
+        Self { min, max, default }
+    }
 }
 
 /// When a circuit breaker opens, and how often it probes; `{}` uses the defaults.
@@ -104,6 +147,8 @@ impl KindRules {
         rules.payload_bytes_max = self.payload_bytes_max;
         rules.max_attempts = self.max_attempts;
         (rules.timeout_ms, rules.max_wait_ms) = (self.timeout_ms, self.max_wait_ms);
+        rules.backoff = self.backoff.map(Into::into);
+        rules.priority = self.priority.map(Into::into);
         rules.sensitive = self.sensitive;
         rules.breaker = self.breaker.map(BreakerPolicy::into_core);
         rules
@@ -120,6 +165,8 @@ impl From<model::KindRules> for KindRules {
             max_attempts: rules.max_attempts,
             timeout_ms: rules.timeout_ms,
             max_wait_ms: rules.max_wait_ms,
+            backoff: rules.backoff.map(Into::into),
+            priority: rules.priority.map(Into::into),
             sensitive: rules.sensitive,
             breaker: rules.breaker.map(Into::into),
         }
@@ -205,6 +252,8 @@ mod tests {
         rules.schema = Some(r#"{"type":  "object"}"#.to_owned());
         (rules.payload_bytes_max, rules.max_attempts) = (Some(5), Some(6));
         (rules.timeout_ms, rules.max_wait_ms, rules.sensitive) = (Some(7), Some(8), true);
+        rules.backoff = Some(policy::Backoff::exactly(9));
+        rules.priority = Some(model::PriorityRule { min: -4, max: 4, default: 1 });
         rules.breaker = Some(policy::BreakerPolicy::new().min_samples(3));
         let text = crate::write(&KindRules::from(rules.clone()));
         assert_eq!(crate::read::<KindRules>(&text).unwrap().into_core(), rules);

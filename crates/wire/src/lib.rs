@@ -81,7 +81,9 @@ pub use health::{Alive, Disk, StoreHealth};
 pub use history::{HistoryPage, HistoryQuery, HistoryRow};
 pub use item::{Empty, Item, Items, Nothing, into_items};
 pub use job::{Job, Jobs, Page};
-pub use kinds::{Breaker, BreakerPolicy, BreakerWord, KindOverview, KindRules, Kinds};
+pub use kinds::{
+    Breaker, BreakerPolicy, BreakerWord, KindOverview, KindRules, Kinds, PriorityRule,
+};
 pub use maintain::{Check, CheckReport, Finding, Maintain, MaintainReply, Tally};
 pub use new_job::NewJob;
 pub use part::{Envelope, Part, PartEdits, Parts};

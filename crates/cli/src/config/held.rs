@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use windlass::Url;
 use windlass_core::limits::AGE_MAX_MS;
 use windlass_core::model::Order;
-use windlass_core::policy::Missed;
+use windlass_core::policy::{Backoff, Missed};
 
 /// A Rust type that stores a setting.
 pub(crate) trait Held: Sized {
@@ -41,6 +41,19 @@ macro_rules! held_number {
 }
 
 held_number!(u8, u32, u64, usize);
+
+impl Held for i32 {
+    fn from_value(value: &Value) -> Result<Self, Wrong> {
+        match value {
+            Value::Signed(number) => Ok(*number),
+            _ => unfit(),
+        }
+    }
+
+    fn value(&self) -> Value {
+        Value::Signed(*self)
+    }
+}
 
 impl Held for bool {
     fn from_value(value: &Value) -> Result<Self, Wrong> {
@@ -169,6 +182,29 @@ impl Held for Order {
             Self::Fair => "fair".to_owned(),
             _ => "strict".to_owned(),
         })
+    }
+}
+
+impl Held for Backoff {
+    fn from_value(value: &Value) -> Result<Self, Wrong> {
+        let backoff = values::backoff(&String::from_value(value)?);
+        let backoff =
+            backoff.map_err(|_| Wrong::from("write it like 10s, 10s..1h or 10s..1h~5s"))?;
+        backoff.check()?;
+        Ok(backoff)
+    }
+
+    fn value(&self) -> Value {
+        let (delay, jitter_ms) = match *self {
+            Self::Exponential { base_ms, cap_ms, jitter_ms } => {
+                (format!("{}..{}", time(base_ms), time(cap_ms)), jitter_ms)
+            }
+            Self::Fixed { delay_ms, jitter_ms } => (time(delay_ms), jitter_ms),
+            // Core may add variants; show the delay after the first failure.
+            other => (time(other.delay_max_ms(1)), 0),
+        };
+        let jitter = if jitter_ms > 0 { format!("~{}", time(jitter_ms)) } else { String::new() };
+        Value::Text(delay + &jitter)
     }
 }
 

@@ -15,6 +15,8 @@ const NONE: &str = "none";
 pub(crate) enum Value {
     /// A count, a size in bytes, or a time in milliseconds, depending on the kind of the setting.
     Number(u64),
+    /// A number that may be negative.
+    Signed(i32),
     Flag(bool),
     Text(String),
     /// A text that contains a secret, and its redacted form.
@@ -73,6 +75,7 @@ enum Shape {
     Time(RangeInclusive<u64>),
     Size(RangeInclusive<u64>),
     Count(RangeInclusive<u64>),
+    Signed,
     Flag,
     Words(&'static [&'static str]),
     Text,
@@ -82,6 +85,8 @@ enum Shape {
 
 impl Kind {
     pub(crate) const FLAG: Self = Self::of(Shape::Flag);
+    /// A whole number that may be negative.
+    pub(crate) const SIGNED: Self = Self::of(Shape::Signed);
     /// A text, validated by the type that stores it.
     pub(crate) const TEXT: Self = Self::of(Shape::Text);
     /// A list of texts.
@@ -138,6 +143,10 @@ impl Kind {
                 let or = if self.lifts { ", or \"none\" in quotes" } else { "" };
                 Err(format!("write a whole number without quotes{or}; {}", self.range()).into())
             }
+            (Shape::Signed, Raw::Whole(number)) => self.parse(&number.to_string()),
+            (Shape::Signed, _) => {
+                Err(format!("write a whole number without quotes; {}", self.range()).into())
+            }
             (Shape::Flag, Raw::Flag(flag)) => Ok(Value::Flag(*flag)),
             (Shape::Flag, _) => Err("write true or false, without quotes".into()),
             (Shape::Words(_) | Shape::Text, Raw::Text(text)) => self.parse(text),
@@ -163,6 +172,10 @@ impl Kind {
             Shape::Size(_) => values::bytes(text).map_err(hint_of).and_then(|it| self.within(it)),
             Shape::Count(_) => match text.parse() {
                 Ok(number) => self.within(number),
+                Err(_) => Err(format!("write a whole number; {}", self.range()).into()),
+            },
+            Shape::Signed => match text.parse() {
+                Ok(number) => Ok(Value::Signed(number)),
                 Err(_) => Err(format!("write a whole number; {}", self.range()).into()),
             },
             Shape::Flag => match text {
@@ -203,6 +216,7 @@ impl Kind {
             Shape::Time(range) => (time(*range.start()), time(*range.end())),
             Shape::Size(range) => (size(*range.start()), size(*range.end())),
             Shape::Count(range) => (range.start().to_string(), range.end().to_string()),
+            Shape::Signed => (i32::MIN.to_string(), i32::MAX.to_string()),
             Shape::Flag => return "true or false".to_owned(),
             Shape::Words(words) => return format!("one of {}{or}", words.join(", ")),
             Shape::Text | Shape::List | Shape::Json => return String::new(),
@@ -217,6 +231,7 @@ impl Kind {
             (Value::Number(number), Shape::Time(_)) => quoted(&time(*number)),
             (Value::Number(number), Shape::Size(_)) => quoted(&size(*number)),
             (Value::Number(number), _) => number.to_string(),
+            (Value::Signed(number), _) => number.to_string(),
             (Value::Flag(flag), _) => flag.to_string(),
             (Value::Text(text), _) => quoted(text),
             (Value::Secret { shown, .. }, _) => quoted(shown),

@@ -16,7 +16,7 @@ pub use nesting::too_deep;
 pub use new_job::{DEFAULT_QUEUE, Due, NewJob};
 pub use part::{Codec, Envelope, Location, Part, PartEdit, PartEdits, PartName, PartSet, Parts};
 pub use policy::Policy;
-pub use rules::KindRules;
+pub use rules::{KindRules, PriorityRule};
 pub use settings::{KindPatch, KindSettings, Order, QueuePatch, QueueSettings};
 pub use state::State;
 

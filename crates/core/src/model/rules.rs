@@ -1,10 +1,45 @@
 //! Rules of a registered kind. Independent of who stores and enforces them, and of how schemas are parsed.
 
 use super::{NewJob, Policy};
-use crate::error::{Result, within_limit, within_range};
+use crate::error::{Error, Result, within_limit, within_range};
 use crate::limits;
-use crate::policy::BreakerPolicy;
+use crate::policy::{Backoff, BreakerPolicy};
 use serde::{Deserialize, Serialize};
+
+/// The priorities of a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PriorityRule {
+    /// The lowest number, the most urgent priority.
+    pub min: i32,
+    /// The highest number.
+    pub max: i32,
+    /// The priority of jobs that leave it at 0.
+    pub default: i32,
+}
+
+impl Default for PriorityRule {
+    fn default() -> Self {
+        Self { min: i32::MIN, max: i32::MAX, default: 0 }
+    }
+}
+
+impl PriorityRule {
+    fn check(self) -> Result<()> {
+        if self.min > self.max {
+            let expected = format!("it must be at most priority.max, which is {}", self.max);
+            return Err(Error::invalid("priority.min", self.min, expected));
+        }
+        self.within("priority.default", self.default)
+    }
+
+    fn within(self, field: &'static str, priority: i32) -> Result<()> {
+        if (self.min..=self.max).contains(&priority) {
+            return Ok(());
+        }
+        let expected = format!("its kind allows {} to {}", self.min, self.max);
+        Err(Error::invalid(field, priority, expected))
+    }
+}
 
 /// The rules of a registered kind.
 ///
@@ -31,6 +66,10 @@ pub struct KindRules {
     pub timeout_ms: Option<u64>,
     /// Maximum wait for jobs that do not set one.
     pub max_wait_ms: Option<u64>,
+    /// Delay after a failure for jobs that have the default.
+    pub backoff: Option<Backoff>,
+    /// Its priorities, if they are restricted.
+    pub priority: Option<PriorityRule>,
     /// Whether a replay must be confirmed with the name of the kind.
     pub sensitive: bool,
     /// Its circuit breaker, if it has one.
@@ -49,6 +88,9 @@ impl KindRules {
         if let Some(breaker) = &self.breaker {
             breaker.check()?;
         }
+        if let Some(priority) = self.priority {
+            priority.check()?;
+        }
         let mut policy = Policy::default();
         self.fill(&mut policy);
         policy.check()
@@ -57,12 +99,23 @@ impl KindRules {
     /// Applies the defaults of the kind to values that the job leaves at the general defaults.
     pub fn apply(&self, job: &mut NewJob) {
         self.fill(&mut job.policy);
+        if job.priority == 0 {
+            job.priority = self.priority.map_or(0, |rule| rule.default);
+        }
+    }
+
+    /// Checks a priority against the range of the kind.
+    pub fn check_priority(&self, priority: i32) -> Result<()> {
+        self.priority.map_or(Ok(()), |rule| rule.within("priority", priority))
     }
 
     fn fill(&self, policy: &mut Policy) {
         let usual = Policy::default();
         if policy.max_attempts == usual.max_attempts {
             policy.max_attempts = self.max_attempts.unwrap_or(usual.max_attempts);
+        }
+        if policy.backoff == usual.backoff {
+            policy.backoff = self.backoff.unwrap_or(usual.backoff);
         }
         policy.timeout_ms = policy.timeout_ms.or(self.timeout_ms);
         policy.max_wait_ms = policy.max_wait_ms.or(self.max_wait_ms);
@@ -87,9 +140,35 @@ mod tests {
     }
 
     #[test]
+    fn backoff_and_priority_are_defaults_and_a_priority_outside_the_range_is_refused() {
+        let mut rules = KindRules::default();
+        rules.backoff = Some(Backoff::exactly(7));
+        rules.priority = Some(PriorityRule { min: 2, max: 9, default: 5 });
+        rules.check().unwrap();
+        let mut plain = NewJob::new("k");
+        rules.apply(&mut plain);
+        assert_eq!((plain.policy.backoff, plain.priority), (Backoff::exactly(7), 5));
+        let mut own = NewJob::new("k").backoff(Backoff::exactly(1)).priority(10);
+        rules.apply(&mut own);
+        assert_eq!((own.policy.backoff, own.priority), (Backoff::exactly(1), 10));
+        rules.check_priority(9).unwrap();
+        let error = rules.check_priority(10).unwrap_err();
+        assert_eq!(error.to_string(), "priority is \"10\": its kind allows 2 to 9");
+    }
+
+    #[test]
     fn a_rule_that_cannot_hold_is_refused_by_name() {
         type Spoil = fn(&mut KindRules);
-        let bad: [(Spoil, &str); 5] = [
+        let bad: [(Spoil, &str); 8] = [
+            (|rules| rules.backoff = Some(Backoff::exactly(u64::MAX)), "backoff.delay_ms"),
+            (
+                |rules| rules.priority = Some(PriorityRule { min: 2, max: 1, default: 1 }),
+                "priority.min",
+            ),
+            (
+                |rules| rules.priority = Some(PriorityRule { min: 1, max: 2, default: 0 }),
+                "priority.default",
+            ),
             (|rules| rules.schema = Some(" ".repeat(limits::SCHEMA_BYTES_MAX + 1)), "schema"),
             (|rules| rules.payload_bytes_max = Some(0), "payload_bytes_max"),
             (|rules| rules.max_attempts = Some(0), "max_attempts"),

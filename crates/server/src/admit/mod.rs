@@ -119,12 +119,12 @@ impl Admit {
         }))
     }
 
-    /// Changes jobs. Checks replays against the rules of their kinds.
+    /// Changes jobs. Checks replays and new priorities against the rules of their kinds.
     async fn alter(&self, batch: Vec<ChangeItem>) -> Result<Stamped<Vec<Item<Changed>>>> {
         check_items(&batch)?;
         let table = self.registry.table().await?;
-        let replays = batch.iter().filter(|item| matches!(item.change, Change::Replay(_)));
-        let ids: Vec<_> = replays.map(|item| item.id).collect();
+        let ruled = batch.iter().filter(|item| is_ruled(&item.change));
+        let ids: Vec<_> = ruled.map(|item| item.id).collect();
         if ids.is_empty() || table.is_idle() {
             return self.engine.change(batch).await;
         }
@@ -132,12 +132,13 @@ impl Admit {
         let mut kinds = found.into_iter().map(|job| job.map(|job| job.header.kind));
         let (mut kept, mut refused) = (Vec::with_capacity(batch.len()), Vec::new());
         for (index, item) in batch.into_iter().enumerate() {
-            let checked = match &item.change {
-                // The store reports the missing job itself.
-                Change::Replay(edits) => match kinds.next().flatten() {
-                    Some(kind) => replay(&table, &kind, edits),
-                    None => Ok(()),
-                },
+            let kind = if is_ruled(&item.change) { kinds.next().flatten() } else { None };
+            let checked = match (&item.change, kind) {
+                (Change::Replay(edits), Some(kind)) => replay(&table, &kind, edits),
+                (Change::Reprioritise(priority), Some(kind)) => {
+                    table.check_priority(&kind, *priority)
+                }
+                // The store reports a missing job itself.
                 _ => Ok(()),
             };
             match checked {
@@ -161,9 +162,17 @@ fn follow_ups(table: &Table, item: &mut SettleItem) -> Result<()> {
     Ok(())
 }
 
+/// Whether the rules of a kind restrict this change.
+const fn is_ruled(change: &Change) -> bool {
+    matches!(change, Change::Replay(_) | Change::Reprioritise(_))
+}
+
 fn replay(table: &Table, kind: &Name, edits: &Edits) -> Result<()> {
     if table.is_sensitive(kind) && edits.confirm.as_ref() != Some(kind) {
         return Err(windlass_services::unconfirmed(kind));
+    }
+    if let Some(priority) = edits.priority {
+        table.check_priority(kind, priority)?;
     }
     match &edits.payload {
         PartEdit::Keep => Ok(()),

@@ -151,8 +151,16 @@ impl Table {
         let Some(entry) = self.kinds.get(&job.kind) else {
             return if self.strict { Err(self.unknown(&job.kind)) } else { Ok(()) };
         };
-        entry.rules(&job.kind)?.0.apply(job);
+        let (rules, _) = entry.rules(&job.kind)?;
+        rules.apply(job);
+        rules.check_priority(job.priority)?;
         self.check_payload(&job.kind, job.parts.payload.as_ref())
+    }
+
+    /// Validates a new priority of a job of `kind`.
+    pub(crate) fn check_priority(&self, kind: &Name, priority: i32) -> Result<()> {
+        let Some(entry) = self.kinds.get(kind) else { return Ok(()) };
+        entry.rules(kind)?.0.check_priority(priority)
     }
 
     /// Validates a payload for a job of `kind`.

@@ -107,6 +107,43 @@ async fn a_job_takes_from_its_kind_what_it_does_not_say_itself() {
 }
 
 #[tokio::test]
+async fn a_kind_sets_backoff_and_priority_and_refuses_priorities_outside_its_range() {
+    let server = start_with(options().services(None)).await;
+    let backoff = json!({"fixed": {"delay_ms": 7, "jitter_ms": 0}});
+    let priority = json!({"min": -5, "max": 5, "default": 2});
+    register(&server, "email", json!({"backoff": backoff, "priority": priority})).await;
+    let id = post(&server, "/v1/jobs", json!({"kind": "email"})).await.body["id"].clone();
+    let path = format!("/v1/jobs/{}", id.as_str().unwrap());
+    let job = get(&server, &path).await.body;
+    assert_eq!((&job["backoff"], &job["priority"]), (&backoff, &json!(2)), "{job}");
+    let own = json!({"kind": "email", "priority": -5, "backoff": {"fixed": {"delay_ms": 9}}});
+    let id = post(&server, "/v1/jobs", own).await.body["id"].clone();
+    let job = get(&server, &format!("/v1/jobs/{}", id.as_str().unwrap())).await.body;
+    assert_eq!((&job["backoff"]["fixed"]["delay_ms"], &job["priority"]), (&json!(9), &json!(-5)));
+    let refused = post(&server, "/v1/jobs", json!({"kind": "email", "priority": 6})).await;
+    assert_problem(&refused, 422, "priority");
+    let detail = refused.body["detail"].as_str().unwrap();
+    assert!(detail.contains('6') && detail.contains("-5 to 5"), "{detail}");
+    let change = json!({"change": "reprioritise", "priority": 6});
+    assert_problem(&post(&server, &format!("{path}/change"), change).await, 422, "priority");
+    let change = json!({"change": "reprioritise", "priority": 5});
+    assert_eq!(post(&server, &format!("{path}/change"), change).await.status, 200);
+    let doomed = dead(&server, json!({"kind": "email", "queue": "other"})).await;
+    let replay = json!({"change": "replay", "edits": {"priority": 6}});
+    let refused = post(&server, &format!("/v1/jobs/{doomed}/change"), replay).await;
+    assert_problem(&refused, 422, "priority");
+}
+
+#[tokio::test]
+async fn a_kind_may_not_allow_larger_payloads_than_the_store() {
+    let server = start().await;
+    let large = json!({"payload_bytes_max": 65_537});
+    let refused = call(&server, "PUT", "/v1/kinds/email", large).await;
+    assert_problem(&refused, 422, "payload_bytes_max");
+    assert!(refused.body["detail"].as_str().unwrap().contains("65536"), "{refused:?}");
+}
+
+#[tokio::test]
 async fn a_strict_server_takes_registered_kinds_only_and_names_those_that_are_near() {
     let server = start_with(options().strict_kinds(true)).await;
     register(&server, "send_email", json!({})).await;

@@ -9,13 +9,14 @@ use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use windlass::Client;
-use windlass_core::model::KindRules;
-use windlass_core::policy::BreakerPolicy;
+use windlass_core::model::{KindRules, PriorityRule};
+use windlass_core::policy::{Backoff, BreakerPolicy};
 use windlass_services::{Breakers, Kinds};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   windlass kinds register send_email --schema @send_email.schema.json --payload-max 4K
+  windlass kinds register resize --backoff 10s..10m~5s --priority-min 0 --priority-max 100
   windlass kinds register charge_card --sensitive --breaker --breaker-errors 50")]
 pub(super) struct Register {
     /// Name of the kind
@@ -35,6 +36,19 @@ pub(super) struct Register {
     /// Default maximum wait before a due job expires, for jobs that do not set their own
     #[arg(long, value_name = "TIME", value_parser = values::duration_ms)]
     max_wait: Option<u64>,
+    /// Default delay after a failure, for jobs that do not set their own: 10s, 10s..1h (doubling) or 10s..1h~5s
+    /// (with jitter)
+    #[arg(long, value_name = "TIME[..TIME][~TIME]", value_parser = values::backoff)]
+    backoff: Option<Backoff>,
+    /// Default priority, for jobs that leave it at 0
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    priority: Option<i32>,
+    /// Lowest number allowed as priority, the most urgent
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    priority_min: Option<i32>,
+    /// Highest number allowed as priority
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    priority_max: Option<i32>,
     /// Require the name of the kind as a confirmation to replay its jobs
     #[arg(long)]
     sensitive: bool,
@@ -75,6 +89,14 @@ impl Register {
         rules.payload_bytes_max = self.payload_max;
         rules.max_attempts = self.max_attempts;
         (rules.timeout_ms, rules.max_wait_ms) = (self.timeout, self.max_wait);
+        rules.backoff = self.backoff;
+        let any = PriorityRule::default();
+        let priority = PriorityRule {
+            min: self.priority_min.unwrap_or(any.min),
+            max: self.priority_max.unwrap_or(any.max),
+            default: self.priority.unwrap_or(any.default),
+        };
+        rules.priority = (priority != any).then_some(priority);
         rules.sensitive = self.sensitive;
         if self.breaker {
             let usual = BreakerPolicy::new();

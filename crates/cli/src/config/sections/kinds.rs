@@ -12,8 +12,8 @@ use windlass_core::limits::{
     AGE_MAX_MS, BREAKER_INTERVAL_MS, BREAKER_SAMPLES_MAX, MAX_ATTEMPTS_MAX, PAYLOAD_BYTES_MAX,
     SCHEMA_BYTES_MAX, TIMEOUT_MAX_MS,
 };
-use windlass_core::model::KindRules;
-use windlass_core::policy::BreakerPolicy;
+use windlass_core::model::{KindRules, PriorityRule};
+use windlass_core::policy::{Backoff, BreakerPolicy};
 
 const PAYLOAD_BYTES: RangeInclusive<u64> = 1..=PAYLOAD_BYTES_MAX as u64;
 const ATTEMPTS: RangeInclusive<u64> = 1..=MAX_ATTEMPTS_MAX as u64;
@@ -33,6 +33,8 @@ pub(crate) struct Registered {
     max_attempts: Option<u32>,
     timeout_ms: Option<u64>,
     max_wait_ms: Option<u64>,
+    backoff: Option<Backoff>,
+    priority: PriorityRule,
     sensitive: bool,
     has_breaker: bool,
     breaker: BreakerPolicy,
@@ -80,6 +82,29 @@ static FIELDS: &[Field<Registered>] = &[
         Live,
         max_wait_ms,
         "Default maximum wait before a due job expires, for jobs that do not set their own."
+    ),
+    field!(
+        "backoff",
+        Kind::TEXT.or_none(),
+        Live,
+        backoff,
+        "Default delay after a failure, for jobs that do not set their own: a time (\"10s\"), a time that doubles up \
+         to another (\"10s..1h\"), each with a jitter if you like (\"10s..1h~5s\"), or \"none\"."
+    ),
+    field!(
+        "priority.min",
+        Kind::SIGNED,
+        Live,
+        priority.min,
+        "Lowest number allowed as priority, the most urgent. A job outside the range is refused."
+    ),
+    field!("priority.max", Kind::SIGNED, Live, priority.max, "Highest number allowed as priority."),
+    field!(
+        "priority.default",
+        Kind::SIGNED,
+        Live,
+        priority.default,
+        "Priority of jobs that leave it at 0."
     ),
     field!(
         "sensitive",
@@ -138,6 +163,8 @@ impl Registered {
         rules.payload_bytes_max = self.payload_bytes_max;
         rules.max_attempts = self.max_attempts;
         (rules.timeout_ms, rules.max_wait_ms) = (self.timeout_ms, self.max_wait_ms);
+        rules.backoff = self.backoff;
+        rules.priority = (self.priority != PriorityRule::default()).then_some(self.priority);
         rules.sensitive = self.sensitive;
         rules.breaker = self.has_breaker.then_some(self.breaker);
         Ok(rules)
@@ -186,6 +213,8 @@ impl Named for Registered {
         {
             let (key, given) = match error.field() {
                 Some(field) if field.starts_with("schema") => self.schema_key(),
+                Some("priority.min") => ("priority.min", self.priority.min.to_string()),
+                Some("priority.default") => ("priority.default", self.priority.default.to_string()),
                 _ => ("", name.to_owned()),
             };
             wrong.push((key, given, error.into()));
@@ -225,5 +254,8 @@ mod tests {
         let reported = wrong(|kind| kind.schema = Some(Json(r#"{"type":7}"#.to_owned())));
         assert_eq!(reported.len(), 1, "{reported:?}");
         assert_eq!(reported[0].0, "schema");
+        let reported = wrong(|kind| kind.priority.min = 5);
+        let expected = "its kind allows 5 to 2147483647";
+        assert_eq!(reported, [("priority.default", expected.to_owned())]);
     }
 }
