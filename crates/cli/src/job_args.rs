@@ -3,12 +3,12 @@
 use crate::values;
 use anyhow::{Context as _, Result, bail};
 use std::io::Read as _;
-use windlass_core::limits::PAYLOAD_BYTES_DEFAULT;
+use windlass_core::limits::{PAYLOAD_BYTES_DEFAULT, PAYLOAD_BYTES_MAX};
 use windlass_core::model::NewJob;
 use windlass_core::policy::{Backoff, OnConflict, Retention, Unique, UniqueScope, Until};
 
 /// Maximum number of bytes read from a file or stdin; the store has its own limit for payloads.
-const READ_BYTES_MAX: u64 = 16 * 1024 * 1024;
+const READ_BYTES_MAX: u64 = PAYLOAD_BYTES_MAX as u64;
 
 /// Options of a new job.
 #[derive(Clone, Debug, clap::Args)]

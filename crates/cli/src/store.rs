@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 use std::future::Future;
 use std::path::PathBuf;
 use std::sync::Arc;
-use windlass::{Client, Url};
+use windlass::{Client, OpenOptions, Url};
 use windlass_core::Error as EngineError;
 use windlass_core::engine::Engine;
 use windlass_services::{Audit, Audited};
@@ -43,6 +43,15 @@ impl Common {
             Some(store) => store.parse().context("--store"),
             None => Ok(self.config()?.store()?.clone()),
         }
+    }
+
+    /// The URL of the store, and how to open it. A store that is not the one of the configuration keeps its settings.
+    fn place(&self) -> Result<(Url, OpenOptions)> {
+        if self.store.is_some() {
+            return Ok((self.url()?, OpenOptions::default()));
+        }
+        let config = self.config()?;
+        Ok((config.store()?.clone(), config.fixed.store.open_options()))
     }
 
     /// The configuration from the file and the environment variables. An invalid file is an error: without it,
@@ -92,8 +101,8 @@ impl Common {
 
     /// The store's engine, and whether it is reached through a server.
     async fn engine(&self) -> Result<(Arc<dyn Engine>, bool)> {
-        let url = self.url()?;
-        let error = match url.open().await {
+        let (url, options) = self.place()?;
+        let error = match url.open_with(options).await {
             Ok(engine) => return Ok((engine, matches!(url, Url::Http(_)))),
             Err(error) => error,
         };

@@ -23,6 +23,7 @@ pub mod conformance;
 pub mod history;
 #[cfg(feature = "model")]
 pub mod model;
+pub mod payloads;
 mod rig;
 mod steady;
 mod subject;

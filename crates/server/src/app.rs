@@ -16,7 +16,8 @@ use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
-use windlass_core::engine::{Answer, Engine, Stamped};
+use windlass_core::engine::{Answer, Claim, Engine, Stamped};
+use windlass_core::model::PartName;
 use windlass_core::{Error, Result};
 use windlass_services::{Audit, Audited, Flows};
 
@@ -112,6 +113,15 @@ impl App {
     /// The engine on behalf of a principal: changes are written to the audit log.
     pub(crate) fn acting(&self, who: &Who) -> Audited {
         Audited::new(self.engine.clone(), self.audit.clone(), who.0.clone())
+    }
+
+    /// A claim that returns at most as many jobs as the memory for replies can hold.
+    pub(crate) fn limited(&self, mut claim: Claim) -> Claim {
+        if claim.parts.has(PartName::Payload) {
+            let payload_bytes_max = self.engine.capabilities().payload_bytes_max;
+            claim.limit = claim.limit.min(self.options.claim_jobs_max(payload_bytes_max));
+        }
+        claim
     }
 
     /// The current limits.

@@ -5,14 +5,17 @@ use crate::metrics::Exporter;
 use crate::ranges;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use windlass_core::limits::{CLAIM_BATCH_MAX, PAYLOAD_BYTES_DEFAULT};
 use windlass_core::{Error, Result, within_range};
 use windlass_services::ServiceOptions;
 
-/// Default for `body_bytes_max`: fits the largest job (a state and a blob of 16 MiB each) in
-/// base64.
-const BODY_BYTES_DEFAULT: usize = 64 * 1024 * 1024;
+/// Default for `body_bytes_max`: fits the largest job (a payload, a state and a blob of 16 MiB each)
+/// in base64.
+const BODY_BYTES_DEFAULT: usize = 72 * 1024 * 1024;
 /// Default for `bodies_bytes_max`.
-const BODIES_BYTES_DEFAULT: usize = 128 * 1024 * 1024;
+const BODIES_BYTES_DEFAULT: usize = 144 * 1024 * 1024;
+/// Room in a body for everything but the payload of a single job.
+const BESIDES_PAYLOAD_BYTES: usize = 128 * 1024;
 /// Default for `connections_max`.
 const CONNECTIONS_DEFAULT: usize = 10_000;
 /// Default for `read_timeout_ms`.
@@ -273,6 +276,29 @@ impl Options {
         self
     }
 
+    /// Checks that a job with the largest payload of a store fits into one request. A server with a
+    /// tight limit on bodies may refuse payloads below the default limit.
+    pub fn check_payloads(&self, payload_bytes_max: usize) -> Result<()> {
+        let needed = base64_bytes(payload_bytes_max) + BESIDES_PAYLOAD_BYTES;
+        if payload_bytes_max <= PAYLOAD_BYTES_DEFAULT || self.body_bytes_max >= needed {
+            return Ok(());
+        }
+        let expected = format!(
+            "a payload of the store may have {payload_bytes_max} bytes (payload_bytes_max), which needs \
+             a body of {needed}; raise body_bytes_max or lower payload_bytes_max"
+        );
+        Err(Error::invalid("body_bytes_max", self.body_bytes_max, expected))
+    }
+
+    /// The number of jobs that one claim may return: their payloads must fit into the memory for
+    /// replies. A full claim at the default payload limit is always allowed.
+    pub(crate) fn claim_jobs_max(&self, payload_bytes_max: usize) -> u32 {
+        let room =
+            (self.bodies_bytes_max / 2).max(PAYLOAD_BYTES_DEFAULT * CLAIM_BATCH_MAX as usize);
+        let jobs = room / payload_bytes_max.max(PAYLOAD_BYTES_DEFAULT);
+        u32::try_from(jobs).unwrap_or(u32::MAX).clamp(1, CLAIM_BATCH_MAX)
+    }
+
     /// The subset of limits that can change at run time.
     pub const fn limits(&self) -> Limits {
         Limits {
@@ -308,9 +334,28 @@ impl Options {
     }
 }
 
+/// The length of bytes in base64.
+const fn base64_bytes(bytes: usize) -> usize {
+    bytes.div_ceil(3) * 4
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use windlass_core::limits::PAYLOAD_BYTES_MAX;
+
+    #[test]
+    fn large_payloads_need_bodies_and_claims_that_fit() {
+        let mut options = Options::new(([127, 0, 0, 1], 0).into());
+        options.check_payloads(PAYLOAD_BYTES_MAX).unwrap();
+        assert_eq!(options.claim_jobs_max(PAYLOAD_BYTES_DEFAULT), CLAIM_BATCH_MAX);
+        assert_eq!(options.claim_jobs_max(PAYLOAD_BYTES_MAX), 4);
+        options.body_bytes_max = 1 << 20;
+        options.check_payloads(PAYLOAD_BYTES_DEFAULT).unwrap();
+        let error = options.check_payloads(1 << 20).unwrap_err();
+        assert_eq!(error.field(), Some("body_bytes_max"));
+        assert!(error.to_string().contains("lower payload_bytes_max"), "{error}");
+    }
 
     #[test]
     fn a_bound_that_cannot_be_kept_is_refused_by_name() {

@@ -67,6 +67,7 @@ impl Server {
 
     /// Serves this engine in background tasks of the current tokio runtime.
     pub fn serve(self, engine: Arc<dyn Engine>) -> Result<ServerHandle> {
+        self.options.check_payloads(engine.capabilities().payload_bytes_max)?;
         let name = self.options.store.clone();
         let name = name.unwrap_or_else(|| engine.capabilities().engine.into());
         let health = StoreHealth::new(name, self.options.disk.as_ref());
@@ -81,7 +82,7 @@ impl Server {
     /// of at most 8 seconds.
     pub fn serve_once_open<F>(
         self,
-        open: impl FnMut() -> F + Send + 'static,
+        mut open: impl FnMut() -> F + Send + 'static,
     ) -> Result<ServerHandle>
     where
         F: Future<Output = Result<Arc<dyn Engine>>> + Send,
@@ -95,6 +96,15 @@ impl Server {
         tokio::spawn({
             let (base, services) = (base.clone(), services.clone());
             async move {
+                let options = base.options.clone();
+                let open = || {
+                    let (opening, options) = (open(), &options);
+                    async move {
+                        let engine = opening.await?;
+                        options.check_payloads(engine.capabilities().payload_bytes_max)?;
+                        Ok(engine)
+                    }
+                };
                 let Some(engine) = late.open(open, &base.stop).await else { return };
                 let (engine, router) = base.over(engine);
                 // Only invalid options can fail here, and `bind` and `set_services` check them.

@@ -133,7 +133,7 @@ pub use client::{
     Client, Finished, HasOutput, IntoJob, JobBuilder, JobHandle, JobQuery, JobStream, Kind, Queue,
     Replay, Untyped, job, job_of,
 };
-pub use connect::connect;
+pub use connect::{OpenOptions, connect, connect_with};
 pub use error::{Error, Result};
 pub use postgres_url::PostgresUrl;
 pub use url::Url;

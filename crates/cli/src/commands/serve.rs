@@ -15,6 +15,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::warn;
+use windlass::OpenOptions;
 use windlass_core::Error;
 use windlass_core::engine::Engine;
 use windlass_local::LocalEngine;
@@ -65,6 +66,9 @@ pub(super) struct Args {
     /// Maximum jobs per second from each client; the burst after a pause is as large [default: unlimited]
     #[arg(long, value_name = "JOBS")]
     jobs_per_second: Option<String>,
+    /// Maximum size of a payload, up to 16M; the store keeps it [default: that of the store, 64K in a new one]
+    #[arg(long, value_name = "SIZE")]
+    payload_max: Option<String>,
     /// Do not migrate the tables of a PostgreSQL store; refuse to start if they are outdated
     #[arg(long)]
     no_migrate: bool,
@@ -119,6 +123,7 @@ impl Args {
         let inputs = [
             ("store.url", "--store", self.store.as_deref()),
             ("store.migrate", "--no-migrate", self.no_migrate.then_some("false")),
+            ("store.payload_bytes_max", "--payload-max", self.payload_max.as_deref()),
             ("server.listen", "--listen", self.listen.as_deref()),
             ("store.disk_limit", "--disk-limit", self.disk_limit.as_deref()),
             ("server.insecure", "--insecure", self.insecure.then_some("true")),
@@ -179,7 +184,8 @@ async fn serve(inputs: Inputs, config: Config, log: LogHandle) -> Result<ExitCod
     let store = found_store(&config);
     let setup = Arc::new(Setup::new(config));
     let mut asks = KeyRequirement::Unknown;
-    let (handle, changed) = match open(store.clone(), url.clone(), &disk).await {
+    let with = setup.config().fixed.store.open_options();
+    let (handle, changed) = match open(store.clone(), with, url.clone(), &disk).await {
         Ok(engine) => {
             asks = KeyRequirement::found(&*engine).await?;
             ensure_locked(&setup.config(), asks)?;
@@ -192,7 +198,7 @@ async fn serve(inputs: Inputs, config: Config, log: LogHandle) -> Result<ExitCod
                 "{error:#}\nserving without the store until it answers; requests get status 503\n"
             );
             let (at, setup) = (url.clone(), setup.clone());
-            let open = move || reopen(store.clone(), at.clone(), disk.clone(), setup.clone());
+            let open = move || reopen(store.clone(), with, at.clone(), disk.clone(), setup.clone());
             (server.serve_once_open(open)?, Vec::new())
         }
         Err(error) => return Err(error),
@@ -279,21 +285,27 @@ fn found_store(config: &Config) -> Url {
 }
 
 /// Opens the store. A directory also stores `url`, at which other processes reach this server.
-async fn open(store: Url, url: String, disk: &Disk) -> Result<Arc<dyn Engine>> {
+async fn open(store: Url, with: OpenOptions, url: String, disk: &Disk) -> Result<Arc<dyn Engine>> {
     let dir = match &store {
         Url::File(dir) => dir.clone(),
         Url::Postgres(at) => {
             let options = windlass_postgres::Options::new(at.server());
-            let options = options.schema(at.schema()).migrate(at.migrates());
+            let mut options = options.schema(at.schema()).migrate(at.migrates());
+            if let Some(bytes_max) = with.payload_bytes_max {
+                options = options.payload_bytes_max(bytes_max);
+            }
             let opened = PostgresEngine::connect(options).await;
             let open = |source| windlass::Error::Open { url: store.to_string(), source };
             let engine = opened.map_err(open)?;
             disk.found(engine.clone());
             return Ok(Arc::new(engine));
         }
-        _ => return Ok(store.open().await?),
+        _ => return Ok(store.open_with(with).await?),
     };
-    let options = windlass_local::Options::new(&dir).address(url);
+    let mut options = windlass_local::Options::new(&dir).address(url);
+    if let Some(bytes_max) = with.payload_bytes_max {
+        options = options.payload_bytes_max(bytes_max);
+    }
     // Reading and recovering files blocks.
     let opened = tokio::task::spawn_blocking(move || {
         if let Some(warning) = windlass_local::exposure(&dir) {
@@ -327,13 +339,14 @@ fn may_open_later(error: &anyhow::Error) -> bool {
 /// Opens the store again and applies the configuration to it.
 async fn reopen(
     store: Url,
+    with: OpenOptions,
     url: String,
     disk: Disk,
     setup: Arc<Setup>,
 ) -> windlass_core::Result<Arc<dyn Engine>> {
     let name = store.to_string();
     let opened = async {
-        let engine = open(store, url, &disk).await?;
+        let engine = open(store, with, url, &disk).await?;
         for line in setup.opened(engine.clone()).await? {
             say(&line);
         }

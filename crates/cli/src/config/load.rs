@@ -244,6 +244,12 @@ impl Loading {
             let given = super::value::size(server.options.bodies_bytes_max as u64);
             wrong.push(("server.bodies_bytes_max", given, expected));
         }
+        let fits = store.payload_bytes_max.map_or(Ok(()), |it| server.options.check_payloads(it));
+        if fits.is_err() {
+            let expected = "a payload of store.payload_bytes_max does not fit into it; raise it, or lower the other";
+            let given = super::value::size(server.options.body_bytes_max as u64);
+            wrong.push(("server.body_bytes_max", given, expected));
+        }
         if !store.migrate && !matches!(store.url, Url::Postgres(_)) {
             let expected =
                 "it applies to postgres:// stores only, and store.url is another; leave it out";

@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "unwrapping is how the helpers say \"this must hold\" too")]
 
+mod payloads;
 mod reload;
 #[path = "../serving/mod.rs"]
 mod serving;

@@ -1,5 +1,7 @@
 //! Capabilities of an engine beyond the contract, and its durability.
 
+use crate::error::{Result, within_range};
+use crate::limits;
 use std::fmt;
 
 /// The scope of one atomic step.
@@ -61,7 +63,7 @@ pub struct Capabilities {
     pub atomicity: Atomicity,
     /// The failures that an acknowledged write survives.
     pub durability: Durability,
-    /// Maximum payload size in bytes.
+    /// Maximum payload size in bytes, of every job of the store.
     pub payload_bytes_max: usize,
     has: u32,
 }
@@ -69,8 +71,15 @@ pub struct Capabilities {
 impl Capabilities {
     /// An engine with the plain contract.
     pub const fn new(engine: &'static str, atomicity: Atomicity, durability: Durability) -> Self {
-        let payload_bytes_max = crate::limits::PAYLOAD_BYTES_DEFAULT;
+        let payload_bytes_max = limits::PAYLOAD_BYTES_DEFAULT;
         Self { engine, atomicity, durability, payload_bytes_max, has: 0 }
+    }
+
+    /// Sets the maximum payload size, up to [`limits::PAYLOAD_BYTES_MAX`].
+    pub fn limit_payloads(mut self, bytes_max: usize) -> Result<Self> {
+        within_range("payload_bytes_max", bytes_max as u64, 1..=limits::PAYLOAD_BYTES_MAX as u64)?;
+        self.payload_bytes_max = bytes_max;
+        Ok(self)
     }
 
     /// Adds a capability.

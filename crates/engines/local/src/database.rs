@@ -52,6 +52,21 @@ impl Database {
         let log = log.map_err(|error| unavailable(dir, "its log cannot be opened", &error))?;
         Ok(Self { conn, log, epoch, seq: opens << SEQ_BITS })
     }
+
+    /// Stores the payload limit if one is given, and returns the stored one.
+    pub(crate) fn payload_bytes_max(&self, given: Option<usize>) -> Result<Option<usize>> {
+        let store = "INSERT INTO meta (name, value) VALUES ('payload_bytes_max', ?1)
+            ON CONFLICT DO UPDATE SET value = excluded.value WHERE value <> excluded.value";
+        let load = "SELECT value FROM meta WHERE name = 'payload_bytes_max'";
+        let stored = || {
+            if let Some(bytes_max) = given {
+                self.conn.execute(store, [bytes_max as i64])?;
+            }
+            self.conn.query_row(load, [], |row| row.get::<_, i64>(0)).optional()
+        };
+        let stored = stored().map_err(|error| failed(&error))?;
+        Ok(stored.map(|bytes_max| usize::try_from(bytes_max).unwrap_or_default()))
+    }
 }
 
 fn connect(path: &Path) -> rusqlite::Result<Connection> {

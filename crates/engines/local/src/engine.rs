@@ -55,15 +55,23 @@ pub struct Counters {
 impl LocalEngine {
     /// Opens a directory and takes ownership of it; creates it if it does not exist. Blocks the calling thread.
     pub fn open(options: Options) -> Result<Self> {
-        let Options { dir, clock, random, address, fast_paths } = options;
+        let Options { dir, clock, random, address, payload_bytes_max, fast_paths } = options;
+        let mut capabilities = Capabilities::new("local", Atomicity::Store, Durability::Host)
+            .with(Capability::GlobalUnique)
+            .with(Capability::FairOrder);
+        if let Some(bytes_max) = payload_bytes_max {
+            capabilities = capabilities.limit_payloads(bytes_max)?;
+        }
         let mut lock = DirLock::acquire(&dir)?;
         // If the disk is full, each step releases parts of the reserve until it succeeds.
         let mut reserve = Reserve::open(&dir)?;
         reserve.spend(|| lock.announce(&dir, address.as_deref()))?;
         let database = reserve.spend(|| Database::open(&dir, &*random))?;
-        let capabilities = Capabilities::new("local", Atomicity::Store, Durability::Host)
-            .with(Capability::GlobalUnique)
-            .with(Capability::FairOrder);
+        let stored = reserve.spend(|| database.payload_bytes_max(payload_bytes_max))?;
+        capabilities = match stored {
+            Some(bytes_max) => capabilities.limit_payloads(bytes_max)?,
+            None => capabilities,
+        };
         let reader = reserve.spend(|| connect_to_read(&dir))?;
         let readers = Readers::start(Reader::new(reader))?;
         let space = reserve.space();

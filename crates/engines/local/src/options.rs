@@ -14,6 +14,7 @@ pub struct Options {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) random: Arc<dyn Random>,
     pub(crate) address: Option<String>,
+    pub(crate) payload_bytes_max: Option<usize>,
     pub(crate) fast_paths: FastPaths,
 }
 
@@ -21,7 +22,9 @@ impl Options {
     /// Options for this directory, which is created if it does not exist.
     pub fn new(dir: impl Into<PathBuf>) -> Self {
         let (clock, random) = (Arc::new(SystemClock), Arc::new(SystemRandom));
-        Self { dir: dir.into(), clock, random, address: None, fast_paths: FastPaths::default() }
+        let (address, payload_bytes_max) = (None, None);
+        let fast_paths = FastPaths::default();
+        Self { dir: dir.into(), clock, random, address, payload_bytes_max, fast_paths }
     }
 
     /// Sets the clock. Tests use it to control time.
@@ -43,6 +46,14 @@ impl Options {
     #[must_use]
     pub fn address(mut self, address: impl Into<String>) -> Self {
         self.address = Some(address.into());
+        self
+    }
+
+    /// Sets the payload limit of the store in bytes, up to 16 MiB. The store keeps it for later openings; a new
+    /// store has 64 KiB.
+    #[must_use]
+    pub const fn payload_bytes_max(mut self, bytes_max: usize) -> Self {
+        self.payload_bytes_max = Some(bytes_max);
         self
     }
 

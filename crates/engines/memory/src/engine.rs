@@ -51,9 +51,19 @@ impl MemoryEngine {
     /// [`ManualClock`](windlass_core::time::ManualClock) tests control the time, with
     /// [`Seeded`](windlass_core::random::Seeded) randomness they are repeatable.
     pub fn with(clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Self {
-        let capabilities = Capabilities::new("memory", Atomicity::Store, Durability::Volatile)
-            .with(Capability::GlobalUnique)
-            .with(Capability::FairOrder);
+        Self::able(capabilities(), clock, random)
+    }
+
+    /// An empty engine like [`with`](Self::with), with this payload limit in bytes, up to 16 MiB.
+    pub fn with_payload_bytes_max(
+        bytes_max: usize,
+        clock: Arc<dyn Clock>,
+        random: Arc<dyn Random>,
+    ) -> Result<Self> {
+        Ok(Self::able(capabilities().limit_payloads(bytes_max)?, clock, random))
+    }
+
+    fn able(capabilities: Capabilities, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Self {
         let epoch = Epoch::random(&*random);
         let executor = Executor::new(capabilities.clone(), random, MemoryRows::default(), 0);
         let executor = Mutex::new(executor);
@@ -101,6 +111,12 @@ impl MemoryEngine {
         };
         Ok(self.stamp(found, self.inner.clock.now()))
     }
+}
+
+fn capabilities() -> Capabilities {
+    Capabilities::new("memory", Atomicity::Store, Durability::Volatile)
+        .with(Capability::GlobalUnique)
+        .with(Capability::FairOrder)
 }
 
 impl Jobs for MemoryEngine {

@@ -7,6 +7,7 @@ use crate::conn::Pool;
 use crate::conn::error::Trouble;
 use crate::conn::estimate::Estimate;
 use crate::conn::options::{CONNECTIONS_MAX, LOCK_TIMEOUT_MS, Options};
+use crate::conn::payloads::payload_bytes_max;
 use crate::conn::server::Server;
 use crate::fast::scan_cursor::ScanCursor;
 use crate::retention::cursor::RetentionCursor;
@@ -72,8 +73,11 @@ impl PostgresEngine {
         let connections = options.connections;
         within_range("connections", connections as u64, 1..=CONNECTIONS_MAX as u64)?;
         within_range("lock_timeout_ms", options.lock_timeout_ms, LOCK_TIMEOUT_MS)?;
+        let mut capabilities = capabilities();
+        if let Some(bytes_max) = options.payload_bytes_max {
+            capabilities = capabilities.limit_payloads(bytes_max)?;
+        }
         bring_up(&server, &schema, options.migrate).await.map_err(Trouble::into_error)?;
-        let capabilities = capabilities();
         let random = options.random;
         let (scan_cursor, heartbeat_cache) =
             (Arc::new(ScanCursor::default()), Arc::new(HeartbeatCache::default()));
@@ -89,6 +93,10 @@ impl PostgresEngine {
         let first = pool.lend().await.map_err(Trouble::into_error)?;
         let estimate = Estimate::new(Timestamp::from_millis(first.connected_at));
         let channel = channel(&first).await.map_err(Trouble::into_error)?;
+        let stored = payload_bytes_max(&first, options.payload_bytes_max).await;
+        if let Some(bytes_max) = stored.map_err(Trouble::into_error)? {
+            capabilities = capabilities.limit_payloads(bytes_max)?;
+        }
         first.give_back();
         let (clock, lock_timeout_ms) = (options.clock, options.lock_timeout_ms);
         let shared = Shared { capabilities, pool, clock, random, lock_timeout_ms };

@@ -89,7 +89,7 @@ pub(super) async fn claim(State(app): State<App>, who: Who, claim: Json<wire::Cl
     let wait_ms = claim.value.wait_ms;
     let claim = claim.value.into_core(&SystemRandom)?;
     who.may_claim(&claim)?;
-    let claim = access::bind_claim(&who, claim)?;
+    let claim = app.limited(access::bind_claim(&who, claim)?);
     let reply = match wait_ms {
         Some(wait_ms) => long_poll::claim(&app, &who, claim, wait_ms).await?,
         None => app.call(app.engine.claim(claim)).await?,
@@ -127,7 +127,7 @@ pub(super) async fn settle(State(app): State<App>, who: Who, settle: Json<wire::
     if let Some(claim) = request.claim.take() {
         who.may_claim(&claim)?;
         let bound = access::bind_claim(&who, claim).map_err(|error| error.within("claim"))?;
-        request.claim = Some(bound);
+        request.claim = Some(app.limited(bound));
     }
     // A follow-up that the worker may not enqueue is refused like an invalid one; the job keeps its
     // lease.

@@ -6,7 +6,7 @@ use crate::config::held::Json;
 use crate::config::value::{Kind, Wrong};
 use std::ops::RangeInclusive;
 use windlass_core::limits::{
-    DELAY_MAX_MS, EVERY_MIN_MS, MAX_ATTEMPTS_DEFAULT, MAX_ATTEMPTS_MAX, PAYLOAD_BYTES_DEFAULT,
+    DELAY_MAX_MS, EVERY_MIN_MS, MAX_ATTEMPTS_DEFAULT, MAX_ATTEMPTS_MAX, PAYLOAD_BYTES_MAX,
     TIMEOUT_MAX_MS,
 };
 use windlass_core::model::{DEFAULT_QUEUE, NewJob};
@@ -178,7 +178,7 @@ impl Named for Recurring {
         }
         let named = check_name("name", name);
         let timed = self.schedule().check();
-        let jobbed = self.job().check(Timestamp::EPOCH, PAYLOAD_BYTES_DEFAULT);
+        let jobbed = self.job().check(Timestamp::EPOCH, PAYLOAD_BYTES_MAX);
         for error in [named, timed, jobbed].into_iter().filter_map(Result::err) {
             let (key, given) = match error.field() {
                 Some("name") | None => ("", name.to_owned()),

@@ -44,6 +44,9 @@ DECLARE
     caller_timeout CONSTANT text := current_setting('lock_timeout');
     -- Bytes are stored unchanged, JSON as PostgreSQL prints it.
     stored CONSTANT bytea := coalesce(payload_bytes, convert_to(payload::text, 'UTF8'));
+    -- Set by engines (windlass_core::engine::Capabilities::payload_bytes_max).
+    bytes_max CONSTANT bigint := coalesce(
+        (SELECT m.value FROM {s}.meta m WHERE m.name = 'payload_bytes_max'), {payload_bytes_default});
     takes_over CONSTANT boolean := on_conflict IN ('replace', 'debounce');
     settings {s}.queue;
     held uuid;
@@ -71,8 +74,9 @@ BEGIN
         RAISE EXCEPTION 'payload and payload_bytes are both given: use one of them';
     ELSIF {s}.too_deep(payload) THEN
         RAISE EXCEPTION 'payload is nested more than {json_depth_max} levels deep: flatten it, or put the inner part into a string';
-    ELSIF octet_length(stored) > {payload_bytes_max} THEN
-        RAISE EXCEPTION 'payload has % bytes, the limit is {payload_bytes_max}', octet_length(stored);
+    ELSIF octet_length(stored) > bytes_max THEN
+        RAISE EXCEPTION 'payload has % bytes, the limit is %: store large data elsewhere, or raise store.payload_bytes_max',
+            octet_length(stored), bytes_max;
     ELSIF octet_length(state_bytes) > {state_bytes_max} THEN
         RAISE EXCEPTION 'state_bytes has % bytes, the limit is {state_bytes_max}', octet_length(state_bytes);
     ELSIF octet_length(blob_bytes) > {blob_bytes_max} THEN

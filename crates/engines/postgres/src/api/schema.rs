@@ -23,7 +23,7 @@ const SCHEMA_NAME_BYTES_MAX: usize = 63;
 static CONSTANTS: LazyLock<HashMap<&'static str, String>> = LazyLock::new(|| {
     let states = State::ALL.map(|state| (state.as_str(), (state as i16).to_string()));
     let names = State::ALL.map(|state| format!("'{state}'")).join(", ");
-    let numbers: [(&str, i64); 43] = [
+    let numbers: [(&str, i64); 45] = [
         ("flag_suspect", SUSPECT.into()),
         ("flag_plain", PLAIN.into()),
         ("expires", EXPIRES.into()),
@@ -33,7 +33,7 @@ static CONSTANTS: LazyLock<HashMap<&'static str, String>> = LazyLock::new(|| {
         ("lane_doomed_ms", DOOMED_MS.cast_signed()),
         ("lanes_per_queue_max", LANES_PER_QUEUE_MAX as i64),
         ("enqueue_batch_max", ENQUEUE_BATCH_MAX as i64),
-        ("payload_bytes_max", PAYLOAD_BYTES_DEFAULT as i64),
+        ("payload_bytes_default", PAYLOAD_BYTES_DEFAULT as i64),
         ("json_depth_max", JSON_DEPTH_MAX as i64),
         ("name_bytes_max", NAME_BYTES_MAX as i64),
         ("name_rest_bytes_max", NAME_BYTES_MAX as i64 - 1),

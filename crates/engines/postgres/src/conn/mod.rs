@@ -4,6 +4,7 @@ pub(crate) mod error;
 pub(crate) mod estimate;
 pub(crate) mod foreign;
 pub(crate) mod options;
+pub(crate) mod payloads;
 pub(crate) mod pooled;
 pub(crate) mod room;
 pub(crate) mod row;

@@ -26,6 +26,7 @@ pub struct Options {
     pub(crate) connections: usize,
     pub(crate) migrate: bool,
     pub(crate) lock_timeout_ms: u64,
+    pub(crate) payload_bytes_max: Option<usize>,
     pub(crate) clock: Option<Arc<dyn Clock>>,
     pub(crate) random: Arc<dyn Random>,
     pub(crate) fast_paths: FastPaths,
@@ -40,6 +41,7 @@ impl Options {
             connections: CONNECTIONS_DEFAULT,
             migrate: true,
             lock_timeout_ms: LOCK_TIMEOUT_DEFAULT_MS,
+            payload_bytes_max: None,
             clock: None,
             random: Arc::new(SystemRandom),
             fast_paths: FastPaths::default(),
@@ -72,6 +74,14 @@ impl Options {
     #[must_use]
     pub const fn lock_timeout_ms(mut self, ms: u64) -> Self {
         self.lock_timeout_ms = ms;
+        self
+    }
+
+    /// Sets the payload limit of the store in bytes, up to 16 MiB. The store keeps it: it applies to SQL functions at
+    /// once, and to other processes when they connect. A new store has 64 KiB.
+    #[must_use]
+    pub const fn payload_bytes_max(mut self, bytes_max: usize) -> Self {
+        self.payload_bytes_max = Some(bytes_max);
         self
     }
 

@@ -15,6 +15,7 @@ mod isolation;
 mod joined;
 mod migrations;
 mod parity;
+mod payloads;
 mod roles;
 mod sharing;
 mod tls;
