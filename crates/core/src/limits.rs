@@ -133,6 +133,14 @@ pub const RETENTION_DEAD_DEFAULT_MS: u64 = 30 * DAY_MS;
 /// Default retention of expired jobs.
 pub const RETENTION_EXPIRED_DEFAULT_MS: u64 = 30 * DAY_MS;
 
+/// Highest number of ended jobs of a state that a queue can be limited to.
+pub const KEEP_MAX_MAX: u64 = 1_000_000;
+
+/// How long the history of removed jobs is kept by default.
+pub const REMOVED_KEPT_DEFAULT_MS: u64 = 90 * DAY_MS;
+/// Tenants that one hour of the history of removed jobs has for a queue and kind; further ones are counted together.
+pub const REMOVED_TENANTS_MAX: usize = 100;
+
 /// Rows in one page of a listing.
 pub const PAGE_MAX: u32 = 1_000;
 /// Default number of rows in one page.

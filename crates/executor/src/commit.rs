@@ -6,6 +6,7 @@
 use crate::entry::{Entry, Leased};
 use crate::executor::Executor;
 use crate::rows::Rows;
+use windlass_core::engine::RemovedKey;
 use windlass_core::machine::{Effect, EventKind, Refusal, Step, step};
 use windlass_core::model::{AttemptEnd, Finish, Header, JobError, KindSettings, State};
 use windlass_core::{Error, JobId, Result, Timestamp};
@@ -140,7 +141,10 @@ impl<R: Rows> Executor<R> {
         let key = key.map(|key| (queue.clone(), key.clone()));
         match step.next {
             Some(_) => self.rows.put(entry)?,
-            None => self.rows.remove(entry)?,
+            None => {
+                self.rows.count_removed(RemovedKey::of(&entry.job.header, entry.job.state, now))?;
+                self.rows.remove(entry)?;
+            }
         }
         if let Some((queue, key)) = key
             && let Some((_, first)) = self.rows.line(&queue, &key)?.first

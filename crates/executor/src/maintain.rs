@@ -3,7 +3,9 @@
 use crate::commit::Transition;
 use crate::executor::Executor;
 use crate::rows::{Due, Maintenance, Rows};
-use windlass_core::engine::{MaintainReply, MaintainRequest, SessionId, Work};
+use windlass_core::engine::{
+    MaintainReply, MaintainRequest, Page, RemovedCount, RemovedQuery, SessionId, Work,
+};
 use windlass_core::machine::EventKind;
 use windlass_core::model::Name;
 use windlass_core::policy::crash_delay_ms;
@@ -32,7 +34,7 @@ impl<R: Maintenance> Executor<R> {
         self.maintain_due(request, due, now)
     }
 
-    /// Removes unique keys whose window is over, idle lanes, and tenants that a fair queue would treat as new ones
+    /// Removes unique keys whose window is over, idle lanes, old history of removed jobs, and tenants that a fair queue would treat as new ones
     /// anyway.
     fn compact(&mut self, request: MaintainRequest, now: Timestamp) -> Result<()> {
         self.turns.retain(|_, turns| {
@@ -40,7 +42,15 @@ impl<R: Maintenance> Executor<R> {
             turns.latest.retain(|_, turn| *turn >= served);
             !turns.latest.is_empty()
         });
-        self.rows.compact(now, request.budget as usize)
+        let budget = request.budget as usize;
+        self.rows.forget_removed(now.minus(request.removed_kept_ms), budget)?;
+        self.rows.compact(now, budget)
+    }
+
+    /// A page of the history of removed jobs; see [`windlass_core::engine::Admin::removed`].
+    pub fn removed(&mut self, query: &RemovedQuery) -> Result<Page<RemovedCount>> {
+        query.check()?;
+        self.rows.removed(query)
     }
 }
 

@@ -2,7 +2,10 @@
 
 use crate::entry::{Entry, UniqueSlot};
 use crate::session::SessionEntry;
-use windlass_core::engine::{CheckReport, LaneStats, RecordOp, RecordReply, SessionId};
+use windlass_core::engine::{
+    CheckReport, LaneStats, Page, RecordOp, RecordReply, RemovedCount, RemovedKey, RemovedQuery,
+    SessionId,
+};
 use windlass_core::model::{KindSettings, Name, QueueSettings};
 use windlass_core::{JobId, Result, Timestamp};
 
@@ -79,6 +82,9 @@ pub trait Rows {
     /// Removes a job that was taken.
     fn remove(&mut self, entry: Box<Entry>) -> Result<()>;
 
+    /// Adds a job to the history of removed jobs, in the same transaction.
+    fn count_removed(&mut self, key: RemovedKey) -> Result<()>;
+
     /// The lanes of a queue that may have ready jobs. Called by every claim: its cost must not depend on the number
     /// of lanes without ready jobs.
     fn lanes(&self, queue: &Name) -> Vec<LaneKey>;
@@ -150,6 +156,12 @@ pub trait Maintenance: Rows {
         now: Timestamp,
         limit: usize,
     ) -> Result<Vec<Due>>;
+
+    /// A page of the history of removed jobs; the request is valid.
+    fn removed(&mut self, query: &RemovedQuery) -> Result<Page<RemovedCount>>;
+
+    /// Deletes up to `limit` rows of the history of removed jobs whose hour ended at `before` or earlier.
+    fn forget_removed(&mut self, before: Timestamp, limit: usize) -> Result<()>;
 
     /// Removes unique keys whose window is over and lanes that have been without jobs for
     /// [`LANE_IDLE_MS`](windlass_core::limits::LANE_IDLE_MS), reading up to `limit` lanes; returns unused space.

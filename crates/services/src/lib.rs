@@ -41,7 +41,6 @@ mod audit;
 mod board;
 mod breaker;
 mod handle;
-mod history;
 mod host;
 mod keys;
 mod kinds;
@@ -63,7 +62,6 @@ pub use audit::{Action, Audit, AuditPage, AuditQuery, AuditRow, Audited};
 pub use board::{ServiceName, ServiceStatus, Status};
 pub use breaker::{Breakers, Outcomes};
 pub use handle::ServicesHandle;
-pub use history::{History, HistoryPage, HistoryPlace, HistoryRow};
 pub use host::{Host, HostGuard};
 pub use keys::{
     Denied, Grant, Grants, Key, KeyRing, Keys, NewKey, Principal, Secret, is_key_record,
@@ -71,7 +69,8 @@ pub use keys::{
 pub use kinds::{Kinds, Registered, unconfirmed};
 pub use lead::Leader;
 pub use options::{
-    INTERVAL_MS, LEAD_TTL_MS, PROMPT_INTERVAL_MS, Pace, SAMPLE_INTERVAL_MS, ServiceOptions, Upkeep,
+    HISTORY_MS, INTERVAL_MS, LEAD_TTL_MS, PROMPT_INTERVAL_MS, Pace, SAMPLE_INTERVAL_MS,
+    ServiceOptions, Upkeep,
 };
 pub use sample::{Flow, Flows, Gauge, QueueSample, Resolution, Sample, SampleQuery, Samples};
 pub use sample::{LANES_LABELLED_MAX, LabelledLanes, LaneGauges, LaneLabels};

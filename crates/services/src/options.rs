@@ -3,7 +3,7 @@
 
 use std::ops::RangeInclusive;
 use windlass_core::limits::MAINTAIN_BUDGET_MAX;
-use windlass_core::time::{DAY_MS, MINUTE_MS, SECOND_MS};
+use windlass_core::time::{DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS};
 use windlass_core::{Result, check_text, limits, within_range};
 
 /// Allowed intervals of services that determine how late a job may start.
@@ -12,6 +12,8 @@ pub const PROMPT_INTERVAL_MS: RangeInclusive<u64> = 5..=MINUTE_MS;
 pub const INTERVAL_MS: RangeInclusive<u64> = 5..=DAY_MS;
 /// Allowed intervals of the sampler: at least one sample per minute.
 pub const SAMPLE_INTERVAL_MS: RangeInclusive<u64> = 5..=MINUTE_MS;
+/// Allowed times for which the history of removed jobs is kept.
+pub const HISTORY_MS: RangeInclusive<u64> = HOUR_MS..=limits::AGE_MAX_MS;
 /// Allowed leadership TTLs: how long a leadership may outlive its holder.
 pub const LEAD_TTL_MS: RangeInclusive<u64> = 100..=5 * MINUTE_MS;
 /// Default leadership TTL.
@@ -78,6 +80,8 @@ pub struct ServiceOptions {
     pub retain: Upkeep,
     /// Frees storage space.
     pub compact: Upkeep,
+    /// How long the history of removed jobs is kept; 90 days by default.
+    pub history_ms: u64,
     /// Keeps the dead jobs of each queue within its byte limit.
     pub trim: Pace,
     /// Fires recurring schedules. Wakes when the next fire is due; the interval bounds how late a changed
@@ -104,6 +108,7 @@ impl Default for ServiceOptions {
             expire: Upkeep::every(MINUTE_MS),
             retain: Upkeep::every(5 * MINUTE_MS),
             compact: Upkeep::every(2 * MINUTE_MS),
+            history_ms: limits::REMOVED_KEPT_DEFAULT_MS,
             trim: Pace { enabled: true, interval_ms: 5 * MINUTE_MS },
             schedule: Pace { enabled: true, interval_ms: SECOND_MS },
             breaker: Pace { enabled: true, interval_ms: SECOND_MS },
@@ -128,6 +133,7 @@ impl ServiceOptions {
             within_range(interval, upkeep.interval_ms, range)?;
             within_range(batch, upkeep.batch.into(), 1..=MAINTAIN_BUDGET_MAX.into())?;
         }
+        within_range("history_ms", self.history_ms, HISTORY_MS)?;
         within_range("trim.interval_ms", self.trim.interval_ms, INTERVAL_MS)?;
         within_range("schedule.interval_ms", self.schedule.interval_ms, PROMPT_INTERVAL_MS)?;
         within_range("breaker.interval_ms", self.breaker.interval_ms, PROMPT_INTERVAL_MS)?;

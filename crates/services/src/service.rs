@@ -36,8 +36,6 @@ pub(crate) struct Step {
 pub(crate) struct StepContext<'a> {
     /// The store.
     pub(crate) engine: &'a dyn Engine,
-    /// The fencing token of the leadership; increases with each term.
-    pub(crate) term: u64,
 }
 
 /// A background service. A step may be cancelled at any await and repeated by another process: its writes

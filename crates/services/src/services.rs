@@ -123,14 +123,15 @@ impl Starting {
         self.upkeep(options.reclaim, UpkeepService::reclaim);
         self.upkeep(options.expire, UpkeepService::expire);
         self.upkeep(options.retain, UpkeepService::retain);
-        self.upkeep(options.compact, UpkeepService::compact);
+        let history_ms = options.history_ms;
+        self.upkeep(options.compact, |batch| UpkeepService::compact(batch, history_ms));
         self.paced(options.trim, Trim::new);
         self.paced(options.schedule, Scheduler::default);
         self.paced(options.breaker, BreakerService::default);
         self.paced(options.sample, || Sampler::new(options.gauges));
     }
 
-    fn upkeep(&mut self, upkeep: Upkeep, service: fn(u32) -> UpkeepService) {
+    fn upkeep(&mut self, upkeep: Upkeep, service: impl FnOnce(u32) -> UpkeepService) {
         if upkeep.enabled {
             let service = service(upkeep.batch);
             let (interval_ms, batch) = (upkeep.interval_ms, upkeep.batch);

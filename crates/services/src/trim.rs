@@ -2,11 +2,10 @@
 //! operators have; independent of how an engine stores jobs.
 
 use crate::board::ServiceName;
-use crate::history::HistoryWriter;
 use crate::service::{NextRun, Service, Step, StepContext};
 use std::collections::{HashMap, VecDeque};
 use windlass_core::engine::{
-    Change, ChangeItem, Cursor, Engine, Filter, Get, List, ListOrder, Stamped, Tally,
+    Change, ChangeItem, Cursor, Engine, Filter, Get, List, ListOrder, Stamped,
 };
 use windlass_core::model::{Job, Name, PartName, PartSet, State};
 use windlass_core::{JobId, Result};
@@ -28,7 +27,6 @@ pub(crate) struct Trim {
     /// Position in the first of them.
     walk: Walk,
     is_running: bool,
-    writer: HistoryWriter,
 }
 
 /// A walk through the dead jobs of a queue, newest first.
@@ -45,7 +43,6 @@ impl Trim {
             queues: VecDeque::new(),
             walk: Walk::default(),
             is_running: false,
-            writer: HistoryWriter::new(),
         }
     }
 
@@ -66,11 +63,6 @@ impl Trim {
             }
         }
         let gone = self.discard(context.engine, &surplus).await?;
-        let tally = Tally { queue: queue.clone(), from: State::Dead, to: None, count: gone };
-        if gone > 0 {
-            self.writer.note(&[tally], context.term);
-            self.writer.write(context.engine).await?;
-        }
         self.walk.after = page.next;
         if self.walk.after.is_none() {
             self.queues.pop_front();
@@ -122,7 +114,6 @@ impl Service for Trim {
     }
 
     async fn step(&mut self, context: StepContext<'_>) -> Result<Step> {
-        self.writer.write(context.engine).await?;
         let Stamped { now, value: settings, .. } = context.engine.settings().await?;
         if !self.is_running {
             let limited = settings.queues.into_iter();

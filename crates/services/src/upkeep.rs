@@ -2,10 +2,10 @@
 //! engine's maintenance; the engine decides what to do with which job.
 
 use crate::board::ServiceName;
-use crate::history::HistoryWriter;
 use crate::service::{NextRun, Service, Step, StepContext};
 use metrics::counter;
 use windlass_core::engine::{MaintainReply, MaintainRequest, Work};
+use windlass_core::limits::REMOVED_KEPT_DEFAULT_MS;
 use windlass_core::{Result, Timestamp};
 
 /// One type of maintenance as a service.
@@ -13,31 +13,33 @@ pub(crate) struct UpkeepService {
     work: Work,
     name: ServiceName,
     batch: u32,
-    /// Writes removals and expiries to the history; promotions would be too many.
-    writer: Option<HistoryWriter>,
+    /// How long the history of removed jobs is kept.
+    history_ms: u64,
 }
 
 impl UpkeepService {
     pub(crate) const fn promote(batch: u32) -> Self {
-        Self { work: Work::Promote, name: ServiceName::Promote, batch, writer: None }
+        Self::new(Work::Promote, ServiceName::Promote, batch)
     }
 
     pub(crate) const fn reclaim(batch: u32) -> Self {
-        Self { work: Work::Reclaim, name: ServiceName::Reclaim, batch, writer: None }
+        Self::new(Work::Reclaim, ServiceName::Reclaim, batch)
     }
 
-    pub(crate) fn expire(batch: u32) -> Self {
-        let writer = Some(HistoryWriter::new());
-        Self { work: Work::Expire, name: ServiceName::Expire, batch, writer }
+    pub(crate) const fn expire(batch: u32) -> Self {
+        Self::new(Work::Expire, ServiceName::Expire, batch)
     }
 
-    pub(crate) fn retain(batch: u32) -> Self {
-        let writer = Some(HistoryWriter::new());
-        Self { work: Work::Retain, name: ServiceName::Retain, batch, writer }
+    pub(crate) const fn retain(batch: u32) -> Self {
+        Self::new(Work::Retain, ServiceName::Retain, batch)
     }
 
-    pub(crate) const fn compact(batch: u32) -> Self {
-        Self { work: Work::Compact, name: ServiceName::Compact, batch, writer: None }
+    pub(crate) const fn compact(batch: u32, history_ms: u64) -> Self {
+        Self { history_ms, ..Self::new(Work::Compact, ServiceName::Compact, batch) }
+    }
+
+    const fn new(work: Work, name: ServiceName, batch: u32) -> Self {
+        Self { work, name, batch, history_ms: REMOVED_KEPT_DEFAULT_MS }
     }
 
     fn count(&self, reply: &MaintainReply) {
@@ -56,16 +58,9 @@ impl Service for UpkeepService {
     }
 
     async fn step(&mut self, context: StepContext<'_>) -> Result<Step> {
-        if let Some(writer) = &mut self.writer {
-            // Rows buffered during an outage are written first, so that they cannot accumulate.
-            writer.write(context.engine).await?;
-        }
-        let answer = context.engine.maintain(MaintainRequest::new(self.work, self.batch)).await?;
+        let request = MaintainRequest::new(self.work, self.batch);
+        let answer = context.engine.maintain(request.removed_kept_ms(self.history_ms)).await?;
         self.count(&answer.value);
-        if let Some(writer) = &mut self.writer {
-            writer.note(&answer.value.tallies, context.term);
-            writer.write(context.engine).await?;
-        }
         let again = again(self.work, &answer.value, answer.now);
         Ok(Step { now: answer.now, items: answer.value.done.into(), again })
     }

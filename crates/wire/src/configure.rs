@@ -3,7 +3,7 @@
 use crate::bounded;
 #[cfg(feature = "openapi")]
 use crate::openapi;
-use crate::policy::Retention;
+use crate::policy::{KeepMax, Retention};
 use crate::present;
 use serde::{Deserialize, Serialize};
 use windlass_core::engine;
@@ -38,6 +38,9 @@ pub struct QueuePatch {
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Whole>))]
     pub dead_bytes_max: Option<Option<u64>>,
+    /// Number of ended jobs to keep, by state; replaced as a whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep_max: Option<KeepMax>,
 }
 
 /// Deserializes an order strictly, as in all requests; core's own deserializer, used for storage,
@@ -117,6 +120,7 @@ impl From<QueuePatch> for model::QueuePatch {
         full.retention = patch.retention.map(Into::into);
         full.max_wait_ms = patch.max_wait_ms;
         full.dead_bytes_max = patch.dead_bytes_max;
+        full.keep_max = patch.keep_max.map(Into::into);
         full
     }
 }
@@ -152,6 +156,7 @@ impl TryFrom<engine::Configure> for Configure {
                     retention: patch.retention.map(Into::into),
                     max_wait_ms: patch.max_wait_ms,
                     dead_bytes_max: patch.dead_bytes_max,
+                    keep_max: patch.keep_max.map(Into::into),
                 };
                 Ok(Self::Queue { name, set })
             }

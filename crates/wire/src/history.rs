@@ -1,11 +1,10 @@
-//! The history of removed and expired jobs.
+//! The history of removed jobs.
 
 #[cfg(feature = "openapi")]
 use crate::openapi;
 use serde::{Deserialize, Serialize};
 use windlass_core::Timestamp;
-use windlass_core::engine::Cursor;
-use windlass_core::limits::PAGE_DEFAULT;
+use windlass_core::engine::{Cursor, Page, RemovedCount, RemovedKey, RemovedQuery};
 use windlass_core::model::{Name, State};
 
 /// Query for the history; absent fields match all.
@@ -17,7 +16,7 @@ pub struct HistoryQuery {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(value_type = Option<openapi::Name>))]
     pub queue: Option<Name>,
-    /// Earliest time; the beginning by default.
+    /// Only hours that end after this time; all by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(value_type = Option<openapi::Bound>))]
     pub from: Option<Timestamp>,
@@ -31,18 +30,11 @@ pub struct HistoryQuery {
     pub limit: Option<u32>,
 }
 
-impl HistoryQuery {
-    /// The maximum number of rows, with its default.
-    pub fn limit(&self) -> u32 {
-        self.limit.unwrap_or(PAGE_DEFAULT)
-    }
-}
-
 /// A page of the history.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct HistoryPage {
-    /// The rows, oldest first. There may be few or none.
+    /// The rows, oldest hour first.
     pub rows: Vec<HistoryRow>,
     /// Cursor of the next page; absent at the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -50,22 +42,63 @@ pub struct HistoryPage {
     pub next: Option<Cursor>,
 }
 
-/// A number of jobs that were removed or expired together.
+/// A number of jobs that were removed in the same hour.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct HistoryRow {
-    /// Time of the removal or expiry.
+    /// Beginning of the hour of the removal.
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::Timestamp))]
-    pub at: Timestamp,
+    pub hour: Timestamp,
     /// Queue of the jobs.
-    pub queue: String,
-    /// State before.
-    #[cfg_attr(feature = "openapi", schema(value_type = openapi::State))]
-    pub from: State,
-    /// State after; absent if the jobs were deleted.
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::Name))]
+    pub queue: Name,
+    /// Kind of the jobs.
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::Name))]
+    pub kind: Name,
+    /// Tenant of the jobs; absent for jobs without one, `other` for tenants beyond the first 100 of an
+    /// hour, queue and kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::State>))]
-    pub to: Option<State>,
+    pub tenant: Option<String>,
+    /// State in which they ended.
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::State))]
+    pub outcome: State,
     /// Number of jobs.
     pub count: u64,
+}
+
+impl From<HistoryQuery> for RemovedQuery {
+    fn from(query: HistoryQuery) -> Self {
+        let mut full = Self::default();
+        full.from = query.from.unwrap_or(full.from);
+        full.limit = query.limit.unwrap_or(full.limit);
+        (full.queue, full.after) = (query.queue, query.after);
+        full
+    }
+}
+
+impl From<RemovedQuery> for HistoryQuery {
+    fn from(query: RemovedQuery) -> Self {
+        let RemovedQuery { from, queue, after, limit, .. } = query;
+        Self { queue, from: Some(from), after, limit: Some(limit) }
+    }
+}
+
+impl From<Page<RemovedCount>> for HistoryPage {
+    fn from(page: Page<RemovedCount>) -> Self {
+        let row = |RemovedCount { key, count }: RemovedCount| {
+            let RemovedKey { hour, queue, kind, tenant, outcome, .. } = key;
+            HistoryRow { hour, queue, kind, tenant, outcome, count }
+        };
+        Self { rows: page.rows.into_iter().map(row).collect(), next: page.next }
+    }
+}
+
+impl From<HistoryPage> for Page<RemovedCount> {
+    fn from(page: HistoryPage) -> Self {
+        let row = |row: HistoryRow| {
+            let HistoryRow { hour, queue, kind, tenant, outcome, count } = row;
+            RemovedCount { key: RemovedKey::new(hour, queue, kind, tenant, outcome), count }
+        };
+        Self { rows: page.rows.into_iter().map(row).collect(), next: page.next }
+    }
 }

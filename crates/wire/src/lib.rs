@@ -87,7 +87,7 @@ pub use kinds::{
 pub use maintain::{Check, CheckReport, Finding, Maintain, MaintainReply, Tally};
 pub use new_job::NewJob;
 pub use part::{Envelope, Part, PartEdits, Parts};
-pub use policy::{Backoff, Policy, Retention, Unique};
+pub use policy::{Backoff, KeepMax, Policy, Retention, Unique};
 pub use query::{Get, GetOne, Lane, LanePriority, List, Order, Stats, StatsQuery, Worker, Workers};
 pub use queues::{Counts, Overview, Queues};
 pub use read::{read, read_query, read_reply, write, write_query};

@@ -19,6 +19,10 @@ pub struct Maintain {
     /// Maximum number of items to process.
     #[cfg_attr(feature = "openapi", schema(value_type = openapi::Budget))]
     pub budget: u32,
+    /// For `compact`: how long the history of removed jobs is kept; 90 days by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::HistoryMs>))]
+    pub removed_kept_ms: Option<u64>,
 }
 
 impl Maintain {
@@ -29,13 +33,17 @@ impl Maintain {
             let names: Vec<String> = known().map(|work| work.to_string()).collect();
             return Err(Error::invalid("work", self.work, format!("use {}", names.join(", "))));
         };
-        Ok(MaintainRequest::new(work, self.budget))
+        let request = MaintainRequest::new(work, self.budget);
+        let kept_ms = self.removed_kept_ms.unwrap_or(request.removed_kept_ms);
+        Ok(request.removed_kept_ms(kept_ms))
     }
 }
 
 impl From<MaintainRequest> for Maintain {
     fn from(request: MaintainRequest) -> Self {
-        Self { work: request.work.to_string(), budget: request.budget }
+        let usual = MaintainRequest::new(request.work, request.budget).removed_kept_ms;
+        let kept_ms = Some(request.removed_kept_ms).filter(|ms| *ms != usual);
+        Self { work: request.work.to_string(), budget: request.budget, removed_kept_ms: kept_ms }
     }
 }
 

@@ -27,6 +27,7 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, SchemaFormat, SchemaType, Type};
 use utoipa::{PartialSchema, ToSchema};
 use windlass_core::limits;
+use windlass_core::time::HOUR_MS;
 
 /// A small document or a log entry, under a more specific name.
 pub type RecordValue = crate::Value;
@@ -153,6 +154,10 @@ numbers! {
         Depth: 1..=u64::MAX;
     "The interval of a schedule."
         EveryMs: limits::EVERY_MIN_MS..=limits::DELAY_MAX_MS;
+    "Maximum number of ended jobs that a queue keeps."
+        KeepCount: 0..=limits::KEEP_MAX_MAX;
+    "How long the history of removed jobs is kept."
+        HistoryMs: HOUR_MS..=limits::AGE_MAX_MS;
     "Size of a payload in bytes."
         PayloadBytes: 1..=limits::PAYLOAD_BYTES_MAX;
     "The window or the probe interval of a circuit breaker."

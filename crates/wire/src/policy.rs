@@ -113,6 +113,41 @@ impl From<policy::Backoff> for Backoff {
     }
 }
 
+/// Number of ended jobs that a queue keeps, by state; absent members are unlimited.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct KeepMax {
+    /// Completed jobs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::KeepCount>))]
+    pub completed: Option<u64>,
+    /// Cancelled jobs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::KeepCount>))]
+    pub cancelled: Option<u64>,
+    /// Dead jobs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::KeepCount>))]
+    pub dead: Option<u64>,
+    /// Expired jobs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::KeepCount>))]
+    pub expired: Option<u64>,
+}
+
+impl From<KeepMax> for policy::KeepMax {
+    fn from(KeepMax { completed, cancelled, dead, expired }: KeepMax) -> Self {
+        Self { completed, cancelled, dead, expired }
+    }
+}
+
+impl From<policy::KeepMax> for KeepMax {
+    fn from(policy::KeepMax { completed, cancelled, dead, expired }: policy::KeepMax) -> Self {
+        Self { completed, cancelled, dead, expired }
+    }
+}
+
 /// Retention of a finished job.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

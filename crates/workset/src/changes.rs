@@ -4,7 +4,7 @@ use crate::loaded::Found;
 use crate::set::{Touched, WorkingSet};
 use std::collections::HashMap;
 use windlass_core::JobId;
-use windlass_core::engine::SessionId;
+use windlass_core::engine::{RemovedKey, SessionId};
 use windlass_core::model::{KindSettings, Name, QueueSettings};
 use windlass_executor::{Entry, SessionEntry, Turns, UniqueHold, UniqueSlot};
 
@@ -80,6 +80,11 @@ impl<X> WorkingSet<'_, X> {
             let before = self.base.uniques.get(slot).copied().flatten();
             (before != *after).then_some(ChangedUnique { slot, before, after: *after })
         })
+    }
+
+    /// The removed jobs to add to the history.
+    pub fn removed(&self) -> impl Iterator<Item = (&RemovedKey, u64)> {
+        self.removed.iter().map(|(key, count)| (key, *count))
     }
 
     /// The sessions to store; `None`: to remove.

@@ -50,6 +50,9 @@ impl<X> Loaded<X> {
             }
             (Work::Retain, state) if state.is_terminal() => {
                 let ended_at = entry.job.finished_at?;
+                if self.surplus.contains(&entry.id()) {
+                    return Some(ended_at);
+                }
                 Some(keep_until(state, ended_at, header.policy.retention, settings.retention))
             }
             _ => None,

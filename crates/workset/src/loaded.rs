@@ -1,7 +1,7 @@
 //! The rows that were loaded for a verb.
 
 use crate::wants::{Tenant, Wants};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use windlass_core::engine::{Claim, SessionId};
 use windlass_core::model::{KindSettings, Name, QueueSettings};
 use windlass_core::{JobId, Timestamp};
@@ -114,6 +114,8 @@ pub struct Loaded<X> {
     pub due_at: Option<Timestamp>,
     /// The jobs that a maintenance step may change, and the first one after them.
     pub due: Vec<Due>,
+    /// Ended jobs beyond the number that their queue keeps: their removal is due since they ended.
+    pub surplus: HashSet<JobId>,
     /// Whether more jobs may be due than `due` contains.
     pub unsure: bool,
     /// Entries of expiry indexes to remove.
@@ -139,6 +141,7 @@ impl<X> Default for Loaded<X> {
             heads: BTreeMap::new(),
             due_at: None,
             due: Vec::new(),
+            surplus: HashSet::new(),
             unsure: false,
             stale: Vec::new(),
         }

@@ -3,7 +3,7 @@
 use crate::loaded::LineRows;
 use crate::set::{Touched, WorkingSet};
 use std::collections::BTreeSet;
-use windlass_core::engine::SessionId;
+use windlass_core::engine::{RemovedKey, SessionId};
 use windlass_core::model::{KindSettings, Name, QueueSettings};
 use windlass_core::{JobId, Result};
 use windlass_executor::{
@@ -69,6 +69,11 @@ impl<X> Rows for WorkingSet<'_, X> {
 
     fn remove(&mut self, entry: Box<Entry>) -> Result<()> {
         self.jobs.insert(entry.id(), Touched::Removed);
+        Ok(())
+    }
+
+    fn count_removed(&mut self, key: RemovedKey) -> Result<()> {
+        *self.removed.entry(key).or_default() += 1;
         Ok(())
     }
 

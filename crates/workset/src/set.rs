@@ -4,7 +4,7 @@ use crate::loaded::{LineRows, Loaded};
 use crate::wants::Wants;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use windlass_core::engine::{SessionId, SettleItem};
+use windlass_core::engine::{RemovedKey, SessionId, SettleItem};
 use windlass_core::model::{KindSettings, Name, QueueSettings, State};
 use windlass_core::{Error, JobId, Result};
 use windlass_executor::{Entry, LaneKey, SessionEntry, UniqueHold, UniqueSlot};
@@ -45,6 +45,8 @@ pub struct WorkingSet<'l, X> {
     pub(crate) sessions: BTreeMap<SessionId, Option<SessionEntry>>,
     pub(crate) queues: BTreeMap<Name, Option<QueueSettings>>,
     pub(crate) kinds: BTreeMap<Name, Option<KindSettings>>,
+    /// Jobs that the run removed, for the history.
+    pub(crate) removed: BTreeMap<RemovedKey, u64>,
     /// Ids that were just generated, so that no stored job can have them.
     pub(crate) fresh: HashSet<JobId>,
     missing: RefCell<Wants>,
@@ -65,6 +67,7 @@ impl<'l, X> WorkingSet<'l, X> {
             sessions: BTreeMap::new(),
             queues: BTreeMap::new(),
             kinds: BTreeMap::new(),
+            removed: BTreeMap::new(),
             fresh: HashSet::new(),
             missing: RefCell::default(),
         }

@@ -1,4 +1,4 @@
-//! `windlass history`: lists how many jobs were removed or expired, by queue and time.
+//! `windlass history`: lists how many jobs were removed, by hour, queue, kind, tenant and outcome.
 
 use crate::output::{Cell, Table, print, print_json};
 use crate::store::{Common, block_on};
@@ -8,9 +8,8 @@ use anyhow::Result;
 use serde_json::json;
 use std::process::ExitCode;
 use windlass_core::Timestamp;
+use windlass_core::engine::{RemovedCount, RemovedQuery};
 use windlass_core::limits::PAGE_MAX;
-use windlass_core::model::State;
-use windlass_services::{History, HistoryRow};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -19,7 +18,7 @@ pub(super) struct Args {
     /// Only rows of this queue
     #[arg(long, short, value_name = "NAME")]
     queue: Option<String>,
-    /// Only rows from this time on, e.g. 2030-01-31T09:00:00Z
+    /// Only hours that end after this time, e.g. 2030-01-31T09:00:00Z
     #[arg(long, value_name = "TIME", value_parser = values::instant)]
     from: Option<Timestamp>,
     /// Maximum number of rows; the latest are kept
@@ -38,21 +37,24 @@ impl Args {
 
     async fn show(self) -> Result<ExitCode> {
         let client = self.common.open().await?;
-        let history = History::new(client.engine().clone());
-        let mut place = Some(history.since(self.from.unwrap_or(Timestamp::EPOCH)).await?);
-        let mut rows: Vec<HistoryRow> = Vec::new();
-        while let Some(after) = place {
-            let page = history.read(after, PAGE_MAX).await?;
-            let passes = |row: &HistoryRow| self.queue.as_ref().is_none_or(|it| *it == row.queue);
-            rows.extend(page.rows.into_iter().filter(passes));
+        let mut query = RemovedQuery::default();
+        query.from = self.from.unwrap_or(query.from);
+        (query.queue, query.limit) = (self.queue.as_deref().map(Into::into), PAGE_MAX);
+        let mut rows: Vec<RemovedCount> = Vec::new();
+        loop {
+            let page = client.removed(query.clone()).await?;
+            rows.extend(page.rows);
             let surplus = rows.len().saturating_sub(self.limit);
             rows.drain(..surplus);
-            place = page.next;
+            query.after = page.next;
+            if query.after.is_none() {
+                break;
+            }
         }
         if self.common.json {
             print_json(&rows.iter().map(value).collect::<Vec<_>>())?;
         } else if rows.is_empty() {
-            eprintln!("no jobs were removed or expired");
+            eprintln!("no jobs were removed");
         } else {
             print(&table(&rows).to_string())?;
         }
@@ -60,26 +62,24 @@ impl Args {
     }
 }
 
-fn became(row: &HistoryRow) -> &'static str {
-    row.to.map_or("gone", State::as_str)
-}
-
-fn value(row: &HistoryRow) -> serde_json::Value {
+fn value(row: &RemovedCount) -> serde_json::Value {
+    let RemovedCount { key, count } = row;
     json!({
-        "at": views::instant(row.at), "queue": row.queue, "from": row.from.as_str(),
-        "to": became(row), "count": row.count,
+        "hour": views::instant(key.hour), "queue": key.queue, "kind": key.kind,
+        "tenant": key.tenant, "outcome": key.outcome.as_str(), "count": count,
     })
 }
 
-fn table(rows: &[HistoryRow]) -> Table {
-    let mut table = Table::new(["WHEN", "QUEUE", "FROM", "TO", "JOBS"]);
-    for row in rows {
+fn table(rows: &[RemovedCount]) -> Table {
+    let mut table = Table::new(["HOUR", "QUEUE", "KIND", "TENANT", "OUTCOME", "JOBS"]);
+    for RemovedCount { key, count } in rows {
         table.row(vec![
-            Cell::text(views::instant(row.at)),
-            Cell::text(&row.queue),
-            Cell::text(row.from.as_str()),
-            Cell::text(became(row)),
-            Cell::count(row.count),
+            Cell::text(views::instant(key.hour)),
+            Cell::text(&*key.queue),
+            Cell::text(&*key.kind),
+            Cell::text(key.tenant.as_deref().unwrap_or("-")),
+            Cell::text(key.outcome.as_str()),
+            Cell::count(*count),
         ]);
     }
     table

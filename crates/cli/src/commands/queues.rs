@@ -65,6 +65,18 @@ struct Set {
     /// Retention of expired jobs
     #[arg(long, value_name = "TIME", value_parser = values::duration_ms)]
     keep_expired: Option<u64>,
+    /// Maximum number of completed jobs; beyond it the oldest are removed. `none` removes the limit
+    #[arg(long, value_name = "N", value_parser = values::count_limit::<u64>)]
+    max_completed: Option<Limit<u64>>,
+    /// Maximum number of cancelled jobs. `none` removes the limit
+    #[arg(long, value_name = "N", value_parser = values::count_limit::<u64>)]
+    max_cancelled: Option<Limit<u64>>,
+    /// Maximum number of dead letters. `none` removes the limit
+    #[arg(long, value_name = "N", value_parser = values::count_limit::<u64>)]
+    max_dead: Option<Limit<u64>>,
+    /// Maximum number of expired jobs. `none` removes the limit
+    #[arg(long, value_name = "N", value_parser = values::count_limit::<u64>)]
+    max_expired: Option<Limit<u64>>,
     /// Maximum total size of dead letters, e.g. 1G; beyond it the oldest are removed. `none` removes the limit
     #[arg(long, value_name = "SIZE", value_parser = values::bytes_limit)]
     dead_bytes_max: Option<Limit<u64>>,
@@ -74,23 +86,36 @@ struct Set {
 }
 
 impl Set {
-    /// The settings to change. `now` is the current retention, whose parts stay unless they are given.
-    fn patch(&self, now: Retention) -> Result<QueuePatch> {
+    /// The settings to change. `now` are the current settings; the parts of its retention stay unless they are given.
+    fn patch(&self, now: &QueueSettings) -> Result<QueuePatch> {
         let mut patch = QueuePatch::default();
         patch.max_depth = self.max_depth.map(|limit| limit.0);
         patch.order = self.order;
-        let mut kept = self.retention.map_or(now, Retention::uniform);
+        let mut kept = self.retention.map_or(now.retention, Retention::uniform);
         kept.finished_ms = self.keep_finished.unwrap_or(kept.finished_ms);
         kept.dead_ms = self.keep_dead.unwrap_or(kept.dead_ms);
         kept.expired_ms = self.keep_expired.unwrap_or(kept.expired_ms);
         let ages = [self.retention, self.keep_finished, self.keep_dead, self.keep_expired];
         patch.retention = ages.iter().any(Option::is_some).then_some(kept);
+        let mut most = now.keep_max;
+        let counts = [
+            (&mut most.completed, self.max_completed),
+            (&mut most.cancelled, self.max_cancelled),
+            (&mut most.dead, self.max_dead),
+            (&mut most.expired, self.max_expired),
+        ];
+        for (most, given) in counts {
+            *most = given.map_or(*most, |limit| limit.0);
+        }
+        let given = [self.max_completed, self.max_cancelled, self.max_dead, self.max_expired];
+        patch.keep_max = given.iter().any(Option::is_some).then_some(most);
         patch.dead_bytes_max = self.dead_bytes_max.map(|limit| limit.0);
         patch.max_wait_ms = self.max_wait.map(|limit| limit.0);
         if patch == QueuePatch::default() {
             bail!(
                 "nothing to set; use --max-depth, --order, --retention, --keep-finished, --keep-dead, \
-                 --keep-expired, --dead-bytes-max or --max-wait"
+                 --keep-expired, --max-completed, --max-cancelled, --max-dead, --max-expired, \
+                 --dead-bytes-max or --max-wait"
             );
         }
         Ok(patch)
@@ -124,11 +149,11 @@ impl Args {
 /// Changes settings of a queue. Retention periods that are not given stay as they are.
 async fn set(common: &Common, args: &Set) -> Result<ExitCode> {
     // Checked before the store is created: a command without settings must not leave a new store behind.
-    args.patch(Retention::default())?;
+    args.patch(&QueueSettings::default())?;
     let client = common.open_or_create().await?;
     let queues = client.settings().await?.queues;
-    let now = queues.iter().find(|(name, _)| **name == *args.queue).map(|(_, it)| it.retention);
-    let patch = args.patch(now.unwrap_or_default())?;
+    let now = queues.into_iter().find(|(name, _)| **name == *args.queue).map(|(_, it)| it);
+    let patch = args.patch(&now.unwrap_or_default())?;
     drop(client);
     configure(common, vec![Configure::queue(args.queue.as_str(), patch)]).await?;
     list(common).await
@@ -241,6 +266,8 @@ fn words(settings: &QueueSettings) -> String {
         _ => Some("other order".to_owned()),
     };
     let kept = settings.retention;
+    let most = settings.keep_max.limits().map(|(state, most)| format!("up to {most} {state}"));
+    let most: Vec<String> = most.collect();
     let words = [
         settings.paused.then(|| "paused".to_owned()),
         settings.max_depth.map(|limit| format!("max depth {limit}")),
@@ -249,6 +276,7 @@ fn words(settings: &QueueSettings) -> String {
             .then(|| format!("kept {}", rough_span(kept.finished_ms))),
         (kept.dead_ms != default.retention.dead_ms)
             .then(|| format!("dead kept {}", rough_span(kept.dead_ms))),
+        (!most.is_empty()).then(|| most.join(", ")),
         settings.dead_bytes_max.map(|bytes| format!("dead up to {bytes} bytes")),
         settings.max_wait_ms.map(|ms| format!("max wait {}", rough_span(ms))),
     ];

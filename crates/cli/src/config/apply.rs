@@ -109,6 +109,9 @@ fn patch(before: &QueueSettings, after: &QueueSettings) -> QueuePatch {
     patch.max_depth = (before.max_depth != after.max_depth).then_some(after.max_depth);
     patch.order = (before.order != after.order).then_some(after.order);
     patch.retention = (before.retention != after.retention).then_some(after.retention);
+    patch.keep_max = (before.keep_max != after.keep_max).then_some(after.keep_max);
+    patch.dead_bytes_max =
+        (before.dead_bytes_max != after.dead_bytes_max).then_some(after.dead_bytes_max);
     patch.max_wait_ms = (before.max_wait_ms != after.max_wait_ms).then_some(after.max_wait_ms);
     patch
 }
@@ -181,8 +184,10 @@ mod tests {
         let mut by_hand = QueuePatch::paused(true);
         by_hand.retention = Some(Retention { finished_ms: 1, dead_ms: 2, expired_ms: 3 });
         engine.configure(vec![Configure::queue("mail", by_hand)]).await.unwrap();
-        let config =
-            config("[queues.mail]\nmax_depth = 7\nretention.dead = \"1d\"\norder = \"fair\"\n");
+        let config = config(
+            "[queues.mail]\nmax_depth = 7\nretention.dead = \"1d\"\norder = \"fair\"\n\
+             dead_bytes_max = \"1G\"\n",
+        );
         let changed = apply(&config, &engine).await.unwrap();
         assert_eq!(
             changed,
@@ -190,12 +195,14 @@ mod tests {
                 "queues.mail.max_depth: \"none\" becomes 7",
                 "queues.mail.order: \"strict\" becomes \"fair\"",
                 "queues.mail.retention.dead: \"2ms\" becomes \"1d\"",
+                "queues.mail.dead_bytes_max: \"none\" becomes \"1G\"",
             ]
         );
         let settings = engine.settings().await.unwrap().value.queues;
         let mail = &settings[0].1;
         assert!(mail.paused, "no call resumed it");
         assert_eq!((mail.max_depth, mail.order), (Some(7), Order::Fair));
+        assert_eq!(mail.dead_bytes_max, Some(1 << 30));
         let kept = Retention { finished_ms: 1, dead_ms: 86_400_000, expired_ms: 3 };
         assert_eq!(mail.retention, kept);
         assert!(apply(&config, &engine).await.unwrap().is_empty(), "a second server finds it done");

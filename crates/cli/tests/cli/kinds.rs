@@ -25,6 +25,20 @@ fn a_kind_is_registered_shown_and_forgotten() {
 }
 
 #[test]
+fn a_kind_is_registered_with_backoff_and_priorities() {
+    let store = Store::new();
+    let rules = ["--backoff", "10s..10m~5s", "--priority-min", "-3", "--priority-max", "3"];
+    store.run(&[&["kinds", "register", "send"], &rules[..]].concat()).ok();
+    let shown = store.json(&["kinds", "show", "send"])["rules"].clone();
+    let backoff = json!({"base_ms": 10_000, "cap_ms": 600_000, "jitter_ms": 5_000});
+    assert_eq!(shown["backoff"], json!({ "exponential": backoff }), "{shown}");
+    assert_eq!(shown["priority"], json!({"min": -3, "max": 3, "default": 0}));
+    let bad = store.run(&["kinds", "register", "send", "--priority-min", "1"]);
+    bad.refused(1, &["priority.default", "1 to 2147483647"]);
+    store.run(&["kinds", "register", "send", "--backoff", "soon"]).refused(2, &["10s..1h"]);
+}
+
+#[test]
 fn a_sensitive_dead_letter_is_replayed_only_with_its_kind_named() {
     let store = Store::new();
     let id = store.enqueue(&["charge", "1"]);
@@ -53,4 +67,27 @@ fn ages_that_are_not_named_stay_as_they_are() {
     store.run(&["queues", "set", "q", "--dead-bytes-max", "none"]).ok();
     assert!(store.json(&["queues"])[0]["settings"]["dead_bytes_max"].is_null());
     store.run(&["history"]).ok();
+}
+
+#[test]
+fn numbers_to_keep_that_are_not_named_stay_as_they_are() {
+    let store = Store::new();
+    store.run(&["queues", "set", "q", "--max-dead", "5", "--max-completed", "7"]).ok();
+    store.run(&["queues", "set", "q", "--max-dead", "none"]).ok();
+    let kept = store.json(&["queues"])[0]["settings"]["keep_max"].clone();
+    assert_eq!((&kept["completed"], kept["dead"].is_null()), (&json!(7), true), "{kept}");
+    store.run(&["queues", "set", "q", "--max-dead", "1000001"]).refused(1, &["keep_max.dead"]);
+}
+
+#[test]
+fn a_discarded_job_is_counted_in_the_history() {
+    let store = Store::new();
+    let id = store.enqueue(&["charge", "1", "--tenant", "acme"]);
+    store.work(&["--exec", "charge=exit 65"]);
+    store.run(&["dead", "discard", &id]).ok();
+    let rows = store.json(&["history"]);
+    let row = json!({"queue": "default", "kind": "charge", "tenant": "acme", "outcome": "dead", "count": 1});
+    for (field, value) in row.as_object().unwrap() {
+        assert_eq!(rows[0][field], *value, "{rows}");
+    }
 }

@@ -1,9 +1,9 @@
 //! Maintenance of a store in bounded steps.
 
 use crate::error::{Result, within_range};
-use crate::limits::MAINTAIN_BUDGET_MAX;
+use crate::limits::{AGE_MAX_MS, MAINTAIN_BUDGET_MAX, REMOVED_KEPT_DEFAULT_MS};
 use crate::model::{Name, State};
-use crate::time::Timestamp;
+use crate::time::{HOUR_MS, Timestamp};
 use std::fmt;
 
 /// A type of maintenance.
@@ -49,17 +49,27 @@ pub struct MaintainRequest {
     pub work: Work,
     /// Maximum number of items to process.
     pub budget: u32,
+    /// How long the history of removed jobs is kept; compaction deletes older hours.
+    pub removed_kept_ms: u64,
 }
 
 impl MaintainRequest {
     /// A step of `work`.
     pub const fn new(work: Work, budget: u32) -> Self {
-        Self { work, budget }
+        Self { work, budget, removed_kept_ms: REMOVED_KEPT_DEFAULT_MS }
+    }
+
+    /// Sets how long the history of removed jobs is kept.
+    #[must_use]
+    pub const fn removed_kept_ms(mut self, ms: u64) -> Self {
+        self.removed_kept_ms = ms;
+        self
     }
 
     /// Validates the request.
     pub fn check(&self) -> Result<()> {
-        within_range("budget", self.budget.into(), 1..=MAINTAIN_BUDGET_MAX.into())
+        within_range("budget", self.budget.into(), 1..=MAINTAIN_BUDGET_MAX.into())?;
+        within_range("removed_kept_ms", self.removed_kept_ms, HOUR_MS..=AGE_MAX_MS)
     }
 }
 

@@ -34,6 +34,7 @@ mod pass_on;
 mod plain;
 mod query;
 mod records;
+mod removed;
 mod session;
 mod settle;
 mod token;
@@ -54,6 +55,9 @@ pub use query::{
     Gate, Get, LaneStats, List, ListOrder, Page, PriorityStats, SessionInfo, StatsRequest,
 };
 pub use records::{Expect, LogEntry, Record, RecordOp, RecordReply};
+pub use removed::{
+    OTHER_TENANT, RemovedCount, RemovedKey, RemovedQuery, RemovedTable, tenant_of_removed,
+};
 pub use session::{Heartbeat, HeartbeatReply, Held, OpenSession, Session};
 pub use settle::{Outcome, Settle, SettleItem, SettleReply, Settled};
 pub use token::{ClaimId, Cursor, Epoch, Lease, SessionId};
@@ -178,6 +182,10 @@ pub trait Admin: Send + Sync {
     /// Small versioned documents with compare-and-set, and bounded append logs. Each operation is atomic and
     /// durable; they are executed in order.
     fn records(&self, batch: Vec<RecordOp>) -> Answer<'_, Vec<Item<RecordReply>>>;
+
+    /// A page of the history of removed jobs, which every removal is added to in the same atomic step, whether by
+    /// retention or by an operator.
+    fn removed(&self, request: RemovedQuery) -> Answer<'_, Page<RemovedCount>>;
 
     /// Checks that the store answers.
     fn health(&self) -> Answer<'_, ()>;

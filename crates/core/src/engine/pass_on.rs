@@ -87,6 +87,9 @@ macro_rules! pass_on {
     (@records $($to:ident)+) => {
         $crate::pass_on!(@fn records(batch: [RecordOp]) -> [Vec<$crate::engine::Item<$crate::engine::RecordReply>>] $($to)+);
     };
+    (@removed $($to:ident)+) => {
+        $crate::pass_on!(@fn removed(request: RemovedQuery) -> [$crate::engine::Page<$crate::engine::RemovedCount>] $($to)+);
+    };
     (@health $($to:ident)+) => {
         $crate::pass_on!(@fn health() -> [()] $($to)+);
     };

@@ -145,10 +145,11 @@ impl QueueSettings {
             paused: _,
             max_depth,
             order,
-            // Both are about jobs that have ended.
+            // All three are about jobs that have ended.
             retention: _,
-            max_wait_ms,
             dead_bytes_max: _,
+            keep_max: _,
+            max_wait_ms,
         } = self;
         max_depth.is_none() && max_wait_ms.is_none() && matches!(order, Order::Strict)
     }
@@ -291,6 +292,7 @@ mod tests {
         assert!(with(|it| it.paused = true));
         assert!(with(|it| it.retention = Retention::uniform(1)));
         assert!(with(|it| it.dead_bytes_max = Some(1)));
+        assert!(with(|it| it.keep_max.dead = Some(1)));
         assert!(!with(|it| it.max_depth = Some(1)));
         assert!(!with(|it| it.max_wait_ms = Some(1)));
         assert!(!with(|it| it.order = Order::Lifo));

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result, within_range};
 use crate::limits::AGE_MAX_MS;
-use crate::policy::Retention;
+use crate::policy::{KeepMax, Retention};
 use serde::{Deserialize, Serialize};
 
 /// The order of ready jobs within a lane. See [`crate::policy::rank`].
@@ -42,6 +42,8 @@ pub struct QueueSettings {
     pub max_wait_ms: Option<u64>,
     /// Maximum total bytes of its dead jobs. Beyond it the oldest are removed, regardless of their retention.
     pub dead_bytes_max: Option<u64>,
+    /// How many of its ended jobs are kept. Beyond it the oldest are removed, regardless of the queue's retention.
+    pub keep_max: KeepMax,
 }
 
 /// A change to some settings of a queue; `None` leaves a setting unchanged.
@@ -60,6 +62,8 @@ pub struct QueuePatch {
     pub max_wait_ms: Option<Option<u64>>,
     /// Set or remove the byte limit of dead jobs.
     pub dead_bytes_max: Option<Option<u64>>,
+    /// Change how many ended jobs are kept.
+    pub keep_max: Option<KeepMax>,
 }
 
 impl QueuePatch {
@@ -93,6 +97,11 @@ impl QueuePatch {
         Self { dead_bytes_max: Some(limit), ..Self::default() }
     }
 
+    /// Changes how many ended jobs are kept.
+    pub fn keep_max(keep_max: KeepMax) -> Self {
+        Self { keep_max: Some(keep_max), ..Self::default() }
+    }
+
     /// Checks that every value is within its limits.
     pub fn check(&self) -> Result<()> {
         if self.max_depth == Some(Some(0)) {
@@ -107,6 +116,9 @@ impl QueuePatch {
         }
         if let Some(Some(ms)) = self.max_wait_ms {
             within_range("max_wait_ms", ms, 1..=AGE_MAX_MS)?;
+        }
+        if let Some(keep_max) = self.keep_max {
+            keep_max.check()?;
         }
         self.retention.map_or(Ok(()), |retention| retention.check())
     }
@@ -130,6 +142,9 @@ impl QueuePatch {
         }
         if let Some(limit) = self.dead_bytes_max {
             settings.dead_bytes_max = limit;
+        }
+        if let Some(keep_max) = self.keep_max {
+            settings.keep_max = keep_max;
         }
     }
 }

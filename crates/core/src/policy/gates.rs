@@ -38,6 +38,7 @@ pub const fn allowance(queue: Option<&QueueSettings>, kind: Option<&KindSettings
         retention: _,
         max_wait_ms: _,
         dead_bytes_max: _,
+        keep_max: _,
     }) = queue
     {
         return Allowance::closed(Gate::QueuePaused);

@@ -14,7 +14,7 @@ pub use breaker::*;
 pub use gates::{Allowance, allowance};
 pub use pace::{Pace, Pacer};
 pub use rank::{FairClock, Ready, rank};
-pub use retention::{Retention, expires_at, keep_until};
+pub use retention::{KeepMax, Retention, expires_at, keep_until};
 pub use retry::{Backoff, crash_delay_ms};
 pub use schedule::*;
 pub use unique::{Holder, OnConflict, Unique, UniqueScope, UniqueVerdict, Until};

@@ -51,6 +51,54 @@ impl Retention {
     }
 }
 
+/// How many ended jobs of a queue are kept, by the state in which they ended; `None` is unlimited. Beyond the number,
+/// those that ended first are removed, even if their retention is not over. Jobs with a retention of their own are
+/// neither counted nor removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct KeepMax {
+    /// Completed jobs.
+    pub completed: Option<u64>,
+    /// Cancelled jobs.
+    pub cancelled: Option<u64>,
+    /// Dead jobs.
+    pub dead: Option<u64>,
+    /// Expired jobs.
+    pub expired: Option<u64>,
+}
+
+impl KeepMax {
+    /// How many jobs that ended in `state` are kept.
+    pub const fn of(self, state: State) -> Option<u64> {
+        match state {
+            State::Completed => self.completed,
+            State::Cancelled => self.cancelled,
+            State::Dead => self.dead,
+            State::Expired => self.expired,
+            _ => None,
+        }
+    }
+
+    /// The limited states.
+    pub fn limits(self) -> impl Iterator<Item = (State, u64)> {
+        State::ALL.into_iter().filter_map(move |state| Some((state, self.of(state)?)))
+    }
+
+    /// Checks that every value is within its limits.
+    pub fn check(self) -> Result<()> {
+        let fields = [
+            ("keep_max.completed", self.completed),
+            ("keep_max.cancelled", self.cancelled),
+            ("keep_max.dead", self.dead),
+            ("keep_max.expired", self.expired),
+        ];
+        for (field, number) in fields {
+            within_range(field, number.unwrap_or(0), 0..=limits::KEEP_MAX_MAX)?;
+        }
+        Ok(())
+    }
+}
+
 /// When a job that ended in `state` at `finished_at` may be removed, by its own retention or its queue's.
 pub fn keep_until(
     state: State,

@@ -147,6 +147,17 @@ CREATE TABLE aging (
     PRIMARY KEY (queue, run_at, id)
 ) WITHOUT ROWID;
 
+-- Removed jobs per hour of removal, queue, kind, tenant ('' for none) and outcome.
+CREATE TABLE removed (
+    hour    INTEGER NOT NULL,
+    queue   TEXT NOT NULL,
+    kind    TEXT NOT NULL,
+    tenant  TEXT NOT NULL,
+    outcome INTEGER NOT NULL,
+    jobs    INTEGER NOT NULL,
+    PRIMARY KEY (hour, queue, kind, tenant, outcome)
+) WITHOUT ROWID;
+
 -- Versioned documents with compare-and-set.
 CREATE TABLE record (
     key        TEXT PRIMARY KEY,

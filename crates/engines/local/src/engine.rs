@@ -295,6 +295,10 @@ impl Admin for LocalEngine {
         self.ask(Needs::Durable, move |executor, now| executor.records(batch.clone(), now))
     }
 
+    fn removed(&self, request: RemovedQuery) -> Answer<'_, Page<RemovedCount>> {
+        self.ask(Needs::Read, move |executor, _| executor.removed(&request))
+    }
+
     fn health(&self) -> Answer<'_, ()> {
         self.ask(Needs::Read, move |_, _| Ok(()))
     }

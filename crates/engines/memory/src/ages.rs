@@ -52,6 +52,13 @@ impl Ages {
         }
     }
 
+    /// The oldest jobs of a group beyond its newest `most`, at most `limit`.
+    pub(crate) fn surplus(&self, group: &Group, most: u64, limit: usize) -> Vec<Due> {
+        let Some(members) = self.by_group.get(group) else { return Vec::new() };
+        let surplus = members.len().saturating_sub(usize::try_from(most).unwrap_or(usize::MAX));
+        members.iter().take(surplus.min(limit)).copied().collect()
+    }
+
     /// The first `limit` jobs by deadline; `limit_ms` returns the setting of a group.
     pub(crate) fn first(
         &self,

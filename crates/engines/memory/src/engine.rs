@@ -192,6 +192,10 @@ impl Admin for MemoryEngine {
         self.perform(move |executor, now| executor.records(batch, now))
     }
 
+    fn removed(&self, request: RemovedQuery) -> Answer<'_, Page<RemovedCount>> {
+        self.perform(move |executor, _| executor.removed(&request))
+    }
+
     fn health(&self) -> Answer<'_, ()> {
         self.perform(move |_, _| Ok(()))
     }

@@ -171,6 +171,11 @@ impl Index {
         self.lane_counts.get(queue).copied().unwrap_or(0)
     }
 
+    /// The queues with jobs.
+    pub(crate) fn queues(&self) -> impl Iterator<Item = &Name> {
+        self.lane_counts.keys()
+    }
+
     /// Decrements the number of lanes of a queue.
     fn lane_gone(&mut self, queue: &Name) {
         if let Some(count) = self.lane_counts.get_mut(queue) {

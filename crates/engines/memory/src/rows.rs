@@ -2,11 +2,11 @@
 
 use crate::index::Index;
 use crate::records::Records;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::ops::Bound;
 use windlass_core::engine::{
     CheckReport, Cursor, Finding, IdTimes, LaneStats, List, ListOrder, Page, RecordOp, RecordReply,
-    SessionId,
+    RemovedCount, RemovedKey, RemovedQuery, RemovedTable, SessionId,
 };
 use windlass_core::model::{Job, Name, QueueSettings, State};
 use windlass_core::{Error, JobId, Result, Timestamp};
@@ -25,6 +25,7 @@ pub(crate) struct MemoryRows {
     index: Index,
     uniques: BTreeMap<UniqueSlot, UniqueHold>,
     records: Records,
+    removed: RemovedTable,
 }
 
 impl MemoryRows {
@@ -89,6 +90,11 @@ impl Rows for MemoryRows {
         Ok(())
     }
 
+    fn count_removed(&mut self, key: RemovedKey) -> Result<()> {
+        self.removed.add(key, 1);
+        Ok(())
+    }
+
     fn lanes(&self, queue: &Name) -> Vec<LaneKey> {
         self.index.ready_lanes(queue).cloned().collect()
     }
@@ -139,6 +145,15 @@ impl Rows for MemoryRows {
     }
 }
 
+/// The first entries in order, each job once: one that is due by age and by number is due when it ended.
+fn first(mut due: Vec<Due>, limit: usize) -> Vec<Due> {
+    due.sort_unstable();
+    let mut seen = HashSet::new();
+    due.retain(|(_, id)| seen.insert(*id));
+    due.truncate(limit);
+    due
+}
+
 impl Maintenance for MemoryRows {
     fn last_rank(&self, queue: &Name) -> Result<Option<i64>> {
         let last =
@@ -176,7 +191,22 @@ impl Maintenance for MemoryRows {
         limit: usize,
     ) -> Result<Vec<Due>> {
         let kept_ms = |queue: &Name, state| Some(settings(queue).retention.of(state));
-        Ok(self.index.finished.first(kept_ms, limit))
+        let mut due = self.index.finished.first(kept_ms, limit);
+        for queue in self.index.queues() {
+            for (state, most) in settings(queue).keep_max.limits() {
+                due.extend(self.index.finished.surplus(&(queue.clone(), state), most, limit));
+            }
+        }
+        Ok(first(due, limit))
+    }
+
+    fn removed(&mut self, query: &RemovedQuery) -> Result<Page<RemovedCount>> {
+        self.removed.page(query)
+    }
+
+    fn forget_removed(&mut self, before: Timestamp, limit: usize) -> Result<()> {
+        self.removed.forget(before, limit);
+        Ok(())
     }
 
     fn compact(&mut self, now: Timestamp, _limit: usize) -> Result<()> {

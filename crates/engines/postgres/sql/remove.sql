@@ -1,7 +1,7 @@
--- Removes ended jobs with all of their rows, and returns the number of jobs by lane and state. Skips locked jobs, which
--- may be about to change.
+-- Removes ended jobs with all of their rows, adds them to the history of removed jobs, and returns the number of jobs by
+-- lane and state. Skips locked jobs, which may be about to change.
 --
--- $1 ids, $2 cutoffs: a job is removed if it ended at or before its cutoff
+-- $1 ids, $2 cutoffs: a job is removed if it ended at or before its cutoff; $3 the time
 WITH free AS MATERIALIZED (
     SELECT j.id, w.ended FROM unnest($1::uuid[], $2::bigint[]) w (id, ended)
     JOIN {s}.job j ON j.id = ANY(ARRAY[w.id]) ORDER BY w.id FOR UPDATE OF j SKIP LOCKED
@@ -17,8 +17,15 @@ WITH free AS MATERIALIZED (
 ), part AS (
     DELETE FROM {s}.part WHERE id = ANY(ARRAY(SELECT id FROM gone))
 ), job AS (
-    DELETE FROM {s}.job j USING gone g WHERE j.id = ANY(ARRAY[g.id])
+    DELETE FROM {s}.job j USING gone g WHERE j.id = ANY(ARRAY[g.id]) RETURNING g.lane, g.state, j.spec
+), grouped AS MATERIALIZED (
+    SELECT lane, state, coalesce(spec::json ->> 'tenant', '') AS tenant, count(*) AS jobs FROM job GROUP BY 1, 2, 3
+), noted AS MATERIALIZED (
+    SELECT {s}.count_removed(array_agg($3::bigint), array_agg(n.queue), array_agg(n.kind), array_agg(g.tenant),
+        array_agg(g.state), array_agg(g.jobs))
+    FROM grouped g JOIN {s}.lane n ON n.id = g.lane HAVING count(*) > 0
 ), counted AS (
     INSERT INTO {s}.tally (lane, dead) SELECT lane, -count(*) FROM gone WHERE state = {dead} GROUP BY lane
 )
-SELECT lane, state, count(*) FROM gone GROUP BY lane, state
+SELECT g.lane, g.state, sum(g.jobs)::bigint FROM grouped g
+WHERE (SELECT count(*) FROM noted) >= 0 GROUP BY g.lane, g.state

@@ -200,7 +200,7 @@ impl PostgresEngine {
     async fn maintain_step(&self, request: MaintainRequest) -> Result<Stamped<MaintainReply>> {
         request.check()?;
         if request.work == Work::Compact {
-            return self.compact(request.budget).await;
+            return self.compact(request).await;
         }
         if request.work == Work::Promote {
             self.cancel_replaced(request.budget).await?;
@@ -376,6 +376,10 @@ impl Admin for PostgresEngine {
 
     fn records(&self, batch: Vec<RecordOp>) -> Answer<'_, Vec<Item<RecordReply>>> {
         Box::pin(self.perform_records(batch))
+    }
+
+    fn removed(&self, request: RemovedQuery) -> Answer<'_, Page<RemovedCount>> {
+        Box::pin(self.removed_jobs(request))
     }
 
     fn health(&self) -> Answer<'_, ()> {

@@ -225,6 +225,14 @@ impl Admin for RemoteEngine {
         })
     }
 
+    fn removed(&self, request: RemovedQuery) -> Answer<'_, Page<RemovedCount>> {
+        Box::pin(async move {
+            let query = wire::write_query(&wire::HistoryQuery::from(request));
+            let path = format!("{}?{query}", routes::HISTORY);
+            self.get(&path, |page: wire::HistoryPage| Ok(page.into())).await
+        })
+    }
+
     fn health(&self) -> Answer<'_, ()> {
         Box::pin(self.get(routes::HEALTH, |_: wire::Empty| Ok(())))
     }

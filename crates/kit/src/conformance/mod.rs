@@ -372,6 +372,15 @@ suite! { ($)
         a_queues_limit_applies_where_a_job_has_none_of_its_own,
         an_expired_job_frees_its_keys,
         a_replayed_expired_job_gets_its_whole_wait_again,
+        a_queue_keeps_as_many_ended_jobs_as_it_may_the_newest,
+        a_number_to_keep_is_exact_beside_equal_times_and_kept_in_steps,
+    }
+    removed {
+        every_removal_is_counted_by_queue_kind_tenant_and_outcome,
+        a_discard_is_counted_and_so_is_a_job_with_its_own_retention,
+        the_history_is_by_hour_in_pages_and_filtered_by_queue,
+        tenants_beyond_the_limit_of_an_hour_are_counted_together,
+        the_history_is_kept_for_90_days_or_as_long_as_asked,
     }
     dead_letters {
         the_dead_are_neither_claimed_nor_counted_as_depth,

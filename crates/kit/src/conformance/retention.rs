@@ -2,10 +2,14 @@
 
 use crate::rig::{QUEUE, Rig};
 use windlass_core::JobId;
-use windlass_core::engine::{Change, Configure, Disposition, Outcome};
-use windlass_core::limits::{RETENTION_DEAD_DEFAULT_MS, RETENTION_FINISHED_DEFAULT_MS};
+use windlass_core::engine::{
+    Change, Claim, Configure, Disposition, Outcome, RemovedQuery, Settle, SettleItem, Work,
+};
+use windlass_core::limits::{
+    KEEP_MAX_MAX, RETENTION_DEAD_DEFAULT_MS, RETENTION_FINISHED_DEFAULT_MS,
+};
 use windlass_core::model::{Due, Finish, JobError, NewJob, QueuePatch, State};
-use windlass_core::policy::{Retention, Unique, Until};
+use windlass_core::policy::{KeepMax, Retention, Unique, Until};
 use windlass_core::time::{DAY_MS, HOUR_MS, MINUTE_MS};
 
 async fn keep(rig: &Rig, retention: Retention) {
@@ -230,4 +234,91 @@ pub(super) async fn a_replayed_expired_job_gets_its_whole_wait_again(rig: Rig) {
     rig.assert_state(id, State::Available).await;
     rig.pass(2 * MINUTE_MS).await;
     rig.assert_state(id, State::Expired).await;
+}
+
+/// Completes `count` jobs, each a moment after the other, oldest first.
+async fn completed(rig: &Rig, queue: &str, count: usize) -> Vec<JobId> {
+    let mut ids = Vec::new();
+    for n in 0..count {
+        let job = NewJob::new(format!("k{}", n % 2)).queue(queue);
+        ids.push(rig.enqueue(job).await);
+        let session = rig.session().await;
+        let claim = Claim::new(rig.claimant(&session), queue, 1);
+        let [job] = <[_; 1]>::try_from(rig.claim(claim).await).expect("a job to claim");
+        rig.settle(&job, Outcome::DONE).await;
+        rig.advance(10);
+    }
+    ids
+}
+
+async fn count(rig: &Rig, ids: &[JobId]) -> usize {
+    let mut count = 0;
+    for id in ids {
+        count += usize::from(rig.find(*id).await.is_some());
+    }
+    count
+}
+
+pub(super) async fn a_queue_keeps_as_many_ended_jobs_as_it_may_the_newest(rig: Rig) {
+    let keep_max = KeepMax { completed: Some(3), dead: Some(1), ..KeepMax::default() };
+    rig.configure(Configure::queue(QUEUE, QueuePatch::keep_max(keep_max))).await;
+    let done = completed(&rig, QUEUE, 5).await;
+    let elsewhere = completed(&rig, "other", 5).await;
+    let dead = [rig.dead(Rig::job()).await, rig.dead(Rig::job()).await];
+    let mut own = Rig::job();
+    own.policy.retention = Some(Retention::uniform(DAY_MS));
+    let own = rig.dead(own).await;
+    let cancelled = [rig.enqueue_one().await, rig.enqueue_one().await];
+    for id in cancelled {
+        rig.change(id, Change::Cancel).await;
+    }
+    rig.pass(0).await;
+    let done = <[JobId; 5]>::try_from(done).expect("five");
+    assert_eq!(exist(&rig, done).await, [false, false, true, true, true], "of all its kinds");
+    assert_eq!(exist(&rig, dead).await, [false, true]);
+    assert_eq!(
+        exist(&rig, [own]).await,
+        [true],
+        "a retention of its own is neither counted nor cut"
+    );
+    assert_eq!(exist(&rig, cancelled).await, [true; 2], "a state without a limit");
+    assert_eq!(count(&rig, &elsewhere).await, 5, "a queue without a limit");
+    let removed = rig.engine().removed(RemovedQuery::default()).await.expect("removed").value.rows;
+    assert_eq!(removed.iter().map(|row| row.count).sum::<u64>(), 3, "each removal is counted");
+    let more = completed(&rig, QUEUE, 1).await;
+    rig.pass(0).await;
+    assert_eq!(exist(&rig, [done[2], done[3], more[0]]).await, [false, true, true]);
+    rig.configure(Configure::queue(QUEUE, QueuePatch::keep_max(KeepMax::default()))).await;
+    completed(&rig, QUEUE, 3).await;
+    rig.pass(0).await;
+    assert_eq!(exist(&rig, [done[3], more[0]]).await, [true; 2], "the limit is gone");
+    rig.assert_sound().await;
+}
+
+pub(super) async fn a_number_to_keep_is_exact_beside_equal_times_and_kept_in_steps(rig: Rig) {
+    let ids = rig.enqueue_all((0..9).map(|_| Rig::job())).await;
+    let session = rig.session().await;
+    let jobs = rig.take(&session, 9).await;
+    let done =
+        jobs.iter().map(|job| SettleItem::new(job.header.id, job.lease.clone(), Outcome::DONE));
+    rig.engine().settle(Settle::new(done)).await.expect("settles at one time");
+    let keep_max = KeepMax { completed: Some(2), ..KeepMax::default() };
+    rig.configure(Configure::queue(QUEUE, QueuePatch::keep_max(keep_max))).await;
+    let mut left = Vec::new();
+    while left.last() != Some(&2) {
+        let reply = rig.maintain_step(Work::Retain, 3).await;
+        assert!(reply.done <= 3, "at most the budget: {reply:?}");
+        left.push(count(&rig, &ids).await);
+        assert!(left.len() < 20, "no progress: {left:?}");
+    }
+    rig.pass(0).await;
+    assert_eq!(count(&rig, &ids).await, 2);
+    let keep_max = KeepMax { completed: Some(0), ..KeepMax::default() };
+    rig.configure(Configure::queue(QUEUE, QueuePatch::keep_max(keep_max))).await;
+    rig.pass(0).await;
+    assert_eq!(count(&rig, &ids).await, 0);
+    let keep_max = KeepMax { dead: Some(KEEP_MAX_MAX + 1), ..KeepMax::default() };
+    let refused = rig.try_configure(Configure::queue(QUEUE, QueuePatch::keep_max(keep_max))).await;
+    assert_eq!(refused.expect_err("too many").field(), Some("keep_max.dead"));
+    rig.assert_sound().await;
 }

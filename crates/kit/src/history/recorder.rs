@@ -249,7 +249,7 @@ impl Admin for Recorded {
         })
     }
 
-    windlass_core::pass_on!(inner: get, list, stats, sessions, configure, settings, records, health);
+    windlass_core::pass_on!(inner: get, list, stats, sessions, configure, settings, removed, records, health);
 }
 
 impl Maintain for Recorded {

@@ -5,7 +5,7 @@
 //! did, after checking that it was allowed to.
 
 use std::collections::BTreeMap;
-use windlass_core::engine::{Disposition, Gate, Lease, SessionId};
+use windlass_core::engine::{Disposition, Gate, Lease, RemovedKey, RemovedTable, SessionId};
 use windlass_core::limits::{CRASH_BACKOFF_BASE_MS, CRASH_BACKOFF_CAP_MS, CRASH_BACKOFF_JITTER_MS};
 use windlass_core::machine::{Effect, EventKind, Facts, Step, step};
 use windlass_core::model::{
@@ -75,6 +75,8 @@ pub(super) struct Model {
     pub(super) queues: BTreeMap<Name, QueueSettings>,
     pub(super) kinds: BTreeMap<Name, KindSettings>,
     uniques: Vec<Hold>,
+    /// The history of removed jobs.
+    pub(super) removed: RemovedTable,
     /// The step of the story.
     number: u64,
     /// How many jobs entered a state in this step so far.
@@ -97,6 +99,7 @@ impl Model {
             queues: BTreeMap::new(),
             kinds: BTreeMap::new(),
             uniques: Vec::new(),
+            removed: RemovedTable::default(),
             number: 0,
             turn: 0,
         }
@@ -217,6 +220,9 @@ impl Model {
                 self.free_unique(job.id, true);
             }
             self.jobs.remove(&job.id);
+            let ModelJob { new, state, .. } = job;
+            let key = RemovedKey::new(self.now, new.queue, new.kind, new.tenant, state);
+            self.removed.add(key, 1);
             return Ok(None);
         };
         let mut handed_over = None;

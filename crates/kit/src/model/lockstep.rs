@@ -9,10 +9,10 @@ use crate::rig::Rig;
 use crate::subject::Subject;
 use std::fmt::Write as _;
 use windlass_core::engine::{
-    ChangeItem, Claimed, Configure, Disposition, Enqueue, Heartbeat, Held, OpenSession, SessionId,
-    Settle, SettleItem, Update, UpdateItem,
+    ChangeItem, Claimed, Configure, Disposition, Enqueue, Heartbeat, Held, OpenSession,
+    RemovedQuery, SessionId, Settle, SettleItem, Update, UpdateItem,
 };
-use windlass_core::limits::ID_SKEW_MAX_MS;
+use windlass_core::limits::{ID_SKEW_MAX_MS, PAGE_MAX, REMOVED_KEPT_DEFAULT_MS};
 use windlass_core::machine::EventKind;
 use windlass_core::model::{AttemptEnd, Name, NewJob, Part, PartEdit, State};
 use windlass_core::{Error, JobId, Result as Answer};
@@ -78,7 +78,18 @@ impl Lockstep {
         let report = self.rig.engine().check(false).await.map_err(|error| error.to_string())?.value;
         let jobs = self.model.jobs.len() as u64;
         agree("the number of jobs", &jobs, &report.jobs)?;
-        agree("the findings of a check", &Vec::new(), &report.findings)
+        agree("the findings of a check", &Vec::new(), &report.findings)?;
+        self.compare_removed().await
+    }
+
+    /// Compares the history of removed jobs, without hours that compaction may have deleted.
+    async fn compare_removed(&self) -> Same {
+        let mut query = RemovedQuery::default();
+        query.from = self.model.now.minus(REMOVED_KEPT_DEFAULT_MS / 2);
+        query.limit = PAGE_MAX;
+        let got = self.rig.engine().removed(query.clone()).await.map_err(|e| e.to_string())?;
+        let expected = self.model.removed.page(&query).map_err(|error| error.to_string())?;
+        agree("the history of removed jobs", &expected.rows, &got.value.rows)
     }
 
     async fn enqueue(&mut self, specs: Vec<Spec>, all_or_nothing: bool) -> Same {

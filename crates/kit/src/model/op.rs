@@ -133,6 +133,8 @@ pub(super) enum Setting {
     MaxDepth(usize, Option<u64>),
     MaxWait(usize, Option<u64>),
     Retention(usize, u64),
+    /// The same number for every final state.
+    KeepMax(usize, Option<u64>),
 }
 
 /// One step of a story.
@@ -438,6 +440,8 @@ fn setting() -> impl Strategy<Value = Setting> {
         (kind, prop::option::of(0..3_u32)).prop_map(|(k, n)| Setting::Permits(k, n)),
         (queue.clone(), prop::option::of(1..6_u64)).prop_map(|(q, n)| Setting::MaxDepth(q, n)),
         (queue.clone(), prop::option::of(Just(80_000))).prop_map(|(q, ms)| Setting::MaxWait(q, ms)),
-        (queue, prop_oneof![Just(0), Just(60_000)]).prop_map(|(q, ms)| Setting::Retention(q, ms)),
+        (queue.clone(), prop_oneof![Just(0), Just(60_000)])
+            .prop_map(|(q, ms)| Setting::Retention(q, ms)),
+        (queue, prop::option::of(0..4_u64)).prop_map(|(q, n)| Setting::KeepMax(q, n)),
     ]
 }

@@ -5,7 +5,8 @@ use super::teller::{Teller, value};
 use super::translate::{key, unique_key};
 use std::collections::{BTreeMap, BTreeSet};
 use windlass_core::engine::{
-    Claim, Claimant, Configure, Filter, Get, List, OpenSession, Outcome, SettleItem, StatsRequest,
+    Claim, Claimant, Configure, Filter, Get, List, OpenSession, Outcome, RemovedQuery, SettleItem,
+    StatsRequest,
 };
 use windlass_core::limits::PAGE_MAX;
 use windlass_core::model::{KindPatch, NewJob, PartSet, QueuePatch};
@@ -59,6 +60,10 @@ impl Teller {
             value(engine.list(List::new(Filter::default()).limit(PAGE_MAX)).await).expect("list");
         let listed: Vec<_> = page.rows.iter().map(|job| (job.header.id, job.state)).collect();
         all.insert("list".into(), format!("{listed:?}"));
+        let mut query = RemovedQuery::default();
+        query.limit = PAGE_MAX;
+        let removed = value(engine.removed(query).await).expect("removed").rows;
+        all.insert("removed".into(), format!("{removed:?}"));
         let report = value(engine.check(false).await).expect("check");
         all.insert("check".into(), self.text(&(report.jobs, report.findings)));
         if let Some(inspect) = &self.rig.subject().inspect {

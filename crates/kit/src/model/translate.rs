@@ -6,7 +6,7 @@ use windlass_core::engine::{
     Change, Claim, ClaimId, Claimant, Configure, Edits, Lease, Outcome, SessionId,
 };
 use windlass_core::model::{Due, KindPatch, NewJob, Part, PartEdit, PartSet, Policy, QueuePatch};
-use windlass_core::policy::{Backoff, Retention, Unique};
+use windlass_core::policy::{Backoff, KeepMax, Retention, Unique};
 use windlass_core::random::Seeded;
 use windlass_core::{JobId, Timestamp};
 
@@ -181,6 +181,10 @@ pub(super) fn configuration(setting: Setting) -> Configure {
         Setting::Permits(n, permits) => kind(n, KindPatch::permits(permits)),
         Setting::MaxDepth(n, limit) => queue(n, QueuePatch::max_depth(limit)),
         Setting::MaxWait(n, limit) => queue(n, QueuePatch::max_wait_ms(limit)),
+        Setting::KeepMax(n, most) => {
+            let [completed, cancelled, dead, expired] = [most; 4];
+            queue(n, QueuePatch::keep_max(KeepMax { completed, cancelled, dead, expired }))
+        }
         Setting::Retention(n, ms) => queue(n, QueuePatch::retention(Retention::uniform(ms))),
     }
 }

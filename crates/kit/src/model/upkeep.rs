@@ -4,6 +4,7 @@ use super::interpreter::{Code, Model, ModelJob, agree, slot};
 use super::lockstep::{Lockstep, Same};
 use super::op::{Edit, Wish};
 use super::translate::{change, policy};
+use std::collections::HashSet;
 use windlass_core::JobId;
 use windlass_core::engine::{MaintainRequest, Work};
 use windlass_core::limits::MAINTAIN_BUDGET_MAX;
@@ -43,9 +44,28 @@ impl Lockstep {
         Ok(())
     }
 
+    /// The ended jobs beyond the number that their queue keeps.
+    fn surplus(&self) -> HashSet<JobId> {
+        let mut surplus = HashSet::new();
+        for (queue, settings) in &self.model.queues {
+            for (state, most) in settings.keep_max.limits() {
+                let ended = self.model.jobs.values().filter(|job| {
+                    let own = job.new.policy.retention.is_some();
+                    job.state == state && job.new.queue == *queue && !own
+                });
+                let mut ended: Vec<_> = ended.map(|job| (job.finished_at, job.id)).collect();
+                ended.sort_unstable();
+                let oldest = ended.len().saturating_sub(most as usize);
+                surplus.extend(ended.into_iter().take(oldest).map(|(_, id)| id));
+            }
+        }
+        surplus
+    }
+
     /// The jobs that some work must process now, in order.
     fn overdue(&self, work: Work) -> Vec<JobId> {
         let (model, now) = (&self.model, self.model.now);
+        let surplus = if work == Work::Retain { self.surplus() } else { HashSet::new() };
         let is_due = |job: &&ModelJob| -> bool {
             let settings = model.queues.get(&job.new.queue).cloned().unwrap_or_default();
             let policy = &job.new.policy;
@@ -57,6 +77,7 @@ impl Lockstep {
                 }
                 (Work::Retain, state) => job.finished_at.is_some_and(|at| {
                     keep_until(state, at, policy.retention, settings.retention) <= now
+                        || surplus.contains(&job.id)
                 }),
                 (Work::Reclaim, State::Running) => job.leased.as_ref().is_some_and(|leased| {
                     model.sessions.get(&leased.session).is_none_or(|s| s.expires_at <= now)

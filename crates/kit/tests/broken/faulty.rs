@@ -162,7 +162,7 @@ impl Admin for Faulty {
         self.inner.configure(batch)
     }
 
-    windlass_core::pass_on!(inner: settings);
+    windlass_core::pass_on!(inner: settings, removed);
 
     fn records(&self, mut batch: Vec<RecordOp>) -> Answer<'_, Vec<Item<RecordReply>>> {
         for op in &mut batch {

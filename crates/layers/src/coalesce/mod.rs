@@ -135,7 +135,7 @@ impl Admin for Coalesce {
         Box::pin(self.gets.call(request.parts, request.ids))
     }
 
-    windlass_core::pass_on!(engine: list, stats, sessions, change, configure, settings, records, health);
+    windlass_core::pass_on!(engine: list, stats, sessions, change, configure, settings, removed, records, health);
 }
 
 impl Maintain for Coalesce {

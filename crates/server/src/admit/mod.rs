@@ -216,7 +216,7 @@ impl Jobs for Admit {
 }
 
 impl Admin for Admit {
-    windlass_core::pass_on!(engine: get, list, stats, sessions, configure, settings, health);
+    windlass_core::pass_on!(engine: get, list, stats, sessions, configure, settings, removed, health);
 
     fn records(&self, batch: Vec<RecordOp>) -> Answer<'_, Vec<Item<RecordReply>>> {
         if !KeyChanges::is_among(&batch) {

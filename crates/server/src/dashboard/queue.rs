@@ -144,6 +144,9 @@ fn described(settings: &QueueSettings) -> Vec<(&'static str, String)> {
     let wait = settings.max_wait_ms.map_or_else(|| "none".to_owned(), rough_span);
     let bytes = settings.dead_bytes_max;
     let bytes = bytes.map_or_else(|| "unlimited".to_owned(), |max| format!("up to {}", Count(max)));
+    let most = settings.keep_max.limits();
+    let most: Vec<_> = most.map(|(state, max)| format!("up to {} {state}", Count(max))).collect();
+    let most = most.join(", ");
     let kept = settings.retention;
     vec![
         ("order", order),
@@ -151,6 +154,7 @@ fn described(settings: &QueueSettings) -> Vec<(&'static str, String)> {
         ("maximum wait", wait),
         ("finished jobs kept", rough_span(kept.finished_ms)),
         ("dead jobs kept", rough_span(kept.dead_ms)),
+        ("number of ended jobs", if most.is_empty() { "unlimited".to_owned() } else { most }),
         ("bytes of dead jobs", bytes),
         ("expired jobs kept", rough_span(kept.expired_ms)),
     ]

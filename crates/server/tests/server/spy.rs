@@ -64,6 +64,7 @@ impl Admin for Spy {
         change(batch: Vec<ChangeItem>) -> Vec<Item<Changed>>;
         configure(batch: Vec<Configure>) -> Vec<Item<()>>;
         settings() -> Settings;
+        removed(request: RemovedQuery) -> Page<RemovedCount>;
         records(batch: Vec<RecordOp>) -> Vec<Item<RecordReply>>;
         health() -> ();
     }

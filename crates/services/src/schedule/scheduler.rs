@@ -104,8 +104,7 @@ impl Schedules {
     pub async fn fire_due(&self) -> Result<Option<Timestamp>> {
         let mut scheduler = Scheduler::default();
         loop {
-            // No term is needed: fires are fenced by their job ids.
-            let step = scheduler.step(StepContext { engine: &*self.engine, term: 0 }).await?;
+            let step = scheduler.step(StepContext { engine: &*self.engine }).await?;
             match step.again {
                 NextRun::Now => {}
                 NextRun::After(ms) => return Ok(Some(step.now.plus(ms))),

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
+use windlass_core::JobId;
 use windlass_core::engine::{
-    Claim, ClaimId, Claimant, Configure, Engine, Enqueue, Get, Outcome, Settle, SettleItem,
+    Claim, ClaimId, Claimant, Configure, Engine, Enqueue, Get, Outcome, RemovedQuery, Settle,
+    SettleItem,
 };
 use windlass_core::model::{NewJob, QueuePatch, State};
-use windlass_core::{JobId, Timestamp};
-use windlass_services::{History, ServiceOptions, Services};
+use windlass_services::{ServiceOptions, Services};
 
 /// Bytes of one dead letter.
 pub(crate) const BYTES: usize = 1_000;
@@ -50,17 +51,10 @@ pub(crate) async fn play(engine: Arc<dyn Engine>) {
         assert!(Instant::now() < deadline, "left: {:?}", left(&*engine, &full).await);
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    let history = History::new(engine.clone());
-    let rows = loop {
-        let place = history.since(Timestamp::EPOCH).await.expect("a place");
-        let rows = history.read(place, 100).await.expect("rows").rows;
-        if rows.iter().map(|row| row.count).sum::<u64>() == 3 {
-            break rows;
-        }
-        assert!(Instant::now() < deadline, "{rows:?}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    };
-    assert!(rows.iter().all(|row| row.queue == "full" && row.from == State::Dead), "{rows:?}");
+    let rows = engine.removed(RemovedQuery::default()).await.expect("removed").value.rows;
+    let counts: Vec<_> =
+        rows.iter().map(|row| (&*row.key.queue, row.key.outcome, row.count)).collect();
+    assert_eq!(counts, [("full", State::Dead, 3)]);
     services.stop().await;
     assert_eq!(left(&*engine, &free).await, [true; 3]);
     assert_eq!(left(&*engine, &full).await, [false, false, false, true, true], "and no more went");

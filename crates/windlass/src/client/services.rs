@@ -1,9 +1,10 @@
-//! Access to the data of the services: schedules, history, samples.
+//! Access to schedules, samples and the history of removed jobs.
 
 use super::{Client, IntoJob};
 use crate::error::Result;
+use windlass_core::engine::{Page, RemovedCount, RemovedQuery};
 use windlass_core::policy::Schedule;
-use windlass_services::{History, Host, Samples, ScheduleView, Schedules};
+use windlass_services::{Host, Samples, ScheduleView, Schedules};
 
 impl Client {
     /// Creates or replaces the recurring schedule of this name, which enqueues a job like this one each time
@@ -38,9 +39,9 @@ impl Client {
         Schedules::new(self.engine().clone())
     }
 
-    /// Counts of removed and expired jobs by queue and time.
-    pub fn history(&self) -> History {
-        History::new(self.engine().clone())
+    /// A page of the history of removed jobs: counts by hour, queue, kind, tenant and outcome.
+    pub async fn removed(&self, query: RemovedQuery) -> Result<Page<RemovedCount>> {
+        Ok(self.engine().removed(query).await?.value)
     }
 
     /// Samples of queue metrics over time.

@@ -113,6 +113,10 @@ impl Admin for Store {
         self.serve(|inner| inner.records(batch))
     }
 
+    fn removed(&self, request: RemovedQuery) -> Answer<'_, Page<RemovedCount>> {
+        self.serve(|inner| inner.removed(request))
+    }
+
     fn health(&self) -> Answer<'_, ()> {
         self.serve(|inner| inner.health())
     }

@@ -1,7 +1,7 @@
 //! Schemas of core objects that are used in the wire format unchanged.
 
 use super::{AttemptEnd, Depth, Lease, Name, QueueOrder, SpanMs, Timestamp, Whole, Whole32};
-use crate::{Breaker, Counts, KindRules, Lane, List, Reason, Retention};
+use crate::{Breaker, Counts, KeepMax, KindRules, Lane, List, Reason, Retention};
 use utoipa::openapi::path::{Parameter, ParameterIn};
 use utoipa::{IntoParams, ToSchema};
 
@@ -49,6 +49,8 @@ pub struct QueueSettings {
     pub max_wait_ms: Option<SpanMs>,
     /// Maximum total bytes of dead letters; beyond it, the oldest are removed.
     pub dead_bytes_max: Option<Whole>,
+    /// Number of ended jobs to keep, by state.
+    pub keep_max: KeepMax,
 }
 
 /// The settings of a kind.

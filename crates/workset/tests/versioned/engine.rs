@@ -261,6 +261,13 @@ impl Admin for VersionedEngine {
         Box::pin(async { Err(Error::invalid("records", "", "this store has none")) })
     }
 
+    fn removed(&self, request: RemovedQuery) -> Answer<'_, Page<RemovedCount>> {
+        self.query(move |tables| {
+            request.check()?;
+            tables.removed.page(&request)
+        })
+    }
+
     fn health(&self) -> Answer<'_, ()> {
         self.query(|_| Ok(()))
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use windlass_core::JobId;
-use windlass_core::engine::SessionId;
+use windlass_core::engine::{RemovedKey, RemovedTable, SessionId};
 use windlass_core::model::{KindSettings, Name, QueueSettings};
 use windlass_executor::{Entry, SessionEntry, UniqueHold, UniqueSlot};
 use windlass_workset::Tenant;
@@ -36,6 +36,7 @@ pub(super) enum Write {
     Kind(Name, Option<KindSettings>),
     Turn(Tenant, i64),
     Served(Name, i64),
+    Removed(RemovedKey, u64),
 }
 
 #[derive(Default)]
@@ -48,6 +49,7 @@ pub(super) struct Tables {
     pub(super) kinds: BTreeMap<Name, KindSettings>,
     pub(super) turns: HashMap<Tenant, i64>,
     pub(super) served: HashMap<Name, i64>,
+    pub(super) removed: RemovedTable,
     seq: u64,
 }
 
@@ -132,6 +134,7 @@ impl Tables {
                     self.touch(Row::Turns(queue.clone()));
                     self.served.insert(queue, turn);
                 }
+                Write::Removed(key, count) => self.removed.add(key, count),
             }
         }
         for (queue, key, holder) in holders {

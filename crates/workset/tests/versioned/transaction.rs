@@ -2,7 +2,7 @@
 
 use super::engine::Inner;
 use super::tables::{Row, Tables, Write};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Mutex;
 use windlass_core::engine::{Claim, MaintainRequest, Work};
 use windlass_core::model::{Name, State};
@@ -214,6 +214,9 @@ impl<'a> Transaction<'a> {
             wants.sessions.extend(first.map(|(_, id)| (id.clone(), Held::All)));
             return;
         }
+        if request.work == Work::Retain {
+            loaded.surplus = surplus(tables);
+        }
         let due = tables.jobs.values().filter_map(|entry| {
             loaded.due_at_of(request.work, entry).map(|at| (at, entry.seq, entry.id()))
         });
@@ -222,6 +225,26 @@ impl<'a> Transaction<'a> {
         loaded.due = due.take(request.budget as usize + 1).collect();
         wants.own.extend(loaded.due.iter().filter(|(at, _)| *at <= now).map(|(_, id)| *id));
     }
+}
+
+/// The ended jobs beyond the number that their queue keeps.
+fn surplus(tables: &Tables) -> HashSet<JobId> {
+    let mut surplus = HashSet::new();
+    for (queue, settings) in &tables.queues {
+        for (state, most) in settings.keep_max.limits() {
+            let ended = tables.jobs.values().filter(|entry| {
+                let header = &entry.job.header;
+                let own = header.policy.retention.is_some();
+                entry.job.state == state && header.queue == *queue && !own
+            });
+            let mut ended: Vec<_> =
+                ended.map(|entry| (entry.job.finished_at, entry.id())).collect();
+            ended.sort_unstable();
+            let oldest = ended.len().saturating_sub(most as usize);
+            surplus.extend(ended.into_iter().take(oldest).map(|(_, id)| id));
+        }
+    }
+    surplus
 }
 
 impl Lanes for Transaction<'_> {
@@ -293,6 +316,7 @@ impl Store for Transaction<'_> {
             );
             writes.extend(changed.served.map(|turn| Write::Served(queue.clone(), turn)));
         }
+        writes.extend(set.removed().map(|(key, count)| Write::Removed(key.clone(), count)));
         Ok(writes)
     }
 }

@@ -6,11 +6,14 @@ use crate::config::field::field;
 use crate::config::value::{Kind, Wrong};
 use std::ops::RangeInclusive;
 use windlass_core::check_name;
-use windlass_core::limits::AGE_MAX_MS;
+use windlass_core::limits::{AGE_MAX_MS, KEEP_MAX_MAX};
 use windlass_core::model::QueueSettings;
 
 /// Accepted depths: any positive TOML integer.
 const DEPTH: RangeInclusive<u64> = 1..=i64::MAX as u64;
+/// Accepted sizes: any positive TOML integer.
+const BYTES: RangeInclusive<u64> = 1..=i64::MAX as u64;
+const KEPT: RangeInclusive<u64> = 0..=KEEP_MAX_MAX;
 const RETENTION_MS: RangeInclusive<u64> = 0..=AGE_MAX_MS;
 const MAX_WAIT_MS: RangeInclusive<u64> = 1..=AGE_MAX_MS;
 
@@ -57,6 +60,41 @@ static FIELDS: &[Field<QueueSettings>] = &[
         Live,
         retention.expired_ms,
         "Retention of expired jobs."
+    ),
+    field!(
+        "keep_max.completed",
+        Kind::count(KEPT).or_none(),
+        Live,
+        keep_max.completed,
+        "Maximum number of completed jobs. Beyond it the oldest are removed before their retention ends."
+    ),
+    field!(
+        "keep_max.cancelled",
+        Kind::count(KEPT).or_none(),
+        Live,
+        keep_max.cancelled,
+        "Maximum number of cancelled jobs."
+    ),
+    field!(
+        "keep_max.dead",
+        Kind::count(KEPT).or_none(),
+        Live,
+        keep_max.dead,
+        "Maximum number of dead jobs."
+    ),
+    field!(
+        "keep_max.expired",
+        Kind::count(KEPT).or_none(),
+        Live,
+        keep_max.expired,
+        "Maximum number of expired jobs."
+    ),
+    field!(
+        "dead_bytes_max",
+        Kind::size(BYTES).or_none(),
+        Live,
+        dead_bytes_max,
+        "Maximum total size of dead jobs. Beyond it the oldest are removed before their retention ends."
     ),
 ];
 

@@ -6,7 +6,7 @@ use crate::config::value::Kind;
 use std::ops::RangeInclusive;
 use windlass_core::limits::MAINTAIN_BUDGET_MAX;
 use windlass_services::{
-    INTERVAL_MS, LEAD_TTL_MS, PROMPT_INTERVAL_MS, SAMPLE_INTERVAL_MS, ServiceOptions,
+    HISTORY_MS, INTERVAL_MS, LEAD_TTL_MS, PROMPT_INTERVAL_MS, SAMPLE_INTERVAL_MS, ServiceOptions,
 };
 
 /// Accepted batch sizes of one maintenance step.
@@ -84,6 +84,13 @@ pub(super) const SECTION: Section = Section {
             Live,
             services.options.lead_ttl_ms,
             "Time until another process takes over the services after the one running them was killed."
+        ),
+        field!(
+            "history",
+            Kind::time(HISTORY_MS),
+            Live,
+            services.options.history_ms,
+            "How long the history of removed jobs is kept."
         ),
         }
         upkeep {

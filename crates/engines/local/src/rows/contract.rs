@@ -2,10 +2,14 @@
 
 use super::load::Loaded;
 use super::save::{Before, EXPIRES, Place, REMOVED, Saver};
-use super::{SqliteRows, codec, ended, load, records, saver};
+use super::{SqliteRows, codec, ended, load, records, removed, saver};
 use rusqlite::types::ToSql;
 use rusqlite::{Row, params};
-use windlass_core::engine::{CheckReport, LaneStats, RecordOp, RecordReply, SessionId};
+use std::collections::{BTreeMap, HashSet};
+use windlass_core::engine::{
+    CheckReport, LaneStats, Page, RecordOp, RecordReply, RemovedCount, RemovedKey, RemovedQuery,
+    SessionId,
+};
 use windlass_core::model::{KindSettings, Name, QueueSettings, State};
 use windlass_core::{JobId, Result, Timestamp};
 use windlass_executor::{
@@ -47,6 +51,11 @@ impl Rows for SqliteRows<'_> {
     fn put(&mut self, entry: Box<Entry>) -> Result<()> {
         let written = self.write(entry);
         self.noted(written)
+    }
+
+    fn count_removed(&mut self, key: RemovedKey) -> Result<()> {
+        self.removed.add(key);
+        Ok(())
     }
 
     fn put_back(&mut self, entry: Box<Entry>) -> Result<()> {
@@ -199,20 +208,28 @@ impl Maintenance for SqliteRows<'_> {
         let flushed = self.flush();
         self.noted(flushed)?;
         let mut remove = self.deadlines(REMOVED, limit)?;
-        for (lane, state) in self.noted(ended::groups(self.conn))? {
-            let Some((queue, _)) = self.lanes.key(lane) else { continue };
-            let kept_ms = settings(&queue).retention.of(codec::state(state)?);
-            let ended_at = |id| {
-                let ended = |entry: &Entry| (entry.job.state as i64, entry.job.finished_at);
-                let found = self.with_job(id, ended)?.filter(|(now, _)| *now == state);
-                Ok(found.and_then(|(_, at)| at))
-            };
+        let groups = self.noted(ended::groups(self.conn))?;
+        for (lane, state) in &groups {
+            let Some((queue, _)) = self.lanes.key(*lane) else { continue };
+            let kept_ms = settings(&queue).retention.of(codec::state(*state)?);
             let due = now.as_millis().saturating_sub_unsigned(kept_ms);
-            let oldest = ended::oldest(self.conn, (lane, state), due, limit, ended_at);
+            let ended_at = |id| self.ended_at(id, *state);
+            let oldest = ended::oldest(self.conn, (*lane, *state), due, limit, ended_at);
             let oldest = self.noted(oldest)?;
             remove.extend(oldest.into_iter().map(|(since, id)| (since.plus(kept_ms), id)));
         }
+        remove.extend(self.surplus(&groups, settings, limit)?);
         Ok(first(remove, limit))
+    }
+
+    fn removed(&mut self, query: &RemovedQuery) -> Result<Page<RemovedCount>> {
+        let flushed = self.flush();
+        self.noted(flushed)?;
+        self.noted(removed::page(self.conn, query))
+    }
+
+    fn forget_removed(&mut self, before: Timestamp, limit: usize) -> Result<()> {
+        self.noted(removed::forget(self.conn, before, limit))
     }
 
     fn compact(&mut self, now: Timestamp, limit: usize) -> Result<()> {
@@ -246,6 +263,50 @@ impl SqliteRows<'_> {
         let looked = self.lanes.forget_idle(self.conn, self.lanes_looked, limit, now);
         self.lanes_looked = self.noted(looked)?;
         Ok(())
+    }
+
+    /// When a job ended in this state; `None` if it is not in this state.
+    fn ended_at(&self, id: JobId, state: i64) -> Result<Option<Timestamp>> {
+        let ended = |entry: &Entry| (entry.job.state as i64, entry.job.finished_at);
+        let found = self.with_job(id, ended)?.filter(|(now, _)| *now == state);
+        Ok(found.and_then(|(_, at)| at))
+    }
+
+    /// The oldest jobs beyond the numbers that their queues keep, with the times at which they ended: at most `limit`
+    /// of each queue and state. Reads as many jobs as a queue keeps; queues without such a limit cost nothing.
+    fn surplus(
+        &self,
+        groups: &[ended::Group],
+        settings: &dyn Fn(&Name) -> QueueSettings,
+        limit: usize,
+    ) -> Result<Vec<Due>> {
+        let mut of_queue: BTreeMap<(Name, i64), (u64, Vec<ended::Group>)> = BTreeMap::new();
+        for (lane, state) in groups {
+            let Some((queue, _)) = self.lanes.key(*lane) else { continue };
+            let most = settings(&queue).keep_max.of(codec::state(*state)?);
+            if let Some(most) = most {
+                let (_, lanes) = of_queue.entry((queue, *state)).or_insert((most, Vec::new()));
+                lanes.push((*lane, *state));
+            }
+        }
+        let mut surplus = Vec::new();
+        for ((_, state), (most, lanes)) in of_queue {
+            let (most, ended_at) = (most as usize, |id| self.ended_at(id, state));
+            let (mut newest, mut oldest) = (Vec::new(), Vec::new());
+            for lane in &lanes {
+                newest.extend(self.noted(ended::newest(self.conn, *lane, most + 1, ended_at))?);
+            }
+            newest.sort_unstable_by(|one, other| other.cmp(one));
+            let Some(first) = newest.get(most).copied() else { continue };
+            for lane in lanes {
+                let found = ended::oldest(self.conn, lane, i64::MAX, limit, ended_at);
+                oldest.extend(self.noted(found)?.into_iter().filter(|job| *job <= first));
+            }
+            oldest.sort_unstable();
+            oldest.truncate(limit);
+            surplus.extend(oldest);
+        }
+        Ok(surplus)
     }
 
     fn deadlines(&self, work: i64, limit: usize) -> Result<Vec<Due>> {
@@ -294,10 +355,11 @@ fn due(row: &Row<'_>) -> rusqlite::Result<Due> {
     Ok((Timestamp::from_millis(row.get(0)?), JobId::from_bytes(row.get(1)?)))
 }
 
-/// Returns the earliest entries, sorted and without duplicates.
+/// Returns the earliest entries, sorted, each job once.
 fn first(mut all: Vec<Due>, limit: usize) -> Vec<Due> {
     all.sort_unstable();
-    all.dedup();
+    let mut seen = HashSet::new();
+    all.retain(|(_, id)| seen.insert(*id));
     all.truncate(limit);
     all
 }

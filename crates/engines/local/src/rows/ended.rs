@@ -8,7 +8,7 @@ use super::failed;
 use super::load::get;
 use super::pack::{Pack, Unpack};
 use rusqlite::{Connection, OptionalExtension as _, Params, params};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use windlass_core::{JobId, Result, Timestamp};
 use windlass_executor::Due;
 
@@ -113,6 +113,39 @@ pub(super) fn oldest(
         run(conn, sql, params![lane, state, at, number])?;
     }
     Ok(oldest)
+}
+
+/// Returns the newest `limit` jobs of a group with the time at which they ended, in any order.
+pub(super) fn newest(
+    conn: &Connection,
+    (lane, state): Group,
+    limit: usize,
+    ended_at: impl Fn(JobId) -> Result<Option<Timestamp>>,
+) -> Result<Vec<Due>> {
+    let sql = "SELECT at, jobs FROM ended WHERE lane = ?1 AND state = ?2
+        ORDER BY at DESC, number DESC";
+    let mut statement = conn.prepare_cached(sql).map_err(|error| failed(&error))?;
+    let mut rows = statement.query([lane, state]).map_err(|error| failed(&error))?;
+    let mut newest: BTreeSet<Due> = BTreeSet::new();
+    while let Some(row) = rows.next().map_err(|error| failed(&error))? {
+        let at: i64 = get(row, 0)?;
+        // The jobs of a row ended at its time or before.
+        if newest.len() >= limit && newest.first().is_some_and(|first| first.0.as_millis() > at) {
+            break;
+        }
+        let bytes: Vec<u8> = get(row, 1)?;
+        let mut list = Unpack(&bytes);
+        while !list.is_empty() {
+            let id = list.id()?;
+            if let Some(since) = ended_at(id)?.filter(|since| since.as_millis() <= at) {
+                newest.insert((since, id));
+            }
+        }
+        while newest.len() > limit {
+            newest.pop_first();
+        }
+    }
+    Ok(newest.into_iter().collect())
 }
 
 fn run(conn: &Connection, sql: &str, params: impl Params) -> Result<()> {

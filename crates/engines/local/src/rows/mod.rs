@@ -17,6 +17,7 @@ mod pack;
 mod reader;
 mod ready;
 mod records;
+mod removed;
 mod save;
 
 pub(crate) use load::failed;
@@ -27,6 +28,7 @@ use lanes::Lanes;
 use leases::Leases;
 use load::Loaded;
 use ready::Ready;
+use removed::Removed;
 use rusqlite::{Connection, OptionalExtension as _, Params, Row, Statement};
 use save::{Before, Saver};
 use std::cell::RefCell;
@@ -86,6 +88,7 @@ pub(crate) struct SqliteRows<'c> {
     ready: Ready,
     leases: Leases,
     ended: Ended,
+    removed: Removed,
     /// The first storage error in this transaction.
     failure: RefCell<Option<Error>>,
 }
@@ -125,6 +128,7 @@ impl<'c> SqliteRows<'c> {
             ready: Ready::default(),
             leases: Leases::default(),
             ended: Ended::default(),
+            removed: Removed::default(),
             failure: RefCell::default(),
         };
         rows.reload()?;
@@ -137,6 +141,7 @@ impl<'c> SqliteRows<'c> {
         self.lately.clear();
         self.ready.clear();
         self.ended.clear();
+        self.removed.clear();
         self.taken = None;
         self.lanes = Lanes::read(self.conn)?;
         self.running.clear();
@@ -162,9 +167,10 @@ impl<'c> SqliteRows<'c> {
     /// Writes the pending list entries of the transaction. Runs before the commit, and before statements that read
     /// the lists.
     pub(crate) fn flush(&mut self) -> Result<()> {
-        let Self { conn, running, ready, leases, ended, .. } = self;
+        let Self { conn, running, ready, leases, ended, removed, .. } = self;
         ready.flush(conn)?;
         ended.flush(conn)?;
+        removed.flush(conn)?;
         leases.flush(conn, running)
     }
 

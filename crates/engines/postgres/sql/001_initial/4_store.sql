@@ -15,6 +15,18 @@ CREATE TABLE {s}.log_entry (
     PRIMARY KEY (name, number)
 );
 
+-- Removed jobs per hour of removal, queue, kind, tenant ('' for none) and outcome (a state). The view `removed_hourly`
+-- is for people.
+CREATE TABLE {s}.removed (
+    hour    bigint NOT NULL,
+    queue   text COLLATE "C" NOT NULL,
+    kind    text COLLATE "C" NOT NULL,
+    tenant  text COLLATE "C" NOT NULL,
+    outcome smallint NOT NULL,
+    jobs    bigint NOT NULL,
+    PRIMARY KEY (hour, queue, kind, tenant, outcome)
+);
+
 -- Orders jobs: a transaction takes one number n, and numbers its jobs from n * 2^{seq_bits} on.
 CREATE SEQUENCE {s}.entry;
 -- Versions of records, each used once.

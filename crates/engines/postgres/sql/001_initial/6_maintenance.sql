@@ -229,5 +229,40 @@ BEGIN
 END
 $$;
 
-REVOKE ALL ON FUNCTION {s}.require_read_committed, {s}.replace_rows, {s}.rewrite, {s}.add_partitions,
+-- Adds removed jobs to the history, in the transaction that removes them: one element per group of jobs. Beyond the
+-- limit of tenants of an hour, queue and kind, further tenants are counted as `other`. Callers do this last, so that
+-- the lock is held for a short time and no caller waits for another lock under it.
+CREATE FUNCTION {s}.count_removed(times bigint[], queues text[], kinds text[], tenants text[], outcomes smallint[],
+    counts bigint[]) RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock(hashtextextended({'s'} || ' counts removed jobs', 0));
+    WITH fresh AS (
+        SELECT u.at - u.at % {hour_ms} AS hour, u.queue, u.kind, u.tenant COLLATE "C" AS tenant, u.outcome,
+            sum(u.jobs)::bigint AS jobs
+        FROM unnest(times, queues, kinds, tenants, outcomes, counts) u (at, queue, kind, tenant, outcome, jobs)
+        GROUP BY 1, 2, 3, 4, 5
+    ), stored AS (
+        SELECT DISTINCT r.hour, r.queue, r.kind, r.tenant FROM {s}.removed r
+        JOIN (SELECT DISTINCT hour, queue, kind FROM fresh) f USING (hour, queue, kind)
+        WHERE r.tenant NOT IN ('', '{other_tenant}')
+    ), added AS (
+        SELECT f.hour, f.queue, f.kind, f.tenant,
+            row_number() OVER (PARTITION BY f.hour, f.queue, f.kind ORDER BY f.tenant) + (SELECT count(*) FROM stored s
+                WHERE (s.hour, s.queue, s.kind) = (f.hour, f.queue, f.kind)) AS number
+        FROM (SELECT DISTINCT hour, queue, kind, tenant FROM fresh WHERE tenant NOT IN ('', '{other_tenant}')) f
+        WHERE NOT EXISTS (SELECT FROM stored s
+            WHERE (s.hour, s.queue, s.kind, s.tenant) = (f.hour, f.queue, f.kind, f.tenant))
+    )
+    INSERT INTO {s}.removed AS r (hour, queue, kind, tenant, outcome, jobs)
+    SELECT f.hour, f.queue, f.kind,
+        CASE WHEN a.number > {removed_tenants_max} THEN '{other_tenant}' ELSE f.tenant END, f.outcome,
+        sum(f.jobs)::bigint
+    FROM fresh f LEFT JOIN added a USING (hour, queue, kind, tenant)
+    GROUP BY 1, 2, 3, 4, 5
+    ON CONFLICT (hour, queue, kind, tenant, outcome) DO UPDATE SET jobs = r.jobs + excluded.jobs;
+END
+$$;
+
+REVOKE ALL ON FUNCTION {s}.count_removed, {s}.require_read_committed, {s}.replace_rows, {s}.rewrite, {s}.add_partitions,
     {s}.lock_partition, {s}.begin_survey, {s}.void_surveys, {s}.empty_partition, {s}.drop_partition FROM PUBLIC;

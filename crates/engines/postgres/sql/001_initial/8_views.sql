@@ -29,3 +29,10 @@ CREATE VIEW {s}.queue_stats AS
 SELECT n.queue, n.kind, sum(t.scheduled) AS scheduled, sum(t.blocked) AS blocked,
     sum(t.available) AS available, sum(t.running) AS running, sum(t.paused) AS paused, sum(t.dead) AS dead
 FROM {s}.tally t JOIN {s}.lane n ON n.id = t.lane GROUP BY n.queue, n.kind;
+
+-- Removed jobs per hour of removal, queue, kind, tenant and outcome. The tenant is null for jobs without one, and `other`
+-- for all beyond the first {removed_tenants_max} of an hour, queue and kind.
+CREATE VIEW {s}.removed_hourly AS
+SELECT to_timestamp(r.hour / 1000.0) AS hour, r.queue, r.kind, nullif(r.tenant, '') AS tenant,
+    (ARRAY[{state_names}])[1 + r.outcome] AS outcome, r.jobs
+FROM {s}.removed r;

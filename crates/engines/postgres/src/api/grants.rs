@@ -30,7 +30,7 @@ ALTER DEFAULT PRIVILEGES IN SCHEMA %1$I GRANT SELECT, INSERT, UPDATE, DELETE ON 
 ALTER DEFAULT PRIVILEGES IN SCHEMA %1$I GRANT USAGE ON SEQUENCES TO %2$I;
 ALTER DEFAULT PRIVILEGES IN SCHEMA %1$I GRANT EXECUTE ON FUNCTIONS TO %2$I";
 const VIEW: &str = "GRANT USAGE ON SCHEMA %1$I TO %2$I;
-GRANT SELECT ON %1$I.jobs, %1$I.dead_jobs, %1$I.queue_stats TO %2$I";
+GRANT SELECT ON %1$I.jobs, %1$I.dead_jobs, %1$I.queue_stats, %1$I.removed_hourly TO %2$I";
 
 impl Access {
     const fn statements(self) -> &'static str {

@@ -11,8 +11,10 @@ use crate::rows::lanes::{DOOMED_MS, USED_MS};
 use crate::slow::load::{EXPIRES, PLAIN, REMOVED, SUSPECT};
 use std::collections::HashMap;
 use std::sync::LazyLock;
+use windlass_core::engine::OTHER_TENANT;
 use windlass_core::limits::*;
 use windlass_core::model::{PartName, State};
+use windlass_core::time::HOUR_MS;
 use windlass_core::{Error, Result};
 use windlass_executor::UniqueHold;
 
@@ -65,11 +67,14 @@ static CONSTANTS: LazyLock<HashMap<&'static str, String>> = LazyLock::new(|| {
         ("part_blob", PartName::Blob as i64),
         ("part_metadata", PartName::Metadata as i64),
         ("while_stored", UniqueHold::WHILE_STORED.as_millis()),
+        ("hour_ms", HOUR_MS.cast_signed()),
+        ("removed_tenants_max", REMOVED_TENANTS_MAX as i64),
         ("rank_min", i64::MIN),
         ("rank_max", i64::MAX),
     ];
     let numbers = numbers.map(|(name, number)| (name, number.to_string()));
-    states.into_iter().chain(numbers).chain([("state_names", names)]).collect()
+    let texts = [("state_names", names), ("other_tenant", OTHER_TENANT.to_owned())];
+    states.into_iter().chain(numbers).chain(texts).collect()
 });
 
 /// A schema.

@@ -1,6 +1,7 @@
 //! Verbs that only read: jobs, pages, statistics, sessions, settings. One snapshot per verb, no row locks.
 
 pub(crate) mod priorities;
+mod removed;
 
 use crate::conn::Lent;
 use crate::conn::error::{Trouble, Try};

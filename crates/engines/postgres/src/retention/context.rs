@@ -8,13 +8,17 @@ use crate::read::QUEUES;
 use crate::slow::load::{Loaded, add_settings};
 use crate::slow::perform::CLOCK;
 use futures_util::future::try_join4;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use uuid::Uuid;
 use windlass_core::engine::{MaintainReply, Tally};
 use windlass_core::model::{Name, State};
 use windlass_core::{JobId, Result, Timestamp};
 
-const LANES: &str = "SELECT id, queue FROM {s}.lane";
+const LANES: &str = "SELECT id, queue, kind FROM {s}.lane";
+/// Adds removed jobs to the history; without a group, it does nothing.
+const COUNT_REMOVED: &str =
+    "SELECT {s}.count_removed($1::bigint[], $2::text[], $3::text[], $4::text[], $5::smallint[], $6::bigint[])
+    WHERE cardinality($1::bigint[]) > 0";
 const PARTITIONS: &str = "SELECT no, from_id, upto_id, emptied,
         coalesce(pg_relation_size(to_regclass({'s.finished_'} || no)), 0)
     FROM {s}.partition ORDER BY from_id";
@@ -108,6 +112,7 @@ pub(crate) struct RetentionContext {
     /// The shortest and the longest retention of finished jobs; `None` without lanes.
     pub(super) kept_ms: Option<(u64, u64)>,
     queues: HashMap<i32, Name>,
+    kinds: HashMap<i32, Name>,
     settings: Loaded,
 }
 
@@ -124,6 +129,45 @@ impl RetentionContext {
             }
         }
         cutoffs
+    }
+
+    /// The limits on numbers of ended jobs: queue, state, number, and the cutoff time by age.
+    pub(super) fn keep_limits(&self) -> Vec<(Name, State, u64, i64)> {
+        let queues: BTreeSet<&Name> = self.queues.values().collect();
+        let mut limits = Vec::new();
+        for queue in queues {
+            let settings = self.settings.settings_of(queue);
+            for (state, most) in settings.keep_max.limits() {
+                let cutoff = self.now.minus(settings.retention.of(state)).as_millis();
+                limits.push((queue.clone(), state, most, cutoff));
+            }
+        }
+        limits
+    }
+
+    /// Adds jobs that went with their partition to the history of removed jobs, in the transaction of the connection.
+    pub(super) async fn note(
+        &self,
+        conn: &Lent,
+        gone: &HashMap<(i32, i16, String), i64>,
+    ) -> Try<()> {
+        let (mut queues, mut kinds) = (Vec::new(), Vec::new());
+        let (mut tenants, mut states, mut counts) = (Vec::new(), Vec::new(), Vec::new());
+        for ((lane, state, tenant), count) in gone {
+            let (Some(queue), Some(kind)) = (self.queues.get(lane), self.kinds.get(lane)) else {
+                continue;
+            };
+            queues.push(queue.to_string());
+            kinds.push(kind.to_string());
+            tenants.push(tenant.as_str());
+            states.push(*state);
+            counts.push(*count);
+        }
+        let times = vec![self.now.as_millis(); counts.len()];
+        let rows =
+            [&times as _, &queues as _, &kinds as _, &tenants as _, &states as _, &counts as _];
+        conn.query(COUNT_REMOVED, &rows).await?;
+        Ok(())
     }
 
     /// Adds removed jobs, as rows of lane, state and number, to the reply.
@@ -154,6 +198,7 @@ impl PostgresEngine {
         add_settings(&mut settings, (queues, Vec::new(), Vec::new()))?;
         let queues: HashMap<i32, Name> =
             lanes.iter().map(|row| (row.get(0), row.get::<_, &str>(1).into())).collect();
+        let kinds = lanes.iter().map(|row| (row.get(0), row.get::<_, &str>(2).into())).collect();
         let kept = queues.values().map(|queue| settings.settings_of(queue).retention.finished_ms);
         let kept_ms = kept.fold(None, |kept: Option<(u64, u64)>, ms| match kept {
             Some((shortest, longest)) => Some((shortest.min(ms), longest.max(ms))),
@@ -165,6 +210,7 @@ impl PostgresEngine {
             partitions: partitions.iter().map(Partition::read).collect(),
             kept_ms,
             queues,
+            kinds,
             settings,
         };
         context.cutoffs = context.cutoffs_at(context.now);

@@ -1,11 +1,13 @@
 //! Removal of ended jobs whose retention has passed: row by row while there are few (`removal`, which resumes at
-//! `cursor`), and with whole partitions where there are many (`partitions`). `context` holds the input of a step. Jobs
+//! `cursor`), and with whole partitions where there are many (`partitions`). `surplus` removes jobs beyond the number
+//! that their queue keeps. `context` holds the input of a step. Jobs
 //! with a retention of their own are removed by the executor.
 
 pub(crate) mod context;
 pub(crate) mod cursor;
 pub(crate) mod partitions;
 mod removal;
+mod surplus;
 
 use crate::conn::Lent;
 use crate::conn::error::{Trouble, Try};
@@ -43,6 +45,7 @@ impl PostgresEngine {
             .collect();
         let mut reply = MaintainReply::default();
         reply.more = self.remove_rows(conn, &context, &by_rows, budget, &mut reply).await?;
+        reply.more |= self.remove_surplus(conn, &context, budget, &mut reply).await?;
         if !reply.more {
             reply.more = self.maintain_partitions(conn, &context, &mut reply).await?;
         }

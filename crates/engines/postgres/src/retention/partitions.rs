@@ -77,8 +77,8 @@ struct Survey {
     from: Uuid,
     /// Jobs that must stay.
     stay: Vec<Uuid>,
-    /// Number of jobs that can go with the partition, by lane and state.
-    gone: HashMap<(i32, i16), i64>,
+    /// Number of jobs that can go with the partition, by lane, state and tenant.
+    gone: HashMap<(i32, i16, String), i64>,
 }
 
 /// Result of surveying a page.
@@ -242,7 +242,10 @@ impl PostgresEngine {
             last = row.get::<_, Option<Uuid>>(6);
             let ids = || row.get::<_, Option<Vec<Uuid>>>(4).unwrap_or_default();
             match way {
-                0 => *survey.gone.entry((row.get(1), row.get(2))).or_default() += count,
+                0 => {
+                    let group = (row.get(1), row.get(2), row.get(7));
+                    *survey.gone.entry(group).or_default() += count;
+                }
                 1 => {
                     let ended: Vec<i64> = row.get(5);
                     self.remove(conn, context, &ids(), &ended, reply).await?;
@@ -284,8 +287,9 @@ impl PostgresEngine {
         let answer = conn.query(EMPTY, &[&partition.no, late_jobs, stay, &few]).await?;
         match answer.first().map(|row| row.get::<_, &str>(0)) {
             Some("emptied") => {
+                context.note(conn, gone).await?;
                 conn.command("COMMIT").await?;
-                let gone = gone.iter().map(|((lane, state), count)| (*lane, *state, *count));
+                let gone = gone.iter().map(|((lane, state, _), count)| (*lane, *state, *count));
                 context.count(reply, &gone.collect::<Vec<_>>())?;
                 return Ok(());
             }

@@ -81,7 +81,7 @@ impl PostgresEngine {
         if ids.is_empty() {
             return Ok(());
         }
-        let gone = conn.query(REMOVE, &[&ids, &ended]).await?;
+        let gone = conn.query(REMOVE, &[&ids, &ended, &context.now.as_millis()]).await?;
         let counts = |row: &Row| (row.get(0), row.get(1), row.get(2));
         let gone: Vec<(i32, i16, i64)> = gone.iter().map(counts).collect();
         Ok(context.count(reply, &gone)?)

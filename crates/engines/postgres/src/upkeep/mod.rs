@@ -13,7 +13,7 @@ use metrics::counter;
 use std::collections::HashMap;
 use std::sync::MutexGuard;
 use tokio::time::Instant;
-use windlass_core::engine::{MaintainReply, Stamped};
+use windlass_core::engine::{MaintainReply, MaintainRequest, Stamped};
 use windlass_core::limits::LANE_IDLE_MS;
 use windlass_core::sync::lock;
 use windlass_core::{Error, Result, Timestamp};
@@ -121,9 +121,9 @@ pub(crate) struct LockBackoff {
 }
 
 impl PostgresEngine {
-    pub(crate) async fn compact(&self, budget: u32) -> Result<Stamped<MaintainReply>> {
+    pub(crate) async fn compact(&self, request: MaintainRequest) -> Result<Stamped<MaintainReply>> {
         let conn = self.inner.shared.pool.lend().await.map_err(Trouble::into_error)?;
-        match self.compact_on(&conn, budget).await {
+        match self.compact_on(&conn, request).await {
             Ok((now, again_ms)) => {
                 let epoch = conn.epoch.clone();
                 conn.give_back();
@@ -136,7 +136,8 @@ impl PostgresEngine {
     }
 
     /// Runs a step; returns the time and the delay until the next one.
-    async fn compact_on(&self, conn: &Lent, budget: u32) -> Try<(Timestamp, u64)> {
+    async fn compact_on(&self, conn: &Lent, request: MaintainRequest) -> Try<(Timestamp, u64)> {
+        let MaintainRequest { budget, removed_kept_ms, .. } = request;
         let now = self.inner.shared.now_in(&conn.query(CLOCK, &[]).await?);
         let folded = conn.query(FOLD, &[&FOLD_MAX]).await?;
         let is_busy = folded.first().is_some_and(|row| row.get::<_, i64>(0) >= BUSY);
@@ -147,6 +148,7 @@ impl PostgresEngine {
             }
         }
         conn.execute(DELETE_EXPIRED_KEYS, &[&now.as_millis(), &i64::from(budget)]).await?;
+        self.forget_removed(conn, now.minus(removed_kept_ms), budget).await?;
         conn.execute(FOLD_SERVED, &[&FOLD_MAX]).await?;
         conn.execute(DELETE_TENANTS, &[&i64::from(budget)]).await?;
         self.maintain_lanes(conn, now, budget).await?;

@@ -60,7 +60,7 @@ impl Jobs for Watched {
 }
 
 impl Admin for Watched {
-    windlass_core::pass_on!(inner: get, list, stats, sessions, change, configure, settings, records,
+    windlass_core::pass_on!(inner: get, list, stats, sessions, change, configure, settings, removed, records,
         health);
 }
 

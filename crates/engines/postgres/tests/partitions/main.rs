@@ -6,6 +6,7 @@ mod common;
 mod creation;
 mod cursor;
 mod ghosts;
+mod history;
 mod in_flight;
 mod lock_backoff;
 mod log_capture;

@@ -7,7 +7,9 @@ mod diesel;
 mod sqlx;
 
 use crate::api::schema::Schema;
+use crate::conn::error::Trouble;
 use crate::conn::options::{LOCK_TIMEOUT_DEFAULT_MS, LOCK_TIMEOUT_MS};
+use crate::conn::payloads::payload_bytes_max;
 use crate::conn::{Conn, Open};
 use crate::engine::{capabilities, lanes_of};
 use crate::slow::joined::Joined;
@@ -148,21 +150,40 @@ impl Transactional {
     async fn enqueue_on(&self, open: Open<'_>, request: Enqueue) -> Result<Vec<Item<Enqueued>>> {
         request.check()?;
         let (conn, lanes) = (Conn::joined(open, &self.schema), lanes_of(request.jobs.iter()));
-        let joined = self.joined(&conn, lanes);
+        let capabilities = self.capabilities_for(&conn, &request.jobs).await?;
+        let joined = self.joined(&conn, lanes, &capabilities);
         let give_ids = |jobs: &mut [NewJob], now| self.give_ids(jobs, now);
         joined.enqueue(request, &give_ids).await.map(|(_, answers)| answers)
     }
 
     async fn settle_on(&self, open: Open<'_>, item: SettleItem) -> Result<Settled> {
         let (conn, lanes) = (Conn::joined(open, &self.schema), lanes_of(item.follow_ups.iter()));
-        self.joined(&conn, lanes).settle(item).await
+        let capabilities = self.capabilities_for(&conn, &item.follow_ups).await?;
+        self.joined(&conn, lanes, &capabilities).settle(item).await
+    }
+
+    /// The capabilities of the store. Its payload limit is read only if a job exceeds the default.
+    async fn capabilities_for(&self, conn: &Conn<'_>, jobs: &[NewJob]) -> Result<Capabilities> {
+        let size = |job: &NewJob| job.parts.payload.as_ref().map_or(0, |part| part.bytes.len());
+        if jobs.iter().all(|job| size(job) <= self.capabilities.payload_bytes_max) {
+            return Ok(self.capabilities.clone());
+        }
+        match payload_bytes_max(conn, None).await.map_err(Trouble::into_error)? {
+            Some(bytes_max) => self.capabilities.clone().limit_payloads(bytes_max),
+            None => Ok(self.capabilities.clone()),
+        }
     }
 
     /// A transaction in which jobs of these lanes may be stored.
-    fn joined<'a, 'c>(&'a self, conn: &'a Conn<'c>, lanes: Vec<LaneKey>) -> Joined<'a, 'c> {
+    fn joined<'a, 'c>(
+        &'a self,
+        conn: &'a Conn<'c>,
+        lanes: Vec<LaneKey>,
+        capabilities: &'a Capabilities,
+    ) -> Joined<'a, 'c> {
         Joined {
             conn,
-            context: Context { capabilities: &self.capabilities, random: &self.random },
+            context: Context { capabilities, random: &self.random },
             clock: None,
             lock_timeout_ms: self.lock_timeout_ms,
             lanes,

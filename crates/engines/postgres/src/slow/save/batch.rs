@@ -197,7 +197,7 @@ row_sets! { Columns {
                     UNION ALL SELECT id FROM {s}.aside WHERE lane = l.id) w
             JOIN {s}.job j ON j.id = ANY(ARRAY[w.id]) LEFT JOIN {s}.life f ON f.id = ANY(ARRAY[j.id])
             WHERE l.queue = ANY($1) ON CONFLICT DO NOTHING";
-    // Voids surveys of old partitions in which jobs were stored. After the insert, which has locked the partition, and
+    // Voids surveys of old partitions in which jobs were stored or discarded. After the insert, which has locked the partition, and
     // by the current time: the process may have been stalled since it read the clock.
     touched: Touched (id: Uuid, now: Option<i64>, old_ms: i64)
         "SELECT {s}.void_surveys($1::uuid[], $2::bigint[], $3::bigint[])";
@@ -211,4 +211,7 @@ row_sets! { Columns {
         "INSERT INTO {s}.tally (lane, scheduled, blocked, available, running, paused, dead)
             SELECT * FROM unnest($1::integer[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[],
                 $6::bigint[], $7::bigint[])";
+    // Last, because of its lock.
+    removed: Removed (at: i64, queue: String, kind: String, tenant: String, outcome: i16, jobs: i64)
+        "SELECT {s}.count_removed($1::bigint[], $2::text[], $3::text[], $4::text[], $5::smallint[], $6::bigint[])";
 } }

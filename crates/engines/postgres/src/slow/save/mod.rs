@@ -61,6 +61,7 @@ pub(crate) fn saves(
         }
     }
     saver.tallies();
+    saver.removed();
     let lowest = saver.rows.ready.lowest();
     Ok(Saves { batches: saver.rows.into_batches(), lowest })
 }
@@ -91,8 +92,13 @@ impl Saver<'_> {
         let before = changed.before.map(|found| (Place::of(&found.entry), found.row.lane));
         let Some(entry) = changed.after else {
             if let Some((found, (place, lane))) = changed.before.zip(before) {
-                self.leave(found.entry.id(), &found.entry.job.header.queue, &place, lane);
-                self.rows.gone.push(found.entry.id().as_uuid());
+                let id = found.entry.id();
+                self.leave(id, &found.entry.job.header.queue, &place, lane);
+                self.rows.gone.push(id.as_uuid());
+                // A survey of its partition may have counted it as one of those that go with the partition.
+                if found.row.straight {
+                    self.touch(id);
+                }
             }
             return Ok(());
         };
@@ -118,11 +124,30 @@ impl Saver<'_> {
         Ok(())
     }
 
+    /// Voids a survey of the job's partition.
+    fn touch(&mut self, id: JobId) {
+        let test_now = self.set.base().test_now.map(|now| now.as_millis());
+        self.rows.touched.push(id.as_uuid(), test_now, OLD_ID_MS as i64);
+    }
+
+    /// Adds removed jobs to the history.
+    fn removed(&mut self) {
+        for (key, count) in self.set.removed() {
+            self.rows.removed.push(
+                key.hour.as_millis(),
+                key.queue.to_string(),
+                key.kind.to_string(),
+                key.tenant.clone().unwrap_or_default(),
+                key.outcome as i16,
+                count.cast_signed(),
+            );
+        }
+    }
+
     /// Writes a new job.
     fn define(&mut self, entry: &Entry, lane: i32) -> Result<()> {
         let (job, header) = (&entry.job, &entry.job.header);
-        let test_now = self.set.base().test_now.map(|now| now.as_millis());
-        self.rows.touched.push(header.id.as_uuid(), test_now, OLD_ID_MS as i64);
+        self.touch(header.id);
         let payload = job.parts.payload.as_ref();
         // A follow-up may be claimed by the step that creates it: it was ready in between.
         let state = if job.state == State::Running { State::Available } else { job.state };
