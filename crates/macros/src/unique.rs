@@ -9,9 +9,12 @@ use syn::meta::ParseNestedMeta;
 use syn::punctuated::Punctuated;
 use syn::{Data, DeriveInput, Error, Fields, Ident, LitStr, Member, Result, Token, parenthesized};
 
-const KNOWN: &[&str] = &["by", "period", "scope", "on_conflict"];
+const KNOWN: &[&str] = &["by", "period", "until", "scope", "on_conflict"];
 /// The values of `scope` and the variants of `UniqueScope`.
-const SCOPES: &[(&str, &str)] = &[("lane", "Lane"), ("queue", "Queue"), ("global", "Global")];
+const SCOPES: &[(&str, &str)] =
+    &[("lane", "Lane"), ("queue", "Queue"), ("kind", "Kind"), ("global", "Global")];
+/// The values of `until` and the variants of `Until`; `period` is the other variant.
+const UNTILS: &[(&str, &str)] = &[("finished", "Finished"), ("removed", "Removed")];
 /// The values of `on_conflict` and the variants of `OnConflict`.
 const CONFLICTS: &[(&str, &str)] = &[
     ("existing", "Existing"),
@@ -27,6 +30,7 @@ pub(crate) struct Unique {
     /// The fields of the key; `None` for the whole payload.
     by: Option<Vec<Member>>,
     period_ms: Option<u64>,
+    until: Option<Ident>,
     scope: Option<Ident>,
     on_conflict: Option<Ident>,
 }
@@ -47,12 +51,19 @@ impl Unique {
         meta.parse_nested_meta(|option| match word(&option).as_str() {
             "by" => set(&mut unique.by, &option, members(&option)?),
             "period" => set(&mut unique.period_ms, &option, duration(&option, 1..=AGE_MAX_MS)?),
+            "until" => set(&mut unique.until, &option, variant(&text(&option)?, UNTILS)?),
             "scope" => set(&mut unique.scope, &option, variant(&text(&option)?, SCOPES)?),
             "on_conflict" => {
                 set(&mut unique.on_conflict, &option, variant(&text(&option)?, CONFLICTS)?)
             }
             _ => Err(unknown(&option, KNOWN)),
         })?;
+        if let Some(until) = unique.until.as_ref().filter(|_| unique.period_ms.is_some()) {
+            return Err(Error::new(
+                until.span(),
+                "`until` and `period` exclude each other; keep one",
+            ));
+        }
         match &unique.on_conflict {
             Some(conflict) if *conflict == "Throttle" && unique.period_ms.is_none() => Err(
                 Error::new(conflict.span(), "\"throttle\" needs a period, as in `period = \"1h\"`"),
@@ -81,6 +92,9 @@ impl Unique {
         let mut rule = quote!(#krate::__private::Unique::by(#key));
         if let Some(ms) = self.period_ms {
             rule.extend(quote!(.until(#krate::__private::Until::Window(#ms))));
+        }
+        if let Some(until) = &self.until {
+            rule.extend(quote!(.until(#krate::__private::Until::#until)));
         }
         if let Some(scope) = &self.scope {
             rule.extend(quote!(.scope(#krate::__private::UniqueScope::#scope)));

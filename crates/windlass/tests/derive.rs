@@ -220,6 +220,18 @@ fn a_field_counts_by_its_own_name_whatever_serde_calls_it() {
 }
 
 #[test]
+fn a_key_can_be_held_until_the_job_is_removed_and_across_queues() {
+    #[derive(Job, Serialize, Deserialize)]
+    #[job(unique(until = "removed", scope = "kind"))]
+    struct Import {
+        file: String,
+    }
+    let rule = rule(&Import { file: "a".into() }).expect("it is unique");
+    assert_eq!((rule.until, rule.scope), (Until::Removed, UniqueScope::Kind));
+    rule.check().expect("the contract takes it");
+}
+
+#[test]
 fn enums_can_be_unique_as_a_whole() {
     #[derive(Job, Serialize, Deserialize)]
     #[job(unique(on_conflict = "throttle", period = "1d"))]

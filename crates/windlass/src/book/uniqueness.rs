@@ -7,7 +7,7 @@
 //! use windlass::testing::TestQueue;
 //! use windlass::{Job, OnConflict, Unique};
 //!
-//! /// One report per account and hour, whoever asks for it.
+//! /// One report per account and hour, for any number of requests.
 //! #[derive(Job, Serialize, Deserialize)]
 //! #[job(unique(by(account), period = "1h"))]
 //! struct Report {
@@ -39,7 +39,8 @@
 //! - The key is a hash of the fields' canonical JSON: the same in every process, on every machine, and for every
 //!   order of fields. It uses the Rust names of the fields, whatever serde calls them. Fields without a defined
 //!   order, such as a `HashSet`, are not equal to themselves: use a `BTreeSet`.
-//! - `scope` widens the key from the job's queue and kind to its queue or to the whole store, and `on_conflict`
+//! - `until = "removed"` holds the key as long as the job is stored, like an idempotency key.
+//! - `scope` widens the key from the job's queue and kind to its queue, its kind or the whole store, and `on_conflict`
 //!   decides what happens to a duplicate: see [`UniqueScope`](crate::UniqueScope) and
 //!   [`OnConflict`](crate::OnConflict).
 //! - A unique key limits how many jobs *exist*; an ordering key

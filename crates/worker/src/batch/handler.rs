@@ -195,10 +195,10 @@ macro_rules! batch_handlers {
                     return merge(refused, Vec::new());
                 }
                 // Arguments other than the payloads are the same for all jobs.
-                let running: Result<Fut, Stop> = (|| {
-                    let _ctx = &jobs[0];
-                    Ok((self)(readable, $($arg::from_context(_ctx)?),*))
-                })();
+                let running = async {
+                    Ok::<Fut, Stop>((self)(readable, $($arg::from_context(&jobs[0])?),*))
+                };
+                let running = running.await;
                 drop(jobs);
                 let results = match running {
                     Ok(running) => running.await.into_results(count),
