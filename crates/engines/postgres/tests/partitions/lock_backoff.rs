@@ -77,29 +77,29 @@ impl Warned {
 
 #[tokio::test]
 async fn a_lock_that_prevents_a_rewrite_is_logged_after_a_minute() {
-    let reported = Warned::about("ready").await;
+    let warned = Warned::about("ready").await;
     let read = "SELECT count(*) FROM {s}.ready";
     let grow = || async {
-        reported.rig.client.batch_execute(&reported.rig.sql(GROW)).await.expect("grows")
+        warned.rig.client.batch_execute(&warned.rig.sql(GROW)).await.expect("grows");
     };
     grow().await;
-    let grown = reported.rig.count(SIZE).await;
-    reported.kept(read).await;
-    assert!(reported.rig.count(SIZE).await < grown / 2, "it is cleared as soon as it can be");
+    let grown = warned.rig.count(SIZE).await;
+    warned.kept(read).await;
+    assert!(warned.rig.count(SIZE).await < grown / 2, "it is cleared as soon as it can be");
     grow().await;
-    reported.kept_again(read).await;
-    assert!(reported.rig.count(SIZE).await < grown / 2);
+    warned.kept_again(read).await;
+    assert!(warned.rig.count(SIZE).await < grown / 2);
 }
 
 #[tokio::test]
 async fn a_lock_that_prevents_new_partitions_is_logged_after_a_minute() {
-    let reported = Warned::about("job_default").await;
+    let warned = Warned::about("job_default").await;
     let read = "SELECT count(*) FROM {s}.jobs";
-    reported.rig.pass(LONG_MS);
-    let before = reported.rig.partitions().await;
-    reported.kept(read).await;
-    let after = reported.rig.partitions().await;
+    warned.rig.pass(LONG_MS);
+    let before = warned.rig.partitions().await;
+    warned.kept(read).await;
+    let after = warned.rig.partitions().await;
     assert!(after > before, "they are added as soon as they can be");
-    reported.kept_again(read).await;
-    assert!(reported.rig.partitions().await > after);
+    warned.kept_again(read).await;
+    assert!(warned.rig.partitions().await > after);
 }
