@@ -34,9 +34,14 @@ A handler completes its job together with its writes, exactly once:
 # use windlass::postgres::Jobs;
 # #[derive(Job, Serialize, Deserialize)]
 # struct SendInvoice { order: i64 }
-# async fn connect() -> tokio_postgres::Client { unimplemented!() }
+# async fn connect() -> Result<tokio_postgres::Client, tokio_postgres::Error> {
+#     let (client, connection) =
+#         tokio_postgres::connect(\"host=localhost\", tokio_postgres::NoTls).await?;
+#     tokio::spawn(connection);
+#     Ok(client)
+# }
 async fn send_invoice(job: SendInvoice, ctx: Ctx) -> Result<(), Stop> {
-    let (jobs, mut client) = (Jobs::in_schema(\"windlass\")?, connect().await);
+    let (jobs, mut client) = (Jobs::in_schema(\"windlass\")?, connect().await?);
     let mut transaction = client.transaction().await?;
     transaction.execute(\"UPDATE orders SET invoiced = true WHERE id = $1\", &[&job.order]).await?;
     jobs.complete(&mut transaction, &ctx, &()).await?;
