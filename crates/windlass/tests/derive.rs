@@ -156,7 +156,7 @@ fn rule(job: &impl Job) -> Option<Unique> {
 }
 
 #[test]
-fn unique_over_all_fields_tells_different_payloads_apart_and_equal_ones_not() {
+fn unique_over_all_fields_gives_equal_payloads_one_key_and_different_ones_another() {
     #[derive(Job, Serialize, Deserialize)]
     #[job(unique)]
     struct Report {

@@ -297,7 +297,7 @@ async fn suspects_run_in_batches_of_their_own() {
 }
 
 #[tokio::test]
-async fn middleware_runs_around_each_job_and_one_that_ends_early_delays_nobody() {
+async fn middleware_runs_around_each_job_and_one_that_ends_early_delays_no_other() {
     let engine = memory();
     let passed = Arc::new(AtomicU32::new(0));
     let seen = passed.clone();

@@ -25,7 +25,7 @@ async fn letters(jobs: Vec<Letter>) -> Result<String, Stop> {
 }
 
 #[tokio::test]
-async fn a_worker_serves_the_queues_of_its_handlers_types_without_being_told() {
+async fn a_worker_serves_the_queues_of_its_handlers_types_by_default() {
     let client = windlass::connect("memory:").await.unwrap();
     let worker = client.worker().handle(letter).handle_blocking(parcel);
     let worker = worker.handle_kind("note", async |_: windlass::Raw| {}).build().unwrap().start();
