@@ -145,6 +145,11 @@ pub const REMOVED_TENANTS_MAX: usize = 100;
 pub const PAGE_MAX: u32 = 1_000;
 /// Default number of rows in one page.
 pub const PAGE_DEFAULT: u32 = 50;
+/// Jobs that are read and compared with the filter for one page of a listing. A page of a filter that matches few of
+/// them may be short.
+pub const LIST_EXAMINED_MAX: usize = 10_000;
+/// Jobs of other queues and kinds that are passed over, without being read, for one page of a listing.
+pub const LIST_PASSED_MAX: usize = 100_000;
 /// Priorities per lane in statistics, most urgent first.
 pub const PRIORITIES_MAX: usize = 16;
 /// Ready jobs counted one by one for statistics by priority, over all lanes of a reply.

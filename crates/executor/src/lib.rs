@@ -10,6 +10,7 @@ mod commit;
 mod enqueue;
 mod entry;
 mod executor;
+mod filling;
 mod maintain;
 pub mod priorities;
 mod query;
@@ -20,5 +21,6 @@ mod unique;
 
 pub use entry::{Entry, Leased, UniqueSlot};
 pub use executor::{Executor, Turns};
+pub use filling::Filling;
 pub use rows::{Due, Head, LaneKey, Line, Maintenance, Records, Rows, Standing, UniqueHold};
 pub use session::SessionEntry;

@@ -99,6 +99,6 @@ impl From<HistoryPage> for Page<RemovedCount> {
             let HistoryRow { hour, queue, kind, tenant, outcome, count } = row;
             RemovedCount { key: RemovedKey::new(hour, queue, kind, tenant, outcome), count }
         };
-        Self { rows: page.rows.into_iter().map(row).collect(), next: page.next }
+        Self::new(page.rows.into_iter().map(row).collect(), page.next)
     }
 }

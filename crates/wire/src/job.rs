@@ -116,12 +116,14 @@ pub struct Jobs {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = JobPage))]
 pub struct Page {
-    /// The jobs; a page may be short or even empty.
+    /// The jobs. A page has fewer than requested at the end of the list, or if it has examined as many as it may.
     pub jobs: Vec<Job>,
     /// Cursor of the next page; absent at the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Cursor>))]
     pub next: Option<Cursor>,
+    /// Number of jobs that were examined or passed over for this page.
+    pub examined: u64,
 }
 
 impl From<model::Job> for Job {
@@ -270,7 +272,8 @@ impl Jobs {
 
 impl From<engine::Page<model::Job>> for Page {
     fn from(page: engine::Page<model::Job>) -> Self {
-        Self { jobs: page.rows.into_iter().map(Into::into).collect(), next: page.next }
+        let jobs = page.rows.into_iter().map(Into::into).collect();
+        Self { jobs, next: page.next, examined: page.examined }
     }
 }
 
@@ -278,6 +281,8 @@ impl Page {
     /// Converts to the core page.
     pub fn into_core(self) -> Result<engine::Page<model::Job>> {
         let rows = self.jobs.into_iter().map(Job::into_core).collect::<Result<_>>()?;
-        Ok(engine::Page { rows, next: self.next })
+        let mut page = engine::Page::new(rows, self.next);
+        page.examined = self.examined;
+        Ok(page)
     }
 }

@@ -106,7 +106,9 @@ pub struct List {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(value_type = openapi::Bound, required = false))]
     pub created_until: Option<Timestamp>,
-    /// `newest` first (the default), or `oldest` first.
+    /// Direction, by the time that the list is about: the due time of `scheduled` jobs, the start of `running` ones, the
+    /// end of `completed`, `dead`, `cancelled` and `expired` ones, otherwise the enqueue. `oldest` first is the default
+    /// for `scheduled` jobs, `newest` first for all others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(value_type = Order, required = false, inline))]
     pub order: Option<Order>,
@@ -125,9 +127,9 @@ pub struct List {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = ListOrder))]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
-    /// Newest first.
+    /// The latest time first.
     Newest,
-    /// Oldest first.
+    /// The earliest time first.
     Oldest,
 }
 
@@ -138,19 +140,21 @@ impl From<List> for engine::List {
         (filter.tenant, filter.key, filter.tag) = (list.tenant, list.key, list.tag);
         filter.parent = list.parent;
         (filter.created_from, filter.created_until) = (list.created_from, list.created_until);
-        let order = match list.order {
-            Some(Order::Oldest) => ListOrder::Oldest,
-            Some(Order::Newest) | None => ListOrder::Newest,
-        };
         let limit = list.limit.unwrap_or(PAGE_DEFAULT);
-        Self::new(filter).order(order).after(list.after).limit(limit)
+        let page = Self::new(filter).after(list.after).limit(limit);
+        match list.order {
+            Some(Order::Oldest) => page.order(ListOrder::Oldest),
+            Some(Order::Newest) => page.order(ListOrder::Newest),
+            None => page,
+        }
     }
 }
 
 impl From<engine::List> for List {
     fn from(list: engine::List) -> Self {
         let order = match list.order {
-            ListOrder::Newest => None,
+            order if order == list.sorted_by().usual_order() => None,
+            ListOrder::Newest => Some(Order::Newest),
             ListOrder::Oldest => Some(Order::Oldest),
         };
         let filter = list.filter;
@@ -223,10 +227,16 @@ pub struct Lane {
     pub available: u64,
     pub running: u64,
     pub paused: u64,
+    pub completed: u64,
     pub dead: u64,
+    pub cancelled: u64,
+    pub expired: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Timestamp>))]
     pub head_ready_at: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Timestamp>))]
+    pub next_due_at: Option<Timestamp>,
     /// Why claims skip it: `queue_paused`, `kind_paused` or `no_permits`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Gate>))]
@@ -276,8 +286,12 @@ impl From<Vec<engine::LaneStats>> for Stats {
             available: lane.available,
             running: lane.running,
             paused: lane.paused,
+            completed: lane.completed,
             dead: lane.dead,
+            cancelled: lane.cancelled,
+            expired: lane.expired,
             head_ready_at: lane.head_ready_at,
+            next_due_at: lane.next_due_at,
             gate: lane.gate.map(|gate| gate_name(gate).to_owned()),
             priorities: lane.priorities.into_iter().map(Into::into).collect(),
         };
@@ -294,8 +308,12 @@ impl Stats {
             available: lane.available,
             running: lane.running,
             paused: lane.paused,
+            completed: lane.completed,
             dead: lane.dead,
+            cancelled: lane.cancelled,
+            expired: lane.expired,
             head_ready_at: lane.head_ready_at,
+            next_due_at: lane.next_due_at,
             gate: lane.gate.as_deref().and_then(gate_named),
             priorities: lane.priorities.into_iter().map(Into::into).collect(),
             ..engine::LaneStats::empty(lane.queue, lane.kind)

@@ -33,6 +33,9 @@ pub struct Overview<T> {
     /// Time since then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub head_age_ms: Option<u64>,
+    /// When the first of its scheduled jobs is due.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_due_at: Option<Timestamp>,
     /// Its lanes; only in the reply for a single queue or kind.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lanes: Vec<Lane>,
@@ -52,17 +55,32 @@ pub struct Counts {
     pub available: u64,
     /// Running jobs.
     pub running: u64,
-    /// Jobs that are paused individually.
+    /// Jobs that are paused individually. A paused queue or kind is a setting; its jobs keep their states.
     pub paused: u64,
+    /// Completed jobs that are still retained.
+    pub completed: u64,
     /// Dead letters.
     pub dead: u64,
+    /// Cancelled jobs that are still retained.
+    pub cancelled: u64,
+    /// Expired jobs that are still retained.
+    pub expired: u64,
 }
 
 impl From<LaneSums> for Counts {
     fn from(sums: LaneSums) -> Self {
-        let LaneSums { depth, scheduled, blocked, available, running, paused, dead, oldest: _ } =
-            sums;
-        Self { depth, scheduled, blocked, available, running, paused, dead }
+        Self {
+            depth: sums.depth,
+            scheduled: sums.scheduled,
+            blocked: sums.blocked,
+            available: sums.available,
+            running: sums.running,
+            paused: sums.paused,
+            completed: sums.completed,
+            dead: sums.dead,
+            cancelled: sums.cancelled,
+            expired: sums.expired,
+        }
     }
 }
 
@@ -93,9 +111,10 @@ impl<T: Default> Overview<T> {
     }
 
     fn new(name: Name, settings: T, sums: LaneSums, now: Timestamp) -> Self {
-        let head_ready_at = sums.oldest;
+        let (head_ready_at, next_due_at) = (sums.oldest, sums.next_due);
         let head_age_ms = head_ready_at.map(|at| now.since(at));
-        Self { name, settings, counts: sums.into(), head_ready_at, head_age_ms, lanes: Vec::new() }
+        let counts = sums.into();
+        Self { name, settings, counts, head_ready_at, head_age_ms, next_due_at, lanes: Vec::new() }
     }
 }
 

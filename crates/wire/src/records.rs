@@ -308,7 +308,7 @@ impl TryFrom<engine::RecordReply> for RecordReply {
             engine::RecordReply::Record(record) => Self::Record(record.map(Into::into)),
             engine::RecordReply::Written { version } => Self::Written { version },
             engine::RecordReply::Deleted(deleted) => Self::Deleted(deleted),
-            engine::RecordReply::Records(engine::Page { rows, next }) => {
+            engine::RecordReply::Records(engine::Page { rows, next, .. }) => {
                 Self::Records { rows: rows.into_iter().map(Into::into).collect(), next }
             }
             engine::RecordReply::Appended { last } => Self::Appended { last },
@@ -334,7 +334,7 @@ impl RecordReply {
             Self::Deleted(deleted) => engine::RecordReply::Deleted(deleted),
             Self::Records { rows, next } => {
                 let rows = rows.into_iter().map(Record::into_core).collect::<Result<_>>()?;
-                engine::RecordReply::Records(engine::Page { rows, next })
+                engine::RecordReply::Records(engine::Page::new(rows, next))
             }
             Self::Appended { last } => engine::RecordReply::Appended { last },
             Self::Entries(entries) => {

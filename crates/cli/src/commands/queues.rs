@@ -201,7 +201,7 @@ async fn list(common: &Common) -> Result<ExitCode> {
 }
 
 /// The columns that every list shares.
-pub(super) fn sum_cells(sums: &LaneSums, now: Timestamp) -> [Cell; 7] {
+pub(super) fn sum_cells(sums: &LaneSums, now: Timestamp) -> [Cell; 9] {
     let oldest = sums.oldest.map(|at| rough_span(now.since(at))).unwrap_or_default();
     let dead = Cell::count(sums.dead);
     [
@@ -209,7 +209,9 @@ pub(super) fn sum_cells(sums: &LaneSums, now: Timestamp) -> [Cell; 7] {
         Cell::count(sums.available),
         Cell::count(sums.scheduled),
         Cell::count(sums.blocked),
+        Cell::count(sums.paused),
         Cell::count(sums.running),
+        Cell::count(sums.completed),
         if sums.dead > 0 { dead.colour(Colour::Bad) } else { dead },
         Cell::text(oldest).right(),
     ]
@@ -219,8 +221,10 @@ pub(super) fn sum_cells(sums: &LaneSums, now: Timestamp) -> [Cell; 7] {
 pub(super) fn sum_value(sums: &LaneSums) -> serde_json::Value {
     json!({
         "depth": sums.depth, "available": sums.available, "scheduled": sums.scheduled,
-        "blocked": sums.blocked, "set_aside": sums.paused, "running": sums.running,
-        "dead": sums.dead, "oldest_ready_at": sums.oldest.map(views::instant),
+        "blocked": sums.blocked, "paused_jobs": sums.paused, "running": sums.running,
+        "completed": sums.completed, "dead": sums.dead, "cancelled": sums.cancelled,
+        "expired": sums.expired, "oldest_ready_at": sums.oldest.map(views::instant),
+        "next_due_at": sums.next_due.map(views::instant),
     })
 }
 
@@ -239,7 +243,9 @@ fn table(rows: &[(String, LaneSums, QueueSettings)], now: Timestamp) -> Table {
         "READY",
         "SCHEDULED",
         "BLOCKED",
+        "PAUSED",
         "RUNNING",
+        "COMPLETED",
         "DEAD",
         "OLDEST",
         "SETTINGS",

@@ -76,7 +76,12 @@ fn calls_of_a_server_and_jobs_of_its_store_are_counted() {
         ("windlass_lease_losses_total", r#"{queue="other",kind="other"}"#, 1.0),
         ("windlass_queue_depth", lane, 1.0),
         ("windlass_queue_running", lane, 1.0),
+        ("windlass_queue_completed", lane, 1.0),
         ("windlass_queue_dead", lane, 1.0),
+        ("windlass_queue_scheduled", lane, 0.0),
+        ("windlass_queue_blocked", lane, 0.0),
+        ("windlass_queue_paused", lane, 0.0),
+        ("windlass_queue_next_due_timestamp_seconds", lane, 0.0),
         ("windlass_store_up", "", 1.0),
     ];
     for (name, labels, value) in expected {

@@ -18,10 +18,18 @@ pub struct LaneSums {
     pub running: u64,
     /// Individually paused jobs.
     pub paused: u64,
+    /// Completed jobs that are still retained.
+    pub completed: u64,
     /// Dead jobs.
     pub dead: u64,
+    /// Cancelled jobs that are still retained.
+    pub cancelled: u64,
+    /// Expired jobs that are still retained.
+    pub expired: u64,
     /// When the first ready job of all lanes became ready.
     pub oldest: Option<Timestamp>,
+    /// When the first scheduled job of all lanes is due.
+    pub next_due: Option<Timestamp>,
 }
 
 impl LaneSums {
@@ -33,8 +41,12 @@ impl LaneSums {
         self.available += lane.available;
         self.running += lane.running;
         self.paused += lane.paused;
+        self.completed += lane.completed;
         self.dead += lane.dead;
+        self.cancelled += lane.cancelled;
+        self.expired += lane.expired;
         self.oldest = [self.oldest, lane.head_ready_at].into_iter().flatten().min();
+        self.next_due = [self.next_due, lane.next_due_at].into_iter().flatten().min();
     }
 
     /// The sums over these lanes.
@@ -54,8 +66,10 @@ mod tests {
         let lane = |kind: &str, available, dead, ready_ms: Option<i64>| LaneStats {
             available,
             paused: 1,
+            completed: 2,
             dead,
             head_ready_at: ready_ms.map(Timestamp::from_millis),
+            next_due_at: ready_ms.map(|ms| Timestamp::from_millis(10 * ms)),
             ..LaneStats::empty("mail".into(), kind.into())
         };
         let lanes = [lane("a", 2, 0, Some(9)), lane("b", 0, 4, None), lane("c", 3, 1, Some(7))];
@@ -63,8 +77,10 @@ mod tests {
             depth: 8,
             available: 5,
             paused: 3,
+            completed: 6,
             dead: 5,
             oldest: Some(Timestamp::from_millis(7)),
+            next_due: Some(Timestamp::from_millis(70)),
             ..LaneSums::default()
         };
         assert_eq!(LaneSums::of(&lanes), expected);

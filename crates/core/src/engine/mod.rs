@@ -29,6 +29,7 @@ mod enqueue;
 mod fast_paths;
 mod filter;
 mod lane_sums;
+mod listing;
 mod maintain;
 mod pass_on;
 mod plain;
@@ -49,6 +50,7 @@ pub use enqueue::{Disposition, Enqueue, Enqueued, Mode};
 pub use fast_paths::FastPaths;
 pub use filter::{Filter, IdTimes};
 pub use lane_sums::LaneSums;
+pub use listing::{ListPlace, SortedBy};
 pub use maintain::{CheckReport, Finding, MaintainReply, MaintainRequest, Tally, Work};
 pub use plain::{PlainClaim, PlainReport};
 pub use query::{
@@ -157,11 +159,14 @@ pub trait Admin: Send + Sync {
     /// Returns jobs by id, `None` for those that do not exist. One round trip per batch.
     fn get(&self, request: Get) -> Answer<'_, Vec<Option<Job>>>;
 
-    /// Returns a page of jobs. The work per page is bounded: a page may be short or even empty, and only
-    /// `next: None` means the end. Does not include parts, history and log.
+    /// Returns a page of jobs, in the order of [`SortedBy`]. Does not include parts, history and log.
+    ///
+    /// A page is filled: it is shorter than its limit only at the end of the listing, or if
+    /// [`LIST_EXAMINED_MAX`](crate::limits::LIST_EXAMINED_MAX) jobs were compared with the filter or
+    /// [`LIST_PASSED_MAX`](crate::limits::LIST_PASSED_MAX) others passed over; `next: None` alone means the end. Beside changes, a job that stays where it is appears exactly once.
     fn list(&self, request: List) -> Answer<'_, Page<Job>>;
 
-    /// Depth, age of the oldest ready job, and gate per lane. Bounded cost at any depth; exact when the store
+    /// Jobs by state, age of the oldest ready job, next due time, and gate per lane. Bounded cost at any depth; exact when the store
     /// is idle, at most a few seconds late otherwise.
     fn stats(&self, request: StatsRequest) -> Answer<'_, Vec<LaneStats>>;
 

@@ -1,6 +1,6 @@
 //! Reading jobs, lanes and sessions.
 
-use super::{Cursor, Filter, SessionId, check_batch};
+use super::{Cursor, Filter, ListPlace, SessionId, SortedBy, check_batch};
 use crate::error::{Result, within_range};
 use crate::id::JobId;
 use crate::limits;
@@ -36,13 +36,12 @@ impl Get {
     }
 }
 
-/// Order of a listing: by id, i.e. by creation time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Direction of a listing, by the time that [`SortedBy`] selects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListOrder {
-    /// Newest first.
-    #[default]
+    /// The latest time first.
     Newest,
-    /// Oldest first.
+    /// The earliest time first.
     Oldest,
 }
 
@@ -61,12 +60,13 @@ pub struct List {
 }
 
 impl List {
-    /// The newest jobs that match `filter`.
+    /// The first jobs that match `filter`: scheduled jobs by the time they are due, others newest first.
     pub const fn new(filter: Filter) -> Self {
-        Self { filter, order: ListOrder::Newest, after: None, limit: limits::PAGE_DEFAULT }
+        let order = SortedBy::of(filter.state).usual_order();
+        Self { filter, order, after: None, limit: limits::PAGE_DEFAULT }
     }
 
-    /// Sets the order.
+    /// Sets the direction.
     #[must_use]
     pub const fn order(mut self, order: ListOrder) -> Self {
         self.order = order;
@@ -87,6 +87,16 @@ impl List {
         self
     }
 
+    /// The time by which it is sorted.
+    pub const fn sorted_by(&self) -> SortedBy {
+        SortedBy::of(self.filter.state)
+    }
+
+    /// The position after which the page begins.
+    pub fn place(&self) -> Result<Option<ListPlace>> {
+        self.after.as_ref().map(|after| ListPlace::read(after, self.sorted_by())).transpose()
+    }
+
     /// Validates the request.
     pub fn check(&self) -> Result<()> {
         self.filter.check()?;
@@ -97,10 +107,25 @@ impl List {
 /// A page of a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page<T> {
-    /// The rows. A page may be short or even empty.
+    /// The rows.
     pub rows: Vec<T>,
     /// The cursor of the next page; `None` means the end.
     pub next: Option<Cursor>,
+    /// Number of rows that were examined or passed over to find these.
+    pub examined: u64,
+}
+
+impl<T> Page<T> {
+    /// A page for which no other rows were examined.
+    pub fn new(rows: Vec<T>, next: Option<Cursor>) -> Self {
+        let examined = rows.len() as u64;
+        Self { rows, next, examined }
+    }
+
+    /// Whether the page is short because the number of examined rows is limited, not because the listing ends.
+    pub fn is_cut_short(&self, limit: u32) -> bool {
+        self.next.is_some() && self.rows.len() < limit as usize
+    }
 }
 
 /// A request for lane statistics.
@@ -139,7 +164,7 @@ pub enum Gate {
     NoPermits,
 }
 
-/// Statistics of a lane. Dead jobs are counted separately and never as depth.
+/// Statistics of a lane. Jobs that have ended are counted by state and never as depth.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaneStats {
     /// Its queue.
@@ -154,12 +179,20 @@ pub struct LaneStats {
     pub available: u64,
     /// Leased jobs.
     pub running: u64,
-    /// Individually paused jobs.
+    /// Individually paused jobs. The jobs of a paused queue or kind keep their states; see [`gate`](Self::gate).
     pub paused: u64,
+    /// Completed jobs that are still retained.
+    pub completed: u64,
     /// Dead jobs.
     pub dead: u64,
+    /// Cancelled jobs that are still retained.
+    pub cancelled: u64,
+    /// Expired jobs that are still retained.
+    pub expired: u64,
     /// When the job at its head became ready.
     pub head_ready_at: Option<Timestamp>,
+    /// When the first of its scheduled jobs is due.
+    pub next_due_at: Option<Timestamp>,
     /// Why none of its jobs can be claimed, if so.
     pub gate: Option<Gate>,
     /// Its ready jobs by priority, most urgent first. Empty unless requested, and for queues that are not
@@ -194,8 +227,12 @@ impl LaneStats {
             available: 0,
             running: 0,
             paused: 0,
+            completed: 0,
             dead: 0,
+            cancelled: 0,
+            expired: 0,
             head_ready_at: None,
+            next_due_at: None,
             gate: None,
             priorities: Vec::new(),
         }
@@ -206,22 +243,34 @@ impl LaneStats {
         self.scheduled + self.blocked + self.available + self.paused
     }
 
+    /// Number of jobs that have ended and are retained.
+    pub const fn ended(&self) -> u64 {
+        self.completed + self.dead + self.cancelled + self.expired
+    }
+
+    /// Number of jobs in any state.
+    pub const fn total(&self) -> u64 {
+        self.depth() + self.running + self.ended()
+    }
+
     /// Number of ready jobs that are not included in [`priorities`](Self::priorities).
     pub fn unlisted(&self) -> u64 {
         let reported: u64 = self.priorities.iter().map(|priority| priority.available).sum();
         self.available.saturating_sub(reported)
     }
 
-    /// The counter of a state, if it has one.
-    pub const fn counter(&mut self, state: State) -> Option<&mut u64> {
+    /// The counter of a state.
+    pub const fn counter(&mut self, state: State) -> &mut u64 {
         match state {
-            State::Scheduled => Some(&mut self.scheduled),
-            State::Blocked => Some(&mut self.blocked),
-            State::Available => Some(&mut self.available),
-            State::Running => Some(&mut self.running),
-            State::Paused => Some(&mut self.paused),
-            State::Dead => Some(&mut self.dead),
-            State::Completed | State::Cancelled | State::Expired => None,
+            State::Scheduled => &mut self.scheduled,
+            State::Blocked => &mut self.blocked,
+            State::Available => &mut self.available,
+            State::Running => &mut self.running,
+            State::Paused => &mut self.paused,
+            State::Completed => &mut self.completed,
+            State::Dead => &mut self.dead,
+            State::Cancelled => &mut self.cancelled,
+            State::Expired => &mut self.expired,
         }
     }
 }

@@ -147,7 +147,7 @@ impl RemovedCount {
         let more = rows.len() > limit;
         rows.truncate(limit);
         let next = rows.last().filter(|_| more).map(|row| row.key.cursor());
-        Page { rows, next }
+        Page::new(rows, next)
     }
 }
 

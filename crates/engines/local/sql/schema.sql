@@ -18,6 +18,14 @@ CREATE TABLE lane (
     idle_since INTEGER,
     UNIQUE (queue, kind)
 );
+-- Number of ended jobs per lane and state. Live jobs are counted when the directory is opened; ended ones may be too
+-- many for that.
+CREATE TABLE ended_count (
+    lane  INTEGER NOT NULL,
+    state INTEGER NOT NULL,
+    jobs  INTEGER NOT NULL,
+    PRIMARY KEY (lane, state)
+) WITHOUT ROWID;
 -- Settings that differ from the defaults, as JSON.
 CREATE TABLE queue (name TEXT PRIMARY KEY, settings TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE kind (name TEXT PRIMARY KEY, settings TEXT NOT NULL) WITHOUT ROWID;
@@ -45,8 +53,6 @@ CREATE TABLE life (
     body  BLOB NOT NULL,
     tail  TEXT
 );
--- Dead jobs (state 6), for lists of them.
-CREATE INDEX life_dead ON life (n, lane) WHERE state = 6;
 
 -- Parts other than the payload, and edited payloads.
 CREATE TABLE part (
@@ -77,12 +83,15 @@ CREATE TABLE scheduled (
     lane   INTEGER NOT NULL,
     PRIMARY KEY (run_at, seq)
 ) WITHOUT ROWID;
+-- The scheduled jobs of a lane, for listings and for its next due time.
+CREATE INDEX scheduled_lane ON scheduled (lane, run_at, id);
 -- Blocked and paused jobs.
 CREATE TABLE aside (
     n     INTEGER PRIMARY KEY,
     lane  INTEGER NOT NULL,
     state INTEGER NOT NULL
 );
+CREATE INDEX aside_lane ON aside (lane, state);
 -- Running jobs: the leases of one transaction. A row is deleted when all of its leases have ended
 -- (src/rows/leases.rs).
 CREATE TABLE lease (
@@ -92,8 +101,8 @@ CREATE TABLE lease (
     seq    INTEGER NOT NULL
 );
 
--- Ended jobs, for retention: jobs of one lane and state, by the time at which the last of them ended. Jobs with a
--- retention of their own are in `deadline` instead (src/rows/ended.rs).
+-- Ended jobs, for retention and listings: jobs of one lane and state that ended within a second, by the time at which the
+-- last of them ended (src/rows/ended.rs).
 CREATE TABLE ended (
     lane   INTEGER NOT NULL,
     state  INTEGER NOT NULL,
@@ -101,6 +110,14 @@ CREATE TABLE ended (
     number INTEGER NOT NULL,
     jobs   BLOB NOT NULL,
     PRIMARY KEY (lane, state, at, number)
+) WITHOUT ROWID;
+-- Ended jobs with a retention of their own, which is in `deadline`.
+CREATE TABLE ended_own (
+    lane  INTEGER NOT NULL,
+    state INTEGER NOT NULL,
+    at    INTEGER NOT NULL,
+    id    BLOB NOT NULL,
+    PRIMARY KEY (lane, state, at, id)
 ) WITHOUT ROWID;
 
 -- Ordering keys: the holder of a key, and the jobs that wait in line for it.

@@ -4,7 +4,7 @@
 
 use crate::ages::Ages;
 use std::collections::{BTreeMap, BTreeSet};
-use windlass_core::engine::SessionId;
+use windlass_core::engine::{ListPlace, SessionId, SortedBy};
 use windlass_core::model::{Name, State};
 use windlass_core::{JobId, Timestamp};
 use windlass_executor::{Entry, LaneKey};
@@ -22,13 +22,34 @@ pub(crate) struct Lane {
     /// Ready jobs by (rank, seq), the order in which they are claimed, and whether each is a suspect that
     /// must be claimed alone.
     pub(crate) ready: BTreeMap<(i64, u64), (JobId, bool)>,
-    /// Number of jobs by state.
-    counts: [u64; State::ALL.len()],
+    /// All jobs by id.
+    pub(crate) all: BTreeSet<ListPlace>,
+    /// The jobs of each state, in the order of its listing.
+    by_state: [BTreeSet<ListPlace>; State::ALL.len()],
 }
 
 impl Lane {
     pub(crate) fn count(&self, state: State) -> u64 {
-        self.counts[state as usize]
+        self.listed(state).len() as u64
+    }
+
+    /// The jobs of a state, in the order of its listing.
+    pub(crate) const fn listed(&self, state: State) -> &BTreeSet<ListPlace> {
+        &self.by_state[state as usize]
+    }
+
+    fn add(&mut self, entry: &Entry) {
+        let state = entry.job.state;
+        self.all.insert(ListPlace::enqueued(entry.id()));
+        let place = ListPlace::of(&entry.job, SortedBy::of(Some(state)));
+        self.by_state[state as usize].insert(place);
+    }
+
+    fn take(&mut self, entry: &Entry) {
+        let state = entry.job.state;
+        self.all.remove(&ListPlace::enqueued(entry.id()));
+        let place = ListPlace::of(&entry.job, SortedBy::of(Some(state)));
+        self.by_state[state as usize].remove(&place);
     }
 }
 
@@ -69,7 +90,7 @@ impl Index {
             *self.lane_counts.entry(header.queue.clone()).or_default() += 1;
         }
         let lane = self.lanes.entry(lane_key.clone()).or_default();
-        lane.counts[state as usize] += 1;
+        lane.add(entry);
         match state {
             State::Scheduled => {
                 self.scheduled.insert((header.run_at, entry.seq, id));
@@ -104,14 +125,14 @@ impl Index {
         let (id, header, state) = (entry.id(), &entry.job.header, entry.job.state);
         let lane_key = (header.queue.clone(), header.kind.clone());
         if let Some(lane) = self.lanes.get_mut(&lane_key) {
-            lane.counts[state as usize] -= 1;
+            lane.take(entry);
             if state == State::Available {
                 lane.ready.remove(&(entry.rank, entry.seq));
             }
             if lane.ready.is_empty() {
                 self.ready.remove(&lane_key);
             }
-            if lane.counts == [0; State::ALL.len()] {
+            if lane.all.is_empty() {
                 self.lanes.remove(&lane_key);
                 self.lane_gone(&header.queue);
             }

@@ -26,6 +26,7 @@
 mod ages;
 mod engine;
 mod index;
+mod listing;
 mod records;
 mod rows;
 

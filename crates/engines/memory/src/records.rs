@@ -81,7 +81,7 @@ impl Records {
             .next()
             .and(rows.last())
             .map(|record| Cursor::new(format!("{CURSOR_PREFIX}{}", record.key)));
-        Ok(Page { rows, next })
+        Ok(Page::new(rows, next))
     }
 
     fn append(&mut self, log: String, values: Vec<Bytes>, keep: u32, at: Timestamp) -> RecordReply {

@@ -5,62 +5,23 @@ use crate::records::Records;
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Bound;
 use windlass_core::engine::{
-    CheckReport, Cursor, Finding, IdTimes, LaneStats, List, ListOrder, Page, RecordOp, RecordReply,
-    RemovedCount, RemovedKey, RemovedQuery, RemovedTable, SessionId,
+    CheckReport, Cursor, Finding, LaneStats, Page, RecordOp, RecordReply, RemovedCount, RemovedKey,
+    RemovedQuery, RemovedTable, SessionId,
 };
-use windlass_core::model::{Job, Name, QueueSettings, State};
+use windlass_core::model::{Name, QueueSettings, State};
 use windlass_core::{Error, JobId, Result, Timestamp};
 use windlass_executor::{
     Due, Entry, Head, LaneKey, Line, Maintenance, Rows, UniqueHold, UniqueSlot,
 };
 
-/// Maximum number of jobs examined per page; a selective filter returns short pages instead of slow ones.
-const SCAN_MAX: usize = 10_000;
-
 /// All data of the store.
 #[derive(Debug, Default)]
 pub(crate) struct MemoryRows {
-    /// Ordered by id, the order of listings.
-    jobs: BTreeMap<JobId, Box<Entry>>,
-    index: Index,
+    pub(crate) jobs: BTreeMap<JobId, Box<Entry>>,
+    pub(crate) index: Index,
     uniques: BTreeMap<UniqueSlot, UniqueHold>,
     records: Records,
     removed: RemovedTable,
-}
-
-impl MemoryRows {
-    /// Returns one page of jobs.
-    pub(crate) fn list(&self, request: &List) -> Result<Page<Job>> {
-        let after = request.after.as_ref().map(place).transpose()?;
-        let (limit, filter) = (request.limit as usize, &request.filter);
-        let IdTimes { from, until } = filter.id_times();
-        let (first, last) = (from.map(JobId::first_at), until.map(JobId::last_at));
-        let mut jobs: Box<dyn Iterator<Item = (&JobId, &Box<Entry>)>> = match request.order {
-            ListOrder::Newest => {
-                let start = start(after, last, |after, last| after <= last);
-                let down = self.jobs.range((Bound::Unbounded, start)).rev();
-                Box::new(down.take_while(move |(id, _)| first.is_none_or(|first| **id >= first)))
-            }
-            ListOrder::Oldest => {
-                let start = start(after, first, |after, first| after >= first);
-                let up = self.jobs.range((start, Bound::Unbounded));
-                Box::new(up.take_while(move |(id, _)| last.is_none_or(|last| **id <= last)))
-            }
-        };
-        let (mut rows, mut last) = (Vec::new(), None);
-        for (id, entry) in jobs.by_ref().take(SCAN_MAX) {
-            last = Some(*id);
-            if filter.fits(&entry.job.header, entry.job.state) {
-                rows.push(entry.summary());
-            }
-            if rows.len() == limit {
-                break;
-            }
-        }
-        let more = jobs.next().is_some();
-        let next = last.filter(|_| more).map(|id| Cursor::new(id.to_string()));
-        Ok(Page { rows, next })
-    }
 }
 
 impl Rows for MemoryRows {
@@ -165,10 +126,9 @@ impl Maintenance for MemoryRows {
         let stats = |((queue, kind), lane): (&LaneKey, &crate::index::Lane)| {
             let mut stats = LaneStats::empty(queue.clone(), kind.clone());
             for state in State::ALL {
-                if let Some(counter) = stats.counter(state) {
-                    *counter = lane.count(state);
-                }
+                *stats.counter(state) = lane.count(state);
             }
+            stats.next_due_at = lane.listed(State::Scheduled).first().map(|place| place.at);
             let head = lane.ready.first_key_value().and_then(|(_, (id, _))| self.jobs.get(id));
             stats.head_ready_at = head.map(|entry| entry.ready_at);
             stats
@@ -255,26 +215,6 @@ impl windlass_executor::Records for MemoryRows {
     fn record(&mut self, op: RecordOp, now: Timestamp) -> Result<RecordReply> {
         self.records.perform(op, now)
     }
-}
-
-/// Where a page starts: after the last job of the previous page, or at the edge of the requested range,
-/// whichever is `further` on.
-fn start(
-    after: Option<JobId>,
-    edge: Option<JobId>,
-    further: impl Fn(JobId, JobId) -> bool,
-) -> Bound<JobId> {
-    match (after, edge) {
-        (Some(after), Some(edge)) if !further(after, edge) => Bound::Included(edge),
-        (Some(after), _) => Bound::Excluded(after),
-        (None, Some(edge)) => Bound::Included(edge),
-        (None, None) => Bound::Unbounded,
-    }
-}
-
-/// The last job of the previous page.
-fn place(cursor: &Cursor) -> Result<JobId> {
-    cursor.as_str().parse().map_err(|_| bad_cursor(cursor))
 }
 
 /// The error for a cursor that this engine did not issue.

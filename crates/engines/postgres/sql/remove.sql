@@ -25,7 +25,10 @@ WITH free AS MATERIALIZED (
         array_agg(g.state), array_agg(g.jobs))
     FROM grouped g JOIN {s}.lane n ON n.id = g.lane HAVING count(*) > 0
 ), counted AS (
-    INSERT INTO {s}.tally (lane, dead) SELECT lane, -count(*) FROM gone WHERE state = {dead} GROUP BY lane
+    INSERT INTO {s}.tally (lane, completed, dead, cancelled, expired)
+    SELECT lane, -count(*) FILTER (WHERE state = {completed}), -count(*) FILTER (WHERE state = {dead}),
+        -count(*) FILTER (WHERE state = {cancelled}), -count(*) FILTER (WHERE state = {expired})
+    FROM gone GROUP BY lane
 )
 SELECT g.lane, g.state, sum(g.jobs)::bigint FROM grouped g
 WHERE (SELECT count(*) FROM noted) >= 0 GROUP BY g.lane, g.state

@@ -16,7 +16,7 @@ WITH start AS MATERIALIZED (
     SELECT d.id, s.now, d.started_at, d.attempt, d.lane, {completed}, false, d.token, coalesce(w.worker, ''), d.result
     FROM start s CROSS JOIN done d LEFT JOIN who w ON w.id = d.session
 ), counted AS (
-    INSERT INTO {s}.tally (lane, running) SELECT lane, -count(*) FROM done GROUP BY lane
+    INSERT INTO {s}.tally (lane, running, completed) SELECT lane, -count(*), count(*) FROM done GROUP BY lane
 ), settled AS (
     SELECT array_agg(id) AS ids, count(*) AS n FROM done
 )

@@ -150,7 +150,7 @@ async fn list(conn: &Lent, prefix: &str, after: Option<&Cursor>, limit: u32) -> 
     let rows: Vec<Record> = rows.iter().take(limit as usize).map(document).collect();
     let last = rows.last().filter(|_| more);
     let next = last.map(|record| Cursor::new(format!("{CURSOR_PREFIX}{}", record.key)));
-    Ok(Page { rows, next })
+    Ok(Page::new(rows, next))
 }
 
 async fn append(

@@ -405,6 +405,9 @@ suite! { ($)
         every_reply_carries_the_stores_time_and_epoch,
         stats_count_the_jobs_of_a_lane_by_state,
         stats_follow_a_job_through_its_life,
+        stats_count_ended_jobs_until_they_are_replayed_or_removed,
+        stats_report_when_the_next_scheduled_job_of_a_lane_is_due,
+        paused_jobs_and_paused_queues_are_counted_apart,
         stats_are_grouped_by_queue_and_kind,
         stats_report_since_when_the_head_of_a_lane_is_ready,
         stats_report_why_a_lane_is_not_claimed,
@@ -414,6 +417,20 @@ suite! { ($)
         pages_cover_every_job_once,
         pages_cover_every_job_once_while_others_come_and_go,
         a_listing_finds_the_one_job_among_many_others,
+    }
+    lists {
+        scheduled_jobs_are_listed_by_when_they_are_due_next_first,
+        running_jobs_are_listed_by_their_start_latest_first,
+        ended_jobs_are_listed_by_their_end_latest_first,
+        other_lists_are_by_enqueueing_whatever_the_order_of_claims,
+        jobs_that_ended_at_the_same_time_are_each_listed_once,
+        pages_are_filled_beside_the_jobs_of_others,
+        the_two_jobs_of_a_queue_are_found_at_once_among_thousands_of_another,
+        a_deep_queue_behind_a_deeper_one_fills_its_pages,
+        a_page_is_short_only_once_it_has_examined_its_share,
+        a_list_by_end_goes_on_where_it_was_beside_replays_and_new_deaths,
+        a_list_by_due_time_goes_on_where_it_was_beside_jobs_that_become_due,
+        a_cursor_belongs_to_lists_of_the_same_order,
     }
     priorities {
         ready_jobs_are_counted_by_priority_if_requested,

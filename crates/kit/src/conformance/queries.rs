@@ -7,6 +7,7 @@ use windlass_core::engine::{
     UpdateItem,
 };
 use windlass_core::model::{Due, Job, KindPatch, NewJob, Part, PartEdit, Parts, QueuePatch, State};
+use windlass_core::policy::Retention;
 use windlass_core::time::{HOUR_MS, MINUTE_MS};
 use windlass_core::{JobId, Timestamp};
 
@@ -44,7 +45,10 @@ pub(super) async fn stats_count_the_jobs_of_a_lane_by_state(rig: Rig) {
     let lane = lane(&rig, QUEUE, KIND).await;
     let counts = (lane.scheduled, lane.blocked, lane.available, lane.running, lane.paused);
     assert_eq!(counts, (1, 1, 1, 1, 1), "{lane:?}");
-    assert_eq!((lane.dead, lane.depth()), (1, 4), "dead and running jobs do not count as depth");
+    let ended = (lane.completed, lane.dead, lane.cancelled, lane.expired);
+    assert_eq!(ended, (1, 1, 1, 1), "{lane:?}");
+    assert_eq!(lane.depth(), 4, "ended and running jobs do not count as depth");
+    assert_eq!((lane.ended(), lane.total()), (4, 9));
     assert_eq!(lane.gate, None);
 }
 
@@ -69,6 +73,61 @@ pub(super) async fn stats_follow_a_job_through_its_life(rig: Rig) {
     assert_eq!(counts().await, [0, 1, 0, 0, 0]);
     rig.drain(1).await;
     assert_eq!(counts().await, [0; 5]);
+}
+
+pub(super) async fn stats_count_ended_jobs_until_they_are_replayed_or_removed(rig: Rig) {
+    let ended = async || {
+        let lane = lane(&rig, QUEUE, KIND).await;
+        [lane.completed, lane.dead, lane.cancelled, lane.expired]
+    };
+    let by_state = one_in_each_state(&rig).await;
+    let of = |wanted| by_state.iter().find(|(state, _)| *state == wanted).expect("one").1;
+    assert_eq!(ended().await, [1, 1, 1, 1]);
+    rig.change(of(State::Cancelled), Change::replay()).await;
+    assert_eq!(ended().await, [1, 1, 0, 1]);
+    rig.change(of(State::Completed), Change::Discard).await;
+    assert_eq!(ended().await, [0, 1, 0, 1]);
+    rig.change(of(State::Cancelled), Change::Cancel).await;
+    rig.change(of(State::Available), Change::Cancel).await;
+    assert_eq!(ended().await, [0, 1, 2, 1]);
+    let brief = Configure::queue(QUEUE, QueuePatch::retention(Retention::uniform(MINUTE_MS)));
+    rig.configure(brief).await;
+    rig.pass(HOUR_MS).await;
+    assert_eq!(ended().await, [0; 4], "retention has removed all of them");
+}
+
+pub(super) async fn stats_report_when_the_next_scheduled_job_of_a_lane_is_due(rig: Rig) {
+    let next_due_at = async || lane(&rig, QUEUE, KIND).await.next_due_at;
+    rig.enqueue_one().await;
+    assert_eq!(next_due_at().await, None, "a ready job is due already");
+    let mut ids = Vec::new();
+    for hours in [3, 1, 2] {
+        ids.push(rig.enqueue(Rig::job().due(Due::After(hours * HOUR_MS))).await);
+    }
+    rig.enqueue(Rig::job().queue("other").due(Due::After(MINUTE_MS))).await;
+    let due_at = rig.get(ids[1]).await.header.run_at;
+    assert_eq!(next_due_at().await, Some(due_at));
+    rig.change(ids[1], Change::Pause).await;
+    let due_at = rig.get(ids[2]).await.header.run_at;
+    assert_eq!(next_due_at().await, Some(due_at), "the first one is paused");
+    rig.pass(4 * HOUR_MS).await;
+    assert_eq!(next_due_at().await, None, "all are ready");
+}
+
+pub(super) async fn paused_jobs_and_paused_queues_are_counted_apart(rig: Rig) {
+    let ids = rig.enqueue_all(vec![Rig::job(); 3]).await;
+    rig.change(ids[0], Change::Pause).await;
+    let told = async || {
+        let lane = lane(&rig, QUEUE, KIND).await;
+        (lane.paused, lane.blocked, lane.available, lane.gate)
+    };
+    assert_eq!(told().await, (1, 0, 2, None), "one job is paused");
+    rig.configure(Configure::queue(QUEUE, QueuePatch::paused(true))).await;
+    let paused = Some(Gate::QueuePaused);
+    assert_eq!(told().await, (1, 0, 2, paused), "the jobs of a paused queue keep their states");
+    rig.configure(Configure::queue(QUEUE, QueuePatch::paused(false))).await;
+    rig.change(ids[0], Change::Resume).await;
+    assert_eq!(told().await, (0, 0, 3, None));
 }
 
 pub(super) async fn stats_are_grouped_by_queue_and_kind(rig: Rig) {

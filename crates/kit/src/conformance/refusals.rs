@@ -215,7 +215,7 @@ pub(super) async fn record_operations_out_of_bounds_are_refused(rig: Rig) {
     for (op, code, field) in bad {
         assert_refused(rig.record(op).await, code, field);
     }
-    let none = RecordReply::Records(Page { rows: Vec::new(), next: None });
+    let none = RecordReply::Records(Page::new(Vec::new(), None));
     assert_eq!(rig.record(list("", 10)).await, Ok(none), "nothing was written");
     let none = RecordReply::Entries(Vec::new());
     assert_eq!(rig.record(read("log", 10)).await, Ok(none));

@@ -39,16 +39,19 @@ impl Lockstep {
             let empty = LaneStats::empty(queue.clone(), kind.clone());
             let lane = lanes.entry((queue, kind)).or_insert(empty);
             lane.gate = gate;
-            if let Some(counter) = lane.counter(job.state) {
-                *counter += 1;
-            }
-            if job.state == State::Available {
-                count_priority(lane, job.new.priority);
+            *lane.counter(job.state) += 1;
+            match job.state {
+                State::Available => count_priority(lane, job.new.priority),
+                State::Scheduled => {
+                    let due_at = job.run_at.0;
+                    lane.next_due_at = Some(lane.next_due_at.map_or(due_at, |at| at.min(due_at)));
+                }
+                _ => {}
             }
         }
         let got = self.rig.engine().stats(StatsRequest::default().by_priority()).await;
         let got = got.map_err(|error| error.to_string())?.value;
-        let counts = |stats: &LaneStats| stats.depth() + stats.running + stats.dead > 0;
+        let counts = |stats: &LaneStats| stats.total() > 0;
         let expected: Vec<LaneStats> = lanes.into_values().filter(counts).collect();
         let mut got: Vec<LaneStats> = got.into_iter().filter(counts).collect();
         for lane in &mut got {

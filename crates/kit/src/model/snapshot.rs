@@ -9,7 +9,7 @@ use windlass_core::engine::{
     StatsRequest,
 };
 use windlass_core::limits::PAGE_MAX;
-use windlass_core::model::{KindPatch, NewJob, PartSet, QueuePatch};
+use windlass_core::model::{KindPatch, NewJob, PartSet, QueuePatch, State};
 use windlass_core::policy::{Unique, UniqueScope};
 
 /// The content of the store, by label.
@@ -39,7 +39,7 @@ impl Teller {
         let stats = engine.stats(StatsRequest::default().by_priority()).await;
         let mut lanes = value(stats).expect("stats");
         lanes.sort_by(|a, b| (&a.queue, &a.kind).cmp(&(&b.queue, &b.kind)));
-        for lane in lanes.iter().filter(|lane| lane.depth() + lane.running + lane.dead > 0) {
+        for lane in lanes.iter().filter(|lane| lane.total() > 0) {
             all.insert(format!("lane {}/{}", lane.queue, lane.kind), format!("{lane:?}"));
         }
         all
@@ -56,10 +56,13 @@ impl Teller {
         );
         let settings = value(engine.settings().await);
         all.insert("settings".into(), format!("{settings:?}"));
-        let page =
-            value(engine.list(List::new(Filter::default()).limit(PAGE_MAX)).await).expect("list");
-        let listed: Vec<_> = page.rows.iter().map(|job| (job.header.id, job.state)).collect();
-        all.insert("list".into(), format!("{listed:?}"));
+        for state in State::ALL.map(Some).into_iter().chain([None]) {
+            let mut filter = Filter::default();
+            filter.state = state;
+            let page = value(engine.list(List::new(filter).limit(PAGE_MAX)).await).expect("list");
+            let listed: Vec<_> = page.rows.iter().map(|job| (job.header.id, job.state)).collect();
+            all.insert(format!("list of {state:?}"), format!("{listed:?}"));
+        }
         let mut query = RemovedQuery::default();
         query.limit = PAGE_MAX;
         let removed = value(engine.removed(query).await).expect("removed").rows;

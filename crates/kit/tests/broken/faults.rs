@@ -192,8 +192,14 @@ pub(crate) async fn list(engine: &Faulty, mut request: List) -> Result<Stamped<P
     if engine.is(Fault::IgnoresTags) {
         request.filter.tag = None;
     }
+    if engine.is(Fault::HalvesPages) {
+        request.limit = request.limit.div_ceil(2);
+    }
     let from = request.filter.created_from;
     let mut reply = engine.inner.list(request).await?;
+    if engine.is(Fault::SortsById) {
+        reply.value.rows.sort_by_key(|job| std::cmp::Reverse(job.header.id));
+    }
     if engine.is(Fault::BelievesIds) {
         let too_old = |id: JobId| from.is_some_and(|from| id.time() < from);
         reply.value.rows.retain(|job| !too_old(job.header.id));

@@ -46,11 +46,15 @@ pub(crate) enum Fault {
     IgnoresTags,
     BelievesIds,
     MixesPriorities,
+    SortsById,
+    HalvesPages,
+    ForgetsEnds,
+    MixesPauses,
 }
 
 impl Fault {
     /// How many there are.
-    pub(crate) const COUNT: usize = Self::MixesPriorities as usize + 1;
+    pub(crate) const COUNT: usize = Self::MixesPauses as usize + 1;
 }
 
 pub(crate) struct Faulty {
@@ -136,6 +140,12 @@ impl Admin for Faulty {
             for lane in &mut reply.value {
                 if self.is(Fault::CountsTheDead) {
                     lane.available += lane.dead;
+                }
+                if self.is(Fault::ForgetsEnds) {
+                    lane.completed = 0;
+                }
+                if self.is(Fault::MixesPauses) {
+                    lane.blocked += std::mem::take(&mut lane.paused);
                 }
                 if self.is(Fault::MixesPriorities) {
                     let all = lane.available;

@@ -120,6 +120,12 @@ caught! {
         by search::a_job_is_found_by_when_it_came_whatever_time_its_id_carries,
     MixesPriorities: every_priority_as_deep_as_its_lane
         by priorities::ready_jobs_are_counted_by_priority_if_requested,
+    SortsById: lists_in_the_order_of_ids by lists::ended_jobs_are_listed_by_their_end_latest_first,
+    HalvesPages: pages_that_are_half_full by lists::pages_are_filled_beside_the_jobs_of_others,
+    ForgetsEnds: completed_jobs_that_are_not_counted
+        by queries::stats_count_ended_jobs_until_they_are_replayed_or_removed,
+    MixesPauses: paused_jobs_counted_as_blocked
+        by queries::paused_jobs_and_paused_queues_are_counted_apart,
 }
 
 #[test]

@@ -1,15 +1,13 @@
 //! Tables of jobs, and pagination.
 
 use super::failure::Failure;
-use super::format::{Clock, Time};
+use super::format::{Clock, Count, Time};
 use super::links;
 use crate::app::App;
-use windlass_core::engine::{Cursor, Filter, List, Stamped};
+use windlass_core::engine::{Cursor, Filter, List, ListOrder, Stamped};
 use windlass_core::limits::TOKEN_BYTES_MAX;
 use windlass_core::model::{Job, Name, State};
 
-/// Maximum number of store reads per page: with a selective filter, the store returns short pages.
-const PAGES_MAX: usize = 5;
 /// Maximum characters of an error in a row.
 const ERROR_CHARS_MAX: usize = 200;
 
@@ -81,9 +79,13 @@ pub(super) struct JobRows {
     pub(super) next: Option<String>,
     /// URL of the first page, unless this is it.
     pub(super) first: Option<String>,
+    /// Number of jobs that were searched, if the page is not full because of that.
+    pub(super) searched: Option<Count>,
+    /// Label of the link to the next page.
+    pub(super) more: &'static str,
 }
 
-/// Finds the newest jobs that match the filter, after a cursor. `path` is the URL of the first
+/// Finds the first jobs that match the filter, after a cursor. `path` is the URL of the first
 /// page.
 pub(super) async fn find(
     app: &App,
@@ -95,24 +97,18 @@ pub(super) async fn find(
     if after.is_some_and(|cursor| cursor.len() > TOKEN_BYTES_MAX) {
         return Err(Failure::not_here("Invalid position in the list of jobs.").back(path));
     }
-    let mut list = List::new(filter).limit(limit).after(after.map(Cursor::new));
-    let mut found = Vec::new();
-    let mut pages = 1;
-    loop {
-        let requested = app.call(app.engine.list(list.clone())).await;
-        let reply = requested.map_err(|error| Failure::from(error).back(path))?;
-        found.extend(reply.value.rows);
-        list.after = reply.value.next;
-        list.limit = limit.saturating_sub(u32::try_from(found.len()).unwrap_or(u32::MAX));
-        if list.after.is_none() || list.limit == 0 || pages == PAGES_MAX {
-            let next =
-                list.after.map(|cursor| links::with(path, &[("after", Some(cursor.as_str()))]));
-            let first = after.map(|_| path.to_owned());
-            let places = JobPlaces { next, first };
-            return Ok(Stamped { now: reply.now, epoch: reply.epoch, value: (found, places) });
-        }
-        pages += 1;
-    }
+    let list = List::new(filter).limit(limit).after(after.map(Cursor::new));
+    let more = match list.order {
+        ListOrder::Newest => "Older jobs",
+        ListOrder::Oldest => "Later jobs",
+    };
+    let asked = app.call(app.engine.list(list)).await;
+    let Stamped { now, epoch, value } = asked.map_err(|error| Failure::from(error).back(path))?;
+    let searched = value.is_cut_short(limit).then_some(Count(value.examined));
+    let next = value.next.map(|cursor| links::with(path, &[("after", Some(cursor.as_str()))]));
+    let first = after.map(|_| path.to_owned());
+    let places = JobPlaces { next, first, searched, more };
+    Ok(Stamped { now, epoch, value: (value.rows, places) })
 }
 
 /// URLs of the neighbouring pages.
@@ -120,12 +116,15 @@ pub(super) async fn find(
 pub(super) struct JobPlaces {
     next: Option<String>,
     first: Option<String>,
+    searched: Option<Count>,
+    more: &'static str,
 }
 
 impl JobRows {
     pub(super) fn new(jobs: &[Job], places: JobPlaces, clock: Clock) -> Self {
         let rows = jobs.iter().map(|job| JobRow::new(job, clock)).collect();
-        Self { rows, next: places.next, first: places.first }
+        let JobPlaces { next, first, searched, more } = places;
+        Self { rows, next, first, searched, more }
     }
 }
 

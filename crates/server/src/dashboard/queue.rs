@@ -31,7 +31,9 @@ struct LaneRow {
     available: Count,
     running: Count,
     scheduled: Count,
-    held: Count,
+    blocked: Count,
+    /// Jobs paused individually.
+    paused: Count,
     dead: Count,
     oldest: Option<Time>,
     /// Why claims skip the lane, unless the whole queue is paused.
@@ -48,7 +50,8 @@ impl LaneRow {
             available: Count(lane.available),
             running: Count(lane.running),
             scheduled: Count(lane.scheduled),
-            held: Count(lane.blocked + lane.paused),
+            blocked: Count(lane.blocked),
+            paused: Count(lane.paused),
             dead: Count(lane.dead),
             oldest: lane.head_ready_at.map(|at| clock.age(at)),
             gate: lane.gate.and_then(gate),

@@ -36,8 +36,11 @@ pub(super) struct QueueRow {
     pub(super) available: Count,
     pub(super) running: Count,
     pub(super) scheduled: Count,
-    /// Blocked jobs, and jobs paused individually.
-    pub(super) held: Count,
+    pub(super) next_due: Option<Time>,
+    pub(super) blocked: Count,
+    /// Jobs paused individually.
+    pub(super) paused_jobs: Count,
+    pub(super) completed: Count,
     pub(super) dead: Count,
     pub(super) dead_href: String,
     pub(super) rate_in: Rate,
@@ -45,6 +48,7 @@ pub(super) struct QueueRow {
     pub(super) spark: Spark,
     pub(super) spark_out: Spark,
     pub(super) oldest: Option<Time>,
+    /// Whether the queue itself is paused.
     pub(super) paused: bool,
 }
 
@@ -58,7 +62,10 @@ impl QueueRow {
             available: Count(sums.available),
             running: Count(sums.running),
             scheduled: Count(sums.scheduled),
-            held: Count(sums.blocked + sums.paused),
+            next_due: sums.next_due.map(|at| clock.ago(at)),
+            blocked: Count(sums.blocked),
+            paused_jobs: Count(sums.paused),
+            completed: Count(sums.completed),
             dead: Count(sums.dead),
             dead_href: links::with("/dead", &[("queue", Some(name))]),
             rate_in: Rate(enqueued.per_second),

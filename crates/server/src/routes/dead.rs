@@ -16,8 +16,8 @@ use windlass_wire::{DeadBatch, DeadItem, DeadOnes, DeadReply};
 
 /// List dead letters
 ///
-/// Takes the parameters of the job list. A page may be short or even empty; only an absent `next`
-/// marks the end.
+/// Takes the parameters of the job list. Sorted by the time of death, the latest first; only an absent `next` marks the
+/// end.
 #[utoipa::path(
     get, path = paths::DEAD, tag = tag::JOBS, operation_id = "list_dead",
     params(wire::openapi::DeadList),

@@ -54,8 +54,11 @@ pub(super) async fn get_one(
 
 /// List jobs
 ///
-/// Without parts, history and log. A page may be short or even empty; only an absent `next` marks
-/// the end.
+/// Without parts, history and log. Sorted by the time that the list is about: the due time of `scheduled` jobs, the
+/// start of `running` ones, the end of `completed`, `dead`, `cancelled` and `expired` ones, otherwise the enqueue.
+///
+/// A page is filled, unless the list ends, or 10000 jobs were compared with the query or 100000 jobs of others passed over;
+/// only an absent `next` marks the end. Beside changes, a job that stays where it is appears exactly once.
 #[utoipa::path(
     get, path = paths::JOBS, tag = tag::JOBS, operation_id = "list_jobs",
     params(wire::List),

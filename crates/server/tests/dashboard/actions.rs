@@ -11,7 +11,7 @@ async fn a_paused_queue_gives_no_jobs_until_it_is_resumed() {
     let reply = site.post("/queues/a%2Fb/pause", "").await;
     assert_eq!((reply.status, reply.header("location")), (303, Some("/queues/a%2Fb")));
     assert!(site.claim("a/b").await.is_none());
-    site.get("/queues/a%2Fb").await.says("Resume").says("paused");
+    site.get("/queues/a%2Fb").await.says("Resume").says("queue paused");
     let reply = site.post("/queues/a%2Fb/resume", "back=%2Fqueues%3Ffind%3Da").await;
     assert_eq!(reply.header("location"), Some("/queues?find=a"));
     assert!(site.claim("a/b").await.is_some());

@@ -35,6 +35,40 @@ async fn the_overview_counts_queues_by_state_and_names_the_newest_jobs() {
 }
 
 #[tokio::test]
+async fn a_queue_counts_paused_jobs_as_paused_and_marks_a_paused_queue_apart() {
+    let site = Site::start().await;
+    let tile = |count: u64, label: &str| format!("<b>{count}</b><span>{label}</span>");
+    let id = site.enqueue(NewJob::new("send").queue("mail")).await;
+    site.enqueue(NewJob::new("send").queue("mail")).await;
+    site.enqueue(NewJob::new("later").queue("mail").due(Due::After(5_430_000))).await;
+    site.engine.change(vec![ChangeItem::new(id, Change::Pause)]).await.unwrap();
+    let page = site.get("/queues/mail").await;
+    page.says(&tile(1, "paused")).says(&tile(0, "blocked")).says(&tile(1, "available"));
+    page.says("next in 90 min").hides("queue paused");
+    site.post("/queues/mail/pause", "").await;
+    let page = site.get("/queues/mail").await;
+    page.says("queue paused").says(&tile(1, "paused")).says(&tile(1, "available"));
+    site.get("/queues").await.says("queue paused");
+}
+
+#[tokio::test]
+async fn the_jobs_of_a_queue_are_on_its_first_page_beside_thousands_of_others() {
+    let site = Site::start().await;
+    let dead = site.dead("mine", "no money").await;
+    let mine = site.enqueue(NewJob::new("rare").queue("mine")).await;
+    for _ in 0..3 {
+        let others = vec![NewJob::new("send").queue("mail"); 5_000];
+        site.engine.enqueue(Enqueue::each(others)).await.unwrap();
+    }
+    let page = site.get("/queues/mine").await;
+    page.says(&mine.to_string()).says(&dead.to_string()).hides("so far").hides("No matching jobs");
+    site.get("/jobs?kind=rare").await.says(&mine.to_string()).hides("Older jobs");
+    site.get("/dead").await.says(&dead.to_string());
+    site.get("/queues/mine?state=scheduled").await.says("No matching jobs.").hides("so far");
+    site.get("/queues/mail").await.says("Older jobs");
+}
+
+#[tokio::test]
 async fn rates_count_what_passes_through_the_server() {
     let site = Site::start().await;
     // Enqueue directly in the store, so that the server does not count it and there is a job to

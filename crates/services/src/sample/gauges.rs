@@ -11,30 +11,56 @@ use windlass_core::engine::LaneStats;
 #[derive(Clone, Copy, Debug, Default)]
 struct Numbers {
     depth: u64,
+    scheduled: u64,
+    blocked: u64,
     available: u64,
+    paused: u64,
     running: u64,
+    completed: u64,
     dead: u64,
+    cancelled: u64,
+    expired: u64,
     /// The longest wait among them.
     oldest_ms: u64,
+    /// When the first of them is due.
+    next_due_at: Option<Timestamp>,
 }
+
+/// Number of gauges per lane.
+const GAUGES: usize = 12;
 
 impl Numbers {
     fn add(&mut self, lane: &LaneStats, now: Timestamp) {
         self.depth += lane.depth();
+        self.scheduled += lane.scheduled;
+        self.blocked += lane.blocked;
         self.available += lane.available;
+        self.paused += lane.paused;
         self.running += lane.running;
+        self.completed += lane.completed;
         self.dead += lane.dead;
+        self.cancelled += lane.cancelled;
+        self.expired += lane.expired;
+        self.next_due_at = [self.next_due_at, lane.next_due_at].into_iter().flatten().min();
         let oldest_ms = lane.head_ready_at.map_or(0, |since| now.since(since));
         self.oldest_ms = self.oldest_ms.max(oldest_ms);
     }
 
-    fn named(self) -> [(&'static str, f64); 5] {
+    fn named(self) -> [(&'static str, f64); GAUGES] {
+        let next_due_ms = self.next_due_at.map_or(0, Timestamp::as_millis);
         [
             ("windlass_queue_depth", self.depth as f64),
+            ("windlass_queue_scheduled", self.scheduled as f64),
+            ("windlass_queue_blocked", self.blocked as f64),
             ("windlass_queue_available", self.available as f64),
+            ("windlass_queue_paused", self.paused as f64),
             ("windlass_queue_running", self.running as f64),
+            ("windlass_queue_completed", self.completed as f64),
             ("windlass_queue_dead", self.dead as f64),
+            ("windlass_queue_cancelled", self.cancelled as f64),
+            ("windlass_queue_expired", self.expired as f64),
             ("windlass_queue_oldest_seconds", self.oldest_ms as f64 / 1_000.0),
+            ("windlass_queue_next_due_timestamp_seconds", next_due_ms as f64 / 1_000.0),
         ]
     }
 }
@@ -102,7 +128,7 @@ impl LaneGauges {
     }
 }
 
-fn set(lane: &LaneLabels, numbers: [(&'static str, f64); 5]) {
+fn set(lane: &LaneLabels, numbers: [(&'static str, f64); GAUGES]) {
     for (name, number) in numbers {
         gauge!(name, lane.labels()).set(number);
     }
@@ -110,9 +136,19 @@ fn set(lane: &LaneLabels, numbers: [(&'static str, f64); 5]) {
 
 fn describe() {
     describe_gauge!("windlass_queue_depth", "jobs waiting to start, for any reason");
+    describe_gauge!("windlass_queue_scheduled", "jobs waiting for their due time");
+    describe_gauge!("windlass_queue_blocked", "jobs waiting for anything but their time");
     describe_gauge!("windlass_queue_available", "jobs that are ready to start");
+    describe_gauge!("windlass_queue_paused", "jobs that are paused individually");
     describe_gauge!("windlass_queue_running", "jobs that are leased to a worker");
+    describe_gauge!("windlass_queue_completed", "completed jobs that are still retained");
     describe_gauge!("windlass_queue_dead", "dead letters");
+    describe_gauge!("windlass_queue_cancelled", "cancelled jobs that are still retained");
+    describe_gauge!("windlass_queue_expired", "expired jobs that are still retained");
+    describe_gauge!(
+        "windlass_queue_next_due_timestamp_seconds",
+        "when the first scheduled job is due, in Unix time; 0 if none is scheduled"
+    );
     describe_gauge!("windlass_queue_oldest_seconds", "how long the first ready job has been ready");
     describe_gauge!("windlass_lanes", "pairs of queue and kind that have jobs");
 }

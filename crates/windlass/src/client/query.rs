@@ -11,7 +11,10 @@ use windlass_core::model::{Job as StoredJob, Name, State};
 use windlass_core::{JobId, Timestamp, TypedJob};
 
 impl Client {
-    /// A query of jobs, newest first. Narrow it down, then read a page or a stream.
+    /// A query of jobs. Narrow it down, then read a page or a stream.
+    ///
+    /// Sorted by the time that the state is about ([`SortedBy`](crate::engine::SortedBy)): scheduled jobs by due time,
+    /// the next one first; running ones by start, ended ones by end, all others by enqueue, the latest first.
     ///
     /// ```
     /// use windlass::State;
@@ -32,7 +35,7 @@ impl Client {
     /// # }
     /// ```
     pub fn jobs(&self) -> JobQuery {
-        JobQuery { client: self.clone(), list: List::new(Filter::default()) }
+        JobQuery { client: self.clone(), list: List::new(Filter::default()), order: None }
     }
 }
 
@@ -42,6 +45,8 @@ impl Client {
 pub struct JobQuery {
     client: Client,
     list: List,
+    /// `None`: the usual order of the list.
+    order: Option<ListOrder>,
 }
 
 impl JobQuery {
@@ -101,9 +106,15 @@ impl JobQuery {
         self.narrow(|_| filter)
     }
 
-    /// Returns the oldest jobs first.
+    /// Returns the jobs with the earliest time first.
     pub const fn oldest_first(mut self) -> Self {
-        self.list.order = ListOrder::Oldest;
+        self.order = Some(ListOrder::Oldest);
+        self
+    }
+
+    /// Returns the jobs with the latest time first.
+    pub const fn newest_first(mut self) -> Self {
+        self.order = Some(ListOrder::Newest);
         self
     }
 
@@ -119,9 +130,11 @@ impl JobQuery {
         self
     }
 
-    /// Reads one page, without parts. A page may be shorter than its limit; only `next: None` means the end.
+    /// Reads one page, without parts. Only `next: None` means the end: a page may be short once it has examined many jobs
+    /// that do not match.
     pub async fn page(&self) -> Result<Page<StoredJob>> {
-        Ok(self.client.engine().list(self.list.clone()).await?.value)
+        let order = self.order.unwrap_or_else(|| self.list.sorted_by().usual_order());
+        Ok(self.client.engine().list(self.list.clone().order(order)).await?.value)
     }
 
     /// Reads all pages, one at a time, as their jobs are consumed. Ends after the first error.

@@ -96,6 +96,8 @@ macro_rules! overviews {
             pub head_ready_at: Option<Timestamp>,
             /// Time since then.
             pub head_age_ms: Option<u64>,
+            /// When the first of its scheduled jobs is due.
+            pub next_due_at: Option<Timestamp>,
             /// Its lanes; only in the reply for a single queue or kind.
             #[schema(required = false)]
             pub lanes: Vec<Lane>,
@@ -173,6 +175,7 @@ mod tests {
     fn overviews_are_described_as_they_are_written() {
         let lane = || engine::LaneStats {
             head_ready_at: Some(windlass_core::Timestamp::EPOCH),
+            next_due_at: Some(windlass_core::Timestamp::EPOCH),
             ..engine::LaneStats::empty("n".into(), "n".into())
         };
         let now = windlass_core::Timestamp::from_millis(1);

@@ -11,7 +11,7 @@ use windlass_core::random::{Random, Seeded};
 use windlass_core::sync::lock;
 use windlass_core::time::Clock;
 use windlass_core::{Error, JobId, Result, Timestamp};
-use windlass_executor::Entry;
+use windlass_executor::{Entry, Filling};
 use windlass_workset::{Act, Context, Loaded, Run, Store as _, Wants, WorkingSet, rounds};
 
 /// Attempts of a verb. Each conflict means that another writer committed or that the schedule refused the commit.
@@ -208,17 +208,23 @@ impl Admin for VersionedEngine {
     fn list(&self, request: List) -> Answer<'_, Page<Job>> {
         self.query(move |tables| {
             request.check()?;
-            let after = request.after.as_ref().and_then(|after| after.as_str().parse().ok());
+            let after = request.place()?;
+            let (sorted_by, order) = (request.sorted_by(), request.order);
+            let place = |entry: &Entry| ListPlace::of(&entry.job, sorted_by);
             let fits = |entry: &&Entry| {
                 request.filter.fits(&entry.job.header, entry.job.state)
-                    && after.is_none_or(|after: JobId| entry.id() < after)
+                    && order.is_after(&place(entry), after.as_ref())
             };
-            let newest = tables.jobs.values().rev().filter(fits);
-            let rows: Vec<Job> = newest.take(request.limit as usize).map(Entry::summary).collect();
-            let full = rows.len() == request.limit as usize;
-            let next =
-                rows.last().filter(|_| full).map(|job| Cursor::new(job.header.id.to_string()));
-            Ok(Page { rows, next })
+            let mut found: Vec<&Entry> = tables.jobs.values().filter(fits).collect();
+            found.sort_by(|one, other| order.compare(&place(one), &place(other)));
+            let mut page = Filling::new(&request, after);
+            let mut found = found.into_iter();
+            while !page.is_over()
+                && let Some(entry) = found.next()
+            {
+                page.examine(entry);
+            }
+            Ok(page.finish(found.next().is_none()))
         })
     }
 
@@ -316,8 +322,10 @@ fn count(entry: &Entry, lanes: &mut Vec<LaneStats>, is_strict: impl Fn(&str) -> 
         lanes.len() - 1
     });
     let lane = &mut lanes[at];
-    if let Some(counter) = lane.counter(entry.job.state) {
-        *counter += 1;
+    *lane.counter(entry.job.state) += 1;
+    if entry.job.state == State::Scheduled {
+        let due_at = header.run_at;
+        lane.next_due_at = Some(lane.next_due_at.map_or(due_at, |at| at.min(due_at)));
     }
     if entry.job.state != State::Available {
         return;

@@ -14,8 +14,8 @@ use windlass_core::{JobId, Timestamp};
 
 /// Maximum number of characters of an error in the table.
 const ERROR_CHARS_MAX: usize = 60;
-/// Maximum number of pages read for one list: a filter may leave many of them empty.
-const PAGES_MAX: usize = 10_000;
+/// Maximum number of pages read for one list: the pages of a filter that matches few jobs may be short.
+const PAGES_MAX: usize = 100;
 
 /// Selects the jobs to list.
 #[derive(Debug, clap::Args)]
@@ -32,9 +32,12 @@ pub(in crate::commands) struct ListArgs {
     #[arg(long, short, value_name = "N", default_value_t = PAGE_DEFAULT,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(PAGE_MAX)))]
     limit: u32,
-    /// List the oldest jobs first
-    #[arg(long)]
+    /// List the earliest first, by the time the list is about; the default for scheduled jobs
+    #[arg(long, conflicts_with = "newest")]
     oldest: bool,
+    /// List the latest first, by the time the list is about; the default for all other jobs
+    #[arg(long)]
+    newest: bool,
     /// Cursor printed by an earlier list, after which to continue
     #[arg(long, value_name = "CURSOR")]
     after: Option<String>,
@@ -95,16 +98,20 @@ pub(in crate::commands) async fn list(
     args: &ListArgs,
 ) -> Result<ExitCode> {
     let client = common.open().await?;
-    let order = if args.oldest { ListOrder::Oldest } else { ListOrder::Newest };
     let filter = filter(args.queue.as_deref(), args.kind.as_deref(), state);
-    let filter = args.search.narrow(filter);
+    let mut request = List::new(args.search.narrow(filter));
+    request.order = match (args.oldest, args.newest) {
+        (true, _) => ListOrder::Oldest,
+        (_, true) => ListOrder::Newest,
+        (false, false) => request.order,
+    };
     let (mut jobs, mut next) = (Vec::new(), args.after.as_deref().map(Cursor::new));
-    let mut now = Timestamp::EPOCH;
+    let (mut now, mut searched) = (Timestamp::EPOCH, 0);
     for _ in 0..PAGES_MAX {
         let wanted = args.limit - jobs.len() as u32;
-        let request = List::new(filter.clone()).order(order).after(next.take()).limit(wanted);
-        let page = client.engine().list(request).await?;
+        let page = client.engine().list(request.clone().after(next.take()).limit(wanted)).await?;
         now = page.now;
+        searched += page.value.examined;
         jobs.extend(page.value.rows);
         next = page.value.next;
         if next.is_none() || jobs.len() >= args.limit as usize {
@@ -117,8 +124,12 @@ pub(in crate::commands) async fn list(
         print_json(&json!({ "jobs": jobs, "next": next }))?;
     } else {
         print_table(&jobs, now)?;
-        if let Some(next) = next {
-            eprintln!("more jobs follow: continue with --after {}", next.as_str());
+        match next.as_ref().map(Cursor::as_str) {
+            Some(next) if jobs.len() < args.limit as usize => {
+                eprintln!("searched {searched} jobs so far: continue with --after {next}");
+            }
+            Some(next) => eprintln!("more jobs follow: continue with --after {next}"),
+            None => {}
         }
     }
     Ok(ExitCode::SUCCESS)

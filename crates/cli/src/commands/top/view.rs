@@ -13,8 +13,18 @@ use windlass_core::time::rough_span;
 /// Lines for workers at the bottom, including their header.
 const WORKER_LINES: u16 = 8;
 /// Column headers of the queue table.
-const HEADS: [&str; 9] =
-    ["QUEUE", "DEPTH", "READY", "SCHEDULED", "BLOCKED", "RUNNING", "DEAD", "OLDEST", "DEPTH/s"];
+const HEADS: [&str; 10] = [
+    "QUEUE",
+    "DEPTH",
+    "READY",
+    "SCHEDULED",
+    "BLOCKED",
+    "PAUSED",
+    "RUNNING",
+    "DEAD",
+    "OLDEST",
+    "DEPTH/s",
+];
 
 /// The state of the screen.
 #[derive(Debug)]
@@ -90,7 +100,7 @@ impl View {
             queue_row(name, queue, per_second, latest.now)
         };
         let rows: Vec<_> = latest.queues.iter().map(row).collect();
-        let widths = [24, 9, 9, 9, 9, 9, 9, 9, 9].map(Constraint::Length);
+        let widths = [24, 9, 9, 9, 9, 9, 9, 9, 9, 9].map(Constraint::Length);
         let head = Row::new(HEADS.map(|head| figure(head, head != "QUEUE"))).bold();
         let table = Table::new(rows, widths).header(head);
         let table = table.row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
@@ -115,7 +125,7 @@ impl View {
 
 fn queue_row(name: &str, queue: &Queue, per_second: Option<f64>, now: Timestamp) -> Row<'static> {
     let sums = &queue.sums;
-    let name = if queue.paused { format!("{name} (paused)") } else { name.to_owned() };
+    let name = if queue.paused { format!("{name} (queue paused)") } else { name.to_owned() };
     let dead = figure(&sums.dead.to_string(), true);
     let row = Row::new([
         Cell::from(name),
@@ -123,6 +133,7 @@ fn queue_row(name: &str, queue: &Queue, per_second: Option<f64>, now: Timestamp)
         figure(&sums.available.to_string(), true),
         figure(&sums.scheduled.to_string(), true),
         figure(&sums.blocked.to_string(), true),
+        figure(&sums.paused.to_string(), true),
         figure(&sums.running.to_string(), true),
         if sums.dead > 0 { dead.style(Style::new().fg(Color::Red)) } else { dead },
         figure(&sums.oldest.map(|at| rough_span(now.since(at))).unwrap_or_default(), true),

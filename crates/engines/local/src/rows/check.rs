@@ -1,7 +1,7 @@
 //! The consistency check: every job is in exactly one place, and every derived row agrees with its job.
 
-use super::lanes::Lanes;
-use super::pack::Unpack;
+use super::ended::unpack;
+use super::lanes::{EndedCounts, Lanes, RECOUNT};
 use super::save::{Place, Saver};
 use super::{SqliteRows, failed, load, saver};
 use std::collections::{HashMap, HashSet};
@@ -11,8 +11,18 @@ use windlass_core::{JobId, Result};
 use windlass_executor::{Entry, UniqueHold};
 
 /// Tables that can be rebuilt from the jobs.
-const DERIVED: [&str; 8] =
-    ["ready", "scheduled", "aside", "ended", "key_holder", "key_line", "deadline", "aging"];
+const DERIVED: [&str; 10] = [
+    "ready",
+    "scheduled",
+    "aside",
+    "ended",
+    "ended_own",
+    "ended_count",
+    "key_holder",
+    "key_line",
+    "deadline",
+    "aging",
+];
 
 /// The place of a job as stored: the table, and the position in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +56,7 @@ impl SqliteRows<'_> {
         let mut found = self.misplaced()?;
         found.extend(self.contradictions(is_open)?);
         found.extend(self.stray_unique_keys()?);
-        let mut counted = Lanes::read(self.conn)?;
+        let mut counted = Lanes::read(self.conn, EndedCounts::Recounted)?;
         for running in self.running.values() {
             let header = &running.loaded.entry.job.header;
             let lane = counted.known(&header.queue, &header.kind).unwrap_or_default();
@@ -89,10 +99,14 @@ impl SqliteRows<'_> {
                 }
                 _ => {}
             }
-            let is_listed = ended.remove(&(id, entry.job.state as i64));
-            let kept = entry.job.state.is_terminal() && header.policy.retention.is_none();
-            if kept && !is_listed {
-                found.push(format!("job {id} has ended and retention does not know it"));
+            let Some(at) = entry.job.finished_at.filter(|_| entry.job.state.is_terminal()) else {
+                return Ok(());
+            };
+            let own = header.policy.retention.is_some();
+            if !ended.remove(&(id, entry.job.state as i64, at.as_millis(), own)) {
+                found.push(format!(
+                    "job {id} has ended, and neither retention nor listings know it"
+                ));
             }
             Ok(())
         })?;
@@ -127,18 +141,19 @@ impl SqliteRows<'_> {
         Ok(listed)
     }
 
-    /// Returns the jobs listed for retention, with their terminal states.
-    fn listed_as_ended(&self) -> Result<HashSet<(JobId, i64)>> {
-        let rows = self.all("SELECT state, jobs FROM ended", [], |row| {
-            Ok((row.get::<_, i64>(0)?, row.get::<_, Vec<u8>>(1)?))
+    /// Returns the jobs listed as ended: state, time, and whether the job has a retention of its own.
+    fn listed_as_ended(&self) -> Result<HashSet<(JobId, i64, i64, bool)>> {
+        let rows = self.all("SELECT state, at, jobs FROM ended", [], |row| {
+            Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, Vec<u8>>(2)?))
         })?;
         let mut ended = HashSet::new();
-        for (state, jobs) in rows {
-            let mut list = Unpack(&jobs);
-            while !list.is_empty() {
-                ended.insert((list.id()?, state));
-            }
+        for (state, at, jobs) in rows {
+            let jobs = unpack(&jobs, at)?.into_iter();
+            ended.extend(jobs.map(|(id, at)| (id, state, at, false)));
         }
+        ended.extend(self.all("SELECT id, state, at FROM ended_own", [], |row| {
+            Ok((JobId::from_bytes(row.get(0)?), row.get(1)?, row.get(2)?, true))
+        })?);
         Ok(ended)
     }
 
@@ -216,6 +231,7 @@ impl SqliteRows<'_> {
             saver!(self, entry, lane.unwrap_or(0)).add_place(n, &Place::of(entry))?;
         }
         self.flush()?;
+        self.run(&format!("INSERT INTO ended_count {RECOUNT}"), [])?;
         let sql = "DELETE FROM unique_key WHERE until IS NULL AND id NOT IN
             (SELECT j.id FROM job j LEFT JOIN life l ON l.n = j.n
                 WHERE coalesce(l.state, 0) NOT IN (5, 6, 7, 8))";

@@ -166,12 +166,15 @@ impl Maintenance for SqliteRows<'_> {
 
     fn stats(&self) -> Result<Vec<LaneStats>> {
         let mut all = Vec::new();
-        for ((queue, kind), _, counts) in self.lanes.all() {
+        for ((queue, kind), number, counts) in self.lanes.all() {
             let mut stats = LaneStats::empty(queue.clone(), kind.clone());
             for state in State::ALL {
-                if let Some(counter) = stats.counter(state) {
-                    *counter = counts[state as usize];
-                }
+                *stats.counter(state) = counts[state as usize];
+            }
+            if stats.scheduled > 0 {
+                let sql = "SELECT min(run_at) FROM scheduled WHERE lane = ?1";
+                let next = self.one(sql, [number], |row| row.get::<_, Option<i64>>(0))?;
+                stats.next_due_at = next.flatten().map(Timestamp::from_millis);
             }
             if stats.available > 0 {
                 let head = self.ready(&(queue.clone(), kind.clone()), None, 1)?;

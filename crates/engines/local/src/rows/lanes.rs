@@ -1,15 +1,22 @@
 //! Lanes in memory: their numbers, and their job counts by state.
 //!
-//! They are small, read on every call, and rebuilt from the tables when a directory is opened.
+//! They are small, read on every call, and rebuilt from the tables when a directory is opened. Counts of ended jobs are
+//! stored, because there may be too many of those to count.
 
-use super::load::failed;
+use super::codec;
+use super::load::{failed, get};
 use super::ready::SLOT_BYTES;
 use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet};
+use windlass_core::engine::Filter;
 use windlass_core::limits::LANE_IDLE_MS;
 use windlass_core::model::{Name, State};
 use windlass_core::{Error, Result, Timestamp};
 use windlass_executor::LaneKey;
+
+/// Counts the ended jobs of all lanes, one by one.
+pub(super) const RECOUNT: &str =
+    "SELECT lane, state, count(*) FROM life WHERE state IN (5, 6, 7, 8) GROUP BY lane, state";
 
 /// Job counts, indexed by state.
 pub(super) type Counts = [u64; State::ALL.len()];
@@ -23,8 +30,10 @@ struct Lane {
 }
 
 impl Lane {
-    fn is_empty(&self) -> bool {
-        self.counts == Counts::default()
+    /// Whether the lane has neither live nor dead jobs.
+    fn is_idle(&self) -> bool {
+        let ends = [State::Completed, State::Cancelled, State::Expired];
+        State::ALL.iter().all(|state| ends.contains(state) || self.counts[*state as usize] == 0)
     }
 }
 
@@ -38,29 +47,40 @@ pub(crate) struct Lanes {
     ready: BTreeSet<LaneKey>,
     /// Number of waiting jobs per queue.
     depths: BTreeMap<Name, u64>,
+    /// Lanes and terminal states whose counts have changed since they were stored.
+    unsaved: BTreeSet<(i64, State)>,
+}
+
+/// Where the counts of ended jobs are read from.
+#[derive(Clone, Copy)]
+pub(super) enum EndedCounts {
+    /// The stored counts.
+    Stored,
+    /// The jobs themselves, one by one.
+    Recounted,
 }
 
 impl Lanes {
-    /// Reads the lanes and their counts from the tables, without running jobs. Of the jobs in a terminal state,
-    /// only dead ones are counted: the counts of the others are never requested, and those jobs may be very
-    /// numerous.
-    pub(super) fn read(conn: &Connection) -> Result<Self> {
+    /// Reads the lanes and their counts from the tables, without running jobs.
+    pub(super) fn read(conn: &Connection, ended: EndedCounts) -> Result<Self> {
         let mut lanes = Self::default();
         lanes.read_keys(conn).map_err(|error| failed(&error))?;
-        let waiting = [
-            (
-                State::Available,
-                &*format!("SELECT lane, sum(length(jobs)) / {SLOT_BYTES} FROM ready GROUP BY lane"),
-            ),
-            (State::Scheduled, "SELECT lane, count(*) FROM scheduled GROUP BY lane"),
-            (State::Blocked, "SELECT lane, count(*) FROM aside WHERE state = 1 GROUP BY lane"),
-            (State::Paused, "SELECT lane, count(*) FROM aside WHERE state = 4 GROUP BY lane"),
-        ];
-        for (state, query) in waiting {
-            lanes.read_counts(conn, state, query).map_err(|error| failed(&error))?;
+        let ready = format!(
+            "SELECT lane, {}, sum(length(jobs)) / {SLOT_BYTES} FROM ready GROUP BY lane",
+            State::Available as i64
+        );
+        let scheduled = format!(
+            "SELECT lane, {}, count(*) FROM scheduled GROUP BY lane",
+            State::Scheduled as i64
+        );
+        let aside = "SELECT lane, state, count(*) FROM aside GROUP BY lane, state";
+        let ended = match ended {
+            EndedCounts::Stored => "SELECT lane, state, jobs FROM ended_count".to_owned(),
+            EndedCounts::Recounted => RECOUNT.to_owned(),
+        };
+        for query in [&*ready, &*scheduled, aside, &*ended] {
+            lanes.read_counts(conn, query)?;
         }
-        let dead = "SELECT lane, count(*) FROM life WHERE state = 6 GROUP BY lane";
-        lanes.read_counts(conn, State::Dead, dead).map_err(|error| failed(&error))?;
         Ok(lanes)
     }
 
@@ -76,21 +96,35 @@ impl Lanes {
         Ok(())
     }
 
-    fn read_counts(
-        &mut self,
-        conn: &Connection,
-        state: State,
-        query: &str,
-    ) -> rusqlite::Result<()> {
-        let mut statement = conn.prepare(query)?;
-        let mut rows = statement.query([])?;
-        while let Some(row) = rows.next()? {
-            let (number, count): (i64, i64) = (row.get(0)?, row.get(1)?);
+    /// Adds the counts of a query: lane, state, number of jobs.
+    fn read_counts(&mut self, conn: &Connection, query: &str) -> Result<()> {
+        let mut statement = conn.prepare(query).map_err(|error| failed(&error))?;
+        let mut rows = statement.query([]).map_err(|error| failed(&error))?;
+        while let Some(row) = rows.next().map_err(|error| failed(&error))? {
+            let (number, count): (i64, i64) = (get(row, 0)?, get(row, 2)?);
+            let state = codec::state(get(row, 1)?)?;
             if let Some(lane) = self.lanes.get_mut(&number) {
                 let count = count.cast_unsigned();
                 lane.counts[state as usize] = count;
                 note(&mut self.ready, &mut self.depths, lane, state, (0, count));
             }
+        }
+        Ok(())
+    }
+
+    /// Stores the counts of ended jobs that have changed.
+    pub(super) fn flush(&mut self, conn: &Connection) -> Result<()> {
+        for (number, state) in std::mem::take(&mut self.unsaved) {
+            let count = self.lanes.get(&number).map_or(0, |lane| lane.counts[state as usize]);
+            let save = || match count {
+                0 => conn
+                    .prepare_cached("DELETE FROM ended_count WHERE lane = ?1 AND state = ?2")?
+                    .execute([number, state as i64]),
+                count => conn
+                    .prepare_cached("REPLACE INTO ended_count VALUES (?1, ?2, ?3)")?
+                    .execute([number, state as i64, count.cast_signed()]),
+            };
+            save().map_err(|error| failed(&error))?;
         }
         Ok(())
     }
@@ -154,7 +188,7 @@ impl Lanes {
         let looked: Vec<i64> = range.map(|(number, _)| *number).collect();
         for number in &looked {
             let Some(lane) = self.lanes.get(number) else { continue };
-            match (lane.is_empty(), lane.idle_since) {
+            match (lane.is_idle(), lane.idle_since) {
                 (false, _) => self.set_idle(conn, *number, None)?,
                 (true, None) => self.set_idle(conn, *number, Some(now))?,
                 (true, Some(since)) if now.since(since) < LANE_IDLE_MS => {}
@@ -217,8 +251,7 @@ impl Lanes {
 
     /// Counts a job that entered a state (`came`) or left it.
     pub(super) fn count(&mut self, number: i64, state: State, came: bool) -> Result<()> {
-        let counted = state == State::Dead || !state.is_terminal();
-        let Some(lane) = self.lanes.get_mut(&number).filter(|_| counted) else { return Ok(()) };
+        let Some(lane) = self.lanes.get_mut(&number) else { return Ok(()) };
         let was = lane.counts[state as usize];
         let now = if came { was.checked_add(1) } else { was.checked_sub(1) };
         let now = now.ok_or_else(|| Error::Corrupt {
@@ -226,8 +259,22 @@ impl Lanes {
             reason: format!("more jobs left {state} than ever came into it"),
         })?;
         lane.counts[state as usize] = now;
+        if state.is_terminal() {
+            self.unsaved.insert((number, state));
+        }
         note(&mut self.ready, &mut self.depths, lane, state, (was, now));
         Ok(())
+    }
+
+    /// The numbers of the lanes that a filter selects.
+    pub(super) fn selected(&self, filter: &Filter) -> Vec<i64> {
+        let queues: Vec<&BTreeMap<Name, i64>> = match &filter.queue {
+            Some(queue) => self.numbers.get(queue).into_iter().collect(),
+            None => self.numbers.values().collect(),
+        };
+        let kinds = queues.into_iter().flatten();
+        let selected = kinds.filter(|(kind, _)| filter.kind.as_ref().is_none_or(|it| it == *kind));
+        selected.map(|(_, number)| *number).collect()
     }
 
     /// All lanes with their numbers and counts, in order of their names.

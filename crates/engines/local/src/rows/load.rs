@@ -24,12 +24,12 @@ pub(crate) struct Loaded {
     pub(super) lease_row: Option<i64>,
 }
 
-pub(super) const COLUMNS: &str =
+const COLUMNS: &str =
     "j.n, j.id, j.lane, j.body, j.spec, j.payload, j.envelope, l.state, l.body, l.tail";
 
 /// Like [`COLUMNS`] without payloads, which pages do not return. SQLite does not read columns that are not
 /// selected, and a filtered page may examine thousands of rows.
-pub(super) const COLUMNS_OF_PAGES: &str =
+const COLUMNS_OF_PAGES: &str =
     "j.n, j.id, j.lane, j.body, j.spec, NULL, NULL, l.state, l.body, l.tail";
 
 /// The condition of [`query`] that selects one job by its id.
@@ -38,6 +38,11 @@ pub(super) const BY_ID: &str = "j.n >= ?1 AND j.n < ?2 AND j.id = ?3";
 /// The query for jobs that satisfy `condition`.
 pub(super) fn query(condition: &str) -> String {
     format!("SELECT {COLUMNS} FROM job j LEFT JOIN life l ON l.n = j.n WHERE {condition}")
+}
+
+/// Like [`query`], for pages.
+pub(super) fn query_of_pages(condition: &str) -> String {
+    format!("SELECT {COLUMNS_OF_PAGES} FROM job j LEFT JOIN life l ON l.n = j.n WHERE {condition}")
 }
 
 /// Loads a job by its id. `statement` is [`query`] with [`BY_ID`].

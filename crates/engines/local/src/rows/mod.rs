@@ -12,6 +12,7 @@ mod ended;
 mod key;
 mod lanes;
 mod leases;
+mod listing;
 mod load;
 mod pack;
 mod reader;
@@ -24,7 +25,7 @@ pub(crate) use load::failed;
 pub(crate) use reader::Reader;
 
 use ended::Ended;
-use lanes::Lanes;
+use lanes::{EndedCounts, Lanes};
 use leases::Leases;
 use load::Loaded;
 use ready::Ready;
@@ -113,7 +114,7 @@ impl<'c> Jobs<'c> {
 impl<'c> SqliteRows<'c> {
     /// Opens the rows of a database whose tables exist.
     pub(crate) fn open(conn: &'c Connection) -> Result<Self> {
-        let lanes = Lanes::read(conn)?;
+        let lanes = Lanes::read(conn, EndedCounts::Stored)?;
         let hot = Jobs::prepare(conn).map_err(|error| failed(&error))?;
         let mut rows = Self {
             conn,
@@ -143,7 +144,7 @@ impl<'c> SqliteRows<'c> {
         self.ended.clear();
         self.removed.clear();
         self.taken = None;
-        self.lanes = Lanes::read(self.conn)?;
+        self.lanes = Lanes::read(self.conn, EndedCounts::Stored)?;
         self.running.clear();
         self.held.clear();
         for loaded in self.stored_running()? {
@@ -167,7 +168,8 @@ impl<'c> SqliteRows<'c> {
     /// Writes the pending list entries of the transaction. Runs before the commit, and before statements that read
     /// the lists.
     pub(crate) fn flush(&mut self) -> Result<()> {
-        let Self { conn, running, ready, leases, ended, removed, .. } = self;
+        let Self { conn, lanes, running, ready, leases, ended, removed, .. } = self;
+        lanes.flush(conn)?;
         ready.flush(conn)?;
         ended.flush(conn)?;
         removed.flush(conn)?;

@@ -11,7 +11,7 @@ use super::pack::{Pack, Unpack};
 use rusqlite::{Connection, OptionalExtension as _, Params, Row, params};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use windlass_core::Result;
+use windlass_core::{JobId, Result};
 use windlass_executor::Head;
 
 /// Maximum number of jobs in a run. A row of this size still fits into its page without an overflow page.
@@ -265,6 +265,12 @@ fn run_around(conn: &Connection, lane: i64, (rank, seq): Place) -> Result<Option
 /// Returns all stored jobs of a lane.
 pub(super) fn all(conn: &Connection, lane: i64) -> Result<Vec<Head>> {
     Ready::default().stored(conn, lane, None, usize::MAX)
+}
+
+/// Returns the ids of the first stored jobs of a lane.
+pub(super) fn first(conn: &Connection, lane: i64, limit: usize) -> Result<Vec<JobId>> {
+    let heads = Ready::default().stored(conn, lane, None, limit)?;
+    Ok(heads.into_iter().map(|head| head.id).collect())
 }
 
 fn run(conn: &Connection, sql: &str, params: impl Params) -> Result<()> {

@@ -106,7 +106,7 @@ impl SqliteRows<'_> {
         rows.truncate(limit as usize);
         let last = rows.last().filter(|_| more);
         let next = last.map(|record| Cursor::new(format!("{CURSOR_PREFIX}{}", record.key)));
-        Ok(Page { rows, next })
+        Ok(Page::new(rows, next))
     }
 
     fn append(

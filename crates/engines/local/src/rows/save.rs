@@ -29,6 +29,12 @@ fn keeps_position(before: &Place, after: &Place) -> bool {
     before.state == State::Available && position(before) == position(after)
 }
 
+/// The time of the end of a job that has ended and has a retention of its own.
+fn own_end(entry: &Entry) -> Option<i64> {
+    let own = entry.job.state.is_terminal() && entry.job.header.policy.retention.is_some();
+    entry.job.finished_at.filter(|_| own).map(|at| at.as_millis())
+}
+
 /// The deadline of a job as columns `work` and `at` of the table `deadline`.
 const fn deadline(place: &Place) -> Option<(i64, i64)> {
     match place.deadline {
@@ -46,6 +52,8 @@ pub(super) struct Before {
     /// The row that contains its lease, if the job runs and its lease is written.
     pub(super) lease_row: Option<i64>,
     pub(super) place: Place,
+    /// The time of its end, if it has ended and has a retention of its own.
+    pub(super) own_end: Option<i64>,
     pub(super) parts: Parts,
     pub(super) policy: Policy,
 }
@@ -58,6 +66,7 @@ impl Before {
             side_parts: loaded.side_parts,
             lease_row: loaded.lease_row,
             place: Place::of(&loaded.entry),
+            own_end: own_end(&loaded.entry),
             parts: loaded.entry.job.parts.clone(),
             policy: loaded.entry.job.header.policy.clone(),
         }
@@ -141,7 +150,9 @@ impl Saver<'_, '_> {
                 .then_some(&self.entry.job.header.policy);
             self.save_life(n, before.lived, side_parts, edited)?;
         }
-        if before.place != after {
+        let own_end = own_end(self.entry);
+        if before.place != after || before.own_end != own_end {
+            self.remove_own_end(before)?;
             self.remove_place(n, &before.place, &after)?;
             self.add_place_after(n, &before.place, &after)?;
         }
@@ -250,6 +261,14 @@ impl Saver<'_, '_> {
         Ok(())
     }
 
+    /// Removes an ended job with a retention of its own from the listings.
+    fn remove_own_end(&self, before: &Before) -> Result<()> {
+        let Some(at) = before.own_end else { return Ok(()) };
+        let sql = "DELETE FROM ended_own WHERE lane = ?1 AND state = ?2 AND at = ?3 AND id = ?4";
+        let state = before.place.state as i64;
+        self.run(sql, params![self.lane, state, at, self.id().as_bytes()])
+    }
+
     fn add_place_after(&mut self, n: i64, before: &Place, after: &Place) -> Result<()> {
         if !keeps_position(before, after) {
             self.add_to_line(n, after)?;
@@ -272,9 +291,14 @@ impl Saver<'_, '_> {
                 let Place { rank, seq, suspect, .. } = *place;
                 self.ready.add(self.lane, Head { rank, seq, id, suspect });
             }
-            state if state.is_terminal() && header.policy.retention.is_none() => {
+            state if state.is_terminal() => {
                 let at = self.entry.job.finished_at.unwrap_or_default().as_millis();
-                self.ended.add((self.lane, state as i64), id, at);
+                if header.policy.retention.is_none() {
+                    self.ended.add((self.lane, state as i64), id, at);
+                } else {
+                    let sql = "INSERT OR IGNORE INTO ended_own VALUES (?1, ?2, ?3, ?4)";
+                    self.run(sql, params![self.lane, state as i64, at, id.as_bytes()])?;
+                }
             }
             State::Scheduled => self.run(
                 "INSERT INTO scheduled (run_at, seq, n, id, lane) VALUES (?1, ?2, ?3, ?4, ?5)",
@@ -316,6 +340,7 @@ impl Saver<'_, '_> {
     /// Deletes all rows of a job that has ended.
     pub(super) fn delete(&mut self, before: &Before) -> Result<()> {
         let nowhere = Place { deadline: None, holds_key: false, ..before.place.clone() };
+        self.remove_own_end(before)?;
         self.remove_place(before.n, &before.place, &nowhere)?;
         self.run("DELETE FROM job WHERE n = ?1", [before.n])?;
         if before.lived {

@@ -76,14 +76,18 @@ CREATE TABLE {s}.scheduled (
     run_at bigint NOT NULL,
     seq    bigint NOT NULL,
     id     uuid NOT NULL,
+    lane   integer NOT NULL,
     PRIMARY KEY (run_at, seq)
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, vacuum_truncate = off);
+-- The scheduled jobs of a lane, for listings and for its next due time.
+CREATE INDEX scheduled_lane ON {s}.scheduled (lane, run_at, id);
 -- Blocked and paused jobs.
 CREATE TABLE {s}.aside (
     id    uuid PRIMARY KEY,
     lane  integer NOT NULL,
     state smallint NOT NULL
 );
+CREATE INDEX aside_lane ON {s}.aside (lane, state);
 -- Ended jobs. A job that was completed by the fast path has a token and its last attempt here instead of in `life`.
 -- `own`: the job has its own retention, see `deadline`. Partitioned like `job`.
 CREATE TABLE {s}.finished (

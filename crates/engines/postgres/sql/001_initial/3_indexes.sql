@@ -77,6 +77,9 @@ CREATE TABLE {s}.tally (
     available bigint NOT NULL DEFAULT 0,
     running   bigint NOT NULL DEFAULT 0,
     paused    bigint NOT NULL DEFAULT 0,
-    dead      bigint NOT NULL DEFAULT 0
+    completed bigint NOT NULL DEFAULT 0,
+    dead      bigint NOT NULL DEFAULT 0,
+    cancelled bigint NOT NULL DEFAULT 0,
+    expired   bigint NOT NULL DEFAULT 0
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000,
         autovacuum_vacuum_cost_delay = 0, vacuum_truncate = off);

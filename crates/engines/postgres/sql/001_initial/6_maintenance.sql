@@ -54,7 +54,8 @@ BEGIN
             'SELECT ROW(t.queue, max(t.turn))::%1$s.%2$I FROM %1$s.%2$I t GROUP BY t.queue');
         WHEN 'tally' THEN PERFORM {s}.replace_rows(name, NULL::{s}.tally[],
             'SELECT ROW(t.lane, sum(t.scheduled)::bigint, sum(t.blocked)::bigint, sum(t.available)::bigint,
-                sum(t.running)::bigint, sum(t.paused)::bigint, sum(t.dead)::bigint)::%1$s.%2$I
+                sum(t.running)::bigint, sum(t.paused)::bigint, sum(t.completed)::bigint, sum(t.dead)::bigint,
+                sum(t.cancelled)::bigint, sum(t.expired)::bigint)::%1$s.%2$I
             FROM %1$s.%2$I t GROUP BY t.lane');
     END CASE;
     RETURN true;
@@ -155,9 +156,17 @@ $$;
 -- The survey takes no locks, so jobs may change behind it. Every change of an ended job writes its row in `life` or
 -- `part` in the transaction of the change. So this keeps every job with such a row, and reads them under the lock that
 -- excludes writers: a replay that was committed before is kept, and a later one finds the partition as it was left.
+--
+-- The ended jobs that go are counted under a lock that excludes writers only: changes of ended jobs of this partition wait
+-- for that time, reads do not. The exclusive lock is not held while rows are counted.
 CREATE FUNCTION {s}.empty_partition(number integer, since bigint, stay uuid[], few integer) RETURNS text
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '100ms' AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '100ms'
+SET enable_seqscan = on AS $$
 DECLARE
+    count_ended CONSTANT text := 'INSERT INTO %1$s.tally (lane, completed, dead, cancelled, expired)
+        SELECT lane, %3$s * count(*) FILTER (WHERE state = {completed}), %3$s * count(*) FILTER (WHERE state = {dead}),
+            %3$s * count(*) FILTER (WHERE state = {cancelled}), %3$s * count(*) FILTER (WHERE state = {expired})
+        FROM %1$s.finished_%2$s GROUP BY lane';
     first uuid;
     upto uuid;
     kept uuid[];
@@ -171,6 +180,8 @@ BEGIN
     IF NOT FOUND THEN
         RETURN 'changed';
     END IF;
+    EXECUTE format('LOCK TABLE %s.finished_%s IN SHARE MODE', {'s'}, number);
+    EXECUTE format(count_ended, {'s'}, number, -1);
     -- Once before others have to wait, and once when nothing can change any more. The first scan also marks index
     -- entries of deleted rows, so that the second one skips them.
     FOR pass IN 1 .. 2 LOOP
@@ -194,6 +205,10 @@ BEGIN
         EXECUTE format('TRUNCATE %s', part);
         EXECUTE format('INSERT INTO %1$s SELECT * FROM %1$s_kept', part);
         EXECUTE format('DROP TABLE %s_kept', part);
+        IF name = 'finished' THEN
+            -- The jobs that stay are counted again.
+            EXECUTE format(count_ended, {'s'}, number, 1);
+        END IF;
         EXECUTE format('ALTER TABLE %s RENAME TO %s_%s', part, name, new_number);
     END LOOP;
     RETURN 'emptied';

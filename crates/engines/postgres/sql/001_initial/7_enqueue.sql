@@ -219,7 +219,7 @@ BEGIN
         INSERT INTO {s}.tally (lane, available) VALUES (number, 1);
         PERFORM {s}.wake(place);
     ELSE
-        INSERT INTO {s}.scheduled (run_at, seq, id) VALUES (due_ms, place, job);
+        INSERT INTO {s}.scheduled (run_at, seq, id, lane) VALUES (due_ms, place, job, number);
         INSERT INTO {s}.tally (lane, scheduled) VALUES (number, 1);
     END IF;
     RETURN job;
@@ -301,7 +301,7 @@ BEGIN
         INSERT INTO {s}.finished (id, at, started_at, attempt, lane, state, own, token, worker, result)
             VALUES (ended.id, now_ms, ended.started_at, ended.attempt, ended.lane, {completed}, false, ended.token,
                 coalesce((SELECT s.worker FROM {s}.session s WHERE s.id = ended.session), ''), stored);
-        INSERT INTO {s}.tally (lane, running) VALUES (ended.lane, -1);
+        INSERT INTO {s}.tally (lane, running, completed) VALUES (ended.lane, -1, 1);
         RETURN true;
     ELSIF EXISTS (SELECT FROM {s}.finished f WHERE f.id = id AND f.token = token) THEN
         RETURN false;

@@ -27,7 +27,8 @@ SELECT j.* FROM {s}.finished d JOIN {s}.jobs j ON j.id = d.id WHERE d.state = {d
 -- Jobs per lane and state.
 CREATE VIEW {s}.queue_stats AS
 SELECT n.queue, n.kind, sum(t.scheduled) AS scheduled, sum(t.blocked) AS blocked,
-    sum(t.available) AS available, sum(t.running) AS running, sum(t.paused) AS paused, sum(t.dead) AS dead
+    sum(t.available) AS available, sum(t.running) AS running, sum(t.paused) AS paused,
+    sum(t.completed) AS completed, sum(t.dead) AS dead, sum(t.cancelled) AS cancelled, sum(t.expired) AS expired
 FROM {s}.tally t JOIN {s}.lane n ON n.id = t.lane GROUP BY n.queue, n.kind;
 
 -- Removed jobs per hour of removal, queue, kind, tenant and outcome. The tenant is null for jobs without one, and `other`

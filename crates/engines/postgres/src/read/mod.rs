@@ -1,12 +1,14 @@
 //! Verbs that only read: jobs, pages, statistics, sessions, settings. One snapshot per verb, no row locks.
 
+mod candidates;
+mod list;
 pub(crate) mod priorities;
 mod removed;
 
 use crate::conn::Lent;
 use crate::conn::error::{Trouble, Try};
-use crate::engine::{PostgresEngine, bad_cursor};
-use crate::rows::entries::{self, at, job_id, read_jobs, session_columns};
+use crate::engine::PostgresEngine;
+use crate::rows::entries::{self, at, session_columns};
 use crate::slow::load::{Loaded, add_settings, session};
 use crate::slow::perform::CLOCK;
 use crate::slow::save::WorkingSet;
@@ -14,10 +16,7 @@ use futures_util::future::try_join;
 use std::collections::HashMap;
 use std::sync::Arc;
 use uuid::Uuid;
-use windlass_core::engine::{
-    Cursor, Get, IdTimes, LaneStats, List, ListOrder, Page, SessionInfo, Settings, Stamped,
-    StatsRequest,
-};
+use windlass_core::engine::{Get, LaneStats, SessionInfo, Settings, Stamped, StatsRequest};
 use windlass_core::model::{Job, Name, PartName, State};
 use windlass_core::{JobId, Result, Timestamp};
 use windlass_executor::Executor;
@@ -30,83 +29,27 @@ pub(crate) const QUEUES: &str = "SELECT name, settings FROM {s}.queue";
 const KINDS: &str = "SELECT name, settings FROM {s}.kind";
 const LANES: &str =
     "SELECT l.id, l.queue, l.kind, sum(t.scheduled)::bigint, sum(t.blocked)::bigint,
-        sum(t.available)::bigint, sum(t.running)::bigint, sum(t.paused)::bigint, sum(t.dead)::bigint
+        sum(t.available)::bigint, sum(t.running)::bigint, sum(t.paused)::bigint, sum(t.completed)::bigint,
+        sum(t.dead)::bigint, sum(t.cancelled)::bigint, sum(t.expired)::bigint
     FROM {s}.tally t JOIN {s}.lane l ON l.id = t.lane
     WHERE $1::text IS NULL OR l.queue = $1 GROUP BY l.id";
 const HEADS: &str = "SELECT w.lane, coalesce(f.ready_at, j.created_at)
     FROM unnest($1::integer[]) w (lane) CROSS JOIN LATERAL
         (SELECT id FROM {s}.ready WHERE lane = w.lane ORDER BY rank, seq LIMIT 1) r
     JOIN {s}.job j ON j.id = ANY(ARRAY[r.id]) LEFT JOIN {s}.life f ON f.id = ANY(ARRAY[r.id])";
+/// When the first scheduled job of each lane is due.
+const NEXT_DUE: &str =
+    "SELECT w.lane, n.run_at FROM unnest($1::integer[]) w (lane) CROSS JOIN LATERAL
+        (SELECT run_at FROM {s}.scheduled WHERE lane = w.lane ORDER BY run_at LIMIT 1) n";
 const SESSIONS: &str = concat!(
     "SELECT ",
     session_columns!("expires_at"),
     ", (SELECT count(*) FROM {s}.lease e WHERE e.session = s.id) FROM {s}.session s ORDER BY id"
 );
 
-/// Jobs scanned per page; a filter that matches few gives short pages instead of long scans.
-const SCAN_MAX: usize = 5_000;
-
-/// A page of jobs from a table ordered by id. `$2` is false: without the payload.
-macro_rules! page {
-    ($from:literal, $key:literal, newest) => {
-        concat!(
-            read_jobs!($from),
-            " WHERE ($1::uuid IS NULL OR ",
-            $key,
-            " < $1) ORDER BY ",
-            $key,
-            " DESC LIMIT $3"
-        )
-    };
-    ($from:literal, $key:literal, oldest) => {
-        concat!(
-            read_jobs!($from),
-            " WHERE ($1::uuid IS NULL OR ",
-            $key,
-            " > $1) ORDER BY ",
-            $key,
-            " LIMIT $3"
-        )
-    };
-}
-
-/// The statement for jobs in a state. States with few jobs have their own, which does not scan all jobs.
-const fn scan(state: Option<State>, order: ListOrder) -> &'static str {
-    match (state, order) {
-        (Some(State::Dead), ListOrder::Newest) => {
-            page!(
-                "{s}.finished d JOIN {s}.job j ON j.id = ANY(ARRAY[d.id]) AND d.state = {dead}",
-                "d.id",
-                newest
-            )
-        }
-        (Some(State::Dead), ListOrder::Oldest) => {
-            page!(
-                "{s}.finished d JOIN {s}.job j ON j.id = ANY(ARRAY[d.id]) AND d.state = {dead}",
-                "d.id",
-                oldest
-            )
-        }
-        (Some(State::Running), ListOrder::Newest) => {
-            page!("{s}.lease d JOIN {s}.job j ON j.id = ANY(ARRAY[d.id])", "d.id", newest)
-        }
-        (Some(State::Running), ListOrder::Oldest) => {
-            page!("{s}.lease d JOIN {s}.job j ON j.id = ANY(ARRAY[d.id])", "d.id", oldest)
-        }
-        (Some(State::Blocked | State::Paused), ListOrder::Newest) => {
-            page!("{s}.aside d JOIN {s}.job j ON j.id = ANY(ARRAY[d.id])", "d.id", newest)
-        }
-        (Some(State::Blocked | State::Paused), ListOrder::Oldest) => {
-            page!("{s}.aside d JOIN {s}.job j ON j.id = ANY(ARRAY[d.id])", "d.id", oldest)
-        }
-        (_, ListOrder::Newest) => page!("{s}.job j", "j.id", newest),
-        (_, ListOrder::Oldest) => page!("{s}.job j", "j.id", oldest),
-    }
-}
-
 impl PostgresEngine {
     /// Ends the transaction, returns the connection, and stamps the result.
-    async fn end_look<T>(&self, conn: Lent, looked: Try<T>) -> Result<Stamped<T>> {
+    pub(super) async fn end_look<T>(&self, conn: Lent, looked: Try<T>) -> Result<Stamped<T>> {
         let end = async {
             let value = looked?;
             conn.prepare(&[CLOCK]).await?;
@@ -128,7 +71,7 @@ impl PostgresEngine {
         }
     }
 
-    async fn begin_look(&self) -> Result<Lent> {
+    pub(super) async fn begin_look(&self) -> Result<Lent> {
         let conn = self.inner.shared.pool.lend().await.map_err(Trouble::into_error)?;
         conn.plain(SNAPSHOT).await.map_err(Trouble::into_error)?;
         Ok(conn)
@@ -163,46 +106,6 @@ impl PostgresEngine {
         Ok(request.ids.iter().map(view).collect())
     }
 
-    pub(crate) async fn list_jobs(&self, request: List) -> Result<Stamped<Page<Job>>> {
-        request.check()?;
-        let after = request.after.as_ref().map(place).transpose()?;
-        let conn = self.begin_look().await?;
-        let looked = self.page(&conn, &request, after).await;
-        self.end_look(conn, looked).await
-    }
-
-    async fn page(&self, conn: &Lent, request: &List, after: Option<JobId>) -> Try<Page<Job>> {
-        let sql = scan(request.filter.state, request.order);
-        let limit = request.limit as usize;
-        let (start, end) = bounds(request, after);
-        let (mut rows, mut last) = (Vec::new(), start.map(JobId::as_uuid));
-        let (mut looked_at, mut chunk) = (0, limit + 1);
-        loop {
-            let found = conn.query(sql, &[&last, &false, &(chunk as i64)]).await?;
-            let numbers: Vec<i32> = found.iter().map(|row| row.get(1)).collect();
-            let names = conn.lanes.names(conn, &numbers).await?;
-            for row in &found {
-                if rows.len() == limit || looked_at >= SCAN_MAX {
-                    let next = last.map(|id| Cursor::new(job_id(id).to_string()));
-                    return Ok(Page { rows, next });
-                }
-                looked_at += 1;
-                last = Some(row.get(0));
-                if end.is_some_and(|end| is_past(row.get(0), end, request.order)) {
-                    return Ok(Page { rows, next: None });
-                }
-                let entry = entries::one(row, &names)?.entry;
-                if request.filter.fits(&entry.job.header, entry.job.state) {
-                    rows.push(entry.summary());
-                }
-            }
-            if found.len() < chunk {
-                return Ok(Page { rows, next: None });
-            }
-            chunk = 1_000;
-        }
-    }
-
     pub(crate) async fn count_lanes(
         &self,
         request: StatsRequest,
@@ -217,17 +120,17 @@ impl PostgresEngine {
         let mut counted = Vec::new();
         let rows = conn.query(LANES, &[&request.queue.as_deref()]).await?;
         let lanes: Vec<i32> = rows.iter().map(|row| row.get(0)).collect();
-        let heads = conn.query(HEADS, &[&lanes]).await?;
-        let heads: HashMap<i32, Timestamp> =
-            heads.iter().map(|head| (head.get(0), at(head.get(1)))).collect();
+        let heads = by_lane(&conn.query(HEADS, &[&lanes]).await?);
+        let next_due = by_lane(&conn.query(NEXT_DUE, &[&lanes]).await?);
         for row in &rows {
             let mut lane =
                 LaneStats::empty(row.get::<_, &str>(1).into(), row.get::<_, &str>(2).into());
-            let count = |column: usize| row.get::<_, i64>(column).max(0).cast_unsigned();
-            (lane.scheduled, lane.blocked, lane.available) = (count(3), count(4), count(5));
-            (lane.running, lane.paused, lane.dead) = (count(6), count(7), count(8));
+            for (column, state) in (3..).zip(State::ALL) {
+                *lane.counter(state) = row.get::<_, i64>(column).max(0).cast_unsigned();
+            }
             lane.head_ready_at = heads.get(&row.get(0)).copied();
-            if lane.depth() + lane.running + lane.dead > 0 {
+            lane.next_due_at = next_due.get(&row.get(0)).copied();
+            if lane.total() > 0 {
                 counted.push(lane);
             }
         }
@@ -287,24 +190,7 @@ impl PostgresEngine {
     }
 }
 
-/// The ids between which a page scans, both excluded: from its cursor, and within the times that the filter allows.
-fn bounds(request: &List, after: Option<JobId>) -> (Option<JobId>, Option<JobId>) {
-    let IdTimes { from, until } = request.filter.id_times();
-    let (first, last) = (from.map(JobId::first_at), until.map(JobId::last_at));
-    match request.order {
-        ListOrder::Newest => (after.into_iter().chain(last).min(), first),
-        ListOrder::Oldest => (after.into_iter().chain(first).max(), last),
-    }
-}
-
-fn is_past(id: Uuid, end: JobId, order: ListOrder) -> bool {
-    match order {
-        ListOrder::Newest => id < end.as_uuid(),
-        ListOrder::Oldest => id > end.as_uuid(),
-    }
-}
-
-/// The last job of the previous page.
-fn place(cursor: &Cursor) -> Result<JobId> {
-    cursor.as_str().parse().map_err(|_| bad_cursor(cursor))
+/// Times by lane.
+fn by_lane(rows: &[crate::conn::row::Row]) -> HashMap<i32, Timestamp> {
+    rows.iter().map(|row| (row.get(0), at(row.get(1)))).collect()
 }

@@ -14,6 +14,7 @@ use uuid::Uuid;
 use windlass_core::Result;
 use windlass_core::engine::{CheckReport, Finding, SessionId, Stamped};
 use windlass_core::model::State;
+use windlass_executor::Entry;
 
 /// Excludes all writers during a repair.
 const LOCK: &str = "LOCK TABLE {s}.job, {s}.life, {s}.ready, {s}.lease, {s}.scheduled, {s}.aside,
@@ -23,10 +24,10 @@ const JOBS: &str = concat!(
     " WHERE ($1::uuid IS NULL OR j.id > $1) ORDER BY j.id LIMIT $3"
 );
 const READY: &str = "SELECT id, rank, seq, lane FROM {s}.ready";
-const SCHEDULED: &str = "SELECT id, run_at, seq FROM {s}.scheduled";
-const ASIDE: &str = "SELECT id, state FROM {s}.aside";
+const SCHEDULED: &str = "SELECT id, run_at, seq, lane FROM {s}.scheduled";
+const ASIDE: &str = "SELECT id, state, lane FROM {s}.aside";
 const LEASED: &str = "SELECT id FROM {s}.lease";
-const FINISHED: &str = "SELECT id, state FROM {s}.finished";
+const FINISHED: &str = "SELECT id, state, lane, at FROM {s}.finished";
 const HOLDERS: &str = "SELECT id, queue, key FROM {s}.key_holder";
 const LINES: &str = "SELECT id, queue, key, seq FROM {s}.key_line";
 /// Ghosts in tables other than places. Rows of `aging`, and of `deadline` for an expiry, may be out of date and are not
@@ -41,7 +42,8 @@ const UNIQUES: &str = "SELECT id, key FROM {s}.unique_key WHERE until IS NULL";
 const SESSIONS: &str = "SELECT id FROM {s}.session";
 const TALLY: &str =
     "SELECT lane, sum(scheduled)::bigint, sum(blocked)::bigint, sum(available)::bigint,
-    sum(running)::bigint, sum(paused)::bigint, sum(dead)::bigint FROM {s}.tally GROUP BY lane";
+    sum(running)::bigint, sum(paused)::bigint, sum(completed)::bigint, sum(dead)::bigint,
+    sum(cancelled)::bigint, sum(expired)::bigint FROM {s}.tally GROUP BY lane";
 
 /// Deletes derived rows, and ghosts in other tables.
 const CLEAR: &str = "DELETE FROM {s}.ready; DELETE FROM {s}.scheduled; DELETE FROM {s}.aside;
@@ -55,6 +57,9 @@ const CLEAR: &str = "DELETE FROM {s}.ready; DELETE FROM {s}.scheduled; DELETE FR
     DELETE FROM {s}.life l WHERE NOT EXISTS (SELECT FROM {s}.job j WHERE j.id = l.id);
     DELETE FROM {s}.part p WHERE NOT EXISTS (SELECT FROM {s}.job j WHERE j.id = p.id)";
 
+/// Jobs of a lane by state, in the order of the columns of `tally`.
+type Counts = [i64; State::ALL.len()];
+
 /// Jobs read at once.
 const PAGE: i64 = 1_000;
 
@@ -62,21 +67,22 @@ const PAGE: i64 = 1_000;
 #[derive(Clone, Debug, PartialEq)]
 enum Listed {
     Ready { lane: i32, rank: i64, seq: i64 },
-    Scheduled { run_at: i64, seq: i64 },
-    Aside(i16),
+    Scheduled { run_at: i64, seq: i64, lane: i32 },
+    Aside { state: i16, lane: i32 },
     Leased,
-    Finished(i16),
+    Finished { state: i16, lane: i32, at: i64 },
 }
 
 impl Listed {
     /// The row that a job should have.
-    fn of(place: &Place, lane: i32) -> Self {
+    fn of(entry: &Entry, place: &Place, lane: i32) -> Self {
+        let ended_at = entry.job.finished_at.unwrap_or_default().as_millis();
         match place.state {
             State::Available => Self::Ready { lane, rank: place.rank, seq: place.seq },
-            State::Scheduled => Self::Scheduled { run_at: place.run_at, seq: place.seq },
-            State::Blocked | State::Paused => Self::Aside(place.state as i16),
+            State::Scheduled => Self::Scheduled { run_at: place.run_at, seq: place.seq, lane },
+            State::Blocked | State::Paused => Self::Aside { state: place.state as i16, lane },
             State::Running => Self::Leased,
-            _ => Self::Finished(place.state as i16),
+            _ => Self::Finished { state: place.state as i16, lane, at: ended_at },
         }
     }
 
@@ -85,9 +91,9 @@ impl Listed {
         match self {
             Self::Ready { .. } => "ready",
             Self::Scheduled { .. } => "scheduled",
-            Self::Aside(_) => "aside",
+            Self::Aside { .. } => "aside",
             Self::Leased => "lease",
-            Self::Finished(_) => "finished",
+            Self::Finished { .. } => "finished",
         }
     }
 }
@@ -101,7 +107,7 @@ struct Derived {
     /// Ghosts, each with a table other than a place.
     ghosts: Vec<(Uuid, String)>,
     sessions: HashSet<String>,
-    tally: BTreeMap<i32, [i64; 6]>,
+    tally: BTreeMap<i32, Counts>,
 }
 
 impl PostgresEngine {
@@ -127,7 +133,7 @@ impl PostgresEngine {
         let mut report = CheckReport::default();
         let mut found = Vec::new();
         let mut alive = HashSet::new();
-        let mut counts: BTreeMap<i32, [i64; 6]> = BTreeMap::new();
+        let mut counts: BTreeMap<i32, Counts> = BTreeMap::new();
         let mut after = None;
         loop {
             let page = self.jobs_after(conn, after).await?;
@@ -139,9 +145,7 @@ impl PostgresEngine {
                 if !job.entry.job.state.is_terminal() {
                     alive.insert(job.entry.id().as_uuid());
                 }
-                if let Some(column) = column(job.entry.job.state) {
-                    counts.entry(job.row.lane).or_default()[column] += 1;
-                }
+                counts.entry(job.row.lane).or_default()[job.entry.job.state as usize] += 1;
             }
         }
         derived.judge_rest(&alive, &counts, &mut found);
@@ -195,16 +199,16 @@ impl Derived {
             add(row, Listed::Ready { rank: row.get(1), seq: row.get(2), lane: row.get(3) });
         }
         for row in &conn.query(SCHEDULED, &[]).await? {
-            add(row, Listed::Scheduled { run_at: row.get(1), seq: row.get(2) });
+            add(row, Listed::Scheduled { run_at: row.get(1), seq: row.get(2), lane: row.get(3) });
         }
         for row in &conn.query(ASIDE, &[]).await? {
-            add(row, Listed::Aside(row.get(1)));
+            add(row, Listed::Aside { state: row.get(1), lane: row.get(2) });
         }
         for row in &conn.query(LEASED, &[]).await? {
             add(row, Listed::Leased);
         }
         for row in &conn.query(FINISHED, &[]).await? {
-            add(row, Listed::Finished(row.get(1)));
+            add(row, Listed::Finished { state: row.get(1), lane: row.get(2), at: row.get(3) });
         }
         let holders = conn.query(HOLDERS, &[]).await?;
         let lines = conn.query(LINES, &[]).await?;
@@ -235,7 +239,7 @@ impl Derived {
         let is_open = |session: &SessionId| self.sessions.contains(session.as_str());
         found.extend(entry.contradictions(&is_open));
         let place = Place::of(entry);
-        let ought = Listed::of(&place, job.row.lane);
+        let ought = Listed::of(entry, &place, job.row.lane);
         match self.places.remove(&id.as_uuid()).unwrap_or_default().as_slice() {
             [is] if *is == ought => {}
             [] => found.push(format!("job {id} is in no place; it ought to be in {ought:?}")),
@@ -275,7 +279,7 @@ impl Derived {
     fn judge_rest(
         &self,
         alive: &HashSet<Uuid>,
-        counts: &BTreeMap<i32, [i64; 6]>,
+        counts: &BTreeMap<i32, Counts>,
         found: &mut Vec<String>,
     ) {
         found.extend(self.ghosts().into_iter().map(|(id, tables)| {
@@ -294,7 +298,7 @@ impl Derived {
             format!("unique key {key:?} is held by {}, which has ended", job_id(*id))
         };
         found.extend(ended.map(unique));
-        let zeros = [0; 6];
+        let zeros = Counts::default();
         let lanes: HashSet<&i32> = self.tally.keys().chain(counts.keys()).collect();
         for lane in lanes {
             let (is, ought) = (self.tally.get(lane), counts.get(lane));
@@ -302,18 +306,5 @@ impl Derived {
                 found.push(format!("lane {lane} is counted as {is:?}; it ought to be {ought:?}"));
             }
         }
-    }
-}
-
-/// The column in which jobs of a state are counted.
-const fn column(state: State) -> Option<usize> {
-    match state {
-        State::Scheduled => Some(0),
-        State::Blocked => Some(1),
-        State::Available => Some(2),
-        State::Running => Some(3),
-        State::Paused => Some(4),
-        State::Dead => Some(5),
-        State::Completed | State::Cancelled | State::Expired => None,
     }
 }

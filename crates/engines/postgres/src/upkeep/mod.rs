@@ -23,9 +23,11 @@ const FOLD: &str = "WITH gone AS (DELETE FROM {s}.tally WHERE ctid = ANY(ARRAY(
             SELECT ctid FROM {s}.tally LIMIT $1 FOR UPDATE SKIP LOCKED)) RETURNING *),
         folded AS (SELECT lane, sum(scheduled)::bigint AS scheduled, sum(blocked)::bigint AS blocked,
             sum(available)::bigint AS available, sum(running)::bigint AS running,
-            sum(paused)::bigint AS paused, sum(dead)::bigint AS dead FROM gone GROUP BY lane),
+            sum(paused)::bigint AS paused, sum(completed)::bigint AS completed, sum(dead)::bigint AS dead,
+            sum(cancelled)::bigint AS cancelled, sum(expired)::bigint AS expired FROM gone GROUP BY lane),
         kept AS (INSERT INTO {s}.tally SELECT * FROM folded
-            WHERE (scheduled, blocked, available, running, paused, dead) <> (0, 0, 0, 0, 0, 0))
+            WHERE (scheduled, blocked, available, running, paused, completed, dead, cancelled, expired)
+                <> (0, 0, 0, 0, 0, 0, 0, 0, 0))
     SELECT count(*) FROM gone";
 const DELETE_EXPIRED_KEYS: &str = "DELETE FROM {s}.unique_key WHERE (queue, kind, key) IN
     (SELECT queue, kind, key FROM {s}.unique_key WHERE until <= $1 ORDER BY until LIMIT $2
@@ -61,7 +63,8 @@ const DELETE_LANES: &str = "DELETE FROM {s}.lane WHERE id IN (
         LEFT JOIN LATERAL (SELECT true AS there FROM {s}.finished WHERE lane = l.id AND own ORDER BY at LIMIT 1) o
             ON true
     WHERE l.idle AND l.used_at < $1::bigint AND f.there IS NULL AND o.there IS NULL
-        AND l.id NOT IN (SELECT lane FROM {s}.tally)
+        AND l.id NOT IN (SELECT lane FROM {s}.tally GROUP BY lane
+            HAVING sum(scheduled + blocked + available + running + paused) <> 0)
     LIMIT $2::bigint FOR UPDATE OF l SKIP LOCKED)
     RETURNING id";
 /// How often lanes are marked as idle.

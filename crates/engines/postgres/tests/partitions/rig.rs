@@ -116,7 +116,8 @@ impl Rig {
             "WITH made AS (SELECT ('{time}' || lpad(to_hex(n), 16, '0'))::uuid AS id, l.id AS lane
                 FROM {{s}}.lane l, generate_series(1, {count}) n WHERE l.kind = 'k'),
             job AS (INSERT INTO {{s}}.job (id, created_at, run_at, rank, seq, lane, priority, state)
-                SELECT id, {now}, {now}, 0, nextval('{{s}}.entry') << 20, lane, 0, 2 FROM made)
+                SELECT id, {now}, {now}, 0, nextval('{{s}}.entry') << 20, lane, 0, 2 FROM made),
+            tally AS (INSERT INTO {{s}}.tally (lane, completed) SELECT lane, count(*) FROM made GROUP BY lane)
             INSERT INTO {{s}}.finished (id, at, started_at, attempt, lane, state, own, token, worker, result)
             SELECT id, {now}, {now}, 1, lane, 5, false, gen_random_uuid(), 'w',
                 convert_to(repeat('x', {RESULT_BYTES}), 'UTF8') FROM made"
@@ -133,8 +134,8 @@ impl Rig {
             "DELETE FROM {{s}}.finished WHERE id = '{id}';
             INSERT INTO {{s}}.ready (lane, flags, rank, seq, id)
                 SELECT lane, 2, rank, seq, id FROM {{s}}.job WHERE id = '{id}';
-            INSERT INTO {{s}}.tally (lane, scheduled, blocked, available, running, paused, dead)
-                SELECT lane, 0, 0, 1, 0, 0, 0 FROM {{s}}.job WHERE id = '{id}'"
+            INSERT INTO {{s}}.tally (lane, available, completed)
+                SELECT lane, 1, -1 FROM {{s}}.job WHERE id = '{id}'"
         ));
         self.client.batch_execute(&sql).await.expect("is changed");
         assert_eq!(self.state(id).await, Some(State::Available));

@@ -31,7 +31,7 @@ const ROWS: &str = "
     UNION ALL SELECT concat_ws(' ', 'unique key', queue, kind, key, id, until) FROM {s}.unique_key
     UNION ALL SELECT concat_ws(' ', 'deadline', work, at, id) FROM {s}.deadline WHERE work = 1
     UNION ALL SELECT concat_ws(' ', 'tally', l.queue, l.kind, sum(scheduled), sum(blocked), sum(available),
-            sum(running), sum(paused), sum(dead))
+            sum(running), sum(paused), sum(completed), sum(dead), sum(cancelled), sum(expired))
         FROM {s}.tally t JOIN {s}.lane l ON l.id = t.lane GROUP BY l.queue, l.kind
     ORDER BY 1";
 

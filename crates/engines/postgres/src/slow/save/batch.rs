@@ -125,9 +125,9 @@ row_sets! { Columns {
     ready: Ready (lane: i32, flags: i16, rank: i64, seq: i64, id: Uuid)
         "INSERT INTO {s}.ready (lane, flags, rank, seq, id)
             SELECT * FROM unnest($1::integer[], $2::smallint[], $3::bigint[], $4::bigint[], $5::uuid[])";
-    scheduled: Scheduled (run_at: i64, seq: i64, id: Uuid)
-        "INSERT INTO {s}.scheduled (run_at, seq, id)
-            SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::uuid[])";
+    scheduled: Scheduled (run_at: i64, seq: i64, id: Uuid, lane: i32)
+        "INSERT INTO {s}.scheduled (run_at, seq, id, lane)
+            SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::uuid[], $4::integer[])";
     aside: Aside (id: Uuid, lane: i32, state: i16)
         "INSERT INTO {s}.aside (id, lane, state)
             SELECT * FROM unnest($1::uuid[], $2::integer[], $3::smallint[])";
@@ -207,10 +207,11 @@ row_sets! { Columns {
             (SELECT id FROM {s}.lane WHERE id = ANY($1) AND idle ORDER BY id FOR UPDATE SKIP LOCKED)";
     ages_end: AgesEnd (queue: String) "DELETE FROM {s}.aging WHERE queue = ANY($1)";
     tally: Tallies (lane: i32, scheduled: i64, blocked: i64, available: i64, running: i64, paused: i64,
-            dead: i64)
-        "INSERT INTO {s}.tally (lane, scheduled, blocked, available, running, paused, dead)
+            completed: i64, dead: i64, cancelled: i64, expired: i64)
+        "INSERT INTO {s}.tally (lane, scheduled, blocked, available, running, paused, completed, dead, cancelled,
+                expired)
             SELECT * FROM unnest($1::integer[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[],
-                $6::bigint[], $7::bigint[])";
+                $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[])";
     // Last, because of its lock.
     removed: Removed (at: i64, queue: String, kind: String, tenant: String, outcome: i16, jobs: i64)
         "SELECT {s}.count_removed($1::bigint[], $2::text[], $3::text[], $4::text[], $5::smallint[], $6::bigint[])";

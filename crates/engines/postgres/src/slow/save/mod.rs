@@ -14,7 +14,6 @@ pub(crate) use batch::Batch;
 use batch::Columns;
 pub(crate) use place::Place;
 use std::collections::{BTreeMap, HashMap};
-use windlass_core::engine::LaneStats;
 use windlass_core::model::{Counters, Name, PartName, Parts, State};
 use windlass_core::{JobId, Result};
 use windlass_executor::{Entry, Turns, UniqueSlot};
@@ -251,7 +250,7 @@ impl Saver<'_> {
         let (rows, state) = (&mut self.rows, place.state as i16);
         match place.state {
             State::Available => rows.ready.push(lane, marks(entry), place.rank, place.seq, id),
-            State::Scheduled => rows.scheduled.push(place.run_at, place.seq, id),
+            State::Scheduled => rows.scheduled.push(place.run_at, place.seq, id, lane),
             State::Blocked | State::Paused => rows.aside.push(id, lane, state),
             State::Running => self.lease(entry, place, lane),
             _ => {
@@ -338,9 +337,7 @@ impl Saver<'_> {
     fn tallies(&mut self) {
         for (lane, counts) in &self.counts {
             // Written only if a count has changed.
-            let mut stats = LaneStats::empty("".into(), "".into());
-            let counted = State::ALL.into_iter().filter(|state| stats.counter(*state).is_some());
-            if counted.into_iter().all(|state| counts[state as usize] == 0) {
+            if counts.iter().all(|count| *count == 0) {
                 continue;
             }
             let count = |state: State| counts[state as usize];
@@ -351,7 +348,10 @@ impl Saver<'_> {
                 count(State::Available),
                 count(State::Running),
                 count(State::Paused),
+                count(State::Completed),
                 count(State::Dead),
+                count(State::Cancelled),
+                count(State::Expired),
             );
         }
     }
