@@ -2,8 +2,6 @@
 
 use windlass_services::Principal;
 
-/// Files that contain the host name; the first readable one is used.
-const HOST_FILES: [&str; 2] = ["/proc/sys/kernel/hostname", "/etc/hostname"];
 /// File with the local users.
 const USERS_FILE: &str = "/etc/passwd";
 
@@ -12,8 +10,7 @@ pub(crate) fn principal() -> Principal {
     let uid = rustix::process::geteuid().as_raw();
     let users = std::fs::read_to_string(USERS_FILE).unwrap_or_default();
     let user = name(&users, uid).unwrap_or_else(|| format!("uid-{uid}"));
-    let mut hosts = HOST_FILES.iter().filter_map(|path| std::fs::read_to_string(path).ok());
-    let host = hosts.next().map(|host| host.trim().to_owned()).filter(|host| !host.is_empty());
+    let host = windlass_services::host_name();
     Principal::direct(format!("cli:{user}@{}", host.as_deref().unwrap_or("localhost")))
 }
 

@@ -33,6 +33,10 @@ pub(crate) struct JobView<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     started_at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    running: Option<RunningView<'a>>,
+    transitions: u32,
+    changed_at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
     finished_at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     finish: Option<&'a Finish>,
@@ -64,6 +68,15 @@ pub(crate) struct JobView<'a> {
     history: Vec<AttemptView<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     log: Vec<LineView<'a>>,
+}
+
+#[derive(Serialize)]
+struct RunningView<'a> {
+    worker: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    host: Option<&'a str>,
+    attempt: u32,
+    expires_at: String,
 }
 
 #[derive(Serialize)]
@@ -131,6 +144,14 @@ impl<'a> JobView<'a> {
             created_at: instant(header.created_at),
             run_at: instant(header.run_at),
             started_at: job.started_at.map(instant),
+            running: job.running.as_ref().map(|running| RunningView {
+                worker: &running.worker,
+                host: running.host.as_deref(),
+                attempt: running.attempt,
+                expires_at: instant(running.expires_at),
+            }),
+            transitions: job.transitions,
+            changed_at: instant(job.changed_at),
             finished_at: job.finished_at.map(instant),
             finish: job.finish.as_ref(),
             cancel_requested: job.cancel_requested,

@@ -106,6 +106,14 @@ impl JobId {
         }
     }
 
+    /// Checks that the id has the form of a job's id, chosen or derived, of any time.
+    pub(crate) fn check_version(self) -> Result<()> {
+        match self.0.get_version_num() {
+            7 | 8 => Ok(()),
+            _ => Err(Error::invalid("id", self, "use a time-prefixed UUID of version 7 or 8")),
+        }
+    }
+
     /// Checks a derived id: version 8, with a time within a day of `now`.
     pub(crate) fn check_derived(self, now: Timestamp) -> Result<()> {
         if !self.is_derived() {

@@ -105,6 +105,8 @@ pub const LOG_LINE_BYTES_MAX: usize = 1024;
 /// Bytes in a progress note.
 pub const PROGRESS_NOTE_BYTES_MAX: usize = 256;
 
+/// Highest number of jobs that a worker may report to run at a time.
+pub const CONCURRENCY_MAX: u32 = 1_000_000;
 /// Default TTL of a session.
 pub const SESSION_TTL_DEFAULT_MS: u64 = 30 * SECOND_MS;
 /// Shortest TTL of a session.

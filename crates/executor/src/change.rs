@@ -1,6 +1,7 @@
 //! Changes by clients and operators, and settings.
 
 use crate::commit::Transition;
+use crate::enqueue::BatchPreview;
 use crate::entry::Entry;
 use crate::executor::Executor;
 use crate::rows::Rows;
@@ -19,7 +20,7 @@ impl<R: Rows> Executor<R> {
     }
 
     fn change_one(&mut self, item: ChangeItem, now: Timestamp) -> Item<Changed> {
-        item.change.check(now, self.capabilities.payload_bytes_max)?;
+        item.check(now, self.capabilities.payload_bytes_max)?;
         let (id, event) = (item.id, item.change.event());
         let at = |due: Due| Transition { run_at: Some(due.at(now)), ..Transition::default() };
         let data = match &item.change {
@@ -28,13 +29,20 @@ impl<R: Rows> Executor<R> {
             Change::Reprioritise(priority) => {
                 Transition { priority: Some(*priority), ..Transition::default() }
             }
-            Change::Replay(edits) => Transition { priority: edits.priority, ..at(edits.due) },
+            Change::Move(queue) => {
+                Transition { queue: Some(queue.clone()), ..Transition::default() }
+            }
+            Change::Replay(edits) => {
+                let queue = edits.queue.clone();
+                Transition { priority: edits.priority, queue, ..at(edits.due) }
+            }
             _ => Transition::default(),
         };
         let fits = |executor: &Self, entry: &Entry| {
             item.check_state(entry.job.state)?;
             match item.change {
                 Change::Replay(_) => executor.check_replay(entry, &data, now),
+                Change::Move(_) => executor.check_move(entry, &data, now),
                 _ => Ok(()),
             }
         };
@@ -50,13 +58,25 @@ impl<R: Rows> Executor<R> {
     /// Checks that a job can be replayed: it has ended, and no other job holds its unique key.
     fn check_replay(&self, entry: &Entry, data: &Transition, now: Timestamp) -> Result<()> {
         self.decide(entry, EventKind::Replay, data, now)?;
-        let (Some(slot), Some(unique)) = (entry.unique_slot(), &entry.job.header.unique) else {
-            return Ok(());
-        };
-        match self.holder(&slot, None, now)?.filter(|holder| holder.id != entry.id()) {
-            Some(rival) => Err(Error::Duplicate { key: unique.key.clone(), holder: rival.id }),
+        let mut batch = BatchPreview::default();
+        if let Some(queue) = data.queue.as_ref().filter(|queue| **queue != entry.job.header.queue) {
+            self.preview_lane_of(entry, queue, &mut batch)?;
+        }
+        let queue = data.queue.as_ref().unwrap_or(&entry.job.header.queue);
+        match entry.unique_slot_in(queue) {
+            Some(slot) => self.check_free(&slot, entry, now),
             None => Ok(()),
         }
+    }
+
+    /// Checks that a job can be moved: it waits, the other queue has room, and no job there holds its unique key.
+    fn check_move(&self, entry: &Entry, data: &Transition, now: Timestamp) -> Result<()> {
+        self.decide(entry, EventKind::Move, data, now)?;
+        let queue = data.queue.as_ref().filter(|queue| **queue != entry.job.header.queue);
+        let Some(queue) = queue else { return Ok(()) };
+        let mut batch = BatchPreview::default();
+        self.preview_move(entry, queue, &mut batch, now)?;
+        self.preview_depth(queue, &mut batch)
     }
 
     /// Changes settings; see [`windlass_core::engine::Admin::configure`].

@@ -7,7 +7,7 @@ use crate::rows::{Head, LaneKey, Rows};
 use crate::session::SessionEntry;
 use std::collections::{HashMap, VecDeque};
 use windlass_core::engine::{
-    Claim, Claimant, Claimed, ClaimedJob, KindWant, Lease, QueueWant, SessionId, Wait,
+    Claim, Claimant, Claimed, ClaimedJob, KindWant, Lease, QueueWant, SessionId, Wait, WorkerInfo,
 };
 use windlass_core::machine::EventKind;
 use windlass_core::model::{Name, PartSet};
@@ -86,6 +86,7 @@ impl<R: Rows> Executor<R> {
                 if !self.sessions.contains_key(&session) {
                     let entry = SessionEntry {
                         worker: worker.clone(),
+                        info: WorkerInfo::default(),
                         opened_at: now,
                         ttl_ms: *lease_ms,
                         expires_at: now.plus(*lease_ms),

@@ -8,7 +8,7 @@ use crate::executor::Executor;
 use crate::rows::Rows;
 use windlass_core::engine::RemovedKey;
 use windlass_core::machine::{Effect, EventKind, Refusal, Step, step};
-use windlass_core::model::{AttemptEnd, Finish, Header, JobError, KindSettings, State};
+use windlass_core::model::{Finish, JobError, KindSettings, Name, State};
 use windlass_core::{Error, JobId, Result, Timestamp};
 
 /// The data of a transition, which the state machine does not know.
@@ -18,6 +18,8 @@ pub(crate) struct Transition {
     pub(crate) run_at: Option<Timestamp>,
     /// The new priority.
     pub(crate) priority: Option<i32>,
+    /// The queue to move to; the job's own changes nothing.
+    pub(crate) queue: Option<Name>,
     /// The lease that [`Effect::IssueLease`] issues.
     pub(crate) lease: Option<Leased>,
     /// The reason of the end, if it differs from the one that the event implies.
@@ -87,6 +89,14 @@ impl<R: Rows> Executor<R> {
         Ok(next.unwrap_or(State::Scheduled))
     }
 
+    /// Stores a job of another store; the caller has checked that its unique key is free.
+    pub(crate) fn insert_imported(&mut self, entry: Box<Entry>, now: Timestamp) -> Result<State> {
+        let (event, data) = (EventKind::Import, Transition::default());
+        let step = self.decide(&entry, event, &data, now)?;
+        let (next, ()) = self.commit(Taken { entry, event, step }, data, now, |_| ())?;
+        Ok(next.unwrap_or(State::Scheduled))
+    }
+
     /// Edits a job that must exist and stays in its state.
     pub(crate) fn edit<T>(&mut self, id: JobId, edit: impl FnOnce(&mut Entry) -> T) -> Result<T> {
         let Some(mut entry) = self.rows.take(id)? else { return Err(Error::NotFound { id }) };
@@ -130,15 +140,18 @@ impl<R: Rows> Executor<R> {
     ) -> Result<(Option<State>, T)> {
         let Taken { mut entry, event, step } = taken;
         let header = &mut entry.job.header;
-        header.run_at = data.run_at.unwrap_or(header.run_at);
+        // An ended job keeps the time at which it was due.
+        let run_at = data.run_at.filter(|_| !step.next.is_some_and(State::is_terminal));
+        header.run_at = run_at.unwrap_or(header.run_at);
         header.priority = data.priority.unwrap_or(header.priority);
+        let leaves_line =
+            step.effects.has(Effect::HandOverKey) || step.effects.has(Effect::ChangeQueue);
+        let line = header.key.clone().filter(|_| leaves_line);
+        let line = line.map(|key| (header.queue.clone(), key));
         for effect in step.effects.iter() {
             self.execute(effect, &mut entry, step.next, event, &mut data, now)?;
         }
         let viewed = view(&entry);
-        let Header { queue, key, .. } = &entry.job.header;
-        let key = key.as_ref().filter(|_| step.effects.has(Effect::HandOverKey));
-        let key = key.map(|key| (queue.clone(), key.clone()));
         match step.next {
             Some(_) => self.rows.put(entry)?,
             None => {
@@ -146,7 +159,7 @@ impl<R: Rows> Executor<R> {
                 self.rows.remove(entry)?;
             }
         }
-        if let Some((queue, key)) = key
+        if let Some((queue, key)) = line
             && let Some((_, first)) = self.rows.line(&queue, &key)?.first
         {
             self.apply(first, EventKind::Free, Transition::default(), now)?;
@@ -166,7 +179,7 @@ impl<R: Rows> Executor<R> {
     ) -> Result<()> {
         let counters = &mut entry.job.header.counters;
         match effect {
-            Effect::EndLease => entry.end_attempt(attempt_end(event), data.error.take(), now),
+            Effect::EndLease => entry.end_attempt(event.attempt_end(next), data.error.take(), now),
             Effect::IssueLease => {
                 counters.attempt = counters.attempt.saturating_add(1);
                 entry.job.started_at = Some(now);
@@ -182,17 +195,24 @@ impl<R: Rows> Executor<R> {
             Effect::EndWait => entry.waits = false,
             Effect::KeepSignal => entry.signalled = true,
             Effect::UseSignal => entry.signalled = false,
+            // `commit` frees the first job in line of the old queue once this one is stored.
+            Effect::ChangeQueue => self.change_queue(entry, data.queue.take(), now)?,
             Effect::Finish => {
                 entry.waits = false;
                 entry.job.finished_at = Some(now);
                 entry.job.finish = data.finish.take().or(Some(finish(next, event)));
             }
-            Effect::TakeUnique => self.take_unique(entry, now)?,
+            Effect::TakeUnique => {
+                let imported = event == EventKind::Import;
+                let since = if imported { entry.job.header.created_at } else { now };
+                self.take_unique(entry, since)?;
+            }
             Effect::FreeUnique => self.free_unique(entry, next.is_none())?,
             Effect::TakeKey => entry.holds_key = entry.job.header.key.is_some(),
             // `commit` frees the first job in line once this one is stored.
             Effect::HandOverKey => entry.holds_key = false,
             Effect::Moved => self.enter(entry, next, now),
+            Effect::Arrive => self.place(entry, next, now),
             Effect::Emit => self.readied += 1,
         }
         Ok(())
@@ -211,20 +231,6 @@ impl<R: Rows> Executor<R> {
     }
 }
 
-/// How the history records an attempt that this event ends.
-const fn attempt_end(event: EventKind) -> AttemptEnd {
-    match event {
-        EventKind::Complete => AttemptEnd::Complete,
-        EventKind::Retry => AttemptEnd::Retry,
-        EventKind::Snooze => AttemptEnd::Snooze,
-        EventKind::Fail => AttemptEnd::Fail,
-        EventKind::Release => AttemptEnd::Release,
-        EventKind::Wait => AttemptEnd::Wait,
-        EventKind::CancelSelf => AttemptEnd::Cancel,
-        _ => AttemptEnd::Lost,
-    }
-}
-
 /// The reason of an end in state `next` that this event implies.
 const fn finish(next: Option<State>, event: EventKind) -> Finish {
     match (next, event) {
@@ -232,6 +238,7 @@ const fn finish(next: Option<State>, event: EventKind) -> Finish {
         (Some(State::Expired), _) => Finish::Expired,
         (Some(State::Dead), EventKind::Retry) => Finish::AttemptsSpent,
         (Some(State::Dead), EventKind::Lose) => Finish::CrashesSpent,
+        (Some(State::Dead), EventKind::Kill) => Finish::Killed,
         (Some(State::Dead), _) => Finish::Failed,
         _ => Finish::Cancelled,
     }

@@ -10,7 +10,7 @@ use windlass_core::engine::{Capability, Disposition, Enqueue, Enqueued, Item, Mo
 use windlass_core::limits::{LANE_IDLE_MS, LANES_PER_QUEUE_MAX};
 use windlass_core::machine::EventKind;
 use windlass_core::model::{Finish, Header, Job, Name, NewJob, State};
-use windlass_core::policy::{Holder, UniqueVerdict};
+use windlass_core::policy::{Holder, Unique, UniqueVerdict};
 use windlass_core::time::DAY_MS;
 use windlass_core::{Error, JobId, Result, Timestamp};
 
@@ -25,6 +25,8 @@ pub(crate) struct BatchPreview {
     lanes: BTreeMap<Name, BTreeSet<Name>>,
     /// The job that releases its unique key in the same step.
     freed: Option<JobId>,
+    /// The unique key that a job leaves behind in the same step, because it moves to another queue.
+    left: Option<UniqueSlot>,
     /// Whether depth limits do not apply: follow-ups may enter a full queue.
     pub(crate) any_depth: bool,
 }
@@ -85,14 +87,7 @@ impl<R: Rows> Executor<R> {
         now: Timestamp,
     ) -> Result<Option<Enqueued>> {
         job.check(now, self.capabilities.payload_bytes_max)?;
-        let spans_queues = job.unique.as_ref().is_some_and(|unique| unique.scope.spans_queues());
-        if spans_queues && !self.capabilities.has(Capability::GlobalUnique) {
-            return Err(Error::Unsupported {
-                engine: self.capabilities.engine,
-                capability: Capability::GlobalUnique,
-                hint: "make it unique in its queue",
-            });
-        }
+        self.check_scope(job.unique.as_ref())?;
         if let Some(id) = job.id {
             let state = self.state(id)?;
             if state.is_some() || !batch.ids.insert(id) {
@@ -100,7 +95,7 @@ impl<R: Rows> Executor<R> {
                 return Ok(Some(Enqueued { id, disposition: Disposition::Existing, state }));
             }
         }
-        self.preview_lane(job, batch)?;
+        self.preview_lane(&job.queue, &job.kind, batch)?;
         let adds = match slot(job) {
             None => true,
             Some(slot) => self.preview_unique(job, slot, batch, now)?,
@@ -111,16 +106,70 @@ impl<R: Rows> Executor<R> {
         Ok(None)
     }
 
-    /// Refuses a job that would exceed the number of lanes per queue.
-    fn preview_lane(&self, job: &NewJob, batch: &mut BatchPreview) -> Result<()> {
-        let lane = (job.queue.clone(), job.kind.clone());
-        let Some(count) = self.rows.lanes_before(&lane) else { return Ok(()) };
-        let (queue, kind) = lane;
-        let added = batch.lanes.entry(queue).or_default();
-        if !added.contains(&kind) && count + added.len() >= LANES_PER_QUEUE_MAX {
-            return Err(too_many_lanes(job));
+    /// Refuses a scope of unique keys that the engine does not support.
+    pub(crate) fn check_scope(&self, unique: Option<&Unique>) -> Result<()> {
+        let spans_queues = unique.is_some_and(|unique| unique.scope.spans_queues());
+        if spans_queues && !self.capabilities.has(Capability::GlobalUnique) {
+            return Err(Error::Unsupported {
+                engine: self.capabilities.engine,
+                capability: Capability::GlobalUnique,
+                hint: "make it unique in its queue",
+            });
         }
-        added.insert(kind);
+        Ok(())
+    }
+
+    /// Checks that a stored job can move to another queue, whatever the depth there.
+    pub(crate) fn preview_move(
+        &self,
+        entry: &Entry,
+        queue: &Name,
+        batch: &mut BatchPreview,
+        now: Timestamp,
+    ) -> Result<()> {
+        self.preview_lane_of(entry, queue, batch)?;
+        let slots = entry.unique_slot().zip(entry.unique_slot_in(queue));
+        let Some((from, to)) = slots.filter(|(from, to)| from != to) else { return Ok(()) };
+        let holder = self.holder(&from, None, now)?;
+        if holder.is_some_and(|holder| holder.id == entry.id()) {
+            self.check_free(&to, entry, now)?;
+            batch.slots.insert(to, entry.id());
+            batch.left = Some(from);
+        }
+        Ok(())
+    }
+
+    /// Checks that the engine can move a job to another queue, and that the queue has room for its lane.
+    pub(crate) fn preview_lane_of(
+        &self,
+        entry: &Entry,
+        queue: &Name,
+        batch: &mut BatchPreview,
+    ) -> Result<()> {
+        if !self.capabilities.has(Capability::Move) {
+            return Err(Error::Unsupported {
+                engine: self.capabilities.engine,
+                capability: Capability::Move,
+                hint: "enqueue a new job there, and cancel this one",
+            });
+        }
+        self.preview_lane(queue, &entry.job.header.kind, batch)
+    }
+
+    /// Refuses a job that would exceed the number of lanes per queue.
+    pub(crate) fn preview_lane(
+        &self,
+        queue: &Name,
+        kind: &Name,
+        batch: &mut BatchPreview,
+    ) -> Result<()> {
+        let lane = (queue.clone(), kind.clone());
+        let Some(count) = self.rows.lanes_before(&lane) else { return Ok(()) };
+        let added = batch.lanes.entry(lane.0).or_default();
+        if !added.contains(kind) && count + added.len() >= LANES_PER_QUEUE_MAX {
+            return Err(too_many_lanes(queue, kind));
+        }
+        added.insert(lane.1);
         Ok(())
     }
 
@@ -151,6 +200,7 @@ impl<R: Rows> Executor<R> {
         let in_batch = batch.slots.get(&slot).map(|id| Holder { id: *id, waiting: true });
         let holder = match in_batch {
             Some(holder) => Some(holder),
+            None if batch.left.as_ref() == Some(&slot) => None,
             None => self.holder(&slot, batch.freed, now)?,
         };
         let verdict = unique_verdict(job, holder)?;
@@ -161,7 +211,7 @@ impl<R: Rows> Executor<R> {
         Ok(verdict == UniqueVerdict::Create)
     }
 
-    fn preview_depth(&self, queue: &Name, batch: &mut BatchPreview) -> Result<()> {
+    pub(crate) fn preview_depth(&self, queue: &Name, batch: &mut BatchPreview) -> Result<()> {
         let Some(limit) = self.queues.get(queue).and_then(|settings| settings.max_depth) else {
             return Ok(());
         };
@@ -257,14 +307,13 @@ impl<R: Rows> Executor<R> {
 }
 
 /// The error for a queue that has the maximum number of kinds.
-fn too_many_lanes(job: &NewJob) -> Error {
+fn too_many_lanes(queue: &Name, kind: &Name) -> Error {
     let days = LANE_IDLE_MS / DAY_MS;
     let expected = format!(
-        "queue {} has jobs of {LANES_PER_QUEUE_MAX} kinds, the limit: use fewer kinds (put what differs into the \
-         payload) or another queue; a kind without jobs is forgotten after {days} days",
-        job.queue
+        "queue {queue} has jobs of {LANES_PER_QUEUE_MAX} kinds, the limit: use fewer kinds (put what differs into the \
+         payload) or another queue; a kind without jobs is forgotten after {days} days"
     );
-    Error::invalid("kind", &job.kind, expected)
+    Error::invalid("kind", kind, expected)
 }
 
 fn slot(job: &NewJob) -> Option<UniqueSlot> {

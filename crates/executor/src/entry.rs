@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 use windlass_core::engine::{ClaimedJob, Lease, SessionId};
 use windlass_core::limits::HISTORY_MAX;
-use windlass_core::model::{Attempt, AttemptEnd, Job, JobError, PartSet, Parts, State};
+use windlass_core::model::{Attempt, AttemptEnd, Job, JobError, PartSet, Parts, Running, State};
 use windlass_core::policy::UniqueScope;
+use windlass_core::random::Random;
 use windlass_core::{JobId, Timestamp};
 
 /// The lease of a running job.
@@ -59,6 +60,17 @@ impl Entry {
             leased: None,
             past: VecDeque::new(),
         }
+    }
+
+    /// A job of another store, which is not stored yet. Its attempts get new leases, under which nothing was settled
+    /// here.
+    pub fn imported(mut job: Job, random: &dyn Random) -> Self {
+        job.running = None;
+        job.error = job.error.map(JobError::bounded);
+        let (waits, signalled) = (job.waits, job.signalled);
+        let history = std::mem::take(&mut job.history).into_iter();
+        let past = history.map(|attempt| (Lease::random(random), attempt)).collect();
+        Self { waits, signalled, past, ..Self::new(job) }
     }
 
     /// The id of the job.
@@ -116,13 +128,24 @@ impl Entry {
         job
     }
 
+    /// The current attempt. Its session adds the host and the expiry of the lease.
+    fn running(&self, leased: &Leased) -> Running {
+        let attempt = self.job.header.counters.attempt;
+        let (session, worker) = (leased.session.clone(), leased.worker.clone());
+        Running::new(session, worker, attempt, leased.started_at)
+    }
+
     /// The job without parts, history and log.
     pub fn summary(&self) -> Job {
         let mut job = Job::new(self.job.header.clone(), self.job.state, Parts::default());
         job.started_at = self.job.started_at;
+        job.running = self.leased.as_ref().map(|leased| self.running(leased));
+        job.transitions = self.job.transitions;
+        job.changed_at = self.job.changed_at;
         job.finished_at = self.job.finished_at;
         job.finish.clone_from(&self.job.finish);
         job.cancel_requested = self.job.cancel_requested;
+        (job.waits, job.signalled) = (self.waits, self.signalled);
         job.progress.clone_from(&self.job.progress);
         job.result.clone_from(&self.job.result);
         job.error.clone_from(&self.job.error);
@@ -142,11 +165,14 @@ impl Entry {
 
     /// The slot of the job's unique key.
     pub fn unique_slot(&self) -> Option<UniqueSlot> {
+        self.unique_slot_in(&self.job.header.queue)
+    }
+
+    /// The slot that the job's unique key has if the job is in this queue.
+    pub fn unique_slot_in(&self, queue: &str) -> Option<UniqueSlot> {
         let header = &self.job.header;
-        header
-            .unique
-            .as_ref()
-            .map(|unique| UniqueSlot::new(unique.scope, &header.queue, &header.kind, &unique.key))
+        let unique = header.unique.as_ref()?;
+        Some(UniqueSlot::new(unique.scope, queue, &header.kind, &unique.key))
     }
 
     /// Contradictions within the job, one sentence each.

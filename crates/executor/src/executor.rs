@@ -122,18 +122,30 @@ impl<R: Rows> Executor<R> {
         now: Timestamp,
     ) -> Result<Facts> {
         let header = &entry.job.header;
+        let goes_to = data.queue.as_ref().filter(|queue| **queue != header.queue);
         Ok(Facts {
             due: data.run_at.unwrap_or(header.run_at) <= now,
             waits: entry.waits,
             signalled: entry.signalled,
-            key_taken: self.key_taken(entry)?,
+            key_taken: match goes_to {
+                Some(queue) => self.key_taken_in(queue, entry)?,
+                None => self.key_taken(entry)?,
+            },
             spent: match event {
                 EventKind::Retry => header.counters.failure_spends(&header.policy),
                 EventKind::Lose => header.counters.crash_spends(&header.policy),
                 _ => false,
             },
             cancel_requested: entry.job.cancel_requested,
+            moves: goes_to.is_some(),
         })
+    }
+
+    /// Whether a job that enters this queue has to wait in line for its ordering key there.
+    fn key_taken_in(&self, queue: &Name, entry: &Entry) -> Result<bool> {
+        let Some(key) = &entry.job.header.key else { return Ok(false) };
+        let line = self.rows.line(queue, key)?;
+        Ok(line.holder.is_some() || line.first.is_some())
     }
 
     /// Whether a job has to wait in line for its ordering key.
@@ -146,8 +158,15 @@ impl<R: Rows> Executor<R> {
         Ok(line.holder.is_some() || line.first.is_some_and(|(seq, _)| is_before(seq)))
     }
 
-    /// Puts a job at the tail of the state that it enters.
+    /// Counts and times the transition of a job to a state, and puts it at the tail there.
     pub(crate) fn enter(&mut self, entry: &mut Entry, state: Option<State>, now: Timestamp) {
+        entry.job.transitions = entry.job.transitions.saturating_add(1);
+        entry.job.changed_at = now;
+        self.place(entry, state, now);
+    }
+
+    /// Puts a job at the tail of a state.
+    pub(crate) fn place(&mut self, entry: &mut Entry, state: Option<State>, now: Timestamp) {
         let Some(state) = state else { return };
         self.seq += 1;
         entry.seq = self.seq;

@@ -11,6 +11,7 @@ mod enqueue;
 mod entry;
 mod executor;
 mod filling;
+mod import;
 mod maintain;
 pub mod priorities;
 mod query;

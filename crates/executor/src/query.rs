@@ -13,7 +13,9 @@ impl<R: Rows> Executor<R> {
     pub fn get(&self, request: &Get) -> Result<Vec<Option<Job>>> {
         request.check()?;
         let job = |id| self.rows.with_job(id, |entry| entry.view(request.parts));
-        request.ids.iter().map(|id| job(*id)).collect()
+        let mut jobs: Vec<_> = request.ids.iter().map(|id| job(*id)).collect::<Result<_>>()?;
+        self.show_running(jobs.iter_mut().flatten());
+        Ok(jobs)
     }
 
     /// Restricts counts per lane to the request, and adds the reason why a lane is closed.

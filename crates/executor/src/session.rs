@@ -6,9 +6,10 @@ use crate::executor::Executor;
 use crate::rows::Rows;
 use std::collections::HashSet;
 use windlass_core::engine::{
-    Heartbeat, HeartbeatReply, Lease, OpenSession, Session, SessionId, SessionInfo,
+    Heartbeat, HeartbeatReply, Lease, OpenSession, Session, SessionId, SessionInfo, WorkerInfo,
 };
 use windlass_core::machine::EventKind;
+use windlass_core::model::{Job, Running};
 use windlass_core::{Error, JobId, Result, Timestamp};
 
 /// An open session.
@@ -16,6 +17,8 @@ use windlass_core::{Error, JobId, Result, Timestamp};
 pub struct SessionEntry {
     /// The name of the worker.
     pub worker: String,
+    /// What the worker told about itself. A store with many writers reads it only to show it.
+    pub info: WorkerInfo,
     /// The time at which it was opened.
     pub opened_at: Timestamp,
     /// The time without a heartbeat after which it expires.
@@ -28,6 +31,14 @@ pub struct SessionEntry {
     pub remote: bool,
 }
 
+impl SessionEntry {
+    /// Adds the host and the expiry of the lease to a running job of this session.
+    pub fn show_in(&self, running: &mut Running) {
+        running.host.clone_from(&self.info.host);
+        running.expires_at = self.expires_at;
+    }
+}
+
 impl<R: Rows> Executor<R> {
     /// Opens a session.
     pub fn open_session(&mut self, request: OpenSession, now: Timestamp) -> Result<Session> {
@@ -36,6 +47,7 @@ impl<R: Rows> Executor<R> {
         let expires_at = now.plus(request.ttl_ms);
         let entry = SessionEntry {
             worker: request.worker,
+            info: request.info,
             opened_at: now,
             ttl_ms: request.ttl_ms,
             expires_at,
@@ -138,6 +150,15 @@ impl<R: Rows> Executor<R> {
         Ok(())
     }
 
+    /// Adds the host and the expiry of the lease to running jobs.
+    pub fn show_running<'a>(&self, jobs: impl IntoIterator<Item = &'a mut Job>) {
+        for running in jobs.into_iter().filter_map(|job| job.running.as_mut()) {
+            if let Some(session) = self.sessions.get(&running.session) {
+                session.show_in(running);
+            }
+        }
+    }
+
     /// All open sessions.
     pub fn sessions(&self) -> Vec<SessionInfo> {
         let info = |(id, session): (&SessionId, &SessionEntry)| SessionInfo {
@@ -146,6 +167,7 @@ impl<R: Rows> Executor<R> {
             opened_at: session.opened_at,
             expires_at: session.expires_at,
             running: self.rows.held(id).len() as u64,
+            info: session.info.clone(),
         };
         self.sessions.iter().map(info).collect()
     }

@@ -46,14 +46,23 @@ impl<R: Rows> Executor<R> {
         let leased = entry.leased_under(&item.lease).ok_or(Error::LeaseLost { id })?;
         item.check(now, self.capabilities.payload_bytes_max)?;
         let header = &entry.job.header;
-        let data = self.transition(header, &item.outcome, item.priority, now);
+        let data = Transition {
+            priority: item.priority,
+            queue: item.queue.clone(),
+            ..self.transition(header, &item.outcome, now)
+        };
         let follow_ups: Vec<NewJob> = (0..)
             .zip(item.follow_ups.iter().cloned())
             .map(|(index, job)| job.follow_up_of(header, index, leased.started_at, now))
             .collect();
-        if !follow_ups.is_empty() {
+        let moves_to = item.queue.as_ref().filter(|queue| **queue != header.queue);
+        if moves_to.is_some() || !follow_ups.is_empty() {
             let next = self.decide(entry, item.outcome.event(), &data, now)?.next;
-            let preview = BatchPreview::of_follow_ups(id, next.is_some_and(State::is_terminal));
+            let ends = next.is_some_and(State::is_terminal);
+            let mut preview = BatchPreview::of_follow_ups(id, ends);
+            if let Some(queue) = moves_to.filter(|_| !ends) {
+                self.preview_move(entry, queue, &mut preview, now)?;
+            }
             self.preview_all(&follow_ups, preview, now)
                 .map_err(|(index, error)| error.within(format_args!("follow_ups[{index}]")))?;
         }
@@ -70,7 +79,6 @@ impl<R: Rows> Executor<R> {
         let id = item.id;
         let job = &mut taken.entry.job;
         item.parts.clone().apply(&mut job.parts);
-        let end = item.outcome.end();
         if let Outcome::Complete { result } = &item.outcome {
             job.result.clone_from(result);
         }
@@ -79,17 +87,12 @@ impl<R: Rows> Executor<R> {
         let follow_ups = plan.follow_ups.into_iter().map(|job| self.admit(job, now));
         let follow_ups = follow_ups.collect::<Result<Vec<Enqueued>>>()?;
         let state = next.unwrap_or(State::Completed);
+        let end = item.outcome.end(state);
         Ok(Settled { id, already: false, end, state, follow_ups })
     }
 
     /// The data of the transition that an outcome leads to.
-    fn transition(
-        &self,
-        header: &Header,
-        outcome: &Outcome,
-        priority: Option<i32>,
-        now: Timestamp,
-    ) -> Transition {
+    fn transition(&self, header: &Header, outcome: &Outcome, now: Timestamp) -> Transition {
         let delay_ms = match outcome {
             Outcome::Retry { delay_ms: None, .. } => {
                 let failures = header.counters.failures.saturating_add(1);
@@ -104,7 +107,7 @@ impl<R: Rows> Executor<R> {
             Outcome::Retry { error, .. } | Outcome::Fail { error } => Some(error.clone().bounded()),
             _ => None,
         };
-        Transition { run_at: Some(now.plus(delay_ms)), priority, error, ..Transition::default() }
+        Transition { run_at: Some(now.plus(delay_ms)), error, ..Transition::default() }
     }
 
     /// Reports from running jobs; see [`windlass_core::engine::Jobs::update`].
@@ -114,7 +117,7 @@ impl<R: Rows> Executor<R> {
     }
 
     fn update_one(&mut self, item: UpdateItem, now: Timestamp) -> Item<Updated> {
-        item.check()?;
+        item.check(self.capabilities.payload_bytes_max)?;
         let id = item.id;
         let session = self.read(id, |entry| {
             entry.leased_under(&item.lease).map(|leased| leased.session.clone())

@@ -3,7 +3,7 @@
 use crate::entry::{Entry, UniqueSlot};
 use crate::executor::Executor;
 use crate::rows::{Rows, UniqueHold};
-use windlass_core::model::{NewJob, State};
+use windlass_core::model::{Name, NewJob, State};
 use windlass_core::policy::{Holder, UniqueVerdict, Until};
 use windlass_core::{Error, JobId, Result, Timestamp};
 
@@ -35,6 +35,43 @@ impl<R: Rows> Executor<R> {
             Until::Removed => Some(UniqueHold::WHILE_STORED),
         };
         self.rows.set_unique(slot, Some(UniqueHold { holder: entry.id(), until }))
+    }
+
+    /// Refuses a change by which `entry` would take a unique key that another job holds.
+    pub(crate) fn check_free(
+        &self,
+        slot: &UniqueSlot,
+        entry: &Entry,
+        now: Timestamp,
+    ) -> Result<()> {
+        match self.holder(slot, None, now)?.filter(|holder| holder.id != entry.id()) {
+            Some(rival) => Err(Error::Duplicate { key: slot.key.clone(), holder: rival.id }),
+            None => Ok(()),
+        }
+    }
+
+    /// Puts a job into another queue, with its unique key if it holds one. Its ordering key stays behind.
+    pub(crate) fn change_queue(
+        &mut self,
+        entry: &mut Entry,
+        queue: Option<Name>,
+        now: Timestamp,
+    ) -> Result<()> {
+        let Some(queue) = queue else { return Ok(()) };
+        let slots = entry.unique_slot().zip(entry.unique_slot_in(&queue));
+        entry.job.header.queue = queue;
+        entry.holds_key = false;
+        let Some((from, to)) = slots.filter(|(from, to)| from != to) else { return Ok(()) };
+        let holds = |hold: &UniqueHold| {
+            hold.holder == entry.id() && hold.until.is_none_or(|until| now < until)
+        };
+        match self.rows.unique(&from)?.filter(holds) {
+            Some(hold) => {
+                self.rows.set_unique(from, None)?;
+                self.rows.set_unique(to, Some(hold))
+            }
+            None => Ok(()),
+        }
     }
 
     /// Releases the unique key of a job that ended, or of one that is `removed`, unless it is held for a window or by

@@ -42,6 +42,7 @@ mod board;
 mod breaker;
 mod handle;
 mod host;
+mod host_name;
 mod keys;
 mod kinds;
 mod lead;
@@ -63,6 +64,7 @@ pub use board::{ServiceName, ServiceStatus, Status};
 pub use breaker::{Breakers, Outcomes};
 pub use handle::ServicesHandle;
 pub use host::{Host, HostGuard};
+pub use host_name::host_name;
 pub use keys::{
     Denied, Grant, Grants, Key, KeyRing, Keys, NewKey, Principal, Secret, is_key_record,
 };

@@ -25,6 +25,10 @@ pub enum Change {
     Reschedule,
     /// Set its `priority`.
     Reprioritise,
+    /// Move it to another `queue`.
+    Move,
+    /// End it as dead.
+    Kill,
     /// Pause it.
     Pause,
     /// Resume it.
@@ -52,6 +56,10 @@ pub struct Edits {
     /// New policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<Policy>,
+    /// Queue to run in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Name>))]
+    pub queue: Option<Name>,
     /// Delay until the job is due.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::DelayMs>))]
@@ -78,6 +86,7 @@ impl Edits {
         edits.priority = self.priority;
         edits.policy = self.policy.map(Into::into);
         edits.due = due_in(self.delay_ms, self.run_at).map_err(|error| error.within("edits"))?;
+        edits.queue = self.queue;
         edits.confirm = self.confirm;
         Ok(edits)
     }
@@ -89,8 +98,8 @@ impl From<engine::Edits> for Edits {
         let (payload, state) = (edit_out(edits.payload), edit_out(edits.state));
         let parts = PartEdits { payload, state, ..PartEdits::default() };
         let policy = edits.policy.map(Into::into);
-        let (priority, confirm) = (edits.priority, edits.confirm);
-        Self { parts, priority, policy, delay_ms, run_at, confirm }
+        let engine::Edits { priority, queue, confirm, .. } = edits;
+        Self { parts, priority, policy, queue, delay_ms, run_at, confirm }
     }
 }
 
@@ -109,6 +118,10 @@ pub struct JobChange {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Priority>))]
     pub priority: Option<i32>,
+    /// Queue to move to, for `move`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Name>))]
+    pub queue: Option<Name>,
     /// Delay until the job is due, for `reschedule`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::DelayMs>))]
@@ -124,6 +137,10 @@ pub struct JobChange {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::State>))]
     pub if_state: Option<State>,
+    /// Queue in which the job is expected. A job of another queue is changed, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Name>))]
+    pub queue_hint: Option<Name>,
 }
 
 impl JobChange {
@@ -144,6 +161,9 @@ impl JobChange {
         if self.change != Change::Reprioritise {
             absent(&self.priority, "priority", "only `reprioritise` has a priority")?;
         }
+        if self.change != Change::Move {
+            absent(&self.queue, "queue", "only `move` has a queue; a replay has it in `edits`")?;
+        }
         if self.change != Change::Reschedule {
             absent(&self.delay_ms, "delay_ms", "only `reschedule` has a time")?;
             absent(&self.run_at, "run_at", "only `reschedule` has a time")?;
@@ -159,6 +179,11 @@ impl JobChange {
                 let needed = || Error::invalid("priority", "missing", "give the new priority");
                 engine::Change::Reprioritise(self.priority.ok_or_else(needed)?)
             }
+            Change::Move => {
+                let needed = || Error::invalid("queue", "missing", "give the queue to move to");
+                engine::Change::Move(self.queue.ok_or_else(needed)?)
+            }
+            Change::Kill => engine::Change::Kill,
             Change::Pause => engine::Change::Pause,
             Change::Resume => engine::Change::Resume,
             Change::Signal => engine::Change::Signal,
@@ -168,7 +193,7 @@ impl JobChange {
             Change::Discard => engine::Change::Discard,
         };
         let mut item = engine::ChangeItem::new(id, change);
-        item.if_state = self.if_state;
+        (item.if_state, item.queue_hint) = (self.if_state, self.queue_hint);
         Ok(item)
     }
 }
@@ -182,10 +207,12 @@ impl TryFrom<engine::ChangeItem> for JobChange {
             id: Some(item.id),
             change: Change::Cancel,
             priority: None,
+            queue: None,
             delay_ms: None,
             run_at: None,
             edits: None,
             if_state: item.if_state,
+            queue_hint: item.queue_hint,
         };
         request.change = match item.change {
             engine::Change::Cancel => Change::Cancel,
@@ -198,6 +225,11 @@ impl TryFrom<engine::ChangeItem> for JobChange {
                 request.priority = Some(priority);
                 Change::Reprioritise
             }
+            engine::Change::Move(queue) => {
+                request.queue = Some(queue);
+                Change::Move
+            }
+            engine::Change::Kill => Change::Kill,
             engine::Change::Pause => Change::Pause,
             engine::Change::Resume => Change::Resume,
             engine::Change::Signal => Change::Signal,

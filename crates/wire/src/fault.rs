@@ -265,6 +265,7 @@ pub(crate) const fn capability_name(capability: Capability) -> &'static str {
     match capability {
         Capability::GlobalUnique => "global_unique",
         Capability::FairOrder => "fair_order",
+        Capability::Move => "move",
         _ => "unknown",
     }
 }

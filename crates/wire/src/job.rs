@@ -4,12 +4,13 @@
 use crate::openapi;
 use crate::part::{Parts, gather, spread};
 use crate::policy::{Backoff, Retention, Unique};
-use crate::{is_default, present};
+use crate::{bounded, is_default, present};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use windlass_core::engine::{self, ClaimedJob, Cursor, Lease};
+use windlass_core::limits::ENQUEUE_BATCH_MAX;
 use windlass_core::model::{
-    self, Attempt, Counters, Finish, Header, JobError, LogLine, Name, Progress, State,
+    self, Attempt, Counters, Finish, Header, JobError, LogLine, Name, Progress, Running, State,
 };
 use windlass_core::{Error, JobId, Result, Timestamp};
 
@@ -47,6 +48,17 @@ pub struct Job {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Timestamp>))]
     pub started_at: Option<Timestamp>,
+    /// The current attempt, while the job runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Running>))]
+    pub running: Option<Running>,
+    /// Number of times that the job entered a state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transitions: Option<u32>,
+    /// When the job entered its state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Timestamp>))]
+    pub changed_at: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Timestamp>))]
     pub finished_at: Option<Timestamp>,
@@ -84,6 +96,12 @@ pub struct Job {
     pub retention: Option<Retention>,
     #[serde(default, skip_serializing_if = "is_default")]
     pub cancel_requested: bool,
+    /// Whether the job waits for a signal.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub waits: bool,
+    /// Whether a signal is kept for its next wait.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub signalled: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::Progress>))]
     pub progress: Option<Progress>,
@@ -112,6 +130,31 @@ pub struct Jobs {
     pub jobs: Vec<Option<Job>>,
 }
 
+/// Jobs of another store, as `GET /v1/jobs/{id}` returns them there.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Import {
+    /// The jobs, with all their parts.
+    #[serde(deserialize_with = "bounded::vec::<ENQUEUE_BATCH_MAX, _, _>")]
+    #[cfg_attr(feature = "openapi", schema(max_items = 10000))]
+    pub jobs: Vec<Job>,
+}
+
+impl Import {
+    /// Converts to the core request, and returns errors of invalid jobs with their index: each fails alone.
+    pub fn into_core(self) -> (engine::Import, Vec<(usize, Error)>) {
+        let (mut jobs, mut bad) = (Vec::with_capacity(self.jobs.len()), Vec::new());
+        for (index, job) in self.jobs.into_iter().enumerate() {
+            match job.into_core() {
+                Ok(job) => jobs.push(job),
+                Err(error) => bad.push((index, error)),
+            }
+        }
+        (engine::Import::new(jobs), bad)
+    }
+}
+
 /// A page of jobs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = JobPage))]
@@ -133,9 +176,12 @@ impl From<model::Job> for Job {
         view.parts.result = sealed_result;
         (view.result, view.result_base64) = (result, result_base64);
         view.started_at = job.started_at;
+        view.running = job.running;
+        (view.transitions, view.changed_at) = (Some(job.transitions), Some(job.changed_at));
         view.finished_at = job.finished_at;
         view.finish = job.finish;
         view.cancel_requested = job.cancel_requested;
+        (view.waits, view.signalled) = (job.waits, job.signalled);
         view.progress = job.progress;
         view.error = job.error;
         view.history = job.history;
@@ -171,6 +217,9 @@ impl Job {
             run_at: header.run_at,
             created_at: header.created_at,
             started_at: None,
+            running: None,
+            transitions: None,
+            changed_at: None,
             finished_at: None,
             finish: None,
             attempt,
@@ -189,6 +238,8 @@ impl Job {
             max_wait_ms: header.policy.max_wait_ms,
             retention: header.policy.retention.map(Into::into),
             cancel_requested: false,
+            waits: false,
+            signalled: false,
             progress: None,
             result: None,
             result_base64: None,
@@ -206,9 +257,13 @@ impl Job {
         let mut job = model::Job::new(header, self.state, parts);
         job.result = result;
         job.started_at = self.started_at;
+        job.running = self.running;
+        job.transitions = self.transitions.unwrap_or(job.transitions);
+        job.changed_at = self.changed_at.unwrap_or(job.changed_at);
         job.finished_at = self.finished_at;
         job.finish = self.finish;
         job.cancel_requested = self.cancel_requested;
+        (job.waits, job.signalled) = (self.waits, self.signalled);
         job.progress = self.progress;
         job.error = self.error;
         job.history = self.history;

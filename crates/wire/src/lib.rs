@@ -80,7 +80,7 @@ pub use fault::{Fault, Problem};
 pub use health::{Alive, Disk, StoreHealth};
 pub use history::{HistoryPage, HistoryQuery, HistoryRow};
 pub use item::{Empty, Item, Items, Nothing, into_items};
-pub use job::{Job, Jobs, Page};
+pub use job::{Import, Job, Jobs, Page};
 pub use kinds::{
     Breaker, BreakerPolicy, BreakerWord, KindOverview, KindRules, Kinds, PriorityRule,
 };
@@ -97,7 +97,7 @@ pub use schedule::{
     PutSchedule, Schedule, ScheduleError, ScheduleList, SchedulePage, SchedulePatch, ScheduleView,
 };
 pub use series::{Point, Series, SeriesQuery};
-pub use session::{Heartbeat, HeartbeatReply, Held, OpenSession, Session};
+pub use session::{Heartbeat, HeartbeatReply, Held, OpenSession, Session, WorkerInfo};
 pub use settle::{Outcome, Reason, Settle, SettleItem, SettleReply, Settled};
 pub use update::{Progress, Update, UpdateItem, Updated};
 

@@ -16,7 +16,7 @@ pub use answers::{
 };
 pub use shapes::{
     Attempt, DeadList, KindOverview, KindSettings, LogLine, NamedKind, NamedQueue, QueueOverview,
-    QueueSettings, RawHeaders, TraceHeaders,
+    QueueSettings, RawHeaders, Running, TraceHeaders,
 };
 pub use words::{
     Atomicity, AttemptEnd, Codec, Durability, Finish, Gate, Location, Missed, OnConflict, PartName,
@@ -138,6 +138,8 @@ numbers! {
         LeaseMs: limits::LEASE_MIN_MS..=limits::LEASE_MAX_MS;
     "Time until a session without a heartbeat expires."
         SessionTtlMs: limits::SESSION_TTL_MIN_MS..=limits::SESSION_TTL_MAX_MS;
+    "Number of jobs that a worker runs at a time."
+        Concurrency: 0..=limits::CONCURRENCY_MAX;
     "Number of failed attempts after which a job is dead."
         MaxAttempts: 1..=limits::MAX_ATTEMPTS_MAX;
     "Number of lost leases that a job survives."

@@ -106,7 +106,7 @@ impl Parts {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PartEdits {
-    /// The input; only a replay can change it.
+    /// The input.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Part>))]
     pub payload: Option<Option<Part>>,
@@ -136,9 +136,9 @@ impl PartEdits {
 
     /// Converts the edits that a worker may make; others are refused.
     pub(crate) fn into_core(self) -> Result<model::PartEdits> {
-        absent(&self.payload, "parts.payload", "the payload cannot change; a replay can edit it")?;
         absent(&self.result, "parts.result", "only `complete` has a result")?;
         let edits = model::PartEdits {
+            payload: edit_in(self.payload, "parts.payload")?,
             state: edit_in(self.state, "parts.state")?,
             metadata: edit_in(self.metadata, "parts.metadata")?,
             blob: edit_in(self.blob, "parts.blob")?,
@@ -149,9 +149,10 @@ impl PartEdits {
 
 impl From<model::PartEdits> for PartEdits {
     fn from(edits: model::PartEdits) -> Self {
-        let model::PartEdits { state, metadata, blob } = edits;
-        let (state, blob, metadata) = (edit_out(state), edit_out(blob), edit_out(metadata));
-        Self { payload: None, state, blob, metadata, result: None }
+        let model::PartEdits { payload, state, metadata, blob } = edits;
+        let (payload, state) = (edit_out(payload), edit_out(state));
+        let (blob, metadata) = (edit_out(blob), edit_out(metadata));
+        Self { payload, state, blob, metadata, result: None }
     }
 }
 

@@ -4,6 +4,7 @@ use crate::bounded;
 use crate::claim::{part_names, part_set};
 #[cfg(feature = "openapi")]
 use crate::openapi;
+use crate::session::WorkerInfo;
 use serde::{Deserialize, Serialize};
 use windlass_core::engine::{self, Cursor, Filter, Gate, ListOrder, SessionId};
 use windlass_core::limits::{BATCH_MAX, PAGE_DEFAULT};
@@ -27,17 +28,23 @@ pub struct Get {
     )]
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<openapi::PartName>))]
     pub parts: Vec<PartName>,
+    /// Queue in which the jobs are expected. Jobs of other queues are found, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Name>))]
+    pub queue_hint: Option<Name>,
 }
 
 impl From<Get> for engine::Get {
     fn from(get: Get) -> Self {
-        Self::new(get.ids).parts(part_set(&get.parts))
+        let mut request = Self::new(get.ids).parts(part_set(&get.parts));
+        request.queue_hint = get.queue_hint;
+        request
     }
 }
 
 impl From<engine::Get> for Get {
     fn from(get: engine::Get) -> Self {
-        Self { ids: get.ids, parts: part_names(get.parts) }
+        Self { ids: get.ids, parts: part_names(get.parts), queue_hint: get.queue_hint }
     }
 }
 
@@ -50,6 +57,10 @@ pub struct GetOne {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(value_type = String, required = false))]
     pub parts: Option<String>,
+    /// Queue in which the job is expected. A job of another queue is found, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", param(value_type = openapi::Name, required = false))]
+    pub queue_hint: Option<Name>,
 }
 
 impl GetOne {
@@ -362,6 +373,9 @@ pub struct Worker {
     pub expires_at: Timestamp,
     /// Number of jobs it holds.
     pub running: u64,
+    /// What the worker told about itself.
+    #[serde(default, skip_serializing_if = "WorkerInfo::is_empty")]
+    pub info: WorkerInfo,
 }
 
 impl From<Vec<engine::SessionInfo>> for Workers {
@@ -372,6 +386,7 @@ impl From<Vec<engine::SessionInfo>> for Workers {
             opened_at: info.opened_at,
             expires_at: info.expires_at,
             running: info.running,
+            info: info.info.into(),
         };
         Self { workers: sessions.into_iter().map(worker).collect() }
     }
@@ -386,6 +401,7 @@ impl Workers {
             opened_at: worker.opened_at,
             expires_at: worker.expires_at,
             running: worker.running,
+            info: worker.info.into(),
         };
         self.workers.into_iter().map(info).collect()
     }

@@ -14,6 +14,8 @@ paths! {
     JOBS_BATCH = "/v1/jobs/batch";
     /// `POST` returns jobs by id.
     JOBS_GET = "/v1/jobs/get";
+    /// `POST` imports jobs of another store.
+    JOBS_IMPORT = "/v1/jobs/import";
     /// `POST` changes jobs.
     JOBS_CHANGE = "/v1/jobs/change";
     /// `GET` returns one job.

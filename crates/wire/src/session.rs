@@ -5,7 +5,11 @@ use crate::bounded;
 use crate::openapi;
 use serde::{Deserialize, Serialize};
 use windlass_core::engine::{self, Lease, SessionId};
-use windlass_core::limits::{DECLARED_LEASES_MAX, SESSION_TTL_DEFAULT_MS, UNANSWERED_CLAIMS_MAX};
+use windlass_core::limits::{
+    CLAIM_KINDS_MAX, CLAIM_QUEUES_MAX, DECLARED_LEASES_MAX, SESSION_TTL_DEFAULT_MS,
+    UNANSWERED_CLAIMS_MAX,
+};
+use windlass_core::model::Name;
 use windlass_core::{JobId, Timestamp};
 
 /// A request to open a session.
@@ -20,19 +24,81 @@ pub struct OpenSession {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::SessionTtlMs>))]
     pub ttl_ms: Option<u64>,
+    /// What the worker tells about itself, for display.
+    #[serde(default, skip_serializing_if = "WorkerInfo::is_empty")]
+    pub info: WorkerInfo,
 }
 
 impl OpenSession {
     /// Converts to the core request, marked as remote: callers over HTTP are in another process.
     pub fn into_core(self) -> engine::OpenSession {
         let ttl_ms = self.ttl_ms.unwrap_or(SESSION_TTL_DEFAULT_MS);
-        engine::OpenSession::new(self.worker).ttl_ms(ttl_ms).remote()
+        engine::OpenSession::new(self.worker).ttl_ms(ttl_ms).info(self.info.into()).remote()
     }
 }
 
 impl From<engine::OpenSession> for OpenSession {
     fn from(request: engine::OpenSession) -> Self {
-        Self { worker: request.worker, ttl_ms: Some(request.ttl_ms) }
+        let (ttl_ms, info) = (Some(request.ttl_ms), request.info.into());
+        Self { worker: request.worker, ttl_ms, info }
+    }
+}
+
+/// What a worker tells about itself, for display.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct WorkerInfo {
+    /// The queues that it claims from.
+    #[serde(
+        default,
+        deserialize_with = "bounded::vec::<CLAIM_QUEUES_MAX, _, _>",
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<openapi::Name>, max_items = 64))]
+    pub queues: Vec<Name>,
+    /// The kinds that it has handlers for.
+    #[serde(
+        default,
+        deserialize_with = "bounded::vec::<CLAIM_KINDS_MAX, _, _>",
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<openapi::Name>, max_items = 256))]
+    pub kinds: Vec<Name>,
+    /// The number of jobs that it runs at a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Concurrency>))]
+    pub concurrency: Option<u32>,
+    /// The name of its host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Label>))]
+    pub host: Option<String>,
+    /// Its version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Label>))]
+    pub version: Option<String>,
+}
+
+impl WorkerInfo {
+    pub(crate) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl From<WorkerInfo> for engine::WorkerInfo {
+    fn from(told: WorkerInfo) -> Self {
+        let WorkerInfo { queues, kinds, concurrency, host, version } = told;
+        let mut info = Self::default();
+        (info.queues, info.kinds) = (queues, kinds);
+        (info.concurrency, info.host, info.version) = (concurrency, host, version);
+        info
+    }
+}
+
+impl From<engine::WorkerInfo> for WorkerInfo {
+    fn from(info: engine::WorkerInfo) -> Self {
+        let engine::WorkerInfo { queues, kinds, concurrency, host, version, .. } = info;
+        Self { queues, kinds, concurrency, host, version }
     }
 }
 

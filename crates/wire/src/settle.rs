@@ -15,7 +15,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use windlass_core::engine::{self, Lease};
 use windlass_core::limits::{BATCH_MAX, FOLLOW_UPS_MAX, SETTLE_FOLLOW_UPS_MAX};
-use windlass_core::model::{AttemptEnd, JobError, State};
+use windlass_core::model::{AttemptEnd, JobError, Name, State};
 use windlass_core::random::Random;
 use windlass_core::{Error, JobId, Result};
 
@@ -87,6 +87,10 @@ pub struct SettleItem {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Priority>))]
     pub priority: Option<i32>,
+    /// The queue in which the job runs again, for `retry`, `snooze`, `release` and `wait`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Name>))]
+    pub queue: Option<Name>,
     /// Jobs to enqueue atomically with the report.
     #[serde(
         default,
@@ -104,6 +108,7 @@ impl SettleItem {
         let mut item = engine::SettleItem::new(self.id, self.lease, outcome);
         item.parts = self.parts.into_core()?;
         item.priority = self.priority;
+        item.queue = self.queue;
         for (index, job) in self.follow_ups.into_iter().enumerate() {
             let job = job.into_core();
             let job = job.map_err(|error| error.within(format_args!("follow_ups[{index}]")))?;
@@ -158,6 +163,7 @@ impl From<engine::SettleItem> for SettleItem {
             delay_ms: None,
             parts: item.parts.into(),
             priority: item.priority,
+            queue: item.queue,
             follow_ups: item.follow_ups.into_iter().map(Into::into).collect(),
         };
         let why = |JobError { code, message }| Some(Reason { code, message });

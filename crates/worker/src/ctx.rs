@@ -16,8 +16,8 @@ use tokio::time::Instant;
 use tracing::Span;
 use windlass_core::engine::{Lease, Outcome, SettleItem, Update, UpdateItem, Updated};
 use windlass_core::limits::{LOG_LINE_BYTES_MAX, PROGRESS_NOTE_BYTES_MAX};
-use windlass_core::model::{Header, NewJob, Part, PartEdit, PartName, PartSet, Progress};
-use windlass_core::{Error, JobId, Result, TypedJob};
+use windlass_core::model::{Header, Name, NewJob, Part, PartEdit, PartName, PartSet, Progress};
+use windlass_core::{Error, JobId, Result, TypedJob, check_name};
 
 /// The context of one attempt at a job. Cheap to clone; take it as an argument of the handler.
 ///
@@ -250,19 +250,23 @@ impl Ctx {
         self.set(PartName::Blob, PartEdit::Set(Part::new(blob)))
     }
 
-    /// Sets or removes the checkpoint, the metadata or the blob. Stored with the outcome.
+    /// Sets the payload of the next attempt, as JSON. Stored with the outcome.
+    pub fn set_payload(&self, payload: &impl Serialize) -> Result<()> {
+        let bytes = json("payload", payload)?;
+        self.set(PartName::Payload, PartEdit::Set(Part::new(bytes)))
+    }
+
+    /// Sets or removes a part. Stored with the outcome.
     pub fn set(&self, name: PartName, edit: PartEdit) -> Result<()> {
-        if name == PartName::Payload {
-            return Err(Error::invalid("payload", "…", "it is written once, with the job"));
-        }
         // Validated here, while the handler can still react to the error.
         let mut item = UpdateItem::new(self.id(), self.0.lease.clone());
         match name {
             PartName::State => item.parts.state = edit.clone(),
             PartName::Blob => item.parts.blob = edit.clone(),
-            PartName::Metadata | PartName::Payload => item.parts.metadata = edit.clone(),
+            PartName::Metadata => item.parts.metadata = edit.clone(),
+            PartName::Payload => item.parts.payload = edit.clone(),
         }
-        item.check()?;
+        item.check(self.shared().engine.capabilities().payload_bytes_max)?;
         self.0.draft(|draft| draft.edit(name, edit));
         Ok(())
     }
@@ -270,6 +274,14 @@ impl Ctx {
     /// Sets the priority of the job. Takes effect with the outcome.
     pub fn set_priority(&self, priority: i32) {
         self.0.draft(|draft| draft.set_priority(priority));
+    }
+
+    /// Moves the job to another queue if it runs again. Takes effect with the outcome.
+    pub fn set_queue(&self, queue: impl Into<Name>) -> Result<()> {
+        let queue = queue.into();
+        check_name("queue", &queue)?;
+        self.0.draft(|draft| draft.set_queue(queue));
+        Ok(())
     }
 
     /// Updates this job, repeating the call until the store answers or the handler is stopped.

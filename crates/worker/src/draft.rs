@@ -4,7 +4,7 @@
 use crate::extract::Values;
 use windlass_core::engine::{SettleItem, UpdateItem};
 use windlass_core::limits::{FOLLOW_UPS_MAX, LOG_LINES_MAX};
-use windlass_core::model::{NewJob, Part, PartEdit, PartEdits, PartName, Progress};
+use windlass_core::model::{Name, NewJob, Part, PartEdit, PartEdits, PartName, Progress};
 use windlass_core::{Error, Result};
 
 /// The unsent reports of one attempt.
@@ -13,6 +13,8 @@ pub(crate) struct Draft {
     /// Part changes, sent with any outcome.
     parts: PartEdits,
     priority: Option<i32>,
+    /// The queue of the next attempt, if there is one.
+    queue: Option<Name>,
     /// Follow-up jobs, created only if the job completes.
     follow_ups: Vec<NewJob>,
     /// Unsent progress; only the latest value is kept.
@@ -33,8 +35,7 @@ impl Draft {
             PartName::State => self.parts.state = edit,
             PartName::Metadata => self.parts.metadata = edit,
             PartName::Blob => self.parts.blob = edit,
-            // Unreachable through the API: the payload is written once.
-            PartName::Payload => {}
+            PartName::Payload => self.parts.payload = edit,
         }
     }
 
@@ -43,7 +44,7 @@ impl Draft {
             PartName::State => &self.parts.state,
             PartName::Metadata => &self.parts.metadata,
             PartName::Blob => &self.parts.blob,
-            PartName::Payload => &PartEdit::Keep,
+            PartName::Payload => &self.parts.payload,
         }
     }
 
@@ -75,6 +76,10 @@ impl Draft {
 
     pub(crate) const fn set_priority(&mut self, priority: i32) {
         self.priority = Some(priority);
+    }
+
+    pub(crate) fn set_queue(&mut self, queue: Name) {
+        self.queue = Some(queue);
     }
 
     pub(crate) fn follow_up(&mut self, job: NewJob) -> Result<()> {
@@ -152,6 +157,7 @@ impl Draft {
     pub(crate) fn complete_report(&mut self, item: &mut SettleItem, completed: bool) {
         item.parts = std::mem::take(&mut self.parts);
         item.priority = self.priority;
+        item.queue = self.queue.take().filter(|_| !item.outcome.ends_job());
         if completed {
             item.follow_ups = std::mem::take(&mut self.follow_ups);
         }

@@ -211,8 +211,8 @@ async fn values_over_a_limit_are_refused_by_the_call_that_passes_them() {
     async fn large(_: Raw, ctx: Ctx) -> Result<(), Stop> {
         let large = "x".repeat(limits::METADATA_BYTES_MAX + 1);
         assert_eq!(ctx.set_metadata(&large).unwrap_err().code(), "too_large");
-        let payload = ctx.set(PartName::Payload, windlass_core::model::PartEdit::Unset);
-        assert_eq!(payload.unwrap_err().field(), Some("payload"));
+        let large = "x".repeat(limits::PAYLOAD_BYTES_MAX + 1);
+        assert_eq!(ctx.set_payload(&large).unwrap_err().field(), Some("payload"));
         let state = vec![0; limits::STATE_BYTES_MAX + 1];
         assert_eq!(ctx.save_checkpoint_bytes(state).await.unwrap_err().code(), "too_large");
         ctx.set_checkpoint(&"fits")?;

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use windlass_core::JobId;
 use windlass_core::engine::{
-    ChangeItem, Claim, Claimant, Enqueue, Heartbeat, MaintainRequest, SessionId, Settle, Update,
-    Work,
+    Change, ChangeItem, Claim, Claimant, Enqueue, Heartbeat, Import, MaintainRequest, SessionId,
+    Settle, Update, Work,
 };
 use windlass_core::limits::KEY_BYTES_MAX;
-use windlass_core::model::{Name, NewJob, PartName, PartSet};
+use windlass_core::model::{Header, Name, NewJob, PartName, PartSet};
 use windlass_core::{check_name, check_text};
 use windlass_executor::UniqueSlot;
 
@@ -110,6 +110,18 @@ impl Wants {
         }
     }
 
+    /// The rows of an import. Invalid jobs will be refused, and their keys are skipped.
+    pub fn of_import(request: &Import) -> Self {
+        let mut wants = Self::default();
+        for job in &request.jobs {
+            let Header { id, queue, kind, key, unique, .. } = &job.header;
+            let mut new = NewJob::new(kind.clone()).queue(queue.clone());
+            (new.id, new.key, new.unique) = (Some(*id), key.clone(), unique.clone());
+            wants.new_job(&new);
+        }
+        wants
+    }
+
     /// The rows of a claim.
     pub fn of_claim(claim: &Claim) -> Self {
         let mut wants = Self::default();
@@ -174,7 +186,13 @@ impl Wants {
 
     /// The rows of a change.
     pub fn of_change(batch: &[ChangeItem]) -> Self {
-        Self { own: batch.iter().map(|item| item.id).collect(), heirs: true, ..Self::default() }
+        let room = |item: &ChangeItem| match &item.change {
+            Change::Move(queue) => check_name("queue", queue).is_ok().then(|| queue.clone()),
+            _ => None,
+        };
+        let own = batch.iter().map(|item| item.id).collect();
+        let depths = batch.iter().filter_map(room).collect();
+        Self { own, depths, heirs: true, ..Self::default() }
     }
 
     /// The rows of a change of settings.

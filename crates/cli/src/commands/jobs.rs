@@ -72,6 +72,16 @@ enum Action {
         #[arg(long, short, value_name = "N", allow_negative_numbers = true)]
         priority: i32,
     },
+    /// Move waiting jobs to another queue
+    Move {
+        #[command(flatten)]
+        ids: Ids,
+        /// Queue to move to
+        #[arg(long, value_name = "QUEUE")]
+        to: String,
+    },
+    /// End waiting jobs as dead
+    Kill(Ids),
     /// Pause waiting jobs
     Pause(Ids),
     /// Resume paused jobs
@@ -111,6 +121,8 @@ impl Args {
                 (ids, Change::Reschedule(due))
             }
             Action::Reprioritise { ids, priority } => (ids, Change::Reprioritise(priority)),
+            Action::Move { ids, to } => (ids, Change::Move(to.into())),
+            Action::Kill(ids) => (ids, Change::Kill),
             Action::Pause(ids) => (ids, Change::Pause),
             Action::Resume(ids) => (ids, Change::Resume),
             Action::Discard(ids) => (ids, Change::Discard),

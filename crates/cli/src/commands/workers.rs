@@ -33,6 +33,7 @@ async fn list(common: &Common) -> Result<ExitCode> {
             json!({
                 "session": it.id.as_str(), "worker": it.worker, "running": it.running,
                 "opened_at": views::instant(it.opened_at), "expires_at": views::instant(it.expires_at),
+                "info": it.info,
             })
         });
         print_json(&rows.collect::<Vec<_>>())?;
@@ -42,14 +43,28 @@ async fn list(common: &Common) -> Result<ExitCode> {
         eprintln!("no workers");
         return Ok(ExitCode::SUCCESS);
     }
-    let mut table = Table::new(["WORKER", "RUNNING", "SINCE", "ALIVE FOR"]);
+    let mut table =
+        Table::new(["WORKER", "HOST", "RUNNING", "OF", "QUEUES", "VERSION", "SINCE", "ALIVE FOR"]);
     for session in &sessions {
         let left = match session.expires_at.since(now) {
             0 => Cell::text("lost").colour(Colour::Bad),
             left => Cell::text(rough_span(left)),
         };
         let since = Cell::text(ago(session.opened_at, now));
-        table.row([Cell::text(&session.worker), Cell::count(session.running), since, left]);
+        let info = &session.info;
+        let text = |text: &Option<String>| Cell::text(text.as_deref().unwrap_or("-"));
+        let of = info.concurrency.map_or_else(|| "-".to_owned(), |slots| slots.to_string());
+        let queues = if info.queues.is_empty() { "-".to_owned() } else { info.queues.join(",") };
+        table.row([
+            Cell::text(&session.worker),
+            text(&info.host),
+            Cell::count(session.running),
+            Cell::text(of),
+            Cell::text(queues),
+            text(&info.version),
+            since,
+            left,
+        ]);
     }
     print(&table.to_string())?;
     Ok(ExitCode::SUCCESS)

@@ -94,7 +94,7 @@ impl Jobs for BusyAtFirst {
 }
 
 impl Admin for BusyAtFirst {
-    windlass_core::pass_on!(inner: get, list, stats, sessions, change, configure, settings, removed, records, health);
+    windlass_core::pass_on!(inner: get, list, stats, sessions, change, configure, settings, removed, records, import, health);
 }
 
 impl Maintain for BusyAtFirst {

@@ -29,7 +29,10 @@ fn every_change_has_its_effect() {
         (job["priority"].as_i64(), job["run_at"].as_str()),
         (Some(-7), Some("2030-01-31T09:00:00.000Z"))
     );
-    store.run(&["jobs", "cancel", &id]).ok();
+    then(&["move", "--to", "other"], "scheduled");
+    assert_eq!(store.job(&id)["queue"], "other");
+    then(&["kill"], "dead");
+    assert_eq!(store.job(&id)["finish"], "killed");
     assert_eq!(store.run(&["jobs", "discard", &id]).ok(), format!("{id}  gone\n"));
     store.run(&["jobs", "show", &id]).refused(1, &[&id, "does not exist"]);
 }

@@ -37,11 +37,14 @@ pub enum Capability {
     GlobalUnique,
     /// Queues that share capacity fairly among tenants ([`Order::Fair`](crate::model::Order)).
     FairOrder,
+    /// Moving jobs to another queue ([`Change::Move`](super::Change::Move), [`SettleItem::queue`](super::SettleItem),
+    /// [`Edits::queue`](super::Edits)).
+    Move,
 }
 
 impl Capability {
     /// All capabilities.
-    pub const ALL: [Self; 2] = [Self::GlobalUnique, Self::FairOrder];
+    pub const ALL: [Self; 3] = [Self::GlobalUnique, Self::FairOrder, Self::Move];
 }
 
 impl fmt::Display for Capability {
@@ -49,6 +52,7 @@ impl fmt::Display for Capability {
         f.write_str(match self {
             Self::GlobalUnique => "unique keys across queues",
             Self::FairOrder => "fair order",
+            Self::Move => "moves between queues",
         })
     }
 }

@@ -4,6 +4,7 @@ use crate::error::{Error, Result};
 use crate::id::JobId;
 use crate::machine::EventKind;
 use crate::model::{Due, Name, PartEdit, PartName, Policy, State};
+use crate::name::check_name;
 use crate::time::Timestamp;
 
 /// Edits to a job that is replayed.
@@ -18,6 +19,8 @@ pub struct Edits {
     pub priority: Option<i32>,
     /// A new policy.
     pub policy: Option<Policy>,
+    /// The queue to run in; its own by default. It may exceed the depth limit there.
+    pub queue: Option<Name>,
     /// When to run; immediately by default.
     pub due: Due,
     /// The name of the job's kind, as a confirmation for kinds registered as sensitive. Checked by layers in
@@ -37,6 +40,12 @@ pub enum Change {
     Reschedule(Due),
     /// Change its priority.
     Reprioritise(i32),
+    /// Move a waiting job to another queue, which must have room. It enters at the tail, and keeps its id, parts,
+    /// counters, history and keys. If another job holds its unique key there, the result is
+    /// [`Error::Duplicate`](crate::Error::Duplicate). Needs [`Capability::Move`](super::Capability::Move).
+    Move(Name),
+    /// End a waiting job as dead, from where it can be replayed.
+    Kill,
     /// Pause it.
     Pause,
     /// Resume it.
@@ -63,6 +72,8 @@ impl Change {
             Self::Promote => EventKind::Promote,
             Self::Reschedule(_) => EventKind::Reschedule,
             Self::Reprioritise(_) => EventKind::Reprioritise,
+            Self::Move(_) => EventKind::Move,
+            Self::Kill => EventKind::Kill,
             Self::Pause => EventKind::Pause,
             Self::Resume => EventKind::Resume,
             Self::Signal => EventKind::Signal,
@@ -74,13 +85,15 @@ impl Change {
     /// Validates the change at `now`, for an engine with this payload limit.
     pub fn check(&self, now: Timestamp, payload_bytes_max: usize) -> Result<()> {
         match self {
-            Self::Reschedule(due) => due.check("run_at", now),
+            Self::Reschedule(due) => due.check(now),
             Self::Replay(edits) => {
                 edits.payload.check(PartName::Payload, payload_bytes_max)?;
                 edits.state.check(PartName::State, payload_bytes_max)?;
-                edits.due.check("run_at", now)?;
+                edits.due.check(now)?;
+                edits.queue.as_ref().map_or(Ok(()), |queue| check_name("queue", queue))?;
                 edits.policy.as_ref().map_or(Ok(()), Policy::check)
             }
+            Self::Move(queue) => check_name("queue", queue),
             _ => Ok(()),
         }
     }
@@ -97,12 +110,28 @@ pub struct ChangeItem {
     /// The state that the change was decided for. A job in another state is left unchanged and returns
     /// [`Error::StateConflict`].
     pub if_state: Option<State>,
+    /// The queue in which the caller expects the job. It may make the search cheaper and never changes its result: a
+    /// job of another queue is changed, too.
+    pub queue_hint: Option<Name>,
 }
 
 impl ChangeItem {
     /// A change to one job in any state.
     pub const fn new(id: JobId, change: Change) -> Self {
-        Self { id, change, if_state: None }
+        Self { id, change, if_state: None, queue_hint: None }
+    }
+
+    /// Sets the queue in which the job is expected.
+    #[must_use]
+    pub fn queue_hint(mut self, queue: impl Into<Name>) -> Self {
+        self.queue_hint = Some(queue.into());
+        self
+    }
+
+    /// Validates the change at `now`, for an engine with this payload limit.
+    pub fn check(&self, now: Timestamp, payload_bytes_max: usize) -> Result<()> {
+        self.queue_hint.as_ref().map_or(Ok(()), |queue| check_name("queue_hint", queue))?;
+        self.change.check(now, payload_bytes_max)
     }
 
     /// Applies the change only if the job is in this state.

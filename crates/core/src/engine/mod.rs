@@ -28,6 +28,7 @@ mod configure;
 mod enqueue;
 mod fast_paths;
 mod filter;
+mod import;
 mod lane_sums;
 mod listing;
 mod maintain;
@@ -49,6 +50,7 @@ pub use enqueue::{Disposition, Enqueue, Enqueued, Mode};
 #[doc(hidden)]
 pub use fast_paths::FastPaths;
 pub use filter::{Filter, IdTimes};
+pub use import::Import;
 pub use lane_sums::LaneSums;
 pub use listing::{ListPlace, SortedBy};
 pub use maintain::{CheckReport, Finding, MaintainReply, MaintainRequest, Tally, Work};
@@ -60,7 +62,7 @@ pub use records::{Expect, LogEntry, Record, RecordOp, RecordReply};
 pub use removed::{
     OTHER_TENANT, RemovedCount, RemovedKey, RemovedQuery, RemovedTable, tenant_of_removed,
 };
-pub use session::{Heartbeat, HeartbeatReply, Held, OpenSession, Session};
+pub use session::{Heartbeat, HeartbeatReply, Held, OpenSession, Session, WorkerInfo};
 pub use settle::{Outcome, Settle, SettleItem, SettleReply, Settled};
 pub use token::{ClaimId, Cursor, Epoch, Lease, SessionId};
 pub use update::{Update, UpdateItem, Updated};
@@ -176,6 +178,14 @@ pub trait Admin: Send + Sync {
     /// Changes jobs: cancel, replay, promote and so on. Each item is one atomic step, durable before it
     /// returns. A change that is already in effect succeeds.
     fn change(&self, batch: Vec<ChangeItem>) -> Answer<'_, Vec<Item<Changed>>>;
+
+    /// Stores jobs of another store as they were there: with id, counters, history, times, state, result, error and
+    /// progress, and in the order of the batch. Each item is one atomic step, durable before it returns.
+    ///
+    /// A running job arrives as available, without counting a crash; if its cancellation was requested, as cancelled. A
+    /// known id returns `existing` and changes nothing. Depth limits do not apply. If another job holds its unique key, a
+    /// job that has not ended returns [`Error::Duplicate`](crate::Error::Duplicate).
+    fn import(&self, request: Import) -> Answer<'_, Vec<Item<Enqueued>>>;
 
     /// Changes settings and gates. In effect for every claim and enqueue that starts after it returns, in
     /// every process. O(1), however many jobs wait.

@@ -78,6 +78,9 @@ macro_rules! pass_on {
     (@change $($to:ident)+) => {
         $crate::pass_on!(@fn change(batch: [ChangeItem]) -> [Vec<$crate::engine::Item<$crate::engine::Changed>>] $($to)+);
     };
+    (@import $($to:ident)+) => {
+        $crate::pass_on!(@fn import(request: Import) -> [Vec<$crate::engine::Item<$crate::engine::Enqueued>>] $($to)+);
+    };
     (@configure $($to:ident)+) => {
         $crate::pass_on!(@fn configure(batch: [Configure]) -> [Vec<$crate::engine::Item<()>>] $($to)+);
     };

@@ -90,10 +90,17 @@ impl Job {
             state: _,
             parts: _,
             started_at: _,
+            running: _,
+            // Derived from the rows of a job that completes plainly.
+            transitions: _,
+            changed_at: _,
             finished_at: _,
             finish: _,
             // A completion ends the job as completed, requested or not.
             cancel_requested: _,
+            // A completion ends a wait and keeps a signal.
+            waits: _,
+            signalled: _,
             progress: _,
             result: _,
             error: _,
@@ -170,11 +177,11 @@ pub struct PlainReport<'a> {
 impl SettleItem {
     /// The report, if it is a completion that changes nothing else about the job and creates no others.
     pub fn plain(&self) -> Option<PlainReport<'_>> {
-        let Self { id, lease, outcome, parts, priority, follow_ups } = self;
-        let PartEdits { state, metadata, blob } = parts;
-        let keeps_parts =
-            [state, metadata, blob].into_iter().all(|edit| matches!(edit, PartEdit::Keep));
-        if !keeps_parts || priority.is_some() || !follow_ups.is_empty() {
+        let Self { id, lease, outcome, parts, priority, queue, follow_ups } = self;
+        let PartEdits { payload, state, metadata, blob } = parts;
+        let edits = [payload, state, metadata, blob];
+        let keeps_parts = edits.into_iter().all(|edit| matches!(edit, PartEdit::Keep));
+        if !keeps_parts || priority.is_some() || queue.is_some() || !follow_ups.is_empty() {
             return None;
         }
         let result = match outcome {

@@ -1,10 +1,11 @@
 //! Reading jobs, lanes and sessions.
 
-use super::{Cursor, Filter, ListPlace, SessionId, SortedBy, check_batch};
+use super::{Cursor, Filter, ListPlace, SessionId, SortedBy, WorkerInfo, check_batch};
 use crate::error::{Result, within_range};
 use crate::id::JobId;
 use crate::limits;
 use crate::model::{Name, PartSet, State};
+use crate::name::check_name;
 use crate::time::Timestamp;
 
 /// A request for jobs by id.
@@ -15,12 +16,22 @@ pub struct Get {
     pub ids: Vec<JobId>,
     /// The parts to load.
     pub parts: PartSet,
+    /// The queue in which the caller expects the jobs. It may make the search cheaper and never changes its result:
+    /// jobs of other queues are found, too.
+    pub queue_hint: Option<Name>,
 }
 
 impl Get {
     /// These jobs, without parts.
     pub fn new(ids: impl IntoIterator<Item = JobId>) -> Self {
-        Self { ids: ids.into_iter().collect(), parts: PartSet::NONE }
+        Self { ids: ids.into_iter().collect(), parts: PartSet::NONE, queue_hint: None }
+    }
+
+    /// Sets the queue in which the jobs are expected.
+    #[must_use]
+    pub fn queue_hint(mut self, queue: impl Into<Name>) -> Self {
+        self.queue_hint = Some(queue.into());
+        self
     }
 
     /// Sets the parts to load.
@@ -32,6 +43,7 @@ impl Get {
 
     /// Validates the request.
     pub fn check(&self) -> Result<()> {
+        self.queue_hint.as_ref().map_or(Ok(()), |queue| check_name("queue_hint", queue))?;
         check_batch("ids", self.ids.len(), limits::BATCH_MAX)
     }
 }
@@ -288,4 +300,6 @@ pub struct SessionInfo {
     pub expires_at: Timestamp,
     /// Number of jobs it holds.
     pub running: u64,
+    /// What its worker told about itself.
+    pub info: WorkerInfo,
 }

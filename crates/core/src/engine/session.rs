@@ -1,11 +1,58 @@
 //! Sessions: the liveness of a worker process, and the leases it holds.
 
 use super::{Lease, SessionId, check_batch};
-use crate::error::{Result, within_range};
+use crate::error::{Result, within_limit, within_range};
 use crate::id::JobId;
 use crate::limits;
-use crate::name::check_text;
+use crate::model::Name;
+use crate::name::{check_name, check_text};
 use crate::time::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// What a worker tells about itself, for display. Nothing depends on it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct WorkerInfo {
+    /// The queues that it claims from.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub queues: Vec<Name>,
+    /// The kinds that it has handlers for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub kinds: Vec<Name>,
+    /// The number of jobs that it runs at a time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<u32>,
+    /// The name of its host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// Its version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+}
+
+impl WorkerInfo {
+    /// Validates the fields.
+    pub fn check(&self) -> Result<()> {
+        let Self { queues, kinds, concurrency, host, version } = self;
+        let lists = [
+            ("queues", queues, limits::CLAIM_QUEUES_MAX),
+            ("kinds", kinds, limits::CLAIM_KINDS_MAX),
+        ];
+        for (field, names, max) in lists {
+            within_limit(field, names.len(), max, "name fewer of them")?;
+            names.iter().try_for_each(|name| check_name(field, name))?;
+        }
+        if let Some(concurrency) = *concurrency {
+            let range = 0..=limits::CONCURRENCY_MAX.into();
+            within_range("concurrency", concurrency.into(), range)?;
+        }
+        for (field, text) in [("host", host), ("version", version)] {
+            text.as_ref().map_or(Ok(()), |text| check_text(field, text, limits::NAME_BYTES_MAX))?;
+        }
+        Ok(())
+    }
+}
 
 /// A request to open a session.
 #[derive(Clone, Debug)]
@@ -13,6 +60,8 @@ use crate::time::Timestamp;
 pub struct OpenSession {
     /// Display name of the worker. A label, not an identity.
     pub worker: String,
+    /// What the worker tells about itself.
+    pub info: WorkerInfo,
     /// How long the session lasts without a heartbeat.
     pub ttl_ms: u64,
     /// Whether the worker runs in a different process than the engine and may outlive it. If the store lives
@@ -24,7 +73,15 @@ pub struct OpenSession {
 impl OpenSession {
     /// A session with the default TTL.
     pub fn new(worker: impl Into<String>) -> Self {
-        Self { worker: worker.into(), ttl_ms: limits::SESSION_TTL_DEFAULT_MS, remote: false }
+        let ttl_ms = limits::SESSION_TTL_DEFAULT_MS;
+        Self { worker: worker.into(), info: WorkerInfo::default(), ttl_ms, remote: false }
+    }
+
+    /// Sets what the worker tells about itself.
+    #[must_use]
+    pub fn info(mut self, info: WorkerInfo) -> Self {
+        self.info = info;
+        self
     }
 
     /// Sets the TTL.
@@ -44,6 +101,7 @@ impl OpenSession {
     /// Validates the request.
     pub fn check(&self) -> Result<()> {
         check_text("worker", &self.worker, limits::NAME_BYTES_MAX)?;
+        self.info.check()?;
         within_range("ttl_ms", self.ttl_ms, limits::SESSION_TTL_MIN_MS..=limits::SESSION_TTL_MAX_MS)
     }
 }

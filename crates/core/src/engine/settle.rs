@@ -1,11 +1,12 @@
 //! Settling: reporting the outcomes of claimed jobs.
 
 use super::{Claim, Claimed, Enqueued, Item, Lease, check_batch};
-use crate::error::{Result, within_limit, within_range};
+use crate::error::{Error, Result, within_limit, within_range};
 use crate::id::JobId;
 use crate::limits;
 use crate::machine::EventKind;
-use crate::model::{AttemptEnd, JobError, NewJob, Part, PartEdit, PartEdits, State};
+use crate::model::{AttemptEnd, JobError, Name, NewJob, Part, PartEdit, PartEdits, State};
+use crate::name::check_name;
 use crate::time::Timestamp;
 
 /// How an attempt ended.
@@ -70,17 +71,18 @@ impl Outcome {
         }
     }
 
-    /// The corresponding entry in the job's history.
-    pub const fn end(&self) -> AttemptEnd {
+    /// Whether the job never runs again after this outcome. After others it does, unless its attempts are used up or its
+    /// cancellation was requested.
+    pub const fn ends_job(&self) -> bool {
         match self {
-            Self::Complete { .. } => AttemptEnd::Complete,
-            Self::Retry { .. } => AttemptEnd::Retry,
-            Self::Snooze { .. } => AttemptEnd::Snooze,
-            Self::Fail { .. } => AttemptEnd::Fail,
-            Self::Release => AttemptEnd::Release,
-            Self::Wait => AttemptEnd::Wait,
-            Self::Cancel => AttemptEnd::Cancel,
+            Self::Complete { .. } | Self::Fail { .. } | Self::Cancel => true,
+            Self::Retry { .. } | Self::Snooze { .. } | Self::Release | Self::Wait => false,
         }
+    }
+
+    /// The corresponding entry in the history of a job that is in state `next` afterwards.
+    pub const fn end(&self, next: State) -> AttemptEnd {
+        self.event().attempt_end(Some(next))
     }
 
     fn check(&self) -> Result<()> {
@@ -110,6 +112,11 @@ pub struct SettleItem {
     pub parts: PartEdits,
     /// A new priority.
     pub priority: Option<i32>,
+    /// The queue in which the job runs again, for outcomes that do not end it. It enters at the tail and may exceed the
+    /// depth limit. A job that does not run again, because its attempts are used up or its cancellation was
+    /// requested, stays in its queue. If another job holds its unique key there, the item returns
+    /// [`Error::Duplicate`] and the lease remains valid.
+    pub queue: Option<Name>,
     /// Jobs to create in the same atomic step. They bypass depth limits; an invalid one refuses the whole
     /// item, and the lease remains valid.
     pub follow_ups: Vec<NewJob>,
@@ -118,7 +125,22 @@ pub struct SettleItem {
 impl SettleItem {
     /// A report without edits or follow-ups.
     pub const fn new(id: JobId, lease: Lease, outcome: Outcome) -> Self {
-        Self { id, lease, outcome, parts: PartEdits::KEEP, priority: None, follow_ups: Vec::new() }
+        Self {
+            id,
+            lease,
+            outcome,
+            parts: PartEdits::KEEP,
+            priority: None,
+            queue: None,
+            follow_ups: Vec::new(),
+        }
+    }
+
+    /// Edits the payload.
+    #[must_use]
+    pub fn payload(mut self, edit: PartEdit) -> Self {
+        self.parts.payload = edit;
+        self
     }
 
     /// Edits the state (checkpoint).
@@ -149,6 +171,13 @@ impl SettleItem {
         self
     }
 
+    /// Moves the job to another queue, in which it runs again.
+    #[must_use]
+    pub fn queue(mut self, queue: impl Into<Name>) -> Self {
+        self.queue = Some(queue.into());
+        self
+    }
+
     /// Adds a follow-up job.
     #[must_use]
     pub fn follow_up(mut self, job: NewJob) -> Self {
@@ -159,7 +188,8 @@ impl SettleItem {
     /// Validates the report at `now`, for an engine with this payload limit.
     pub fn check(&self, now: Timestamp, payload_bytes_max: usize) -> Result<()> {
         self.outcome.check()?;
-        self.parts.check()?;
+        self.parts.check(payload_bytes_max)?;
+        self.check_queue()?;
         let hint = "enqueue some of them from the follow-ups themselves";
         within_limit("follow_ups", self.follow_ups.len(), limits::FOLLOW_UPS_MAX, hint)?;
         for (index, job) in self.follow_ups.iter().enumerate() {
@@ -172,6 +202,17 @@ impl SettleItem {
             own_id
                 .and_then(|()| job.check(now, payload_bytes_max))
                 .map_err(|error| error.within(format_args!("follow_ups[{index}]")))?;
+        }
+        Ok(())
+    }
+
+    fn check_queue(&self) -> Result<()> {
+        let Some(queue) = &self.queue else { return Ok(()) };
+        check_name("queue", queue)?;
+        if self.outcome.ends_job() {
+            let expected =
+                "this outcome ends the job: leave it out, or create a follow-up in that queue";
+            return Err(Error::invalid("queue", queue, expected));
         }
         Ok(())
     }

@@ -47,6 +47,13 @@ impl UpdateItem {
         self
     }
 
+    /// Edits the payload.
+    #[must_use]
+    pub fn payload(mut self, edit: PartEdit) -> Self {
+        self.parts.payload = edit;
+        self
+    }
+
     /// Edits the state (checkpoint).
     #[must_use]
     pub fn state(mut self, edit: PartEdit) -> Self {
@@ -89,12 +96,12 @@ impl UpdateItem {
         self
     }
 
-    /// Validates the update.
-    pub fn check(&self) -> Result<()> {
+    /// Validates the update, for an engine with this payload limit.
+    pub fn check(&self, payload_bytes_max: usize) -> Result<()> {
         if let Some(progress) = &self.progress {
             progress.check()?;
         }
-        self.parts.check()?;
+        self.parts.check(payload_bytes_max)?;
         within_limit("log", self.log.len(), limits::LOG_LINES_MAX, "only the latest are kept")?;
         self.extend_ms.map_or(Ok(()), |ms| {
             within_range("extend_ms", ms, limits::LEASE_MIN_MS..=limits::LEASE_MAX_MS)

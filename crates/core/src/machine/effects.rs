@@ -31,6 +31,9 @@ pub enum Effect {
     KeepSignal,
     /// The kept signal is consumed by this wait.
     UseSignal,
+    /// The job belongs to another queue from now on. Its unique key moves with it; its ordering key in the old queue is
+    /// released, and the first job in line for it is freed.
+    ChangeQueue,
     /// The time and the reason of the end are recorded; the job no longer waits for a signal.
     Finish,
     /// The unique key is acquired, if the job has one.
@@ -43,13 +46,16 @@ pub enum Effect {
     HandOverKey,
     /// The job enters its state anew, behind all jobs that are there already.
     Moved,
+    /// An imported job enters its state, behind all jobs that are there already. It keeps the number and the time of its
+    /// transitions.
+    Arrive,
     /// Listeners are notified: a job has become ready.
     Emit,
 }
 
 impl Effect {
     /// All effects, each at the index of its discriminant.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 20] = [
         Self::EndLease,
         Self::IssueLease,
         Self::CountFailure,
@@ -61,12 +67,14 @@ impl Effect {
         Self::EndWait,
         Self::KeepSignal,
         Self::UseSignal,
+        Self::ChangeQueue,
         Self::Finish,
         Self::TakeUnique,
         Self::FreeUnique,
         Self::TakeKey,
         Self::HandOverKey,
         Self::Moved,
+        Self::Arrive,
         Self::Emit,
     ];
 }
@@ -85,12 +93,14 @@ impl fmt::Display for Effect {
             Self::EndWait => "end wait",
             Self::KeepSignal => "keep signal",
             Self::UseSignal => "use kept signal",
+            Self::ChangeQueue => "change queue",
             Self::Finish => "record end",
             Self::TakeUnique => "take unique key",
             Self::FreeUnique => "free unique key",
             Self::TakeKey => "take ordering key",
             Self::HandOverKey => "hand over ordering key",
             Self::Moved => "move",
+            Self::Arrive => "arrive",
             Self::Emit => "emit",
         })
     }

@@ -1,5 +1,6 @@
 //! The events of the state machine.
 
+use crate::model::{AttemptEnd, State};
 use std::fmt;
 
 /// An event of the state machine, without its data.
@@ -8,6 +9,8 @@ use std::fmt;
 pub enum EventKind {
     /// A producer enqueues the job.
     Enqueue,
+    /// An operator imports the job from another store.
+    Import,
     /// The job's time has come.
     Due,
     /// The ordering key that the job is in line for may have become free.
@@ -44,6 +47,10 @@ pub enum EventKind {
     Reschedule,
     /// A client changes the priority.
     Reprioritise,
+    /// An operator moves the job to another queue.
+    Move,
+    /// An operator ends the job as dead.
+    Kill,
     /// A client sends the signal that the job waits for, or will wait for.
     Signal,
     /// An operator runs an ended job again, with fresh budgets.
@@ -56,8 +63,9 @@ pub enum EventKind {
 
 impl EventKind {
     /// All events, in the order of a job's life.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 26] = [
         Self::Enqueue,
+        Self::Import,
         Self::Due,
         Self::Free,
         Self::Claim,
@@ -76,6 +84,8 @@ impl EventKind {
         Self::Promote,
         Self::Reschedule,
         Self::Reprioritise,
+        Self::Move,
+        Self::Kill,
         Self::Signal,
         Self::Replay,
         Self::Discard,
@@ -97,10 +107,27 @@ impl EventKind {
         )
     }
 
+    /// How the history records an attempt that this event ends, if the job is in state `next` afterwards.
+    ///
+    /// A failure counts as a retry only if the job runs again.
+    pub const fn attempt_end(self, next: Option<State>) -> AttemptEnd {
+        match (self, next) {
+            (Self::Complete, _) => AttemptEnd::Complete,
+            (Self::Retry, Some(next)) if !next.is_terminal() => AttemptEnd::Retry,
+            (Self::Retry | Self::Fail, _) => AttemptEnd::Fail,
+            (Self::Snooze, _) => AttemptEnd::Snooze,
+            (Self::Release, _) => AttemptEnd::Release,
+            (Self::Wait, _) => AttemptEnd::Wait,
+            (Self::CancelSelf, _) => AttemptEnd::Cancel,
+            _ => AttemptEnd::Lost,
+        }
+    }
+
     /// The verb for messages of the form `it cannot be cancelled`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Enqueue => "be enqueued",
+            Self::Import => "be imported",
             Self::Due => "become due",
             Self::Free => "be freed",
             Self::Claim => "be claimed",
@@ -119,6 +146,8 @@ impl EventKind {
             Self::Promote => "be promoted",
             Self::Reschedule => "be rescheduled",
             Self::Reprioritise => "be reprioritised",
+            Self::Move => "be moved to another queue",
+            Self::Kill => "be killed",
             Self::Signal => "be signalled",
             Self::Replay => "be replayed",
             Self::Discard => "be discarded",

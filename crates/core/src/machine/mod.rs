@@ -28,6 +28,8 @@ pub struct Facts {
     pub spent: bool,
     /// A cancellation was requested while the job ran.
     pub cancel_requested: bool,
+    /// The event moves the job to another queue. `key_taken` is then about that queue.
+    pub moves: bool,
 }
 
 /// The outcome of a transition.
@@ -43,7 +45,8 @@ pub struct Step {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal(pub &'static str);
 
-/// The one transition function. `from` is `None` for a job that does not exist yet.
+/// The one transition function. `from` is `None` for a job that does not exist yet; for [`EventKind::Import`], it is the
+/// state in the store that the job comes from.
 ///
 /// ```
 /// use windlass_core::machine::{Effect, EventKind, Facts, step};
@@ -64,6 +67,7 @@ pub fn step(from: Option<State>, event: EventKind, facts: Facts) -> Result<Step,
         };
     };
     match (from, event) {
+        (from, E::Import) => Ok(imported(from, facts)),
         (_, E::Enqueue) => Err(Refusal("it exists already: the same id is the same job")),
 
         // Waiting.
@@ -103,12 +107,15 @@ pub fn step(from: Option<State>, event: EventKind, facts: Facts) -> Result<Step,
         (S::Scheduled | S::Blocked, E::Reprioritise) => Ok(stay(from)),
         // The order of ready jobs depends on the priority: the job enters again, behind its equals.
         (S::Available, E::Reprioritise) => Ok(moved(Some(from), S::Available, Effects::NONE)),
+        (from, E::Move) if from.is_waiting() => Ok(relocated(from, facts)),
+        (from, E::Kill) if from.is_waiting() => Ok(ended(S::Dead, Effects::NONE)),
+        (S::Dead, E::Kill) => Ok(stay(from)),
         (from, E::Signal) if !from.is_terminal() => Ok(signalled(from, facts)),
 
         // After the end.
         (S::Dead | S::Cancelled | S::Expired, E::Replay) => {
             let effects = Effects::of(&[Effect::StartOver, Effect::TakeUnique]);
-            Ok(enter(Some(from), facts, effects))
+            Ok(enter(Some(from), facts, effects.and(change_of_queue(facts))))
         }
         (S::Completed, E::Replay) => Err(Refusal("it is done; enqueue a new job instead")),
         (from, E::Discard | E::Retain) if from.is_terminal() => {
@@ -141,6 +148,42 @@ fn unblocked(facts: Facts, also: Effects) -> Step {
     }
 }
 
+/// A job of another store arrives in its state. A running job lost its worker with its store: it can run again at once,
+/// unless its cancellation was requested.
+fn imported(from: State, facts: Facts) -> Step {
+    let next = match from {
+        State::Running if facts.cancel_requested => return ended(State::Cancelled, Effects::NONE),
+        State::Scheduled => entry(facts),
+        State::Blocked | State::Available | State::Running => entry(Facts { due: true, ..facts }),
+        State::Paused | State::Completed | State::Dead | State::Cancelled | State::Expired => from,
+    };
+    let held = if from.is_terminal() { &[][..] } else { &[Effect::TakeUnique] };
+    let effects = Effects::of(held).and(ready(next == State::Available));
+    Step { next: Some(next), effects: effects.with(Effect::Arrive) }
+}
+
+/// The effects of becoming ready. The ordering key is acquired then and held until the end.
+const fn ready(becomes_ready: bool) -> Effects {
+    if becomes_ready { Effects::of(&[Effect::TakeKey, Effect::Emit]) } else { Effects::NONE }
+}
+
+/// The effect of a move to another queue, if the event is one.
+const fn change_of_queue(facts: Facts) -> Effects {
+    if facts.moves { Effects::of(&[Effect::ChangeQueue]) } else { Effects::NONE }
+}
+
+/// A waiting job enters another queue at its tail. A paused one stays paused; one that was due does not wait for its
+/// time again (see [`unblocked`]).
+fn relocated(from: State, facts: Facts) -> Step {
+    let effects = change_of_queue(facts);
+    match from {
+        _ if !facts.moves => stay(from),
+        State::Paused => moved(Some(from), State::Paused, effects),
+        State::Scheduled => enter(Some(from), facts, effects),
+        _ => enter(Some(from), Facts { due: true, ..facts }, effects),
+    }
+}
+
 /// A signal ends the wait of a job, whichever state the job is in, or is kept for its next wait.
 fn signalled(from: State, facts: Facts) -> Step {
     let effects = Effects::of(&[if facts.waits { Effect::EndWait } else { Effect::KeepSignal }]);
@@ -162,6 +205,7 @@ fn reported(report: EventKind, facts: Facts) -> Step {
         _ => Effects::of(&[Effect::EndLease]),
     };
     let running = Some(State::Running);
+    let again = counted.and(change_of_queue(facts));
     match report {
         E::Complete => ended(State::Completed, counted),
         E::Fail => ended(State::Dead, counted),
@@ -170,10 +214,12 @@ fn reported(report: EventKind, facts: Facts) -> Step {
         _ if facts.cancel_requested => ended(State::Cancelled, counted),
         E::Retry | E::Lose if facts.spent => ended(State::Dead, counted),
         E::Wait if facts.signalled => {
-            enter(running, Facts { waits: false, ..facts }, counted.with(Effect::UseSignal))
+            enter(running, Facts { waits: false, ..facts }, again.with(Effect::UseSignal))
         }
-        E::Wait => enter(running, Facts { waits: true, ..facts }, counted.with(Effect::BeginWait)),
-        _ => enter(running, facts, counted),
+        E::Wait => enter(running, Facts { waits: true, ..facts }, again.with(Effect::BeginWait)),
+        // A lost lease reports nothing.
+        E::Lose => enter(running, facts, counted),
+        _ => enter(running, facts, again),
     }
 }
 
@@ -183,13 +229,9 @@ fn enter(from: Option<State>, facts: Facts, also: Effects) -> Step {
 }
 
 fn moved(from: Option<State>, next: State, also: Effects) -> Step {
-    let becomes_ready = next == State::Available && from != Some(State::Available);
-    // The ordering key is acquired on becoming ready and held until the end.
-    let ready = match becomes_ready {
-        true => Effects::of(&[Effect::TakeKey, Effect::Emit]),
-        false => Effects::NONE,
-    };
-    Step { next: Some(next), effects: also.and(ready).with(Effect::Moved) }
+    let is_new_there = from != Some(State::Available) || also.has(Effect::ChangeQueue);
+    let becomes_ready = next == State::Available && is_new_there;
+    Step { next: Some(next), effects: also.and(ready(becomes_ready)).with(Effect::Moved) }
 }
 
 fn ended(next: State, also: Effects) -> Step {
@@ -205,10 +247,13 @@ const fn advice(from: State, event: EventKind) -> &'static str {
     use EventKind as E;
     match (from, event) {
         (State::Running, E::Discard) => "cancel it first",
+        (State::Running, E::Kill) => "cancel it",
+        (State::Running, E::Move) => "let its worker report with a `queue`, or cancel it",
         (State::Running, _) => "wait for its worker, or cancel it",
-        (from, E::Cancel | E::Pause | E::Resume | E::Signal) if from.is_terminal() => {
+        (from, E::Cancel | E::Kill | E::Pause | E::Resume | E::Signal) if from.is_terminal() => {
             "it has ended already"
         }
+        (from, E::Move) if from.is_terminal() => "it has ended; replay it with another `queue`",
         (from, E::Promote | E::Reschedule | E::Reprioritise) if from.is_terminal() => {
             "it has ended; replay it"
         }
@@ -229,6 +274,7 @@ mod tests {
         key_taken: false,
         spent: false,
         cancel_requested: false,
+        moves: false,
     };
 
     #[test]
@@ -259,7 +305,8 @@ mod tests {
     fn a_lease_is_issued_on_entering_running_and_ended_on_leaving_it() {
         for row in table::rows() {
             let Ok(done) = row.outcome else { continue };
-            let was = row.from == Some(State::Running);
+            // An imported job runs in another store.
+            let was = row.from == Some(State::Running) && row.event != EventKind::Import;
             let is = done.next == Some(State::Running);
             assert_eq!(done.effects.has(Effect::IssueLease), is && !was, "{row:?}");
             assert_eq!(done.effects.has(Effect::EndLease), was && !is, "{row:?}");
@@ -279,7 +326,9 @@ mod tests {
         for row in table::rows() {
             let Ok(done) = row.outcome else { continue };
             let changes = done.next.is_some() && done.next != row.from;
-            assert!(!changes || done.effects.has(Effect::Moved), "{row:?}");
+            let enters = done.effects.has(Effect::Moved) || done.effects.has(Effect::Arrive);
+            assert!(!changes || enters, "{row:?}");
+            assert!(!(done.effects.has(Effect::Moved) && done.effects.has(Effect::Arrive)));
             if done.next.is_none() {
                 let frees = Effects::of(&[Effect::FreeUnique]);
                 assert_eq!(done.effects, frees, "a removed job is nowhere: {row:?}");
@@ -292,12 +341,51 @@ mod tests {
         for row in table::rows() {
             let Ok(done) = row.outcome else { continue };
             let ready = Some(State::Available);
-            let becomes_ready = done.next == ready && row.from != ready;
+            let is_new_there = row.from != ready
+                || done.effects.has(Effect::ChangeQueue)
+                || row.event == EventKind::Import;
+            let becomes_ready = done.next == ready && is_new_there;
             assert_eq!(done.effects.has(Effect::Emit), becomes_ready, "{row:?}");
             assert_eq!(done.effects.has(Effect::TakeKey), becomes_ready, "{row:?}");
         }
         let moved = step(Some(State::Available), EventKind::Reprioritise, DUE).unwrap();
         assert_eq!(moved.effects, Effects::of(&[Effect::Moved]), "it was ready before");
+    }
+
+    #[test]
+    fn only_jobs_that_run_again_change_their_queue() {
+        for row in table::rows() {
+            let Ok(done) = row.outcome else { continue };
+            let changes = done.effects.has(Effect::ChangeQueue);
+            let runs_again = done.next.is_some_and(|next| !next.is_terminal());
+            assert!(!changes || (row.facts.moves && runs_again), "{row:?}");
+            if row.event == EventKind::Move {
+                assert_eq!(changes, row.facts.moves, "{row:?}");
+                let effects = if changes { done.effects } else { Effects::of(&[Effect::Moved]) };
+                assert!(effects.has(Effect::Moved), "it enters at the tail: {row:?}");
+            }
+        }
+        let held = Facts { moves: true, key_taken: true, ..DUE };
+        let done = step(Some(State::Available), EventKind::Move, held).unwrap();
+        assert_eq!(done.next, Some(State::Blocked), "the key is taken in the other queue");
+        let done = step(Some(State::Paused), EventKind::Move, held).unwrap();
+        assert_eq!(done.next, Some(State::Paused));
+        let later = Facts { moves: true, due: false, ..DUE };
+        for from in [State::Available, State::Blocked] {
+            let done = step(Some(from), EventKind::Move, later).unwrap();
+            assert_eq!(done.next, Some(State::Available), "it was due before");
+        }
+    }
+
+    #[test]
+    fn a_waiting_job_can_be_killed_and_a_running_one_cannot() {
+        for state in State::ALL {
+            let done = step(Some(state), EventKind::Kill, DUE);
+            let dies = state.is_waiting() || state == State::Dead;
+            assert_eq!(done.is_ok_and(|done| done.next == Some(State::Dead)), dies, "{state}");
+        }
+        let refused = step(Some(State::Running), EventKind::Kill, DUE).unwrap_err();
+        assert_eq!(refused, Refusal("cancel it"));
     }
 
     #[test]

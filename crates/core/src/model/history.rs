@@ -49,7 +49,8 @@ pub enum AttemptEnd {
     Retry,
     /// The handler snoozed the job.
     Snooze,
-    /// The handler failed fatally.
+    /// The handler failed and the job is not retried: the failure was fatal, its attempts are used up, or its
+    /// cancellation was requested.
     Fail,
     /// The worker released the job unfinished.
     Release,

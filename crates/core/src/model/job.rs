@@ -1,6 +1,7 @@
 //! A stored job.
 
 use super::{Attempt, JobError, LogLine, Name, Part, Parts, Policy, Progress, State};
+use crate::engine::SessionId;
 use crate::id::JobId;
 use crate::limits::SUSPECT_CRASHES;
 use crate::policy::Unique;
@@ -46,7 +47,7 @@ pub struct Header {
     pub kind: Name,
     /// Lower runs first.
     pub priority: i32,
-    /// When the job is or was due.
+    /// When the job is due; of an ended job, when it was due for its last attempt.
     pub run_at: Timestamp,
     /// When it was enqueued.
     pub created_at: Timestamp,
@@ -87,6 +88,36 @@ pub enum Finish {
     ReplacedBy(JobId),
     /// It waited longer than its `max_wait`.
     Expired,
+    /// An operator ended it as dead.
+    Killed,
+}
+
+/// The current attempt of a running job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Running {
+    /// The session that holds its lease.
+    pub session: SessionId,
+    /// The label of the worker.
+    pub worker: String,
+    /// The host of the worker, if it told.
+    pub host: Option<String>,
+    /// Number of the attempt, from 1.
+    pub attempt: u32,
+    /// When the lease expires unless the worker extends it.
+    pub expires_at: Timestamp,
+}
+
+impl Running {
+    /// An attempt of a worker whose host is not known.
+    pub const fn new(
+        session: SessionId,
+        worker: String,
+        attempt: u32,
+        expires_at: Timestamp,
+    ) -> Self {
+        Self { session, worker, host: None, attempt, expires_at }
+    }
 }
 
 /// A job with everything that the store knows about it.
@@ -101,12 +132,22 @@ pub struct Job {
     pub parts: Parts,
     /// When its latest attempt started.
     pub started_at: Option<Timestamp>,
+    /// Its current attempt, while it runs.
+    pub running: Option<Running>,
+    /// Number of times that it entered a state, with the enqueue as the first; saturates.
+    pub transitions: u32,
+    /// When it entered its state.
+    pub changed_at: Timestamp,
     /// When it ended.
     pub finished_at: Option<Timestamp>,
     /// Why it ended.
     pub finish: Option<Finish>,
     /// Whether cancellation was requested while it ran.
     pub cancel_requested: bool,
+    /// Whether it waits for a signal.
+    pub waits: bool,
+    /// Whether a signal is kept for its next wait.
+    pub signalled: bool,
     /// Its progress.
     pub progress: Option<Progress>,
     /// Its result.
@@ -120,16 +161,22 @@ pub struct Job {
 }
 
 impl Job {
-    /// A new job described by `header`, without any attempts.
+    /// A new job described by `header`, without any attempts, which has not entered a state yet.
     pub const fn new(header: Header, state: State, parts: Parts) -> Self {
+        let changed_at = header.created_at;
         Self {
             header,
             state,
             parts,
             started_at: None,
+            running: None,
+            transitions: 0,
+            changed_at,
             finished_at: None,
             finish: None,
             cancel_requested: false,
+            waits: false,
+            signalled: false,
             progress: None,
             result: None,
             error: None,

@@ -11,7 +11,7 @@ mod settings;
 mod state;
 
 pub use history::{Attempt, AttemptEnd, JobError, LogLine, Progress};
-pub use job::{Counters, Finish, Header, Job};
+pub use job::{Counters, Finish, Header, Job, Running};
 pub use nesting::too_deep;
 pub use new_job::{DEFAULT_QUEUE, Due, NewJob};
 pub use part::{Codec, Envelope, Location, Part, PartEdit, PartEdits, PartName, PartSet, Parts};

@@ -36,19 +36,21 @@ impl Due {
         }
     }
 
-    pub(crate) fn check(self, field: &'static str, now: Timestamp) -> Result<()> {
-        let before_time = matches!(self, Self::At(at) if at < Timestamp::EPOCH);
-        if before_time || self.at(now).since(now) > limits::DELAY_MAX_MS {
-            return Err(Error::invalid(
-                field,
-                self.at(now),
-                format!(
-                    "it must be between 1970 and {} days ahead",
-                    limits::DELAY_MAX_MS / crate::time::DAY_MS
-                ),
-            ));
+    /// Checks that the time is within its limits. The error names the field that the caller sent, with its value.
+    pub(crate) fn check(self, now: Timestamp) -> Result<()> {
+        let days_max = limits::DELAY_MAX_MS / crate::time::DAY_MS;
+        match self {
+            Self::At(at) if at < Timestamp::EPOCH || at.since(now) > limits::DELAY_MAX_MS => {
+                let expected = format!("it must be between 1970 and {days_max} days ahead");
+                Err(Error::invalid("run_at", at, expected))
+            }
+            Self::After(ms) if ms > limits::DELAY_MAX_MS => {
+                let limit = limits::DELAY_MAX_MS;
+                let expected = format!("it must be at most {limit} ({days_max} days)");
+                Err(Error::invalid("delay_ms", ms, expected))
+            }
+            Self::Now | Self::At(_) | Self::After(_) => Ok(()),
         }
-        Ok(())
     }
 }
 
@@ -258,7 +260,7 @@ impl NewJob {
         }
         check_name("queue", &self.queue)?;
         check_name("kind", &self.kind)?;
-        self.due.check("run_at", now)?;
+        self.due.check(now)?;
         if let Some(tenant) = &self.tenant {
             check_text("tenant", tenant, limits::NAME_BYTES_MAX)?;
         }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PartName {
-    /// The input, JSON by default; written once with the job.
+    /// The input, JSON by default.
     Payload,
     /// The checkpoint that is passed between attempts, for example a VM snapshot.
     State,
@@ -231,9 +231,11 @@ pub enum PartEdit {
     Unset,
 }
 
-/// The edits that a worker may make to the parts of its job; the payload cannot be changed.
+/// The edits that a worker may make to the parts of its job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PartEdits {
+    /// The input of the next attempt.
+    pub payload: PartEdit,
     /// The checkpoint for the next attempt.
     pub state: PartEdit,
     /// The application's own data.
@@ -244,21 +246,26 @@ pub struct PartEdits {
 
 impl PartEdits {
     /// Leaves all parts unchanged.
-    pub const KEEP: Self =
-        Self { state: PartEdit::Keep, metadata: PartEdit::Keep, blob: PartEdit::Keep };
+    pub const KEEP: Self = Self {
+        payload: PartEdit::Keep,
+        state: PartEdit::Keep,
+        metadata: PartEdit::Keep,
+        blob: PartEdit::Keep,
+    };
 
     /// Applies the edits.
     pub fn apply(self, parts: &mut Parts) {
+        self.payload.apply(&mut parts.payload);
         self.state.apply(&mut parts.state);
         self.metadata.apply(&mut parts.metadata);
         self.blob.apply(&mut parts.blob);
     }
 
-    pub(crate) fn check(&self) -> Result<()> {
-        // The payload is not among them, so its limit is irrelevant.
-        self.state.check(PartName::State, 0)?;
-        self.metadata.check(PartName::Metadata, 0)?;
-        self.blob.check(PartName::Blob, 0)
+    pub(crate) fn check(&self, payload_bytes_max: usize) -> Result<()> {
+        self.payload.check(PartName::Payload, payload_bytes_max)?;
+        self.state.check(PartName::State, payload_bytes_max)?;
+        self.metadata.check(PartName::Metadata, payload_bytes_max)?;
+        self.blob.check(PartName::Blob, payload_bytes_max)
     }
 }
 

@@ -58,7 +58,8 @@ impl LocalEngine {
         let Options { dir, clock, random, address, payload_bytes_max, fast_paths } = options;
         let mut capabilities = Capabilities::new("local", Atomicity::Store, Durability::Host)
             .with(Capability::GlobalUnique)
-            .with(Capability::FairOrder);
+            .with(Capability::FairOrder)
+            .with(Capability::Move);
         if let Some(bytes_max) = payload_bytes_max {
             capabilities = capabilities.limit_payloads(bytes_max)?;
         }
@@ -281,6 +282,12 @@ impl Admin for LocalEngine {
 
     fn change(&self, batch: Vec<ChangeItem>) -> Answer<'_, Vec<Item<Changed>>> {
         self.ask(Needs::Durable, move |executor, now| executor.change(batch.clone(), now))
+    }
+
+    fn import(&self, request: Import) -> Answer<'_, Vec<Item<Enqueued>>> {
+        let act =
+            move |executor: &mut LocalExecutor<'_>, now| executor.import(request.clone(), now);
+        self.hand_over(Needs::Durable, true, act)
     }
 
     fn configure(&self, batch: Vec<Configure>) -> Answer<'_, Vec<Item<()>>> {

@@ -117,6 +117,7 @@ fn capabilities() -> Capabilities {
     Capabilities::new("memory", Atomicity::Store, Durability::Volatile)
         .with(Capability::GlobalUnique)
         .with(Capability::FairOrder)
+        .with(Capability::Move)
 }
 
 impl Jobs for MemoryEngine {
@@ -163,7 +164,11 @@ impl Admin for MemoryEngine {
     }
 
     fn list(&self, request: List) -> Answer<'_, Page<Job>> {
-        self.perform(move |executor, _| executor.rows().list(&request))
+        self.perform(move |executor, _| {
+            let mut page = executor.rows().list(&request)?;
+            executor.show_running(&mut page.rows);
+            Ok(page)
+        })
     }
 
     fn stats(&self, request: StatsRequest) -> Answer<'_, Vec<LaneStats>> {
@@ -176,6 +181,10 @@ impl Admin for MemoryEngine {
 
     fn change(&self, batch: Vec<ChangeItem>) -> Answer<'_, Vec<Item<Changed>>> {
         self.perform(move |executor, now| executor.change(batch, now))
+    }
+
+    fn import(&self, request: Import) -> Answer<'_, Vec<Item<Enqueued>>> {
+        self.perform(move |executor, now| executor.import(request, now))
     }
 
     fn configure(&self, batch: Vec<Configure>) -> Answer<'_, Vec<Item<()>>> {

@@ -14,6 +14,7 @@ use crate::retention::cursor::RetentionCursor;
 use crate::retention::partitions::Partitions;
 use crate::slow::heartbeat_cache::HeartbeatCache;
 use crate::slow::keyed::keyed_max;
+use crate::slow::moves;
 use crate::slow::perform::{Needs, Run, Shared};
 use crate::upkeep::LockBackoff;
 use crate::wake::notify::{Wakeups, channel};
@@ -24,7 +25,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use windlass_core::engine::*;
 use windlass_core::id::Ids;
-use windlass_core::model::{Job, NewJob};
+use windlass_core::model::{Job, Name, NewJob};
 use windlass_core::sync::lock;
 use windlass_core::{Error, JobId, Result, Timestamp, check_name, within_range};
 use windlass_executor::LaneKey;
@@ -185,7 +186,8 @@ impl PostgresEngine {
     /// Settles reports of any kind, on the slow path.
     pub(crate) async fn settle_slow(&self, request: Settle) -> Result<Stamped<SettleReply>> {
         let wants = Wants::of_settle(&request);
-        let lanes = lanes_of(request.items.iter().flat_map(|item| &item.follow_ups));
+        let mut lanes = lanes_of(request.items.iter().flat_map(|item| &item.follow_ups));
+        lanes.extend(self.lanes_of_moves(&moves::of_reports(&request.items)).await?);
         let settled = self.perform(Needs::Durable, wants, lanes, |run, now| {
             run.rows().expect_follow_ups(&request.items);
             run.settle(&request, now)
@@ -229,6 +231,7 @@ pub(crate) fn capabilities() -> Capabilities {
     Capabilities::new("postgres", Atomicity::Store, Durability::Host)
         .with(Capability::GlobalUnique)
         .with(Capability::FairOrder)
+        .with(Capability::Move)
 }
 
 /// Merges the replies of two maintenance steps.
@@ -240,11 +243,15 @@ fn together(first: MaintainReply, mut second: MaintainReply) -> MaintainReply {
 
 /// The lanes of these jobs, without invalid names, which are refused later.
 pub(crate) fn lanes_of<'a>(jobs: impl Iterator<Item = &'a NewJob>) -> Vec<LaneKey> {
-    let good = |job: &&NewJob| {
-        check_name("queue", &job.queue).is_ok() && check_name("kind", &job.kind).is_ok()
+    valid_lanes(jobs.map(|job| (&job.queue, &job.kind)))
+}
+
+fn valid_lanes<'a>(names: impl Iterator<Item = (&'a Name, &'a Name)>) -> Vec<LaneKey> {
+    let good = |(queue, kind): &(&Name, &Name)| {
+        check_name("queue", queue).is_ok() && check_name("kind", kind).is_ok()
     };
     let mut lanes: Vec<LaneKey> =
-        jobs.filter(good).map(|job| (job.queue.clone(), job.kind.clone())).collect();
+        names.filter(good).map(|(queue, kind)| (queue.clone(), kind.clone())).collect();
     lanes.sort_unstable();
     lanes.dedup();
     lanes
@@ -357,8 +364,20 @@ impl Admin for PostgresEngine {
         Box::pin(async move {
             check_items(&batch)?;
             let wants = Wants::of_change(&batch);
+            let lanes = self.lanes_of_moves(&moves::of_changes(&batch)).await?;
             let change = |run: &mut Run<'_>, now| run.change(batch.clone(), now);
-            self.perform(Needs::Durable, wants, Vec::new(), change).await
+            self.perform(Needs::Durable, wants, lanes, change).await
+        })
+    }
+
+    fn import(&self, request: Import) -> Answer<'_, Vec<Item<Enqueued>>> {
+        Box::pin(async move {
+            request.check()?;
+            let wants = Wants::of_import(&request);
+            let headers = request.jobs.iter().map(|job| &job.header);
+            let lanes = valid_lanes(headers.map(|header| (&header.queue, &header.kind)));
+            let import = |run: &mut Run<'_>, now| run.import(request.clone(), now);
+            self.perform(Needs::Durable, wants, lanes, import).await
         })
     }
 

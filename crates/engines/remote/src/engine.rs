@@ -202,6 +202,13 @@ impl Admin for RemoteEngine {
         })
     }
 
+    fn import(&self, request: Import) -> Answer<'_, Vec<Item<Enqueued>>> {
+        let asked = request.jobs.len();
+        let jobs = request.jobs.into_iter().map(Into::into).collect();
+        let body = wire::Import { jobs };
+        Box::pin(self.batch(routes::JOBS_IMPORT, asked, body, wire::Enqueued::into_core))
+    }
+
     fn configure(&self, batch: Vec<Configure>) -> Answer<'_, Vec<Item<()>>> {
         Box::pin(async move {
             let requested = batch.len();

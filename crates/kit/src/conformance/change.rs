@@ -190,7 +190,7 @@ pub(super) async fn a_paused_job_remembers_its_new_time(rig: Rig) {
 pub(super) async fn a_time_too_far_away_is_refused(rig: Rig) {
     let id = rig.enqueue_one().await;
     let change = Change::Reschedule(Due::After(DELAY_MAX_MS + 1));
-    assert_refused(rig.try_change(id, change).await, "invalid", "run_at");
+    assert_refused(rig.try_change(id, change).await, "invalid", "delay_ms");
     assert_eq!(rig.drain(5).await, [id]);
 }
 

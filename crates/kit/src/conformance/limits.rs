@@ -79,16 +79,19 @@ pub(super) async fn too_many_tags_are_refused(rig: Rig) {
 
 pub(super) async fn times_out_of_range_are_refused(rig: Rig) {
     let now = rig.now().await;
-    let bad = [
-        Due::After(DELAY_MAX_MS + 1),
-        Due::After(u64::MAX),
-        Due::At(now.plus(2 * DELAY_MAX_MS)),
-        Due::At(Timestamp::MAX),
-        Due::At(Timestamp::from_millis(-1)),
-        Due::At(Timestamp::from_millis(i64::MIN)),
+    let times = [
+        now.plus(2 * DELAY_MAX_MS),
+        Timestamp::MAX,
+        Timestamp::from_millis(-1),
+        Timestamp::from_millis(i64::MIN),
     ];
-    for due in bad {
-        refuse(&rig, Rig::job().due(due), "invalid", "run_at").await;
+    let times = times.map(|at| (Due::At(at), "run_at", at.to_string()));
+    let delays = [DELAY_MAX_MS + 1, u64::MAX];
+    let delays = delays.map(|ms| (Due::After(ms), "delay_ms", ms.to_string()));
+    for (due, field, sent) in times.into_iter().chain(delays) {
+        let error = rig.try_enqueue(Rig::job().due(due)).await;
+        let error = assert_refused(error, "invalid", field).to_string();
+        assert!(error.contains(&sent), "{error}: it must contain {sent}, the value that was sent");
     }
     nothing_is_stored(&rig).await;
 }

@@ -123,6 +123,26 @@ suite! { ($)
         a_replay_is_refused_while_another_job_holds_the_key,
         of_many_jobs_with_one_key_at_the_same_time_one_is_stored,
     }
+    moves {
+        a_moved_job_keeps_everything_but_its_queue,
+        a_moved_job_enters_at_the_tail_of_its_new_queue,
+        a_moved_job_is_ranked_by_the_order_of_its_new_queue,
+        jobs_in_every_waiting_state_can_be_moved_and_stay_in_it,
+        a_running_or_ended_job_cannot_be_moved,
+        a_move_to_its_own_queue_changes_nothing,
+        a_move_to_a_full_queue_is_refused,
+        a_moved_job_leaves_the_line_of_its_key_and_joins_the_other_one,
+        a_unique_key_moves_with_its_job,
+        a_move_to_a_taken_unique_key_is_refused_and_changes_nothing,
+        a_report_moves_a_job_that_runs_again,
+        a_report_that_ends_a_job_cannot_move_it,
+        a_report_that_moves_to_a_taken_unique_key_is_refused_and_its_lease_stays,
+        a_job_that_must_not_run_again_stays_in_its_queue,
+        a_replay_can_run_a_job_in_another_queue,
+        a_move_to_a_bad_name_is_refused,
+        a_killed_job_is_dead_and_frees_its_keys,
+        only_waiting_jobs_can_be_killed,
+    }
     order {
         jobs_of_one_priority_start_in_order_of_entry,
         lower_priorities_start_first,
@@ -162,6 +182,17 @@ suite! { ($)
         a_job_may_wait_ten_years,
         a_thousand_jobs_due_at_once_all_become_ready,
     }
+    import {
+        an_imported_job_is_the_job_that_was_exported,
+        an_imported_job_lives_on_where_it_was,
+        a_running_job_is_imported_as_available,
+        a_running_job_to_be_cancelled_is_imported_as_cancelled,
+        an_import_of_a_known_id_changes_nothing,
+        imported_jobs_keep_the_order_of_their_key,
+        an_import_with_a_taken_unique_key_is_refused,
+        invalid_jobs_are_not_imported,
+        a_queue_hint_never_changes_what_is_found,
+    }
     keys {
         of_the_jobs_of_a_key_only_the_first_is_ready,
         jobs_of_a_key_run_in_order_of_entry_whatever_their_priority,
@@ -191,6 +222,7 @@ suite! { ($)
         a_checkpoint_is_there_for_the_next_attempt,
         a_checkpoint_written_while_running_survives_the_worker,
         parts_are_edited_one_by_one,
+        a_payload_edited_under_the_lease_is_the_input_of_the_next_attempt,
         edits_with_any_outcome_are_kept,
         a_result_is_kept_with_its_envelope,
         parts_of_exactly_the_limit_are_taken,
@@ -200,6 +232,9 @@ suite! { ($)
     }
     session {
         an_open_session_is_listed_with_its_label_its_end_and_its_load,
+        a_session_is_listed_with_what_its_worker_told,
+        what_a_worker_tells_is_bounded,
+        a_running_job_shows_its_worker_and_the_end_of_its_lease,
         sessions_with_one_label_are_different_sessions,
         a_session_is_refused_a_length_or_label_beyond_the_limits,
         closing_a_session_releases_what_it_held_at_once,
@@ -287,6 +322,9 @@ suite! { ($)
         a_handlers_own_delay_overrides_the_backoff,
         a_retry_without_delay_is_ready_at_once,
         a_job_dies_when_its_attempts_are_used_up,
+        the_last_attempt_of_a_job_that_must_not_run_again_is_a_failure,
+        an_ended_job_keeps_the_time_at_which_it_was_due,
+        every_entry_into_a_state_is_counted_and_timed,
         a_failure_for_good_is_final_at_once,
         snoozes_and_releases_spend_no_attempts,
         a_snoozed_job_comes_back_when_it_said,

@@ -148,7 +148,32 @@ pub(super) async fn parts_are_edited_one_by_one(rig: Rig) {
     assert_eq!(parts.blob, Some(Part::new("by settle")));
     assert_eq!(parts.state, None);
     assert_eq!(parts.metadata, Some(Part::new("by update")), "untouched");
-    assert_eq!(parts.payload, Some(Part::new("payload")), "written once");
+    assert_eq!(parts.payload, Some(Part::new("payload")), "untouched");
+}
+
+pub(super) async fn a_payload_edited_under_the_lease_is_the_input_of_the_next_attempt(rig: Rig) {
+    // Plain jobs and jobs with other parts may be stored differently.
+    for job in [Rig::job().json("1"), with_parts(|name| Some(Part::new(name.as_str())))] {
+        let id = rig.enqueue(job).await;
+        let claimed = claim_parts(&rig, PartSet::NONE).await;
+        let edit = update(&claimed).payload(set("2")).fetch(PartSet::PAYLOAD);
+        let updated = rig.update(edit).await.expect("update");
+        assert_eq!(updated.parts.payload, Some(Part::new("2")));
+        assert_eq!(rig.get(id).await.parts.payload, Some(Part::new("2")));
+        let envelope = Envelope { codec: Codec::Zstd, ..Envelope::default() };
+        let sealed = Part::sealed(envelope, "3");
+        let edit = PartEdit::Set(sealed.clone());
+        rig.try_settle(item(&claimed, Outcome::Release).payload(edit)).await.expect("settle");
+        let claimed = claim_parts(&rig, PartSet::ALL).await;
+        assert_eq!(claimed.parts.payload, Some(sealed));
+        let removed = item(&claimed, Outcome::Release).payload(PartEdit::Unset);
+        rig.try_settle(removed).await.expect("settle");
+        let claimed = claim_parts(&rig, PartSet::ALL).await;
+        assert_eq!(claimed.parts.payload, None);
+        rig.try_settle(item(&claimed, Outcome::DONE).payload(set("4"))).await.expect("settle");
+        assert_eq!(rig.get(id).await.parts.payload, Some(Part::new("4")), "also with its end");
+    }
+    rig.assert_sound().await;
 }
 
 pub(super) async fn edits_with_any_outcome_are_kept(rig: Rig) {
@@ -209,6 +234,12 @@ pub(super) async fn a_refused_edit_changes_nothing(rig: Rig) {
     assert_refused(refused, "too_large", "metadata");
     let settle = item(&claimed, Outcome::DONE).state(set("new")).metadata(large);
     assert_refused(rig.try_settle(settle).await, "too_large", "metadata");
+    let payload_max = rig.engine().capabilities().payload_bytes_max;
+    let large = PartEdit::Set(Part::new(vec![0; payload_max + 1]));
+    let edit = update(&claimed).state(set("new")).payload(large.clone());
+    assert_refused(rig.update(edit).await, "too_large", "payload");
+    let settle = item(&claimed, Outcome::DONE).state(set("new")).payload(large);
+    assert_refused(rig.try_settle(settle).await, "too_large", "payload");
     assert_eq!(rig.get(id).await, before, "nothing was changed, and the job still runs");
     rig.settle(&claimed, Outcome::DONE).await;
 }

@@ -1,10 +1,14 @@
 //! The liveness of workers: sessions, and claims without one.
 
-use crate::rig::{Rig, assert_code, assert_refused};
+use crate::rig::{KIND, QUEUE, Rig, assert_code, assert_refused};
 use windlass_core::engine::{
-    Change, Claimant, OpenSession, Outcome, SessionId, SessionInfo, SettleItem, UpdateItem, Work,
+    Change, Claimant, Filter, List, OpenSession, Outcome, SessionId, SessionInfo, SettleItem,
+    UpdateItem, Work, WorkerInfo,
 };
-use windlass_core::limits::{LEASE_MAX_MS, SESSION_TTL_DEFAULT_MS, SESSION_TTL_MAX_MS};
+use windlass_core::limits::{
+    CLAIM_KINDS_MAX, CLAIM_QUEUES_MAX, CONCURRENCY_MAX, LEASE_MAX_MS, NAME_BYTES_MAX,
+    SESSION_TTL_DEFAULT_MS, SESSION_TTL_MAX_MS,
+};
 use windlass_core::model::{AttemptEnd, State};
 use windlass_core::time::MINUTE_MS;
 
@@ -31,6 +35,74 @@ pub(super) async fn an_open_session_is_listed_with_its_label_its_end_and_its_loa
     assert!((before.plus(MINUTE_MS)..=after.plus(MINUTE_MS)).contains(&info.expires_at));
     rig.settle(&jobs[0], Outcome::DONE).await;
     assert_eq!(listed(&rig, &session.id).await.map(|info| info.running), Some(1));
+}
+
+/// What a worker tells in these checks.
+fn told() -> WorkerInfo {
+    let mut info = WorkerInfo::default();
+    info.queues = vec![QUEUE.into(), "other".into()];
+    info.kinds = vec![KIND.into()];
+    info.concurrency = Some(8);
+    info.host = Some("host-1".into());
+    info.version = Some("1.2.3".into());
+    info
+}
+
+pub(super) async fn a_session_is_listed_with_what_its_worker_told(rig: Rig) {
+    let silent = rig.session().await;
+    let request = OpenSession::new("w").info(told());
+    let session = rig.engine().open_session(request).await.expect("open_session").value.id;
+    assert_eq!(listed(&rig, &session).await.map(|info| info.info), Some(told()));
+    rig.heartbeat(&session, &[]).await.expect("heartbeat");
+    assert_eq!(listed(&rig, &session).await.map(|info| info.info), Some(told()), "and kept");
+    let nothing = Some(WorkerInfo::default());
+    assert_eq!(listed(&rig, &silent).await.map(|info| info.info), nothing);
+}
+
+pub(super) async fn what_a_worker_tells_is_bounded(rig: Rig) {
+    type Edit = fn(&mut WorkerInfo);
+    let bad: [(Edit, &str, &str); 6] = [
+        (|info| info.queues = vec!["q".into(); CLAIM_QUEUES_MAX + 1], "too_large", "queues"),
+        (|info| info.kinds = vec!["k".into(); CLAIM_KINDS_MAX + 1], "too_large", "kinds"),
+        (|info| info.kinds = vec!["a b".into()], "invalid", "kinds"),
+        (|info| info.concurrency = Some(CONCURRENCY_MAX + 1), "invalid", "concurrency"),
+        (|info| info.host = Some("x".repeat(NAME_BYTES_MAX + 1)), "too_large", "host"),
+        (|info| info.version = Some(String::new()), "invalid", "version"),
+    ];
+    for (edit, code, field) in bad {
+        let mut info = told();
+        edit(&mut info);
+        let answer = rig.engine().open_session(OpenSession::new("w").info(info)).await;
+        let error = answer.expect_err("this must be refused");
+        // A server may name the field by its place in the request, or refuse a list while it reads it.
+        assert_eq!(error.code(), code, "{error}");
+        assert!(error.field().is_some_and(|named| named.ends_with(field)), "{error}");
+    }
+}
+
+pub(super) async fn a_running_job_shows_its_worker_and_the_end_of_its_lease(rig: Rig) {
+    let request = OpenSession::new("mailer-7").info(told()).ttl_ms(MINUTE_MS);
+    let session = rig.engine().open_session(request).await.expect("open_session").value;
+    let id = rig.enqueue_one().await;
+    assert_eq!(rig.get(id).await.running, None);
+    let claimed = rig.take_one(&session.id).await;
+    let running = rig.get(id).await.running.expect("it runs");
+    assert_eq!((&*running.worker, running.host.as_deref()), ("mailer-7", Some("host-1")));
+    assert_eq!((running.attempt, running.expires_at), (1, session.expires_at));
+    assert_eq!(running.session, session.id);
+    let list = List::new(Filter::default());
+    let page = rig.engine().list(list).await.expect("list").value;
+    assert_eq!(page.rows[0].running, Some(running), "lists show it, too");
+    rig.advance(1_000);
+    let kept = rig.heartbeat(&session.id, &[&claimed]).await.expect("heartbeat");
+    let running = rig.get(id).await.running.expect("it still runs");
+    assert_eq!(running.expires_at, kept.expires_at);
+    rig.settle(&claimed, Outcome::Release).await;
+    assert_eq!(rig.get(id).await.running, None);
+    let alone = rig.claim(Rig::wants_alone(MINUTE_MS, 1)).await;
+    let running = rig.get(id).await.running.expect("it runs again");
+    assert_eq!((&*running.worker, running.host, running.attempt), ("alone", None, 2));
+    assert!(running.expires_at >= alone[0].started_at.plus(MINUTE_MS));
 }
 
 pub(super) async fn sessions_with_one_label_are_different_sessions(rig: Rig) {

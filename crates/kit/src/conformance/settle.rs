@@ -1,12 +1,14 @@
 //! The effect of each outcome on a job.
 
 use crate::rig::{Rig, assert_code, assert_refused};
-use windlass_core::JobId;
+use windlass_core::{JobId, Timestamp};
 use windlass_core::engine::{
     Change, Claim, Claimant, ClaimedJob, Outcome, SessionId, Settle, SettleItem, UpdateItem,
 };
 use windlass_core::limits::{BACKOFF_MAX_MS, ERROR_BYTES_MAX, RESULT_BYTES_MAX};
-use windlass_core::model::{AttemptEnd, Counters, Finish, JobError, NewJob, Part, State};
+use windlass_core::model::{
+    AttemptEnd, Counters, Due, Finish, JobError, NewJob, Part, State,
+};
 use windlass_core::policy::Backoff;
 use windlass_core::time::{HOUR_MS, MINUTE_MS};
 
@@ -100,6 +102,106 @@ pub(super) async fn a_job_dies_when_its_attempts_are_used_up(rig: Rig) {
     assert_eq!(job.error, Some(JobError::new("smtp_451", "greylisted")));
     rig.pass(HOUR_MS).await;
     rig.assert_nothing_to_claim().await;
+}
+
+pub(super) async fn the_last_attempt_of_a_job_that_must_not_run_again_is_a_failure(rig: Rig) {
+    let id = rig.enqueue(Rig::job().max_attempts(2)).await;
+    for (end, state) in
+        [(AttemptEnd::Retry, State::Available), (AttemptEnd::Fail, State::Dead)]
+    {
+        let session = rig.session().await;
+        let job = rig.take_one(&session).await;
+        let settled = rig.settle(&job, retry_after(0)).await;
+        assert_eq!((settled.end, settled.state), (end, state));
+        let again = rig.try_settle(item(&job, retry_after(0))).await.expect("a repeated report");
+        assert_eq!((again.already, again.end), (true, end));
+    }
+    let ends: Vec<_> = rig.get(id).await.history.iter().map(|attempt| attempt.end).collect();
+    assert_eq!(ends, [AttemptEnd::Retry, AttemptEnd::Fail]);
+
+    let job = running(&rig, Rig::job()).await;
+    rig.change(job.header.id, Change::Cancel).await;
+    let settled = rig.settle(&job, retry_after(0)).await;
+    assert_eq!((settled.end, settled.state), (AttemptEnd::Fail, State::Cancelled));
+    assert_eq!(rig.get(job.header.id).await.history[0].end, AttemptEnd::Fail);
+}
+
+pub(super) async fn an_ended_job_keeps_the_time_at_which_it_was_due(rig: Rig) {
+    let outcomes = [
+        Outcome::DONE,
+        Outcome::Complete { result: Some(Part::new("1")) },
+        Outcome::retry("e", "m"),
+        Outcome::fail("e", "m"),
+        Outcome::Cancel,
+    ];
+    for outcome in outcomes {
+        // Plain jobs and jobs with a key may take different paths through a store.
+        for job in [Rig::job(), Rig::job().key("k")] {
+            let id = rig.enqueue(job.max_attempts(1)).await;
+            let due = rig.get(id).await.header.run_at;
+            rig.advance(1_000);
+            report(&rig, outcome.clone()).await;
+            let ended = rig.get(id).await;
+            assert!(ended.state.is_terminal(), "{ended:?}");
+            assert_eq!(ended.header.run_at, due, "{outcome:?}");
+        }
+    }
+    let id = rig.enqueue(Rig::job().max_attempts(2)).await;
+    report(&rig, retry_after(10 * MINUTE_MS)).await;
+    let due = rig.get(id).await.header.run_at;
+    rig.pass(HOUR_MS).await;
+    report(&rig, retry_after(10 * MINUTE_MS)).await;
+    let dead = rig.get(id).await;
+    assert_eq!((dead.state, dead.header.run_at), (State::Dead, due));
+}
+
+/// Asserts that a job has entered states this many times, the last time at or after `since`.
+async fn assert_entered(rig: &Rig, id: JobId, times: u32, since: Timestamp) {
+    let job = rig.get(id).await;
+    assert_eq!(job.transitions, times, "{job:?}");
+    assert!((since..=rig.now().await).contains(&job.changed_at), "{job:?}");
+}
+
+pub(super) async fn every_entry_into_a_state_is_counted_and_timed(rig: Rig) {
+    // Plain jobs and jobs with a key may take different paths through a store.
+    for job in [Rig::job(), Rig::job().key("k")] {
+        let now = rig.now().await;
+        let id = rig.enqueue(job).await;
+        assert_entered(&rig, id, 1, now).await;
+        let session = rig.session().await;
+        for round in 1..=2 {
+            rig.advance(1_000);
+            let now = rig.now().await;
+            let claimed = rig.take_one(&session).await;
+            assert_entered(&rig, id, 2 * round, now).await;
+            rig.advance(1_000);
+            let update = UpdateItem::new(id, claimed.lease.clone()).progress(1, None, "half");
+            rig.update(update).await.expect("update");
+            let job = rig.get(id).await;
+            assert_eq!((job.transitions, job.changed_at), (2 * round, claimed.started_at));
+            let now = rig.now().await;
+            let outcome = if round == 1 { Outcome::Release } else { Outcome::DONE };
+            rig.settle(&claimed, outcome).await;
+            assert_entered(&rig, id, 2 * round + 1, now).await;
+        }
+    }
+    let id = rig.enqueue(Rig::job()).await;
+    rig.advance(1_000);
+    let now = rig.now().await;
+    assert_eq!(rig.drain(1).await, [id]);
+    assert_entered(&rig, id, 3, now).await;
+    let id = rig.enqueue(Rig::job().due(Due::After(HOUR_MS))).await;
+    rig.advance(1_000);
+    let now = rig.now().await;
+    rig.change(id, Change::Pause).await;
+    assert_entered(&rig, id, 2, now).await;
+    let paused = rig.get(id).await;
+    rig.advance(1_000);
+    rig.change(id, Change::Pause).await;
+    assert_eq!(rig.get(id).await, paused, "a change that is in effect is no transition");
+    rig.change(id, Change::Cancel).await;
+    rig.change(id, Change::replay()).await;
+    assert_entered(&rig, id, 4, now).await;
 }
 
 pub(super) async fn a_failure_for_good_is_final_at_once(rig: Rig) {
@@ -196,7 +298,7 @@ pub(super) async fn a_requested_cancellation_ends_whatever_would_come_back(rig: 
         let update = UpdateItem::new(job.header.id, job.lease.clone());
         assert!(rig.update(update).await.expect("update").cancel_requested);
         let settled = rig.settle(&job, outcome.clone()).await;
-        assert_eq!((settled.end, settled.state), (outcome.end(), expected), "{outcome:?}");
+        assert_eq!((settled.end, settled.state), (outcome.end(expected), expected), "{outcome:?}");
         rig.assert_state(job.header.id, expected).await;
     }
     rig.assert_nothing_to_claim().await;

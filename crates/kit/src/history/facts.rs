@@ -190,7 +190,8 @@ fn contested<'a>(ops: &[Op<'a>]) -> HashSet<&'a Lease> {
     let differs = |report: &&Report| {
         first
             .get(&report.lease)
-            .is_some_and(|first| first.end == report.end && first.follow_ups != report.follow_ups)
+            .filter(|first| first.is_recorded_as(report.end) || report.is_recorded_as(first.end))
+            .is_some_and(|first| first.follow_ups != report.follow_ups)
     };
     reports().filter(differs).map(|report| &report.lease).collect()
 }
@@ -316,7 +317,7 @@ impl<'a> Facts<'a> {
                 // By an earlier attempt to send this report. (A release may have been made by the store
                 // itself.)
                 Outcome::Already(end, _) => {
-                    end == report.end
+                    report.is_recorded_as(end)
                         && end != AttemptEnd::Release
                         && !self.contested.contains(&report.lease)
                 }

@@ -196,6 +196,14 @@ pub struct Report {
     pub follow_ups: Vec<Wanted>,
 }
 
+impl Report {
+    /// Whether the history may record this report as `end`: a retry of a job that must not run again is recorded as
+    /// a failure.
+    pub(super) fn is_recorded_as(&self, end: AttemptEnd) -> bool {
+        self.end == end || (self.end, end) == (AttemptEnd::Retry, AttemptEnd::Fail)
+    }
+}
+
 /// The result of a report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -233,7 +241,7 @@ pub enum Wish {
     Discard,
     /// Discard if the job is in this state.
     DiscardIf(State),
-    /// A change that may cost the job its position for its key: pause, resume, reschedule.
+    /// A change that may cost the job its position for its key: pause, resume, reschedule, move.
     Move,
     /// Anything else.
     Other,

@@ -13,7 +13,7 @@ use windlass_core::engine::{
     Enqueue, Enqueued, Item, Jobs, Lease, Maintain, Settle, SettleItem, SettleReply, Settled,
     Stamped, Update, Updated,
 };
-use windlass_core::model::NewJob;
+use windlass_core::model::{NewJob, State};
 use windlass_core::sync::lock;
 use windlass_core::{Error, JobId, Result, Timestamp};
 
@@ -104,7 +104,8 @@ impl Recorded {
             let id = job.id.or_else(|| start.map(derive));
             Wanted::of(id.expect("a follow-up has an id, or a lease this client was given"), job)
         });
-        let (lease, end) = (item.lease.clone(), item.outcome.end());
+        // A retry of a job that must not run again is recorded as a failure; see `Report::is_recorded_as`.
+        let (lease, end) = (item.lease.clone(), item.outcome.end(State::Available));
         Report { id: item.id, lease, end, follow_ups: wanted.collect() }
     }
 }
@@ -160,7 +161,7 @@ fn wish(item: &ChangeItem) -> Wish {
         Change::Cancel => Wish::Cancel,
         Change::Replay(_) => Wish::Replay,
         Change::Discard => item.if_state.map_or(Wish::Discard, Wish::DiscardIf),
-        Change::Pause | Change::Resume | Change::Reschedule(_) => Wish::Move,
+        Change::Pause | Change::Resume | Change::Reschedule(_) | Change::Move(_) => Wish::Move,
         _ => Wish::Other,
     }
 }
@@ -249,7 +250,7 @@ impl Admin for Recorded {
         })
     }
 
-    windlass_core::pass_on!(inner: get, list, stats, sessions, configure, settings, removed, records, health);
+    windlass_core::pass_on!(inner: get, list, stats, sessions, configure, settings, removed, records, import, health);
 }
 
 impl Maintain for Recorded {

@@ -18,6 +18,9 @@ impl Lockstep {
         let reply = self.rig.engine().get(get).await.map_err(|error| error.to_string())?;
         agree("the time", &self.model.now, &reply.now)?;
         for (id, got) in ids.iter().zip(&reply.value) {
+            if let Some(got) = got {
+                self.model.adopt_transitions(*id, got.transitions);
+            }
             match (self.model.jobs.get_mut(id), got) {
                 (None, None) => {}
                 (Some(job), Some(got)) => compare_job(job, got)?,
@@ -96,10 +99,20 @@ fn count_priority(lane: &mut LaneStats, priority: i32) {
 fn compare_job(job: &mut ModelJob, got: &Job) -> Same {
     let what = |field: &str| format!("{field} of job {}", job.id);
     agree(&what("state"), &job.state, &got.state)?;
+    agree(&what("queue"), &job.new.queue, &got.header.queue)?;
     agree(&what("counters"), &job.counters, &got.header.counters)?;
     agree(&what("priority"), &job.new.priority, &got.header.priority)?;
     agree(&what("finish"), &job.finish, &got.finish)?;
     agree(&what("end"), &job.finished_at, &got.finished_at)?;
+    agree(&what("transitions"), &job.transitions, &got.transitions)?;
+    agree(&what("last transition"), &job.changed_at, &got.changed_at)?;
+    let session = got.running.as_ref().map(|running| (&running.session, running.attempt));
+    let holder = job.leased.as_ref().filter(|_| job.state == State::Running);
+    let holder = holder.map(|leased| (&leased.session, job.counters.attempt));
+    let alone = holder.is_some_and(|(session, _)| session.as_str().starts_with("claim "));
+    if !alone {
+        agree(&what("running attempt"), &holder, &session)?;
+    }
     agree(&what("cancellation"), &job.cancel_requested, &got.cancel_requested)?;
     let bytes = |byte: Option<u8>| byte.map(|byte| Bytes::from(vec![byte]));
     let stored = |part: &Option<Part>| part.as_ref().map(|part| part.bytes.clone());

@@ -4,6 +4,10 @@
 //! engine is free (jitter, the order within one maintenance step) the model takes what the engine
 //! did, after checking that it was allowed to.
 
+mod keys;
+
+pub(super) use keys::slot;
+
 use std::collections::BTreeMap;
 use windlass_core::engine::{Disposition, Gate, Lease, RemovedKey, RemovedTable, SessionId};
 use windlass_core::limits::{CRASH_BACKOFF_BASE_MS, CRASH_BACKOFF_CAP_MS, CRASH_BACKOFF_JITTER_MS};
@@ -11,7 +15,7 @@ use windlass_core::machine::{Effect, EventKind, Facts, Step, step};
 use windlass_core::model::{
     AttemptEnd, Counters, Finish, KindSettings, Name, NewJob, Part, QueueSettings, State,
 };
-use windlass_core::policy::{Holder, UniqueScope, UniqueVerdict, Until};
+use windlass_core::policy::{Holder, UniqueScope, UniqueVerdict};
 use windlass_core::{JobId, Timestamp};
 
 /// The code of the error an engine must answer with.
@@ -42,6 +46,11 @@ pub(super) struct ModelJob {
     pub(super) state: State,
     pub(super) counters: Counters,
     pub(super) cancel_requested: bool,
+    /// Number of entries into a state before the step of the latest one, and in total.
+    transitions_before: u32,
+    pub(super) transitions: u32,
+    /// The time of the latest entry.
+    pub(super) changed_at: Timestamp,
     pub(super) leased: Option<Leased>,
     pub(super) finished_at: Option<Timestamp>,
     pub(super) finish: Option<Finish>,
@@ -81,6 +90,8 @@ pub(super) struct Model {
     number: u64,
     /// How many jobs entered a state in this step so far.
     turn: u64,
+    /// Whether the order within this step is the engine's choice.
+    any_order: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -102,12 +113,13 @@ impl Model {
             removed: RemovedTable::default(),
             number: 0,
             turn: 0,
+            any_order: false,
         }
     }
 
     pub(super) fn next_step(&mut self) {
         self.number += 1;
-        self.turn = 0;
+        (self.turn, self.any_order) = (0, false);
     }
 
     /// Does all of it or, on an error, nothing.
@@ -175,6 +187,9 @@ impl Model {
             state: State::Scheduled,
             counters: Counters::default(),
             cancel_requested: false,
+            transitions_before: 0,
+            transitions: 0,
+            changed_at: self.now,
             leased: None,
             finished_at: None,
             finish: None,
@@ -187,9 +202,9 @@ impl Model {
             entered: (0, 0),
             past: Vec::new(),
         };
-        let facts = self.facts(&job, EventKind::Enqueue);
+        let facts = self.facts(&job, EventKind::Enqueue, None);
         let taken = step(None, EventKind::Enqueue, facts).expect("a job can always be enqueued");
-        self.commit(job, EventKind::Enqueue, taken, None).expect("nothing refuses a new job");
+        self.commit(job, EventKind::Enqueue, taken, None, None).expect("nothing refuses a new job");
     }
 
     /// Applies an event to a job, as the table says.
@@ -200,10 +215,38 @@ impl Model {
         run_at: Option<Span>,
         finish: Option<Finish>,
     ) -> Result<Option<State>, Code> {
+        self.transition(id, event, run_at, finish, None)
+    }
+
+    /// Applies an event to a job that may move to another queue by it. On an error, the model is void.
+    pub(super) fn apply_in(
+        &mut self,
+        id: JobId,
+        event: EventKind,
+        run_at: Option<Span>,
+        queue: Option<Name>,
+    ) -> Result<Option<State>, Code> {
+        self.transition(id, event, run_at, None, queue)
+    }
+
+    fn transition(
+        &mut self,
+        id: JobId,
+        event: EventKind,
+        run_at: Option<Span>,
+        finish: Option<Finish>,
+        queue: Option<Name>,
+    ) -> Result<Option<State>, Code> {
         let Some(mut job) = self.jobs.get(&id).cloned() else { return Err("not_found") };
-        job.run_at = run_at.unwrap_or(job.run_at);
-        let taken = step(Some(job.state), event, self.facts(&job, event)).map_err(|_| "refused")?;
-        self.commit(job, event, taken, finish)
+        let queue = queue.filter(|queue| *queue != job.new.queue);
+        let due_at = job.run_at;
+        job.run_at = run_at.unwrap_or(due_at);
+        let facts = self.facts(&job, event, queue.as_ref());
+        let taken = step(Some(job.state), event, facts).map_err(|_| "refused")?;
+        if taken.next.is_some_and(State::is_terminal) {
+            job.run_at = due_at;
+        }
+        self.commit(job, event, taken, finish, queue)
     }
 
     /// Carries out a row of the table.
@@ -213,6 +256,7 @@ impl Model {
         event: EventKind,
         taken: Step,
         finish: Option<Finish>,
+        queue: Option<Name>,
     ) -> Result<Option<State>, Code> {
         let Some(next) = taken.next else {
             for effect in taken.effects.iter() {
@@ -250,6 +294,10 @@ impl Model {
                 Effect::EndWait => job.waits = false,
                 Effect::KeepSignal => job.signalled = true,
                 Effect::UseSignal => job.signalled = false,
+                Effect::ChangeQueue => {
+                    handed_over = job.new.key.clone().map(|key| (job.new.queue.clone(), key));
+                    self.change_queue(&mut job, queue.clone())?;
+                }
                 Effect::Finish => {
                     job.waits = false;
                     job.finished_at = Some(self.now);
@@ -267,6 +315,7 @@ impl Model {
                     handed_over = job.new.key.clone().map(|key| (job.new.queue.clone(), key));
                 }
                 Effect::Moved => self.enter(&mut job, next),
+                Effect::Arrive => unreachable!("stories do not import jobs"),
                 // No claim waits in a story.
                 Effect::Emit => {}
             }
@@ -280,45 +329,34 @@ impl Model {
         Ok(Some(next))
     }
 
-    fn facts(&self, job: &ModelJob, event: EventKind) -> Facts {
+    fn facts(&self, job: &ModelJob, event: EventKind, queue: Option<&Name>) -> Facts {
         let Counters { failures, crashes, .. } = job.counters;
         Facts {
             due: job.run_at.1 <= self.now,
             waits: job.waits,
             signalled: job.signalled,
-            key_taken: self.key_taken(job),
+            key_taken: match queue {
+                Some(queue) => self.key_taken(&job.arriving_in(queue)),
+                None => self.key_taken(job),
+            },
             spent: match event {
                 EventKind::Retry => failures + 1 >= job.new.policy.max_attempts,
                 EventKind::Lose => crashes + 1 > job.new.policy.max_crashes,
                 _ => false,
             },
             cancel_requested: job.cancel_requested,
+            moves: queue.is_some(),
         }
-    }
-
-    fn key_taken(&self, job: &ModelJob) -> bool {
-        let Some(key) = &job.new.key else { return false };
-        let of_key = |other: &&ModelJob| {
-            other.id != job.id
-                && other.new.queue == job.new.queue
-                && other.new.key.as_ref() == Some(key)
-        };
-        let mut others = self.jobs.values().filter(of_key);
-        let ahead =
-            |other: &ModelJob| other.in_line() && !(job.in_line() && job.entered < other.entered);
-        !job.holds_key && others.any(|other| other.holds_key || ahead(other))
-    }
-
-    fn first_in_line(&self, queue: &Name, key: &str) -> Option<JobId> {
-        let of_key =
-            |job: &&ModelJob| job.new.queue == *queue && job.new.key.as_deref() == Some(key);
-        let line = self.jobs.values().filter(of_key).filter(|job| job.in_line());
-        line.min_by_key(|job| job.entered).map(|job| job.id)
     }
 
     fn enter(&mut self, job: &mut ModelJob, state: State) {
         self.turn += 1;
+        if job.entered.0 != self.number {
+            job.transitions_before = job.transitions;
+        }
         job.entered = (self.number, self.turn);
+        job.transitions += 1;
+        job.changed_at = self.now;
         job.state = state;
         if state == State::Available {
             job.rank = job.new.priority.into();
@@ -327,33 +365,21 @@ impl Model {
 
     /// Makes all jobs that enter in this step equals: their order is the engine's choice.
     pub(super) fn in_any_order(&mut self) {
+        self.any_order = true;
         for job in self.jobs.values_mut().filter(|job| job.entered.0 == self.number) {
             job.entered.1 = 0;
         }
     }
 
-    pub(super) fn holder(&self, slot: &Slot) -> Option<JobId> {
-        let held = self.uniques.iter().find(|hold| hold.slot == *slot)?;
-        held.until.is_none_or(|until| self.now < until).then_some(held.holder)
-    }
-
-    fn hold(&mut self, slot: Slot, holder: JobId, until: Until) {
-        let until = match until {
-            Until::Finished => None,
-            Until::Window(ms) => Some(self.now.plus(ms)),
-            Until::Removed => Some(Timestamp::MAX),
-        };
-        self.uniques.retain(|hold| hold.slot != slot);
-        self.uniques.push(Hold { slot, holder, until });
-    }
-
-    /// Releases the key of a job that ended, or was `removed`.
-    fn free_unique(&mut self, id: JobId, removed: bool) {
-        let ends = |hold: &Hold| match hold.until {
-            None => true,
-            Some(until) => removed && until == Timestamp::MAX,
-        };
-        self.uniques.retain(|hold| hold.holder != id || !ends(hold));
+    /// Adopts an engine's number of transitions. In a step with an order of its own, it may end a job before or after the
+    /// end of another one frees it.
+    pub(super) fn adopt_transitions(&mut self, id: JobId, counted: u32) {
+        let is_free = |job: &&mut ModelJob| self.any_order && job.entered.0 == self.number;
+        if let Some(job) = self.jobs.get_mut(&id).filter(is_free)
+            && (1..=2).contains(&counted.wrapping_sub(job.transitions_before))
+        {
+            job.transitions = counted;
+        }
     }
 
     pub(super) fn depth(&self, queue: &Name) -> u64 {
@@ -377,18 +403,17 @@ impl Model {
         settled.map(|(_, end)| Some(*end)).ok_or("lease_lost")
     }
 
-    /// Remembers that the lease a job runs under is settled.
-    pub(super) fn remember_settled(&mut self, id: JobId, end: AttemptEnd) {
-        if let Some(job) = self.jobs.get_mut(&id)
-            && let Some(leased) = &job.leased
-        {
-            job.past.push((leased.lease.clone(), end));
+    /// Remembers that a lease is settled.
+    pub(super) fn remember_settled(&mut self, id: JobId, lease: Lease, end: AttemptEnd) {
+        if let Some(job) = self.jobs.get_mut(&id) {
+            job.past.push((lease, end));
         }
     }
 
-    pub(super) fn checkpoint(&mut self, id: JobId, byte: u8) {
+    pub(super) fn edit_parts(&mut self, id: JobId, checkpoint: Option<u8>, payload: Option<u8>) {
         if let Some(job) = self.jobs.get_mut(&id) {
-            job.checkpoint = Some(byte);
+            job.checkpoint = checkpoint.or(job.checkpoint);
+            job.payload = payload.or(job.payload);
         }
     }
 
@@ -418,24 +443,13 @@ impl ModelJob {
     }
 }
 
-/// The slot of a unique job.
-pub(super) fn slot(job: &NewJob) -> Slot {
-    let unique = job.unique.as_ref().expect("only unique jobs are asked");
-    let (queue, kind) = match unique.scope {
-        UniqueScope::Lane => (job.queue.to_string(), job.kind.to_string()),
-        UniqueScope::Queue => (job.queue.to_string(), String::new()),
-        UniqueScope::Kind => (String::new(), job.kind.to_string()),
-        UniqueScope::Global => Default::default(),
-    };
-    (unique.scope, queue, kind, unique.key.clone())
-}
-
 const fn why(next: State, event: EventKind) -> Finish {
     match (next, event) {
         (State::Completed, _) => Finish::Completed,
         (State::Expired, _) => Finish::Expired,
         (State::Dead, EventKind::Retry) => Finish::AttemptsSpent,
         (State::Dead, EventKind::Lose) => Finish::CrashesSpent,
+        (State::Dead, EventKind::Kill) => Finish::Killed,
         (State::Dead, _) => Finish::Failed,
         _ => Finish::Cancelled,
     }

@@ -2,19 +2,21 @@
 
 use super::claiming::Wants;
 use super::interpreter::{Code, Model, ModelSession, agree};
-use super::op::{ClaimSpec, KINDS, Op, QUEUES, Report, Setting, Spec, Wish};
-use super::translate::{BACKOFF, Named, change, configuration, outcome, pick};
+use super::op::{ClaimSpec, KINDS, Op, QUEUES, Report, Setting, SettleSpec, Spec, Wish};
+use super::translate::{
+    BACKOFF, Named, change, configuration, outcome, part_edit, pick, queue, settle_item,
+};
 use super::upkeep::wished;
 use crate::rig::Rig;
 use crate::subject::Subject;
 use std::fmt::Write as _;
 use windlass_core::engine::{
     ChangeItem, Claimed, Configure, Disposition, Enqueue, Heartbeat, Held, OpenSession,
-    RemovedQuery, SessionId, Settle, SettleItem, Update, UpdateItem,
+    RemovedQuery, SessionId, Settle, Update, UpdateItem,
 };
 use windlass_core::limits::{ID_SKEW_MAX_MS, PAGE_MAX, REMOVED_KEPT_DEFAULT_MS};
 use windlass_core::machine::EventKind;
-use windlass_core::model::{AttemptEnd, Name, NewJob, Part, PartEdit, State};
+use windlass_core::model::{AttemptEnd, Name, NewJob, State};
 use windlass_core::{Error, JobId, Result as Answer};
 
 /// The difference, in words.
@@ -56,11 +58,9 @@ impl Lockstep {
                 self.heartbeat(session, forgets, unanswered).await?;
             }
             Op::Claim(spec) => self.claim(spec).await?,
-            Op::Settle { lease, report, checkpoint, then, claim } => {
-                self.settle(lease, report, checkpoint, then, claim).await?;
-            }
-            Op::Update { lease, checkpoint, extend_ms } => {
-                self.update(lease, checkpoint, extend_ms).await?;
+            Op::Settle { lease, settle, claim } => self.settle(lease, settle, claim).await?,
+            Op::Update { lease, checkpoint, payload, extend_ms } => {
+                self.update(lease, checkpoint, payload, extend_ms).await?;
             }
             Op::Change { job, wish, if_state } => self.change(job, wish, if_state).await?,
             Op::Configure(setting) => self.configure(setting).await?,
@@ -153,7 +153,8 @@ impl Lockstep {
     fn release(&mut self, jobs: Vec<JobId>) -> Same {
         let now = self.model.now;
         for id in jobs {
-            self.model.remember_settled(id, AttemptEnd::Release);
+            let leased = self.model.jobs[&id].leased.clone().expect("held jobs are leased");
+            self.model.remember_settled(id, leased.lease, AttemptEnd::Release);
             let released = self.model.apply(id, EventKind::Release, Some((now, now)), None);
             released.map_err(str::to_owned)?;
         }
@@ -236,19 +237,13 @@ impl Lockstep {
     async fn settle(
         &mut self,
         number: usize,
-        report: Report,
-        checkpoint: Option<u8>,
-        then: Vec<Spec>,
+        settle: SettleSpec,
         claim: Option<ClaimSpec>,
     ) -> Same {
         let Some((id, lease)) = pick(&self.named.leases, number).cloned() else { return Ok(()) };
         let follow_ups: Vec<NewJob> =
-            then.iter().map(|spec| self.named.job(spec, self.model.now)).collect();
-        let mut item = SettleItem::new(id, lease.clone(), outcome(report));
-        item.follow_ups.clone_from(&follow_ups);
-        if let Some(byte) = checkpoint {
-            item.parts.state = PartEdit::Set(Part::new(vec![byte]));
-        }
+            settle.then.iter().map(|spec| self.named.job(spec, self.model.now)).collect();
+        let item = settle_item((id, lease.clone()), &settle, follow_ups.clone());
         let requested = claim.and_then(|spec| Some((self.named.resolve(&spec)?, spec)));
         let mut request = Settle::new([item]);
         if let Some(((claim, _, _), _)) = &requested {
@@ -256,7 +251,6 @@ impl Lockstep {
         }
         let reply = self.rig.engine().settle(request).await.map_err(|e| e.to_string())?.value;
         let got = reply.items.into_iter().next().expect("one answer for one report");
-        let end = outcome(report).end();
         match self.model.lease_of(id, &lease) {
             Err(expected) => agree("a stale report", &Some(expected), &code(&got))?,
             Ok(Some(end)) => {
@@ -264,16 +258,17 @@ impl Lockstep {
                 agree("a repeated report", &(true, end), &(got.already, got.end))?;
             }
             Ok(None) => {
-                let expected = self.settle_in_model(id, report, follow_ups);
+                let expected = self.settle_in_model(id, &settle, follow_ups);
                 let got = got.map(|settled| {
                     (settled.already, settled.end, settled.state, {
                         settled.follow_ups.iter().map(|job| (job.id, job.disposition)).collect()
                     })
                 });
-                let expected = expected.map(|(state, jobs)| (false, end, state, jobs));
+                let end = |state| outcome(settle.report).end(state);
+                let expected = expected.map(|(state, jobs)| (false, end(state), state, jobs));
                 agree("a report", &expected, &got.map_err(|error| error.code()))?;
-                if let (Some(byte), Ok(_)) = (checkpoint, &expected) {
-                    self.model.checkpoint(id, byte);
+                if expected.is_ok() {
+                    self.model.edit_parts(id, settle.checkpoint, settle.payload);
                 }
             }
         }
@@ -289,10 +284,15 @@ impl Lockstep {
     fn settle_in_model(
         &mut self,
         id: JobId,
-        report: Report,
+        settle: &SettleSpec,
         follow_ups: Vec<NewJob>,
     ) -> Result<(State, Vec<(JobId, Disposition)>), Code> {
-        let event = outcome(report).event();
+        let (report, event) = (settle.report, outcome(settle.report).event());
+        let ends = matches!(report, Report::Complete(_) | Report::Fail | Report::Cancel);
+        if ends && settle.queue.is_some() {
+            return Err("invalid");
+        }
+        let queue = settle.queue.map(queue);
         let job = &self.model.jobs[&id];
         let (failures, attempt) = (job.counters.failures + 1, job.counters.attempt);
         let leased = job.leased.clone().expect("its lease is current");
@@ -307,15 +307,16 @@ impl Lockstep {
             _ => exactly(0),
         };
         let settled = self.model.or_nothing(|model| {
-            model.remember_settled(id, outcome(report).end());
-            let state = model.apply(id, event, Some(run_at), None)?;
+            let state = model.apply_in(id, event, Some(run_at), queue)?;
+            let state = state.unwrap_or(State::Completed);
+            model.remember_settled(id, leased.lease.clone(), outcome(report).end(state));
             let mut created = Vec::new();
             for (index, mut job) in follow_ups.into_iter().enumerate() {
                 let made_at = leased.started_at.max(now.minus(ID_SKEW_MAX_MS));
                 job.id = job.id.or(Some(JobId::follow_up(id, attempt, index, made_at)));
                 created.push(model.enqueue(job, false)?);
             }
-            Ok((state.unwrap_or(State::Completed), created))
+            Ok((state, created))
         })?;
         self.named.ids.extend(settled.1.iter().map(|(id, _)| *id));
         self.end_if_alone(&leased.session);
@@ -334,14 +335,14 @@ impl Lockstep {
         &mut self,
         number: usize,
         checkpoint: Option<u8>,
+        payload: Option<u8>,
         extend_ms: Option<u64>,
     ) -> Same {
         let Some((id, lease)) = pick(&self.named.leases, number).cloned() else { return Ok(()) };
         let mut item = UpdateItem::new(id, lease.clone());
         item.extend_ms = extend_ms;
-        if let Some(byte) = checkpoint {
-            item.parts.state = PartEdit::Set(Part::new(vec![byte]));
-        }
+        item.parts.state = part_edit(checkpoint);
+        item.parts.payload = part_edit(payload);
         let reply =
             self.rig.engine().update(Update::new([item])).await.map_err(|e| e.to_string())?;
         let got = reply.value.into_iter().next().expect("one answer for one update");
@@ -361,9 +362,7 @@ impl Lockstep {
         let got = got.map_err(|error| error.to_string())?;
         let wanted = self.model.jobs[&id].cancel_requested;
         agree("the cancellation in an update", &wanted, &got.cancel_requested)?;
-        if let Some(byte) = checkpoint {
-            self.model.checkpoint(id, byte);
-        }
+        self.model.edit_parts(id, checkpoint, payload);
         Ok(())
     }
 

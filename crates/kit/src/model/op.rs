@@ -106,6 +106,9 @@ pub(super) enum Wish {
     Promote,
     Reschedule(u64),
     Reprioritise(i32),
+    /// To this queue.
+    Move(usize),
+    Kill,
     Pause,
     Resume,
     Signal,
@@ -123,6 +126,19 @@ pub(super) struct Edit {
     pub(super) priority: Option<i32>,
     /// Another policy, with these attempts.
     pub(super) max_attempts: Option<u32>,
+    /// Another queue.
+    pub(super) queue: Option<usize>,
+}
+
+/// What a report says.
+#[derive(Clone, Debug)]
+pub(super) struct SettleSpec {
+    pub(super) report: Report,
+    pub(super) checkpoint: Option<u8>,
+    pub(super) payload: Option<u8>,
+    /// The queue to run in again.
+    pub(super) queue: Option<usize>,
+    pub(super) then: Vec<Spec>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -158,14 +174,13 @@ pub(super) enum Op {
     Claim(ClaimSpec),
     Settle {
         lease: usize,
-        report: Report,
-        checkpoint: Option<u8>,
-        then: Vec<Spec>,
+        settle: SettleSpec,
         claim: Option<ClaimSpec>,
     },
     Update {
         lease: usize,
         checkpoint: Option<u8>,
+        payload: Option<u8>,
         extend_ms: Option<u64>,
     },
     Change {
@@ -207,8 +222,10 @@ impl ReferenceStateMachine for Story {
             ),
             7 => claim().prop_map(Op::Claim),
             9 => settle(),
-            2 => (number(), prop::option::of(any::<u8>()), extension()).prop_map(
-                |(lease, checkpoint, extend_ms)| Op::Update { lease, checkpoint, extend_ms },
+            2 => (number(), prop::option::of(any::<u8>()), rarely_a_byte(), extension()).prop_map(
+                |(lease, checkpoint, payload, extend_ms)| {
+                    Op::Update { lease, checkpoint, payload, extend_ms }
+                },
             ),
             5 => (number(), wish(), condition())
                 .prop_map(|(job, wish, if_state)| Op::Change { job, wish, if_state }),
@@ -264,6 +281,8 @@ fn operators_wish() -> impl Strategy<Value = Wish> {
         1 => Just(Wish::Promote),
         1 => time().prop_map(Wish::Reschedule),
         1 => (-2..3_i32).prop_map(Wish::Reprioritise),
+        3 => queue().prop_map(Wish::Move),
+        2 => Just(Wish::Kill),
         6 => edit().prop_map(Wish::Replay),
         2 => Just(Wish::Discard),
     ]
@@ -279,15 +298,25 @@ fn edit() -> impl Strategy<Value = Edit> {
     let payload = prop::option::weighted(0.3, any::<u8>());
     let priority = prop::option::weighted(0.3, -2..3_i32);
     let attempts = prop::option::weighted(0.2, 1..4_u32);
-    (delay_ms, payload, any::<bool>(), priority, attempts).prop_map(
-        |(delay_ms, payload, start_over, priority, max_attempts)| Edit {
+    let queue = prop::option::weighted(0.2, queue());
+    (delay_ms, payload, any::<bool>(), priority, attempts, queue).prop_map(
+        |(delay_ms, payload, start_over, priority, max_attempts, queue)| Edit {
             delay_ms,
             payload,
             start_over,
             priority,
             max_attempts,
+            queue,
         },
     )
+}
+
+fn queue() -> impl Strategy<Value = usize> + Clone {
+    0..QUEUES.len()
+}
+
+fn rarely_a_byte() -> impl Strategy<Value = Option<u8>> + Clone {
+    prop::option::weighted(0.1, any::<u8>())
 }
 
 /// Mostly states in which jobs can be replayed or discarded.
@@ -405,16 +434,13 @@ fn settle() -> impl Strategy<Value = Op> {
         1 => Just(Report::Cancel),
     ];
     let checkpoint = prop::option::weighted(0.3, any::<u8>());
-    let then = vec(spec(), 0..2);
-    (number(), report, checkpoint, then, prop::option::weighted(0.4, claim())).prop_map(
-        |(lease, report, checkpoint, then, claim)| Op::Settle {
-            lease,
-            report,
-            checkpoint,
-            then,
-            claim,
-        },
-    )
+    let queue = prop::option::weighted(0.2, queue());
+    let said = (report, checkpoint, rarely_a_byte(), queue, vec(spec(), 0..2));
+    (number(), said, prop::option::weighted(0.4, claim())).prop_map(|(lease, said, claim)| {
+        let (report, checkpoint, payload, queue, then) = said;
+        let settle = SettleSpec { report, checkpoint, payload, queue, then };
+        Op::Settle { lease, settle, claim }
+    })
 }
 
 fn wish() -> impl Strategy<Value = Wish> {
@@ -423,6 +449,8 @@ fn wish() -> impl Strategy<Value = Wish> {
         2 => Just(Wish::Promote),
         1 => time().prop_map(Wish::Reschedule),
         1 => (-2..3_i32).prop_map(Wish::Reprioritise),
+        2 => queue().prop_map(Wish::Move),
+        1 => Just(Wish::Kill),
         1 => Just(Wish::Pause),
         2 => Just(Wish::Resume),
         2 => Just(Wish::Signal),

@@ -33,8 +33,7 @@ impl Teller {
         let reply = reply.expect("get");
         all.insert("the time".into(), reply.now.to_string());
         for (id, job) in ids.iter().zip(&reply.value) {
-            // Neither jobs nor lanes name sessions or leases.
-            all.insert(format!("job {id}"), format!("{job:?}"));
+            all.insert(format!("job {id}"), self.text(job));
         }
         let stats = engine.stats(StatsRequest::default().by_priority()).await;
         let mut lanes = value(stats).expect("stats");

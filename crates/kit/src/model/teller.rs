@@ -1,7 +1,7 @@
 //! Runs a story on one engine. It does not know the expected results; it returns the replies as text.
 
 use super::op::{ClaimSpec, Op};
-use super::translate::{Named, change, configuration, outcome, pick};
+use super::translate::{Named, change, configuration, part_edit, pick, settle_item};
 use crate::rig::Rig;
 use crate::subject::{START, Subject};
 use std::fmt::Debug;
@@ -10,7 +10,7 @@ use windlass_core::engine::{
     Settle, SettleItem, Stamped, Update, UpdateItem, Work,
 };
 use windlass_core::limits::MAINTAIN_BUDGET_MAX;
-use windlass_core::model::{NewJob, Part, PartEdit};
+use windlass_core::model::NewJob;
 use windlass_core::{Result, Timestamp};
 
 pub(super) struct Teller {
@@ -58,23 +58,22 @@ impl Teller {
                 Some((claim, session, _)) => self.claim(claim, &session).await,
                 None => String::new(),
             },
-            Op::Settle { lease, report, checkpoint, then, claim } => {
-                let Some((id, lease)) = pick(&self.named.leases, lease).cloned() else {
+            Op::Settle { lease, settle, claim } => {
+                let Some(leased) = pick(&self.named.leases, lease).cloned() else {
                     return String::new();
                 };
-                let mut item = SettleItem::new(id, lease, outcome(report));
-                let then = then.iter().map(|spec| self.named.job(spec, self.now));
-                item.follow_ups.extend(then);
-                item.parts.state = checkpoint.map_or(PartEdit::Keep, set);
+                let then = settle.then.iter().map(|spec| self.named.job(spec, self.now));
+                let item = settle_item(leased, &settle, then.collect());
                 self.settle(item, claim).await
             }
-            Op::Update { lease, checkpoint, extend_ms } => {
+            Op::Update { lease, checkpoint, payload, extend_ms } => {
                 let Some((id, lease)) = pick(&self.named.leases, lease).cloned() else {
                     return String::new();
                 };
                 let mut item = UpdateItem::new(id, lease);
                 item.extend_ms = extend_ms;
-                item.parts.state = checkpoint.map_or(PartEdit::Keep, set);
+                item.parts.state = part_edit(checkpoint);
+                item.parts.payload = part_edit(payload);
                 let reply = self.rig.engine().update(Update::new([item])).await;
                 self.text(&value(reply))
             }
@@ -195,10 +194,6 @@ impl Teller {
         }
         text
     }
-}
-
-fn set(byte: u8) -> PartEdit {
-    PartEdit::Set(Part::new(vec![byte]))
 }
 
 /// A reply without its stamp: the time is compared in snapshots, and every store has its own epoch.

@@ -1,11 +1,13 @@
 //! Translates operations of a sequence to engine requests.
 
-use super::op::{ClaimSpec, KINDS, QUEUES, Report, Setting, Spec, Wish};
+use super::op::{ClaimSpec, KINDS, QUEUES, Report, Setting, SettleSpec, Spec, Wish};
 use std::collections::BTreeMap;
 use windlass_core::engine::{
-    Change, Claim, ClaimId, Claimant, Configure, Edits, Lease, Outcome, SessionId,
+    Change, Claim, ClaimId, Claimant, Configure, Edits, Lease, Outcome, SessionId, SettleItem,
 };
-use windlass_core::model::{Due, KindPatch, NewJob, Part, PartEdit, PartSet, Policy, QueuePatch};
+use windlass_core::model::{
+    Due, KindPatch, Name, NewJob, Part, PartEdit, PartSet, Policy, QueuePatch,
+};
 use windlass_core::policy::{Backoff, KeepMax, Retention, Unique};
 use windlass_core::random::Seeded;
 use windlass_core::{JobId, Timestamp};
@@ -138,6 +140,30 @@ pub(super) fn outcome(report: Report) -> Outcome {
     }
 }
 
+/// A queue of the sequences.
+pub(super) fn queue(number: usize) -> Name {
+    QUEUES[number].into()
+}
+
+/// Sets a part to one byte, or keeps it.
+pub(super) fn part_edit(byte: Option<u8>) -> PartEdit {
+    byte.map_or(PartEdit::Keep, |byte| PartEdit::Set(Part::new(vec![byte])))
+}
+
+/// A report, with these follow-ups.
+pub(super) fn settle_item(
+    (id, lease): (JobId, Lease),
+    settle: &SettleSpec,
+    follow_ups: Vec<NewJob>,
+) -> SettleItem {
+    let mut item = SettleItem::new(id, lease, outcome(settle.report));
+    item.parts.state = part_edit(settle.checkpoint);
+    item.parts.payload = part_edit(settle.payload);
+    item.queue = settle.queue.map(queue);
+    item.follow_ups = follow_ups;
+    item
+}
+
 /// The policy that a replay sets.
 pub(super) fn policy(max_attempts: u32) -> Policy {
     let mut policy = Policy::default();
@@ -152,6 +178,8 @@ pub(super) fn change(wish: Wish) -> Change {
         Wish::Promote => Change::Promote,
         Wish::Reschedule(ms) => Change::Reschedule(Due::After(ms)),
         Wish::Reprioritise(priority) => Change::Reprioritise(priority),
+        Wish::Move(queue) => Change::Move(QUEUES[queue].into()),
+        Wish::Kill => Change::Kill,
         Wish::Pause => Change::Pause,
         Wish::Resume => Change::Resume,
         Wish::Signal => Change::Signal,
@@ -160,9 +188,8 @@ pub(super) fn change(wish: Wish) -> Change {
             edits.due = Due::After(edit.delay_ms);
             edits.priority = edit.priority;
             edits.policy = edit.max_attempts.map(policy);
-            if let Some(byte) = edit.payload {
-                edits.payload = PartEdit::Set(Part::new(vec![byte]));
-            }
+            edits.queue = edit.queue.map(queue);
+            edits.payload = part_edit(edit.payload);
             if edit.start_over {
                 edits.state = PartEdit::Unset;
             }

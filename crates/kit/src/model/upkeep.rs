@@ -3,7 +3,7 @@
 use super::interpreter::{Code, Model, ModelJob, agree, slot};
 use super::lockstep::{Lockstep, Same};
 use super::op::{Edit, Wish};
-use super::translate::{change, policy};
+use super::translate::{change, policy, queue};
 use std::collections::HashSet;
 use windlass_core::JobId;
 use windlass_core::engine::{MaintainRequest, Work};
@@ -127,13 +127,29 @@ pub(super) fn wished(
     if let (Wish::Replay(edit), Some(job)) = (wish, model.jobs.get_mut(&id)) {
         job.edit(edit);
     }
+    let to = match wish {
+        Wish::Move(to) | Wish::Replay(Edit { queue: Some(to), .. }) => Some(queue(to)),
+        _ => None,
+    };
     if matches!(wish, Wish::Replay(_))
         && let Some(job) = model.jobs.get(&id)
         && matches!(job.state, State::Dead | State::Cancelled | State::Expired)
         && job.new.unique.is_some()
-        && model.holder(&slot(&job.new)).is_some_and(|holder| holder != id)
     {
-        return Err("duplicate");
+        let mut there = job.new.clone();
+        there.queue = to.clone().unwrap_or(there.queue);
+        if model.holder(&slot(&there)).is_some_and(|holder| holder != id) {
+            return Err("duplicate");
+        }
     }
-    model.apply(id, event, run_at, None)
+    let was_in = model.jobs.get(&id).map(|job| job.new.queue.clone());
+    let next = model.apply_in(id, event, run_at, to.clone())?;
+    // The job counts as depth by now.
+    if let (Wish::Move(_), Some(to)) = (wish, to.filter(|to| Some(to) != was_in.as_ref()))
+        && let Some(limit) = model.queues.get(&to).and_then(|settings| settings.max_depth)
+        && model.depth(&to) > limit
+    {
+        return Err("queue_full");
+    }
+    Ok(next)
 }

@@ -185,7 +185,7 @@ impl Admin for Faulty {
         self.inner.records(batch)
     }
 
-    windlass_core::pass_on!(inner: health);
+    windlass_core::pass_on!(inner: import, health);
 }
 
 impl Maintain for Faulty {

@@ -151,7 +151,7 @@ impl Admin for Faulty {
         })
     }
 
-    windlass_core::pass_on!(inner: get, list, stats, sessions, configure, settings, removed, records, health);
+    windlass_core::pass_on!(inner: get, list, stats, sessions, configure, settings, removed, records, import, health);
 }
 
 impl Maintain for Faulty {

@@ -88,7 +88,7 @@ async fn replies<V: Verb>(engine: &dyn Engine, batch: &mut Batch<V>) -> Vec<Repl
     if let [only] = &mut batch[..] {
         return vec![alone(engine, only).await];
     }
-    let Some(key) = batch.first().map(|first| first.key) else { return Vec::new() };
+    let Some(key) = batch.first().map(|first| first.key.clone()) else { return Vec::new() };
     let items = batch.iter().flat_map(|request| request.items.iter().cloned()).collect();
     match attempt::<V>(engine, key, items).await {
         Ok(reply) => share(batch, reply),
@@ -109,7 +109,7 @@ async fn replies<V: Verb>(engine: &dyn Engine, batch: &mut Batch<V>) -> Vec<Repl
 }
 
 async fn alone<V: Verb>(engine: &dyn Engine, request: &mut Request<V>) -> Reply<V> {
-    attempt::<V>(engine, request.key, std::mem::take(&mut request.items)).await
+    attempt::<V>(engine, request.key.clone(), std::mem::take(&mut request.items)).await
 }
 
 /// Calls the engine; a panic or a wrong number of results becomes `Unavailable`, because the outcome is

@@ -132,10 +132,10 @@ impl Jobs for Coalesce {
 
 impl Admin for Coalesce {
     fn get(&self, request: Get) -> Answer<'_, Vec<Option<Job>>> {
-        Box::pin(self.gets.call(request.parts, request.ids))
+        Box::pin(self.gets.call((request.parts, request.queue_hint), request.ids))
     }
 
-    windlass_core::pass_on!(engine: list, stats, sessions, change, configure, settings, removed, records, health);
+    windlass_core::pass_on!(engine: list, stats, sessions, change, configure, settings, removed, records, import, health);
 }
 
 impl Maintain for Coalesce {

@@ -2,7 +2,7 @@
 
 use windlass_core::JobId;
 use windlass_core::engine::*;
-use windlass_core::model::{Job, NewJob, Part, PartEdit, PartEdits, PartSet, Parts};
+use windlass_core::model::{Job, Name, NewJob, Part, PartEdit, PartEdits, PartSet, Parts};
 
 /// A verb whose calls can be merged.
 pub(super) trait Verb: Send + Sync + 'static {
@@ -11,7 +11,7 @@ pub(super) trait Verb: Send + Sync + 'static {
     /// The result of one item.
     type Answer: Send + 'static;
     /// Calls can be merged only if their keys are equal.
-    type Key: Copy + PartialEq + Send + Sync + 'static;
+    type Key: Clone + PartialEq + Send + Sync + 'static;
 
     /// The name in messages and metrics.
     const NAME: &'static str;
@@ -88,21 +88,27 @@ impl Verb for Updates {
     }
 }
 
-/// Gets of the same parts, so that no caller reads blobs that only another one requested.
+/// Gets of the same parts, so that no caller reads blobs that only another one requested, and with the same hint.
 pub(super) enum Gets {}
 
 impl Verb for Gets {
     type Item = JobId;
     type Answer = Option<Job>;
-    type Key = PartSet;
+    type Key = (PartSet, Option<Name>);
     const NAME: &'static str = "get";
 
     fn bytes(_: &JobId) -> usize {
         0
     }
 
-    fn call(engine: &dyn Engine, parts: PartSet, ids: Vec<JobId>) -> Answer<'_, Vec<Option<Job>>> {
-        engine.get(Get::new(ids).parts(parts))
+    fn call(
+        engine: &dyn Engine,
+        (parts, queue_hint): Self::Key,
+        ids: Vec<JobId>,
+    ) -> Answer<'_, Vec<Option<Job>>> {
+        let mut request = Get::new(ids).parts(parts);
+        request.queue_hint = queue_hint;
+        engine.get(request)
     }
 }
 
@@ -111,10 +117,10 @@ fn part_bytes(part: &Part) -> usize {
 }
 
 fn edit_bytes(edits: &PartEdits) -> usize {
-    let PartEdits { state, metadata, blob } = edits;
+    let PartEdits { payload, state, metadata, blob } = edits;
     let bytes = |edit: &PartEdit| match edit {
         PartEdit::Set(part) => part_bytes(part),
         PartEdit::Keep | PartEdit::Unset => 0,
     };
-    [state, metadata, blob].into_iter().map(bytes).sum()
+    [payload, state, metadata, blob].into_iter().map(bytes).sum()
 }

@@ -118,7 +118,7 @@ impl Admin for Probe {
         })
     }
 
-    windlass_core::pass_on!(inner: list, stats, sessions, change, configure, settings, removed, records, health);
+    windlass_core::pass_on!(inner: list, stats, sessions, change, configure, settings, removed, records, import, health);
 }
 
 impl Maintain for Probe {

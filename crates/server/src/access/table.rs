@@ -57,6 +57,7 @@ pub(crate) const TABLE: &[(&str, &str, Needs)] = &[
     ("GET", paths::JOBS, View),
     ("POST", paths::JOBS_BATCH, Enqueue),
     ("POST", paths::JOBS_GET, View),
+    ("POST", paths::JOBS_IMPORT, Admin),
     ("POST", paths::JOBS_CHANGE, Admin),
     ("GET", paths::JOB, View),
     ("POST", paths::JOB_CHANGE, Admin),

@@ -15,10 +15,11 @@ pub(crate) use schema::Schema;
 use crate::access::KeyChanges;
 use crate::beside::on_items;
 use registry::Table;
+use std::collections::HashMap;
 use std::sync::Arc;
 use windlass_core::engine::*;
-use windlass_core::model::{Name, PartEdit};
-use windlass_core::{Error, Result};
+use windlass_core::model::{Name, PartEdit, PartEdits};
+use windlass_core::{Error, JobId, Result};
 
 /// The validating layer. It is above the layer that merges calls, so that each request is validated
 /// in its own task.
@@ -96,13 +97,32 @@ impl Admit {
         Ok(self.engine.health().await?.map(|()| value))
     }
 
-    /// Settles the items with valid follow-ups; the others keep their leases.
+    /// The kinds of jobs whose payload is edited, by id. Reads nothing if no kind has rules.
+    async fn kinds_of<'a>(
+        &self,
+        table: &Table,
+        items: impl Iterator<Item = (JobId, &'a PartEdits)>,
+    ) -> Result<HashMap<JobId, Name>> {
+        let edited = items.filter(|(_, parts)| parts.payload != PartEdit::Keep);
+        let ids: Vec<JobId> = edited.map(|(id, _)| id).collect();
+        if ids.is_empty() || table.is_idle() {
+            return Ok(HashMap::new());
+        }
+        let found = self.engine.get(Get::new(ids)).await?.value;
+        Ok(found.into_iter().flatten().map(|job| (job.header.id, job.header.kind)).collect())
+    }
+
+    /// Settles the items with valid payloads and follow-ups; the others keep their leases.
     async fn report(&self, mut request: Settle) -> Result<Stamped<SettleReply>> {
         request.check()?;
         let table = self.registry.table().await?;
+        let edits = request.items.iter().map(|item| (item.id, &item.parts));
+        let kinds = self.kinds_of(&table, edits).await?;
         let (mut kept, mut refused) = (Vec::with_capacity(request.items.len()), Vec::new());
         for (index, mut item) in request.items.drain(..).enumerate() {
-            match follow_ups(&table, &mut item) {
+            let checked = edited_payload(&table, kinds.get(&item.id), &item.parts.payload)
+                .and_then(|()| follow_ups(&table, &mut item));
+            match checked {
                 Ok(()) => kept.push(item),
                 Err(error) => refused.push((index, error)),
             }
@@ -119,16 +139,45 @@ impl Admit {
         }))
     }
 
-    /// Changes jobs. Checks replays and new priorities against the rules of their kinds.
+    /// Updates the jobs with valid payloads.
+    async fn edit(&self, mut request: Update) -> Result<Stamped<Vec<Item<Updated>>>> {
+        request.check()?;
+        let table = self.registry.table().await?;
+        let edits = request.items.iter().map(|item| (item.id, &item.parts));
+        let kinds = self.kinds_of(&table, edits).await?;
+        let (mut kept, mut refused) = (Vec::with_capacity(request.items.len()), Vec::new());
+        for (index, item) in request.items.drain(..).enumerate() {
+            match edited_payload(&table, kinds.get(&item.id), &item.parts.payload) {
+                Ok(()) => kept.push(item),
+                Err(error) => refused.push((index, error)),
+            }
+        }
+        request.items = kept;
+        let answers = match request.items.is_empty() && !refused.is_empty() {
+            true => self.stamped(Vec::new()).await?,
+            false => self.engine.update(request).await?,
+        };
+        Ok(answers.map(|answers| merged(answers, refused)))
+    }
+
+    /// Changes jobs. Checks replays and new priorities against the rules of their kinds, and moves against the depth of the queue.
     async fn alter(&self, batch: Vec<ChangeItem>) -> Result<Stamped<Vec<Item<Changed>>>> {
         check_items(&batch)?;
         let table = self.registry.table().await?;
-        let ruled = batch.iter().filter(|item| is_ruled(&item.change));
+        let moves = batch.iter().any(|item| matches!(item.change, Change::Move(_)));
+        let depth = self.depth.as_ref().filter(|_| moves);
+        if let Some(depth) = depth {
+            depth.refresh().await?;
+        }
+        let ruled = batch.iter().filter(|item| is_ruled(&item.change) && !table.is_idle());
         let ids: Vec<_> = ruled.map(|item| item.id).collect();
-        if ids.is_empty() || table.is_idle() {
+        if ids.is_empty() && depth.is_none() {
             return self.engine.change(batch).await;
         }
-        let found = self.engine.get(Get::new(ids)).await?.value;
+        let found = match ids.is_empty() {
+            true => Vec::new(),
+            false => self.engine.get(Get::new(ids)).await?.value,
+        };
         let mut kinds = found.into_iter().map(|job| job.map(|job| job.header.kind));
         let (mut kept, mut refused) = (Vec::with_capacity(batch.len()), Vec::new());
         for (index, item) in batch.into_iter().enumerate() {
@@ -138,6 +187,7 @@ impl Admit {
                 (Change::Reprioritise(priority), Some(kind)) => {
                     table.check_priority(&kind, *priority)
                 }
+                (Change::Move(queue), _) => self.take_room(queue),
                 // The store reports a missing job itself.
                 _ => Ok(()),
             };
@@ -146,11 +196,24 @@ impl Admit {
                 Err(error) => refused.push((index, error)),
             }
         }
-        let answers = match kept.is_empty() {
+        let mut answers = match kept.is_empty() {
             true => self.stamped(Vec::new()).await?,
             false => self.engine.change(kept).await?,
         };
+        if let Some(depth) = depth {
+            let errors = answers.value.iter_mut().filter_map(|answer| answer.as_mut().err());
+            errors.for_each(|error| depth.advise(error));
+        }
         Ok(answers.map(|answers| merged(answers, refused)))
+    }
+}
+
+/// Checks an edit of the payload of a job of this kind; a job that was not found has none.
+fn edited_payload(table: &Table, kind: Option<&Name>, edit: &PartEdit) -> Result<()> {
+    match (kind, edit) {
+        (None, _) | (_, PartEdit::Keep) => Ok(()),
+        (Some(kind), PartEdit::Set(part)) => table.check_payload(kind, Some(part)),
+        (Some(kind), PartEdit::Unset) => table.check_payload(kind, None),
     }
 }
 
@@ -174,11 +237,7 @@ fn replay(table: &Table, kind: &Name, edits: &Edits) -> Result<()> {
     if let Some(priority) = edits.priority {
         table.check_priority(kind, priority)?;
     }
-    match &edits.payload {
-        PartEdit::Keep => Ok(()),
-        PartEdit::Set(part) => table.check_payload(kind, Some(part)),
-        PartEdit::Unset => table.check_payload(kind, None),
-    }
+    edited_payload(table, Some(kind), &edits.payload)
 }
 
 /// Merges the engine's answers with the errors of refused items, in the original order.
@@ -200,7 +259,7 @@ pub(crate) fn merged<T>(answers: Vec<Result<T>>, bad: Vec<(usize, Error)>) -> Ve
 
 impl Jobs for Admit {
     windlass_core::pass_on!(
-        engine: capabilities, open_session, heartbeat, close_session, claim, wait, update
+        engine: capabilities, open_session, heartbeat, close_session, claim, wait
     );
 
     fn enqueue(&self, request: Enqueue) -> Answer<'_, Vec<Item<Enqueued>>> {
@@ -208,15 +267,24 @@ impl Jobs for Admit {
     }
 
     fn settle(&self, request: Settle) -> Answer<'_, SettleReply> {
-        if request.items.iter().all(|item| item.follow_ups.is_empty()) {
-            return self.engine.settle(request);
+        let is_plain =
+            |item: &SettleItem| item.follow_ups.is_empty() && item.parts.payload == PartEdit::Keep;
+        match request.items.iter().all(is_plain) {
+            true => self.engine.settle(request),
+            false => Box::pin(self.report(request)),
         }
-        Box::pin(self.report(request))
+    }
+
+    fn update(&self, request: Update) -> Answer<'_, Vec<Item<Updated>>> {
+        match request.items.iter().all(|item| item.parts.payload == PartEdit::Keep) {
+            true => self.engine.update(request),
+            false => Box::pin(self.edit(request)),
+        }
     }
 }
 
 impl Admin for Admit {
-    windlass_core::pass_on!(engine: get, list, stats, sessions, configure, settings, removed, health);
+    windlass_core::pass_on!(engine: get, list, stats, sessions, configure, settings, removed, import, health);
 
     fn records(&self, batch: Vec<RecordOp>) -> Answer<'_, Vec<Item<RecordReply>>> {
         if !KeyChanges::is_among(&batch) {

@@ -124,6 +124,7 @@ fn item(id: JobId, change: Change, form: &Form) -> Result<ChangeItem, Failure> {
 fn of_job(change: &str, form: &Form) -> Result<Change, Failure> {
     Ok(match change {
         "cancel" => Change::Cancel,
+        "kill" => Change::Kill,
         "promote" => Change::Promote,
         "pause" => Change::Pause,
         "resume" => Change::Resume,

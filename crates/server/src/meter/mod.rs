@@ -114,7 +114,7 @@ impl Jobs for Meter {
 }
 
 impl Admin for Meter {
-    windlass_core::pass_on!(engine: get, list, stats, sessions, change, configure, settings, removed, records, health);
+    windlass_core::pass_on!(engine: get, list, stats, sessions, change, configure, settings, removed, records, import, health);
 }
 
 impl Maintain for Meter {

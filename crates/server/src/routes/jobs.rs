@@ -98,6 +98,24 @@ pub(super) async fn enqueue(
     Ok(on_items(total, || stamped(reply.map(turn))))
 }
 
+/// Import jobs of another store
+///
+/// Keeps id, counters, history, times, state, result, error and progress. A running job arrives as available. An id that
+/// exists already is not changed.
+#[utoipa::path(
+    post, path = paths::JOBS_IMPORT, tag = tag::JOBS, operation_id = "import_jobs",
+    request_body = wire::Import,
+    responses(
+        (status = 200, body = wire::openapi::EnqueuedItems, description = "The result of each item."),
+    ),
+)]
+pub(super) async fn import(State(app): State<App>, who: Who, batch: Json<wire::Import>) -> Reply {
+    let (request, bad) = batch.value.into_core();
+    let reply = app.call(app.acting(&who).import(request)).await?;
+    let turn = |answers| wire::Items::new(merged(answers, bad), wire::Enqueued::from);
+    Ok(stamped(reply.map(turn)))
+}
+
 /// Change many jobs
 #[utoipa::path(
     post, path = paths::JOBS_CHANGE, tag = tag::JOBS, operation_id = "change_jobs",
@@ -125,7 +143,8 @@ pub(super) async fn change(
 
 /// Change one job
 ///
-/// Cancel, promote, reschedule, reprioritise, pause, resume, signal, replay (with `edits`) or discard it.
+/// Cancel, promote, reschedule, reprioritise, move (to `queue`), kill, pause, resume, signal, replay (with `edits`)
+/// or discard it.
 #[utoipa::path(
     post, path = paths::JOB_CHANGE, tag = tag::JOBS, operation_id = "change_job",
     request_body = wire::JobChange,
@@ -134,6 +153,7 @@ pub(super) async fn change(
         (status = 200, body = wire::Changed, description = "Done."),
         (status = 404, description = "There is no such job."),
         (status = 409, description = "The job's state does not allow it, or another job holds its unique key."),
+        (status = 429, description = "The queue to move to is full. Retry after `Retry-After`."),
     ),
 )]
 pub(super) async fn change_one(

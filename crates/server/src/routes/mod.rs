@@ -49,6 +49,7 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .routes(routes!(jobs::enqueue_one, read::list))
         .routes(routes!(jobs::enqueue))
         .routes(routes!(read::get))
+        .routes(routes!(jobs::import))
         .routes(routes!(jobs::change))
         .routes(routes!(read::get_one))
         .routes(routes!(jobs::change_one))

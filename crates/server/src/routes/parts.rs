@@ -134,11 +134,10 @@ pub(super) async fn put(
         PartName::State => UpdateItem::state,
         PartName::Blob => UpdateItem::blob,
         PartName::Metadata => UpdateItem::metadata,
-        PartName::Payload => {
-            return Err(read_only(&name, "the payload cannot change; a replay can edit it"));
-        }
+        PartName::Payload => UpdateItem::payload,
     };
-    let limit = part.bytes_max(0).min(app.limits().body_bytes_max);
+    let payload_bytes_max = app.engine.capabilities().payload_bytes_max;
+    let limit = part.bytes_max(payload_bytes_max).min(app.limits().body_bytes_max);
     let held = Held::by(&app, &head.extensions);
     let raw = Raw::receive(body, &app, &held, limit).await?;
     let item = set(item, PartEdit::Set(Part::sealed(envelope, raw.bytes.clone())));

@@ -45,7 +45,7 @@ pub(super) async fn get_one(
     Query(query): Query<wire::GetOne>,
 ) -> Reply {
     let id = job_id(&id)?;
-    let get = wire::Get { ids: vec![id], parts: query.parts()? };
+    let get = wire::Get { ids: vec![id], parts: query.parts()?, queue_hint: query.queue_hint };
     let reply = app.call(app.engine.get(get.into())).await?;
     let job = reply.value.into_iter().next().flatten().ok_or(Error::NotFound { id })?;
     let value = wire::Job::from(job);

@@ -131,7 +131,11 @@ pub(super) async fn settle(State(app): State<App>, who: Who, settle: Json<wire::
     }
     // A follow-up that the worker may not enqueue is refused like an invalid one; the job keeps its
     // lease.
-    request.items = take_out(request.items, &mut bad, |item| who.may_enqueue_all(&item.follow_ups));
+    // A worker may move its job to queues that it may work on.
+    request.items = take_out(request.items, &mut bad, |item| {
+        who.may_enqueue_all(&item.follow_ups)?;
+        item.queue.as_ref().map_or(Ok(()), |queue| who.may_work(queue))
+    });
     let reply = app.call(app.engine.settle(request)).await?;
     let reply = reply.map(|mut reply| {
         reply.items = merged(reply.items, bad);

@@ -24,6 +24,7 @@ const ROWS: &[Row] = &[
     ("GET",    "/v1/jobs",                    "/v1/jobs",              "",                               [401, 403, 403, 200, 200]),
     ("POST",   "/v1/jobs/batch",              "/v1/jobs/batch",        r#"{"jobs": [{"kind": "mail"}]}"#,[401, 200, 403, 403, 200]),
     ("POST",   "/v1/jobs/get",                "/v1/jobs/get",          r#"{"ids": []}"#,                 [401, 403, 403, 200, 200]),
+    ("POST",   "/v1/jobs/import",             "/v1/jobs/import",       r#"{"jobs": []}"#,                [401, 403, 403, 403, 200]),
     ("POST",   "/v1/jobs/change",             "/v1/jobs/change",       r#"{"items": []}"#,               [401, 403, 403, 403, 200]),
     ("GET",    "/v1/jobs/{id}",               ID,                      "",                               [401, 403, 403, 404, 404]),
     ("POST",   "/v1/jobs/{id}/change",        CHANGE,                  r#"{"change": "cancel"}"#,        [401, 403, 403, 403, 404]),

@@ -89,6 +89,19 @@ async fn a_follow_up_that_its_worker_may_not_enqueue_keeps_the_lease() {
 }
 
 #[tokio::test]
+async fn a_worker_moves_its_job_to_its_own_queues_only() {
+    let (site, admin) = Site::locked().await;
+    let key = site.key("work:mail,work:later").await;
+    site.post(&admin, "/v1/jobs", json!({"kind": "k", "queue": "mail"})).await;
+    let (id, lease) = site.claimed(&key, "mail").await;
+    let report = |queue: &str| json!({"items": [{"id": id, "lease": lease, "outcome": "release", "queue": queue}]});
+    let refused = site.post(&key, "/v1/settle", report("secret")).await;
+    assert_eq!(refused.body["items"][0]["needs"], "work:secret", "{refused:?}");
+    let settled = site.post(&key, "/v1/settle", report("later")).await;
+    assert_eq!(settled.body["items"][0]["state"], "available", "{settled:?}");
+}
+
+#[tokio::test]
 async fn a_session_is_worth_nothing_to_another_key() {
     let (site, admin) = Site::locked().await;
     let (mine, other) = (site.key("work:*").await, site.key("work:*,view").await);

@@ -93,7 +93,7 @@ async fn an_outcome_takes_only_what_it_has_a_use_for() {
         (json!({"outcome": "retry"}), "error"),
         (json!({"outcome": "snooze"}), "delay_ms"),
         (json!({"outcome": "release", "result": 1}), "result"),
-        (json!({"outcome": "complete", "parts": {"payload": null}}), "parts.payload"),
+        (json!({"outcome": "complete", "queue": "other"}), "queue"),
     ];
     for (mut item, field) in bad {
         item["id"] = job["id"].clone();

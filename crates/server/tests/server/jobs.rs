@@ -139,3 +139,62 @@ async fn a_server_says_how_it_is() {
     let reported = get(&server, "/v1/capabilities").await.body;
     assert_eq!((&reported["engine"], &reported["protocol"]), (&json!("memory"), &json!(1)));
 }
+
+#[tokio::test]
+async fn a_job_is_moved_by_an_operator_and_by_its_worker_and_killed() {
+    let server = start().await;
+    let created = post(&server, "/v1/jobs", json!({"kind": "k", "queue": "a"})).await;
+    let id = created.body["id"].as_str().unwrap().to_owned();
+    let (path, change) = (format!("/v1/jobs/{id}"), format!("/v1/jobs/{id}/change"));
+    let moved = post(&server, &change, json!({"change": "move", "queue": "b"})).await;
+    assert_eq!((moved.status, &moved.body["state"]), (200, &json!("available")), "{moved:?}");
+    assert_eq!(get(&server, &path).await.body["queue"], "b");
+    let unnamed = post(&server, &change, json!({"change": "move"})).await;
+    assert_eq!((unnamed.status, &unnamed.body["field"]), (422, &json!("queue")), "{unnamed:?}");
+
+    let claimed = post(&server, "/v1/claim", json!({"queues": ["b"], "worker": "w"})).await;
+    let lease = &claimed.body["jobs"][0]["lease"];
+    let shown = get(&server, &path).await;
+    let running = &shown.body["running"];
+    assert_eq!((&running["worker"], &running["attempt"]), (&json!("w"), &json!(1)), "{shown:?}");
+    assert!(running["expires_at"].as_i64() > shown.body["started_at"].as_i64(), "{shown:?}");
+    assert_eq!(shown.body["transitions"], 3, "enqueued, moved, claimed");
+    let report = json!({"id": id, "lease": lease, "outcome": "release", "queue": "c",
+        "parts": {"payload": {"json": {"step": 2}}}});
+    let settled = post(&server, "/v1/settle", json!({"items": [report]})).await;
+    assert_eq!(settled.body["items"][0]["ok"], true, "{settled:?}");
+    let shown = get(&server, &path).await;
+    let now = (&shown.body["queue"], &shown.body["payload"], &shown.body["running"]);
+    assert_eq!(now, (&json!("c"), &json!({"step": 2}), &json!(null)));
+
+    let killed = post(&server, &change, json!({"change": "kill"})).await;
+    assert_eq!(killed.body["state"], "dead", "{killed:?}");
+    let dead = get(&server, "/v1/dead?queue=c").await;
+    assert_eq!(dead.body["jobs"][0]["finish"], "killed", "{dead:?}");
+    let moves = json!({"change": "replay", "edits": {"queue": "a"}});
+    assert_eq!(post(&server, &change, moves).await.body["state"], "available");
+    assert_eq!(get(&server, &path).await.body["queue"], "a");
+}
+
+#[tokio::test]
+async fn jobs_of_one_server_are_imported_by_another() {
+    let (from, to) = (start().await, start().await);
+    let created = post(&from, "/v1/jobs", json!({"kind": "k", "payload": {"a": 1}})).await;
+    let path = format!("/v1/jobs/{}", created.body["id"].as_str().unwrap());
+    let claimed = post(&from, "/v1/claim", json!({"queues": ["default"], "worker": "w"})).await;
+    let lease = &claimed.body["jobs"][0]["lease"];
+    let error = json!({"code": "e", "message": "m"});
+    let report =
+        json!({"id": created.body["id"], "lease": lease, "outcome": "fail", "error": error});
+    post(&from, "/v1/settle", json!({"items": [report]})).await;
+    let exported = get(&from, &path).await.body;
+    let import = json!({"jobs": [exported, {"nothing": true}]});
+    assert_eq!(post(&to, "/v1/jobs/import", import).await.status, 422);
+    let imported = post(&to, "/v1/jobs/import", json!({"jobs": [exported]})).await;
+    assert_eq!(imported.body["items"][0]["disposition"], "created", "{imported:?}");
+    assert_eq!(get(&to, &path).await.body, exported);
+    let again = post(&to, "/v1/jobs/import", json!({"jobs": [exported]})).await;
+    assert_eq!(again.body["items"][0]["disposition"], "existing", "{again:?}");
+    let hinted = get(&to, &format!("{path}?queue_hint=elsewhere")).await;
+    assert_eq!(hinted.body, exported);
+}

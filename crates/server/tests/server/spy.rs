@@ -62,6 +62,7 @@ impl Admin for Spy {
         list(request: List) -> Page<Job>;
         sessions() -> Vec<SessionInfo>;
         change(batch: Vec<ChangeItem>) -> Vec<Item<Changed>>;
+        import(request: Import) -> Vec<Item<Enqueued>>;
         configure(batch: Vec<Configure>) -> Vec<Item<()>>;
         settings() -> Settings;
         removed(request: RemovedQuery) -> Page<RemovedCount>;

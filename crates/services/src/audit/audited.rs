@@ -7,8 +7,8 @@ use super::log::Audit;
 use crate::keys::Principal;
 use crate::reserved;
 use std::sync::Arc;
-use windlass_core::Result;
 use windlass_core::engine::*;
+use windlass_core::{JobId, Result};
 
 /// An engine on behalf of one principal. Created for one request.
 #[derive(Clone)]
@@ -101,6 +101,19 @@ impl Admin for Audited {
 
     fn change(&self, batch: Vec<ChangeItem>) -> Answer<'_, Vec<Item<Changed>>> {
         Box::pin(self.changed(batch))
+    }
+
+    fn import(&self, request: Import) -> Answer<'_, Vec<Item<Enqueued>>> {
+        Box::pin(async move {
+            let ids: Vec<JobId> = request.jobs.iter().map(|job| job.header.id).collect();
+            let reply = self.engine.import(request).await?;
+            let mut action = Action::new(&self.who, "job.import");
+            for (id, answer) in ids.iter().zip(&reply.value) {
+                action.target(id.to_string(), answer.is_ok());
+            }
+            self.keep(self.audit.append(vec![action]).await);
+            Ok(reply)
+        })
     }
 
     fn configure(&self, batch: Vec<Configure>) -> Answer<'_, Vec<Item<()>>> {

@@ -25,6 +25,8 @@ pub(super) fn change(change: &Change) -> (&'static str, Option<Value>) {
         Change::Reprioritise(priority) => {
             ("job.reprioritise", Some(json!({ "priority": priority })))
         }
+        Change::Move(queue) => ("job.move", Some(json!({ "queue": &**queue }))),
+        Change::Kill => ("job.kill", None),
         Change::Pause => ("job.pause", None),
         Change::Resume => ("job.resume", None),
         Change::Signal => ("job.signal", None),
@@ -41,6 +43,7 @@ fn edited(edits: &Edits) -> Option<Value> {
         ("state", edits.state != PartEdit::Keep),
         ("priority", edits.priority.is_some()),
         ("policy", edits.policy.is_some()),
+        ("queue", edits.queue.is_some()),
     ];
     let names: Vec<_> = touched.iter().filter(|(_, is)| *is).map(|(name, _)| *name).collect();
     (!names.is_empty()).then(|| json!({ "edited": names }))

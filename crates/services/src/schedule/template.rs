@@ -102,24 +102,27 @@ impl Template {
 
 /// Refuses fields that a schedule cannot have.
 fn refuse(job: &NewJob) -> Result<()> {
-    let refused =
-        |field: &'static str, expected: &'static str| Err(Error::invalid(field, "set", expected));
-    if job.id.is_some() {
-        return refused("job.id", "leave it out: each fire has an id of its own");
+    let of_due = "leave it out: the schedule says when";
+    let of_id = "leave it out: each fire has an id of its own";
+    let of_parent = "leave it out: a fire comes from its schedule";
+    let of_state = "leave it out: a checkpoint belongs to one job";
+    let of_blob = "leave it out: schedules are small; name its place in payload";
+    match job.due {
+        Due::Now => {}
+        Due::At(at) => return Err(Error::invalid("job.run_at", at, of_due)),
+        Due::After(ms) => return Err(Error::invalid("job.delay_ms", ms, of_due)),
     }
-    if job.due != Due::Now {
-        return refused("job.due", "leave it out: the schedule says when");
+    let bytes = |part: &Option<Part>| Some(format!("{} bytes", part.as_ref()?.bytes.len()));
+    let refused = [
+        ("job.id", job.id.map(|id| id.to_string()), of_id),
+        ("job.parent", job.parent.map(|id| id.to_string()), of_parent),
+        ("job.state", bytes(&job.parts.state), of_state),
+        ("job.blob", bytes(&job.parts.blob), of_blob),
+    ];
+    match refused.into_iter().find_map(|(field, set, way_out)| Some((field, set?, way_out))) {
+        Some((field, value, way_out)) => Err(Error::invalid(field, value, way_out)),
+        None => Ok(()),
     }
-    if job.parent.is_some() {
-        return refused("job.parent", "leave it out: a fire comes from its schedule");
-    }
-    if job.parts.state.is_some() {
-        return refused("job.state", "leave it out: a checkpoint belongs to one job");
-    }
-    if job.parts.blob.is_some() {
-        return refused("job.blob", "leave it out: schedules are small; name its place in payload");
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -148,7 +151,7 @@ mod tests {
     #[test]
     fn fields_set_by_the_fire_are_refused_by_name() {
         let field = |job: NewJob| Template::of(&job).unwrap_err().field().unwrap().to_owned();
-        assert_eq!(field(NewJob::new("x").due(Due::After(5))), "job.due");
+        assert_eq!(field(NewJob::new("x").due(Due::After(5))), "job.delay_ms");
         let mut job = NewJob::new("x");
         job.parts.blob = Some(Part::new("b"));
         assert_eq!(field(job), "job.blob");

@@ -11,7 +11,7 @@ use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::time::Duration;
 use windlass_core::engine::{Change, ChangeItem, Changed, Edits};
-use windlass_core::model::{Due, Part, PartEdit, Policy};
+use windlass_core::model::{Due, Name, Part, PartEdit, Policy};
 use windlass_core::{JobId, Timestamp, TypedJob};
 
 /// Changes to one job. A change that is already in effect succeeds. A change that the job's state does not
@@ -40,6 +40,17 @@ impl Client {
     /// Changes a job's priority; lower runs first.
     pub async fn reprioritise(&self, id: JobId, priority: i32) -> Result<Changed> {
         self.change(id, Change::Reprioritise(priority)).await
+    }
+
+    /// Moves a waiting job to another queue, which must have room. It enters at the tail, and keeps its id, parts,
+    /// counters, history and keys.
+    pub async fn move_to(&self, id: JobId, queue: impl Into<Name>) -> Result<Changed> {
+        self.change(id, Change::Move(queue.into())).await
+    }
+
+    /// Ends a waiting job as dead. It can be replayed from there.
+    pub async fn kill(&self, id: JobId) -> Result<Changed> {
+        self.change(id, Change::Kill).await
     }
 
     /// Pauses this one waiting job.
@@ -126,6 +137,11 @@ impl Replay {
     /// Replaces the job's policy.
     pub fn policy(self, policy: Policy) -> Self {
         self.set(|edits| edits.policy = Some(policy))
+    }
+
+    /// Runs the job in another queue.
+    pub fn queue(self, queue: impl Into<Name>) -> Self {
+        self.set(|edits| edits.queue = Some(queue.into()))
     }
 
     /// Confirms the replay of a kind registered as sensitive, by naming the kind. Servers require this.

@@ -101,6 +101,10 @@ impl Admin for Store {
         self.serve(|inner| inner.change(batch))
     }
 
+    fn import(&self, request: Import) -> Answer<'_, Vec<Item<Enqueued>>> {
+        self.serve(|inner| inner.import(request))
+    }
+
     fn configure(&self, batch: Vec<Configure>) -> Answer<'_, Vec<Item<()>>> {
         self.serve(|inner| inner.configure(batch))
     }

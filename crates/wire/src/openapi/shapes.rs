@@ -1,6 +1,8 @@
 //! Schemas of core objects that are used in the wire format unchanged.
 
-use super::{AttemptEnd, Depth, Lease, Name, QueueOrder, SpanMs, Timestamp, Whole, Whole32};
+use super::{
+    AttemptEnd, Depth, Lease, Name, QueueOrder, SessionId, SpanMs, Timestamp, Whole, Whole32,
+};
 use crate::{Breaker, Counts, KeepMax, KindRules, Lane, List, Reason, Retention};
 use utoipa::openapi::path::{Parameter, ParameterIn};
 use utoipa::{IntoParams, ToSchema};
@@ -22,6 +24,22 @@ pub struct Attempt {
     pub end: AttemptEnd,
     /// The error, if it failed.
     pub error: Option<Reason>,
+}
+
+/// The current attempt of a running job.
+#[derive(Debug, ToSchema)]
+pub struct Running {
+    /// The session that holds its lease.
+    pub session: SessionId,
+    /// Name of the worker.
+    pub worker: String,
+    /// Host of the worker, if it told.
+    pub host: Option<String>,
+    /// Number of the attempt, from 1.
+    pub attempt: u32,
+    /// When the lease expires unless the worker extends it.
+    #[schema(value_type = Timestamp)]
+    pub expires_at: i64,
 }
 
 /// A line of a job's log.
@@ -202,6 +220,10 @@ mod tests {
             end: model::AttemptEnd::Fail,
             error: Some(model::JobError::new("c", "m")),
         });
+        let session = windlass_core::engine::SessionId::new("s");
+        let mut running = model::Running::new(session, "w".into(), 1, at);
+        running.host = Some("h".into());
+        assert_described::<Running>(&running);
         assert_described::<Reason>(&model::JobError::new("c", "m"));
         assert_described::<LogLine>(&model::LogLine::new(at, "x".into()));
         assert_described::<crate::Progress>(&model::Progress {

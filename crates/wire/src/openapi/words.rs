@@ -41,7 +41,7 @@ words! {
     "State of a job." State: model::State::ALL;
     "A part of a job." PartName: model::PartName::ALL.map(model::PartName::as_str);
     "A part of a job, or its result." PartOrResult: ["payload", "state", "blob", "metadata", "result"];
-    "A part of a job that its worker can write." WritablePart: ["state", "blob", "metadata"];
+    "A part of a job that its worker can write." WritablePart: ["payload", "state", "blob", "metadata"];
     "How to handle missed runs." Missed: ["skip", "once", "all"];
     "A type of maintenance." Work: engine::Work::ALL;
     "How an attempt ended."
@@ -62,8 +62,15 @@ pub enum Finish {}
 
 impl PartialSchema for Finish {
     fn schema() -> RefOr<Schema> {
-        let plain =
-            ["completed", "failed", "attempts_spent", "crashes_spent", "cancelled", "expired"];
+        let plain = [
+            "completed",
+            "failed",
+            "attempts_spent",
+            "crashes_spent",
+            "cancelled",
+            "expired",
+            "killed",
+        ];
         let replaced = only("replaced_by", Ref::from_schema_name("JobId"));
         OneOfBuilder::new()
             .description(Some("Why a job ended."))

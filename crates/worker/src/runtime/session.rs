@@ -2,11 +2,15 @@
 
 use super::calls::Reply;
 use super::{Phase, Runtime};
+use crate::shared::Shared;
 use crate::signal::Cause;
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 use tokio::time::Instant;
-use windlass_core::engine::{Heartbeat, HeartbeatReply, Held, OpenSession, Session, SessionId};
+use windlass_core::engine::{
+    Heartbeat, HeartbeatReply, Held, OpenSession, Session, SessionId, WorkerInfo,
+};
+use windlass_core::limits::{CLAIM_KINDS_MAX, CLAIM_QUEUES_MAX, CONCURRENCY_MAX};
 use windlass_core::{Error, JobId, Result};
 
 pub(super) struct SessionState {
@@ -51,6 +55,17 @@ impl SessionState {
     }
 }
 
+/// What the worker tells the store about itself.
+fn info(shared: &Shared) -> WorkerInfo {
+    let mut info = WorkerInfo::default();
+    info.queues.extend(shared.queues.iter().map(|queue| queue.name.clone()).take(CLAIM_QUEUES_MAX));
+    info.kinds.extend(shared.routes.iter().map(|route| route.kind.clone()).take(CLAIM_KINDS_MAX));
+    info.concurrency = Some(shared.options.concurrency.min(CONCURRENCY_MAX));
+    info.host = windlass_services::host_name();
+    info.version = Some(env!("CARGO_PKG_VERSION").to_owned());
+    info
+}
+
 impl Runtime {
     /// Opens a session, or sends a heartbeat if it is due.
     pub(super) fn keep_session(&mut self) {
@@ -59,7 +74,8 @@ impl Runtime {
                 self.session.opening = true;
                 let options = &self.shared.options;
                 let ttl_ms = options.session_ttl.as_millis() as u64;
-                let mut open = OpenSession::new(options.name.clone()).ttl_ms(ttl_ms);
+                let info = info(&self.shared);
+                let mut open = OpenSession::new(options.name.clone()).ttl_ms(ttl_ms).info(info);
                 open.remote = options.remote;
                 self.call("open_session", move |engine| engine.open_session(open), Reply::Opened);
             }

@@ -55,7 +55,8 @@ impl VersionedEngine {
     pub(super) fn new(clock: Arc<dyn Clock>, random: Arc<Seeded>, behaviour: Behaviour) -> Self {
         let capabilities = Capabilities::new("versioned", Atomicity::Store, Durability::Volatile)
             .with(Capability::GlobalUnique)
-            .with(Capability::FairOrder);
+            .with(Capability::FairOrder)
+            .with(Capability::Move);
         let epoch = Epoch::random(&*random);
         let schedule = Seeded::new(behaviour.seed ^ 0x5EED);
         Self {
@@ -201,7 +202,9 @@ impl Admin for VersionedEngine {
         self.query(move |tables| {
             let job = |id| tables.jobs.get(id).map(|entry| entry.view(request.parts));
             request.check()?;
-            Ok(request.ids.iter().map(job).collect())
+            let mut jobs: Vec<Option<Job>> = request.ids.iter().map(job).collect();
+            self.with_gates(tables, |run| run.show_running(jobs.iter_mut().flatten()));
+            Ok(jobs)
         })
     }
 
@@ -224,7 +227,9 @@ impl Admin for VersionedEngine {
             {
                 page.examine(entry);
             }
-            Ok(page.finish(found.next().is_none()))
+            let mut page = page.finish(found.next().is_none());
+            self.with_gates(tables, |run| run.show_running(&mut page.rows));
+            Ok(page)
         })
     }
 
@@ -248,6 +253,11 @@ impl Admin for VersionedEngine {
             }
             Ok(sessions)
         })
+    }
+
+    fn import(&self, request: Import) -> Answer<'_, Vec<Item<Enqueued>>> {
+        let wants = Wants::of_import(&request);
+        Box::pin(self.perform(wants, move |run, now| run.import(request.clone(), now)))
     }
 
     fn change(&self, batch: Vec<ChangeItem>) -> Answer<'_, Vec<Item<Changed>>> {

@@ -8,7 +8,7 @@ use anyhow::Result;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 use windlass_core::engine::Get;
-use windlass_core::model::{AttemptEnd, Header, Job, Part, PartName, PartSet, Progress};
+use windlass_core::model::{AttemptEnd, Header, Job, Part, PartName, PartSet, Progress, Running};
 use windlass_core::time::rough_span;
 use windlass_core::{Error, JobId, Timestamp};
 
@@ -56,7 +56,9 @@ fn facts(job: &Job, now: Timestamp) -> Vec<(&'static str, Option<String>)> {
         ("created", Some(at(header.created_at))),
         ("due", (!job.state.is_terminal()).then(|| at(header.run_at))),
         ("started", job.started_at.map(at)),
+        ("worker", job.running.as_ref().map(|running| worker(running, now))),
         ("ended", job.finished_at.map(at)),
+        ("changed", Some(format!("{}, {} transitions", at(job.changed_at), job.transitions))),
         ("timeout", header.policy.timeout_ms.map(rough_span)),
         ("tenant", header.tenant.clone()),
         ("key", header.key.clone()),
@@ -72,6 +74,15 @@ fn facts(job: &Job, now: Timestamp) -> Vec<(&'static str, Option<String>)> {
         ("error", job.error.as_ref().map(ToString::to_string)),
         ("result", job.result.as_ref().map(part)),
     ]
+}
+
+fn worker(running: &Running, now: Timestamp) -> String {
+    let host = running.host.as_ref().map(|host| format!(" on {host}")).unwrap_or_default();
+    let left = match running.expires_at.since(now) {
+        0 => "its lease has expired".to_owned(),
+        left => format!("its lease expires in {}", rough_span(left)),
+    };
+    format!("{}{host}, attempt {}; {left}", running.worker, running.attempt)
 }
 
 fn tries(header: &Header) -> String {

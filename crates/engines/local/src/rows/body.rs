@@ -40,6 +40,7 @@ pub(super) fn unpack_job(bytes: &[u8], entry: &mut Entry) -> Result<bool> {
     entry.job.state = codec::state(list.u8()?.into())?;
     let created_at = Timestamp::from_millis(list.int()?);
     entry.job.header.created_at = created_at;
+    (entry.job.transitions, entry.job.changed_at) = (1, created_at);
     entry.ready_at = created_at;
     read_place(&mut list, entry, created_at)
 }
@@ -58,6 +59,8 @@ pub(super) fn pack_life(
     [attempt, failures, crashes].into_iter().for_each(|count| pack.int(count.into()));
     time(&mut pack, job.started_at, ready_at);
     time(&mut pack, job.finished_at, ready_at);
+    pack.int(job.transitions.into());
+    time(&mut pack, Some(job.changed_at), ready_at);
     if let Some((lease, attempt)) = latest {
         pack.u8(codec::attempt_end_code(attempt.end)?);
         time(&mut pack, Some(attempt.ended_at), ready_at);
@@ -79,6 +82,8 @@ pub(super) fn unpack_life(bytes: &[u8], entry: &mut Entry) -> Result<bool> {
     job.header.counters = Counters { attempt, failures, crashes };
     job.started_at = read_time(&mut list, ready_at)?;
     job.finished_at = read_time(&mut list, ready_at)?;
+    job.transitions = list.int()? as u32;
+    job.changed_at = read_time(&mut list, ready_at)?.unwrap_or(ready_at);
     if !list.is_empty() {
         let end = codec::attempt_end(list.u8()?)?;
         let ended_at = read_time(&mut list, ready_at)?.unwrap_or_default();
@@ -133,7 +138,14 @@ fn read_time(list: &mut Unpack<'_>, since: Timestamp) -> Result<Option<Timestamp
     })
 }
 
-/// Whether a job in this state can be stored as a definition alone, without a row in `life`.
-pub(super) const fn begins_in(state: State) -> bool {
-    matches!(state, State::Scheduled | State::Available)
+/// Whether a new job can be stored as a definition alone, without a row in `life`: it is in a state in which jobs
+/// begin, and was not imported from another store, where it had others before.
+pub(super) fn is_as_enqueued(entry: &Entry) -> bool {
+    let (job, created_at) = (&entry.job, entry.job.header.created_at);
+    let begins = match job.state {
+        State::Scheduled => true,
+        State::Available => entry.ready_at == created_at,
+        _ => false,
+    };
+    begins && job.transitions == 1 && job.changed_at == created_at
 }

@@ -213,10 +213,16 @@ impl Maintenance for SqliteRows<'_> {
         let mut remove = self.deadlines(REMOVED, limit)?;
         let groups = self.noted(ended::groups(self.conn))?;
         for (lane, state) in &groups {
-            let Some((queue, _)) = self.lanes.key(*lane) else { continue };
+            let Some((queue, kind)) = self.lanes.key(*lane) else { continue };
             let kept_ms = settings(&queue).retention.of(codec::state(*state)?);
+            // A job may have been moved to another queue since it was listed.
+            let is_here =
+                |entry: &Entry| entry.job.header.queue == queue && entry.job.header.kind == kind;
             let due = now.as_millis().saturating_sub_unsigned(kept_ms);
-            let ended_at = |id| self.ended_at(id, *state);
+            let ended_at = |id| match self.with_job(id, is_here)? {
+                Some(true) => self.ended_at(id, *state),
+                _ => Ok(None),
+            };
             let oldest = ended::oldest(self.conn, (*lane, *state), due, limit, ended_at);
             let oldest = self.noted(oldest)?;
             remove.extend(oldest.into_iter().map(|(since, id)| (since.plus(kept_ms), id)));

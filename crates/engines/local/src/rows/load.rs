@@ -155,6 +155,11 @@ pub(super) fn add_parts(conn: &Connection, loaded: &mut Loaded) -> Result<()> {
 pub(super) fn add_lease(stored: Stored, loaded: &mut Loaded) {
     loaded.lease_row = Some(stored.row);
     let job = &mut loaded.entry.job;
+    // The claim, unless `life` was written since and includes it.
+    if job.state != State::Running {
+        job.transitions = job.transitions.saturating_add(1);
+    }
+    job.changed_at = stored.leased.started_at;
     job.state = State::Running;
     job.started_at = Some(stored.leased.started_at);
     job.header.counters.attempt = stored.attempt;

@@ -31,7 +31,7 @@ use load::Loaded;
 use ready::Ready;
 use removed::Removed;
 use rusqlite::{Connection, OptionalExtension as _, Params, Row, Statement};
-use save::{Before, Saver};
+use save::{Before, Origin, Saver};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use windlass_core::engine::SessionId;
@@ -308,16 +308,24 @@ impl<'c> SqliteRows<'c> {
         let (id, header) = (entry.id(), &entry.job.header);
         let lane = self.lanes.number(self.conn, &header.queue, &header.kind)?;
         let before = self.taken.take().filter(|(taken, _)| *taken == id).map(|(_, before)| before);
+        let was_in = match &before {
+            Some(before) if before.queue != header.queue => {
+                self.lanes.known(&before.queue, &header.kind).unwrap_or_default()
+            }
+            _ => lane,
+        };
+        let aged = before.as_ref().is_some_and(|before| self.aging.contains(&before.queue));
         let mut saver = saver!(self, &entry, lane);
         let (n, lived, side_parts) = match &before {
             None => saver.insert()?,
             Some(before) => {
-                let (lived, side_parts) = saver.update(before)?;
+                let from = Origin { lane: was_in, queue: &before.queue, ages: aged };
+                let (lived, side_parts) = saver.update(before, from)?;
                 (before.n, lived, side_parts)
             }
         };
         if let Some(before) = &before {
-            self.lanes.count(lane, before.place.state, false)?;
+            self.lanes.count(was_in, before.place.state, false)?;
         }
         self.lanes.count(lane, entry.job.state, true)?;
         let lease_row = before.as_ref().and_then(|before| before.lease_row);

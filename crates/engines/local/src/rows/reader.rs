@@ -5,11 +5,14 @@
 use super::lanes::Lanes;
 use super::leases::{Leases, Stored, is_held};
 use super::load::{self, Loaded, failed};
+use super::records;
 use rusqlite::Connection;
 use std::collections::HashMap;
-use windlass_core::engine::{Cursor, Get, List, Page};
+use std::collections::hash_map::Entry;
+use windlass_core::engine::{Cursor, Get, List, Page, SessionId};
 use windlass_core::model::Job;
 use windlass_core::{Error, JobId, Result};
+use windlass_executor::SessionEntry;
 
 /// The connection for reads, with the names of the lanes.
 pub(crate) struct Reader {
@@ -38,13 +41,19 @@ impl Reader {
                 let stored = load::by_id(look.conn, &mut by_id, look.lanes, *id)?;
                 Ok(stored.map(|loaded| look.as_it_is(loaded).entry.view(request.parts)))
             };
-            request.ids.iter().map(job).collect()
+            let mut jobs: Vec<_> = request.ids.iter().map(job).collect::<Result<_>>()?;
+            look.show_running(jobs.iter_mut().flatten())?;
+            Ok(jobs)
         })
     }
 
     /// Returns a page of jobs.
     pub(crate) fn list(&mut self, request: &List) -> Result<Page<Job>> {
-        self.look(|look| look.page(request))
+        self.look(|look| {
+            let mut page = look.page(request)?;
+            look.show_running(&mut page.rows)?;
+            Ok(page)
+        })
     }
 
     fn look<T>(&mut self, look: impl FnOnce(&Look<'_>) -> Result<T>) -> Result<T> {
@@ -68,6 +77,21 @@ impl Look<'_> {
             load::add_lease(lease.clone(), &mut loaded);
         }
         loaded
+    }
+
+    /// Adds the host and the expiry of the lease to running jobs.
+    fn show_running<'j>(&self, jobs: impl IntoIterator<Item = &'j mut Job>) -> Result<()> {
+        let mut known: HashMap<SessionId, Option<SessionEntry>> = HashMap::new();
+        for running in jobs.into_iter().filter_map(|job| job.running.as_mut()) {
+            let session = match known.entry(running.session.clone()) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(new) => new.insert(records::session(self.conn, &running.session)?),
+            };
+            if let Some(session) = session {
+                session.show_in(running);
+            }
+        }
+        Ok(())
     }
 }
 

@@ -1,11 +1,13 @@
 //! Records, logs, and the JSON of sessions.
 
 use super::reader::bad_cursor;
-use super::{SqliteRows, codec};
+use super::{SqliteRows, codec, failed};
 use bytes::Bytes;
-use rusqlite::{Row, params};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use serde::{Deserialize, Serialize};
-use windlass_core::engine::{Cursor, Expect, LogEntry, Page, Record, RecordOp, RecordReply};
+use windlass_core::engine::{
+    Cursor, Expect, LogEntry, Page, Record, RecordOp, RecordReply, SessionId, WorkerInfo,
+};
 use windlass_core::{Error, Result, Timestamp};
 use windlass_executor::SessionEntry;
 
@@ -23,18 +25,36 @@ pub(super) struct StoredSession {
     alone: bool,
     #[serde(default)]
     remote: bool,
+    #[serde(default, skip_serializing_if = "is_default")]
+    info: WorkerInfo,
+}
+
+fn is_default(info: &WorkerInfo) -> bool {
+    *info == WorkerInfo::default()
 }
 
 impl From<StoredSession> for SessionEntry {
     fn from(stored: StoredSession) -> Self {
-        let StoredSession { worker, opened_at, ttl_ms, expires_at, alone, remote } = stored;
-        Self { worker, opened_at, ttl_ms, expires_at, alone, remote }
+        let StoredSession { worker, opened_at, ttl_ms, expires_at, alone, remote, info } = stored;
+        Self { worker, info, opened_at, ttl_ms, expires_at, alone, remote }
     }
 }
 
 pub(super) fn session_text(session: &SessionEntry) -> Result<String> {
-    let SessionEntry { worker, opened_at, ttl_ms, expires_at, alone, remote } = session.clone();
-    text(&StoredSession { worker, opened_at, ttl_ms, expires_at, alone, remote })
+    let SessionEntry { worker, info, opened_at, ttl_ms, expires_at, alone, remote } =
+        session.clone();
+    text(&StoredSession { worker, opened_at, ttl_ms, expires_at, alone, remote, info })
+}
+
+/// Reads a session, for the reader.
+pub(super) fn session(conn: &Connection, id: &SessionId) -> Result<Option<SessionEntry>> {
+    let sql = "SELECT entry FROM session WHERE id = ?1";
+    let read = || {
+        conn.prepare_cached(sql)?.query_row([id.as_str()], |row| row.get::<_, String>(0)).optional()
+    };
+    let Some(text) = read().map_err(|error| failed(&error))? else { return Ok(None) };
+    let stored: StoredSession = codec::from_text(Some(&text))?;
+    Ok(Some(stored.into()))
 }
 
 /// Encodes a value as JSON.

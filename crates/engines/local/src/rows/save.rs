@@ -54,8 +54,17 @@ pub(super) struct Before {
     pub(super) place: Place,
     /// The time of its end, if it has ended and has a retention of its own.
     pub(super) own_end: Option<i64>,
+    pub(super) queue: Name,
     pub(super) parts: Parts,
     pub(super) policy: Policy,
+}
+
+/// The lane that a job leaves, its queue, and whether that queue limits the waiting time of jobs.
+#[derive(Clone, Copy)]
+pub(super) struct Origin<'a> {
+    pub(super) lane: i64,
+    pub(super) queue: &'a Name,
+    pub(super) ages: bool,
 }
 
 impl Before {
@@ -67,6 +76,7 @@ impl Before {
             lease_row: loaded.lease_row,
             place: Place::of(&loaded.entry),
             own_end: own_end(&loaded.entry),
+            queue: loaded.entry.job.header.queue.clone(),
             parts: loaded.entry.job.parts.clone(),
             policy: loaded.entry.job.header.policy.clone(),
         }
@@ -104,7 +114,7 @@ impl Saver<'_, '_> {
         let n = self.insert_definition()?;
         let side_parts = self.save_parts(n, &Parts::default(), true)?;
         // A definition alone can describe scheduled and available jobs only.
-        let lives = !body::begins_in(self.entry.job.state);
+        let lives = !body::is_as_enqueued(self.entry);
         if lives {
             self.save_life(n, false, side_parts, None)?;
         }
@@ -139,7 +149,7 @@ impl Saver<'_, '_> {
     }
 
     /// Writes the rows that a change affects; returns whether the job now has rows in `life` and in `part`.
-    pub(super) fn update(&mut self, before: &Before) -> Result<(bool, bool)> {
+    pub(super) fn update(&mut self, before: &Before, from: Origin<'_>) -> Result<(bool, bool)> {
         let (n, after) = (before.n, Place::of(self.entry));
         let side_parts = self.save_parts(n, &before.parts, false)? || before.side_parts;
         let stays = before.place.state == after.state;
@@ -151,9 +161,15 @@ impl Saver<'_, '_> {
             self.save_life(n, before.lived, side_parts, edited)?;
         }
         let own_end = own_end(self.entry);
-        if before.place != after || before.own_end != own_end {
+        if from.lane != self.lane {
+            self.run("UPDATE job SET lane = ?2 WHERE n = ?1", [n, self.lane])?;
+            let nowhere = Place { deadline: None, holds_key: false, ..after.clone() };
             self.remove_own_end(before)?;
-            self.remove_place(n, &before.place, &after)?;
+            self.remove_place(n, &before.place, &nowhere, from)?;
+            self.add_place(n, &after)?;
+        } else if before.place != after || before.own_end != own_end {
+            self.remove_own_end(before)?;
+            self.remove_place(n, &before.place, &after, from)?;
             self.add_place_after(n, &before.place, &after)?;
         }
         Ok((lives || before.lived, side_parts))
@@ -223,15 +239,21 @@ impl Saver<'_, '_> {
     }
 
     /// Removes a job from the tables of its old place.
-    pub(super) fn remove_place(&mut self, n: i64, before: &Place, after: &Place) -> Result<()> {
-        let (id, header) = (self.id(), &self.entry.job.header);
+    pub(super) fn remove_place(
+        &mut self,
+        n: i64,
+        before: &Place,
+        after: &Place,
+        from: Origin<'_>,
+    ) -> Result<()> {
+        let (id, header, queue) = (self.id(), &self.entry.job.header, &**from.queue);
         match before.state {
             State::Available if keeps_position(before, after) => {}
             State::Available if after.state == State::Running => {
-                self.ready.claim(self.lane, (before.rank, before.seq));
+                self.ready.claim(from.lane, (before.rank, before.seq));
             }
             State::Available => {
-                self.ready.remove(self.conn, self.lane, (before.rank, before.seq))?;
+                self.ready.remove(self.conn, from.lane, (before.rank, before.seq))?;
             }
             State::Scheduled => self.run(
                 "DELETE FROM scheduled WHERE run_at = ?1 AND seq = ?2",
@@ -243,20 +265,20 @@ impl Saver<'_, '_> {
         if let Some(key) = &header.key {
             if before.in_line {
                 let sql = "DELETE FROM key_line WHERE queue = ?1 AND key = ?2 AND seq = ?3";
-                self.run(sql, params![&**self.queue(), key, before.seq.cast_signed()])?;
+                self.run(sql, params![queue, key, before.seq.cast_signed()])?;
             }
             if before.holds_key && !after.holds_key {
                 let sql = "DELETE FROM key_holder WHERE queue = ?1 AND key = ?2";
-                self.run(sql, params![&**self.queue(), key])?;
+                self.run(sql, params![queue, key])?;
             }
         }
         if let Some((work, at)) = deadline(before).filter(|_| before.deadline != after.deadline) {
             let sql = "DELETE FROM deadline WHERE work = ?1 AND at = ?2 AND id = ?3";
             self.run(sql, params![work, at, id.as_bytes()])?;
         }
-        if self.queue_ages && before.ages {
+        if from.ages && before.ages {
             let sql = "DELETE FROM aging WHERE queue = ?1 AND run_at = ?2 AND id = ?3";
-            self.run(sql, params![&**self.queue(), before.run_at, id.as_bytes()])?;
+            self.run(sql, params![queue, before.run_at, id.as_bytes()])?;
         }
         Ok(())
     }
@@ -341,7 +363,8 @@ impl Saver<'_, '_> {
     pub(super) fn delete(&mut self, before: &Before) -> Result<()> {
         let nowhere = Place { deadline: None, holds_key: false, ..before.place.clone() };
         self.remove_own_end(before)?;
-        self.remove_place(before.n, &before.place, &nowhere)?;
+        let from = Origin { lane: self.lane, queue: &before.queue, ages: self.queue_ages };
+        self.remove_place(before.n, &before.place, &nowhere, from)?;
         self.run("DELETE FROM job WHERE n = ?1", [before.n])?;
         if before.lived {
             self.run("DELETE FROM life WHERE n = ?1", [before.n])?;

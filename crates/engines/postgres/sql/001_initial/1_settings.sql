@@ -55,5 +55,7 @@ CREATE TABLE {s}.session (
     ttl_ms     bigint NOT NULL,
     expires_at bigint NOT NULL,
     alone      boolean NOT NULL,
-    remote     boolean NOT NULL
+    remote     boolean NOT NULL,
+    -- The worker's description of itself, as JSON.
+    info       text
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);

@@ -3,7 +3,7 @@
 -- Every change of a job happens under the lock of its row in `job`, except the path of a plain job
 -- (ready -> lease -> finished), where each step deletes the row of the one before. ADR 003 gives the reasons.
 
--- The job as enqueued, never updated. A job without a row in `life`, `lease` and `finished` is still in that state.
+-- The job as enqueued. Only `lane` is ever updated, when the job is moved to another queue. A job without a row in `life`, `lease` and `finished` is still in that state.
 -- `spec` holds the fields that few jobs have. Partitioned by the time in the ids, so that retention can remove many
 -- old jobs at once; ids outside of all partitions are in the default partition.
 CREATE TABLE {s}.job (
@@ -30,6 +30,8 @@ CREATE TABLE {s}.life (
     ready_at    bigint NOT NULL,
     started_at  bigint,
     finished_at bigint,
+    changed_at  bigint NOT NULL,
+    transitions bigint NOT NULL,
     priority    integer NOT NULL,
     attempt     bigint NOT NULL,
     failures    bigint NOT NULL,

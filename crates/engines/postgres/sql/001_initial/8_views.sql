@@ -6,7 +6,7 @@ SELECT j.id, n.queue, n.kind,
     (ARRAY[{state_names}])[1 + coalesce(f.state, CASE WHEN e.id IS NOT NULL THEN {running} END, l.state, j.state)]
         AS state,
     coalesce(l.priority, j.priority) AS priority,
-    to_timestamp(coalesce(CASE WHEN f.token IS NOT NULL THEN f.at END, l.run_at, j.run_at) / 1000.0) AS run_at,
+    to_timestamp(coalesce(l.run_at, j.run_at) / 1000.0) AS run_at,
     to_timestamp(j.created_at / 1000.0) AS created_at,
     to_timestamp(coalesce(e.started_at, f.started_at, l.started_at) / 1000.0) AS started_at,
     to_timestamp(coalesce(f.at, l.finished_at) / 1000.0) AS finished_at,

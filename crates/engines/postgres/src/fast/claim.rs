@@ -29,7 +29,8 @@ pub(super) const LEASED: &str = concat!(
     job_columns!(
         "$3",
         "''::text",
-        "NULL::smallint, NULL::bigint, NULL::uuid, NULL::text, NULL::bigint, NULL::bigint, NULL::bytea"
+        "NULL::smallint, NULL::bigint, NULL::uuid, NULL::text, NULL::bigint, NULL::bigint, NULL::bytea,
+            NULL::bigint, NULL::bigint"
     ),
     " FROM {s}.lease e JOIN {s}.job j ON j.id = ANY(ARRAY[e.id])
         LEFT JOIN {s}.life l ON l.id = ANY(ARRAY[e.id])

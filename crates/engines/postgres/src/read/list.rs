@@ -8,7 +8,7 @@ use crate::conn::Lent;
 use crate::conn::error::Try;
 use crate::conn::row::Row;
 use crate::engine::PostgresEngine;
-use crate::read::candidates;
+use crate::read::{candidates, show_running};
 use crate::rows::entries::{self, at, job_id};
 use uuid::Uuid;
 use windlass_core::engine::{IdTimes, List, ListOrder, ListPlace, Page, SortedBy, Stamped};
@@ -44,7 +44,12 @@ impl PostgresEngine {
         request.check()?;
         let after = request.place()?;
         let conn = self.begin_look().await?;
-        let looked = fill(&conn, &request, after).await;
+        let looked = async {
+            let mut page = fill(&conn, &request, after).await?;
+            show_running(&conn, page.rows.iter_mut()).await?;
+            Ok(page)
+        };
+        let looked = looked.await;
         self.end_look(conn, looked).await
     }
 }

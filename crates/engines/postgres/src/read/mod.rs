@@ -8,6 +8,7 @@ mod removed;
 use crate::conn::Lent;
 use crate::conn::error::{Trouble, Try};
 use crate::engine::PostgresEngine;
+use crate::rows::codec;
 use crate::rows::entries::{self, at, session_columns};
 use crate::slow::load::{Loaded, add_settings, session};
 use crate::slow::perform::CLOCK;
@@ -16,8 +17,10 @@ use futures_util::future::try_join;
 use std::collections::HashMap;
 use std::sync::Arc;
 use uuid::Uuid;
-use windlass_core::engine::{Get, LaneStats, SessionInfo, Settings, Stamped, StatsRequest};
-use windlass_core::model::{Job, Name, PartName, State};
+use windlass_core::engine::{
+    Get, LaneStats, SessionId, SessionInfo, Settings, Stamped, StatsRequest, WorkerInfo,
+};
+use windlass_core::model::{Job, Name, PartName, Running, State};
 use windlass_core::{JobId, Result, Timestamp};
 use windlass_executor::Executor;
 
@@ -44,8 +47,9 @@ const NEXT_DUE: &str =
 const SESSIONS: &str = concat!(
     "SELECT ",
     session_columns!("expires_at"),
-    ", (SELECT count(*) FROM {s}.lease e WHERE e.session = s.id) FROM {s}.session s ORDER BY id"
+    ", (SELECT count(*) FROM {s}.lease e WHERE e.session = s.id), info FROM {s}.session s ORDER BY id"
 );
+const RUNNING: &str = "SELECT id, expires_at, info FROM {s}.session WHERE id = ANY($1)";
 
 impl PostgresEngine {
     /// Ends the transaction, returns the connection, and stamps the result.
@@ -103,7 +107,9 @@ impl PostgresEngine {
         .await?;
         let found = entries::found(conn, &jobs, &parts).await?;
         let view = |id: &JobId| found.get(id).map(|found| found.entry.view(request.parts));
-        Ok(request.ids.iter().map(view).collect())
+        let mut jobs: Vec<Option<Job>> = request.ids.iter().map(view).collect();
+        show_running(conn, jobs.iter_mut().flatten()).await?;
+        Ok(jobs)
     }
 
     pub(crate) async fn count_lanes(
@@ -177,17 +183,43 @@ impl PostgresEngine {
         let rows = conn.query(SESSIONS, &[]).await;
         let info = |row: &crate::conn::Row| {
             let (id, entry) = session(row);
-            SessionInfo {
+            Ok(SessionInfo {
                 id,
                 worker: entry.worker,
                 opened_at: entry.opened_at,
                 expires_at: entry.expires_at,
                 running: row.get::<_, i64>(7).cast_unsigned(),
-            }
+                info: codec::from_text(row.get(8))?,
+            })
         };
-        let looked = rows.map(|rows| rows.iter().map(info).collect());
+        let looked = rows
+            .and_then(|rows| Ok(rows.iter().map(info).collect::<Result<Vec<SessionInfo>>>()?));
         self.end_look(conn, looked).await
     }
+}
+
+/// Adds the host and the expiry of the lease to running jobs.
+pub(super) async fn show_running(conn: &Lent, jobs: impl Iterator<Item = &mut Job>) -> Try<()> {
+    let mut running: Vec<&mut Running> = jobs.filter_map(|job| job.running.as_mut()).collect();
+    if running.is_empty() {
+        return Ok(());
+    }
+    let mut sessions: Vec<String> = running.iter().map(|it| it.session.to_string()).collect();
+    sessions.sort_unstable();
+    sessions.dedup();
+    let rows = conn.query(RUNNING, &[&sessions]).await?;
+    let mut known: HashMap<SessionId, (Timestamp, Option<String>)> = HashMap::new();
+    for row in &rows {
+        let info: WorkerInfo = codec::from_text(row.get(2))?;
+        known.insert(SessionId::new(row.get::<_, String>(0)), (at(row.get(1)), info.host));
+    }
+    for running in &mut running {
+        if let Some((expires_at, host)) = known.get(&running.session) {
+            running.expires_at = *expires_at;
+            running.host.clone_from(host);
+        }
+    }
+    Ok(())
 }
 
 /// Times by lane.

@@ -52,7 +52,8 @@ macro_rules! read_jobs {
             $crate::rows::entries::job_columns!(
                 "$2",
                 "s.worker",
-                "f.state, f.at, f.token, f.worker, f.started_at, f.attempt, f.result"
+                "f.state, f.at, f.token, f.worker, f.started_at, f.attempt, f.result,
+                l.transitions, l.changed_at"
             ),
             " FROM ",
             $which,
@@ -158,6 +159,7 @@ pub(crate) fn one(row: &Row, names: &HashMap<i32, LaneKey>) -> Result<Found> {
     };
     let state = codec::state(row.get(5))?;
     let mut entry = Entry::new(Job::new(header, state, Parts::default()));
+    entry.job.transitions = 1;
     entry.job.parts.payload = payload(row)?;
     entry.rank = row.get(6);
     entry.seq = row.get::<_, i64>(7).cast_unsigned();
@@ -206,6 +208,8 @@ fn add_life(row: &Row, entry: &mut Entry) -> Result<()> {
     };
     job.started_at = row.get::<_, Option<i64>>(22).map(at);
     job.finished_at = row.get::<_, Option<i64>>(23).map(at);
+    job.transitions = row.get::<_, Option<i64>>(39).map_or(1, counter);
+    job.changed_at = row.get::<_, Option<i64>>(40).map_or(job.changed_at, at);
     codec::from_text::<Tail>(row.get(24))?.add_to(entry);
     Ok(())
 }
@@ -213,6 +217,11 @@ fn add_life(row: &Row, entry: &mut Entry) -> Result<()> {
 fn add_lease(row: &Row, entry: &mut Entry) {
     let Some(token) = row.get::<_, Option<Uuid>>(25) else { return };
     let started_at = at(row.get(28));
+    // The claim, unless `life` was written since and includes it.
+    if entry.job.state != State::Running {
+        entry.job.transitions = entry.job.transitions.saturating_add(1);
+    }
+    entry.job.changed_at = started_at;
     entry.job.state = State::Running;
     entry.job.started_at = Some(started_at);
     entry.job.header.counters.attempt = counter(row.get(29));
@@ -229,12 +238,15 @@ fn add_lease(row: &Row, entry: &mut Entry) {
 /// Adds the end of a job that the fast path completed, as the executor would have written it.
 fn add_end(row: &Row, entry: &mut Entry) -> Result<()> {
     let Some(state) = row.get::<_, Option<i16>>(32) else { return Ok(()) };
-    entry.job.state = codec::state(state)?;
+    let was = std::mem::replace(&mut entry.job.state, codec::state(state)?);
     let Some(token) = row.get::<_, Option<Uuid>>(34) else { return Ok(()) };
+    // The claim, unless `life` includes it, and the completion.
+    let entered = if was == State::Running { 1 } else { 2 };
+    entry.job.transitions = entry.job.transitions.saturating_add(entered);
+    entry.job.changed_at = at(row.get(33));
     let (ended_at, started_at) = (at(row.get(33)), at(row.get(36)));
     entry.job.header.counters.attempt = counter(row.get(37));
     entry.job.header.counters.crashes = 0;
-    entry.job.header.run_at = ended_at;
     entry.job.started_at = Some(started_at);
     entry.leased = Some(Leased {
         lease: codec::lease(token),

@@ -95,7 +95,8 @@ impl Joined<'_, '_> {
 
     /// Settles the attempt of a job. Rolls back to the savepoint if the report is refused.
     pub(crate) async fn settle(&self, item: SettleItem) -> Result<Settled> {
-        let (id, end) = (item.id, item.outcome.end());
+        // How a repeated report may be recorded: a failure is a retry only if the job runs again.
+        let (id, ends) = (item.id, [State::Available, State::Dead].map(|it| item.outcome.end(it)));
         // Boxed here and below, because these futures are large and become parts of the application's.
         if Box::pin(self.completes_plainly(&item)).await? {
             let (end, state) = (AttemptEnd::Complete, State::Completed);
@@ -114,7 +115,9 @@ impl Joined<'_, '_> {
         self.wake(done.lowest.filter(|_| is_new(&done.value))).await?;
         match done.value.into_iter().next().unwrap_or(Err(Error::NotFound { id }))? {
             // It ended otherwise: the writes of this transaction must not be kept.
-            settled if settled.already && settled.end != end => Err(Error::LeaseLost { id }),
+            settled if settled.already && !ends.contains(&settled.end) => {
+                Err(Error::LeaseLost { id })
+            }
             settled => Ok(settled),
         }
     }

@@ -6,6 +6,7 @@ pub(crate) mod heartbeat_cache;
 pub(crate) mod joined;
 pub(crate) mod keyed;
 pub(crate) mod load;
+pub(crate) mod moves;
 pub(crate) mod perform;
 pub(crate) mod replaced;
 pub(crate) mod save;

@@ -61,7 +61,7 @@ impl Jobs for Watched {
 
 impl Admin for Watched {
     windlass_core::pass_on!(inner: get, list, stats, sessions, change, configure, settings, removed, records,
-        health);
+        import, health);
 }
 
 impl Maintain for Watched {

@@ -21,12 +21,13 @@ pub(super) fn actions(job: &Job) -> Vec<Action> {
     let pause = action("pause", "Pause");
     let cancel = asks("cancel", "Cancel", "Cancel this job? It will not run.");
     let stop = asks("cancel", "Cancel", "Ask the worker to stop this job?");
+    let kill = asks("kill", "Kill", "End this job as dead? It can be replayed.");
     let discard = asks("discard", "Discard", "Discard this job permanently?");
     match job.state {
-        S::Scheduled => vec![main("promote", "Run now"), pause, cancel],
-        S::Blocked => vec![main("signal", "Signal"), pause, cancel],
-        S::Available => vec![pause, cancel],
-        S::Paused => vec![main("resume", "Resume"), cancel],
+        S::Scheduled => vec![main("promote", "Run now"), pause, cancel, kill],
+        S::Blocked => vec![main("signal", "Signal"), pause, cancel, kill],
+        S::Available => vec![pause, cancel, kill],
+        S::Paused => vec![main("resume", "Resume"), cancel, kill],
         S::Running if job.cancel_requested => vec![],
         S::Running => vec![stop],
         S::Completed => vec![discard],

@@ -2,7 +2,7 @@
 
 use crate::dashboard::format::{Clock, Time};
 use crate::dashboard::links;
-use windlass_core::model::{Attempt, AttemptEnd, Job, JobError};
+use windlass_core::model::{Attempt, AttemptEnd, Job, JobError, Running};
 use windlass_core::policy::{Backoff, Unique, Until};
 use windlass_core::time::rough_span;
 
@@ -30,6 +30,8 @@ pub(super) fn times(job: &Job, clock: Clock) -> Vec<(&'static str, Time)> {
         ("created", Some(job.header.created_at)),
         ("due", Some(job.header.run_at)),
         ("started", job.started_at),
+        ("lease ends", job.running.as_ref().map(|running| running.expires_at)),
+        ("state since", Some(job.changed_at)),
         ("ended", job.finished_at),
     ];
     times.into_iter().filter_map(|(label, at)| Some((label, clock.ago(at?)))).collect()
@@ -55,8 +57,10 @@ pub(super) fn facts(job: &Job) -> Vec<Fact> {
         plain("starts", counters.attempt.to_string()),
         plain("failures", format!("{} of {}", counters.failures, header.policy.max_attempts)),
         plain("crashes", format!("{}, {} allowed", counters.crashes, header.policy.max_crashes)),
+        plain("transitions", job.transitions.to_string()),
     ];
     let optional = [
+        ("worker", job.running.as_ref().map(worker)),
         ("tenant", header.tenant.clone()),
         ("ordering key", header.key.clone()),
         ("unique", header.unique.as_ref().map(unique)),
@@ -72,6 +76,11 @@ pub(super) fn facts(job: &Job) -> Vec<Fact> {
         });
     }
     facts
+}
+
+fn worker(running: &Running) -> String {
+    let host = running.host.as_ref().map(|host| format!(" on {host}")).unwrap_or_default();
+    format!("{}{host}, attempt {}", running.worker, running.attempt)
 }
 
 fn unique(unique: &Unique) -> String {

@@ -52,6 +52,7 @@ fn finish(finish: &Finish) -> String {
         Finish::Cancelled => "It was cancelled.".to_owned(),
         Finish::ReplacedBy(id) => format!("Job {id} with the same unique key replaced it."),
         Finish::Expired => "It exceeded its maximum waiting time.".to_owned(),
+        Finish::Killed => "An operator ended it as dead.".to_owned(),
         _ => "It ended.".to_owned(),
     }
 }

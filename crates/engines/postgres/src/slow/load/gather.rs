@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 use uuid::Uuid;
 use windlass_core::JobId;
-use windlass_core::engine::{Claim, SessionId};
+use windlass_core::engine::{Claim, SessionId, WorkerInfo};
 use windlass_core::model::Name;
 use windlass_executor::{Head, LaneKey, SessionEntry};
 use windlass_workset::{Held, KnownLeases, Wants};
@@ -266,6 +266,7 @@ fn add_heads(loaded: &mut Loaded, rows: &[Row], claim: &Claim) -> Vec<Uuid> {
 pub(crate) fn session(row: &Row) -> (SessionId, SessionEntry) {
     let entry = SessionEntry {
         worker: row.get(1),
+        info: WorkerInfo::default(),
         opened_at: at(row.get(2)),
         ttl_ms: row.get::<_, i64>(3).cast_unsigned(),
         expires_at: at(row.get(4)),

@@ -105,17 +105,22 @@ row_sets! { Columns {
         "INSERT INTO {s}.job (id, created_at, run_at, rank, seq, lane, priority, state, spec, payload, envelope)
             SELECT * FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[],
                 $6::integer[], $7::integer[], $8::smallint[], $9::text[], $10::bytea[], $11::text[])";
+    // The job was moved to another queue.
+    other_lane: OtherLane (id: Uuid, lane: i32)
+        "UPDATE {s}.job j SET lane = d.lane FROM unnest($1::uuid[], $2::integer[]) d (id, lane)
+            WHERE j.id = ANY(ARRAY[d.id])";
     life: Lives (id: Uuid, run_at: i64, rank: i64, seq: i64, ready_at: i64, started_at: Option<i64>,
-            finished_at: Option<i64>, priority: i32, attempt: i64, failures: i64, crashes: i64, state: i16,
-            flags: i16, tail: Option<String>)
-        "INSERT INTO {s}.life AS l (id, run_at, rank, seq, ready_at, started_at, finished_at, priority, attempt,
-                failures, crashes, state, flags, tail)
+            finished_at: Option<i64>, changed_at: i64, transitions: i64, priority: i32, attempt: i64, failures: i64,
+            crashes: i64, state: i16, flags: i16, tail: Option<String>)
+        "INSERT INTO {s}.life AS l (id, run_at, rank, seq, ready_at, started_at, finished_at, changed_at, transitions,
+                priority, attempt, failures, crashes, state, flags, tail)
             SELECT * FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[],
-                $6::bigint[], $7::bigint[], $8::integer[], $9::bigint[], $10::bigint[], $11::bigint[],
-                $12::smallint[], $13::smallint[], $14::text[])
+                $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::integer[], $11::bigint[], $12::bigint[],
+                $13::bigint[], $14::smallint[], $15::smallint[], $16::text[])
             ON CONFLICT (id) DO UPDATE SET run_at = excluded.run_at, rank = excluded.rank, seq = excluded.seq,
                 ready_at = excluded.ready_at, started_at = excluded.started_at,
-                finished_at = excluded.finished_at, priority = excluded.priority, attempt = excluded.attempt,
+                finished_at = excluded.finished_at, changed_at = excluded.changed_at,
+                transitions = excluded.transitions, priority = excluded.priority, attempt = excluded.attempt,
                 failures = excluded.failures, crashes = excluded.crashes, state = excluded.state,
                 flags = excluded.flags, tail = excluded.tail";
     part: Parts (id: Uuid, name: i16, bytes: Option<Vec<u8>>, envelope: Option<String>)
@@ -172,11 +177,12 @@ row_sets! { Columns {
             WHERE t.queue = ANY(ARRAY[n.queue]) AND t.tenant = n.tenant";
     served: Served (queue: String, turn: i64)
         "INSERT INTO {s}.served (queue, turn) SELECT * FROM unnest($1::text[], $2::bigint[])";
+    // The worker's description of itself is written once: verbs do not read it.
     session: Sessions (id: String, worker: String, opened_at: i64, ttl_ms: i64, expires_at: i64, alone: bool,
-            remote: bool)
-        "INSERT INTO {s}.session (id, worker, opened_at, ttl_ms, expires_at, alone, remote)
+            remote: bool, info: Option<String>)
+        "INSERT INTO {s}.session (id, worker, opened_at, ttl_ms, expires_at, alone, remote, info)
             SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::boolean[],
-                $7::boolean[])
+                $7::boolean[], $8::text[])
             ON CONFLICT (id) DO UPDATE SET expires_at = excluded.expires_at";
     queue: Queues (name: String, settings: String, closed: bool, limited: bool, special: bool, fair: bool)
         "INSERT INTO {s}.queue (name, settings, closed, limited, special, fair)

@@ -109,15 +109,8 @@ impl Saver<'_> {
             Some(found) => self.live(found, entry)?,
         }
         let place = Place::of(entry);
-        match before {
-            Some((before, _)) if before == place => {}
-            Some((before, lane)) => {
-                if before.state.is_terminal() && !place.state.is_terminal() {
-                    self.rows.revived.push(lane);
-                }
-                self.leave(entry.id(), &header.queue, &before, lane);
-                self.enter(entry, &place, lane);
-            }
+        match changed.before.zip(before) {
+            Some((found, before)) => self.move_job(found, before, entry, (place, lane)),
             None => self.enter(entry, &place, lane),
         }
         Ok(())
@@ -141,6 +134,27 @@ impl Saver<'_> {
                 count.cast_signed(),
             );
         }
+    }
+
+    /// Moves a job from its place and lane to others.
+    fn move_job(
+        &mut self,
+        found: &Found,
+        (was, was_in): (Place, i32),
+        entry: &Entry,
+        (place, lane): (Place, i32),
+    ) {
+        if was == place {
+            return;
+        }
+        if was.state.is_terminal() && !place.state.is_terminal() || was_in != lane {
+            self.rows.revived.push(lane);
+        }
+        if was_in != lane {
+            self.rows.other_lane.push(entry.id().as_uuid(), lane);
+        }
+        self.leave(entry.id(), &found.entry.job.header.queue, &was, was_in);
+        self.enter(entry, &place, lane);
     }
 
     /// Writes a new job.
@@ -192,6 +206,8 @@ impl Saver<'_> {
             entry.ready_at.as_millis(),
             job.started_at.map(|at| at.as_millis()),
             job.finished_at.map(|at| at.as_millis()),
+            job.changed_at.as_millis(),
+            job.transitions.into(),
             header.priority,
             header.counters.attempt.into(),
             header.counters.failures.into(),
@@ -368,7 +384,11 @@ fn is_as_enqueued(entry: &Entry) -> bool {
         _ => false,
     };
     let counters = Counters { attempt: 0, ..job.header.counters } == Counters::default();
-    usual && counters && !entry.waits && !entry.signalled && entry.past.is_empty()
+    // The lease records a claim.
+    let is_leased = job.state == State::Running;
+    let entered = job.transitions == 1 + u32::from(is_leased)
+        && (is_leased || job.changed_at == job.header.created_at);
+    usual && entered && counters && !entry.waits && !entry.signalled && entry.past.is_empty()
 }
 
 fn flags(entry: &Entry) -> i16 {

@@ -8,7 +8,7 @@ use windlass_core::policy::allowance;
 
 impl Saver<'_> {
     pub(super) fn settings(&mut self) -> Result<()> {
-        self.sessions();
+        self.sessions()?;
         for (queue, settings) in self.set.changed_queues() {
             self.queue(queue, settings)?;
         }
@@ -25,7 +25,7 @@ impl Saver<'_> {
         Ok(())
     }
 
-    fn sessions(&mut self) {
+    fn sessions(&mut self) -> Result<()> {
         for (id, session) in self.set.changed_sessions() {
             match session {
                 None => self.rows.no_session.push(id.to_string()),
@@ -37,9 +37,11 @@ impl Saver<'_> {
                     session.expires_at.as_millis(),
                     session.alone,
                     session.remote,
+                    codec::to_text(&session.info)?,
                 ),
             }
         }
+        Ok(())
     }
 
     fn queue(&mut self, queue: &Name, settings: Option<&QueueSettings>) -> Result<()> {

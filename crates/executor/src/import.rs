@@ -1,0 +1,36 @@
+//! Import: jobs of another store, stored as they were there.
+
+use crate::enqueue::BatchPreview;
+use crate::entry::Entry;
+use crate::executor::Executor;
+use crate::rows::Rows;
+use windlass_core::engine::{Disposition, Enqueued, Import, Item};
+use windlass_core::model::Job;
+use windlass_core::{Result, Timestamp};
+
+impl<R: Rows> Executor<R> {
+    /// Stores jobs of another store; see [`windlass_core::engine::Admin::import`].
+    pub fn import(&mut self, request: Import, now: Timestamp) -> Result<Vec<Item<Enqueued>>> {
+        request.check()?;
+        Ok(request.jobs.into_iter().map(|job| self.import_one(job, now)).collect())
+    }
+
+    fn import_one(&mut self, job: Job, now: Timestamp) -> Item<Enqueued> {
+        Import::check_job(&job, now, self.capabilities.payload_bytes_max)?;
+        let header = &job.header;
+        let id = header.id;
+        self.check_scope(header.unique.as_ref())?;
+        if let Some(state) = self.state(id)? {
+            return Ok(Enqueued { id, disposition: Disposition::Existing, state: Some(state) });
+        }
+        self.preview_lane(&header.queue, &header.kind, &mut BatchPreview::default())?;
+        let entry = Box::new(Entry::imported(job, &*self.random));
+        if !entry.job.state.is_terminal()
+            && let Some(slot) = entry.unique_slot()
+        {
+            self.check_free(&slot, &entry, now)?;
+        }
+        let state = self.insert_imported(entry, now)?;
+        Ok(Enqueued { id, disposition: Disposition::Created, state: Some(state) })
+    }
+}
