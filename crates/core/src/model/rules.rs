@@ -141,9 +141,11 @@ mod tests {
 
     #[test]
     fn backoff_and_priority_are_defaults_and_a_priority_outside_the_range_is_refused() {
-        let mut rules = KindRules::default();
-        rules.backoff = Some(Backoff::exactly(7));
-        rules.priority = Some(PriorityRule { min: 2, max: 9, default: 5 });
+        let rules = KindRules {
+            backoff: Some(Backoff::exactly(7)),
+            priority: Some(PriorityRule { min: 2, max: 9, default: 5 }),
+            ..KindRules::default()
+        };
         rules.check().unwrap();
         let mut plain = NewJob::new("k");
         rules.apply(&mut plain);

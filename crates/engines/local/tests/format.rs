@@ -157,13 +157,14 @@ async fn replies(engine: &LocalEngine) -> Result<String> {
 
 /// Writes the fixture anew.
 async fn write() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().expect("a directory");
     let engine = open(dir.path(), START);
-    fill(&engine).await.unwrap();
-    let replies = replies(&engine).await.unwrap();
+    fill(&engine).await.expect("jobs are stored");
+    let replies = replies(&engine).await.expect("jobs are read");
     drop(engine);
-    std::fs::copy(dir.path().join(DATABASE), Path::new(FIXTURE).join(DATABASE)).unwrap();
-    std::fs::write(Path::new(FIXTURE).join(REPLIES), replies).unwrap();
+    let fixture = Path::new(FIXTURE);
+    std::fs::copy(dir.path().join(DATABASE), fixture.join(DATABASE)).expect("it is copied");
+    std::fs::write(fixture.join(REPLIES), replies).expect("it is written");
 }
 
 /// A copy of the fixture, so that the original stays unchanged.

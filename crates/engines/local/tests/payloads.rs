@@ -4,7 +4,6 @@ mod common;
 
 use std::path::Path;
 use std::sync::Arc;
-use windlass_core::engine::Jobs as _;
 use windlass_core::limits::PAYLOAD_BYTES_MAX;
 use windlass_core::time::ManualClock;
 use windlass_kit::payloads::{self, LARGE_BYTES};

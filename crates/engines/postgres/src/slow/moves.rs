@@ -15,12 +15,12 @@ const LANES: &str =
 
 /// The jobs that these changes move, each with its new queue.
 pub(crate) fn of_changes(batch: &[ChangeItem]) -> Vec<(JobId, &Name)> {
-    let queue = |change| match change {
-        &Change::Move(ref queue) => Some(queue),
-        Change::Replay(edits) => edits.queue.as_ref(),
+    let moves = batch.iter().filter_map(|item| match &item.change {
+        Change::Move(queue) => Some((item.id, queue)),
+        Change::Replay(edits) => Some((item.id, edits.queue.as_ref()?)),
         _ => None,
-    };
-    batch.iter().filter_map(|item| Some((item.id, queue(&item.change)?))).collect()
+    });
+    moves.collect()
 }
 
 /// The jobs that these reports move, each with its new queue.
