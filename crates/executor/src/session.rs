@@ -17,7 +17,7 @@ use windlass_core::{Error, JobId, Result, Timestamp};
 pub struct SessionEntry {
     /// The name of the worker.
     pub worker: String,
-    /// What the worker told about itself. A store with many writers reads it only to show it.
+    /// The description of the worker. A store with many writers reads it only to show it.
     pub info: WorkerInfo,
     /// The time at which it was opened.
     pub opened_at: Timestamp,

@@ -6,7 +6,7 @@ use windlass_core::limits::NAME_BYTES_MAX;
 /// Files that contain the host name; the first readable one is used.
 const FILES: [&str; 2] = ["/proc/sys/kernel/hostname", "/etc/hostname"];
 
-/// The name of this host, if the system tells it and it can be shown.
+/// The name of this host, if the system returns it and it can be shown.
 pub fn host_name() -> Option<String> {
     let name = FILES.iter().find_map(|path| std::fs::read_to_string(path).ok())?;
     let name = name.trim();

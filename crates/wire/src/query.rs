@@ -373,7 +373,7 @@ pub struct Worker {
     pub expires_at: Timestamp,
     /// Number of jobs it holds.
     pub running: u64,
-    /// What the worker told about itself.
+    /// The description that the worker sent.
     #[serde(default, skip_serializing_if = "WorkerInfo::is_empty")]
     pub info: WorkerInfo,
 }

@@ -24,7 +24,7 @@ pub struct OpenSession {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::SessionTtlMs>))]
     pub ttl_ms: Option<u64>,
-    /// What the worker tells about itself, for display.
+    /// The description of the worker, for display.
     #[serde(default, skip_serializing_if = "WorkerInfo::is_empty")]
     pub info: WorkerInfo,
 }
@@ -44,7 +44,7 @@ impl From<engine::OpenSession> for OpenSession {
     }
 }
 
-/// What a worker tells about itself, for display.
+/// The description of a worker, for display.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]

@@ -300,6 +300,6 @@ pub struct SessionInfo {
     pub expires_at: Timestamp,
     /// Number of jobs it holds.
     pub running: u64,
-    /// What its worker told about itself.
+    /// The description that its worker sent.
     pub info: WorkerInfo,
 }

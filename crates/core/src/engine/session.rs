@@ -9,7 +9,7 @@ use crate::name::{check_name, check_text};
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// What a worker tells about itself, for display. Nothing depends on it.
+/// The description of a worker, for display. Nothing depends on it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
@@ -60,7 +60,7 @@ impl WorkerInfo {
 pub struct OpenSession {
     /// Display name of the worker. A label, not an identity.
     pub worker: String,
-    /// What the worker tells about itself.
+    /// The description of the worker.
     pub info: WorkerInfo,
     /// How long the session lasts without a heartbeat.
     pub ttl_ms: u64,
@@ -77,7 +77,7 @@ impl OpenSession {
         Self { worker: worker.into(), info: WorkerInfo::default(), ttl_ms, remote: false }
     }
 
-    /// Sets what the worker tells about itself.
+    /// Sets the description of the worker.
     #[must_use]
     pub fn info(mut self, info: WorkerInfo) -> Self {
         self.info = info;

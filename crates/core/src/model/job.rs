@@ -100,7 +100,7 @@ pub struct Running {
     pub session: SessionId,
     /// The label of the worker.
     pub worker: String,
-    /// The host of the worker, if it told.
+    /// The host of the worker, if the worker sent it.
     pub host: Option<String>,
     /// Number of the attempt, from 1.
     pub attempt: u32,

@@ -232,8 +232,8 @@ suite! { ($)
     }
     session {
         an_open_session_is_listed_with_its_label_its_end_and_its_load,
-        a_session_is_listed_with_what_its_worker_told,
-        what_a_worker_tells_is_bounded,
+        a_session_is_listed_with_its_worker,
+        the_description_of_a_worker_is_bounded,
         a_running_job_shows_its_worker_and_the_end_of_its_lease,
         sessions_with_one_label_are_different_sessions,
         a_session_is_refused_a_length_or_label_beyond_the_limits,

@@ -37,8 +37,8 @@ pub(super) async fn an_open_session_is_listed_with_its_label_its_end_and_its_loa
     assert_eq!(listed(&rig, &session.id).await.map(|info| info.running), Some(1));
 }
 
-/// What a worker tells in these checks.
-fn told() -> WorkerInfo {
+/// The description of a worker in these checks.
+fn description() -> WorkerInfo {
     let mut info = WorkerInfo::default();
     info.queues = vec![QUEUE.into(), "other".into()];
     info.kinds = vec![KIND.into()];
@@ -48,18 +48,18 @@ fn told() -> WorkerInfo {
     info
 }
 
-pub(super) async fn a_session_is_listed_with_what_its_worker_told(rig: Rig) {
+pub(super) async fn a_session_is_listed_with_its_worker(rig: Rig) {
     let silent = rig.session().await;
-    let request = OpenSession::new("w").info(told());
+    let request = OpenSession::new("w").info(description());
     let session = rig.engine().open_session(request).await.expect("open_session").value.id;
-    assert_eq!(listed(&rig, &session).await.map(|info| info.info), Some(told()));
+    assert_eq!(listed(&rig, &session).await.map(|info| info.info), Some(description()));
     rig.heartbeat(&session, &[]).await.expect("heartbeat");
-    assert_eq!(listed(&rig, &session).await.map(|info| info.info), Some(told()), "and kept");
+    assert_eq!(listed(&rig, &session).await.map(|info| info.info), Some(description()), "and kept");
     let nothing = Some(WorkerInfo::default());
     assert_eq!(listed(&rig, &silent).await.map(|info| info.info), nothing);
 }
 
-pub(super) async fn what_a_worker_tells_is_bounded(rig: Rig) {
+pub(super) async fn the_description_of_a_worker_is_bounded(rig: Rig) {
     type Edit = fn(&mut WorkerInfo);
     let bad: [(Edit, &str, &str); 6] = [
         (|info| info.queues = vec!["q".into(); CLAIM_QUEUES_MAX + 1], "too_large", "queues"),
@@ -70,7 +70,7 @@ pub(super) async fn what_a_worker_tells_is_bounded(rig: Rig) {
         (|info| info.version = Some(String::new()), "invalid", "version"),
     ];
     for (edit, code, field) in bad {
-        let mut info = told();
+        let mut info = description();
         edit(&mut info);
         let answer = rig.engine().open_session(OpenSession::new("w").info(info)).await;
         let error = answer.expect_err("this must be refused");
@@ -81,7 +81,7 @@ pub(super) async fn what_a_worker_tells_is_bounded(rig: Rig) {
 }
 
 pub(super) async fn a_running_job_shows_its_worker_and_the_end_of_its_lease(rig: Rig) {
-    let request = OpenSession::new("mailer-7").info(told()).ttl_ms(MINUTE_MS);
+    let request = OpenSession::new("mailer-7").info(description()).ttl_ms(MINUTE_MS);
     let session = rig.engine().open_session(request).await.expect("open_session").value;
     let id = rig.enqueue_one().await;
     assert_eq!(rig.get(id).await.running, None);

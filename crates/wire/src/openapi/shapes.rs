@@ -33,7 +33,7 @@ pub struct Running {
     pub session: SessionId,
     /// Name of the worker.
     pub worker: String,
-    /// Host of the worker, if it told.
+    /// Host of the worker, if the worker sent it.
     pub host: Option<String>,
     /// Number of the attempt, from 1.
     pub attempt: u32,

@@ -55,7 +55,7 @@ impl SessionState {
     }
 }
 
-/// What the worker tells the store about itself.
+/// The description of this worker, for the store.
 fn info(shared: &Shared) -> WorkerInfo {
     let mut info = WorkerInfo::default();
     info.queues.extend(shared.queues.iter().map(|queue| queue.name.clone()).take(CLAIM_QUEUES_MAX));
