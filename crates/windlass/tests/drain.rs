@@ -120,9 +120,9 @@ async fn time_travel_uses_up_the_attempts_and_the_job_is_dead() {
     assert_eq!(ends(&drained), [AttemptEnd::Retry, AttemptEnd::Retry, AttemptEnd::Fail]);
     assert!(drained.attempts[1].error().contains("out of paper"));
     assert_eq!(queue.job(hopeless).state, State::Dead);
-    for _ in 0..2 {
+    for end in [AttemptEnd::Retry, AttemptEnd::Fail] {
         queue.advance(2 * MINUTE);
-        assert_eq!(drain(&queue, &seen).await.ended(AttemptEnd::Retry), 2);
+        assert_eq!(drain(&queue, &seen).await.ended(end), 2);
     }
     for id in [broken, panics] {
         assert_eq!(queue.job(id).state, State::Dead, "after three attempts");

@@ -151,7 +151,7 @@ async fn invalid_jobs_are_refused_with_field_and_value() {
     let error = client.enqueue(windlass::job_of("send email")).await.unwrap_err();
     assert_eq!(error.as_engine().unwrap().field(), Some("kind"));
     let error = client.enqueue(email("ada")).delay(Duration::MAX).await.unwrap_err();
-    assert_eq!(error.as_engine().unwrap().field(), Some("run_at"));
+    assert_eq!(error.as_engine().unwrap().field(), Some("delay_ms"));
     let error = client.enqueue(email("ada")).timeout(Duration::ZERO).await.unwrap_err();
     assert_eq!(error.as_engine().unwrap().field(), Some("timeout_ms"));
     for error in [
