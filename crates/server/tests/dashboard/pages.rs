@@ -44,7 +44,7 @@ async fn a_queue_counts_paused_jobs_as_paused_and_marks_a_paused_queue_apart() {
     site.engine.change(vec![ChangeItem::new(id, Change::Pause)]).await.unwrap();
     let page = site.get("/queues/mail").await;
     page.says(&tile(1, "paused")).says(&tile(0, "blocked")).says(&tile(1, "available"));
-    page.says("next in 90 min").hides("queue paused");
+    page.says("<small>next <time").says("in 90 min").hides("queue paused");
     site.post("/queues/mail/pause", "").await;
     let page = site.get("/queues/mail").await;
     page.says("queue paused").says(&tile(1, "paused")).says(&tile(1, "available"));

@@ -20,7 +20,7 @@ async fn a_queue_returns_its_settings_and_its_numbers() {
     let queue = get(&server, "/v1/queues/mail").await;
     assert_eq!((queue.status, &queue.body["name"]), (200, &json!("mail")));
     let counts = json!({"depth": 3, "scheduled": 1, "blocked": 0, "available": 2, "running": 1,
-                        "paused": 0, "dead": 1});
+                        "paused": 0, "completed": 0, "dead": 1, "cancelled": 0, "expired": 0});
     assert_eq!(queue.body["counts"], counts);
     let settings = &queue.body["settings"];
     assert_eq!((&settings["max_depth"], &settings["paused"]), (&json!(10), &json!(false)));

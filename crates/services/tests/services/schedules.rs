@@ -45,7 +45,7 @@ async fn invalid_schedules_are_refused_by_field_and_store_nothing() {
         (&*"n".repeat(125), hourly(), job(), "name"),
         ("x", Schedule::cron("61 * * * *", "UTC"), job(), "schedule.cron"),
         ("x", hourly(), NewJob::new("no name"), "job.kind"),
-        ("x", hourly(), job().due(Due::After(1)), "job.due"),
+        ("x", hourly(), job().due(Due::After(1)), "job.delay_ms"),
         ("x", hourly(), job().max_attempts(0), "job.max_attempts"),
         ("x", hourly(), job().payload(large), "job.payload"),
     ] {

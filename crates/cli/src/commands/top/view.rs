@@ -181,7 +181,9 @@ mod tests {
         view.show(snapshot(1_000, 10));
         view.show(snapshot(3_000, 40));
         let screen = screen(&mut view);
-        for part in ["file:./jobs", "40 waiting", "3 dead", "+15.0", "slow (queue paused)", "WORKER"] {
+        for part in
+            ["file:./jobs", "40 waiting", "3 dead", "+15.0", "slow (queue paused)", "WORKER"]
+        {
             assert!(screen.contains(part), "{part} in\n{screen}");
         }
     }

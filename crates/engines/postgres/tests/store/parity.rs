@@ -186,6 +186,7 @@ fn comparable(mut job: Job, given: &NewJob) -> Job {
         header.run_at = Timestamp::EPOCH.plus(delay_ms);
     }
     header.created_at = Timestamp::EPOCH;
+    job.changed_at = Timestamp::EPOCH;
     job
 }
 
