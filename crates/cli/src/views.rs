@@ -180,7 +180,7 @@ fn parts(job: &Job) -> BTreeMap<String, PartView> {
     let parts = &job.parts;
     let named = [
         ("payload", &parts.payload),
-        ("checkpoint", &parts.state),
+        ("checkpoint", &parts.checkpoint),
         ("metadata", &parts.metadata),
         ("result", &job.result),
     ];

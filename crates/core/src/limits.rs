@@ -15,8 +15,8 @@ pub const CLAIM_ID_BYTES_MAX: usize = 256;
 pub const PAYLOAD_BYTES_DEFAULT: usize = 64 * 1024;
 /// Highest payload limit that can be configured, in bytes.
 pub const PAYLOAD_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Bytes of the `state` part, the checkpoint.
-pub const STATE_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Bytes of the checkpoint.
+pub const CHECKPOINT_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Bytes of the `blob` part.
 pub const BLOB_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Bytes of the `metadata` part.

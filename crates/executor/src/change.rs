@@ -136,7 +136,7 @@ impl<R: Rows> Executor<R> {
 /// Applies the edits of a replay.
 fn edit(entry: &mut Entry, edits: Edits) {
     edits.payload.apply(&mut entry.job.parts.payload);
-    edits.state.apply(&mut entry.job.parts.state);
+    edits.checkpoint.apply(&mut entry.job.parts.checkpoint);
     if let Some(policy) = edits.policy {
         entry.job.header.policy = policy;
     }

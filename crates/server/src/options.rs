@@ -9,7 +9,7 @@ use windlass_core::limits::{CLAIM_BATCH_MAX, PAYLOAD_BYTES_DEFAULT};
 use windlass_core::{Error, Result, within_range};
 use windlass_services::ServiceOptions;
 
-/// Default for `body_bytes_max`: fits the largest job (a payload, a state and a blob of 16 MiB each)
+/// Default for `body_bytes_max`: fits the largest job (a payload, a checkpoint and a blob of 16 MiB each)
 /// in base64.
 const BODY_BYTES_DEFAULT: usize = 72 * 1024 * 1024;
 /// Default for `bodies_bytes_max`.

@@ -31,8 +31,8 @@ async fn long(_: Long, Data(started): Data<Started>, ctx: Ctx) -> Result<(), Sto
         println!("the long job is released");
         return Err(Stop::release());
     }
-    let state: Option<String> = ctx.checkpoint().await?;
-    println!("the long job goes on: {}", state.unwrap_or_default());
+    let checkpoint: Option<String> = ctx.checkpoint().await?;
+    println!("the long job goes on: {}", checkpoint.unwrap_or_default());
     Ok(())
 }
 

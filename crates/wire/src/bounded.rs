@@ -161,7 +161,7 @@ mod tests {
         let begin = format!(r#"{{"id":"{ID}","lease":"","log":["#);
         let lines: UpdateItem = read(&begin, r#""""#, MANY, "]}");
         assert_eq!(lines.log.len(), LOG_LINES_MAX + 1);
-        let parts: Get = read(r#"{"ids":[],"parts":["#, r#""blob","state""#, MANY, "]}");
+        let parts: Get = read(r#"{"ids":[],"parts":["#, r#""blob","checkpoint""#, MANY, "]}");
         assert_eq!(parts.parts.len(), 2);
     }
 

@@ -76,13 +76,13 @@ pub struct Edits {
 
 impl Edits {
     fn into_core(self) -> Result<engine::Edits> {
-        let why = "a replay can edit payload and state";
+        let why = "a replay can edit payload and checkpoint";
         absent(&self.parts.blob, "edits.parts.blob", why)?;
         absent(&self.parts.metadata, "edits.parts.metadata", why)?;
         absent(&self.parts.result, "edits.parts.result", why)?;
         let mut edits = engine::Edits::default();
         edits.payload = edit_in(self.parts.payload, "edits.parts.payload")?;
-        edits.state = edit_in(self.parts.state, "edits.parts.state")?;
+        edits.checkpoint = edit_in(self.parts.checkpoint, "edits.parts.checkpoint")?;
         edits.priority = self.priority;
         edits.policy = self.policy.map(Into::into);
         edits.due = due_in(self.delay_ms, self.run_at).map_err(|error| error.within("edits"))?;
@@ -95,8 +95,8 @@ impl Edits {
 impl From<engine::Edits> for Edits {
     fn from(edits: engine::Edits) -> Self {
         let (delay_ms, run_at) = due_out(edits.due);
-        let (payload, state) = (edit_out(edits.payload), edit_out(edits.state));
-        let parts = PartEdits { payload, state, ..PartEdits::default() };
+        let (payload, checkpoint) = (edit_out(edits.payload), edit_out(edits.checkpoint));
+        let parts = PartEdits { payload, checkpoint, ..PartEdits::default() };
         let policy = edits.policy.map(Into::into);
         let engine::Edits { priority, queue, confirm, .. } = edits;
         Self { parts, priority, policy, queue, delay_ms, run_at, confirm }

@@ -111,7 +111,7 @@ impl DeadBatch {
     pub fn into_replay(self) -> Result<(DeadOnes, Change)> {
         let mut edits = engine::Edits::default();
         if self.start_over == Some(true) {
-            edits.state = PartEdit::Unset;
+            edits.checkpoint = PartEdit::Unset;
         }
         edits.confirm.clone_from(&self.confirm);
         Ok((self.into_ones()?, Change::Replay(Box::new(edits))))

@@ -57,7 +57,7 @@ pub struct Parts {
     pub payload: Option<Part>,
     /// The checkpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub state: Option<Part>,
+    pub checkpoint: Option<Part>,
     /// The large binary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blob: Option<Part>,
@@ -72,11 +72,11 @@ pub struct Parts {
 impl Parts {
     /// Splits the parts of a job: a plain payload goes into its own fields.
     pub(crate) fn spread(parts: model::Parts) -> (Option<Box<RawValue>>, Option<String>, Self) {
-        let model::Parts { payload, state, blob, metadata } = parts;
+        let model::Parts { payload, checkpoint, blob, metadata } = parts;
         let (json, base64, payload) = spread(payload);
-        let (state, blob) = (state.map(Into::into), blob.map(Into::into));
+        let (checkpoint, blob) = (checkpoint.map(Into::into), blob.map(Into::into));
         let metadata = metadata.map(Into::into);
-        (json, base64, Self { payload, state, blob, metadata, result: None })
+        (json, base64, Self { payload, checkpoint, blob, metadata, result: None })
     }
 
     /// Joins the parts of a job, with the payload from either place. A result is refused.
@@ -89,15 +89,15 @@ impl Parts {
         let part = |part: Option<Part>, field| part.map(|part| part.into_core(field)).transpose();
         Ok(model::Parts {
             payload: gather((json, base64, self.payload), "payload")?,
-            state: part(self.state, "parts.state")?,
+            checkpoint: part(self.checkpoint, "parts.checkpoint")?,
             blob: part(self.blob, "parts.blob")?,
             metadata: part(self.metadata, "parts.metadata")?,
         })
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        let Self { payload, state, blob, metadata, result } = self;
-        [payload, state, blob, metadata, result].into_iter().all(Option::is_none)
+        let Self { payload, checkpoint, blob, metadata, result } = self;
+        [payload, checkpoint, blob, metadata, result].into_iter().all(Option::is_none)
     }
 }
 
@@ -113,7 +113,7 @@ pub struct PartEdits {
     /// The checkpoint.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Part>))]
-    pub state: Option<Option<Part>>,
+    pub checkpoint: Option<Option<Part>>,
     /// The large binary.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Part>))]
@@ -129,8 +129,8 @@ pub struct PartEdits {
 
 impl PartEdits {
     pub(crate) fn is_empty(&self) -> bool {
-        let Self { payload, state, blob, metadata, result } = self;
-        let edits = [payload, state, blob, metadata];
+        let Self { payload, checkpoint, blob, metadata, result } = self;
+        let edits = [payload, checkpoint, blob, metadata];
         edits.into_iter().all(Option::is_none) && result.is_none()
     }
 
@@ -139,7 +139,7 @@ impl PartEdits {
         absent(&self.result, "parts.result", "only `complete` has a result")?;
         let edits = model::PartEdits {
             payload: edit_in(self.payload, "parts.payload")?,
-            state: edit_in(self.state, "parts.state")?,
+            checkpoint: edit_in(self.checkpoint, "parts.checkpoint")?,
             metadata: edit_in(self.metadata, "parts.metadata")?,
             blob: edit_in(self.blob, "parts.blob")?,
         };
@@ -149,10 +149,10 @@ impl PartEdits {
 
 impl From<model::PartEdits> for PartEdits {
     fn from(edits: model::PartEdits) -> Self {
-        let model::PartEdits { payload, state, metadata, blob } = edits;
-        let (payload, state) = (edit_out(payload), edit_out(state));
+        let model::PartEdits { payload, checkpoint, metadata, blob } = edits;
+        let (payload, checkpoint) = (edit_out(payload), edit_out(checkpoint));
         let (blob, metadata) = (edit_out(blob), edit_out(metadata));
-        Self { payload, state, blob, metadata, result: None }
+        Self { payload, checkpoint, blob, metadata, result: None }
     }
 }
 

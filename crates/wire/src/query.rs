@@ -69,7 +69,7 @@ impl GetOne {
         let Some(names) = &self.parts else { return Ok(PartName::ALL.to_vec()) };
         let named = |name: &str| {
             let found = PartName::ALL.into_iter().find(|part| part.as_str() == name);
-            let expected = "use payload, state, blob, metadata, separated by commas";
+            let expected = "use payload, checkpoint, blob, metadata, separated by commas";
             found.ok_or_else(|| Error::invalid("parts", name, expected))
         };
         names.split(',').filter(|name| !name.is_empty()).map(named).collect()

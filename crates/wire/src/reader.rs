@@ -303,12 +303,12 @@ mod tests {
 
     #[test]
     fn items_and_settings_of_a_newer_server_are_read_too() {
-        let mut items = json!({"items": [{"ok": true, "parts": {"state": {"json": [1]}}}]});
+        let mut items = json!({"items": [{"ok": true, "parts": {"checkpoint": {"json": [1]}}}]});
         with_news(&mut items, &["json"]);
         let items: Items<Updated> = read_reply(&crate::write(&items)).unwrap();
         let answers = items.into_core(Updated::into_core);
-        let state = answers[0].as_ref().unwrap().parts.state.clone().unwrap();
-        assert_eq!(state.bytes, "[1]");
+        let checkpoint = answers[0].as_ref().unwrap().parts.checkpoint.clone().unwrap();
+        assert_eq!(checkpoint.bytes, "[1]");
         let mut settings =
             json!({"queues": [{"name": "q", "settings": {"paused": true}}], "kinds": []});
         with_news(&mut settings, &[]);

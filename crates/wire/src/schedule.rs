@@ -133,7 +133,7 @@ impl PutSchedule {
         let small = "leave it out: schedules are small; name its place in the payload";
         absent(&job.parts.blob, "job.parts.blob", small)?;
         let own = "leave it out: a checkpoint belongs to one job";
-        absent(&job.parts.state, "job.parts.state", own)?;
+        absent(&job.parts.checkpoint, "job.parts.checkpoint", own)?;
         let job = job.into_core().map_err(|error| error.within("job"))?;
         Ok((schedule.into_core()?, job))
     }

@@ -123,12 +123,12 @@ prop_compose! {
     fn report()(
         id in id(),
         (lease, outcome) in (text(), outcome()),
-        (payload, state, metadata, blob) in (edit(), edit(), edit(), edit()),
+        (payload, checkpoint, metadata, blob) in (edit(), edit(), edit(), edit()),
         (priority, queue) in (any::<Option<i32>>(), proptest::option::of(text())),
         follow_ups in proptest::collection::vec(new_job(), 0..2),
     ) -> engine::SettleItem {
         let mut item = engine::SettleItem::new(id, Lease::new(lease), outcome);
-        item.parts = PartEdits { payload, state, metadata, blob };
+        item.parts = PartEdits { payload, checkpoint, metadata, blob };
         item.queue = queue.map(Into::into);
         (item.priority, item.follow_ups) = (priority, follow_ups);
         item

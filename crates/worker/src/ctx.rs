@@ -194,7 +194,7 @@ impl Ctx {
 impl Ctx {
     /// The checkpoint that an earlier attempt or this one has stored or set, read from JSON.
     pub async fn checkpoint<T: DeserializeOwned>(&self) -> Result<Option<T>> {
-        let Some(part) = self.part(PartName::State).await? else { return Ok(None) };
+        let Some(part) = self.part(PartName::Checkpoint).await? else { return Ok(None) };
         let read = serde_json::from_slice(&part.bytes);
         read.map(Some).map_err(|error| {
             let expected = format!("it is not the JSON of {}: {error}", std::any::type_name::<T>());
@@ -227,8 +227,8 @@ impl Ctx {
     pub async fn save_checkpoint_bytes(&self, checkpoint: impl Into<Bytes>) -> Result<()> {
         let part = Part::new(checkpoint);
         // Also recorded in the draft: if this call fails or is dropped, it is sent with the outcome.
-        self.0.draft(|draft| draft.edit(PartName::State, PartEdit::Set(part.clone())));
-        self.update(|item| item.state(PartEdit::Set(part.clone()))).await?;
+        self.0.draft(|draft| draft.edit(PartName::Checkpoint, PartEdit::Set(part.clone())));
+        self.update(|item| item.checkpoint(PartEdit::Set(part.clone()))).await?;
         self.0.draft(|draft| draft.checkpoint_stored(part));
         Ok(())
     }
@@ -236,7 +236,7 @@ impl Ctx {
     /// Sets the checkpoint, as JSON. Stored with the outcome.
     pub fn set_checkpoint(&self, checkpoint: &impl Serialize) -> Result<()> {
         let bytes = json("checkpoint", checkpoint)?;
-        self.set(PartName::State, PartEdit::Set(Part::new(bytes)))
+        self.set(PartName::Checkpoint, PartEdit::Set(Part::new(bytes)))
     }
 
     /// Sets the metadata, as JSON. Stored with the outcome.
@@ -261,7 +261,7 @@ impl Ctx {
         // Validated here, while the handler can still react to the error.
         let mut item = UpdateItem::new(self.id(), self.0.lease.clone());
         match name {
-            PartName::State => item.parts.state = edit.clone(),
+            PartName::Checkpoint => item.parts.checkpoint = edit.clone(),
             PartName::Blob => item.parts.blob = edit.clone(),
             PartName::Metadata => item.parts.metadata = edit.clone(),
             PartName::Payload => item.parts.payload = edit.clone(),

@@ -32,7 +32,7 @@ pub(crate) struct Draft {
 impl Draft {
     pub(crate) fn edit(&mut self, name: PartName, edit: PartEdit) {
         match name {
-            PartName::State => self.parts.state = edit,
+            PartName::Checkpoint => self.parts.checkpoint = edit,
             PartName::Metadata => self.parts.metadata = edit,
             PartName::Blob => self.parts.blob = edit,
             PartName::Payload => self.parts.payload = edit,
@@ -41,7 +41,7 @@ impl Draft {
 
     fn edited(&self, name: PartName) -> &PartEdit {
         match name {
-            PartName::State => &self.parts.state,
+            PartName::Checkpoint => &self.parts.checkpoint,
             PartName::Metadata => &self.parts.metadata,
             PartName::Blob => &self.parts.blob,
             PartName::Payload => &self.parts.payload,
@@ -68,10 +68,10 @@ impl Draft {
 
     /// Records that this checkpoint is stored: unless it was set again since, the outcome need not carry it.
     pub(crate) fn checkpoint_stored(&mut self, part: Part) {
-        if self.parts.state == PartEdit::Set(part.clone()) {
-            self.parts.state = PartEdit::Keep;
+        if self.parts.checkpoint == PartEdit::Set(part.clone()) {
+            self.parts.checkpoint = PartEdit::Keep;
         }
-        self.know(PartName::State, Some(part));
+        self.know(PartName::Checkpoint, Some(part));
     }
 
     pub(crate) const fn set_priority(&mut self, priority: i32) {

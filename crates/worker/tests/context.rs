@@ -102,8 +102,8 @@ async fn progress_and_log_lines_arrive_while_the_job_runs_and_before_its_outcome
 #[tokio::test]
 async fn a_checkpoint_is_stored_when_it_returns_and_found_by_the_next_attempt() {
     async fn resume(_: Raw, ctx: Ctx, Data(gate): Data<Arc<Notify>>) -> Result<u32, Stop> {
-        let state: Option<u32> = ctx.checkpoint().await?;
-        if let Some(page) = state {
+        let checkpoint: Option<u32> = ctx.checkpoint().await?;
+        if let Some(page) = checkpoint {
             return Ok(page);
         }
         ctx.save_checkpoint(&41).await?;
@@ -120,7 +120,7 @@ async fn a_checkpoint_is_stored_when_it_returns_and_found_by_the_next_attempt() 
         let id = enqueue(&engine, NewJob::new("resume")).await;
         eventually("the checkpoint", || async {
             let job = get(&engine, id).await;
-            let stored = job.parts.state.is_some_and(|state| state.bytes == "42");
+            let stored = job.parts.checkpoint.is_some_and(|part| part.bytes == "42");
             (stored && job.state == JobState::Running).then_some(())
         })
         .await;
@@ -151,7 +151,7 @@ async fn parts_set_by_a_failed_attempt_are_kept_and_its_follow_ups_are_not_creat
     let id = enqueue(&engine, retried("fail")).await;
     let job = reaches(&engine, id, JobState::Scheduled).await;
     let bytes = |part: Option<windlass_core::model::Part>| part.unwrap().bytes;
-    assert_eq!(bytes(job.parts.state), "\"half\"");
+    assert_eq!(bytes(job.parts.checkpoint), "\"half\"");
     assert_eq!(bytes(job.parts.metadata), "\"why\"");
     assert_eq!(bytes(job.parts.blob), &b"\x00\x01"[..]);
     assert_eq!(job.header.priority, -3);
@@ -213,8 +213,8 @@ async fn values_over_a_limit_are_refused_by_the_call_that_passes_them() {
         assert_eq!(ctx.set_metadata(&large).unwrap_err().code(), "too_large");
         let large = "x".repeat(limits::PAYLOAD_BYTES_MAX + 1);
         assert_eq!(ctx.set_payload(&large).unwrap_err().field(), Some("payload"));
-        let state = vec![0; limits::STATE_BYTES_MAX + 1];
-        assert_eq!(ctx.save_checkpoint_bytes(state).await.unwrap_err().code(), "too_large");
+        let large = vec![0; limits::CHECKPOINT_BYTES_MAX + 1];
+        assert_eq!(ctx.save_checkpoint_bytes(large).await.unwrap_err().code(), "too_large");
         ctx.set_checkpoint(&"fits")?;
         Ok(())
     }
@@ -222,7 +222,7 @@ async fn values_over_a_limit_are_refused_by_the_call_that_passes_them() {
     let running = worker(&engine).handle_kind("large", large).build().unwrap().start();
     let id = enqueue(&engine, retried("large")).await;
     let job = reaches(&engine, id, JobState::Completed).await;
-    assert_eq!(job.parts.state.unwrap().bytes, "\"fits\"");
+    assert_eq!(job.parts.checkpoint.unwrap().bytes, "\"fits\"");
     running.drain().await;
 }
 

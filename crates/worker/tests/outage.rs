@@ -158,7 +158,7 @@ async fn a_checkpoint_waits_for_the_store_to_come_back() {
     assert_eq!(running.health().in_flight, 1);
     scene.flaky.be(Mood::Fine);
     let job = reaches(&scene.engine, id, JobState::Completed).await;
-    assert_eq!(job.parts.state.unwrap().bytes, "1");
+    assert_eq!(job.parts.checkpoint.unwrap().bytes, "1");
     running.drain().await;
 }
 

@@ -106,7 +106,7 @@ fn replay(payload: Option<&str>, start_over: bool, confirm: Option<String>) -> R
         edits.payload = PartEdit::Set(Part::new(bytes));
     }
     if start_over {
-        edits.state = PartEdit::Unset;
+        edits.checkpoint = PartEdit::Unset;
     }
     Ok(Change::Replay(Box::new(edits)))
 }

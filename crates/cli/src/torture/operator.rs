@@ -109,7 +109,7 @@ impl Operator {
             edits.payload = PartEdit::Set(Part::new(payload(id, random)));
         }
         if happens(random, 300) {
-            edits.state = PartEdit::Unset;
+            edits.checkpoint = PartEdit::Unset;
         }
         if happens(random, 300) {
             edits.priority = Some(random.below(3) as i32);

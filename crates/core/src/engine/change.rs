@@ -14,7 +14,7 @@ pub struct Edits {
     /// The payload.
     pub payload: PartEdit,
     /// The checkpoint: keep it to resume, unset it to start over.
-    pub state: PartEdit,
+    pub checkpoint: PartEdit,
     /// A new priority.
     pub priority: Option<i32>,
     /// A new policy.
@@ -88,7 +88,7 @@ impl Change {
             Self::Reschedule(due) => due.check(now),
             Self::Replay(edits) => {
                 edits.payload.check(PartName::Payload, payload_bytes_max)?;
-                edits.state.check(PartName::State, payload_bytes_max)?;
+                edits.checkpoint.check(PartName::Checkpoint, payload_bytes_max)?;
                 edits.due.check(now)?;
                 edits.queue.as_ref().map_or(Ok(()), |queue| check_name("queue", queue))?;
                 edits.policy.as_ref().map_or(Ok(()), Policy::check)

@@ -39,7 +39,7 @@ impl NewJob {
             parts,
             policy,
         } = self;
-        let Parts { payload: _, state, blob, metadata } = parts;
+        let Parts { payload: _, checkpoint, blob, metadata } = parts;
         let Policy {
             max_attempts: _,
             backoff: _,
@@ -53,7 +53,7 @@ impl NewJob {
         matches!(due, Due::Now | Due::After(0))
             && key.is_none()
             && unique.is_none()
-            && state.is_none()
+            && checkpoint.is_none()
             && blob.is_none()
             && metadata.is_none()
             && max_wait_ms.is_none()
@@ -178,8 +178,8 @@ impl SettleItem {
     /// The report, if it is a completion that changes nothing else about the job and creates no others.
     pub fn plain(&self) -> Option<PlainReport<'_>> {
         let Self { id, lease, outcome, parts, priority, queue, follow_ups } = self;
-        let PartEdits { payload, state, metadata, blob } = parts;
-        let edits = [payload, state, metadata, blob];
+        let PartEdits { payload, checkpoint, metadata, blob } = parts;
+        let edits = [payload, checkpoint, metadata, blob];
         let keeps_parts = edits.into_iter().all(|edit| matches!(edit, PartEdit::Keep));
         if !keeps_parts || priority.is_some() || queue.is_some() || !follow_ups.is_empty() {
             return None;
@@ -280,7 +280,7 @@ mod tests {
         let later: [fn(&mut NewJob); 5] = [
             |job| job.due = Due::After(1),
             |job| job.due = Due::At(Timestamp::EPOCH),
-            |job| job.parts.state = Some(Part::new("1")),
+            |job| job.parts.checkpoint = Some(Part::new("1")),
             |job| job.parts.blob = Some(Part::new("1")),
             |job| job.parts.metadata = Some(Part::new("1")),
         ];
@@ -322,7 +322,7 @@ mod tests {
         let error = JobError::new("oops", "oops");
         let others = [
             result(sealed),
-            report(Outcome::DONE).state(set()),
+            report(Outcome::DONE).checkpoint(set()),
             report(Outcome::DONE).metadata(set()),
             report(Outcome::DONE).blob(PartEdit::Unset),
             report(Outcome::DONE).priority(0),

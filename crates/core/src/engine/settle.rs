@@ -143,10 +143,10 @@ impl SettleItem {
         self
     }
 
-    /// Edits the state (checkpoint).
+    /// Edits the checkpoint.
     #[must_use]
-    pub fn state(mut self, edit: PartEdit) -> Self {
-        self.parts.state = edit;
+    pub fn checkpoint(mut self, edit: PartEdit) -> Self {
+        self.parts.checkpoint = edit;
         self
     }
 

@@ -90,7 +90,7 @@ pub struct NewJob {
     pub tags: Vec<String>,
     /// Trace context (W3C `traceparent`), passed to the handler.
     pub trace: Option<String>,
-    /// Its payload, state, blob and metadata.
+    /// Its payload, checkpoint, blob and metadata.
     pub parts: Parts,
     /// Its policy.
     pub policy: Policy,

@@ -14,7 +14,7 @@ pub enum PartName {
     /// The input, JSON by default.
     Payload,
     /// The checkpoint that is passed between attempts, for example a VM snapshot.
-    State,
+    Checkpoint,
     /// A large binary.
     Blob,
     /// Any data that the application wants to store with the job.
@@ -23,13 +23,13 @@ pub enum PartName {
 
 impl PartName {
     /// All four parts.
-    pub const ALL: [Self; 4] = [Self::Payload, Self::State, Self::Blob, Self::Metadata];
+    pub const ALL: [Self; 4] = [Self::Payload, Self::Checkpoint, Self::Blob, Self::Metadata];
 
     /// The name on the wire and in messages.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Payload => "payload",
-            Self::State => "state",
+            Self::Checkpoint => "checkpoint",
             Self::Blob => "blob",
             Self::Metadata => "metadata",
         }
@@ -39,7 +39,7 @@ impl PartName {
     pub const fn bytes_max(self, payload_bytes_max: usize) -> usize {
         match self {
             Self::Payload => payload_bytes_max,
-            Self::State => limits::STATE_BYTES_MAX,
+            Self::Checkpoint => limits::CHECKPOINT_BYTES_MAX,
             Self::Blob => limits::BLOB_BYTES_MAX,
             Self::Metadata => limits::METADATA_BYTES_MAX,
         }
@@ -171,7 +171,7 @@ pub struct Parts {
     /// The input.
     pub payload: Option<Part>,
     /// The checkpoint.
-    pub state: Option<Part>,
+    pub checkpoint: Option<Part>,
     /// The large binary.
     pub blob: Option<Part>,
     /// The application's own data.
@@ -183,7 +183,7 @@ impl Parts {
     pub const fn get(&self, name: PartName) -> Option<&Part> {
         match name {
             PartName::Payload => self.payload.as_ref(),
-            PartName::State => self.state.as_ref(),
+            PartName::Checkpoint => self.checkpoint.as_ref(),
             PartName::Blob => self.blob.as_ref(),
             PartName::Metadata => self.metadata.as_ref(),
         }
@@ -193,7 +193,7 @@ impl Parts {
     pub const fn slot(&mut self, name: PartName) -> &mut Option<Part> {
         match name {
             PartName::Payload => &mut self.payload,
-            PartName::State => &mut self.state,
+            PartName::Checkpoint => &mut self.checkpoint,
             PartName::Blob => &mut self.blob,
             PartName::Metadata => &mut self.metadata,
         }
@@ -237,7 +237,7 @@ pub struct PartEdits {
     /// The input of the next attempt.
     pub payload: PartEdit,
     /// The checkpoint for the next attempt.
-    pub state: PartEdit,
+    pub checkpoint: PartEdit,
     /// The application's own data.
     pub metadata: PartEdit,
     /// The large binary.
@@ -248,7 +248,7 @@ impl PartEdits {
     /// Leaves all parts unchanged.
     pub const KEEP: Self = Self {
         payload: PartEdit::Keep,
-        state: PartEdit::Keep,
+        checkpoint: PartEdit::Keep,
         metadata: PartEdit::Keep,
         blob: PartEdit::Keep,
     };
@@ -256,14 +256,14 @@ impl PartEdits {
     /// Applies the edits.
     pub fn apply(self, parts: &mut Parts) {
         self.payload.apply(&mut parts.payload);
-        self.state.apply(&mut parts.state);
+        self.checkpoint.apply(&mut parts.checkpoint);
         self.metadata.apply(&mut parts.metadata);
         self.blob.apply(&mut parts.blob);
     }
 
     pub(crate) fn check(&self, payload_bytes_max: usize) -> Result<()> {
         self.payload.check(PartName::Payload, payload_bytes_max)?;
-        self.state.check(PartName::State, payload_bytes_max)?;
+        self.checkpoint.check(PartName::Checkpoint, payload_bytes_max)?;
         self.metadata.check(PartName::Metadata, payload_bytes_max)?;
         self.blob.check(PartName::Blob, payload_bytes_max)
     }

@@ -66,7 +66,7 @@ async fn fill(engine: &LocalEngine) -> Result<()> {
         .settle(Settle::new([
             item("done", Outcome::Complete { result }),
             item("dead", Outcome::fail("broken", "it cannot work")),
-            item("retried", Outcome::retry("busy", "try again")).state(state),
+            item("retried", Outcome::retry("busy", "try again")).checkpoint(state),
         ]))
         .await?;
     let running = claimed.iter().find(|job| &*job.header.kind == "running").expect("was claimed");
@@ -101,7 +101,11 @@ async fn replies(engine: &LocalEngine) -> Result<String> {
             format!("tenant {:?} key {:?} tags {:?}", header.tenant, header.key, header.tags),
             format!("unique {:?}", header.unique.as_ref().map(|unique| &unique.key)),
             format!("attempts {} wait {:?}", header.policy.max_attempts, header.policy.max_wait_ms),
-            format!("payload {:?} state {:?}", text(&job.parts.payload), text(&job.parts.state)),
+            format!(
+                "payload {:?} checkpoint {:?}",
+                text(&job.parts.payload),
+                text(&job.parts.checkpoint)
+            ),
             format!(
                 "result {:?} error {:?}",
                 text(&job.result),

@@ -87,20 +87,20 @@ pub(super) async fn a_replayed_job_runs_again_with_its_budgets_whole(rig: Rig) {
 
 pub(super) async fn a_replay_can_edit_the_job(rig: Rig) {
     let mut job = Rig::job().json("wrong");
-    job.parts.state = Some(Part::new("half way"));
+    job.parts.checkpoint = Some(Part::new("half way"));
     job.parts.metadata = Some(Part::new("notes"));
     let id = rig.dead(job).await;
     let mut policy = Policy::default();
     policy.max_attempts = 1;
     let mut edits = Edits::default();
     edits.payload = PartEdit::Set(Part::new("right"));
-    edits.state = PartEdit::Unset;
+    edits.checkpoint = PartEdit::Unset;
     edits.priority = Some(-4);
     edits.policy = Some(policy.clone());
     rig.change(id, Change::Replay(Box::new(edits))).await;
     let job = rig.get(id).await;
     assert_eq!(job.parts.payload, Some(Part::new("right")));
-    assert_eq!((job.parts.state, job.parts.metadata), (None, Some(Part::new("notes"))));
+    assert_eq!((job.parts.checkpoint, job.parts.metadata), (None, Some(Part::new("notes"))));
     assert_eq!((job.header.priority, job.header.policy), (-4, policy));
     let session = rig.session().await;
     let claimed = rig.take_one(&session).await;

@@ -41,7 +41,7 @@ pub(super) async fn a_stale_lease_cannot_settle_a_job_in_any_way(rig: Rig) {
     let before = rig.get(stale.header.id).await;
     for outcome in reports() {
         let item = report(&stale, outcome.clone())
-            .state(PartEdit::Set(Part::new("stale")))
+            .checkpoint(PartEdit::Set(Part::new("stale")))
             .priority(-9)
             .follow_up(Rig::job().queue("elsewhere"));
         assert_code(rig.try_settle(item).await, "lease_lost");
@@ -61,7 +61,7 @@ pub(super) async fn a_stale_lease_can_neither_read_nor_write_parts(rig: Rig) {
     let (stale, valid) = reclaimed(&rig).await;
     let id = stale.header.id;
     let write = UpdateItem::new(id, stale.lease.clone())
-        .state(PartEdit::Set(Part::new("stale")))
+        .checkpoint(PartEdit::Set(Part::new("stale")))
         .progress(9, None, "stale")
         .log("stale");
     let read = UpdateItem::new(id, stale.lease.clone()).fetch(PartSet::ALL);
@@ -69,7 +69,7 @@ pub(super) async fn a_stale_lease_can_neither_read_nor_write_parts(rig: Rig) {
     assert_code(rig.update(read).await, "lease_lost");
     let read = UpdateItem::new(id, valid.lease.clone()).fetch(PartSet::ALL);
     let parts = rig.update(read).await.expect("the holder reads").parts;
-    assert_eq!(parts.get(PartName::State), None);
+    assert_eq!(parts.get(PartName::Checkpoint), None);
     let job = rig.get(id).await;
     assert_eq!((job.progress, job.log), (None, vec![]));
 }
@@ -151,9 +151,9 @@ pub(super) async fn a_settled_lease_can_no_longer_update(rig: Rig) {
     let session = rig.session().await;
     let job = rig.take_one(&session).await;
     rig.settle(&job, Outcome::Release).await;
-    let item = UpdateItem::new(id, job.lease.clone()).state(PartEdit::Set(Part::new("late")));
+    let item = UpdateItem::new(id, job.lease.clone()).checkpoint(PartEdit::Set(Part::new("late")));
     assert_code(rig.update(item).await, "lease_lost");
-    assert_eq!(rig.get(id).await.parts.state, None);
+    assert_eq!(rig.get(id).await.parts.checkpoint, None);
 }
 
 pub(super) async fn stale_reports_fail_alone_among_valid_ones(rig: Rig) {

@@ -121,13 +121,13 @@ pub(super) async fn a_report_repeated_with_another_outcome_changes_nothing(rig: 
     let job = rig.take_one(&session).await;
     rig.settle(&job, Outcome::DONE).await;
     let other = report(&job, Outcome::fail("no", "changed my mind"))
-        .state(PartEdit::Set(Part::new("other")))
+        .checkpoint(PartEdit::Set(Part::new("other")))
         .follow_up(Rig::job());
     let again = rig.try_settle(other).await.expect("a repeated report");
     assert_eq!((again.already, again.end), (true, AttemptEnd::Complete));
     assert!(again.follow_ups.is_empty());
     let job = rig.get(id).await;
-    assert_eq!((job.state, job.parts.state, job.error), (State::Completed, None, None));
+    assert_eq!((job.state, job.parts.checkpoint, job.error), (State::Completed, None, None));
     rig.assert_nothing_to_claim().await;
 }
 

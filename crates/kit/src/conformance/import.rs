@@ -30,7 +30,7 @@ async fn import(rig: &Rig, job: Job) -> State {
 /// A job of another store: as this one would return it, but a week old and with an id of its own.
 async fn exported(rig: &Rig, state: State) -> Job {
     let mut new = Rig::job().json("{}").tenant("t").tag("a").priority(3).max_attempts(9);
-    new.parts.state = Some(Part::new("step"));
+    new.parts.checkpoint = Some(Part::new("step"));
     new.parts.metadata = Some(Part::sealed(Envelope::PLAIN, "noted"));
     let id = rig.enqueue(new.due(Due::After(HOUR_MS))).await;
     let mut job = rig.get(id).await;
@@ -238,7 +238,7 @@ pub(super) async fn a_queue_hint_never_changes_what_is_found(rig: Rig) {
     }
     let claimed = rig.take_one(&session).await;
     let report = SettleItem::new(id, claimed.lease, Outcome::Snooze { delay_ms: MINUTE_MS });
-    rig.try_settle(report.state(PartEdit::Set(Part::new("1")))).await.expect("settle");
+    rig.try_settle(report.checkpoint(PartEdit::Set(Part::new("1")))).await.expect("settle");
     let bad = rig.engine().get(Get::new([id]).queue_hint("a b")).await;
     assert_refused(bad, "invalid", "queue_hint");
     let item = ChangeItem::new(id, Change::Cancel).queue_hint("a b");

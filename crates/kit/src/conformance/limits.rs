@@ -191,8 +191,8 @@ pub(super) async fn json_nested_too_deep_is_refused_in_every_part(rig: Rig) {
     let session = rig.session().await;
     let claimed = rig.take_one(&session).await;
     let deep = Part::new(nested(JSON_DEPTH_MAX + 1));
-    let update = UpdateItem::new(id, claimed.lease.clone()).state(PartEdit::Set(deep.clone()));
-    assert_refused(rig.update(update).await, "invalid", "state");
+    let update = UpdateItem::new(id, claimed.lease.clone()).checkpoint(PartEdit::Set(deep.clone()));
+    assert_refused(rig.update(update).await, "invalid", "checkpoint");
     let report = |outcome| SettleItem::new(id, claimed.lease.clone(), outcome);
     let done = report(Outcome::Complete { result: Some(deep.clone()) });
     assert_refused(rig.try_settle(done).await, "invalid", "result");

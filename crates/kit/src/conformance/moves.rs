@@ -66,7 +66,7 @@ pub(super) async fn a_moved_job_keeps_everything_but_its_queue(rig: Rig) {
     let id = rig.enqueue(job.unique(Unique::by("u"))).await;
     let session = rig.session().await;
     let claimed = rig.take_one(&session).await;
-    let again = report(&claimed, Outcome::retry("e", "m")).state(PartEdit::Set(Part::new("step")));
+    let again = report(&claimed, Outcome::retry("e", "m")).checkpoint(PartEdit::Set(Part::new("step")));
     rig.try_settle(again).await.expect("settle");
     rig.pass(HOUR_MS).await;
     let before = rig.get(id).await;

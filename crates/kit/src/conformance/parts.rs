@@ -5,7 +5,7 @@ use bytes::Bytes;
 use windlass_core::engine::{ClaimedJob, Get, Outcome, SettleItem, UpdateItem};
 use windlass_core::limits::{
     BLOB_BYTES_MAX, ENVELOPE_FIELD_BYTES_MAX, LOG_LINES_MAX, METADATA_BYTES_MAX, RESULT_BYTES_MAX,
-    STATE_BYTES_MAX,
+    CHECKPOINT_BYTES_MAX,
 };
 use windlass_core::model::{
     Codec, Envelope, Location, NewJob, Part, PartEdit, PartName, PartSet, Parts,
@@ -55,9 +55,9 @@ pub(super) async fn envelopes_are_carried_along_untouched(rig: Rig) {
         let fetched = rig.update(update(&claimed).fetch(PartSet::ALL)).await.expect("update");
         assert_eq!(fetched.parts, job.parts);
         let empty = Part::sealed(envelope, Bytes::new());
-        let edit = update(&claimed).state(PartEdit::Set(empty.clone()));
+        let edit = update(&claimed).checkpoint(PartEdit::Set(empty.clone()));
         rig.update(edit).await.expect("update");
-        assert_eq!(rig.get(id).await.parts.state, Some(empty));
+        assert_eq!(rig.get(id).await.parts.checkpoint, Some(empty));
     }
 }
 
@@ -65,7 +65,7 @@ pub(super) async fn a_claim_returns_the_requested_parts_and_no_others(rig: Rig) 
     let sets = [
         PartSet::NONE,
         PartSet::PAYLOAD,
-        PartSet::NONE.with(PartName::State).with(PartName::Metadata),
+        PartSet::NONE.with(PartName::Checkpoint).with(PartName::Metadata),
         PartSet::NONE.with(PartName::Blob),
         PartSet::ALL,
     ];
@@ -99,21 +99,21 @@ pub(super) async fn parts_left_behind_can_be_fetched_under_the_lease(rig: Rig) {
 pub(super) async fn a_checkpoint_is_there_for_the_next_attempt(rig: Rig) {
     let id = rig.enqueue(Rig::job().json("input")).await;
     let claimed = claim_parts(&rig, PartSet::ALL).await;
-    assert_eq!(claimed.parts.state, None);
+    assert_eq!(claimed.parts.checkpoint, None);
     let again = Outcome::Snooze { delay_ms: 0 };
-    let settle = item(&claimed, again.clone()).state(set("step 1"));
+    let settle = item(&claimed, again.clone()).checkpoint(set("step 1"));
     rig.try_settle(settle).await.expect("settle");
 
     let claimed = claim_parts(&rig, PartSet::ALL).await;
-    assert_eq!(claimed.parts.state, Some(Part::new("step 1")));
+    assert_eq!(claimed.parts.checkpoint, Some(Part::new("step 1")));
     assert_eq!(claimed.parts.payload, Some(Part::new("input")), "the payload is unchanged");
     rig.settle(&claimed, again.clone()).await;
 
     let claimed = claim_parts(&rig, PartSet::ALL).await;
-    assert_eq!(claimed.parts.state, Some(Part::new("step 1")), "kept without an edit");
-    rig.try_settle(item(&claimed, again).state(PartEdit::Unset)).await.expect("settle");
-    assert_eq!(claim_parts(&rig, PartSet::ALL).await.parts.state, None);
-    assert_eq!(rig.get(id).await.parts.state, None);
+    assert_eq!(claimed.parts.checkpoint, Some(Part::new("step 1")), "kept without an edit");
+    rig.try_settle(item(&claimed, again).checkpoint(PartEdit::Unset)).await.expect("settle");
+    assert_eq!(claim_parts(&rig, PartSet::ALL).await.parts.checkpoint, None);
+    assert_eq!(rig.get(id).await.parts.checkpoint, None);
 }
 
 pub(super) async fn a_checkpoint_written_while_running_survives_the_worker(rig: Rig) {
@@ -121,13 +121,13 @@ pub(super) async fn a_checkpoint_written_while_running_survives_the_worker(rig: 
     let session = rig.session().await;
     let claimed = rig.take_one(&session).await;
     for step in ["step 1", "step 2"] {
-        let edit = update(&claimed).state(set(step)).blob(set("big")).metadata(set("notes"));
+        let edit = update(&claimed).checkpoint(set(step)).blob(set("big")).metadata(set("notes"));
         rig.update(edit).await.expect("update");
     }
     rig.crash(&session).await;
     let next = claim_parts(&rig, PartSet::ALL).await;
     assert_eq!(next.header.counters.attempt, 2);
-    assert_eq!(next.parts.state, Some(Part::new("step 2")));
+    assert_eq!(next.parts.checkpoint, Some(Part::new("step 2")));
     assert_eq!(next.parts.blob, Some(Part::new("big")));
     assert_eq!(next.parts.metadata, Some(Part::new("notes")));
 }
@@ -140,13 +140,13 @@ pub(super) async fn parts_are_edited_one_by_one(rig: Rig) {
     let parts = rig.get(id).await.parts;
     assert_eq!(parts.metadata, Some(Part::new("by update")));
     assert_eq!(parts.blob, None);
-    assert_eq!(parts.state, Some(Part::new("state")), "untouched");
+    assert_eq!(parts.checkpoint, Some(Part::new("checkpoint")), "untouched");
 
-    let settle = item(&claimed, Outcome::DONE).blob(set("by settle")).state(PartEdit::Unset);
+    let settle = item(&claimed, Outcome::DONE).blob(set("by settle")).checkpoint(PartEdit::Unset);
     rig.try_settle(settle).await.expect("settle");
     let parts = rig.get(id).await.parts;
     assert_eq!(parts.blob, Some(Part::new("by settle")));
-    assert_eq!(parts.state, None);
+    assert_eq!(parts.checkpoint, None);
     assert_eq!(parts.metadata, Some(Part::new("by update")), "untouched");
     assert_eq!(parts.payload, Some(Part::new("payload")), "untouched");
 }
@@ -218,7 +218,7 @@ pub(super) async fn parts_of_exactly_the_limit_are_taken(rig: Rig) {
     let claimed = claim_parts(&rig, PartSet::ALL).await;
     assert!(claimed.parts == job.parts, "the claim returns all bytes");
     let filled = |size: usize| PartEdit::Set(Part::new(vec![b'y'; size]));
-    let edit = update(&claimed).state(filled(STATE_BYTES_MAX)).metadata(filled(METADATA_BYTES_MAX));
+    let edit = update(&claimed).checkpoint(filled(CHECKPOINT_BYTES_MAX)).metadata(filled(METADATA_BYTES_MAX));
     rig.update(edit.blob(filled(BLOB_BYTES_MAX))).await.expect("update");
     let parts = rig.get(id).await.parts;
     assert!(parts.blob == Some(Part::new(vec![b'y'; BLOB_BYTES_MAX])), "the edit is stored");
@@ -229,16 +229,16 @@ pub(super) async fn a_refused_edit_changes_nothing(rig: Rig) {
     let claimed = claim_parts(&rig, PartSet::NONE).await;
     let before = rig.get(id).await;
     let large = PartEdit::Set(Part::new(vec![0; METADATA_BYTES_MAX + 1]));
-    let edit = update(&claimed).state(set("new")).metadata(large.clone()).log("line");
+    let edit = update(&claimed).checkpoint(set("new")).metadata(large.clone()).log("line");
     let refused = rig.update(edit.progress(1, None, "note")).await;
     assert_refused(refused, "too_large", "metadata");
-    let settle = item(&claimed, Outcome::DONE).state(set("new")).metadata(large);
+    let settle = item(&claimed, Outcome::DONE).checkpoint(set("new")).metadata(large);
     assert_refused(rig.try_settle(settle).await, "too_large", "metadata");
     let payload_max = rig.engine().capabilities().payload_bytes_max;
     let large = PartEdit::Set(Part::new(vec![0; payload_max + 1]));
-    let edit = update(&claimed).state(set("new")).payload(large.clone());
+    let edit = update(&claimed).checkpoint(set("new")).payload(large.clone());
     assert_refused(rig.update(edit).await, "too_large", "payload");
-    let settle = item(&claimed, Outcome::DONE).state(set("new")).payload(large);
+    let settle = item(&claimed, Outcome::DONE).checkpoint(set("new")).payload(large);
     assert_refused(rig.try_settle(settle).await, "too_large", "payload");
     assert_eq!(rig.get(id).await, before, "nothing was changed, and the job still runs");
     rig.settle(&claimed, Outcome::DONE).await;

@@ -216,7 +216,7 @@ pub(super) async fn a_list_returns_the_fields_of_a_read_without_parts_and_histor
     rig.settle(&rig.take_one(&session).await, Outcome::Release).await;
     let claimed = rig.take_one(&session).await;
     let update = UpdateItem::new(id, claimed.lease.clone()).log("line").progress(1, None, "n");
-    rig.update(update.state(PartEdit::Set(Part::new("s")))).await.expect("update");
+    rig.update(update.checkpoint(PartEdit::Set(Part::new("s")))).await.expect("update");
     let mut expected = rig.get(id).await;
     assert!(!expected.history.is_empty() && !expected.log.is_empty());
     (expected.parts, expected.history, expected.log) = (Parts::default(), vec![], vec![]);

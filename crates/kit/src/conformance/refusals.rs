@@ -95,7 +95,7 @@ pub(super) async fn a_report_out_of_bounds_is_refused_and_the_lease_stays(rig: R
         (item(retry), "invalid", "delay_ms"),
         (item(Outcome::Snooze { delay_ms: u64::MAX }), "invalid", "delay_ms"),
         (item(Outcome::Complete { result }), "too_large", "result"),
-        (item(Outcome::DONE).state(oversize(STATE_BYTES_MAX)), "too_large", "state"),
+        (item(Outcome::DONE).checkpoint(oversize(CHECKPOINT_BYTES_MAX)), "too_large", "checkpoint"),
         (item(Outcome::DONE).blob(oversize(BLOB_BYTES_MAX)), "too_large", "blob"),
         (follow_ups(Rig::job(), FOLLOW_UPS_MAX + 1), "too_large", "follow_ups"),
         (follow_ups(Rig::job(), 1).follow_up(Rig::job().key("")), "invalid", "follow_ups[1].key"),
@@ -121,7 +121,7 @@ pub(super) async fn an_update_out_of_bounds_is_refused_and_changes_nothing(rig: 
         (many_lines, "too_large", "log"),
         (item().log("line").extend_ms(LEASE_MIN_MS - 1), "invalid", "extend_ms"),
         (item().log("line").extend_ms(LEASE_MAX_MS + 1), "invalid", "extend_ms"),
-        (item().log("line").state(oversize(STATE_BYTES_MAX)), "too_large", "state"),
+        (item().log("line").checkpoint(oversize(CHECKPOINT_BYTES_MAX)), "too_large", "checkpoint"),
         (item().log("line").metadata(oversize(METADATA_BYTES_MAX)), "too_large", "metadata"),
         (item().log("line").blob(oversize(BLOB_BYTES_MAX)), "too_large", "blob"),
     ];
@@ -150,7 +150,7 @@ pub(super) async fn a_change_out_of_bounds_is_refused_and_changes_nothing(rig: R
     type Edit<'a> = Box<dyn Fn(&mut Edits) + Send + 'a>;
     let bad: [(Edit<'_>, &str, &str); 4] = [
         (Box::new(|edits| edits.payload = oversize(payload_max)), "too_large", "payload"),
-        (Box::new(|edits| edits.state = oversize(STATE_BYTES_MAX)), "too_large", "state"),
+        (Box::new(|edits| edits.checkpoint = oversize(CHECKPOINT_BYTES_MAX)), "too_large", "checkpoint"),
         (Box::new(|edits| edits.due = never), "invalid", "run_at"),
         (Box::new(|edits| edits.policy = Some(policy.clone())), "invalid", "max_attempts"),
     ];

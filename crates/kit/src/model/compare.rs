@@ -116,7 +116,7 @@ fn compare_job(job: &mut ModelJob, got: &Job) -> Same {
     agree(&what("cancellation"), &job.cancel_requested, &got.cancel_requested)?;
     let bytes = |byte: Option<u8>| byte.map(|byte| Bytes::from(vec![byte]));
     let stored = |part: &Option<Part>| part.as_ref().map(|part| part.bytes.clone());
-    agree(&what("checkpoint"), &bytes(job.checkpoint), &stored(&got.parts.state))?;
+    agree(&what("checkpoint"), &bytes(job.checkpoint), &stored(&got.parts.checkpoint))?;
     agree(&what("payload"), &bytes(job.payload), &stored(&got.parts.payload))?;
     agree(&what("policy"), &job.new.policy, &got.header.policy)?;
     let (least, most): (Timestamp, Timestamp) = job.run_at;

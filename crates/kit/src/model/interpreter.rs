@@ -179,7 +179,7 @@ impl Model {
 
     fn create(&mut self, id: JobId, new: NewJob, run_at: Timestamp) {
         let byte = |part: &Option<Part>| part.as_ref().and_then(|part| part.bytes.first().copied());
-        let (checkpoint, payload) = (byte(&new.parts.state), byte(&new.parts.payload));
+        let (checkpoint, payload) = (byte(&new.parts.checkpoint), byte(&new.parts.payload));
         let job = ModelJob {
             id,
             new,

@@ -341,7 +341,7 @@ impl Lockstep {
         let Some((id, lease)) = pick(&self.named.leases, number).cloned() else { return Ok(()) };
         let mut item = UpdateItem::new(id, lease.clone());
         item.extend_ms = extend_ms;
-        item.parts.state = part_edit(checkpoint);
+        item.parts.checkpoint = part_edit(checkpoint);
         item.parts.payload = part_edit(payload);
         let reply =
             self.rig.engine().update(Update::new([item])).await.map_err(|e| e.to_string())?;

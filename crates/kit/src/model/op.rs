@@ -47,7 +47,7 @@ impl Extras {
         job.tags = has(2).then(|| "tag".to_owned()).into_iter().collect();
         job.policy.timeout_ms = has(3).then_some(1_000);
         job.parts.payload = part(4);
-        job.parts.state = part(5);
+        job.parts.checkpoint = part(5);
         job.parts.blob = part(6);
         job.parts.metadata = part(7);
     }

@@ -72,7 +72,7 @@ impl Teller {
                 };
                 let mut item = UpdateItem::new(id, lease);
                 item.extend_ms = extend_ms;
-                item.parts.state = part_edit(checkpoint);
+                item.parts.checkpoint = part_edit(checkpoint);
                 item.parts.payload = part_edit(payload);
                 let reply = self.rig.engine().update(Update::new([item])).await;
                 self.text(&value(reply))

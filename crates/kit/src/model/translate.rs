@@ -157,7 +157,7 @@ pub(super) fn settle_item(
     follow_ups: Vec<NewJob>,
 ) -> SettleItem {
     let mut item = SettleItem::new(id, lease, outcome(settle.report));
-    item.parts.state = part_edit(settle.checkpoint);
+    item.parts.checkpoint = part_edit(settle.checkpoint);
     item.parts.payload = part_edit(settle.payload);
     item.queue = settle.queue.map(queue);
     item.follow_ups = follow_ups;
@@ -191,7 +191,7 @@ pub(super) fn change(wish: Wish) -> Change {
             edits.queue = edit.queue.map(queue);
             edits.payload = part_edit(edit.payload);
             if edit.start_over {
-                edits.state = PartEdit::Unset;
+                edits.checkpoint = PartEdit::Unset;
             }
             Change::Replay(Box::new(edits))
         }

@@ -147,7 +147,7 @@ fn spoil_report(engine: &Faulty, item: &mut SettleItem) {
             }
         }
         Fault::LosesFollowUps => item.follow_ups.clear(),
-        Fault::LosesCheckpoints => item.parts.state = PartEdit::Keep,
+        Fault::LosesCheckpoints => item.parts.checkpoint = PartEdit::Keep,
         Fault::CountsReleases if item.outcome == Outcome::Release => {
             item.outcome = Outcome::retry("released", "released");
         }

@@ -120,7 +120,7 @@ impl Jobs for Faulty {
     fn update(&self, mut request: Update) -> Answer<'_, Vec<Item<Updated>>> {
         for item in &mut request.items {
             if self.is(Fault::LosesCheckpoints) {
-                item.parts.state = windlass_core::model::PartEdit::Keep;
+                item.parts.checkpoint = windlass_core::model::PartEdit::Keep;
             }
         }
         self.inner.update(request)

@@ -37,8 +37,8 @@ impl Verb for EnqueueEach {
     const NAME: &'static str = "enqueue";
 
     fn bytes(job: &NewJob) -> usize {
-        let Parts { payload, state, blob, metadata } = &job.parts;
-        [payload, state, blob, metadata].into_iter().flatten().map(part_bytes).sum()
+        let Parts { payload, checkpoint, blob, metadata } = &job.parts;
+        [payload, checkpoint, blob, metadata].into_iter().flatten().map(part_bytes).sum()
     }
 
     fn call(engine: &dyn Engine, (): (), jobs: Vec<NewJob>) -> Answer<'_, Vec<Item<Enqueued>>> {
@@ -117,10 +117,10 @@ fn part_bytes(part: &Part) -> usize {
 }
 
 fn edit_bytes(edits: &PartEdits) -> usize {
-    let PartEdits { payload, state, metadata, blob } = edits;
+    let PartEdits { payload, checkpoint, metadata, blob } = edits;
     let bytes = |edit: &PartEdit| match edit {
         PartEdit::Set(part) => part_bytes(part),
         PartEdit::Keep | PartEdit::Unset => 0,
     };
-    [payload, state, metadata, blob].into_iter().map(bytes).sum()
+    [payload, checkpoint, metadata, blob].into_iter().map(bytes).sum()
 }

@@ -31,7 +31,7 @@ impl RawPart {
             Some(part) => Ok(part),
             None if name == "result" => Ok(Self::Result),
             None => {
-                let expected = "use payload, state, blob, metadata or result";
+                let expected = "use payload, checkpoint, blob, metadata or result";
                 let error = Error::invalid("part", name, expected);
                 Err(Refusal::with(StatusCode::NOT_FOUND, error))
             }
@@ -131,7 +131,7 @@ pub(super) async fn put(
     // Check the part before reading the body, so that a client need not upload 16 MiB to be
     // refused.
     let set: fn(UpdateItem, PartEdit) -> UpdateItem = match part {
-        PartName::State => UpdateItem::state,
+        PartName::Checkpoint => UpdateItem::checkpoint,
         PartName::Blob => UpdateItem::blob,
         PartName::Metadata => UpdateItem::metadata,
         PartName::Payload => UpdateItem::payload,

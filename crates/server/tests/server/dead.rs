@@ -128,12 +128,12 @@ async fn all_matching_jobs_are_processed_page_by_page() {
 #[tokio::test]
 async fn a_replay_can_start_over_without_the_checkpoint() {
     let server = start().await;
-    let state = json!({"state": {"json": {"step": 3}}});
+    let parts = json!({"checkpoint": {"json": {"step": 3}}});
     for start_over in [false, true] {
-        let id = dead(&server, json!({"kind": "k", "parts": state})).await;
+        let id = dead(&server, json!({"kind": "k", "parts": parts})).await;
         let batch = json!({"ids": [id], "start_over": start_over});
         assert_eq!(codes(&post(&server, "/v1/dead/replay", batch).await)[0].1, "ok");
-        let job = get(&server, &format!("/v1/jobs/{id}?parts=state")).await;
+        let job = get(&server, &format!("/v1/jobs/{id}?parts=checkpoint")).await;
         assert_eq!(job.body.get("parts").is_none(), start_over, "{job:?}");
         let cancel = json!({"change": "cancel"});
         post(&server, &format!("/v1/jobs/{id}/change"), cancel).await;

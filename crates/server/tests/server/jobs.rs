@@ -120,14 +120,14 @@ async fn hosted_services_let_a_delayed_job_in() {
 #[tokio::test]
 async fn bytes_that_are_not_json_travel_as_base64() {
     let server = start().await;
-    let parts = json!({"blob": {"base64": "AAH/"}, "state": {"json": {"step": 3}}});
+    let parts = json!({"blob": {"base64": "AAH/"}, "checkpoint": {"json": {"step": 3}}});
     let job = json!({"kind": "k", "payload_base64": "/w==", "parts": parts});
     let created = post(&server, "/v1/jobs", job).await;
     let path = format!("/v1/jobs/{}", created.body["id"].as_str().unwrap());
     let shown = get(&server, &path).await.body;
     assert_eq!((&shown["payload_base64"], &shown["parts"]), (&json!("/w=="), &parts));
-    let light = get(&server, &format!("{path}?parts=state")).await.body;
-    assert_eq!(light["parts"], json!({"state": {"json": {"step": 3}}}));
+    let light = get(&server, &format!("{path}?parts=checkpoint")).await.body;
+    assert_eq!(light["parts"], json!({"checkpoint": {"json": {"step": 3}}}));
     assert!(light.get("payload_base64").is_none());
 }
 

@@ -47,7 +47,7 @@ async fn missing_jobs_and_parts_answer_404() {
     let server = start().await;
     let created = post(&server, "/v1/jobs", json!({"kind": "k"})).await;
     let id = created.body["id"].as_str().unwrap();
-    for part in ["payload", "state", "blob", "metadata", "result"] {
+    for part in ["payload", "checkpoint", "blob", "metadata", "result"] {
         assert_problem(&get(&server, &path(id, part)).await, 404, "part");
     }
     assert_problem(&get(&server, &path(id, "soul")).await, 404, "part");
@@ -64,20 +64,20 @@ async fn a_worker_puts_a_part_under_its_lease_and_the_next_attempt_has_it() {
     let server = start().await;
     let (id, lease) = claimed(&server, json!({"kind": "k", "queue": "q"})).await;
     let bytes: Vec<u8> = (0..=255).cycle().take(100_000).collect();
-    for part in ["state", "blob", "metadata"] {
+    for part in ["checkpoint", "blob", "metadata"] {
         let body = if part == "metadata" { &bytes[..1_000] } else { &bytes[..] };
         let answer = put(&server, &path(&id, part), &[("windlass-lease", &*lease)], body).await;
         assert_eq!((answer.status, &answer.body), (200, &json!({})), "{part}: {}", answer.head);
         assert_eq!(get(&server, &path(&id, part)).await.bytes, body);
     }
     let held = [("windlass-lease", &*lease)];
-    let json = put(&server, &path(&id, "state"), &held, b"{\"step\":3}").await;
+    let json = put(&server, &path(&id, "checkpoint"), &held, b"{\"step\":3}").await;
     assert_eq!(json.status, 200);
     let report = json!({"id": id, "lease": lease, "outcome": "release"});
     post(&server, "/v1/settle", json!({"items": [report]})).await;
-    let claim = json!({"queues": ["q"], "parts": ["state"]});
+    let claim = json!({"queues": ["q"], "parts": ["checkpoint"]});
     let again = post(&server, "/v1/claim", claim).await;
-    assert_eq!(again.body["jobs"][0]["parts"]["state"]["json"], json!({"step": 3}));
+    assert_eq!(again.body["jobs"][0]["parts"]["checkpoint"]["json"], json!({"step": 3}));
 }
 
 #[tokio::test]
@@ -85,7 +85,7 @@ async fn the_reply_to_a_put_reports_a_requested_cancellation() {
     let server = start().await;
     let (id, lease) = claimed(&server, json!({"kind": "k"})).await;
     post(&server, &format!("/v1/jobs/{id}/change"), json!({"change": "cancel"})).await;
-    let answer = put(&server, &path(&id, "state"), &[("windlass-lease", &lease)], b"1").await;
+    let answer = put(&server, &path(&id, "checkpoint"), &[("windlass-lease", &lease)], b"1").await;
     assert_eq!(answer.body, json!({"cancel_requested": true}));
 }
 
@@ -115,21 +115,25 @@ async fn only_the_lease_holder_can_put_and_only_parts_of_a_worker() {
     let server = start().await;
     let (id, lease) = claimed(&server, json!({"kind": "k", "payload": 1})).await;
     let held = [("windlass-lease", &*lease)];
-    assert_problem(&put(&server, &path(&id, "state"), &[], b"1").await, 422, "windlass-lease");
+    assert_problem(&put(&server, &path(&id, "checkpoint"), &[], b"1").await, 422, "windlass-lease");
     let empty = [("windlass-lease", "")];
-    assert_problem(&put(&server, &path(&id, "state"), &empty, b"1").await, 422, "windlass-lease");
+    assert_problem(
+        &put(&server, &path(&id, "checkpoint"), &empty, b"1").await,
+        422,
+        "windlass-lease",
+    );
     let forged = [("windlass-lease", "0123456789abcdef0123456789abcdef")];
-    assert_code(&put(&server, &path(&id, "state"), &forged, b"1").await, 409, "lease_lost");
+    assert_code(&put(&server, &path(&id, "checkpoint"), &forged, b"1").await, 409, "lease_lost");
     assert_eq!(put(&server, &path(&id, "payload"), &held, b"2").await.status, 200);
     assert_problem(&put(&server, &path(&id, "result"), &held, b"2").await, 422, "part");
     assert_problem(&put(&server, &path(&id, "soul"), &held, b"2").await, 404, "part");
     let report = json!({"items": [{"id": id, "lease": lease, "outcome": "complete"}]});
     post(&server, "/v1/settle", report).await;
-    assert_code(&put(&server, &path(&id, "state"), &held, b"1").await, 409, "lease_lost");
-    let missing = path("019a0000-0000-7000-8000-000000000000", "state");
+    assert_code(&put(&server, &path(&id, "checkpoint"), &held, b"1").await, 409, "lease_lost");
+    let missing = path("019a0000-0000-7000-8000-000000000000", "checkpoint");
     assert_code(&put(&server, &missing, &held, b"1").await, 404, "not_found");
     assert_eq!(get(&server, &path(&id, "payload")).await.body, json!(2));
-    assert_problem(&get(&server, &path(&id, "state")).await, 404, "part");
+    assert_problem(&get(&server, &path(&id, "checkpoint")).await, 404, "part");
 }
 
 #[tokio::test]

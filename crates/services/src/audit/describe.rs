@@ -40,7 +40,7 @@ pub(super) fn change(change: &Change) -> (&'static str, Option<Value>) {
 fn edited(edits: &Edits) -> Option<Value> {
     let touched = [
         ("payload", edits.payload != PartEdit::Keep),
-        ("state", edits.state != PartEdit::Keep),
+        ("checkpoint", edits.checkpoint != PartEdit::Keep),
         ("priority", edits.priority.is_some()),
         ("policy", edits.policy.is_some()),
         ("queue", edits.queue.is_some()),

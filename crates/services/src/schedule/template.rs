@@ -105,7 +105,7 @@ fn refuse(job: &NewJob) -> Result<()> {
     let of_due = "leave it out: the schedule says when";
     let of_id = "leave it out: each fire has an id of its own";
     let of_parent = "leave it out: a fire comes from its schedule";
-    let of_state = "leave it out: a checkpoint belongs to one job";
+    let of_checkpoint = "leave it out: a checkpoint belongs to one job";
     let of_blob = "leave it out: schedules are small; name its place in payload";
     match job.due {
         Due::Now => {}
@@ -116,7 +116,7 @@ fn refuse(job: &NewJob) -> Result<()> {
     let refused = [
         ("job.id", job.id.map(|id| id.to_string()), of_id),
         ("job.parent", job.parent.map(|id| id.to_string()), of_parent),
-        ("job.state", bytes(&job.parts.state), of_state),
+        ("job.checkpoint", bytes(&job.parts.checkpoint), of_checkpoint),
         ("job.blob", bytes(&job.parts.blob), of_blob),
     ];
     match refused.into_iter().find_map(|(field, set, way_out)| Some((field, set?, way_out))) {

@@ -200,12 +200,12 @@ impl<J, To> JobBuilder<J, To> {
 
     /// Sets the checkpoint that the first attempt starts from, serialized as JSON.
     pub fn checkpoint<T: Serialize + ?Sized>(self, checkpoint: &T) -> Self {
-        self.write(PartName::State, checkpoint)
+        self.write(PartName::Checkpoint, checkpoint)
     }
 
     /// Sets the checkpoint that the first attempt starts from to these bytes.
     pub fn checkpoint_bytes(self, bytes: impl Into<Bytes>) -> Self {
-        self.set(|job| job.parts.state = Some(Part::new(bytes)))
+        self.set(|job| job.parts.checkpoint = Some(Part::new(bytes)))
     }
 
     /// Sets the blob: a large binary part.

@@ -126,7 +126,7 @@ impl Replay {
 
     /// Drops the last checkpoint, so that the job starts from the beginning.
     pub fn start_over(self) -> Self {
-        self.set(|edits| edits.state = PartEdit::Unset)
+        self.set(|edits| edits.checkpoint = PartEdit::Unset)
     }
 
     /// Sets the priority; lower runs first.

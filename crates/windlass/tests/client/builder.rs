@@ -66,7 +66,7 @@ async fn everything_the_builder_says_is_stored() {
     assert_eq!(policy.retention, Some(windlass::Retention::uniform(10_800_000)));
     let text = |name| String::from_utf8_lossy(&job.parts.get(name).unwrap().bytes).into_owned();
     assert_eq!(text(PartName::Metadata), r#"["note"]"#);
-    assert_eq!(text(PartName::State), "42");
+    assert_eq!(text(PartName::Checkpoint), "42");
     assert_eq!(job.parts.blob.as_ref().unwrap().bytes, vec![1, 2, 3]);
 }
 
@@ -134,7 +134,7 @@ async fn an_untyped_job_has_the_payload_it_is_given() {
         .unwrap();
     let raw = client.get_with(raw.id(), PartSet::ALL).await.unwrap().unwrap();
     assert_eq!(raw.parts.payload.unwrap().bytes, "\u{1}");
-    assert_eq!(raw.parts.state.unwrap().bytes, "s");
+    assert_eq!(raw.parts.checkpoint.unwrap().bytes, "s");
 }
 
 #[tokio::test]

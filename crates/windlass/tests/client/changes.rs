@@ -76,7 +76,7 @@ async fn a_dead_job_lives_again_as_it_was_edited() {
     replay.start_over().delay(MINUTE).await.unwrap();
     let job = queue.job(id);
     assert_eq!((job.state, job.header.priority), (State::Scheduled, 2));
-    assert_eq!((job.header.policy, job.parts.state), (policy, None));
+    assert_eq!((job.header.policy, job.parts.checkpoint), (policy, None));
     assert_eq!(job.header.run_at, START.plus(60_000));
     queue.advance(MINUTE);
     assert_eq!(hand.claim("mail").await.len(), 1);

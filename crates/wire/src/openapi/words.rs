@@ -40,8 +40,8 @@ macro_rules! words {
 words! {
     "State of a job." State: model::State::ALL;
     "A part of a job." PartName: model::PartName::ALL.map(model::PartName::as_str);
-    "A part of a job, or its result." PartOrResult: ["payload", "state", "blob", "metadata", "result"];
-    "A part of a job that its worker can write." WritablePart: ["payload", "state", "blob", "metadata"];
+    "A part of a job, or its result." PartOrResult: ["payload", "checkpoint", "blob", "metadata", "result"];
+    "A part of a job that its worker can write." WritablePart: ["payload", "checkpoint", "blob", "metadata"];
     "How to handle missed runs." Missed: ["skip", "once", "all"];
     "A type of maintenance." Work: engine::Work::ALL;
     "How an attempt ended."

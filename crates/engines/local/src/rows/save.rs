@@ -127,7 +127,8 @@ impl Saver<'_, '_> {
         let spec = codec::to_text(&Spec::of(header))?;
         let payload = entry.job.parts.payload.as_ref();
         let envelope = payload.map(codec::envelope_text).transpose()?.flatten();
-        let others = [&entry.job.parts.state, &entry.job.parts.blob, &entry.job.parts.metadata];
+        let others =
+            [&entry.job.parts.checkpoint, &entry.job.parts.blob, &entry.job.parts.metadata];
         let body = body::pack_job(entry, others.iter().any(|part| part.is_some()));
         let first = first_key(self.id());
         for n in first..first + PROBES {

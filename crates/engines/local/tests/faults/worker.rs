@@ -133,7 +133,7 @@ impl Worker {
     async fn update(&self) {
         let items = self.held.iter().take(2).map(|job| {
             let item = UpdateItem::new(job.header.id, job.lease.clone()).log("on its way");
-            item.progress(1, None, "a step").state(PartEdit::Set(Part::new("half")))
+            item.progress(1, None, "a step").checkpoint(PartEdit::Set(Part::new("half")))
         });
         let answer = self.engine.update(Update::new(items)).await;
         let items = expected("update", answer, &[]).map(|answer| answer.value).unwrap_or_default();
@@ -189,7 +189,9 @@ impl Worker {
         };
         let mut item = SettleItem::new(job.header.id, job.lease.clone(), outcome);
         if happens(random, 200) {
-            item = item.state(PartEdit::Set(Part::new("so far"))).priority(random.below(3) as i32);
+            item = item
+                .checkpoint(PartEdit::Set(Part::new("so far")))
+                .priority(random.below(3) as i32);
         }
         // Follow-ups have no follow-ups, so that the number of jobs stays finite.
         if job.header.parent.is_none() && happens(random, 150) {

@@ -31,7 +31,7 @@ CREATE FUNCTION {s}.enqueue(
     max_crashes integer DEFAULT {max_crashes_default},
     max_wait_ms bigint DEFAULT NULL,
     retention jsonb DEFAULT NULL,
-    state_bytes bytea DEFAULT NULL,
+    checkpoint_bytes bytea DEFAULT NULL,
     blob_bytes bytea DEFAULT NULL,
     metadata_bytes bytea DEFAULT NULL
 ) RETURNS uuid LANGUAGE plpgsql VOLATILE
@@ -77,8 +77,8 @@ BEGIN
     ELSIF octet_length(stored) > bytes_max THEN
         RAISE EXCEPTION 'payload has % bytes, the limit is %: store large data elsewhere, or raise store.payload_bytes_max',
             octet_length(stored), bytes_max;
-    ELSIF octet_length(state_bytes) > {state_bytes_max} THEN
-        RAISE EXCEPTION 'state_bytes has % bytes, the limit is {state_bytes_max}', octet_length(state_bytes);
+    ELSIF octet_length(checkpoint_bytes) > {checkpoint_bytes_max} THEN
+        RAISE EXCEPTION 'checkpoint_bytes has % bytes, the limit is {checkpoint_bytes_max}', octet_length(checkpoint_bytes);
     ELSIF octet_length(blob_bytes) > {blob_bytes_max} THEN
         RAISE EXCEPTION 'blob_bytes has % bytes, the limit is {blob_bytes_max}', octet_length(blob_bytes);
     ELSIF octet_length(metadata_bytes) > {metadata_bytes_max} THEN
@@ -208,7 +208,7 @@ BEGIN
     INSERT INTO {s}.job (id, created_at, run_at, rank, seq, lane, priority, state, spec, payload)
         VALUES (job, now_ms, due_ms, CASE WHEN ready THEN priority ELSE 0 END, place, number, priority,
             CASE WHEN ready THEN {available} ELSE {scheduled} END, nullif(spec, '{}')::text, stored);
-    INSERT INTO {s}.part (id, name, bytes) SELECT job, p.name, p.bytes FROM (VALUES ({part_state}, state_bytes),
+    INSERT INTO {s}.part (id, name, bytes) SELECT job, p.name, p.bytes FROM (VALUES ({part_checkpoint}, checkpoint_bytes),
         ({part_blob}, blob_bytes), ({part_metadata}, metadata_bytes)) p (name, bytes) WHERE p.bytes IS NOT NULL;
     IF id IS NOT NULL THEN
         PERFORM {s}.void_surveys(ARRAY[job], ARRAY[NULL::bigint], ARRAY[{old_id_ms}::bigint]);
@@ -227,13 +227,13 @@ END
 $$;
 
 -- Stores many jobs: an array of objects whose fields are the parameters of `enqueue`, with bytes as `payload_base64`,
--- `state_base64`, `blob_base64` and `metadata_base64`.
+-- `checkpoint_base64`, `blob_base64` and `metadata_base64`.
 CREATE FUNCTION {s}.enqueue_many(jobs jsonb) RETURNS SETOF uuid LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     known CONSTANT text[] := ARRAY['kind', 'payload', 'queue', 'priority', 'delay_ms', 'max_attempts', 'unique_key',
         'tenant', 'run_at', 'timeout_ms', 'tags', 'trace', 'payload_base64', 'unique_scope', 'unique_until',
         'unique_window_ms', 'on_conflict', 'id', 'key', 'parent', 'backoff', 'max_crashes', 'max_wait_ms', 'retention',
-        'state_base64', 'blob_base64', 'metadata_base64'];
+        'checkpoint_base64', 'blob_base64', 'metadata_base64'];
     item jsonb;
     field text;
     at integer := -1;
@@ -259,7 +259,7 @@ BEGIN
             (item ->> 'unique_window_ms')::bigint, coalesce(item ->> 'on_conflict', 'existing'),
             (item ->> 'id')::uuid, item ->> 'key', (item ->> 'parent')::uuid, item -> 'backoff',
             coalesce((item ->> 'max_crashes')::integer, {max_crashes_default}), (item ->> 'max_wait_ms')::bigint,
-            item -> 'retention', decode(item ->> 'state_base64', 'base64'), decode(item ->> 'blob_base64', 'base64'),
+            item -> 'retention', decode(item ->> 'checkpoint_base64', 'base64'), decode(item ->> 'blob_base64', 'base64'),
             decode(item ->> 'metadata_base64', 'base64'));
     END LOOP;
 -- The messages begin with a fixed word, for drivers that return only the text of an error.

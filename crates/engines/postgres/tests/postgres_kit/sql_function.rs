@@ -39,7 +39,7 @@ const OTHERS: [(&str, &str); 14] = [
     ("max_crashes", "7"),
     ("max_wait_ms", "60000"),
     ("retention", "'{\"finished_ms\": 5}'"),
-    ("state_bytes", "'\\x00'"),
+    ("checkpoint_bytes", "'\\x00'"),
     ("blob_bytes", "'\\x00'"),
     ("metadata_bytes", "'\\x00'"),
 ];

@@ -131,7 +131,7 @@ fn table(now: Timestamp) -> Vec<NewJob> {
         with(|job| job.parent = Some(JobId::new(Timestamp::from_millis(5), &Seeded::new(5)))),
         with(|job| job.tags = vec!["a".into(), "b \"c\"".into()]),
         with(|job| job.trace = Some("00-abc-def-01".into())),
-        with(|job| job.parts.state = Some(Part::new("1"))),
+        with(|job| job.parts.checkpoint = Some(Part::new("1"))),
         with(|job| job.parts.blob = Some(Part::new(&b"\0\xff"[..]))),
         with(|job| job.parts.metadata = Some(Part::new(r#"{"a":1}"#))),
         job().max_attempts(9),
