@@ -85,13 +85,13 @@ impl JobArgs {
         policy.backoff = self.backoff.map_or(policy.backoff, Backoff::exactly);
         policy.timeout_ms = self.timeout;
         policy.max_wait_ms = self.max_wait;
-        policy.retention = self.retention.map(Retention::uniform);
+        policy.retention = self.retention.map(Retention::uniform_ms);
         job
     }
 
     fn unique(&self, key: &str) -> Unique {
         let until = match (self.unique_for, self.unique_until) {
-            (Some(ms), _) => Until::Window(ms),
+            (Some(ms), _) => Until::window_ms(ms),
             (None, None | Some(UntilArg::Finished)) => Until::Finished,
             (None, Some(UntilArg::Removed)) => Until::Removed,
         };

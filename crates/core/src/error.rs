@@ -4,7 +4,9 @@ use crate::engine::Capability;
 use crate::id::JobId;
 use crate::machine::EventKind;
 use crate::model::State;
+use crate::time::millis;
 use std::borrow::Cow;
+use std::time::Duration;
 
 /// A result with [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -313,6 +315,20 @@ pub fn within_range(
     }
     let expected = format!("it must be between {} and {}", range.start(), range.end());
     Err(Error::invalid(field, value, expected))
+}
+
+/// Checks that a duration is within a range of milliseconds.
+pub fn within_time(
+    field: &'static str,
+    value: Duration,
+    range_ms: std::ops::RangeInclusive<u64>,
+) -> Result<()> {
+    if range_ms.contains(&millis(value)) {
+        return Ok(());
+    }
+    let [least, most] = [range_ms.start(), range_ms.end()].map(|ms| Duration::from_millis(*ms));
+    let expected = format!("it must be between {least:?} and {most:?}");
+    Err(Error::invalid(field, format_args!("{value:?}"), expected))
 }
 
 #[cfg(test)]

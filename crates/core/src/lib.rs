@@ -36,7 +36,7 @@ pub mod sync;
 pub mod time;
 mod typed;
 
-pub use error::{Error, Result, within_range};
+pub use error::{Error, Result, within_range, within_time};
 pub use id::JobId;
 pub use name::{check_name, check_text};
 pub use time::Timestamp;

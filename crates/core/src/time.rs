@@ -1,5 +1,6 @@
 //! Timestamps and clocks. Core never reads the wall clock: the time is injected with a [`Clock`].
 
+pub(crate) mod as_millis;
 mod convert;
 
 use serde::{Deserialize, Serialize};
@@ -16,6 +17,13 @@ pub const MINUTE_MS: u64 = 60 * SECOND_MS;
 pub const HOUR_MS: u64 = 60 * MINUTE_MS;
 /// One day in milliseconds.
 pub const DAY_MS: u64 = 24 * HOUR_MS;
+
+/// A duration in whole milliseconds, the unit of the contract. Rounded up, so that a short duration does not become zero; a
+/// duration that does not fit becomes the maximum.
+pub const fn millis(duration: Duration) -> u64 {
+    let ms = duration.as_nanos().div_ceil(1_000_000);
+    if ms > u64::MAX as u128 { u64::MAX } else { ms as u64 }
+}
 
 /// A duration in its largest unit, for people: `340 ms`, `12 s`, `3 min`, `5 h`, `9 d`. A larger unit is used from two of
 /// it on, so that 119 s is not shown as "1 min".
@@ -174,6 +182,14 @@ mod tests {
     use super::*;
 
     const HOUR: Duration = Duration::from_secs(3_600);
+
+    #[test]
+    fn durations_become_milliseconds_rounded_up() {
+        assert_eq!(millis(Duration::ZERO), 0);
+        assert_eq!(millis(Duration::from_micros(1)), 1);
+        assert_eq!(millis(Duration::from_millis(1_500)), 1_500);
+        assert_eq!(millis(Duration::MAX), u64::MAX);
+    }
 
     #[test]
     fn spans_are_shown_in_their_largest_unit() {

@@ -31,7 +31,7 @@ impl<R: Rows> Executor<R> {
         };
         let until = match unique.until {
             Until::Finished => None,
-            Until::Window(ms) => Some(now.plus(ms)),
+            Until::Window(period) => Some(now + period),
             Until::Removed => Some(UniqueHold::WHILE_STORED),
         };
         self.rows.set_unique(slot, Some(UniqueHold { holder: entry.id(), until }))

@@ -91,7 +91,7 @@ impl Unique {
         };
         let mut rule = quote!(#krate::__private::Unique::by(#key));
         if let Some(ms) = self.period_ms {
-            rule.extend(quote!(.until(#krate::__private::Until::Window(#ms))));
+            rule.extend(quote!(.until(#krate::__private::Until::window_ms(#ms))));
         }
         if let Some(until) = &self.until {
             rule.extend(quote!(.until(#krate::__private::Until::#until)));

@@ -92,11 +92,11 @@ pub(crate) async fn accept(acceptor: Acceptor) {
         tasks.spawn(served.run(stream, tls.clone()));
     }
     drop(listener);
-    let grace_ms = limits.borrow().grace_ms;
+    let grace = limits.borrow().grace;
     let ended = async { while tasks.join_next().await.is_some() {} };
-    if tokio::time::timeout(Duration::from_millis(grace_ms), ended).await.is_err() {
+    if tokio::time::timeout(grace, ended).await.is_err() {
         let left = connections.load(Ordering::Relaxed);
-        warn!(left, grace_ms, "closing connections that exceed the grace period");
+        warn!(left, ?grace, "closing connections that exceed the grace period");
     }
     tasks.shutdown().await;
 }
@@ -195,7 +195,7 @@ impl Served {
 
     /// Time limit for a request head.
     fn read_timeout(&self) -> Duration {
-        Duration::from_millis(self.limits.borrow().read_timeout_ms)
+        self.limits.borrow().read_timeout
     }
 }
 

@@ -150,12 +150,12 @@ impl App {
         answer: impl Future<Output = Result<T>>,
         wait_ms: u64,
     ) -> Result<T> {
-        let limit_ms = self.limits().call_timeout_ms.saturating_add(wait_ms);
-        match tokio::time::timeout(Duration::from_millis(limit_ms), answer).await {
+        let limit = self.limits().call_timeout.saturating_add(Duration::from_millis(wait_ms));
+        match tokio::time::timeout(limit, answer).await {
             Ok(answer) => answer,
             Err(_) => Err(Error::Unavailable {
                 store: format!("the {} engine", self.engine.capabilities().engine),
-                reason: format!("no answer within {limit_ms} ms"),
+                reason: format!("no answer within {limit:?}"),
             }),
         }
     }

@@ -89,10 +89,9 @@ impl Raw {
         if announced > limit as u64 {
             return Err(too_big(announced, limit));
         }
-        let read_timeout_ms = app.limits().read_timeout_ms;
-        let time = Duration::from_millis(read_timeout_ms);
+        let time = app.limits().read_timeout;
         let received = tokio::time::timeout(time, collect(body, held, limit, time)).await;
-        received.map_err(|_| too_slow(read_timeout_ms))?
+        received.map_err(|_| too_slow(time))?
     }
 }
 
@@ -110,7 +109,7 @@ async fn collect(
     let mut bytes = Vec::new();
     loop {
         let frame = tokio::time::timeout(stall, body.frame()).await;
-        let frame = frame.map_err(|_| too_slow(stall.as_millis() as u64))?;
+        let frame = frame.map_err(|_| too_slow(stall))?;
         let data = match frame {
             None => return Ok(Raw { bytes: bytes.into(), _taken: taken }),
             Some(Err(error)) => return Err(broken_off(&error)),
@@ -157,8 +156,8 @@ fn too_big(size: u64, limit: usize) -> Refusal {
     Refusal::from(Error::TooLarge { field: "body".into(), size, limit: limit as u64, hint })
 }
 
-fn too_slow(limit_ms: u64) -> Refusal {
-    let reason = format!("the request did not arrive within {limit_ms} ms");
+fn too_slow(limit: Duration) -> Refusal {
+    let reason = format!("the request did not arrive within {limit:?}");
     let error = Error::Unavailable { store: "this server".to_owned(), reason };
     Refusal::with(StatusCode::REQUEST_TIMEOUT, error)
 }

@@ -237,7 +237,7 @@ impl Connection {
         stream: S,
         limits: &watch::Receiver<Limits>,
     ) -> WriteTimeout<S> {
-        let patience = Duration::from_millis(limits.borrow().read_timeout_ms);
+        let patience = limits.borrow().read_timeout;
         let (connections, state) = (self.connections.clone(), self.state.clone());
         WriteTimeout { stream, connections, state, patience, blocked: None, taken: 0 }
     }

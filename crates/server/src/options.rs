@@ -5,8 +5,9 @@ use crate::metrics::Exporter;
 use crate::ranges;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 use windlass_core::limits::{CLAIM_BATCH_MAX, PAYLOAD_BYTES_DEFAULT};
-use windlass_core::{Error, Result, within_range};
+use windlass_core::{Error, Result, within_range, within_time};
 use windlass_services::ServiceOptions;
 
 /// Default for `body_bytes_max`: fits the largest job (a payload, a checkpoint and a blob of 16 MiB each)
@@ -18,12 +19,12 @@ const BODIES_BYTES_DEFAULT: usize = 144 * 1024 * 1024;
 const BESIDES_PAYLOAD_BYTES: usize = 128 * 1024;
 /// Default for `connections_max`.
 const CONNECTIONS_DEFAULT: usize = 10_000;
-/// Default for `read_timeout_ms`.
-const READ_TIMEOUT_DEFAULT_MS: u64 = 30_000;
-/// Default for `call_timeout_ms`.
-const CALL_TIMEOUT_DEFAULT_MS: u64 = 30_000;
-/// Default for `grace_ms`.
-const GRACE_DEFAULT_MS: u64 = 10_000;
+/// Default for `read_timeout`.
+const READ_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
+/// Default for `call_timeout`.
+const CALL_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
+/// Default for `grace`.
+const GRACE_DEFAULT: Duration = Duration::from_secs(10);
 /// Default for `soft_depth`.
 const SOFT_DEPTH_DEFAULT: u64 = 100_000;
 /// Default for `hard_depth`.
@@ -85,11 +86,11 @@ pub struct Options {
     pub connections_max: usize,
     /// Time for the head of a request to arrive, then for its body, and for the client to read each
     /// 256 KiB of a reply. Also the timeout of idle connections.
-    pub read_timeout_ms: u64,
+    pub read_timeout: Duration,
     /// Time for the engine to answer, excluding the wait that a claim asks for.
-    pub call_timeout_ms: u64,
+    pub call_timeout: Duration,
     /// Time that a shutdown waits for requests in progress.
-    pub grace_ms: u64,
+    pub grace: Duration,
     /// Options of the hosted services; `None` hosts no services.
     pub services: Option<ServiceOptions>,
     /// Display name of the store in health reports: its URL without secrets. `None` uses the
@@ -127,20 +128,20 @@ pub struct Limits {
     /// Maximum bytes of one request body.
     pub body_bytes_max: usize,
     /// Time for the head of a request to arrive, then for its body.
-    pub read_timeout_ms: u64,
+    pub read_timeout: Duration,
     /// Time for the engine to answer.
-    pub call_timeout_ms: u64,
+    pub call_timeout: Duration,
     /// Time that a shutdown waits for requests in progress.
-    pub grace_ms: u64,
+    pub grace: Duration,
 }
 
 impl Limits {
     /// Checks that every limit is within its allowed range.
     pub fn check(self) -> Result<()> {
         within_range("body_bytes_max", self.body_bytes_max as u64, ranges::BODY_BYTES)?;
-        within_range("read_timeout_ms", self.read_timeout_ms, ranges::READ_TIMEOUT_MS)?;
-        within_range("call_timeout_ms", self.call_timeout_ms, ranges::CALL_TIMEOUT_MS)?;
-        within_range("grace_ms", self.grace_ms, ranges::GRACE_MS)
+        within_time("read_timeout", self.read_timeout, ranges::READ_TIMEOUT_MS)?;
+        within_time("call_timeout", self.call_timeout, ranges::CALL_TIMEOUT_MS)?;
+        within_time("grace", self.grace, ranges::GRACE_MS)
     }
 }
 
@@ -155,9 +156,9 @@ impl Options {
             body_bytes_max: BODY_BYTES_DEFAULT,
             bodies_bytes_max: BODIES_BYTES_DEFAULT,
             connections_max: CONNECTIONS_DEFAULT,
-            read_timeout_ms: READ_TIMEOUT_DEFAULT_MS,
-            call_timeout_ms: CALL_TIMEOUT_DEFAULT_MS,
-            grace_ms: GRACE_DEFAULT_MS,
+            read_timeout: READ_TIMEOUT_DEFAULT,
+            call_timeout: CALL_TIMEOUT_DEFAULT,
+            grace: GRACE_DEFAULT,
             services: Some(ServiceOptions::default()),
             store: None,
             disk: None,
@@ -303,9 +304,9 @@ impl Options {
     pub const fn limits(&self) -> Limits {
         Limits {
             body_bytes_max: self.body_bytes_max,
-            read_timeout_ms: self.read_timeout_ms,
-            call_timeout_ms: self.call_timeout_ms,
-            grace_ms: self.grace_ms,
+            read_timeout: self.read_timeout,
+            call_timeout: self.call_timeout,
+            grace: self.grace,
         }
     }
 
@@ -368,7 +369,7 @@ mod tests {
             (|options| options.body_bytes_max = 0, "body_bytes_max"),
             (|options| options.connections_max = 0, "connections_max"),
             (|options| options.bodies_bytes_max = 1, "bodies_bytes_max"),
-            (|options| options.read_timeout_ms = u64::MAX, "read_timeout_ms"),
+            (|options| options.read_timeout = Duration::MAX, "read_timeout"),
         ];
         for (spoil, field) in bad {
             let mut options = options();

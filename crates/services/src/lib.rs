@@ -2,7 +2,7 @@
 //! engine traits, not on concrete engines, workers or HTTP.
 //!
 //! Any worker or server hosts them. Among all processes on a store one leads and does the work. When it dies,
-//! another takes over after [`ServiceOptions::lead_ttl_ms`]; when it stops gracefully, within a second.
+//! another takes over after [`ServiceOptions::lead_ttl`]; when it stops gracefully, within a second.
 //!
 //! | service | task | interval | limit per step |
 //! |---|---|---|---|

@@ -2,9 +2,10 @@
 //! work.
 
 use std::ops::RangeInclusive;
+use std::time::Duration;
 use windlass_core::limits::MAINTAIN_BUDGET_MAX;
 use windlass_core::time::{DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS};
-use windlass_core::{Result, check_text, limits, within_range};
+use windlass_core::{Result, check_text, limits, within_range, within_time};
 
 /// Allowed intervals of services that determine how late a job may start.
 pub const PROMPT_INTERVAL_MS: RangeInclusive<u64> = 5..=MINUTE_MS;
@@ -25,7 +26,7 @@ pub struct Pace {
     /// Whether this process runs the service at all.
     pub enabled: bool,
     /// Maximum time between two runs.
-    pub interval_ms: u64,
+    pub interval: Duration,
 }
 
 /// The interval and batch size of a service that processes jobs.
@@ -34,24 +35,32 @@ pub struct Upkeep {
     /// Whether this process runs the service at all.
     pub enabled: bool,
     /// Maximum time between two runs.
-    pub interval_ms: u64,
+    pub interval: Duration,
     /// Maximum number of jobs per step. A run takes as many steps as there is work.
     pub batch: u32,
 }
 
+impl Pace {
+    const fn every(interval_ms: u64) -> Self {
+        Self { enabled: true, interval: Duration::from_millis(interval_ms) }
+    }
+}
+
 impl Upkeep {
     const fn every(interval_ms: u64) -> Self {
-        Self { enabled: true, interval_ms, batch: 1_000 }
+        let interval = Duration::from_millis(interval_ms);
+        Self { enabled: true, interval, batch: 1_000 }
     }
 }
 
 /// Options of the services. The defaults suit most stores.
 ///
 /// ```
+/// use std::time::Duration;
 /// use windlass_services::ServiceOptions;
 ///
 /// let mut options = ServiceOptions::default();
-/// options.retain.interval_ms = 60_000;
+/// options.retain.interval = Duration::from_secs(60);
 /// options.sample.enabled = false;
 /// options.check()?;
 ///
@@ -68,7 +77,7 @@ pub struct ServiceOptions {
     /// safe, because every step is, but wasteful.
     pub leadership: bool,
     /// Leadership TTL: how long the services are interrupted after a crash of the leader.
-    pub lead_ttl_ms: u64,
+    pub lead_ttl: Duration,
     /// Makes due jobs available. Wakes when the next known job is due; the interval bounds how late a job
     /// starts that was scheduled after the last run.
     pub promote: Upkeep,
@@ -81,7 +90,7 @@ pub struct ServiceOptions {
     /// Frees storage space.
     pub compact: Upkeep,
     /// How long the history of removed jobs is kept; 90 days by default.
-    pub history_ms: u64,
+    pub history: Duration,
     /// Keeps the dead jobs of each queue within its byte limit.
     pub trim: Pace,
     /// Fires recurring schedules. Wakes when the next fire is due; the interval bounds how late a changed
@@ -102,17 +111,17 @@ impl Default for ServiceOptions {
         Self {
             label: format!("process {}", std::process::id()),
             leadership: true,
-            lead_ttl_ms: LEAD_TTL_DEFAULT_MS,
+            lead_ttl: Duration::from_millis(LEAD_TTL_DEFAULT_MS),
             promote: Upkeep::every(250),
             reclaim: Upkeep::every(2 * SECOND_MS),
             expire: Upkeep::every(MINUTE_MS),
             retain: Upkeep::every(5 * MINUTE_MS),
             compact: Upkeep::every(2 * MINUTE_MS),
-            history_ms: limits::REMOVED_KEPT_DEFAULT_MS,
-            trim: Pace { enabled: true, interval_ms: 5 * MINUTE_MS },
-            schedule: Pace { enabled: true, interval_ms: SECOND_MS },
-            breaker: Pace { enabled: true, interval_ms: SECOND_MS },
-            sample: Pace { enabled: true, interval_ms: SECOND_MS },
+            history: Duration::from_millis(limits::REMOVED_KEPT_DEFAULT_MS),
+            trim: Pace::every(5 * MINUTE_MS),
+            schedule: Pace::every(SECOND_MS),
+            breaker: Pace::every(SECOND_MS),
+            sample: Pace::every(SECOND_MS),
             gauges: true,
         }
     }
@@ -122,22 +131,22 @@ impl ServiceOptions {
     /// Checks that every value is within its limits.
     pub fn check(&self) -> Result<()> {
         check_text("label", &self.label, limits::NAME_BYTES_MAX)?;
-        within_range("lead_ttl_ms", self.lead_ttl_ms, LEAD_TTL_MS)?;
+        within_time("lead_ttl", self.lead_ttl, LEAD_TTL_MS)?;
         for (upkeep, interval, batch, range) in [
-            (self.promote, "promote.interval_ms", "promote.batch", PROMPT_INTERVAL_MS),
-            (self.reclaim, "reclaim.interval_ms", "reclaim.batch", PROMPT_INTERVAL_MS),
-            (self.expire, "expire.interval_ms", "expire.batch", INTERVAL_MS),
-            (self.retain, "retain.interval_ms", "retain.batch", INTERVAL_MS),
-            (self.compact, "compact.interval_ms", "compact.batch", INTERVAL_MS),
+            (self.promote, "promote.interval", "promote.batch", PROMPT_INTERVAL_MS),
+            (self.reclaim, "reclaim.interval", "reclaim.batch", PROMPT_INTERVAL_MS),
+            (self.expire, "expire.interval", "expire.batch", INTERVAL_MS),
+            (self.retain, "retain.interval", "retain.batch", INTERVAL_MS),
+            (self.compact, "compact.interval", "compact.batch", INTERVAL_MS),
         ] {
-            within_range(interval, upkeep.interval_ms, range)?;
+            within_time(interval, upkeep.interval, range)?;
             within_range(batch, upkeep.batch.into(), 1..=MAINTAIN_BUDGET_MAX.into())?;
         }
-        within_range("history_ms", self.history_ms, HISTORY_MS)?;
-        within_range("trim.interval_ms", self.trim.interval_ms, INTERVAL_MS)?;
-        within_range("schedule.interval_ms", self.schedule.interval_ms, PROMPT_INTERVAL_MS)?;
-        within_range("breaker.interval_ms", self.breaker.interval_ms, PROMPT_INTERVAL_MS)?;
-        within_range("sample.interval_ms", self.sample.interval_ms, SAMPLE_INTERVAL_MS)
+        within_time("history", self.history, HISTORY_MS)?;
+        within_time("trim.interval", self.trim.interval, INTERVAL_MS)?;
+        within_time("schedule.interval", self.schedule.interval, PROMPT_INTERVAL_MS)?;
+        within_time("breaker.interval", self.breaker.interval, PROMPT_INTERVAL_MS)?;
+        within_time("sample.interval", self.sample.interval, SAMPLE_INTERVAL_MS)
     }
 }
 
@@ -154,11 +163,14 @@ mod tests {
             options.check().unwrap_err().field().unwrap().to_owned()
         };
         assert_eq!(refused(|o| o.label.clear()), "label");
-        assert_eq!(refused(|o| o.lead_ttl_ms = 10), "lead_ttl_ms");
-        assert_eq!(refused(|o| o.promote.interval_ms = DAY_MS), "promote.interval_ms");
-        assert_eq!(refused(|o| o.retain.interval_ms = 0), "retain.interval_ms");
+        assert_eq!(refused(|o| o.lead_ttl = Duration::from_millis(10)), "lead_ttl");
+        assert_eq!(
+            refused(|o| o.promote.interval = Duration::from_millis(DAY_MS)),
+            "promote.interval"
+        );
+        assert_eq!(refused(|o| o.retain.interval = Duration::ZERO), "retain.interval");
         assert_eq!(refused(|o| o.expire.batch = MAINTAIN_BUDGET_MAX + 1), "expire.batch");
-        assert_eq!(refused(|o| o.schedule.interval_ms = 0), "schedule.interval_ms");
-        assert_eq!(refused(|o| o.sample.interval_ms = 2 * MINUTE_MS), "sample.interval_ms");
+        assert_eq!(refused(|o| o.schedule.interval = Duration::ZERO), "schedule.interval");
+        assert_eq!(refused(|o| o.sample.interval = Duration::from_secs(120)), "sample.interval");
     }
 }

@@ -17,6 +17,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 use windlass_core::engine::Engine;
+use windlass_core::time::millis;
 use windlass_core::{Error, Result};
 
 /// The background services of a store.
@@ -66,7 +67,7 @@ impl ServicesBuilder {
         }
         let (keeper, lead) = if options.leadership {
             let (keeper, lead) =
-                Keeper::new(engine.clone(), options.label.clone(), options.lead_ttl_ms);
+                Keeper::new(engine.clone(), options.label.clone(), millis(options.lead_ttl));
             (Some(keeper), lead)
         } else {
             (None, Lead::always())
@@ -84,7 +85,7 @@ impl ServicesBuilder {
             engine = engine.capabilities().engine,
             services = boards.len(),
             leadership = options.leadership,
-            lead_ttl_ms = options.lead_ttl_ms,
+            lead_ttl_ms = millis(options.lead_ttl),
             "services started"
         );
         let ended = CancellationToken::new();
@@ -123,7 +124,7 @@ impl Starting {
         self.upkeep(options.reclaim, UpkeepService::reclaim);
         self.upkeep(options.expire, UpkeepService::expire);
         self.upkeep(options.retain, UpkeepService::retain);
-        let history_ms = options.history_ms;
+        let history_ms = millis(options.history);
         self.upkeep(options.compact, |batch| UpkeepService::compact(batch, history_ms));
         self.paced(options.trim, Trim::new);
         self.paced(options.schedule, Scheduler::default);
@@ -134,7 +135,7 @@ impl Starting {
     fn upkeep(&mut self, upkeep: Upkeep, service: impl FnOnce(u32) -> UpkeepService) {
         if upkeep.enabled {
             let service = service(upkeep.batch);
-            let (interval_ms, batch) = (upkeep.interval_ms, upkeep.batch);
+            let (interval_ms, batch) = (millis(upkeep.interval), upkeep.batch);
             info!(service = service.name().as_str(), interval_ms, batch, "service set up");
             self.start(service, interval_ms);
         }
@@ -143,7 +144,7 @@ impl Starting {
     fn paced<S: Service + 'static>(&mut self, pace: Pace, service: impl FnOnce() -> S) {
         if pace.enabled {
             let service = service();
-            let interval_ms = pace.interval_ms;
+            let interval_ms = millis(pace.interval);
             info!(service = service.name().as_str(), interval_ms, "service set up");
             self.start(service, interval_ms);
         }

@@ -8,10 +8,10 @@
 //! assert_eq!(gentle, windlass::Backoff::default());
 //! ```
 
-use crate::millis::millis;
 use std::time::Duration;
 use windlass_core::limits::BACKOFF_JITTER_DEFAULT_MS;
 use windlass_core::policy::Backoff;
+use windlass_core::time::millis;
 
 /// Doubles from `first` up to `longest`, plus random jitter of up to half of `first` (at most 15 s).
 pub fn exponential(first: Duration, longest: Duration) -> Backoff {

@@ -120,7 +120,6 @@ mod client;
 mod connect;
 mod error;
 mod json;
-mod millis;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 mod postgres_url;

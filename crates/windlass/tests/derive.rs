@@ -55,7 +55,7 @@ fn enums_and_short_forms_work_too() {
 
     let policy = Notify::template().policy;
     assert_eq!(policy.backoff, windlass::backoff::fixed(std::time::Duration::from_secs(1)));
-    assert_eq!(policy.retention, Some(Retention::uniform(7 * DAY_MS)));
+    assert_eq!(policy.retention, Some(Retention::uniform_ms(7 * DAY_MS)));
 }
 
 mod under_another_name {
@@ -86,7 +86,7 @@ fn the_limits_of_the_macro_equal_those_of_the_contract() {
     assert_eq!(job.policy.max_crashes, limits::MAX_CRASHES_MAX);
     assert_eq!(job.policy.timeout_ms, Some(limits::TIMEOUT_MAX_MS));
     assert_eq!(job.policy.max_wait_ms, Some(limits::AGE_MAX_MS));
-    assert_eq!(job.policy.retention, Some(Retention::uniform(limits::AGE_MAX_MS)));
+    assert_eq!(job.policy.retention, Some(Retention::uniform_ms(limits::AGE_MAX_MS)));
     let most = limits::BACKOFF_MAX_MS;
     let backoff = Backoff::Exponential { base_ms: most, cap_ms: most, jitter_ms: most };
     assert_eq!(job.policy.backoff, backoff);
@@ -196,7 +196,7 @@ fn unique_over_some_fields_ignores_the_others_and_the_order_of_all() {
     let other = Reordered { account, month, requested_by: "alan".into() };
     assert_eq!(rule(&one), rule(&other));
     let expected = Unique::by("fields:1ef0d2c058fb26cc908403c6487f1c6f")
-        .until(Until::Window(3_600_000))
+        .until(Until::window_ms(3_600_000))
         .scope(UniqueScope::Queue);
     assert_eq!(rule(&one), Some(expected));
     assert_eq!(rule(&Pair(1, 5)), rule(&Pair(2, 5)));

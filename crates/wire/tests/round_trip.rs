@@ -43,7 +43,7 @@ fn unique() -> impl Strategy<Value = Unique> {
     let until = prop_oneof![
         Just(Until::Finished),
         Just(Until::Removed),
-        any::<u64>().prop_map(Until::Window)
+        any::<u64>().prop_map(Until::window_ms)
     ];
     let scope = prop_oneof![
         Just(UniqueScope::Lane),
@@ -96,7 +96,7 @@ prop_compose! {
         job.policy.timeout_ms = timeout;
         job.policy.max_wait_ms = max_wait;
         job.policy.backoff = backoff;
-        job.policy.retention = retention.map(Retention::uniform);
+        job.policy.retention = retention.map(Retention::uniform_ms);
         job
     }
 }

@@ -174,7 +174,7 @@ async fn soak() -> Result<(), Any> {
 
 fn soak_job(number: u64) -> NewJob {
     let mut job = job(number).max_attempts(3).backoff(Backoff::exactly(200));
-    job.policy.retention = Some(Retention::uniform(1));
+    job.policy.retention = Some(Retention::uniform_ms(1));
     job
 }
 

@@ -156,7 +156,7 @@ impl EngineSubject {
 
     /// Sets the retention of finished jobs to `ms`.
     pub(super) async fn keep_finished(&self, ms: u64) -> Result<()> {
-        let patch = QueuePatch::retention(Retention::uniform(ms));
+        let patch = QueuePatch::retention(Retention::uniform_ms(ms));
         let items = self.engine().configure(vec![Configure::queue(self.queue.clone(), patch)]);
         items.await?.value.into_iter().collect::<windlass_core::Result<()>>()?;
         Ok(())

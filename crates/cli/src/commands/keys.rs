@@ -7,6 +7,7 @@ use anyhow::Result;
 use clap::Subcommand;
 use serde_json::json;
 use std::process::ExitCode;
+use std::time::Duration;
 use windlass_core::Timestamp;
 use windlass_services::{Grants, Key, Keys, NewKey, Secret};
 
@@ -96,7 +97,8 @@ impl Args {
 impl Create {
     async fn run(self, common: &Common, keys: &Keys) -> Result<()> {
         let mut new = NewKey::new(self.name, self.may);
-        (new.expires_ms, new.certificate) = (self.expires, self.certificate);
+        (new.expires, new.certificate) =
+            (self.expires.map(Duration::from_millis), self.certificate);
         let (key, secret) = keys.create(new).await?;
         if common.json {
             let mut shown = value(&key);

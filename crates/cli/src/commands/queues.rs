@@ -91,7 +91,7 @@ impl Set {
         let mut patch = QueuePatch::default();
         patch.max_depth = self.max_depth.map(|limit| limit.0);
         patch.order = self.order;
-        let mut kept = self.retention.map_or(now.retention, Retention::uniform);
+        let mut kept = self.retention.map_or(now.retention, Retention::uniform_ms);
         kept.finished_ms = self.keep_finished.unwrap_or(kept.finished_ms);
         kept.dead_ms = self.keep_dead.unwrap_or(kept.dead_ms);
         kept.expired_ms = self.keep_expired.unwrap_or(kept.expired_ms);

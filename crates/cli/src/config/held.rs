@@ -4,10 +4,12 @@ use super::value::{Value, Wrong, time};
 use crate::values;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 use windlass::Url;
 use windlass_core::limits::AGE_MAX_MS;
 use windlass_core::model::Order;
 use windlass_core::policy::{Backoff, Missed};
+use windlass_core::time::millis;
 
 /// A Rust type that stores a setting.
 pub(crate) trait Held: Sized {
@@ -52,6 +54,16 @@ impl Held for i32 {
 
     fn value(&self) -> Value {
         Value::Signed(*self)
+    }
+}
+
+impl Held for Duration {
+    fn from_value(value: &Value) -> Result<Self, Wrong> {
+        u64::from_value(value).map(Self::from_millis)
+    }
+
+    fn value(&self) -> Value {
+        Value::Number(millis(*self))
     }
 }
 

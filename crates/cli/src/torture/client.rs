@@ -156,8 +156,8 @@ pub(super) async fn open_once(url: &Url, patience: Duration) -> EngineResult<Arc
     match url {
         Url::Http(server) => {
             let mut options = windlass_remote::Options::new(server);
-            options.connect_timeout_ms = patience.as_millis() as u64;
-            options.answer_timeout_ms = patience.as_millis() as u64;
+            options.connect_timeout = patience;
+            options.answer_timeout = patience;
             options.idle_connections_max = CONNECTIONS_KEPT;
             Ok(Arc::new(windlass_remote::RemoteEngine::open(options).await?))
         }

@@ -99,7 +99,7 @@ impl Target {
             target.open().await?.health().await?;
         }
         if let Some(ms) = plan.retention_ms {
-            let mut patch = QueuePatch::retention(Retention::uniform(ms));
+            let mut patch = QueuePatch::retention(Retention::uniform_ms(ms));
             patch.dead_bytes_max = Some(Some(DEAD_BYTES_MAX));
             target.configure(patch).await?;
         }
@@ -213,7 +213,7 @@ impl Target {
         }
         match &self.store {
             Url::Postgres(at) => Ok(windlass_postgres::remove(at.server(), at.schema()).await?),
-            _ => self.configure(QueuePatch::retention(Retention::uniform(CLEARED_MS))).await,
+            _ => self.configure(QueuePatch::retention(Retention::uniform_ms(CLEARED_MS))).await,
         }
     }
 

@@ -53,11 +53,11 @@ pub(super) async fn run(stage: Arc<Stage>, number: u64) {
         // Same services as `serve`, but with a shorter lead TTL, so that a killed leader is replaced sooner.
         _ => {
             let mut options = ServiceOptions::default();
-            options.lead_ttl_ms = LEAD_TTL_MS;
+            options.lead_ttl = Duration::from_millis(LEAD_TTL_MS);
             if stage.spec.retention_ms.is_some() {
-                options.retain.interval_ms = RETAIN_EVERY_MS;
-                options.compact.interval_ms = COMPACT_EVERY_MS;
-                options.trim.interval_ms = TRIM_EVERY_MS;
+                options.retain.interval = Duration::from_millis(RETAIN_EVERY_MS);
+                options.compact.interval = Duration::from_millis(COMPACT_EVERY_MS);
+                options.trim.interval = Duration::from_millis(TRIM_EVERY_MS);
             }
             builder.service_options(options)
         }

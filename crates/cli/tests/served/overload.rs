@@ -88,7 +88,8 @@ async fn under_three_times_its_capacity_a_server_refuses_stays_small_and_keeps_w
     let dir = tempfile::tempdir().unwrap();
     let mut command = serve(dir.path(), "127.0.0.1:0");
     let server = Serving::by(command.args(["--soft-depth", &SOFT_DEPTH.to_string()]));
-    let engine = RemoteEngine::open(Options::new(server.url()).patience_ms(0)).await.unwrap();
+    let engine =
+        RemoteEngine::open(Options::new(server.url()).patience(Duration::ZERO)).await.unwrap();
     let shared: Arc<dyn Engine> = Arc::new(engine.clone());
     let work = |_: Raw| async {
         tokio::time::sleep(JOB).await;

@@ -4,6 +4,7 @@ use crate::faulty::{Fault, Faulty};
 use crate::faulty_history as history;
 use crate::run::{Run, torture};
 use std::sync::Arc;
+use std::time::Duration;
 use windlass_core::engine::Engine;
 use windlass_memory::MemoryEngine;
 use windlass_server::{Options, Server};
@@ -30,7 +31,7 @@ fn tortured_with(engine: Arc<dyn Engine>, seconds: &str, seed: u32, flags: &[&st
     let url = runtime.block_on(async {
         let mut services = ServiceOptions::default();
         // Retention would otherwise run every five minutes.
-        services.retain.interval_ms = 1_000;
+        services.retain.interval = Duration::from_millis(1_000);
         let options = Options::new(([127, 0, 0, 1], 0).into()).services(Some(services));
         let server = Server::bind(options).await.unwrap();
         let url = format!("http://{}", server.address());

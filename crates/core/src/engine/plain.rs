@@ -297,7 +297,7 @@ mod tests {
             settings.is_plain()
         };
         assert!(with(|it| it.paused = true));
-        assert!(with(|it| it.retention = Retention::uniform(1)));
+        assert!(with(|it| it.retention = Retention::uniform_ms(1)));
         assert!(with(|it| it.dead_bytes_max = Some(1)));
         assert!(with(|it| it.keep_max.dead = Some(1)));
         assert!(!with(|it| it.max_depth = Some(1)));

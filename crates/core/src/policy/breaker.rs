@@ -3,21 +3,22 @@
 
 use crate::error::{Result, within_range};
 use crate::limits::{BREAKER_BUCKETS_MAX, BREAKER_INTERVAL_MS, BREAKER_SAMPLES_MAX};
-use crate::time::{MINUTE_MS, Timestamp};
+use crate::time::{MINUTE_MS, Timestamp, millis};
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 /// When a breaker opens, and how often it probes while open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct BreakerPolicy {
-    /// The period over which outcomes are counted. The window slides in steps of a tenth.
+    /// The period over which outcomes are counted, in milliseconds. The window slides in steps of a tenth.
     pub window_ms: u64,
     /// The breaker opens when more than this percentage of outcomes are errors.
     pub error_rate_percent: u8,
     /// Minimum number of outcomes for opening.
     pub min_samples: u64,
-    /// Interval at which an open breaker lets one job through.
+    /// Interval at which an open breaker lets one job through, in milliseconds.
     pub probe_every_ms: u64,
 }
 
@@ -40,8 +41,8 @@ impl BreakerPolicy {
 
     /// Sets the window.
     #[must_use]
-    pub const fn window_ms(mut self, ms: u64) -> Self {
-        self.window_ms = ms;
+    pub const fn window(mut self, time: Duration) -> Self {
+        self.window_ms = millis(time);
         self
     }
 
@@ -61,8 +62,8 @@ impl BreakerPolicy {
 
     /// Sets the interval of probes.
     #[must_use]
-    pub const fn probe_every_ms(mut self, ms: u64) -> Self {
-        self.probe_every_ms = ms;
+    pub const fn probe_every(mut self, time: Duration) -> Self {
+        self.probe_every_ms = millis(time);
         self
     }
 
@@ -433,12 +434,12 @@ mod tests {
     fn a_policy_that_cannot_work_is_refused_by_field() {
         POLICY.check().unwrap();
         for (bad, field) in [
-            (POLICY.window_ms(999), "window_ms"),
-            (POLICY.window_ms(DAY_MS + 1), "window_ms"),
+            (POLICY.window(Duration::from_millis(999)), "window_ms"),
+            (POLICY.window(Duration::from_millis(DAY_MS + 1)), "window_ms"),
             (POLICY.error_rate_percent(100), "error_rate_percent"),
             (POLICY.min_samples(0), "min_samples"),
             (POLICY.min_samples(BREAKER_SAMPLES_MAX + 1), "min_samples"),
-            (POLICY.probe_every_ms(0), "probe_every_ms"),
+            (POLICY.probe_every(Duration::ZERO), "probe_every_ms"),
         ] {
             let error = bad.check().unwrap_err();
             assert_eq!(error.field().unwrap(), format!("breaker.{field}"));
@@ -470,7 +471,7 @@ mod tests {
             let mut now = NOW;
             for (move_ms, ok, errors, window_ms) in steps {
                 now = Timestamp::from_millis(now.as_millis() + i64::from(move_ms));
-                let policy = POLICY.window_ms(window_ms);
+                let policy = POLICY.window(Duration::from_millis(window_ms));
                 breaker.record(&policy, now, ok, errors);
                 if let Breaker::Closed { buckets } = &breaker {
                     prop_assert!(buckets.len() <= BREAKER_BUCKETS_MAX);

@@ -3,8 +3,9 @@
 use crate::error::{Result, within_range};
 use crate::limits;
 use crate::model::State;
-use crate::time::Timestamp;
+use crate::time::{Timestamp, millis};
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 /// How long an ended job is kept. Never removed earlier, and at most one maintenance run later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,11 +31,61 @@ impl Default for Retention {
 
 impl Retention {
     /// The same retention for every final state.
-    pub const fn uniform(ms: u64) -> Self {
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use windlass_core::policy::Retention;
+    ///
+    /// let day = Duration::from_secs(24 * 3_600);
+    /// let retention = Retention::uniform(day).with_dead(30 * day);
+    /// assert_eq!((retention.finished(), retention.dead()), (day, 30 * day));
+    /// ```
+    pub const fn uniform(time: Duration) -> Self {
+        Self::uniform_ms(millis(time))
+    }
+
+    /// The same retention in milliseconds, as in the wire format, for every final state.
+    pub const fn uniform_ms(ms: u64) -> Self {
         Self { finished_ms: ms, dead_ms: ms, expired_ms: ms }
     }
 
-    /// How long a job that ended in `state` is kept.
+    /// Sets how long completed and cancelled jobs are kept.
+    #[must_use]
+    pub const fn with_finished(mut self, time: Duration) -> Self {
+        self.finished_ms = millis(time);
+        self
+    }
+
+    /// Sets how long dead jobs are kept.
+    #[must_use]
+    pub const fn with_dead(mut self, time: Duration) -> Self {
+        self.dead_ms = millis(time);
+        self
+    }
+
+    /// Sets how long expired jobs are kept.
+    #[must_use]
+    pub const fn with_expired(mut self, time: Duration) -> Self {
+        self.expired_ms = millis(time);
+        self
+    }
+
+    /// How long completed and cancelled jobs are kept.
+    pub const fn finished(self) -> Duration {
+        Duration::from_millis(self.finished_ms)
+    }
+
+    /// How long dead jobs are kept.
+    pub const fn dead(self) -> Duration {
+        Duration::from_millis(self.dead_ms)
+    }
+
+    /// How long expired jobs are kept.
+    pub const fn expired(self) -> Duration {
+        Duration::from_millis(self.expired_ms)
+    }
+
+    /// How long a job that ended in `state` is kept, in milliseconds.
     pub const fn of(self, state: State) -> u64 {
         match state {
             State::Dead => self.dead_ms,
@@ -125,8 +176,8 @@ mod tests {
         let until = |state, own| keep_until(state, at, own, queue).as_millis();
         let ends = [State::Completed, State::Cancelled, State::Dead, State::Expired];
         assert_eq!(ends.map(|state| until(state, None)), [101, 101, 102, 103]);
-        assert_eq!(until(State::Dead, Some(Retention::uniform(50))), 150);
-        assert!(Retention::uniform(u64::MAX).check().is_err());
+        assert_eq!(until(State::Dead, Some(Retention::uniform_ms(50))), 150);
+        assert!(Retention::uniform_ms(u64::MAX).check().is_err());
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! Uniqueness: at most one job per key, and how to handle conflicts.
 
-use crate::error::{Error, Result, within_range};
+use crate::error::{Error, Result, within_time};
 use crate::id::JobId;
 use crate::limits;
 use crate::name::check_text;
+use crate::time::millis;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -55,15 +56,20 @@ pub enum Until {
     /// Until the job ends, in whichever state. A replay acquires the key again.
     #[default]
     Finished,
-    /// For this many milliseconds from the enqueue (or the replay), whatever state the job is in.
-    #[serde(rename = "window_ms")]
-    Window(u64),
+    /// For this long from the enqueue (or the replay), whatever state the job is in. In whole milliseconds.
+    #[serde(rename = "window_ms", with = "crate::time::as_millis")]
+    Window(Duration),
     /// Until the job is removed, by its retention or a discard. An idempotency key that lives as long as the record
     /// of its job; a replay keeps it.
     Removed,
 }
 
 impl Until {
+    /// For this many milliseconds from the enqueue, as in the wire format.
+    pub const fn window_ms(ms: u64) -> Self {
+        Self::Window(Duration::from_millis(ms))
+    }
+
     /// The name of the variant.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -119,11 +125,10 @@ impl Unique {
         self
     }
 
-    /// Holds the key for this time from the enqueue, whatever state the job is in.
+    /// Holds the key for this time from the enqueue, rounded up to whole milliseconds, whatever state the job is in.
     #[must_use]
     pub fn within(self, period: Duration) -> Self {
-        let ms = period.as_nanos().div_ceil(1_000_000);
-        self.until(Until::Window(u64::try_from(ms).unwrap_or(u64::MAX)))
+        self.until(Until::Window(Duration::from_millis(millis(period))))
     }
 
     /// Sets how to handle conflicts.
@@ -137,13 +142,15 @@ impl Unique {
     pub fn check(&self) -> Result<()> {
         check_text("unique.key", &self.key, limits::KEY_BYTES_MAX)?;
         match (self.until, self.on_conflict) {
-            (Until::Window(ms), _) => within_range("unique.until", ms, 1..=limits::AGE_MAX_MS),
+            (Until::Window(period), _) if period != Duration::from_millis(millis(period)) => {
+                let expected = "use whole milliseconds, the precision of stores";
+                Err(Error::invalid("unique.until", format_args!("{period:?}"), expected))
+            }
+            (Until::Window(period), _) => {
+                within_time("unique.until", period, 1..=limits::AGE_MAX_MS)
+            }
             (until @ (Until::Finished | Until::Removed), OnConflict::Throttle) => {
-                Err(Error::invalid(
-                    "unique.until",
-                    until.as_str(),
-                    "throttle needs a window: use a window in milliseconds",
-                ))
+                Err(Error::invalid("unique.until", until.as_str(), "throttle needs a window"))
             }
             (Until::Finished | Until::Removed, _) => Ok(()),
         }
@@ -225,7 +232,11 @@ mod tests {
         assert_eq!(unique.check().unwrap_err().field(), Some("unique.until"));
         let removed = unique.clone().until(Until::Removed);
         assert_eq!(removed.check().unwrap_err().field(), Some("unique.until"));
-        unique.until(Until::Window(1_000)).check().unwrap();
+        let window = |period| unique.clone().until(Until::Window(period)).check();
+        window(Duration::from_secs(1)).unwrap();
+        for wrong in [Duration::ZERO, Duration::from_micros(1_500), Duration::MAX] {
+            assert_eq!(window(wrong).unwrap_err().field(), Some("unique.until"), "{wrong:?}");
+        }
         assert_eq!(Unique::by("").check().unwrap_err().field(), Some("unique.key"));
     }
 }

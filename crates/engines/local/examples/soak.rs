@@ -26,7 +26,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let rate = args.next().transpose()?.unwrap_or(5_000);
     let dir = tempfile::tempdir_in(".")?;
     let engine = LocalEngine::open(Options::new(dir.path()))?;
-    let patch = QueuePatch::retention(Retention::uniform(KEEP_MS));
+    let patch = QueuePatch::retention(Retention::uniform_ms(KEEP_MS));
     engine.configure(vec![Configure::queue("default", patch)]).await?;
 
     let (done, over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));

@@ -33,7 +33,7 @@ fn open(dir: &Path, at: Timestamp) -> LocalEngine {
 
 /// Stores jobs in most states, a record, a log and the settings of a queue.
 async fn fill(engine: &LocalEngine) -> Result<()> {
-    let queue = QueuePatch::retention(Retention::uniform(HOUR_MS));
+    let queue = QueuePatch::retention(Retention::uniform_ms(HOUR_MS));
     engine.configure(vec![Configure::queue("mail", queue)]).await?;
     let jobs = [
         NewJob::new("done").json(r#"{"n":1}"#),

@@ -31,7 +31,7 @@ fn filled(runtime: &Runtime, waiting: usize) -> (MemoryEngine, SessionId) {
         for _ in 0..waiting / 1_000 {
             engine.enqueue(Enqueue::each((0..1_000).map(|_| job()))).await.expect("enqueue");
         }
-        let nothing_kept = QueuePatch::retention(Retention::uniform(0));
+        let nothing_kept = QueuePatch::retention(Retention::uniform_ms(0));
         engine.configure(vec![Configure::queue("bench", nothing_kept)]).await.expect("configure");
         let session = engine.open_session(OpenSession::new("bench")).await.expect("session");
         (engine.clone(), session.value.id)

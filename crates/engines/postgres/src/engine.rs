@@ -27,7 +27,8 @@ use windlass_core::engine::*;
 use windlass_core::id::Ids;
 use windlass_core::model::{Job, Name, NewJob};
 use windlass_core::sync::lock;
-use windlass_core::{Error, JobId, Result, Timestamp, check_name, within_range};
+use windlass_core::time::millis;
+use windlass_core::{Error, JobId, Result, Timestamp, check_name, within_range, within_time};
 use windlass_executor::LaneKey;
 use windlass_workset::Wants;
 
@@ -73,7 +74,7 @@ impl PostgresEngine {
         let server = Server::at(&options.url)?;
         let connections = options.connections;
         within_range("connections", connections as u64, 1..=CONNECTIONS_MAX as u64)?;
-        within_range("lock_timeout_ms", options.lock_timeout_ms, LOCK_TIMEOUT_MS)?;
+        within_time("lock_timeout", options.lock_timeout, LOCK_TIMEOUT_MS)?;
         let mut capabilities = capabilities();
         if let Some(bytes_max) = options.payload_bytes_max {
             capabilities = capabilities.limit_payloads(bytes_max)?;
@@ -99,7 +100,7 @@ impl PostgresEngine {
             capabilities = capabilities.limit_payloads(bytes_max)?;
         }
         first.give_back();
-        let (clock, lock_timeout_ms) = (options.clock, options.lock_timeout_ms);
+        let (clock, lock_timeout_ms) = (options.clock, millis(options.lock_timeout));
         let shared = Shared { capabilities, pool, clock, random, lock_timeout_ms };
         let wakeups = Wakeups::start(server, channel, Arc::clone(&scan_cursor), &*shared.random);
         let inner = Inner {

@@ -34,7 +34,7 @@ pub(crate) struct Connector {
 
 impl Connector {
     pub(crate) fn new(options: &Options, encrypted: bool) -> Result<Self> {
-        let limit = Duration::from_millis(options.connect_timeout_ms);
+        let limit = options.connect_timeout;
         let mut http = HttpConnector::new();
         http.set_nodelay(true);
         http.enforce_http(false);

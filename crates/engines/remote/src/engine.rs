@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 use windlass_core::engine::*;
 use windlass_core::model::Job;
 use windlass_core::{Error, Result};
@@ -52,8 +53,8 @@ impl RemoteEngine {
     }
 
     /// Maximum time that an enqueue retries.
-    pub(crate) fn patience_ms(&self) -> u64 {
-        self.transport().options().patience_ms
+    pub(crate) fn patience(&self) -> Duration {
+        self.transport().options().patience
     }
 
     /// Sends a POST request and converts the reply.

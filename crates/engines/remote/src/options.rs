@@ -4,14 +4,15 @@ use http::Uri;
 use http::uri::Authority;
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 use windlass_core::{Error, Result};
 
-/// Default for `connect_timeout_ms`.
-const CONNECT_TIMEOUT_DEFAULT_MS: u64 = 5_000;
-/// Default for `answer_timeout_ms`: longer than the server's own timeout for its engine.
-const ANSWER_TIMEOUT_DEFAULT_MS: u64 = 40_000;
-/// Default for `patience_ms`.
-const PATIENCE_DEFAULT_MS: u64 = 10_000;
+/// Default for `connect_timeout`.
+const CONNECT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(5);
+/// Default for `answer_timeout`: longer than the server's own timeout for its engine.
+const ANSWER_TIMEOUT_DEFAULT: Duration = Duration::from_secs(40);
+/// Default for `patience`.
+const PATIENCE_DEFAULT: Duration = Duration::from_secs(10);
 /// Default for `idle_connections_max`.
 const IDLE_CONNECTIONS_DEFAULT: usize = 64;
 /// Default for `answer_bytes_max`.
@@ -48,12 +49,12 @@ pub struct Options {
     /// PEM file with the private key of the client certificate. Defaults to `WINDLASS_TLS_KEY`.
     pub tls_key: Option<PathBuf>,
     /// Timeout for establishing a connection.
-    pub connect_timeout_ms: u64,
+    pub connect_timeout: Duration,
     /// Timeout for a reply, excluding a requested wait.
-    pub answer_timeout_ms: u64,
+    pub answer_timeout: Duration,
     /// Maximum time that an enqueue waits and retries while the server asks for it (`Retry-After`),
-    /// because a queue is full or a rate limit is exceeded; 0 disables retries.
-    pub patience_ms: u64,
+    /// because a queue is full or a rate limit is exceeded; zero disables retries.
+    pub patience: Duration,
     /// Maximum number of idle connections to keep. More are opened under load and closed
     /// afterwards.
     pub idle_connections_max: usize,
@@ -70,9 +71,9 @@ impl Options {
             tls_ca: None,
             tls_cert: None,
             tls_key: None,
-            connect_timeout_ms: CONNECT_TIMEOUT_DEFAULT_MS,
-            answer_timeout_ms: ANSWER_TIMEOUT_DEFAULT_MS,
-            patience_ms: PATIENCE_DEFAULT_MS,
+            connect_timeout: CONNECT_TIMEOUT_DEFAULT,
+            answer_timeout: ANSWER_TIMEOUT_DEFAULT,
+            patience: PATIENCE_DEFAULT,
             idle_connections_max: IDLE_CONNECTIONS_DEFAULT,
             answer_bytes_max: ANSWER_BYTES_DEFAULT,
         }
@@ -80,8 +81,8 @@ impl Options {
 
     /// Sets the maximum time that an enqueue waits and retries.
     #[must_use]
-    pub const fn patience_ms(mut self, ms: u64) -> Self {
-        self.patience_ms = ms;
+    pub const fn patience(mut self, time: Duration) -> Self {
+        self.patience = time;
         self
     }
 
@@ -196,9 +197,9 @@ impl fmt::Debug for Options {
             .field("tls_ca", &self.tls_ca)
             .field("tls_cert", &self.tls_cert)
             .field("tls_key", &self.tls_key)
-            .field("connect_timeout_ms", &self.connect_timeout_ms)
-            .field("answer_timeout_ms", &self.answer_timeout_ms)
-            .field("patience_ms", &self.patience_ms)
+            .field("connect_timeout", &self.connect_timeout)
+            .field("answer_timeout", &self.answer_timeout)
+            .field("patience", &self.patience)
             .field("idle_connections_max", &self.idle_connections_max)
             .field("answer_bytes_max", &self.answer_bytes_max)
             .finish()

@@ -11,12 +11,13 @@ use windlass_wire::{self as wire, routes};
 
 /// Time limit for the retries of one call.
 struct Patience {
-    until: Instant,
+    /// The end of the waiting; `None` if it is never.
+    until: Option<Instant>,
 }
 
 impl Patience {
-    fn new(ms: u64) -> Self {
-        Self { until: Instant::now() + Duration::from_millis(ms) }
+    fn new(time: Duration) -> Self {
+        Self { until: Instant::now().checked_add(time) }
     }
 
     /// Waits as long as the server specified plus up to 10 % jitter, so that clients do not retry
@@ -24,7 +25,7 @@ impl Patience {
     async fn wait(&self, retry_after_ms: u64) -> bool {
         let spread_ms = SystemRandom.next_u64() % (retry_after_ms / 10 + 1);
         let wait = Duration::from_millis(retry_after_ms.saturating_add(spread_ms));
-        if Instant::now() + wait > self.until {
+        if self.until.is_some_and(|until| Instant::now() + wait > until) {
             return false;
         }
         tokio::time::sleep(wait).await;
@@ -47,7 +48,7 @@ impl RemoteEngine {
     pub(crate) async fn hand_over(&self, request: Enqueue) -> Result<Stamped<Vec<Item<Enqueued>>>> {
         let whole = request.mode == Mode::AllOrNothing;
         let mut body = wire::Enqueue::from(request);
-        let patience = Patience::new(self.patience_ms());
+        let patience = Patience::new(self.patience());
         let mut places: Vec<usize> = (0..body.jobs.len()).collect();
         let mut reply = loop {
             match self.send(&body).await {

@@ -110,7 +110,7 @@ impl Transport {
         if let Some(key) = &self.key {
             request.headers_mut().insert(AUTHORIZATION, key.clone());
         }
-        let limit_ms = self.options.answer_timeout_ms.saturating_add(wait_ms);
+        let limit = self.options.answer_timeout.saturating_add(Duration::from_millis(wait_ms));
         let answer = async {
             let response = self.client.request(request).await.map_err(|error| {
                 let causes = std::iter::successors(error.source(), |&cause| cause.source());
@@ -119,9 +119,9 @@ impl Transport {
             })?;
             self.whole(response).await
         };
-        let (status, headers, body) = tokio::time::timeout(Duration::from_millis(limit_ms), answer)
+        let (status, headers, body) = tokio::time::timeout(limit, answer)
             .await
-            .map_err(|_| self.unavailable(format!("no answer within {limit_ms} ms")))??;
+            .map_err(|_| self.unavailable(format!("no answer within {limit:?}")))??;
         if status.is_success() {
             return Ok((headers, body));
         }

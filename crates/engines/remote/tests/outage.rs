@@ -5,6 +5,7 @@ mod server;
 
 use server::serve;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use windlass_core::engine::{Admin as _, Claim, Claimant, Enqueue, Jobs as _, OpenSession, Wait};
@@ -82,8 +83,8 @@ async fn impostor(reply: &'static str) -> String {
 #[tokio::test]
 async fn a_server_that_never_answers_is_given_up_in_time() {
     let mut options = Options::new(impostor("").await);
-    options.answer_timeout_ms = 50;
-    assert_unavailable(RemoteEngine::open(options).await, "no answer within 50 ms");
+    options.answer_timeout = Duration::from_millis(50);
+    assert_unavailable(RemoteEngine::open(options).await, "no answer within 50ms");
 }
 
 #[tokio::test]
@@ -94,7 +95,7 @@ async fn a_server_that_is_not_windlass_is_recognised() {
     assert_unavailable(RemoteEngine::connect(impostor(json).await).await, "cannot be read");
     let broken = "HTTP/1.1 200 OK\r\ncontent-length: 100\r\nconnection: close\r\n\r\n{";
     let mut options = Options::new(impostor(broken).await);
-    options.answer_timeout_ms = 200;
+    options.answer_timeout = Duration::from_millis(200);
     assert_unavailable(RemoteEngine::open(options).await, "");
 }
 

@@ -19,7 +19,8 @@ async fn small() -> (MemoryEngine, ServerHandle) {
 }
 
 async fn connect(server: &ServerHandle, patience_ms: u64) -> RemoteEngine {
-    let options = Options::new(format!("http://{}", server.address())).patience_ms(patience_ms);
+    let options = Options::new(format!("http://{}", server.address()))
+        .patience(Duration::from_millis(patience_ms));
     RemoteEngine::open(options).await.expect("connect")
 }
 

@@ -162,7 +162,7 @@ pub(super) async fn a_replayed_keyed_job_is_last_in_line(rig: Rig) {
 }
 
 pub(super) async fn a_replayed_job_is_no_longer_up_for_removal(rig: Rig) {
-    let kept = Retention::uniform(HOUR_MS);
+    let kept = Retention::uniform_ms(HOUR_MS);
     rig.configure(Configure::queue(QUEUE, QueuePatch::retention(kept))).await;
     let id = rig.dead(Rig::job()).await;
     rig.change(id, Change::replay()).await;

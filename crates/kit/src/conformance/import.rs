@@ -189,10 +189,10 @@ pub(super) async fn an_import_with_a_taken_unique_key_is_refused(rig: Rig) {
     let same = rig.enqueue(Rig::job().unique(unique(Until::Finished))).await;
     assert_eq!(same, job.header.id, "it holds the key");
     let mut old = exported(&rig, State::Available).await;
-    old.header.unique = Some(Unique::by("window").until(Until::Window(DAY_MS)));
+    old.header.unique = Some(Unique::by("window").until(Until::window_ms(DAY_MS)));
     let id = old.header.id;
     import(&rig, old).await;
-    let windowed = Rig::job().unique(Unique::by("window").until(Until::Window(DAY_MS)));
+    let windowed = Rig::job().unique(Unique::by("window").until(Until::window_ms(DAY_MS)));
     assert_ne!(rig.enqueue(windowed).await, id, "its window was over");
     rig.assert_sound().await;
 }

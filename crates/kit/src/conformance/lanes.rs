@@ -16,7 +16,7 @@ pub(super) async fn kinds_of_a_queue_are_limited_and_forgotten_when_idle(rig: Ri
     let kinds = (0..LANES_PER_QUEUE_MAX).map(|n| {
         let mut job = of_kind(format!("kind-{n}"));
         // Some keep their lane by their own retention, the others by their queue's.
-        job.policy.retention = (n % 2 == 0).then(|| Retention::uniform(HOUR_MS));
+        job.policy.retention = (n % 2 == 0).then(|| Retention::uniform_ms(HOUR_MS));
         job
     });
     let ids = rig.enqueue_all(kinds).await;
@@ -84,7 +84,7 @@ pub(super) async fn a_kind_that_was_forgotten_can_be_used_again(rig: Rig) {
 /// A job that ended long ago can be replayed, however long its lane was idle.
 pub(super) async fn a_job_replayed_into_an_idle_lane_runs(rig: Rig) {
     let mut job = of_kind("seldom");
-    job.policy.retention = Some(Retention::uniform(100 * DAY_MS));
+    job.policy.retention = Some(Retention::uniform_ms(100 * DAY_MS));
     let id = rig.enqueue(job).await;
     let session = rig.session().await;
     rig.settle(&rig.take_one(&session).await, Outcome::fail("code", "message")).await;

@@ -97,10 +97,10 @@ pub(super) async fn times_out_of_range_are_refused(rig: Rig) {
 }
 
 pub(super) async fn policies_that_make_no_sense_are_refused(rig: Rig) {
-    let long = Retention::uniform(AGE_MAX_MS + 1);
+    let long = Retention::uniform_ms(AGE_MAX_MS + 1);
     let fixed = |delay_ms, jitter_ms| Backoff::Fixed { delay_ms, jitter_ms };
     let growing = |base_ms, cap_ms| Backoff::Exponential { base_ms, cap_ms, jitter_ms: 0 };
-    let window = |ms| Unique::by("u").until(Until::Window(ms));
+    let window = |ms| Unique::by("u").until(Until::window_ms(ms));
     let mut slow = Rig::job();
     slow.policy.timeout_ms = Some(TIMEOUT_MAX_MS + 1);
     let mut no_time = Rig::job();
@@ -133,9 +133,9 @@ pub(super) async fn policies_at_their_limits_are_taken(rig: Rig) {
     let mut job = Rig::job().max_attempts(MAX_ATTEMPTS_MAX).max_crashes(MAX_CRASHES_MAX);
     let most = BACKOFF_MAX_MS;
     job = job.backoff(Backoff::Exponential { base_ms: most, cap_ms: most, jitter_ms: most });
-    job = job.max_wait_ms(AGE_MAX_MS).unique(Unique::by("u").until(Until::Window(AGE_MAX_MS)));
+    job = job.max_wait_ms(AGE_MAX_MS).unique(Unique::by("u").until(Until::window_ms(AGE_MAX_MS)));
     job.policy.timeout_ms = Some(TIMEOUT_MAX_MS);
-    job.policy.retention = Some(Retention::uniform(AGE_MAX_MS));
+    job.policy.retention = Some(Retention::uniform_ms(AGE_MAX_MS));
     let id = rig.enqueue(job.clone()).await;
     assert_eq!(rig.get(id).await.header.policy, job.policy);
     let session = rig.session().await;

@@ -51,7 +51,7 @@ pub(super) async fn ended_jobs_are_listed_by_their_end_latest_first(rig: Rig) {
         // The most urgent is enqueued last and ends first; one of them has a retention of its own.
         for priority in [3, 2, 1] {
             let mut job = Rig::job().priority(priority);
-            job.policy.retention = (priority == 2).then(|| Retention::uniform(HOUR_MS));
+            job.policy.retention = (priority == 2).then(|| Retention::uniform_ms(HOUR_MS));
             rig.enqueue(job).await;
         }
         let mut ended = Vec::new();

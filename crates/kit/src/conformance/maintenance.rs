@@ -27,7 +27,7 @@ async fn prepare(rig: &Rig, work: Work) {
             rig.enqueue_all(vec![Rig::job().max_wait_ms(HOUR_MS); JOBS]).await;
         }
         _ => {
-            let kept = Retention::uniform(HOUR_MS);
+            let kept = Retention::uniform_ms(HOUR_MS);
             rig.configure(Configure::queue(QUEUE, QueuePatch::retention(kept))).await;
             for id in rig.enqueue_all(vec![Rig::job(); JOBS]).await {
                 rig.change(id, Change::Cancel).await;

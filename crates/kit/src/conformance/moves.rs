@@ -220,7 +220,7 @@ pub(super) async fn a_unique_key_moves_with_its_job(rig: Rig) {
     for (key, scope, until) in [
         ("lane", UniqueScope::Lane, Until::Finished),
         ("queue", UniqueScope::Queue, Until::Finished),
-        ("window", UniqueScope::Queue, Until::Window(HOUR_MS)),
+        ("window", UniqueScope::Queue, Until::window_ms(HOUR_MS)),
     ] {
         let job = |queue: &str| {
             Rig::job().queue(queue).unique(Unique::by(key).scope(scope).until(until))

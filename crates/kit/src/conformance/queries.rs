@@ -90,7 +90,7 @@ pub(super) async fn stats_count_ended_jobs_until_they_are_replayed_or_removed(ri
     rig.change(of(State::Cancelled), Change::Cancel).await;
     rig.change(of(State::Available), Change::Cancel).await;
     assert_eq!(ended().await, [0, 1, 2, 1]);
-    let brief = Configure::queue(QUEUE, QueuePatch::retention(Retention::uniform(MINUTE_MS)));
+    let brief = Configure::queue(QUEUE, QueuePatch::retention(Retention::uniform_ms(MINUTE_MS)));
     rig.configure(brief).await;
     rig.pass(HOUR_MS).await;
     assert_eq!(ended().await, [0; 4], "retention has removed all of them");

@@ -165,7 +165,7 @@ pub(super) async fn a_change_out_of_bounds_is_refused_and_changes_nothing(rig: R
 
 pub(super) async fn settings_out_of_bounds_are_refused_and_change_nothing(rig: Rig) {
     let quantum = |quantum_ms| QueuePatch::order(Order::Ageing { quantum_ms });
-    let kept = |ms| QueuePatch::retention(Retention::uniform(ms));
+    let kept = |ms| QueuePatch::retention(Retention::uniform_ms(ms));
     let mut half_bad = QueuePatch::paused(true);
     half_bad.max_depth = Some(Some(0));
     let long = "x".repeat(NAME_BYTES_MAX + 1);

@@ -36,7 +36,7 @@ async fn keep(rig: &Rig, retention: Retention) {
 }
 
 pub(super) async fn every_removal_is_counted_by_queue_kind_tenant_and_outcome(rig: Rig) {
-    keep(&rig, Retention::uniform(HOUR_MS)).await;
+    keep(&rig, Retention::uniform_ms(HOUR_MS)).await;
     rig.enqueue_all([Rig::job(), Rig::job(), Rig::job().tenant("acme")]).await;
     rig.enqueue(NewJob::new("other").queue(QUEUE)).await;
     rig.drain(4).await;
@@ -75,7 +75,7 @@ pub(super) async fn a_discard_is_counted_and_so_is_a_job_with_its_own_retention(
     rig.change(discarded, Change::Discard).await;
     assert_eq!(history(&rig).await, [row(Some("acme"), State::Dead, 1)]);
     let mut own = Rig::job();
-    own.policy.retention = Some(Retention::uniform(MINUTE_MS));
+    own.policy.retention = Some(Retention::uniform_ms(MINUTE_MS));
     rig.dead(own).await;
     rig.pass(2 * MINUTE_MS).await;
     let both = [row(None, State::Dead, 1), row(Some("acme"), State::Dead, 1)];
@@ -131,7 +131,7 @@ pub(super) async fn the_history_is_by_hour_in_pages_and_filtered_by_queue(rig: R
 }
 
 pub(super) async fn tenants_beyond_the_limit_of_an_hour_are_counted_together(rig: Rig) {
-    keep(&rig, Retention::uniform(MINUTE_MS)).await;
+    keep(&rig, Retention::uniform_ms(MINUTE_MS)).await;
     let batch = |first: usize, last: usize| {
         (first..last).map(|n| Rig::job().tenant(format!("t{n:03}"))).collect::<Vec<_>>()
     };

@@ -67,10 +67,10 @@ pub(super) async fn without_settings_the_dead_are_kept_longer_than_the_done(rig:
 }
 
 pub(super) async fn a_jobs_own_retention_overrides_its_queues(rig: Rig) {
-    keep(&rig, Retention::uniform(2 * HOUR_MS)).await;
+    keep(&rig, Retention::uniform_ms(2 * HOUR_MS)).await;
     let with = |hours| {
         let mut job = Rig::job();
-        job.policy.retention = Some(Retention::uniform(hours * HOUR_MS));
+        job.policy.retention = Some(Retention::uniform_ms(hours * HOUR_MS));
         job
     };
     let ids = [rig.dead(with(1)).await, rig.dead(Rig::job()).await, rig.dead(with(3)).await];
@@ -82,16 +82,16 @@ pub(super) async fn a_jobs_own_retention_overrides_its_queues(rig: Rig) {
 
 pub(super) async fn a_change_of_retention_applies_to_what_has_ended_already(rig: Rig) {
     let id = rig.dead(Rig::job()).await;
-    keep(&rig, Retention::uniform(100 * DAY_MS)).await;
+    keep(&rig, Retention::uniform_ms(100 * DAY_MS)).await;
     rig.pass(99 * DAY_MS).await;
     rig.assert_state(id, State::Dead).await;
-    keep(&rig, Retention::uniform(HOUR_MS)).await;
+    keep(&rig, Retention::uniform_ms(HOUR_MS)).await;
     rig.pass(0).await;
     assert_eq!(rig.find(id).await, None);
 }
 
 pub(super) async fn a_retention_of_nothing_ends_with_the_next_maintenance(rig: Rig) {
-    keep(&rig, Retention::uniform(0)).await;
+    keep(&rig, Retention::uniform_ms(0)).await;
     let id = rig.enqueue_one().await;
     rig.drain(1).await;
     rig.assert_state(id, State::Completed).await;
@@ -102,7 +102,7 @@ pub(super) async fn a_retention_of_nothing_ends_with_the_next_maintenance(rig: R
 }
 
 pub(super) async fn unfinished_jobs_are_kept_at_any_age(rig: Rig) {
-    keep(&rig, Retention::uniform(0)).await;
+    keep(&rig, Retention::uniform_ms(0)).await;
     let running = rig.enqueue_one().await;
     let session = rig.session().await;
     let job = rig.take_one(&session).await;
@@ -124,8 +124,8 @@ pub(super) async fn unfinished_jobs_are_kept_at_any_age(rig: Rig) {
 }
 
 pub(super) async fn a_unique_window_outlives_the_record_of_its_job_and_then_ends(rig: Rig) {
-    keep(&rig, Retention::uniform(HOUR_MS)).await;
-    let job = || Rig::job().unique(Unique::by("u").until(Until::Window(3 * HOUR_MS)));
+    keep(&rig, Retention::uniform_ms(HOUR_MS)).await;
+    let job = || Rig::job().unique(Unique::by("u").until(Until::window_ms(3 * HOUR_MS)));
     let id = rig.enqueue(job()).await;
     rig.drain(1).await;
     let again = rig.try_enqueue(job()).await.expect("enqueue");
@@ -266,7 +266,7 @@ pub(super) async fn a_queue_keeps_as_many_ended_jobs_as_it_may_the_newest(rig: R
     let elsewhere = completed(&rig, "other", 5).await;
     let dead = [rig.dead(Rig::job()).await, rig.dead(Rig::job()).await];
     let mut own = Rig::job();
-    own.policy.retention = Some(Retention::uniform(DAY_MS));
+    own.policy.retention = Some(Retention::uniform_ms(DAY_MS));
     let own = rig.dead(own).await;
     let cancelled = [rig.enqueue_one().await, rig.enqueue_one().await];
     for id in cancelled {

@@ -135,7 +135,7 @@ pub(super) async fn the_key_is_held_through_backoff_snooze_release_and_wait(rig:
 
 pub(super) async fn a_window_holds_the_key_whatever_becomes_of_the_job(rig: Rig) {
     for state in ENDED {
-        let holder = holder_in(&rig, state, Until::Window(HOUR_MS)).await;
+        let holder = holder_in(&rig, state, Until::window_ms(HOUR_MS)).await;
         let answer = next(&rig, state, OnConflict::Existing).await;
         let expected = (holder, Disposition::Existing, Some(state));
         assert_eq!((answer.id, answer.disposition, answer.state), expected);
@@ -153,7 +153,7 @@ pub(super) async fn a_window_holds_the_key_whatever_becomes_of_the_job(rig: Rig)
 pub(super) async fn an_ended_job_in_its_window_is_succeeded_not_replaced(rig: Rig) {
     for on_conflict in [OnConflict::Replace, OnConflict::Debounce] {
         for state in ENDED {
-            let holder = holder_in(&rig, state, Until::Window(HOUR_MS)).await;
+            let holder = holder_in(&rig, state, Until::window_ms(HOUR_MS)).await;
             let answer = next(&rig, state, on_conflict).await;
             assert_eq!(answer.disposition, Disposition::Created, "{on_conflict:?} {state}");
             rig.assert_state(holder, state).await;
@@ -166,7 +166,7 @@ pub(super) async fn an_ended_job_in_its_window_is_succeeded_not_replaced(rig: Ri
 }
 
 pub(super) async fn a_window_is_counted_from_the_enqueue(rig: Rig) {
-    let unique = Unique::by("u").until(Until::Window(HOUR_MS)).on_conflict(OnConflict::Reject);
+    let unique = Unique::by("u").until(Until::window_ms(HOUR_MS)).on_conflict(OnConflict::Reject);
     let late = Rig::job().unique(unique.clone()).due(Due::After(2 * HOUR_MS));
     let first = rig.enqueue(late).await;
     rig.pass(HOUR_MS - MINUTE_MS).await;
@@ -179,7 +179,7 @@ pub(super) async fn a_window_is_counted_from_the_enqueue(rig: Rig) {
 }
 
 pub(super) async fn a_window_ends_on_time_even_without_maintenance(rig: Rig) {
-    let unique = Unique::by("u").until(Until::Window(HOUR_MS)).on_conflict(OnConflict::Reject);
+    let unique = Unique::by("u").until(Until::window_ms(HOUR_MS)).on_conflict(OnConflict::Reject);
     rig.enqueue(Rig::job().unique(unique.clone())).await;
     rig.advance(HOUR_MS);
     rig.enqueue(Rig::job().unique(unique)).await;
@@ -187,9 +187,9 @@ pub(super) async fn a_window_ends_on_time_even_without_maintenance(rig: Rig) {
 }
 
 pub(super) async fn a_window_outlives_the_job_that_opened_it(rig: Rig) {
-    let until = Until::Window(HOUR_MS);
+    let until = Until::window_ms(HOUR_MS);
     let mut job = Rig::job().unique(Unique::by("u").until(until));
-    job.policy.retention = Some(Retention::uniform(0));
+    job.policy.retention = Some(Retention::uniform_ms(0));
     let holder = rig.enqueue(job.clone()).await;
     rig.drain(1).await;
     rig.pass(1).await;
@@ -221,7 +221,7 @@ pub(super) async fn a_record_holds_the_key_until_it_is_removed(rig: Rig) {
 
 pub(super) async fn a_record_with_its_own_retention_frees_the_key_at_its_end(rig: Rig) {
     let mut job = Rig::job().unique(Unique::by("u").until(Until::Removed));
-    job.policy.retention = Some(Retention::uniform(HOUR_MS));
+    job.policy.retention = Some(Retention::uniform_ms(HOUR_MS));
     let holder = rig.enqueue(job.clone()).await;
     assert_eq!(rig.drain(1).await, [holder]);
     rig.pass(HOUR_MS - MINUTE_MS).await;
@@ -284,7 +284,7 @@ pub(super) async fn a_follow_up_cannot_take_the_key_of_its_parents_record(rig: R
 }
 
 pub(super) async fn throttle_takes_one_job_per_window(rig: Rig) {
-    let unique = Unique::by("u").until(Until::Window(MINUTE_MS)).on_conflict(OnConflict::Throttle);
+    let unique = Unique::by("u").until(Until::window_ms(MINUTE_MS)).on_conflict(OnConflict::Throttle);
     for _ in 0..3 {
         let first = rig.try_enqueue(Rig::job().unique(unique.clone())).await.expect("enqueue");
         assert_eq!(first.disposition, Disposition::Created);

@@ -223,7 +223,7 @@ async fn complete(engine: &Recorded, jobs: Vec<ClaimedJob>) {
 /// it must accept; use [`check`](super::check) to check the result.
 pub async fn drive(subject: Subject, load: Load) -> Driven {
     if let Some(ms) = load.retention_ms {
-        let patch = QueuePatch::retention(Retention::uniform(ms));
+        let patch = QueuePatch::retention(Retention::uniform_ms(ms));
         let set = subject.engine.configure(vec![Configure::queue(QUEUE, patch)]).await;
         set.expect("configure").value.into_iter().for_each(|item| item.expect("configure"));
     }

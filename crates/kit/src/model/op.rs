@@ -390,7 +390,7 @@ fn unique() -> impl Strategy<Value = (u8, UniqueScope, Until, OnConflict)> + Clo
     let scope =
         prop_oneof![Just(UniqueScope::Lane), Just(UniqueScope::Queue), Just(UniqueScope::Kind)];
     let until =
-        prop_oneof![Just(Until::Finished), Just(Until::Removed), Just(Until::Window(20_000))];
+        prop_oneof![Just(Until::Finished), Just(Until::Removed), Just(Until::window_ms(20_000))];
     let on_conflict = prop_oneof![
         Just(OnConflict::Existing),
         Just(OnConflict::Replace),
@@ -400,7 +400,7 @@ fn unique() -> impl Strategy<Value = (u8, UniqueScope, Until, OnConflict)> + Clo
     ];
     (0..2_u8, scope, until, on_conflict).prop_map(|(key, scope, until, on_conflict)| {
         let throttles = on_conflict == OnConflict::Throttle;
-        (key, scope, if throttles { Until::Window(20_000) } else { until }, on_conflict)
+        (key, scope, if throttles { Until::window_ms(20_000) } else { until }, on_conflict)
     })
 }
 

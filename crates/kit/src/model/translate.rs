@@ -64,7 +64,7 @@ impl Named {
         job.key = spec.key.map(key);
         spec.extras.add_to(&mut job);
         job.policy.max_wait_ms = spec.max_wait_ms;
-        job.policy.retention = spec.retention_ms.map(Retention::uniform);
+        job.policy.retention = spec.retention_ms.map(Retention::uniform_ms);
         job.unique = spec.unique.map(|(key, scope, until, on_conflict)| {
             Unique::by(unique_key(key)).scope(scope).until(until).on_conflict(on_conflict)
         });
@@ -212,6 +212,6 @@ pub(super) fn configuration(setting: Setting) -> Configure {
             let [completed, cancelled, dead, expired] = [most; 4];
             queue(n, QueuePatch::keep_max(KeepMax { completed, cancelled, dead, expired }))
         }
-        Setting::Retention(n, ms) => queue(n, QueuePatch::retention(Retention::uniform(ms))),
+        Setting::Retention(n, ms) => queue(n, QueuePatch::retention(Retention::uniform_ms(ms))),
     }
 }

@@ -59,7 +59,7 @@ impl WrongFastPath {
             Fault::LosesAKey => job.key = None,
             Fault::SkipsAnEffect => {
                 if let Some(unique) = job.unique.as_mut().filter(|it| it.until == Until::Finished) {
-                    unique.until = Until::Window(DAY_MS);
+                    unique.until = Until::window_ms(DAY_MS);
                 }
             }
             Fault::CountsWrong | Fault::ForgetsHistory => {}

@@ -41,7 +41,7 @@ fn spoil(fault: Fault, job: &mut NewJob) {
         Fault::CrashesForever => job.policy.max_crashes = MAX_CRASHES_MAX,
         Fault::FreesKeysEarly => {
             if let Some(unique) = &mut job.unique {
-                unique.until = Until::Window(1);
+                unique.until = Until::window_ms(1);
             }
         }
         Fault::LosesEnvelopes => {

@@ -298,7 +298,7 @@ impl Access {
         // Taken before the read: a change during the read counts as not included.
         let (read_at, changes) = (Instant::now(), self.inner.key_changes.changes());
         let read = KeyRing::read(&*self.inner.engine, known.as_ref().map(|known| &*known.ring));
-        let read_max = Duration::from_millis(self.inner.limits.borrow().call_timeout_ms);
+        let read_max = self.inner.limits.borrow().call_timeout;
         let ring = tokio::time::timeout(read_max, read).await.map_err(|_| late(read_max))??;
         let is_first = known.is_none();
         if is_first && ring.is_empty() && self.inner.open {

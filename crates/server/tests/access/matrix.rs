@@ -2,6 +2,7 @@
 
 use crate::support::Site;
 use std::collections::BTreeSet;
+use std::time::Duration;
 use windlass_services::{Grants, NewKey};
 
 /// Method, route, an example path, a body; then the expected status for a request without a valid
@@ -106,7 +107,7 @@ async fn every_role_gets_the_access_of_the_matrix_on_every_route() {
     let wrong = format!("{}{}", &admin[..admin.len() - 4], "0000");
     let (revoked_id, revoked) = site.key_of(NewKey::new("revoked", grants("admin"))).await;
     site.keys.revoke(&revoked_id).await.unwrap();
-    let brief = NewKey::new("brief", grants("admin")).expires_ms(1);
+    let brief = NewKey::new("brief", grants("admin")).expires(Duration::from_millis(1));
     let (_, expired) = site.key_of(brief).await;
     let strangers = [
         ("no key", None),

@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 #[tokio::test]
 async fn a_body_that_does_not_arrive_in_time_is_given_up() {
     let mut options = options();
-    options.read_timeout_ms = 50;
+    options.read_timeout = Duration::from_millis(50);
     let server = start_with(options).await;
     let mut slow = TcpStream::connect(server.address()).await.unwrap();
     let head = "POST /v1/jobs HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
@@ -27,7 +27,7 @@ async fn a_body_that_does_not_arrive_in_time_is_given_up() {
 #[tokio::test]
 async fn a_head_that_does_not_arrive_in_time_ends_the_connection() {
     let mut options = options();
-    options.read_timeout_ms = 50;
+    options.read_timeout = Duration::from_millis(50);
     let server = start_with(options).await;
     let mut slow = TcpStream::connect(server.address()).await.unwrap();
     slow.write_all(b"POST /v1/jobs HT").await.unwrap();
@@ -40,7 +40,7 @@ async fn a_head_that_does_not_arrive_in_time_ends_the_connection() {
 async fn bodies_beyond_the_room_for_all_of_them_wait_or_are_given_up() {
     let mut options = options();
     (options.body_bytes_max, options.bodies_bytes_max) = (4_096, 4_096);
-    options.read_timeout_ms = 200;
+    options.read_timeout = Duration::from_millis(200);
     let server = start_with(options).await;
     let mut slow = TcpStream::connect(server.address()).await.unwrap();
     let head = "POST /v1/jobs HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
@@ -55,7 +55,7 @@ async fn bodies_beyond_the_room_for_all_of_them_wait_or_are_given_up() {
 async fn a_store_that_falls_silent_is_answered_for_in_time() {
     let spy = Spy::default();
     let mut options = options();
-    options.call_timeout_ms = 50;
+    options.call_timeout = Duration::from_millis(50);
     let server = start_over(Arc::new(spy.clone()), options).await;
     spy.silent.store(true, Ordering::SeqCst);
     let answer = post(&server, "/v1/jobs", json!({"kind": "k"})).await;
@@ -86,7 +86,7 @@ async fn dribble(address: std::net::SocketAddr, begin: &str) -> Vec<u8> {
 #[tokio::test]
 async fn a_slow_sender_gets_no_more_time_than_others() {
     let mut options = options();
-    options.read_timeout_ms = 100;
+    options.read_timeout = Duration::from_millis(100);
     let server = start_with(options).await;
     let head = "POST /v1/jobs HTTP/1.1\r\nhost: localhost\r\nx-slow: ";
     let body = "POST /v1/jobs HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\

@@ -72,7 +72,7 @@ async fn probes_and_workers_are_answered_while_every_connection_is_busy() {
 #[tokio::test]
 async fn a_client_that_does_not_read_its_replies_is_given_up() {
     let mut options = options();
-    options.read_timeout_ms = 300;
+    options.read_timeout = Duration::from_millis(300);
     let server = start_with(options).await;
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4_096).unwrap();
@@ -92,7 +92,7 @@ async fn a_client_that_does_not_read_its_replies_is_given_up() {
 #[tokio::test]
 async fn a_client_that_reads_slowly_gets_all_of_its_reply() {
     let mut options = options();
-    options.read_timeout_ms = 500;
+    options.read_timeout = Duration::from_millis(500);
     let server = start_with(options).await;
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4_096).unwrap();

@@ -10,9 +10,9 @@ use windlass_services::ServiceOptions;
 /// A server whose services run frequently.
 async fn busy() -> ServerHandle {
     let mut services = ServiceOptions::default();
-    services.retain.interval_ms = 20;
-    services.expire.interval_ms = 20;
-    services.trim.interval_ms = 20;
+    services.retain.interval = Duration::from_millis(20);
+    services.expire.interval = Duration::from_millis(20);
+    services.trim.interval = Duration::from_millis(20);
     start_with(options().services(Some(services))).await
 }
 

@@ -31,8 +31,8 @@ async fn limits_that_cannot_be_kept_are_refused_and_change_nothing() {
     assert_eq!(error.field(), Some("body_bytes_max"));
     assert!(error.to_string().contains("bodies_bytes_max"), "{error}");
     limits = before;
-    limits.call_timeout_ms = 0;
-    assert_eq!(server.set_limits(limits).unwrap_err().field(), Some("call_timeout_ms"));
+    limits.call_timeout = Duration::from_millis(0);
+    assert_eq!(server.set_limits(limits).unwrap_err().field(), Some("call_timeout"));
     assert_eq!(server.limits(), before);
 }
 

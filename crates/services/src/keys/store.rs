@@ -8,11 +8,12 @@ use crate::records::{encode, get, unexpected};
 use bytes::Bytes;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 use windlass_core::engine::{Engine, Expect, RecordOp, RecordReply, Stamped};
 use windlass_core::limits::{AGE_MAX_MS, KEY_BYTES_MAX};
 use windlass_core::random::{Random as _, SystemRandom};
-use windlass_core::time::DAY_MS;
-use windlass_core::{Error, Result, check_name, check_text, within_range};
+use windlass_core::time::{DAY_MS, millis};
+use windlass_core::{Error, Result, check_name, check_text, within_time};
 
 /// Maximum number of keys of a store, because servers keep all of them in memory.
 pub(super) const KEYS_MAX: usize = 1_000;
@@ -30,7 +31,7 @@ pub struct NewKey {
     /// Its permissions.
     pub may: Grants,
     /// Lifetime from now on; `None` means until it is revoked.
-    pub expires_ms: Option<u64>,
+    pub expires: Option<Duration>,
     /// The name of a client certificate (`CN=…`, `DNS:…`, `URI:…` or `EMAIL:…`) that is the credential
     /// instead of a secret.
     pub certificate: Option<String>,
@@ -39,13 +40,13 @@ pub struct NewKey {
 impl NewKey {
     /// A key with a secret, valid until it is revoked.
     pub fn new(name: impl Into<String>, may: Grants) -> Self {
-        Self { name: name.into(), may, expires_ms: None, certificate: None }
+        Self { name: name.into(), may, expires: None, certificate: None }
     }
 
     /// Limits the lifetime.
     #[must_use]
-    pub const fn expires_ms(mut self, ms: u64) -> Self {
-        self.expires_ms = Some(ms);
+    pub const fn expires(mut self, time: Duration) -> Self {
+        self.expires = Some(time);
         self
     }
 
@@ -58,8 +59,8 @@ impl NewKey {
 
     fn check(&self) -> Result<()> {
         check_name("name", &self.name)?;
-        if let Some(ms) = self.expires_ms {
-            within_range("expires_ms", ms, 1..=AGE_MAX_MS)?;
+        if let Some(time) = self.expires {
+            within_time("expires", time, 1..=AGE_MAX_MS)?;
         }
         let Some(name) = &self.certificate else { return Ok(()) };
         check_text("certificate", name, KEY_BYTES_MAX)?;
@@ -127,7 +128,7 @@ impl Keys {
             hash: secret.as_ref().map(|secret| hash(secret.expose())),
             certificate: new.certificate,
             created_at: now,
-            expires_at: new.expires_ms.map(|ms| now.plus(ms)),
+            expires_at: new.expires.map(|time| now.plus(millis(time))),
             revoked_at: None,
             later: serde_json::Map::new(),
         };
@@ -223,7 +224,8 @@ mod tests {
     async fn a_key_opens_until_it_is_revoked_or_expires_and_a_locked_store_stays_locked() {
         let (clock, engine, keys) = store();
         assert!(KeyRing::read(&*engine, None).await.unwrap().is_empty());
-        let (brief, secret) = keys.create(viewer("brief").expires_ms(100)).await.unwrap();
+        let (brief, secret) =
+            keys.create(viewer("brief").expires(Duration::from_millis(100))).await.unwrap();
         let token = secret.unwrap().expose().to_owned();
         let ring = KeyRing::read(&*engine, None).await.unwrap();
         let now = ring.now();
@@ -260,7 +262,7 @@ mod tests {
     async fn keys_that_are_long_over_make_room() {
         let (clock, _, keys) = store();
         let (old, _) = keys.create(viewer("old")).await.unwrap();
-        keys.create(viewer("brief").expires_ms(1)).await.unwrap();
+        keys.create(viewer("brief").expires(Duration::from_millis(1))).await.unwrap();
         keys.revoke(&old.id).await.unwrap();
         clock.advance(KEPT_MS / 2);
         keys.create(viewer("new")).await.unwrap();

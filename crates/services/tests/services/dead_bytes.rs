@@ -44,7 +44,7 @@ pub(crate) async fn play(engine: Arc<dyn Engine>) {
     let set = engine.configure(vec![Configure::queue("full", patch)]).await.expect("set").value;
     set.into_iter().collect::<Result<Vec<()>, _>>().expect("set");
     let mut options = ServiceOptions::default();
-    options.trim.interval_ms = 50;
+    options.trim.interval = Duration::from_millis(50);
     let services = Services::builder(engine.clone()).options(options).start().expect("services");
     let deadline = Instant::now() + Duration::from_secs(30);
     while left(&*engine, &full).await != [false, false, false, true, true] {

@@ -18,17 +18,17 @@ fn local() -> (Arc<LocalEngine>, TempDir) {
 
 fn brisk() -> ServiceOptions {
     let mut options = ServiceOptions::default();
-    options.lead_ttl_ms = 2_000;
-    options.retain.interval_ms = 50;
-    options.expire.interval_ms = 50;
-    options.compact.interval_ms = 50;
+    options.lead_ttl = Duration::from_millis(2_000);
+    options.retain.interval = Duration::from_millis(50);
+    options.expire.interval = Duration::from_millis(50);
+    options.compact.interval = Duration::from_millis(50);
     options
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_local_store_is_kept_in_order() {
     let (engine, _dir) = local();
-    let retention = QueuePatch::retention(Retention::uniform(0));
+    let retention = QueuePatch::retention(Retention::uniform_ms(0));
     engine.configure(vec![Configure::queue("default", retention)]).await.unwrap();
     let services = start(&engine, brisk());
     let done = enqueue(&*engine, NewJob::new("x")).await;
@@ -63,7 +63,7 @@ async fn ten_schedulers_on_threads_fire_once() {
     }
     let mut options = only(|o| o.schedule.enabled = true);
     options.leadership = false;
-    options.schedule.interval_ms = 20;
+    options.schedule.interval = Duration::from_millis(20);
     let services: Vec<_> = (0..10).map(|_| start(&engine, options.clone())).collect();
     for name in ["a", "b", "c"] {
         until("fires three times", || async {

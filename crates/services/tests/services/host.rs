@@ -2,6 +2,7 @@
 
 use crate::support::*;
 use std::sync::Arc;
+use std::time::Duration;
 use windlass_core::model::{Due, NewJob, State};
 use windlass_core::policy::Schedule;
 use windlass_memory::MemoryEngine;
@@ -51,8 +52,8 @@ async fn options_are_chosen_once_and_before_the_start() {
     let host = Host::new(memory());
     let refused = |options| host.choose(options).unwrap_err().field().unwrap().to_owned();
     let mut wrong = ServiceOptions::default();
-    wrong.lead_ttl_ms = 1;
-    assert_eq!(refused(wrong), "lead_ttl_ms");
+    wrong.lead_ttl = Duration::from_millis(1);
+    assert_eq!(refused(wrong), "lead_ttl");
     host.choose(nothing()).unwrap();
     host.choose(nothing()).unwrap();
     assert_eq!(refused(ServiceOptions::default()), "service_options");

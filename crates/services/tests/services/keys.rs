@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 use windlass_core::engine::*;
 use windlass_core::random::Seeded;
 use windlass_core::time::{DAY_MS, ManualClock};
@@ -56,7 +57,7 @@ async fn with_old_keys() -> Arc<MemoryEngine> {
     let engine = Arc::new(MemoryEngine::with(clock.clone(), Arc::new(Seeded::new(1))));
     let keys = Keys::new(engine.clone());
     let (old, _) = keys.create(viewer("old")).await.expect("a key");
-    keys.create(viewer("brief").expires_ms(1)).await.expect("a key");
+    keys.create(viewer("brief").expires(Duration::from_millis(1))).await.expect("a key");
     keys.revoke(&old.id).await.expect("revoked");
     clock.advance(100 * DAY_MS);
     engine

@@ -30,7 +30,7 @@ async fn a_dead_letter_that_is_replayed_and_completed_before_its_discard_keeps_i
     let patch = QueuePatch::dead_bytes_max(Some(BYTES as u64 + 10));
     engine.configure(vec![Configure::queue("full", patch)]).await.expect("set");
     let mut options = ServiceOptions::default();
-    options.trim.interval_ms = 20;
+    options.trim.interval = Duration::from_millis(20);
     let services = Services::builder(engine.clone()).options(options).start().expect("services");
     let states = async || {
         let jobs = engine.get(Get::new(ids.clone())).await.expect("jobs").value;

@@ -36,7 +36,7 @@ async fn more_due_jobs_than_a_step_takes_are_all_promoted_without_waiting() {
     let options = only(|o| {
         o.promote.enabled = true;
         o.promote.batch = 100;
-        o.promote.interval_ms = 60_000;
+        o.promote.interval = Duration::from_millis(60_000);
     });
     let services = start(&engine, options);
     let begun = Instant::now();
@@ -82,7 +82,7 @@ async fn finished_jobs_go_after_their_retention_and_leave_a_row_in_the_history()
     let stays = enqueue(&*engine, NewJob::new("x")).await;
     let options = only(|o| {
         o.retain.enabled = true;
-        o.retain.interval_ms = 10_000;
+        o.retain.interval = Duration::from_millis(10_000);
         o.retain.batch = 2;
     });
     let services = start(&engine, options);
@@ -107,7 +107,7 @@ async fn jobs_that_waited_too_long_expire_visibly() {
     let patient = enqueue(&*engine, NewJob::new("x")).await;
     let options = only(|o| {
         o.expire.enabled = true;
-        o.expire.interval_ms = 1_000;
+        o.expire.interval = Duration::from_millis(1_000);
     });
     let services = start(&engine, options);
     reaches(&*engine, id, Some(State::Expired)).await;

@@ -3,7 +3,6 @@
 use super::{Client, JobHandle, Untyped, typed};
 use crate::error::Result;
 use crate::json;
-use crate::millis::millis;
 use bytes::Bytes;
 use serde::Serialize;
 use std::fmt;
@@ -13,6 +12,7 @@ use std::pin::Pin;
 use std::time::Duration;
 use windlass_core::model::{Due, Name, NewJob, Part, PartName};
 use windlass_core::policy::{Backoff, Retention, Unique};
+use windlass_core::time::millis;
 use windlass_core::{JobId, Timestamp, TypedJob};
 
 /// Anything that can be enqueued: a typed job or a [`JobBuilder`].
@@ -180,7 +180,7 @@ impl<J, To> JobBuilder<J, To> {
 
     /// Keeps the job this long after it ends, in whichever state it ends.
     pub fn retention(self, keep: Duration) -> Self {
-        self.set(|job| job.policy.retention = Some(Retention::uniform(millis(keep))))
+        self.set(|job| job.policy.retention = Some(Retention::uniform(keep)))
     }
 
     /// Sets the payload, serialized as JSON. Typed jobs already have one.

@@ -3,7 +3,6 @@
 use super::{Client, only};
 use crate::error::Result;
 use crate::json;
-use crate::millis::millis;
 use bytes::Bytes;
 use serde::Serialize;
 use std::fmt;
@@ -12,6 +11,7 @@ use std::pin::Pin;
 use std::time::Duration;
 use windlass_core::engine::{Change, ChangeItem, Changed, Edits};
 use windlass_core::model::{Due, Name, Part, PartEdit, Policy};
+use windlass_core::time::millis;
 use windlass_core::{JobId, Timestamp, TypedJob};
 
 /// Changes to one job. A change that is already in effect succeeds. A change that the job's state does not

@@ -2,11 +2,11 @@
 
 use super::{Client, only};
 use crate::error::Result;
-use crate::millis::millis;
 use std::time::Duration;
 use windlass_core::engine::{Configure, LaneStats, StatsRequest};
 use windlass_core::model::{KindPatch, KindSettings, Name, Order, QueuePatch, QueueSettings};
 use windlass_core::policy::Retention;
+use windlass_core::time::millis;
 
 impl Client {
     /// A queue by its name. It need not contain jobs yet.

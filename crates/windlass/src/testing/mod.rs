@@ -96,7 +96,7 @@ impl TestQueue {
     /// Workers keep their leases however far the clock moves: heartbeats use the real clock, and skipped time
     /// does not count as a missed heartbeat.
     pub fn advance(&self, time: Duration) {
-        travel::advance(&self.engine, &self.clock, crate::millis::millis(time));
+        travel::advance(&self.engine, &self.clock, windlass_core::time::millis(time));
     }
 }
 

@@ -63,7 +63,7 @@ async fn everything_the_builder_says_is_stored() {
     assert_eq!((policy.max_attempts, policy.max_crashes), (9, 0));
     assert_eq!(policy.backoff, Backoff::Fixed { delay_ms: 2_000, jitter_ms: 1_000 });
     assert_eq!((policy.timeout_ms, policy.max_wait_ms), (Some(30_000), Some(7_200_000)));
-    assert_eq!(policy.retention, Some(windlass::Retention::uniform(10_800_000)));
+    assert_eq!(policy.retention, Some(windlass::Retention::uniform_ms(10_800_000)));
     let text = |name| String::from_utf8_lossy(&job.parts.get(name).unwrap().bytes).into_owned();
     assert_eq!(text(PartName::Metadata), r#"["note"]"#);
     assert_eq!(text(PartName::Checkpoint), "42");
@@ -96,7 +96,7 @@ async fn a_unique_window_outlives_the_job() {
     let queue = TestQueue::new();
     let client = queue.client();
     let first = client.enqueue(email("ada")).unique_for("ada", HOUR).await.unwrap();
-    assert_eq!(queue.job(first.id()).header.unique.unwrap().until, Until::Window(3_600_000));
+    assert_eq!(queue.job(first.id()).header.unique.unwrap().until, Until::window_ms(3_600_000));
     client.cancel(first.id()).await.unwrap();
     let within = client.enqueue(email("ada")).unique_for("ada", HOUR).await.unwrap();
     assert!(!within.is_new());

@@ -50,12 +50,12 @@ async fn settings_are_read_back_as_they_were_set() {
     let client = TestQueue::new().client();
     let mail = client.queue("mail");
     mail.set_order(Order::Lifo).await.unwrap();
-    mail.set_retention(Retention::uniform(5)).await.unwrap();
+    mail.set_retention(Retention::uniform_ms(5)).await.unwrap();
     let mut patch = QueuePatch::paused(true);
     patch.max_depth = Some(Some(7));
     mail.configure(patch).await.unwrap();
     let settings = mail.settings().await.unwrap();
-    assert_eq!((settings.order, settings.retention), (Order::Lifo, Retention::uniform(5)));
+    assert_eq!((settings.order, settings.retention), (Order::Lifo, Retention::uniform_ms(5)));
     assert_eq!((settings.paused, settings.max_depth), (true, Some(7)));
     assert_eq!(client.queue("other").settings().await.unwrap(), Default::default());
     client.kind("k").configure(KindPatch::permits(Some(3))).await.unwrap();

@@ -69,7 +69,7 @@ async fn another_process_takes_over_as_soon_as_the_last_worker_has_drained() {
     let next = async || leader(&here).await.filter(|label| label == "there");
     let start = tokio::time::Instant::now();
     eventually("the second to lead", next).await;
-    let ttl = Duration::from_millis(ServiceOptions::default().lead_ttl_ms);
+    let ttl = ServiceOptions::default().lead_ttl;
     assert!(start.elapsed() < ttl / 2, "notified without waiting");
     theirs.drain().await;
 }

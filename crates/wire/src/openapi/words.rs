@@ -222,7 +222,7 @@ mod tests {
                 serde_json::to_value(model::Order::Ageing { quantum_ms: 1 }).unwrap(),
                 schema::<QueueOrder>(),
             ),
-            (serde_json::to_value(policy::Until::Window(1)).unwrap(), schema::<UniqueUntil>()),
+            (serde_json::to_value(policy::Until::window_ms(1)).unwrap(), schema::<UniqueUntil>()),
             (serde_json::to_value(model::Codec::Other("x".into())).unwrap(), schema::<Codec>()),
             (serde_json::to_value(model::Location::At("x".into())).unwrap(), schema::<Location>()),
         ];

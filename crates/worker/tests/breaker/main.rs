@@ -44,7 +44,7 @@ async fn a_leader_completes_the_change_of_another_and_lifts_orphaned_limits() {
     let shared: Arc<dyn Engine> = engine.clone();
     let kinds = Kinds::new(shared.clone());
     let mut rules = KindRules::default();
-    rules.breaker = Some(BreakerPolicy::new().min_samples(1).probe_every_ms(60_000));
+    rules.breaker = Some(BreakerPolicy::new().min_samples(1).probe_every(Duration::from_secs(60)));
     kinds.put("k", &rules).await.unwrap();
     // As a leader leaves it that dies between writing the breaker and closing the gate.
     let now = engine.health().await.unwrap().now.as_millis();
@@ -59,7 +59,7 @@ async fn a_leader_completes_the_change_of_another_and_lifts_orphaned_limits() {
     };
     engine.records(vec![put]).await.unwrap().value.remove(0).unwrap();
     let mut options = ServiceOptions::default();
-    options.breaker.interval_ms = 20;
+    options.breaker.interval = Duration::from_millis(20);
     let services = Services::builder(shared.clone()).options(options).start().unwrap();
     permits(&engine, |permits| permits == Some(0)).await;
     // An operator opens the gate; the breaker is still open.

@@ -83,12 +83,12 @@ async fn counted(engine: &dyn Engine, ids: &[JobId], state: JobState) -> (u64, u
 /// The whole story.
 pub(crate) async fn play(engine: Arc<dyn Engine>) {
     let mut rules = KindRules::default();
-    let policy = BreakerPolicy::new().min_samples(10).probe_every_ms(PROBE_MS);
+    let policy = BreakerPolicy::new().min_samples(10).probe_every(Duration::from_millis(PROBE_MS));
     rules.breaker = Some(policy);
     Kinds::new(engine.clone()).put("charge", &rules).await.expect("registered");
     let mut options = ServiceOptions::default();
-    options.breaker.interval_ms = 20;
-    options.promote.interval_ms = 20;
+    options.breaker.interval = Duration::from_millis(20);
+    options.promote.interval = Duration::from_millis(20);
     let services = Services::builder(engine.clone()).options(options).start().expect("services");
     let service = Arc::new(Service { is_broken: true.into(), ..Service::default() });
     let workers = [worker(&engine, &service), worker(&engine, &service)];

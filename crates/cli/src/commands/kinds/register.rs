@@ -8,6 +8,7 @@ use crate::values;
 use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};
 use std::process::ExitCode;
+use std::time::Duration;
 use windlass::Client;
 use windlass_core::model::{KindRules, PriorityRule};
 use windlass_core::policy::{Backoff, BreakerPolicy};
@@ -102,9 +103,11 @@ impl Register {
             let usual = BreakerPolicy::new();
             let policy = usual
                 .error_rate_percent(self.breaker_errors)
-                .window_ms(self.breaker_window.unwrap_or(usual.window_ms))
+                .window(Duration::from_millis(self.breaker_window.unwrap_or(usual.window_ms)))
                 .min_samples(self.breaker_samples)
-                .probe_every_ms(self.breaker_probe.unwrap_or(usual.probe_every_ms));
+                .probe_every(Duration::from_millis(
+                    self.breaker_probe.unwrap_or(usual.probe_every_ms),
+                ));
             rules.breaker = Some(policy);
         }
         Ok(rules)

@@ -130,7 +130,7 @@ pub(super) const SECTION: Section = Section {
             "read_timeout",
             Kind::time(ranges::READ_TIMEOUT_MS),
             Live,
-            server.options.read_timeout_ms,
+            server.options.read_timeout,
             "Timeout for receiving the head of a request, for receiving its body, and for the client to read each \
              256 KiB of a reply. Idle connections are closed after the same time."
         ),
@@ -138,14 +138,14 @@ pub(super) const SECTION: Section = Section {
             "call_timeout",
             Kind::time(ranges::CALL_TIMEOUT_MS),
             Live,
-            server.options.call_timeout_ms,
+            server.options.call_timeout,
             "Timeout of a call to the store; the wait time of long polls does not count."
         ),
         field!(
             "grace",
             Kind::time(ranges::GRACE_MS),
             Live,
-            server.options.grace_ms,
+            server.options.grace,
             "Time that requests in flight have to finish when the server stops."
         ),
     ],

@@ -53,7 +53,7 @@ macro_rules! services {
             concat!(stringify!($service), ".interval"),
             Kind::time($range),
             Live,
-            services.options.$service.interval_ms,
+            services.options.$service.interval,
             "Maximum interval between two runs."
         )
     };
@@ -82,14 +82,14 @@ pub(super) const SECTION: Section = Section {
             "lead_ttl",
             Kind::time(LEAD_TTL_MS),
             Live,
-            services.options.lead_ttl_ms,
+            services.options.lead_ttl,
             "Time until another process takes over the services after the one running them was killed."
         ),
         field!(
             "history",
             Kind::time(HISTORY_MS),
             Live,
-            services.options.history_ms,
+            services.options.history,
             "How long the history of removed jobs is kept."
         ),
         }

@@ -100,7 +100,7 @@ impl Producer {
         match random.below(choices) {
             0 => unique.on_conflict(OnConflict::Existing),
             1 => unique.on_conflict(OnConflict::Reject),
-            2 => unique.on_conflict(OnConflict::Throttle).until(Until::Window(1_000)),
+            2 => unique.on_conflict(OnConflict::Throttle).until(Until::window_ms(1_000)),
             3 => unique.on_conflict(OnConflict::Replace),
             _ => unique.on_conflict(OnConflict::Debounce),
         }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 use windlass_core::engine::FastPaths;
 use windlass_core::random::{Random, SystemRandom};
 use windlass_core::time::Clock;
@@ -15,7 +16,7 @@ pub(crate) const CONNECTIONS_MAX: usize = 64;
 /// Default time that an enqueue waits for a key held by another transaction. Transactions of engines hold keys for
 /// milliseconds; those of applications may stay open.
 pub(crate) const LOCK_TIMEOUT_DEFAULT_MS: u64 = 2_000;
-/// Allowed values of `lock_timeout_ms`.
+/// Allowed values of `lock_timeout`.
 pub(crate) const LOCK_TIMEOUT_MS: std::ops::RangeInclusive<u64> = 1..=600_000;
 
 /// Options for opening an engine.
@@ -25,7 +26,7 @@ pub struct Options {
     pub(crate) schema: String,
     pub(crate) connections: usize,
     pub(crate) migrate: bool,
-    pub(crate) lock_timeout_ms: u64,
+    pub(crate) lock_timeout: Duration,
     pub(crate) payload_bytes_max: Option<usize>,
     pub(crate) clock: Option<Arc<dyn Clock>>,
     pub(crate) random: Arc<dyn Random>,
@@ -40,7 +41,7 @@ impl Options {
             schema: SCHEMA_DEFAULT.to_owned(),
             connections: CONNECTIONS_DEFAULT,
             migrate: true,
-            lock_timeout_ms: LOCK_TIMEOUT_DEFAULT_MS,
+            lock_timeout: Duration::from_millis(LOCK_TIMEOUT_DEFAULT_MS),
             payload_bytes_max: None,
             clock: None,
             random: Arc::new(SystemRandom),
@@ -72,8 +73,8 @@ impl Options {
     /// Sets how long an enqueue waits for a unique or ordering key held by another transaction, from 1 ms to ten
     /// minutes, before it fails with [`busy`](windlass_core::Error::Busy). Two seconds by default.
     #[must_use]
-    pub const fn lock_timeout_ms(mut self, ms: u64) -> Self {
-        self.lock_timeout_ms = ms;
+    pub const fn lock_timeout(mut self, time: Duration) -> Self {
+        self.lock_timeout = time;
         self
     }
 

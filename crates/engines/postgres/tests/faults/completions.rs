@@ -45,8 +45,8 @@ pub(crate) async fn work(plan: Plan) {
     let options = Options::new(url()).schema(&plan.schema);
     let engine = Arc::new(PostgresEngine::connect(options).await.expect("connects"));
     let mut services = ServiceOptions::default();
-    services.lead_ttl_ms = 2_000;
-    services.reclaim.interval_ms = 100;
+    services.lead_ttl = Duration::from_millis(2_000);
+    services.reclaim.interval = Duration::from_millis(100);
     let jobs = Transactional::new(&plan.schema).expect("a schema");
     let worker = Worker::builder(engine).queue(QUEUE).concurrency(CONCURRENCY);
     let worker = worker.session(TTL, TTL / 8).service_options(services);

@@ -42,9 +42,9 @@ impl Clients {
     /// Starts a worker that hosts the services; its session expires after `ttl` without it.
     pub(crate) fn work(&self, number: u32, ttl: Duration) -> WorkerHandle {
         let mut services = ServiceOptions::default();
-        services.lead_ttl_ms = LEAD_TTL_MS;
-        services.reclaim.interval_ms = 100;
-        services.compact.interval_ms = 500;
+        services.lead_ttl = Duration::from_millis(LEAD_TTL_MS);
+        services.reclaim.interval = Duration::from_millis(100);
+        services.compact.interval = Duration::from_millis(500);
         let worker = Worker::builder(Arc::new(self.client(number)));
         let worker = worker.name(format!("w{}", self.first + number)).queue(QUEUE);
         let worker = worker.concurrency(CONCURRENCY).session(ttl, ttl / 8);

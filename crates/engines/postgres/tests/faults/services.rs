@@ -12,6 +12,7 @@ use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use windlass_core::engine::*;
 use windlass_core::model::{Due, NewJob, State};
 use windlass_core::policy::{Missed, Schedule};
@@ -90,9 +91,9 @@ pub(crate) async fn serve(plan: Plan) {
     let engine = Arc::new(Watched { inner, process: plan.number, log });
     let mut options = ServiceOptions::default();
     options.label = plan.number.to_string();
-    options.lead_ttl_ms = LEAD_TTL_MS;
-    options.promote.interval_ms = 20;
-    options.schedule.interval_ms = 50;
+    options.lead_ttl = Duration::from_millis(LEAD_TTL_MS);
+    options.promote.interval = Duration::from_millis(20);
+    options.schedule.interval = Duration::from_millis(50);
     let _services = Services::builder(engine).options(options).start().expect("good options");
     std::future::pending::<()>().await;
 }

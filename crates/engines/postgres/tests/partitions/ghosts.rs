@@ -36,7 +36,7 @@ async fn everywhere(rig: &mut Rig) -> Vec<JobId> {
     // Dead, with a row in `life`; and with a retention of its own.
     ids.push(add(rig, job()).await);
     let mut own = job();
-    own.policy.retention = Some(Retention::uniform(KEPT_MS));
+    own.policy.retention = Some(Retention::uniform_ms(KEPT_MS));
     ids.push(add(rig, own).await);
     let dead = Outcome::Fail { error: JobError::new("bad", "no use") };
     rig.end(&ids, dead).await;

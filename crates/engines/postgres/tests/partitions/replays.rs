@@ -155,7 +155,7 @@ async fn claim_all(rig: &mut Rig) -> BTreeSet<JobId> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_replay_of_a_dead_job_is_lost_beside_retention() {
-    replays_beside_retention(Retention::uniform(BRIEF_MS), Some(failed())).await;
+    replays_beside_retention(Retention::uniform_ms(BRIEF_MS), Some(failed())).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -58,7 +58,7 @@ impl Rig {
 
     /// With finished jobs kept for so long.
     pub(crate) async fn keeping(kept_ms: u64) -> Self {
-        Self::with(Retention::uniform(kept_ms)).await
+        Self::with(Retention::uniform_ms(kept_ms)).await
     }
 
     /// An engine with this retention.

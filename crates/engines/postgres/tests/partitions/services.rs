@@ -26,7 +26,7 @@ async fn services_drop_a_partition_without_pausing_between_its_pages() {
     rig.pass(LATER_MS);
     let mut options = ServiceOptions::default();
     // Long: whatever happens within this test happened without waiting for the next time.
-    options.retain.interval_ms = 3_600_000;
+    options.retain.interval = Duration::from_millis(3_600_000);
     let engine = Arc::new(rig.engine.clone());
     let services = Services::builder(engine).options(options).start().expect("good options");
     let deadline = Instant::now() + PATIENCE;
@@ -43,7 +43,7 @@ async fn jobs_with_a_retention_shorter_than_a_partition_are_removed_by_rows() {
     const QUEUE: &str = "brief";
     const BRIEF_MS: u64 = 60_000;
     let mut rig = Rig::new().await;
-    let patch = QueuePatch::retention(Retention::uniform(BRIEF_MS));
+    let patch = QueuePatch::retention(Retention::uniform_ms(BRIEF_MS));
     let taken = rig.engine.configure(vec![Configure::queue(QUEUE, patch)]).await;
     taken.expect("configures").value.remove(0).expect("is taken");
     let kept = rig.enqueue(BATCH).await;

@@ -19,7 +19,9 @@ const SQL_LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 const LONG: Duration = Duration::from_secs(20);
 
 async fn hurried(schema: &OwnSchema) -> PostgresEngine {
-    let options = Options::new(url()).schema(&schema.name).lock_timeout_ms(LOCK_TIMEOUT_MS);
+    let options = Options::new(url())
+        .schema(&schema.name)
+        .lock_timeout(Duration::from_millis(LOCK_TIMEOUT_MS));
     PostgresEngine::connect(options).await.expect("connects")
 }
 

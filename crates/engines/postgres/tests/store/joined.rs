@@ -38,7 +38,7 @@ async fn assert_sound(engine: &PostgresEngine) {
 /// Jobs whose end does nothing else, and jobs whose end frees keys or is kept for a time of its own.
 fn jobs() -> [NewJob; 5] {
     let mut kept = NewJob::new("mail");
-    kept.policy.retention = Some(Retention::uniform(3_600_000));
+    kept.policy.retention = Some(Retention::uniform_ms(3_600_000));
     [
         NewJob::new("mail"),
         NewJob::new("mail").key("k"),

@@ -141,7 +141,7 @@ fn table(now: Timestamp) -> Vec<NewJob> {
         with(|job| job.policy.timeout_ms = Some(1_234)),
         job().max_wait_ms(HOUR_MS),
         with(|job| {
-            let mut retention = Retention::uniform(HOUR_MS);
+            let mut retention = Retention::uniform_ms(HOUR_MS);
             retention.dead_ms = 2 * HOUR_MS;
             job.policy.retention = Some(retention);
         }),
@@ -159,7 +159,7 @@ fn table(now: Timestamp) -> Vec<NewJob> {
 
 /// Every rule of uniqueness in a scope, each with a key of its own.
 fn uniques(scope: UniqueScope) -> Vec<Unique> {
-    let untils = [Until::Finished, Until::Removed, Until::Window(HOUR_MS)];
+    let untils = [Until::Finished, Until::Removed, Until::window_ms(HOUR_MS)];
     let answers = [
         OnConflict::Existing,
         OnConflict::Reject,
@@ -379,7 +379,7 @@ async fn invalid_options_are_refused_in_every_way() {
         job().key(long.clone()),
         job().unique(Unique::by(long)),
         job().unique(Unique::by("u").on_conflict(OnConflict::Throttle)),
-        job().unique(Unique::by("u").until(Until::Window(0))),
+        job().unique(Unique::by("u").until(Until::window_ms(0))),
         job().max_attempts(0),
         job().max_crashes(1_000_001),
         job().max_wait_ms(0),
@@ -389,7 +389,7 @@ async fn invalid_options_are_refused_in_every_way() {
         job().due(Due::After(u64::from(u32::MAX) * 1_000_000)),
     ];
     let mut kept = job();
-    kept.policy.retention = Some(Retention::uniform(u64::from(u32::MAX) * 1_000_000));
+    kept.policy.retention = Some(Retention::uniform_ms(u64::from(u32::MAX) * 1_000_000));
     refused.push(kept);
     for mut way in Way::all().await {
         let store = Store::new().await;

@@ -1,6 +1,7 @@
 //! A server of one's own, in this process.
 
 use std::sync::Arc;
+use std::time::Duration;
 use windlass_core::engine::Engine;
 use windlass_remote::RemoteEngine;
 use windlass_server::{Options, Server, ServerHandle};
@@ -12,6 +13,6 @@ pub(crate) async fn serve(engine: Arc<dyn Engine>) -> (RemoteEngine, ServerHandl
     let url = format!("http://{}", server.address());
     let handle = server.serve(engine).expect("serve");
     // The kit fills queues on purpose, and wants to know at once.
-    let options = windlass_remote::Options::new(url).patience_ms(0);
+    let options = windlass_remote::Options::new(url).patience(Duration::ZERO);
     (RemoteEngine::open(options).await.expect("connect"), handle)
 }

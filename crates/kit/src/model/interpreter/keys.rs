@@ -60,7 +60,7 @@ impl Model {
     pub(super) fn hold(&mut self, slot: Slot, holder: JobId, until: Until) {
         let until = match until {
             Until::Finished => None,
-            Until::Window(ms) => Some(self.now.plus(ms)),
+            Until::Window(period) => Some(self.now + period),
             Until::Removed => Some(Timestamp::MAX),
         };
         self.uniques.retain(|hold| hold.slot != slot);

@@ -4,7 +4,7 @@ use crate::dashboard::format::{Clock, Time};
 use crate::dashboard::links;
 use windlass_core::model::{Attempt, AttemptEnd, Job, JobError, Running};
 use windlass_core::policy::{Backoff, Unique, Until};
-use windlass_core::time::rough_span;
+use windlass_core::time::{millis, rough_span};
 
 /// A labelled value, optionally with a link.
 pub(super) struct Fact {
@@ -86,7 +86,7 @@ fn worker(running: &Running) -> String {
 fn unique(unique: &Unique) -> String {
     match unique.until {
         Until::Finished => format!("{:?} until it ends", unique.key),
-        Until::Window(ms) => format!("{:?} for {}", unique.key, rough_span(ms)),
+        Until::Window(period) => format!("{:?} for {}", unique.key, rough_span(millis(period))),
         Until::Removed => format!("{:?} until it is removed", unique.key),
     }
 }

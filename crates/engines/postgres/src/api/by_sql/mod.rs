@@ -14,6 +14,7 @@ use windlass_core::JobId;
 use windlass_core::limits::ENQUEUE_BATCH_MAX;
 use windlass_core::model::{Due, NewJob, PartName, Policy};
 use windlass_core::policy::{Unique, Until};
+use windlass_core::time::millis;
 use windlass_core::{Error, Result, within_range};
 
 /// Enqueues jobs in the application's transaction, through the SQL functions of a schema.
@@ -133,7 +134,7 @@ fn say_unique(unique: &Unique, put: &mut impl FnMut(&str, Value)) {
     put("unique_scope", json!(scope));
     match until {
         Until::Finished | Until::Removed => put("unique_until", json!(until)),
-        Until::Window(ms) => put("unique_window_ms", json!(ms)),
+        Until::Window(period) => put("unique_window_ms", json!(millis(*period))),
     }
     put("on_conflict", json!(on_conflict));
 }

@@ -14,6 +14,7 @@ use crate::conn::{Conn, Open};
 use crate::engine::{capabilities, lanes_of};
 use crate::slow::joined::Joined;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use windlass_core::engine::{
     Capabilities, Enqueue, Enqueued, Item, Lease, Outcome, SettleItem, Settled,
 };
@@ -21,7 +22,8 @@ use windlass_core::id::Ids;
 use windlass_core::model::{NewJob, Part};
 use windlass_core::random::{Random, SystemRandom};
 use windlass_core::sync::lock;
-use windlass_core::{JobId, Result, Timestamp, within_range};
+use windlass_core::time::millis;
+use windlass_core::{JobId, Result, Timestamp, within_time};
 use windlass_executor::LaneKey;
 use windlass_workset::Context;
 
@@ -101,9 +103,9 @@ impl Transactional {
 
     /// Sets how long a call waits for a key or a job that another transaction holds, from 1 ms to ten minutes; 2
     /// seconds by default. Then it fails with [`busy`](windlass_core::Error::Busy).
-    pub fn lock_timeout_ms(mut self, ms: u64) -> Result<Self> {
-        within_range("lock_timeout_ms", ms, LOCK_TIMEOUT_MS)?;
-        self.lock_timeout_ms = ms;
+    pub fn lock_timeout(mut self, time: Duration) -> Result<Self> {
+        within_time("lock_timeout", time, LOCK_TIMEOUT_MS)?;
+        self.lock_timeout_ms = millis(time);
         Ok(self)
     }
 

@@ -49,7 +49,7 @@ impl Rig {
         let engine = PostgresEngine::connect(options).await.expect("connects");
         let client = database.connect().await;
         let rig = Self { engine, clock, client, database };
-        let patch = QueuePatch::retention(Retention::uniform(KEPT_MS));
+        let patch = QueuePatch::retention(Retention::uniform_ms(KEPT_MS));
         let items = rig.engine.configure(vec![Configure::queue("default", patch)]).await;
         items.expect("configures").value.remove(0).expect("is accepted");
         rig.enqueue(1).await;
