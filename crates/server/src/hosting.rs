@@ -16,7 +16,7 @@ pub(crate) struct Hosting {
 
 enum Hosted {
     /// The engine is not open yet; these options are used once it is.
-    Later(Option<ServiceOptions>),
+    Later(Option<Box<ServiceOptions>>),
     On {
         engine: Arc<dyn Engine>,
         running: Option<ServicesHandle>,
@@ -34,14 +34,14 @@ impl Hosting {
 
     /// Defers the start until the engine is open ([`Hosting::begin`]).
     pub(crate) fn later(options: Option<ServiceOptions>) -> Self {
-        Self { hosted: Arc::new(Mutex::new(Hosted::Later(options))) }
+        Self { hosted: Arc::new(Mutex::new(Hosted::Later(options.map(Box::new)))) }
     }
 
     /// Starts the deferred services on the opened engine.
     pub(crate) async fn begin(&self, engine: Arc<dyn Engine>) -> Result<()> {
         let mut hosted = self.hosted.lock().await;
         if let Hosted::Later(options) = &*hosted {
-            let running = start(&engine, options.as_ref())?;
+            let running = start(&engine, options.as_deref())?;
             *hosted = Hosted::On { engine, running };
         }
         Ok(())
@@ -51,7 +51,7 @@ impl Hosting {
     pub(crate) async fn change(&self, options: Option<&ServiceOptions>) -> Result<()> {
         options.map_or(Ok(()), ServiceOptions::check)?;
         match &mut *self.hosted.lock().await {
-            Hosted::Later(later) => *later = options.cloned(),
+            Hosted::Later(later) => *later = options.cloned().map(Box::new),
             Hosted::On { engine, running } => {
                 // Stop first: the running services must release the leadership before new ones
                 // request it.

@@ -48,7 +48,7 @@ pub struct Builder {
 enum Hosting {
     Off,
     /// Hosts the services, with these options if any were given.
-    On(Option<ServiceOptions>),
+    On(Option<Box<ServiceOptions>>),
 }
 
 /// Queues, kinds and limits.
@@ -275,7 +275,7 @@ impl Builder {
     /// Hosts the services with these options. All workers on one [`Host`] share one set of services:
     /// [`build`](Self::build) refuses options that differ from those of another worker.
     pub fn service_options(mut self, options: ServiceOptions) -> Self {
-        self.hosting = Hosting::On(Some(options));
+        self.hosting = Hosting::On(Some(Box::new(options)));
         self.counts_outcomes(true)
     }
 
@@ -289,7 +289,7 @@ impl Builder {
     fn host_services(mut self) -> Result<Self, BuildError> {
         let Hosting::On(options) = &mut self.hosting else { return Ok(self) };
         if let Some(options) = options.take() {
-            self.host.choose(options)?;
+            self.host.choose(*options)?;
         }
         let host = self.host.clone();
         Ok(self.beside("services", async move |_, mut until| match host.join() {
