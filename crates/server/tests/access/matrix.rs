@@ -12,7 +12,7 @@ use windlass_services::{Grants, NewKey};
 type Row = (&'static str, &'static str, &'static str, &'static str, [u16; 5]);
 
 const ID: &str = "/v1/jobs/0190a000-0000-7000-8000-000000000001";
-const PART: &str = "/v1/jobs/0190a000-0000-7000-8000-000000000001/state";
+const PART: &str = "/v1/jobs/0190a000-0000-7000-8000-000000000001/checkpoint";
 const CHANGE: &str = "/v1/jobs/0190a000-0000-7000-8000-000000000001/change";
 const JOB_PAGE: &str = "/jobs/0190a000-0000-7000-8000-000000000001";
 const JOB_BUTTON: &str = "/jobs/0190a000-0000-7000-8000-000000000001/cancel";
