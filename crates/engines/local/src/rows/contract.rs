@@ -215,14 +215,14 @@ impl Maintenance for SqliteRows<'_> {
         for (lane, state) in &groups {
             let Some((queue, kind)) = self.lanes.key(*lane) else { continue };
             let kept_ms = settings(&queue).retention.of(codec::state(*state)?);
-            // A job may have been moved to another queue since it was listed.
-            let is_here =
-                |entry: &Entry| entry.job.header.queue == queue && entry.job.header.kind == kind;
             let due = now.as_millis().saturating_sub_unsigned(kept_ms);
-            let ended_at = |id| match self.with_job(id, is_here)? {
-                Some(true) => self.ended_at(id, *state),
-                _ => Ok(None),
+            // A job may have been moved to another queue since it was listed.
+            let ended_here = |entry: &Entry| {
+                let header = &entry.job.header;
+                let is_here = header.queue == queue && header.kind == kind;
+                entry.job.finished_at.filter(|_| is_here && entry.job.state as i64 == *state)
             };
+            let ended_at = |id| Ok(self.with_job(id, ended_here)?.flatten());
             let oldest = ended::oldest(self.conn, (*lane, *state), due, limit, ended_at);
             let oldest = self.noted(oldest)?;
             remove.extend(oldest.into_iter().map(|(since, id)| (since.plus(kept_ms), id)));
