@@ -29,11 +29,19 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Packages whose code is mutated
-    #[arg(long, value_delimiter = ',', default_value = "windlass-executor,windlass-memory")]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "windlass-core,windlass-executor,windlass-workset,windlass-memory"
+    )]
     packages: Vec<String>,
-    /// Package whose tests must catch the mutants
-    #[arg(long, default_value = "windlass-memory")]
-    test_package: String,
+    /// Packages whose tests must catch the mutants
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "windlass-core,windlass-executor,windlass-workset,windlass-memory"
+    )]
+    test_packages: Vec<String>,
     /// Number of mutants tested at a time, each in its own copy of the tree
     #[arg(long, default_value_t = 2)]
     jobs: usize,
@@ -84,7 +92,10 @@ fn list(packages: &[String]) -> Result<Vec<String>> {
 
 fn try_out(sample: &[String], options: &Options, output: &Path) -> Result<()> {
     fs::create_dir_all(output).with_context(|| format!("cannot create {}", output.display()))?;
-    let mut command = process::cargo(&["mutants", "--test-package", &options.test_package])?;
+    let mut command = process::cargo(&["mutants"])?;
+    for package in &options.test_packages {
+        command.args(["--test-package", package]);
+    }
     for package in &options.packages {
         command.args(["--package", package]);
     }
