@@ -12,11 +12,17 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::{ServerConnection, WebPkiClientVerifier};
 use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 use windlass_core::{Error, Result};
-use x509_parser::extensions::GeneralName;
-use x509_parser::parse_x509_certificate;
+use x509_cert::Certificate;
+use x509_cert::attr::AttributeValue;
+use x509_cert::der::Decode as _;
+use x509_cert::der::asn1::{Ia5StringRef, ObjectIdentifier, PrintableStringRef, Utf8StringRef};
+use x509_cert::ext::pkix::SubjectAltName;
+use x509_cert::ext::pkix::name::GeneralName;
 
 /// Maximum number of names to read from one certificate.
 const NAMES_MAX: usize = 16;
+/// The attribute type of common names.
+const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
 
 /// Builds a TLS acceptor from these files.
 pub(crate) fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor> {
@@ -80,16 +86,26 @@ pub(crate) fn peer_names(connection: &ServerConnection) -> Option<PeerNames> {
 }
 
 fn names(certificate: &[u8]) -> Vec<String> {
-    let Ok((_, certificate)) = parse_x509_certificate(certificate) else { return Vec::new() };
-    let common = certificate.subject().iter_common_name();
-    let common = common.filter_map(|name| Some(format!("CN={}", name.as_str().ok()?)));
-    let others = certificate.subject_alternative_name().ok().flatten();
-    let others = others.iter().flat_map(|names| &names.value.general_names);
+    let Ok(certificate) = Certificate::from_der(certificate) else { return Vec::new() };
+    let certificate = certificate.tbs_certificate;
+    let subject = certificate.subject.0.iter().flat_map(|names| names.0.iter());
+    let common = subject.filter(|name| name.oid == COMMON_NAME);
+    let common = common.filter_map(|name| Some(format!("CN={}", text(&name.value)?)));
+    let others = certificate.get::<SubjectAltName>().ok().flatten();
+    let others = others.iter().flat_map(|(_, names)| &names.0);
     let others = others.filter_map(|name| match name {
-        GeneralName::DNSName(name) => Some(format!("DNS:{name}")),
-        GeneralName::URI(name) => Some(format!("URI:{name}")),
-        GeneralName::RFC822Name(name) => Some(format!("EMAIL:{name}")),
+        GeneralName::DnsName(name) => Some(format!("DNS:{name}")),
+        GeneralName::UniformResourceIdentifier(name) => Some(format!("URI:{name}")),
+        GeneralName::Rfc822Name(name) => Some(format!("EMAIL:{name}")),
         _ => None,
     });
     common.chain(others).take(NAMES_MAX).collect()
+}
+
+/// The text of a name, in any of the encodings that certificates use for text in ASCII or UTF-8.
+fn text(value: &AttributeValue) -> Option<String> {
+    let utf_8 = value.decode_as::<Utf8StringRef<'_>>().map(|text| text.as_str().to_owned());
+    let printable = || value.decode_as::<PrintableStringRef<'_>>().map(|text| text.to_string());
+    let ascii = || value.decode_as::<Ia5StringRef<'_>>().map(|text| text.to_string());
+    utf_8.or_else(|_| printable()).or_else(|_| ascii()).ok()
 }

@@ -12,6 +12,10 @@ use windlass_core::Error;
 
 /// A parameter of a statement.
 #[derive(Debug)]
+#[cfg_attr(
+    not(any(feature = "sqlx", feature = "diesel", feature = "diesel-async")),
+    expect(dead_code, reason = "only other drivers read it")
+)]
 pub(crate) struct Param {
     pub(crate) kind: Type,
     pub(crate) bytes: Option<Vec<u8>>,

@@ -67,6 +67,10 @@ pub(crate) enum Open<'t> {
     /// By our driver.
     Native(&'t Transaction<'t>),
     /// By another driver.
+    #[cfg_attr(
+        not(any(feature = "sqlx", feature = "diesel", feature = "diesel-async")),
+        expect(dead_code, reason = "only other drivers make one")
+    )]
     Foreign(&'t mut dyn foreign::Foreign),
 }
 
