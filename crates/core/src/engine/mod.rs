@@ -32,6 +32,7 @@ mod import;
 mod lane_sums;
 mod listing;
 mod maintain;
+mod part_edits;
 mod pass_on;
 mod plain;
 mod query;

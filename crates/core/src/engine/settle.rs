@@ -1,5 +1,6 @@
 //! Settling: reporting the outcomes of claimed jobs.
 
+use super::part_edits::edits_of_parts;
 use super::{Claim, Claimed, Enqueued, Item, Lease, check_batch};
 use crate::error::{Error, Result, within_limit, within_range};
 use crate::id::JobId;
@@ -136,33 +137,7 @@ impl SettleItem {
         }
     }
 
-    /// Edits the payload.
-    #[must_use]
-    pub fn payload(mut self, edit: PartEdit) -> Self {
-        self.parts.payload = edit;
-        self
-    }
-
-    /// Edits the checkpoint.
-    #[must_use]
-    pub fn checkpoint(mut self, edit: PartEdit) -> Self {
-        self.parts.checkpoint = edit;
-        self
-    }
-
-    /// Edits the metadata.
-    #[must_use]
-    pub fn metadata(mut self, edit: PartEdit) -> Self {
-        self.parts.metadata = edit;
-        self
-    }
-
-    /// Edits the blob.
-    #[must_use]
-    pub fn blob(mut self, edit: PartEdit) -> Self {
-        self.parts.blob = edit;
-        self
-    }
+    edits_of_parts!();
 
     /// Sets a new priority.
     #[must_use]

@@ -1,5 +1,6 @@
 //! Updates from running jobs.
 
+use super::part_edits::edits_of_parts;
 use super::{Lease, check_batch};
 use crate::error::{Result, within_limit, within_range};
 use crate::id::JobId;
@@ -47,33 +48,7 @@ impl UpdateItem {
         self
     }
 
-    /// Edits the payload.
-    #[must_use]
-    pub fn payload(mut self, edit: PartEdit) -> Self {
-        self.parts.payload = edit;
-        self
-    }
-
-    /// Edits the checkpoint.
-    #[must_use]
-    pub fn checkpoint(mut self, edit: PartEdit) -> Self {
-        self.parts.checkpoint = edit;
-        self
-    }
-
-    /// Edits the metadata.
-    #[must_use]
-    pub fn metadata(mut self, edit: PartEdit) -> Self {
-        self.parts.metadata = edit;
-        self
-    }
-
-    /// Edits the blob.
-    #[must_use]
-    pub fn blob(mut self, edit: PartEdit) -> Self {
-        self.parts.blob = edit;
-        self
-    }
+    edits_of_parts!();
 
     /// Adds a line to the log.
     #[must_use]

@@ -192,3 +192,35 @@ impl KindPatch {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_patch_changes_its_own_setting_and_no_other() {
+        let patched = |patch: QueuePatch| {
+            let mut settings = QueueSettings::default();
+            patch.apply(&mut settings);
+            settings
+        };
+        let usual = QueueSettings::default;
+        let retention = Retention { dead_ms: 7, ..Retention::default() };
+        let keep_max = KeepMax { dead: Some(7), ..KeepMax::default() };
+        for (patch, expected) in [
+            (QueuePatch::default(), usual()),
+            (QueuePatch::paused(true), QueueSettings { paused: true, ..usual() }),
+            (QueuePatch::max_depth(Some(7)), QueueSettings { max_depth: Some(7), ..usual() }),
+            (QueuePatch::order(Order::Fair), QueueSettings { order: Order::Fair, ..usual() }),
+            (QueuePatch::retention(retention), QueueSettings { retention, ..usual() }),
+            (QueuePatch::max_wait_ms(Some(7)), QueueSettings { max_wait_ms: Some(7), ..usual() }),
+            (
+                QueuePatch::dead_bytes_max(Some(7)),
+                QueueSettings { dead_bytes_max: Some(7), ..usual() },
+            ),
+            (QueuePatch::keep_max(keep_max), QueueSettings { keep_max, ..usual() }),
+        ] {
+            assert_eq!(patched(patch.clone()), expected, "{patch:?}");
+        }
+    }
+}
