@@ -71,7 +71,7 @@ pub(crate) async fn wait(app: &App, who: &Who, mut wait: Wait) -> Result<Stamped
             continue;
         }
         let ready = poll().await?;
-        if ready.value || sign != Sign::Look {
+        if ready.value || sign != Sign::Check {
             return Ok(ready);
         }
     }

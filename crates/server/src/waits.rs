@@ -47,7 +47,7 @@ pub(crate) struct Group {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sign {
     /// Jobs may be ready.
-    Look,
+    Check,
     /// Its wait time has expired.
     TimeUp,
     /// The keys of the store have changed.
@@ -74,7 +74,7 @@ impl Group {
             biased;
             () = app.stopping.cancelled() => Sign::Stop,
             _ = keys.changed() => Sign::Keys,
-            () = self.signs.notified() => Sign::Look,
+            () = self.signs.notified() => Sign::Check,
             () = tokio::time::sleep_until(deadline) => Sign::TimeUp,
         }
     }

@@ -86,8 +86,8 @@ impl WorkerInfo {
 }
 
 impl From<WorkerInfo> for engine::WorkerInfo {
-    fn from(told: WorkerInfo) -> Self {
-        let WorkerInfo { queues, kinds, concurrency, host, version } = told;
+    fn from(info: WorkerInfo) -> Self {
+        let WorkerInfo { queues, kinds, concurrency, host, version } = info;
         let mut info = Self::default();
         (info.queues, info.kinds) = (queues, kinds);
         (info.concurrency, info.host, info.version) = (concurrency, host, version);

@@ -108,7 +108,7 @@ async fn stopped_at_last(running: &Running) {
             None => deadline,
         };
         tokio::select! {
-            () = sleep_until(next) => if next == deadline { running.signal.tell(Cause::Timeout); },
+            () = sleep_until(next) => if next == deadline { running.signal.send(Cause::Timeout); },
             _ = running.signal.changed(seen) => {}
         }
     }

@@ -172,18 +172,18 @@ impl Ctx {
     pub fn set_progress(&self, done: u64, total: Option<u64>, note: impl Into<String>) {
         let mut note = note.into();
         cut(&mut note, PROGRESS_NOTE_BYTES_MAX);
-        self.tell(|draft| draft.note_progress(Progress { done, total, note }));
+        self.edit_draft(|draft| draft.note_progress(Progress { done, total, note }));
     }
 
     /// Adds a line to the job's log, sent like progress. The log keeps the latest 100 lines.
     pub fn log(&self, line: impl Into<String>) {
         let mut line = line.into();
         cut(&mut line, LOG_LINE_BYTES_MAX);
-        self.tell(|draft| draft.note_line(line));
+        self.edit_draft(|draft| draft.note_line(line));
     }
 
     /// Changes the draft; if it had nothing to send before, notifies the runtime.
-    fn tell(&self, change: impl FnOnce(&mut Draft) -> bool) {
+    fn edit_draft(&self, change: impl FnOnce(&mut Draft) -> bool) {
         if self.0.draft(change) {
             self.shared().inbox.announce(self.0.clone());
         }
@@ -305,13 +305,13 @@ impl Ctx {
                 }
                 Err(error) => {
                     if matches!(error, Error::LeaseLost { .. }) {
-                        self.0.signal.tell(Cause::LeaseLost);
+                        self.0.signal.send(Cause::LeaseLost);
                     }
                     return Err(error);
                 }
                 Ok(updated) => {
                     if updated.cancel_requested {
-                        self.0.signal.tell(Cause::Operator);
+                        self.0.signal.send(Cause::Operator);
                     }
                     return Ok(updated);
                 }

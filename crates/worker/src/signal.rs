@@ -62,7 +62,7 @@ impl Causes {
 
 impl Signal {
     /// Signals a cause; `false` if it was signalled before.
-    pub(crate) fn tell(&self, cause: Cause) -> bool {
+    pub(crate) fn send(&self, cause: Cause) -> bool {
         let before = self.reported.fetch_or(cause.bit(), Ordering::AcqRel);
         self.changed.notify_waiters();
         before & cause.bit() == 0
@@ -95,10 +95,10 @@ mod tests {
     async fn causes_add_up_and_the_gravest_decides() {
         let signal = Signal::default();
         assert_eq!(signal.causes().gravest(), None);
-        assert!(signal.tell(Cause::Shutdown) && !signal.tell(Cause::Shutdown));
+        assert!(signal.send(Cause::Shutdown) && !signal.send(Cause::Shutdown));
         let seen = signal.changed(Causes::default()).await;
         assert_eq!(seen.gravest(), Some(Cause::Shutdown));
-        signal.tell(Cause::LeaseLost);
+        signal.send(Cause::LeaseLost);
         assert_eq!(signal.changed(seen).await.gravest(), Some(Cause::LeaseLost));
     }
 }

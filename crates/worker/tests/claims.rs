@@ -6,7 +6,7 @@ mod support;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
-use support::flaky::{Flaky, Mood};
+use support::flaky::{Fault, Flaky};
 use support::{crashed, enqueue_all, get, memory, reaches, travelling, until, worker};
 use tokio::sync::Semaphore;
 use windlass_core::JobId;
@@ -87,7 +87,7 @@ impl Scene {
 async fn while_a_claim_is_unanswered_another_travels_and_both_together_fill_the_slots() {
     let scene = Scene::new(&memory());
     let (running, ids) = scene.full(3 * SLOTS).await;
-    scene.flaky.be(Mood::Slow);
+    scene.flaky.set(Fault::Slow);
     let before = scene.claims();
     scene.gate.add_permits(SLOTS as usize);
     // Both are carried out before either is answered.
@@ -97,7 +97,7 @@ async fn while_a_claim_is_unanswered_another_travels_and_both_together_fill_the_
     let next = get(&scene.store, ids[2 * SLOTS as usize]).await;
     assert_eq!(next.state, JobState::Available, "there is no room for this one");
 
-    scene.flaky.be(Mood::Fine);
+    scene.flaky.set(Fault::None);
     scene.gate.add_permits(2 * SLOTS as usize);
     for id in ids {
         let job = reaches(&scene.store, id, JobState::Completed).await;
@@ -111,11 +111,11 @@ async fn while_a_claim_is_unanswered_another_travels_and_both_together_fill_the_
 async fn when_the_replies_of_several_claims_are_lost_their_jobs_run_once() {
     let scene = Scene::new(&memory());
     let (running, ids) = scene.full(2 * SLOTS).await;
-    scene.flaky.be(Mood::Deaf);
+    scene.flaky.set(Fault::LosesReplies);
     scene.gate.add_permits(SLOTS as usize);
     let claimed = scene.claims();
     until("claims to be made", || scene.claims() > claimed).await;
-    scene.flaky.be(Mood::Fine);
+    scene.flaky.set(Fault::None);
     scene.gate.add_permits(SLOTS as usize);
     for id in ids {
         let job = reaches(&scene.store, id, JobState::Completed).await;
@@ -134,10 +134,10 @@ async fn a_suspect_runs_alone_whatever_another_claim_brings() {
     let rest = (0..2 * SLOTS).map(|_| NewJob::new("gated").priority(2));
     let rest = enqueue_all(&store, rest).await;
     let (running, _) = scene.full(SLOTS).await;
-    scene.flaky.be(Mood::Slow);
+    scene.flaky.set(Fault::Slow);
     scene.gate.add_permits(SLOTS as usize);
     reaches(&store, rest[0], JobState::Running).await;
-    scene.flaky.be(Mood::Fine);
+    scene.flaky.set(Fault::None);
     scene.gate.add_permits(2 * SLOTS as usize);
     for id in rest {
         reaches(&store, id, JobState::Completed).await;
@@ -159,10 +159,10 @@ async fn a_limit_holds_for_all_claims_together() {
         };
         let running = worker.build().unwrap().start();
         until("as many as may", || scene.seen.now.load(Ordering::SeqCst) == LIMIT).await;
-        scene.flaky.be(Mood::Slow);
+        scene.flaky.set(Fault::Slow);
         scene.gate.add_permits(LIMIT as usize);
         until("claims to be made", || running.health().in_flight == 0).await;
-        scene.flaky.be(Mood::Fine);
+        scene.flaky.set(Fault::None);
         scene.gate.add_permits(SLOTS as usize);
         until("all to end", || running.stats().completed == u64::from(SLOTS)).await;
         assert_eq!(scene.seen.most.load(Ordering::SeqCst), LIMIT);

@@ -6,7 +6,7 @@ mod support;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use support::flaky::{Flaky, Mood};
+use support::flaky::{Fault, Flaky};
 use support::{
     crashed, enqueue, enqueue_all, get, local, maintain, memory, reaches, travelling, until, worker,
 };
@@ -20,16 +20,16 @@ use windlass_worker::{Ctx, Data, Raw, Stop};
 #[derive(Clone, Default)]
 struct Dropped(Arc<AtomicU32>);
 
-struct Bell(Dropped);
+struct CountsDrop(Dropped);
 
-impl Drop for Bell {
+impl Drop for CountsDrop {
     fn drop(&mut self) {
         self.0.0.fetch_add(1, Ordering::SeqCst);
     }
 }
 
 async fn hang(_: Raw, Data(dropped): Data<Dropped>) {
-    let _bell = Bell(dropped);
+    let _counts = CountsDrop(dropped);
     std::future::pending::<()>().await;
 }
 
@@ -79,7 +79,7 @@ async fn a_stalled_worker_loses_its_job_to_another_and_its_outcome_is_refused_an
     reaches(&store, id, JobState::Running).await;
 
     // The first worker hears and says nothing for longer than its session lasts.
-    flaky.be(Mood::Hangs);
+    flaky.set(Fault::Hangs);
     tokio::time::sleep(Duration::from_millis(100)).await;
     reclaim(&store, &clock).await;
     let quick = |_: Raw| async { Ok::<_, Stop>("second") };
@@ -93,7 +93,7 @@ async fn a_stalled_worker_loses_its_job_to_another_and_its_outcome_is_refused_an
     gate.add_permits(1);
     until("the first to end", || first.health().in_flight == 0 && first.health().buffered == 1)
         .await;
-    flaky.be(Mood::Fine);
+    flaky.set(Fault::None);
     first.drain().await;
     assert_eq!((first.stats().completed, first.stats().leases_lost), (0, 1));
     assert_eq!(get(&store, id).await.history.len(), 2);

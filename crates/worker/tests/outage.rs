@@ -6,7 +6,7 @@ mod support;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
-use support::flaky::{Flaky, Mood};
+use support::flaky::{Fault, Flaky};
 use support::{enqueue, enqueue_all, get, local, memory, reaches, until, worker};
 use tokio::sync::Semaphore;
 use windlass_core::engine::{Engine, Filter, List};
@@ -58,31 +58,31 @@ fn gated_jobs(count: usize) -> impl Iterator<Item = NewJob> {
 
 #[tokio::test]
 async fn results_of_an_outage_are_held_and_delivered_once_whatever_kind_of_outage() {
-    for mood in [Mood::Away, Mood::Deaf, Mood::Hangs] {
+    for fault in [Fault::Unavailable, Fault::LosesReplies, Fault::Hangs] {
         let (local, _dir) = local();
         for inner in [memory(), local] {
             let scene = Scene::new(inner);
             let running = scene.worker().build().unwrap().start();
             let ids = enqueue_all(&scene.engine, gated_jobs(10)).await;
             until("all to run", || scene.started() == 10).await;
-            scene.flaky.be(mood);
+            scene.flaky.set(fault);
             scene.gate.add_permits(10);
             until("all to end", || running.health().in_flight == 0).await;
             until("it to be unhealthy", || !running.health().healthy).await;
             let health = running.health();
-            assert_eq!((health.buffered, health.consuming), (10, false), "{mood:?}");
+            assert_eq!((health.buffered, health.consuming), (10, false), "{fault:?}");
 
-            scene.flaky.be(Mood::Fine);
+            scene.flaky.set(Fault::None);
             for id in ids {
                 let job = reaches(&scene.engine, id, JobState::Completed).await;
-                assert_eq!(job.history.len(), 1, "{mood:?}");
+                assert_eq!(job.history.len(), 1, "{fault:?}");
             }
             until("it to be healthy", || running.health().healthy && running.health().consuming)
                 .await;
             // A store that only lost its replies had them all along; the worker hears of it later.
             until("all to be acknowledged", || running.stats().completed == 10).await;
             let stats = running.stats();
-            assert_eq!((stats.completed, stats.leases_lost), (10, 0), "{mood:?}");
+            assert_eq!((stats.completed, stats.leases_lost), (10, 0), "{fault:?}");
             assert!(stats.store_errors > 0);
             scene.gate.add_permits(1);
             let next = enqueue(&scene.engine, NewJob::new("gated")).await;
@@ -97,12 +97,12 @@ async fn jobs_of_a_claim_whose_reply_was_lost_are_run_once_and_not_twice() {
     let scene = Scene::new(memory());
     let running = scene.worker().build().unwrap().start();
     until("it to be consuming", || running.health().consuming).await;
-    scene.flaky.be(Mood::Deaf);
+    scene.flaky.set(Fault::LosesReplies);
     let ids = enqueue_all(&scene.engine, gated_jobs(5)).await;
     // Claimed in the store, unknown to the worker.
     reaches(&scene.engine, ids[4], JobState::Running).await;
     assert_eq!(scene.started(), 0);
-    scene.flaky.be(Mood::Fine);
+    scene.flaky.set(Fault::None);
     scene.gate.add_permits(5);
     for id in ids {
         let job = reaches(&scene.engine, id, JobState::Completed).await;
@@ -115,13 +115,13 @@ async fn jobs_of_a_claim_whose_reply_was_lost_are_run_once_and_not_twice() {
 #[tokio::test]
 async fn a_worker_starts_before_its_store_does() {
     let scene = Scene::new(memory());
-    scene.flaky.be(Mood::Away);
+    scene.flaky.set(Fault::Unavailable);
     let running = scene.worker().build().unwrap().start();
     scene.gate.add_permits(1);
     let id = enqueue(&scene.engine, NewJob::new("gated")).await;
     until("it to be unhealthy", || !running.health().healthy).await;
     assert!(!running.health().consuming);
-    scene.flaky.be(Mood::Fine);
+    scene.flaky.set(Fault::None);
     reaches(&scene.engine, id, JobState::Completed).await;
     running.drain().await;
 }
@@ -131,13 +131,13 @@ async fn an_unavailable_store_is_called_with_increasing_backoff() {
     let scene = Scene::new(memory());
     let running = scene.worker().build().unwrap().start();
     until("it to be consuming", || running.health().consuming).await;
-    scene.flaky.be(Mood::Away);
+    scene.flaky.set(Fault::Unavailable);
     let before = scene.flaky.calls.load(Ordering::SeqCst);
     tokio::time::sleep(Duration::from_millis(1_000)).await;
     let calls = scene.flaky.calls.load(Ordering::SeqCst) - before;
     // 50–100 ms, 100–200, 200–400, 400–800: a handful, and two or three calls at a time at most.
     assert!((1..=20).contains(&calls), "{calls} calls in a second");
-    scene.flaky.be(Mood::Fine);
+    scene.flaky.set(Fault::None);
     running.drain().await;
 }
 
@@ -152,11 +152,11 @@ async fn a_checkpoint_waits_for_the_store_to_come_back() {
     let running = scene.worker().handle_kind("save", save).build().unwrap().start();
     let id = enqueue(&scene.engine, NewJob::new("save")).await;
     reaches(&scene.engine, id, JobState::Running).await;
-    scene.flaky.be(Mood::Away);
+    scene.flaky.set(Fault::Unavailable);
     scene.gate.add_permits(1);
     until("it to ask", || scene.flaky.updates.load(Ordering::SeqCst) >= 2).await;
     assert_eq!(running.health().in_flight, 1);
-    scene.flaky.be(Mood::Fine);
+    scene.flaky.set(Fault::None);
     let job = reaches(&scene.engine, id, JobState::Completed).await;
     assert_eq!(job.parts.checkpoint.unwrap().bytes, "1");
     running.drain().await;
@@ -175,10 +175,10 @@ async fn progress_of_an_outage_arrives_after_it_and_before_the_outcome() {
     let running = scene.worker().handle_kind("tell", tell).build().unwrap().start();
     let id = enqueue(&scene.engine, NewJob::new("tell")).await;
     reaches(&scene.engine, id, JobState::Running).await;
-    scene.flaky.be(Mood::Away);
+    scene.flaky.set(Fault::Unavailable);
     scene.gate.add_permits(1);
     until("it to end", || running.health().in_flight == 0 && running.health().buffered == 1).await;
-    scene.flaky.be(Mood::Fine);
+    scene.flaky.set(Fault::None);
     let job = reaches(&scene.engine, id, JobState::Completed).await;
     assert_eq!((job.progress.unwrap().done, job.log.len()), (2, 1));
     running.drain().await;
@@ -233,12 +233,12 @@ async fn a_worker_buffers_no_more_results_than_it_has_slots() {
     let running = scene.worker().concurrency(4).build().unwrap().start();
     enqueue_all(&scene.engine, gated_jobs(40)).await;
     until("four to run", || scene.started() == 4).await;
-    scene.flaky.be(Mood::Away);
+    scene.flaky.set(Fault::Unavailable);
     scene.gate.add_permits(40);
     until("four to end", || running.health().buffered == 4).await;
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert_eq!((scene.started(), running.health().buffered), (4, 4));
-    scene.flaky.be(Mood::Fine);
+    scene.flaky.set(Fault::None);
     until("all to end", || running.stats().completed == 40).await;
     running.drain().await;
 }
@@ -249,7 +249,7 @@ async fn a_drain_in_an_outage_ends_and_says_what_it_left() {
     let running = scene.worker().build().unwrap().start();
     let id = enqueue(&scene.engine, NewJob::new("gated")).await;
     until("it to run", || scene.started() == 1).await;
-    scene.flaky.be(Mood::Away);
+    scene.flaky.set(Fault::Unavailable);
     scene.gate.add_permits(1);
     let stopped = tokio::time::timeout(support::PATIENCE, running.drain()).await.unwrap();
     assert_eq!((stopped.undelivered, stopped.abandoned), (1, 0));
@@ -263,11 +263,11 @@ async fn a_heartbeat_counts_when_it_is_answered_and_is_sent_again_at_once_when_i
     let scene = Scene::new(memory());
     let running = scene.worker().session(3 * EVERY, EVERY).build().unwrap().start();
     until("the session is open", || running.health().consuming).await;
-    scene.flaky.be(Mood::Away);
+    scene.flaky.set(Fault::Unavailable);
     tokio::time::sleep(EVERY + EVERY / 4).await;
     assert_eq!(running.health().heartbeat_age, None, "one that failed does not count");
 
-    scene.flaky.be(Mood::Fine);
+    scene.flaky.set(Fault::None);
     let back = tokio::time::Instant::now();
     until("a heartbeat is answered", || running.health().heartbeat_age.is_some()).await;
     assert!(back.elapsed() < EVERY / 2, "it waited for its next turn: {:?}", back.elapsed());

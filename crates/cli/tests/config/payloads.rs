@@ -33,8 +33,8 @@ fn a_payload_of_10_mib_passes_through_a_server_that_allows_it_and_is_refused_by_
     assert!(refused.starts_with("HTTP/1.1 413"), "{refused}");
     let claimed = server.request("POST", "/v1/claim", r#"{"queues":["default"]}"#);
     assert!(claimed.len() > LARGE_BYTES, "with its payload");
-    let told = server.request("GET", "/v1/capabilities", "");
-    assert!(told.contains(r#""payload_bytes_max":10485760"#), "{told}");
+    let reply = server.request("GET", "/v1/capabilities", "");
+    assert!(reply.contains(r#""payload_bytes_max":10485760"#), "{reply}");
     drop(server);
 
     // The directory keeps its limit.
@@ -52,16 +52,16 @@ fn a_limit_that_cannot_hold_is_refused_at_the_start_with_the_way_out() {
         let serve = [&["serve", "--listen", "127.0.0.1:0"][..], &arguments].concat();
         let output = windlass(dir.path(), &serve).output().unwrap();
         assert!(!output.status.success());
-        let told = stderr(&output);
-        assert!(words.iter().all(|word| told.contains(word)), "{told}");
+        let text = stderr(&output);
+        assert!(words.iter().all(|word| text.contains(word)), "{text}");
     }
     let file = "[server]\nbody_bytes_max = \"1M\"\n\n[store]\npayload_bytes_max = \"1M\"\n";
     std::fs::write(dir.path().join("windlass.toml"), file).unwrap();
     let output = windlass(dir.path(), &["serve", "--listen", "127.0.0.1:0"]).output().unwrap();
-    let told = stderr(&output);
+    let text = stderr(&output);
     assert!(!output.status.success());
     assert!(
-        told.contains("server.body_bytes_max") && told.contains("store.payload_bytes_max"),
-        "{told}"
+        text.contains("server.body_bytes_max") && text.contains("store.payload_bytes_max"),
+        "{text}"
     );
 }

@@ -170,15 +170,15 @@ impl LocalEngine {
 
     /// Reads on the second connection. The read may see a commit that is not synced yet, so an empty call through the
     /// writer delays the reply until that commit is acknowledged.
-    fn look<'a, R: Send + 'static, T: Send + 'static>(
+    fn read<'a, R: Send + 'static, T: Send + 'static>(
         &'a self,
         request: R,
         check: fn(&R) -> Result<()>,
-        look: fn(&mut Reader, &R) -> Result<T>,
+        read: fn(&mut Reader, &R) -> Result<T>,
     ) -> Answer<'a, T> {
         Box::pin(async move {
             check(&request)?;
-            let seen = self.inner.readers.look(move |reader| look(reader, &request)).await;
+            let seen = self.inner.readers.read(move |reader| read(reader, &request)).await;
             let seen = seen.map_err(|error| named(&self.inner.dir, &error))?;
             let turn = self.ask(Needs::Read, |_, _| Ok(())).await?;
             Ok(turn.map(|()| seen))
@@ -265,11 +265,11 @@ impl Jobs for LocalEngine {
 
 impl Admin for LocalEngine {
     fn get(&self, request: Get) -> Answer<'_, Vec<Option<Job>>> {
-        self.look(request, Get::check, |reader, request| reader.get(request))
+        self.read(request, Get::check, |reader, request| reader.get(request))
     }
 
     fn list(&self, request: List) -> Answer<'_, Page<Job>> {
-        self.look(request, List::check, |reader, request| reader.list(request))
+        self.read(request, List::check, |reader, request| reader.list(request))
     }
 
     fn stats(&self, request: StatsRequest) -> Answer<'_, Vec<LaneStats>> {

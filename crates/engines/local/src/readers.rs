@@ -31,14 +31,14 @@ impl Readers {
     }
 
     /// Runs a read on the reader thread and returns its result.
-    pub(crate) async fn look<T: Send + 'static>(
+    pub(crate) async fn read<T: Send + 'static>(
         &self,
-        look: impl FnOnce(&mut Reader) -> Result<T> + Send + 'static,
+        read: impl FnOnce(&mut Reader) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let (reply, answer) = oneshot::channel();
         let question: Question = Box::new(move |reader| {
             // The caller may have dropped its receiver.
-            let _ = reply.send(look(reader));
+            let _ = reply.send(read(reader));
         });
         let asked = {
             let questions = lock(&self.questions);

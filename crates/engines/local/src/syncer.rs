@@ -184,7 +184,7 @@ mod tests {
     fn groups_are_answered_in_order_wherever_they_are() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let syncer = start(file.path().to_str().unwrap());
-        let (sender, told) = std::sync::mpsc::channel();
+        let (sender, reported) = std::sync::mpsc::channel();
         for number in 0..100 {
             let needs = if number % 3 == 0 { Needs::Durable } else { Needs::Read };
             syncer.note_written();
@@ -192,7 +192,7 @@ mod tests {
         }
         drop((syncer, sender));
         assert_eq!(
-            told.iter().collect::<Vec<_>>(),
+            reported.iter().collect::<Vec<_>>(),
             (0..100).map(|n| (n, true)).collect::<Vec<_>>()
         );
     }
@@ -201,7 +201,7 @@ mod tests {
     fn a_disk_that_failed_to_sync_is_not_trusted_again() {
         // A device that cannot be synced.
         let syncer = start("/dev/null");
-        let (sender, told) = std::sync::mpsc::channel();
+        let (sender, reported) = std::sync::mpsc::channel();
         syncer.check().unwrap();
         // Without a commit there is nothing to sync, so this succeeds.
         syncer.give(group(&sender, 1, Needs::Durable), false);
@@ -210,7 +210,7 @@ mod tests {
         syncer.check().unwrap();
         syncer.give(group(&sender, 3, Needs::Durable), true);
         for (number, durable) in [(1, true), (2, true), (3, false)] {
-            assert_eq!(told.recv(), Ok((number, durable)));
+            assert_eq!(reported.recv(), Ok((number, durable)));
         }
         let error = syncer.check().unwrap_err().to_string();
         assert!(error.contains("open it anew"), "{error}");

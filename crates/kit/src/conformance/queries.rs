@@ -117,17 +117,17 @@ pub(super) async fn stats_report_when_the_next_scheduled_job_of_a_lane_is_due(ri
 pub(super) async fn paused_jobs_and_paused_queues_are_counted_apart(rig: Rig) {
     let ids = rig.enqueue_all(vec![Rig::job(); 3]).await;
     rig.change(ids[0], Change::Pause).await;
-    let told = async || {
+    let counts = async || {
         let lane = lane(&rig, QUEUE, KIND).await;
         (lane.paused, lane.blocked, lane.available, lane.gate)
     };
-    assert_eq!(told().await, (1, 0, 2, None), "one job is paused");
+    assert_eq!(counts().await, (1, 0, 2, None), "one job is paused");
     rig.configure(Configure::queue(QUEUE, QueuePatch::paused(true))).await;
     let paused = Some(Gate::QueuePaused);
-    assert_eq!(told().await, (1, 0, 2, paused), "the jobs of a paused queue keep their states");
+    assert_eq!(counts().await, (1, 0, 2, paused), "the jobs of a paused queue keep their states");
     rig.configure(Configure::queue(QUEUE, QueuePatch::paused(false))).await;
     rig.change(ids[0], Change::Resume).await;
-    assert_eq!(told().await, (0, 0, 3, None));
+    assert_eq!(counts().await, (0, 0, 3, None));
 }
 
 pub(super) async fn stats_are_grouped_by_queue_and_kind(rig: Rig) {

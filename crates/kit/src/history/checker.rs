@@ -4,7 +4,7 @@
 //! call without a reply at any time after its invocation, or not at all. So every rule asks: is there *no*
 //! order of the calls in which this is correct?
 
-use super::facts::{Deed, Fact, Facts, Outcome, Span, gather};
+use super::facts::{Action, Fact, Facts, Outcome, Span, gather};
 use super::keys::{Turn, check_keys};
 use super::life::{Life, Term};
 use super::record::History;
@@ -200,7 +200,7 @@ impl JobChecker<'_, '_> {
             });
         }
         let mut applied = life.facts.iter().filter(|fact| {
-            matches!(fact.deed, Deed::Report(_, Outcome::Applied(state)) if state.is_terminal())
+            matches!(fact.action, Action::Report(_, Outcome::Applied(state)) if state.is_terminal())
         });
         if let Some(mut earlier) = applied.next() {
             for later in applied {
@@ -214,7 +214,7 @@ impl JobChecker<'_, '_> {
             }
         }
         let revived = life.facts.iter().any(|fact| {
-            matches!(fact.deed, Deed::Start(..))
+            matches!(fact.action, Action::Start(..))
                 && life.ends.iter().any(|(reported, _)| {
                     reported.before(fact.span) && !life.replayed_between(*reported, fact.span)
                 })

@@ -32,7 +32,7 @@ impl Span {
 
 /// What happened to a job that was enqueued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum Insertion {
     Stored(Option<State>),
     NotStored,
     Unclear,
@@ -49,8 +49,8 @@ pub(super) enum Outcome {
 
 /// An action on a job, or an observation of it.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Deed<'a> {
-    Enqueue(&'a Wanted, Fate),
+pub(super) enum Action<'a> {
+    Enqueue(&'a Wanted, Insertion),
     /// Another enqueue was answered with this job.
     StandIn(Option<State>),
     /// Another enqueue replaced it.
@@ -67,7 +67,7 @@ pub(super) struct Fact<'a> {
     pub(super) span: Span,
     client: u32,
     op: u64,
-    pub(super) deed: Deed<'a>,
+    pub(super) action: Action<'a>,
 }
 
 impl fmt::Display for Fact<'_> {
@@ -78,28 +78,28 @@ impl fmt::Display for Fact<'_> {
             to => write!(f, "{to}]")?,
         }
         write!(f, " client {} op {}: ", self.client, self.op)?;
-        match &self.deed {
-            Deed::Enqueue(wanted, fate) => {
+        match &self.action {
+            Action::Enqueue(wanted, stored) => {
                 write!(f, "enqueue {}", wanted.id)?;
                 if let Some(key) = &wanted.key {
                     write!(f, " of key {key:?}")?;
                 }
-                write!(f, " → {fate:?}")
+                write!(f, " → {stored:?}")
             }
-            Deed::StandIn(state) => write!(f, "another enqueue was answered with it, {state:?}"),
-            Deed::Replaced(by) => write!(f, "replaced by {by}"),
-            Deed::Start(start, claim) => {
+            Action::StandIn(state) => write!(f, "another enqueue was answered with it, {state:?}"),
+            Action::Replaced(by) => write!(f, "replaced by {by}"),
+            Action::Start(start, claim) => {
                 let Start { id, lease, attempt } = start;
                 write!(f, "claim {claim} → {id}, attempt {attempt}, {lease:?}")
             }
-            Deed::Report(report, outcome) => {
+            Action::Report(report, outcome) => {
                 let Report { id, lease, end, .. } = report;
                 write!(f, "settle {id} as {end:?} under {lease:?} → {outcome:?}")
             }
-            Deed::Update(lease, Some(true)) => write!(f, "update under {lease:?} → accepted"),
-            Deed::Update(lease, Some(false)) => write!(f, "update under {lease:?} → refused"),
-            Deed::Update(lease, None) => write!(f, "update under {lease:?} → unclear"),
-            Deed::Change(wish, effect) => write!(f, "{wish:?} → {effect:?}"),
+            Action::Update(lease, Some(true)) => write!(f, "update under {lease:?} → accepted"),
+            Action::Update(lease, Some(false)) => write!(f, "update under {lease:?} → refused"),
+            Action::Update(lease, None) => write!(f, "update under {lease:?} → unclear"),
+            Action::Change(wish, effect) => write!(f, "{wish:?} → {effect:?}"),
         }
     }
 }
@@ -243,7 +243,7 @@ impl<'a> Facts<'a> {
                         Some(_) => Some(false),
                         None => None,
                     };
-                    self.put(op, *id, Deed::Update(lease, accepted));
+                    self.put(op, *id, Action::Update(lease, accepted));
                 }
             }
             Call::Change(items) => {
@@ -253,34 +253,34 @@ impl<'a> Facts<'a> {
                         Some(_) => Effect::Refused,
                         None => Effect::Unclear,
                     };
-                    self.put(op, *id, Deed::Change(*wish, effect));
+                    self.put(op, *id, Action::Change(*wish, effect));
                 }
             }
         }
     }
 
-    fn put(&mut self, op: Op<'a>, job: JobId, deed: Deed<'a>) {
-        let fact = Fact { span: op.span, client: op.client, op: op.op, deed };
+    fn put(&mut self, op: Op<'a>, job: JobId, action: Action<'a>) {
+        let fact = Fact { span: op.span, client: op.client, op: op.op, action };
         self.jobs.entry(job).or_default().push(fact);
     }
 
     fn enqueued(&mut self, op: Op<'a>, wanted: &'a Wanted, answer: Admission) {
-        let fate = match answer {
+        let stored = match answer {
             Admission::Stored { state, replaced } => {
                 if let Some(old) = replaced {
-                    self.put(op, old, Deed::Replaced(wanted.id));
+                    self.put(op, old, Action::Replaced(wanted.id));
                 }
-                Fate::Stored(Some(state))
+                Insertion::Stored(Some(state))
             }
             Admission::StoodIn { by, state } => {
-                self.put(op, by, Deed::StandIn(state));
-                Fate::NotStored
+                self.put(op, by, Action::StandIn(state));
+                Insertion::NotStored
             }
-            Admission::Refused => Fate::NotStored,
-            Admission::Unclear => Fate::Unclear,
+            Admission::Refused => Insertion::NotStored,
+            Admission::Unclear => Insertion::Unclear,
         };
-        self.unclear_replacement |= fate == Fate::Unclear && wanted.replaces();
-        self.put(op, wanted.id, Deed::Enqueue(wanted, fate));
+        self.unclear_replacement |= stored == Insertion::Unclear && wanted.replaces();
+        self.put(op, wanted.id, Action::Enqueue(wanted, stored));
     }
 
     fn claimed(&mut self, op: Op<'a>, name: &'a str) {
@@ -293,7 +293,7 @@ impl<'a> Facts<'a> {
             }
         };
         for start in starts {
-            self.put(op, start.id, Deed::Start(start, name));
+            self.put(op, start.id, Action::Start(start, name));
         }
     }
 
@@ -304,7 +304,7 @@ impl<'a> Facts<'a> {
             (Some(Receipt::Refused(_)), _) | (None, Some(_)) => Outcome::Refused,
             (Some(Receipt::Unclear), _) | (None, None) => Outcome::Unclear,
         };
-        self.put(op, report.id, Deed::Report(report, outcome));
+        self.put(op, report.id, Action::Report(report, outcome));
         for (at, wanted) in report.follow_ups.iter().enumerate() {
             let answer = match receipt {
                 Some(Receipt::Applied { follow_ups, .. }) => follow_ups.get(at).copied(),
@@ -326,7 +326,7 @@ impl<'a> Facts<'a> {
             match answer {
                 Some(answer) => self.enqueued(op, wanted, answer),
                 None if carried_out && wanted.unique.is_none() => {
-                    self.put(op, wanted.id, Deed::Enqueue(wanted, Fate::Stored(None)));
+                    self.put(op, wanted.id, Action::Enqueue(wanted, Insertion::Stored(None)));
                 }
                 None if outcome == Outcome::Refused => {
                     self.enqueued(op, wanted, Admission::Refused);

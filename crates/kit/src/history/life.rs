@@ -1,7 +1,7 @@
 //! What is known about one job: when it was stored, under which leases it ran, how it ended.
 
 use super::checker::Options;
-use super::facts::{Deed, Fact, Facts, Fate, Outcome, Span};
+use super::facts::{Action, Fact, Facts, Insertion, Outcome, Span};
 use super::keys::Turn;
 use super::record::{Effect, Wish};
 use std::collections::HashMap;
@@ -71,27 +71,27 @@ impl<'a> Life<'a> {
             last_life: 0,
         };
         for fact in facts {
-            let Fact { span, deed, .. } = *fact;
+            let Fact { span, action, .. } = *fact;
             let mut reported = None;
-            match deed {
-                Deed::Enqueue(_, Fate::NotStored) => {}
-                Deed::Enqueue(_, fate) => {
+            match action {
+                Action::Enqueue(_, Insertion::NotStored) => {}
+                Action::Enqueue(_, stored) => {
                     wanted_from = Some(wanted_from.map_or(span.from, |from| from.min(span.from)));
-                    if let Fate::Stored(state) = fate {
+                    if let Insertion::Stored(state) = stored {
                         acknowledged = Some(acknowledged.map_or(span.to, |to| to.min(span.to)));
                         reported = state;
                     }
                 }
-                Deed::StandIn(state) => {
+                Action::StandIn(state) => {
                     if state.is_some() {
                         acknowledged = Some(acknowledged.map_or(span.to, |to| to.min(span.to)));
                     }
                     reported = state;
                 }
-                Deed::Report(_, Outcome::Applied(state) | Outcome::Already(_, state)) => {
+                Action::Report(_, Outcome::Applied(state) | Outcome::Already(_, state)) => {
                     reported = Some(state);
                 }
-                Deed::Change(wish, effect) => {
+                Action::Change(wish, effect) => {
                     if wish == Wish::Replay && effect != Effect::Refused {
                         life.replays.push(span);
                     }
@@ -121,10 +121,10 @@ impl<'a> Life<'a> {
 
     /// Records that a lease was observed to be the current one.
     fn sight(&mut self, fact: &Fact<'a>) {
-        let (lease, start, applied) = match fact.deed {
-            Deed::Start(start, claim) => (&start.lease, Some((start.attempt, claim)), false),
-            Deed::Report(report, Outcome::Applied(_)) => (&report.lease, None, true),
-            Deed::Update(lease, Some(true)) => (lease, None, false),
+        let (lease, start, applied) = match fact.action {
+            Action::Start(start, claim) => (&start.lease, Some((start.attempt, claim)), false),
+            Action::Report(report, Outcome::Applied(_)) => (&report.lease, None, true),
+            Action::Update(lease, Some(true)) => (lease, None, false),
             _ => return,
         };
         let at = *self.by_lease.entry(lease).or_insert(self.terms.len());
@@ -154,14 +154,16 @@ impl<'a> Life<'a> {
     /// again, with new attempt numbers.
     fn may_be_reborn(&self, options: &Options) -> bool {
         let births: Vec<Span> =
-            self.spans(|deed| matches!(deed, Deed::Enqueue(_, fate) if *fate != Fate::NotStored));
+            self.spans(|action| matches!(action, Action::Enqueue(_, stored) if *stored != Insertion::NotStored));
         let late = |gone: Span| births.iter().any(|birth| !birth.before(gone));
         births.len() > 1 && (options.retention || self.discards().into_iter().any(late))
     }
 
     pub(super) fn discards(&self) -> Vec<Span> {
-        self.spans(|deed| match deed {
-            Deed::Change(Wish::Discard | Wish::DiscardIf(_), effect) => *effect != Effect::Refused,
+        self.spans(|action| match action {
+            Action::Change(Wish::Discard | Wish::DiscardIf(_), effect) => {
+                *effect != Effect::Refused
+            }
             _ => false,
         })
     }
@@ -175,9 +177,9 @@ impl<'a> Life<'a> {
     /// last observed as not ended; or its leases were lost and it was either cancelled or exceeded its
     /// allowed crashes.
     pub(super) fn may_have_ended(&self, facts: &Facts<'_>) -> bool {
-        let ended = |fact: &Fact<'_>| match fact.deed {
-            Deed::Report(_, Outcome::Unclear) | Deed::Replaced(_) => true,
-            Deed::Change(Wish::Cancel, Effect::Done(Some(State::Running)) | Effect::Unclear) => {
+        let ended = |fact: &Fact<'_>| match fact.action {
+            Action::Report(_, Outcome::Unclear) | Action::Replaced(_) => true,
+            Action::Change(Wish::Cancel, Effect::Done(Some(State::Running)) | Effect::Unclear) => {
                 fact.span.to >= self.last_life
             }
             _ => false,
@@ -194,8 +196,10 @@ impl<'a> Life<'a> {
     /// not observed, and neither is a start if its claim was never answered.
     fn may_be_out_of_crashes(&self, facts: &Facts<'_>) -> bool {
         let started = self.terms.iter().filter(|term| term.first >= self.last_life).count();
-        let crashes_max = self.facts.iter().filter_map(|fact| match fact.deed {
-            Deed::Enqueue(wanted, fate) if fate != Fate::NotStored => Some(wanted.crashes_max),
+        let crashes_max = self.facts.iter().filter_map(|fact| match fact.action {
+            Action::Enqueue(wanted, stored) if stored != Insertion::NotStored => {
+                Some(wanted.crashes_max)
+            }
             _ => None,
         });
         let starts = (started + facts.unclear_claims.len()) as u64;
@@ -205,7 +209,7 @@ impl<'a> Life<'a> {
     /// A discard conditional on one state that took effect although the job had ended in another.
     pub(super) fn wrongly_discarded(&self) -> Option<(State, State)> {
         self.facts.iter().find_map(|fact| {
-            let Deed::Change(Wish::DiscardIf(wanted), Effect::Done(_)) = fact.deed else {
+            let Action::Change(Wish::DiscardIf(wanted), Effect::Done(_)) = fact.action else {
                 return None;
             };
             let other = self.ends.iter().find(|(reported, state)| {
@@ -217,8 +221,8 @@ impl<'a> Life<'a> {
         })
     }
 
-    fn spans(&self, deed: impl Fn(&Deed<'a>) -> bool) -> Vec<Span> {
-        self.facts.iter().filter(|fact| deed(&fact.deed)).map(|fact| fact.span).collect()
+    fn spans(&self, action: impl Fn(&Action<'a>) -> bool) -> Vec<Span> {
+        self.facts.iter().filter(|fact| action(&fact.action)).map(|fact| fact.span).collect()
     }
 
     /// Whether a replay may have taken effect between the two.
@@ -228,12 +232,12 @@ impl<'a> Life<'a> {
 
     /// When the first call was made that may have ended it in this state.
     pub(super) fn asked_for(&self, state: State) -> Option<u64> {
-        let requested = self.facts.iter().filter(|fact| match (state, &fact.deed) {
-            (_, Deed::Report(_, Outcome::Refused)) => false,
-            (State::Completed, Deed::Report(report, _)) => report.end == AttemptEnd::Complete,
-            (State::Cancelled, Deed::Report(report, _)) => report.end == AttemptEnd::Cancel,
-            (State::Cancelled, Deed::Change(Wish::Cancel, effect)) => *effect != Effect::Refused,
-            (State::Cancelled, Deed::Replaced(_)) => true,
+        let requested = self.facts.iter().filter(|fact| match (state, &fact.action) {
+            (_, Action::Report(_, Outcome::Refused)) => false,
+            (State::Completed, Action::Report(report, _)) => report.end == AttemptEnd::Complete,
+            (State::Cancelled, Action::Report(report, _)) => report.end == AttemptEnd::Cancel,
+            (State::Cancelled, Action::Change(Wish::Cancel, effect)) => *effect != Effect::Refused,
+            (State::Cancelled, Action::Replaced(_)) => true,
             _ => false,
         });
         requested.map(|fact| fact.span.from).min()
@@ -241,8 +245,8 @@ impl<'a> Life<'a> {
 
     /// Its period among the jobs of its key, unless it had several lives.
     pub(super) fn turn(&self, facts: &Facts<'_>) -> Option<(&'a str, Turn)> {
-        let wanted = self.facts.iter().find_map(|fact| match fact.deed {
-            Deed::Enqueue(wanted, fate) if fate != Fate::NotStored => Some(wanted),
+        let wanted = self.facts.iter().find_map(|fact| match fact.action {
+            Action::Enqueue(wanted, stored) if stored != Insertion::NotStored => Some(wanted),
             _ => None,
         })?;
         let key = wanted.key.as_deref()?;
@@ -255,7 +259,7 @@ impl<'a> Life<'a> {
             Some(state) => self.asked_for(state).unwrap_or_default(),
             None => 0,
         };
-        let moved = self.spans(|deed| matches!(deed, Deed::Change(Wish::Move, _)));
+        let moved = self.spans(|action| matches!(action, Action::Change(Wish::Move, _)));
         let in_line = wanted.in_line && moved.is_empty();
         let turn = Turn {
             id: self.id,

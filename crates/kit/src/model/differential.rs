@@ -3,7 +3,7 @@
 
 use super::op::{Op, Story};
 use super::snapshot::{Snapshot, difference};
-use super::teller::Teller;
+use super::story_runner::StoryRunner;
 use super::{STEPS, run_stories, run_stories_until};
 use crate::subject::Subject;
 use futures_util::future::join3;
@@ -62,7 +62,7 @@ async fn compare<F: Future<Output = Subject>>(
 }
 
 struct Trio {
-    tellers: [(Speed, Teller); 3],
+    runners: [(Speed, StoryRunner); 3],
     /// Decides which requests of the mixed story may be fast.
     coin: Seeded,
     story: String,
@@ -70,15 +70,15 @@ struct Trio {
 
 impl Trio {
     fn new(off: Subject, on: Subject, mixed: Subject) -> Self {
-        let teller = |speed, subject| (speed, Teller::new(subject));
-        let tellers = [teller(Speed::Off, off), teller(Speed::On, on), teller(Speed::Mixed, mixed)];
-        Self { tellers, coin: Seeded::new(1), story: String::new() }
+        let runner = |speed, subject| (speed, StoryRunner::new(subject));
+        let runners = [runner(Speed::Off, off), runner(Speed::On, on), runner(Speed::Mixed, mixed)];
+        Self { runners, coin: Seeded::new(1), story: String::new() }
     }
 
     fn flip(&self) {
         let heads = self.coin.below(2) == 0;
-        for (speed, teller) in &self.tellers {
-            teller.fast_paths(match speed {
+        for (speed, runner) in &self.runners {
+            runner.fast_paths(match speed {
                 Speed::Off => false,
                 Speed::On => true,
                 Speed::Mixed => heads,
@@ -90,11 +90,11 @@ impl Trio {
         let _ = writeln!(self.story, "  {op:?}");
         self.flip();
         let full = number % FULL_EVERY == FULL_EVERY - 1;
-        self.all(async |teller| {
-            let reply = teller.step(op).await;
+        self.all(async |runner| {
+            let reply = runner.step(op).await;
             let mut snapshot = match full {
-                true => teller.full_snapshot().await,
-                false => teller.snapshot().await,
+                true => runner.full_snapshot().await,
+                false => runner.snapshot().await,
             };
             snapshot.insert(" the reply".into(), reply);
             snapshot
@@ -103,15 +103,15 @@ impl Trio {
     }
 
     async fn end(&mut self) -> Result<(), String> {
-        self.all(async |teller| teller.full_snapshot().await).await?;
+        self.all(async |runner| runner.full_snapshot().await).await?;
         self.flip();
-        self.all(async |teller| teller.probe().await).await?;
-        self.all(async |teller| teller.full_snapshot().await).await
+        self.all(async |runner| runner.probe().await).await?;
+        self.all(async |runner| runner.full_snapshot().await).await
     }
 
     /// Does the same with all of them at a time, and compares what came of it.
-    async fn all(&mut self, act: impl AsyncFn(&mut Teller) -> Snapshot) -> Result<(), String> {
-        let [(_, off), (on_speed, on), (mixed_speed, mixed)] = &mut self.tellers;
+    async fn all(&mut self, act: impl AsyncFn(&mut StoryRunner) -> Snapshot) -> Result<(), String> {
+        let [(_, off), (on_speed, on), (mixed_speed, mixed)] = &mut self.runners;
         let (expected, on, mixed) = join3(act(off), act(on), act(mixed)).await;
         for (speed, got) in [(on_speed, on), (mixed_speed, mixed)] {
             if let Some(difference) = difference(&expected, &got) {

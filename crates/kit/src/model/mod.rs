@@ -7,7 +7,7 @@
 //! - `op`: the operations, and how sequences are generated;
 //! - `interpreter`, `claiming`: the expected results, derived from the transition table only;
 //! - `lockstep`, `upkeep`, `compare`: run both and compare;
-//! - `differential`, `teller`, `snapshot`: run an engine with and without its fast paths and compare.
+//! - `differential`, `story_runner`, `snapshot`: run an engine with and without its fast paths and compare.
 
 mod claiming;
 mod compare;
@@ -16,7 +16,7 @@ mod interpreter;
 mod lockstep;
 mod op;
 mod snapshot;
-mod teller;
+mod story_runner;
 mod translate;
 mod upkeep;
 
@@ -83,20 +83,20 @@ type Generated = ((), Vec<Op>, Option<Arc<AtomicUsize>>);
 fn run_stories(
     stories: impl Strategy<Value = Generated>,
     cases: u32,
-    teller: impl AsyncFn(Vec<Op>, &dyn Fn()) -> Result<(), String>,
+    runner: impl AsyncFn(Vec<Op>, &dyn Fn()) -> Result<(), String>,
 ) {
-    if let Err(reason) = run_stories_until(stories, cases, SHRINK_MAX, teller) {
+    if let Err(reason) = run_stories_until(stories, cases, SHRINK_MAX, runner) {
         panic!("{reason}");
     }
 }
 
-/// Generates sequences and runs each with `teller`, which calls its second argument before every step. Returns the first
+/// Generates sequences and runs each with `runner`, which calls its second argument before every step. Returns the first
 /// failure, shortened in at most `shrinks` attempts.
 fn run_stories_until(
     stories: impl Strategy<Value = Generated>,
     cases: u32,
     shrinks: u32,
-    teller: impl AsyncFn(Vec<Op>, &dyn Fn()) -> Result<(), String>,
+    runner: impl AsyncFn(Vec<Op>, &dyn Fn()) -> Result<(), String>,
 ) -> Result<(), String> {
     let requested = std::env::var(CASES_VARIABLE).ok().map(|text| match text.parse() {
         Ok(cases) => cases,
@@ -120,7 +120,7 @@ fn run_stories_until(
                 seen.fetch_add(1, Ordering::SeqCst);
             }
         };
-        runtime.block_on(teller(ops, &seen)).map_err(TestCaseError::fail)
+        runtime.block_on(runner(ops, &seen)).map_err(TestCaseError::fail)
     });
     reported.map_err(|error| match error {
         // The reason already contains the shortest sequence; the input would repeat it.

@@ -1,7 +1,7 @@
 //! Everything there is to know about a store, as text that two stores can be compared by.
 
 use super::op::{KINDS, QUEUES};
-use super::teller::{Teller, value};
+use super::story_runner::{StoryRunner, value};
 use super::translate::{key, unique_key};
 use std::collections::{BTreeMap, BTreeSet};
 use windlass_core::engine::{
@@ -22,7 +22,7 @@ const EXCERPTS_MAX: usize = 4;
 /// Claims of the end; far more than there are jobs in a story.
 const CLAIMS_MAX: usize = 2_000;
 
-impl Teller {
+impl StoryRunner {
     /// Jobs with every field, and the counts of lanes.
     pub(super) async fn snapshot(&self) -> Snapshot {
         let (engine, mut all) = (self.rig.engine(), Snapshot::new());

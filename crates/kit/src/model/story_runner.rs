@@ -13,7 +13,7 @@ use windlass_core::limits::MAINTAIN_BUDGET_MAX;
 use windlass_core::model::NewJob;
 use windlass_core::{Result, Timestamp};
 
-pub(super) struct Teller {
+pub(super) struct StoryRunner {
     pub(super) rig: Rig,
     pub(super) named: Named,
     pub(super) now: Timestamp,
@@ -21,7 +21,7 @@ pub(super) struct Teller {
     holders: Vec<SessionId>,
 }
 
-impl Teller {
+impl StoryRunner {
     pub(super) fn new(subject: Subject) -> Self {
         Self { rig: Rig::new(subject), named: Named::new(), now: START, holders: Vec::new() }
     }
@@ -184,7 +184,7 @@ impl Teller {
         self.by_number(format!("{value:?}"))
     }
 
-    /// See [`Teller::text`].
+    /// See [`StoryRunner::text`].
     pub(super) fn by_number(&self, mut text: String) -> String {
         for (number, (_, lease)) in self.named.leases.iter().enumerate() {
             text = text.replace(lease.as_str(), &format!("lease {number}"));

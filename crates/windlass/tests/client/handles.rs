@@ -1,4 +1,4 @@
-//! Handles: what they tell about their job, and what they do to it.
+//! Handles: reading a job, waiting for it, changing it.
 
 use crate::support::*;
 use serde::{Deserialize, Serialize};

@@ -63,7 +63,7 @@ impl Claims {
     }
 
     /// Makes the next claim happen without a wait before it.
-    pub(super) const fn look(&mut self) {
+    pub(super) const fn try_now(&mut self) {
         self.likely = true;
     }
 

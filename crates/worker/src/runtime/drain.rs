@@ -86,7 +86,7 @@ impl Runtime {
             self.shared.order(Order::Drain);
             self.obey(Order::Drain);
         } else {
-            self.claims.look();
+            self.claims.try_now();
         }
     }
 
@@ -123,7 +123,7 @@ impl Runtime {
 
     fn tell_all(&self, cause: Cause) {
         for running in self.held.values() {
-            running.signal.tell(cause);
+            running.signal.send(cause);
         }
     }
 

@@ -124,7 +124,7 @@ impl Runtime {
             let id = running.header.id;
             if self.suspect.as_ref().is_some_and(|suspect| suspect.running.header.id == id) {
                 self.suspect = None;
-                self.claims.look();
+                self.claims.try_now();
             }
             match outcome {
                 Some(outcome) => self.report(running, outcome),

@@ -63,7 +63,7 @@ pub(crate) struct Runtime {
 /// An event that wakes the loop.
 enum Event {
     /// A message in the inbox, an order, or a timer.
-    Look,
+    Check,
     /// A reply to a call.
     Reply(Reply),
     /// A reply to a wait for work.
@@ -111,7 +111,7 @@ impl Runtime {
                 return stopped;
             }
             match self.next_event(&mut orders, alarm.as_mut()).await {
-                Event::Look => {}
+                Event::Check => {}
                 Event::Reply(reply) => self.take_reply(reply),
                 Event::Waited(answer) => self.waited(answer),
             }
@@ -151,10 +151,10 @@ impl Runtime {
             () = shared.inbox.bell.notified() => {
                 // Lets ready handlers run first, so that their results are part of the next call.
                 tokio::task::yield_now().await;
-                Event::Look
+                Event::Check
             }
-            _ = orders.changed() => Event::Look,
-            () = alarm => Event::Look,
+            _ = orders.changed() => Event::Check,
+            () = alarm => Event::Check,
         }
     }
 

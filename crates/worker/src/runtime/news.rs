@@ -106,14 +106,14 @@ impl Runtime {
         let returned = match answer {
             Ok(updated) => {
                 if updated.cancel_requested {
-                    running.signal.tell(Cause::Operator);
+                    running.signal.send(Cause::Operator);
                 }
                 None
             }
             Err(error) if is_transient(&error) => Some(item),
             Err(error) => {
                 if matches!(error, Error::LeaseLost { .. }) {
-                    running.signal.tell(Cause::LeaseLost);
+                    running.signal.send(Cause::LeaseLost);
                 }
                 // Refused progress must not fail the job; if something is wrong, settling its outcome reports
                 // it.

@@ -97,7 +97,7 @@ impl Runtime {
                 // Logged without the session id, which authorizes calls in the name of this worker.
                 tracing::info!(worker = %self.shared.options.name, "session open");
                 self.session.id = Some(session.id);
-                self.claims.look();
+                self.claims.try_now();
             }
             Err(error) => self.unanswered(&error),
         }
@@ -148,7 +148,7 @@ impl Runtime {
                 let running = self.held.get(&held.id);
                 if let Some(running) = running.filter(|running| running.lease == held.lease) {
                     // Harmless if the handler has ended meanwhile: the reply to the settle decides.
-                    if running.signal.tell(cause) {
+                    if running.signal.send(cause) {
                         let _span = running.span.enter();
                         tracing::info!(%cause, "asking the handler to stop");
                     }
@@ -180,7 +180,7 @@ impl Runtime {
         tracing::warn!(worker = %self.shared.options.name, leases = self.held.len(),
             "session lost: stopping its handlers and opening a new one");
         for running in self.held.values() {
-            running.signal.tell(Cause::LeaseLost);
+            running.signal.send(Cause::LeaseLost);
         }
         self.claims.give_up(&mut self.room);
     }

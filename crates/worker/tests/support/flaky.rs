@@ -6,17 +6,17 @@ use std::time::Duration;
 use windlass_core::Error;
 use windlass_core::engine::*;
 
-/// How a store behaves.
+/// How a store fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mood {
-    Fine,
-    /// Does nothing and says so.
-    Away,
-    /// Does it, and the reply is lost.
-    Deaf,
-    /// Does it, and answers when it is in another mood: one call after the other, in their order.
+pub(crate) enum Fault {
+    None,
+    /// Executes nothing and returns an error.
+    Unavailable,
+    /// Executes the call and loses the reply.
+    LosesReplies,
+    /// Executes calls, and replies in their order once the fault is over.
     Slow,
-    /// Does nothing and never answers.
+    /// Executes nothing and never replies.
     Hangs,
 }
 
@@ -25,8 +25,8 @@ const SLOW_STEP: Duration = Duration::from_millis(10);
 
 pub(crate) struct Flaky {
     inner: Arc<dyn Engine>,
-    mood: Mutex<Mood>,
-    /// How many calls were slow so far.
+    fault: Mutex<Fault>,
+    /// Number of slow calls so far.
     slow: AtomicU32,
     /// Only heartbeats fail: a worker that is stalled or cut off, while its jobs run.
     pub(crate) no_heartbeats: AtomicBool,
@@ -44,7 +44,7 @@ impl Flaky {
     pub(crate) fn new(inner: Arc<dyn Engine>) -> Arc<Self> {
         Arc::new(Self {
             inner,
-            mood: Mutex::new(Mood::Fine),
+            fault: Mutex::new(Fault::None),
             slow: AtomicU32::new(0),
             no_heartbeats: AtomicBool::new(false),
             settle_max: AtomicUsize::new(usize::MAX),
@@ -55,8 +55,8 @@ impl Flaky {
         })
     }
 
-    pub(crate) fn be(&self, mood: Mood) {
-        *self.mood.lock().unwrap() = mood;
+    pub(crate) fn set(&self, fault: Fault) {
+        *self.fault.lock().unwrap() = fault;
     }
 
     fn note(&self, claim: &Claim) {
@@ -67,22 +67,22 @@ impl Flaky {
 
     fn serve<'a, T: Send + 'a>(&'a self, answer: Answer<'a, T>) -> Answer<'a, T> {
         self.calls.fetch_add(1, Ordering::SeqCst);
-        let mood = *self.mood.lock().unwrap();
+        let fault = *self.fault.lock().unwrap();
         Box::pin(async move {
-            match mood {
-                Mood::Fine => answer.await,
-                Mood::Away => Err(away()),
-                Mood::Deaf => answer.await.and_then(|_| Err(away())),
-                Mood::Slow => {
+            match fault {
+                Fault::None => answer.await,
+                Fault::Unavailable => Err(away()),
+                Fault::LosesReplies => answer.await.and_then(|_| Err(away())),
+                Fault::Slow => {
                     let answer = answer.await;
                     let turn = self.slow.fetch_add(1, Ordering::SeqCst) + 1;
-                    while *self.mood.lock().unwrap() == Mood::Slow {
+                    while *self.fault.lock().unwrap() == Fault::Slow {
                         tokio::time::sleep(Duration::from_millis(1)).await;
                     }
                     tokio::time::sleep(SLOW_STEP * turn).await;
                     answer
                 }
-                Mood::Hangs => std::future::pending().await,
+                Fault::Hangs => std::future::pending().await,
             }
         })
     }

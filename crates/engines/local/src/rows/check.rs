@@ -199,14 +199,14 @@ impl SqliteRows<'_> {
     }
 
     /// Calls `look` for every job; running jobs are taken from memory.
-    fn each_entry(&self, mut look: impl FnMut(&Entry) -> Result<()>) -> Result<()> {
+    fn each_entry(&self, mut visit: impl FnMut(&Entry) -> Result<()>) -> Result<()> {
         let query = load::query("true");
         let mut statement = self.conn.prepare(&query).map_err(|error| failed(&error))?;
         let mut rows = statement.query([]).map_err(|error| failed(&error))?;
         while let Some(row) = rows.next().map_err(|error| failed(&error))? {
             let loaded = load::read(row, &self.lanes)?;
             let running = self.running.get(&loaded.entry.id());
-            look(running.map_or(&loaded.entry, |running| &running.loaded.entry))?;
+            visit(running.map_or(&loaded.entry, |running| &running.loaded.entry))?;
         }
         Ok(())
     }

@@ -6,7 +6,7 @@
 use super::ended;
 use super::key::{PROBES, first_key, keys};
 use super::load::{self, Loaded, failed, get};
-use super::reader::Look;
+use super::reader::Snapshot;
 use super::ready;
 use rusqlite::{OptionalExtension as _, Params, Row, params};
 use std::collections::{BTreeMap, HashSet};
@@ -19,7 +19,7 @@ use windlass_executor::Filling;
 /// Number of candidates that are read at a time, after the first ones did not fill the page.
 const CHUNK: usize = 500;
 
-impl Look<'_> {
+impl Snapshot<'_> {
     /// Returns a page of jobs.
     pub(super) fn page(&self, request: &List) -> Result<Page<Job>> {
         let mut page = Filling::new(request, request.place()?);

@@ -208,7 +208,7 @@ pub(crate) fn failed(error: &rusqlite::Error) -> Error {
         _ => "",
     };
     // The error of a failed script contains the whole script; the first line is enough.
-    let told = error.to_string();
-    let reason = format!("{}{hint}", told.lines().next().unwrap_or_default());
+    let text = error.to_string();
+    let reason = format!("{}{hint}", text.lines().next().unwrap_or_default());
     Error::Unavailable { store, reason }
 }

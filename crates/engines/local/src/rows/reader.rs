@@ -21,7 +21,7 @@ pub(crate) struct Reader {
 }
 
 /// One read: all its rows are from the same snapshot.
-pub(super) struct Look<'a> {
+pub(super) struct Snapshot<'a> {
     pub(super) conn: &'a Connection,
     pub(super) lanes: &'a Lanes,
     pub(super) leases: HashMap<JobId, Vec<Stored>>,
@@ -34,29 +34,29 @@ impl Reader {
 
     /// Returns jobs by their ids.
     pub(crate) fn get(&mut self, request: &Get) -> Result<Vec<Option<Job>>> {
-        self.look(|look| {
+        self.read(|snapshot| {
             let sql = load::query(load::BY_ID);
-            let mut by_id = look.conn.prepare_cached(&sql).map_err(|error| failed(&error))?;
+            let mut by_id = snapshot.conn.prepare_cached(&sql).map_err(|error| failed(&error))?;
             let job = |id: &JobId| {
-                let stored = load::by_id(look.conn, &mut by_id, look.lanes, *id)?;
-                Ok(stored.map(|loaded| look.as_it_is(loaded).entry.view(request.parts)))
+                let stored = load::by_id(snapshot.conn, &mut by_id, snapshot.lanes, *id)?;
+                Ok(stored.map(|loaded| snapshot.as_it_is(loaded).entry.view(request.parts)))
             };
             let mut jobs: Vec<_> = request.ids.iter().map(job).collect::<Result<_>>()?;
-            look.show_running(jobs.iter_mut().flatten())?;
+            snapshot.show_running(jobs.iter_mut().flatten())?;
             Ok(jobs)
         })
     }
 
     /// Returns a page of jobs.
     pub(crate) fn list(&mut self, request: &List) -> Result<Page<Job>> {
-        self.look(|look| {
-            let mut page = look.page(request)?;
-            look.show_running(&mut page.rows)?;
+        self.read(|snapshot| {
+            let mut page = snapshot.page(request)?;
+            snapshot.show_running(&mut page.rows)?;
             Ok(page)
         })
     }
 
-    fn look<T>(&mut self, look: impl FnOnce(&Look<'_>) -> Result<T>) -> Result<T> {
+    fn read<T>(&mut self, read: impl FnOnce(&Snapshot<'_>) -> Result<T>) -> Result<T> {
         let Self { conn, lanes } = self;
         let instant = conn.unchecked_transaction().map_err(|error| failed(&error))?;
         lanes.learn(&instant)?;
@@ -64,11 +64,11 @@ impl Reader {
         for lease in Leases::default().read(&instant)? {
             leases.entry(lease.id).or_default().push(lease);
         }
-        look(&Look { conn: &instant, lanes, leases })
+        read(&Snapshot { conn: &instant, lanes, leases })
     }
 }
 
-impl Look<'_> {
+impl Snapshot<'_> {
     /// Adds the lease to a job that is running.
     pub(super) fn as_it_is(&self, mut loaded: Loaded) -> Loaded {
         let leases = self.leases.get(&loaded.entry.id());

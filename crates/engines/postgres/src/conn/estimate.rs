@@ -9,23 +9,23 @@ use windlass_core::sync::lock;
 /// The last known time of the store and when it was received.
 #[derive(Debug)]
 pub(crate) struct Estimate {
-    told: Mutex<(Timestamp, Instant)>,
+    latest: Mutex<(Timestamp, Instant)>,
 }
 
 impl Estimate {
     /// Starts from a time just received.
     pub(crate) fn new(now: Timestamp) -> Self {
-        Self { told: Mutex::new((now, Instant::now())) }
+        Self { latest: Mutex::new((now, Instant::now())) }
     }
 
     /// Updates the estimate with a time just received.
     pub(crate) fn saw(&self, now: Timestamp) {
-        *lock(&self.told) = (now, Instant::now());
+        *lock(&self.latest) = (now, Instant::now());
     }
 
     /// The estimated time.
     pub(crate) fn now(&self) -> Timestamp {
-        let (told, when) = *lock(&self.told);
-        told.plus(when.elapsed().as_millis() as u64)
+        let (time, when) = *lock(&self.latest);
+        time.plus(when.elapsed().as_millis() as u64)
     }
 }

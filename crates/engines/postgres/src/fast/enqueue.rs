@@ -104,21 +104,21 @@ impl PostgresEngine {
             .await
         };
         let stored: Try<Vec<Row>> = stored.await;
-        let told = match stored {
+        let rows = match stored {
             Ok(rows) => rows,
             Err(trouble) => return self.after_trouble(conn, trouble).await,
         };
         let epoch = conn.epoch.clone();
         conn.give_back();
-        let Some(told) = told.first() else { return Ok(None) };
-        let now = self.saw(at(told.get(0)));
-        if !told.get::<_, bool>(1) {
+        let Some(row) = rows.first() else { return Ok(None) };
+        let now = self.saw(at(row.get(0)));
+        if !row.get::<_, bool>(1) {
             return Ok(None);
         }
-        let some: Option<Vec<Uuid>> = told.get(2);
+        let some: Option<Vec<Uuid>> = row.get(2);
         // Also if only some jobs were stored.
         let ready = Stamped { now, epoch: epoch.clone(), value: lanes.to_vec() };
-        self.inner.wakeups.wake(Some(told.get(3)), Some(ready));
+        self.inner.wakeups.wake(Some(row.get(3)), Some(ready));
         let ids = request.jobs.iter().filter_map(|job| job.id);
         let Some(some) = some else {
             let value = ids.map(created).collect();

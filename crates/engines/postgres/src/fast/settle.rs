@@ -52,11 +52,11 @@ impl<'a> Completions<'a> {
     ) -> Try<(Timestamp, HashSet<JobId>)> {
         let Self { ids, tokens, results } = self;
         let rows = conn.query(SETTLE, &[ids, tokens, results, &receipt, &now]).await?;
-        let told = |row: &Row| -> (Timestamp, HashSet<JobId>) {
+        let completed = |row: &Row| -> (Timestamp, HashSet<JobId>) {
             let ids: Option<Vec<Uuid>> = row.get(1);
             (at(row.get(0)), ids.into_iter().flatten().map(job_id).collect())
         };
-        Ok(rows.first().map(told).unwrap_or_default())
+        Ok(rows.first().map(completed).unwrap_or_default())
     }
 
     /// Completes plain jobs in an application's transaction; returns the jobs.
@@ -94,7 +94,7 @@ impl PostgresEngine {
         let conn = self.inner.shared.pool.lend().await.map_err(Trouble::into_error)?;
         let (Completed { now, settled }, claimed) =
             match self.settle_on(&conn, &completions, fast).await {
-                Ok(told) => told,
+                Ok(completed) => completed,
                 Err(trouble) => return self.after_trouble(conn, trouble).await,
             };
         let epoch = conn.epoch.clone();
@@ -142,19 +142,20 @@ impl PostgresEngine {
         let settle = self.complete_on(conn, completions, receipt);
         let Some(mut claim) = claim else { return Ok((settle.await?, Ok(None))) };
         claim.aim(self);
-        let all = |told: &Completed| told.settled.len() == completions.ids.len();
-        let (told, claimed) = if conn.has_session() {
+        let all = |completed: &Completed| completed.settled.len() == completions.ids.len();
+        let (completed, claimed) = if conn.has_session() {
             claim.after(receipt);
-            let (told, claimed) = join(settle, self.claim_on(conn, &claim)).await;
-            (told?, claimed)
+            let (completed, claimed) = join(settle, self.claim_on(conn, &claim)).await;
+            (completed?, claimed)
         } else {
             // Through a pooler, the claim would not see the receipt.
-            let told = settle.await?;
-            let claimed = if all(&told) { self.claim_on(conn, &claim).await } else { Ok(None) };
-            (told, claimed)
+            let completed = settle.await?;
+            let claimed =
+                if all(&completed) { self.claim_on(conn, &claim).await } else { Ok(None) };
+            (completed, claimed)
         };
-        let all = all(&told);
-        Ok((told, claimed.map(|read| read.filter(|_| all).map(|(_, claimed)| claimed))))
+        let all = all(&completed);
+        Ok((completed, claimed.map(|read| read.filter(|_| all).map(|(_, claimed)| claimed))))
     }
 
     /// Completes plain jobs. If all are plain, the connection keeps the receipt.

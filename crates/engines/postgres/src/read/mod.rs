@@ -146,18 +146,18 @@ impl PostgresEngine {
         let mut run = Executor::new(shared.capabilities.clone(), random, set, 0);
         let queues = loaded.queues.clone().unwrap_or_default();
         run.restore(Default::default(), queues, loaded.kinds.clone());
-        let mut told = run.lanes(request, counted);
+        let mut stats = run.lanes(request, counted);
         if request.by_priority {
             let numbers = rows.iter().map(|row| ((row.get(1), row.get(2)), row.get(0)));
             let numbers: HashMap<(&str, &str), i32> = numbers.collect();
-            let lanes = told.iter_mut().filter(|lane| run.is_by_priority(lane));
+            let lanes = stats.iter_mut().filter(|lane| run.is_by_priority(lane));
             let lanes = lanes.filter_map(|lane| {
                 let number = numbers.get(&(&*lane.queue, &*lane.kind)).copied();
                 number.map(|number| (number, lane))
             });
-            priorities::tell(conn, lanes.collect()).await?;
+            priorities::add(conn, lanes.collect()).await?;
         }
-        Ok(told)
+        Ok(stats)
     }
 
     async fn load_settings(&self, conn: &Lent) -> Try<Loaded> {

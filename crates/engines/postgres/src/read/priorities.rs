@@ -16,7 +16,7 @@ const COUNT: &str = "SELECT count(r.lane) FROM unnest($1::integer[], $2::bigint[
     GROUP BY w.n ORDER BY w.n";
 
 /// Adds the ready jobs by priority to these lanes' statistics.
-pub(crate) async fn tell(conn: &Lent, lanes: Vec<(i32, &mut LaneStats)>) -> Try<()> {
+pub(crate) async fn add(conn: &Lent, lanes: Vec<(i32, &mut LaneStats)>) -> Try<()> {
     let numbers: Vec<i32> = lanes.iter().map(|(number, _)| *number).collect();
     let mut ranks: BTreeMap<i32, Vec<Rank>> = BTreeMap::new();
     for row in conn.query(RANKS, &[&numbers, &(RANKS_MAX as i64)]).await? {

@@ -60,14 +60,14 @@ pub(crate) struct Done<T> {
 }
 
 impl Shared {
-    /// The time: a test's clock, or else the store's time `told`.
-    pub(crate) fn now(&self, told: Timestamp) -> Timestamp {
-        self.test_now().unwrap_or(told)
+    /// The time: a test's clock, or else the `store`'s.
+    pub(crate) fn now(&self, store: Timestamp) -> Timestamp {
+        self.test_now().unwrap_or(store)
     }
 
     /// The time returned by [`CLOCK`].
-    pub(crate) fn now_in(&self, told: &[Row]) -> Timestamp {
-        self.now(told.first().map_or(Timestamp::EPOCH, |row| at(row.get(0))))
+    pub(crate) fn now_in(&self, rows: &[Row]) -> Timestamp {
+        self.now(rows.first().map_or(Timestamp::EPOCH, |row| at(row.get(0))))
     }
 
     /// The time of a test's clock, which replaces the store's in statements.

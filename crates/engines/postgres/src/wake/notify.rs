@@ -43,7 +43,7 @@ struct Line {
     /// The latest wake-up, of this process or another; waiters watch it.
     readied: watch::Sender<Wake>,
     /// Signals that a notification is to be sent.
-    told: Notify,
+    changed: Notify,
     /// The lowest number of the new jobs since the last notification; `i64::MAX` if there are none.
     lowest: AtomicI64,
     scan_cursor: Arc<ScanCursor>,
@@ -66,7 +66,7 @@ pub(crate) struct Wake {
 impl Wake {
     /// Returns the reply for this waiter if it can claim without checking. Only one waiter gets it; the others check
     /// first, because no job may be left for them.
-    pub(crate) fn tell(&self, wait: &Wait) -> Option<Stamped<bool>> {
+    pub(crate) fn reply_to(&self, wait: &Wait) -> Option<Stamped<bool>> {
         let ready = self.ready.as_ref()?;
         let wants = |(queue, kind): &LaneKey| {
             wait.queues.contains(queue)
@@ -117,7 +117,7 @@ impl Wakeups {
     ) -> Self {
         let line = Arc::new(Line {
             readied: watch::Sender::new(Wake::default()),
-            told: Notify::new(),
+            changed: Notify::new(),
             lowest: AtomicI64::new(i64::MAX),
             scan_cursor,
             channel,
@@ -135,7 +135,7 @@ impl Wakeups {
             self.line.lowest.fetch_min(seq, Ordering::SeqCst);
         }
         self.line.readied.send_replace(Wake { ready, taken: AtomicBool::new(false) });
-        self.line.told.notify_one();
+        self.line.changed.notify_one();
     }
 
     /// A receiver of all wake-ups from now on.
@@ -162,18 +162,18 @@ async fn listen(server: Server, line: Arc<Line>) {
     let mut pause = COME_BACK;
     loop {
         if let Ok((client, mut connection)) = server.open().await {
-            let telling = tokio::spawn(tell(client, Arc::clone(&line)));
+            let sending = tokio::spawn(send(client, Arc::clone(&line)));
             loop {
                 match poll_fn(|context| connection.poll_message(context)).await {
-                    Some(Ok(AsyncMessage::Notification(told))) => {
-                        line.heard(told.payload());
+                    Some(Ok(AsyncMessage::Notification(received))) => {
+                        line.heard(received.payload());
                         pause = COME_BACK;
                     }
                     Some(Ok(_)) => {}
                     Some(Err(_)) | None => break,
                 }
             }
-            telling.abort();
+            sending.abort();
             heard_gauge(false);
         }
         tracing::debug!("not listening for notifications; workers poll meanwhile");
@@ -183,7 +183,7 @@ async fn listen(server: Server, line: Arc<Line>) {
 }
 
 /// Listens, tests the connection, and sends pending notifications.
-async fn tell(client: Client, line: Arc<Line>) {
+async fn send(client: Client, line: Arc<Line>) {
     // Through a pooler no notification arrives: the pooler's server connection would listen.
     let hears = Session::establish(&client).await.is_ok_and(|session| session.is_kept);
     if !hears {
@@ -234,7 +234,7 @@ fn heard_gauge(heard: bool) {
 
 async fn pass_on(client: &Client, line: &Line) {
     loop {
-        line.told.notified().await;
+        line.changed.notified().await;
         if client.batch_execute(&line.news()).await.is_err() {
             return;
         }
@@ -258,10 +258,10 @@ mod tests {
     #[test]
     fn one_waiter_claims_without_checking() {
         let wake = wake(&[("mail", "send"), ("images", "scale")]);
-        assert!(wake.tell(&Wait::new(["other"], 1)).is_none());
-        assert!(wake.tell(&Wait::new(["mail"], 1).kind("scale")).is_none());
-        assert!(wake.tell(&Wait::new(["other", "mail"], 1).kind("send")).is_some());
-        assert!(wake.tell(&Wait::new(["images"], 1)).is_none(), "another waiter claims it");
+        assert!(wake.reply_to(&Wait::new(["other"], 1)).is_none());
+        assert!(wake.reply_to(&Wait::new(["mail"], 1).kind("scale")).is_none());
+        assert!(wake.reply_to(&Wait::new(["other", "mail"], 1).kind("send")).is_some());
+        assert!(wake.reply_to(&Wait::new(["images"], 1)).is_none(), "another waiter claims it");
     }
 
     #[test]
@@ -271,7 +271,7 @@ mod tests {
         scan_cursor.taken(start, "q", [(1, 0, 7)].into_iter());
         let line = Line {
             readied: watch::Sender::new(Wake::default()),
-            told: Notify::new(),
+            changed: Notify::new(),
             lowest: AtomicI64::new(i64::MAX),
             scan_cursor: Arc::clone(&scan_cursor),
             channel: "a_channel".to_owned(),
@@ -292,6 +292,6 @@ mod tests {
 
     #[test]
     fn a_waiter_woken_by_another_process_checks_first() {
-        assert!(Wake::default().tell(&Wait::new(["mail"], 1)).is_none());
+        assert!(Wake::default().reply_to(&Wait::new(["mail"], 1)).is_none());
     }
 }

@@ -49,9 +49,9 @@ impl PostgresEngine {
                 // Check in both cases; the sender lives as long as `self`.
                 let woken = tokio::time::timeout(pause, readied.changed()).await;
                 if woken.is_ok()
-                    && let Some(told) = readied.borrow_and_update().tell(&request)
+                    && let Some(reply) = readied.borrow_and_update().reply_to(&request)
                 {
-                    return Ok(told);
+                    return Ok(reply);
                 }
                 let mut found = self.is_ready(&IS_READY_BUSY, &request, &ranges()).await?;
                 if !found.value && full_scan_at.elapsed() >= FULL_SCAN_EVERY {

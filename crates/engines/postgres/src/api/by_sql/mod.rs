@@ -152,8 +152,8 @@ fn say_policy(policy: &Policy, put: &mut impl FnMut(&str, Value)) {
 
 /// The ids that the server returned.
 #[cfg(any(feature = "sqlx", feature = "diesel-async"))]
-fn ids(told: impl Iterator<Item = String>) -> Result<Vec<JobId>> {
-    told.map(|id| id.parse()).collect()
+fn ids(texts: impl Iterator<Item = String>) -> Result<Vec<JobId>> {
+    texts.map(|id| id.parse()).collect()
 }
 
 /// Maps an error of the server. The messages of the functions begin with a fixed word, because not every driver returns

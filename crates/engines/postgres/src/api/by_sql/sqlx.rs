@@ -28,8 +28,8 @@ impl SqlEnqueue {
         let parameter = Self::parameter(jobs)?;
         // Ours: the schema's name is checked and quoted, and everything else is the parameter.
         let statement = sqlx::AssertSqlSafe(self.statement());
-        let told = sqlx::query_scalar::<_, String>(statement).bind(parameter).fetch_all(on).await;
-        ids(told.map_err(|error| refused(&error))?.into_iter())
+        let found = sqlx::query_scalar::<_, String>(statement).bind(parameter).fetch_all(on).await;
+        ids(found.map_err(|error| refused(&error))?.into_iter())
     }
 }
 
