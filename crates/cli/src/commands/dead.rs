@@ -21,12 +21,12 @@ pub(super) struct Args {
     #[command(flatten)]
     common: Common,
     #[command(subcommand)]
-    action: Action,
+    action: Option<Action>,
 }
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// List dead letters, newest first
+    /// List dead letters, newest first (the default)
     List(ListArgs),
     /// Show all details of a dead letter
     Show {
@@ -81,7 +81,7 @@ impl Args {
 
     pub(super) fn run(self) -> Result<ExitCode> {
         let Self { common, action } = self;
-        match action {
+        match action.unwrap_or_else(|| Action::List(ListArgs::default())) {
             Action::List(args) => block_on(list(&common, Some(State::Dead), &args)),
             Action::Show { id } => block_on(show(&common, id)),
             Action::Replay { which, payload, start_over, confirm } => {

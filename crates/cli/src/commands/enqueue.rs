@@ -28,7 +28,7 @@ pub(super) struct Args {
     #[arg(required_unless_present = "ndjson")]
     kind: Option<String>,
     /// Payload as JSON; `-` reads it from stdin, `@FILE` from a file
-    #[arg(value_name = "JSON|-|@FILE", conflicts_with = "ndjson", allow_hyphen_values = true)]
+    #[arg(value_name = "JSON|-|@FILE", conflicts_with = "ndjson", allow_negative_numbers = true)]
     payload: Option<String>,
     /// Send the payload as raw bytes, without checking that it is JSON
     #[arg(long, requires = "payload")]

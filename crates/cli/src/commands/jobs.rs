@@ -22,12 +22,12 @@ pub(super) struct Args {
     #[command(flatten)]
     common: Common,
     #[command(subcommand)]
-    action: Action,
+    action: Option<Action>,
 }
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// List jobs, newest first
+    /// List jobs, newest first (the default)
     List {
         /// Only jobs in this state
         #[arg(long, value_parser = state, value_name = "STATE")]
@@ -43,7 +43,8 @@ enum Action {
     /// Cancel jobs; the worker of a running job is asked to stop it
     Cancel(Ids),
     /// Replay dead, cancelled or expired jobs
-    Retry {
+    #[command(alias = "retry")]
+    Replay {
         #[command(flatten)]
         ids: Ids,
         /// Name of the kind, as a confirmation; required if the kind is registered as sensitive
@@ -106,11 +107,12 @@ impl Args {
 
     pub(super) fn run(self) -> Result<ExitCode> {
         let Self { common, action } = self;
-        let (ids, change) = match action {
+        let listed = Action::List { state: None, list: ListArgs::default() };
+        let (ids, change) = match action.unwrap_or(listed) {
             Action::List { state, list: args } => return block_on(list(&common, state, &args)),
             Action::Show { id } => return block_on(show(&common, id)),
             Action::Cancel(ids) => (ids, Change::Cancel),
-            Action::Retry { ids, confirm } => {
+            Action::Replay { ids, confirm } => {
                 let mut edits = Edits::default();
                 edits.confirm = confirm.map(Into::into);
                 (ids, Change::Replay(Box::new(edits)))

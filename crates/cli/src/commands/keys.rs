@@ -16,14 +16,14 @@ pub(super) struct Args {
     #[command(flatten)]
     common: Common,
     #[command(subcommand)]
-    action: Action,
+    action: Option<Action>,
 }
 
 #[derive(Debug, Subcommand)]
 enum Action {
     /// Create a key; its secret is printed once, on stdout
     Create(Create),
-    /// List keys without their secrets
+    /// List keys without their secrets (the default)
     List,
     /// Revoke keys permanently
     Revoke {
@@ -69,13 +69,13 @@ impl Args {
     }
 
     async fn act(self) -> Result<ExitCode> {
-        let common = &self.common;
-        let client = match &self.action {
+        let (common, action) = (&self.common, self.action.unwrap_or(Action::List));
+        let client = match &action {
             Action::Create(_) => common.open_or_create().await?,
             _ => common.open().await?,
         };
         let keys = Keys::new(client.engine().clone());
-        match self.action {
+        match action {
             Action::Create(create) => create.run(common, &keys).await?,
             Action::List => list(common, &keys).await?,
             Action::Revoke { ids } => {

@@ -22,12 +22,12 @@ pub(super) struct Args {
     #[command(flatten)]
     common: Common,
     #[command(subcommand)]
-    action: Action,
+    action: Option<Action>,
 }
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// List schedules
+    /// List schedules (the default)
     List,
     /// Add a schedule, or replace the one with this name
     Add(Box<Add>),
@@ -124,13 +124,13 @@ impl Args {
     }
 
     async fn act(self) -> Result<ExitCode> {
-        let common = &self.common;
-        let OpenStore { client, audited } = match &self.action {
+        let (common, action) = (&self.common, self.action.unwrap_or(Action::List));
+        let OpenStore { client, audited } = match &action {
             Action::Add(_) => common.reach_or_create().await?,
             _ => common.reach().await?,
         };
         let schedules = Schedules::new(Arc::clone(client.engine()));
-        match self.action {
+        match action {
             Action::List => list(common, &schedules).await?,
             Action::Add(add) => {
                 let mut job = add.job.job(&add.kind);

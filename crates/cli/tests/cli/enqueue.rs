@@ -66,6 +66,9 @@ fn a_payload_comes_from_the_line_stdin_or_a_file() {
     assert_eq!(payloads, [json!([1]), json!([2]), json!([3])]);
     let raw = store.enqueue(&["x", "not json", "--raw"]);
     assert_eq!(store.job(&raw)["payload_text"], "not json");
+    // A mistyped flag is not a payload.
+    store.run(&["enqueue", "x", "--raw", "--delya=10m"]).refused(2, &["--delya", "--delay"]);
+    assert_eq!(store.job(&store.enqueue(&["x", "-7"]))["payload"], -7);
 }
 
 #[test]

@@ -7,6 +7,19 @@ fn state(store: &Store, id: &str) -> String {
 }
 
 #[test]
+fn a_noun_alone_lists() {
+    let store = Store::new();
+    let id = store.enqueue(&["x"]);
+    assert!(store.run(&["jobs"]).ok().contains(&id));
+    for noun in ["jobs", "dead", "queues", "kinds", "schedules", "keys"] {
+        // Rows show ages, which differ.
+        let heading = |text: String| text.lines().next().map(str::to_owned);
+        let (alone, listed) = (store.run(&[noun]).ok(), store.run(&[noun, "list"]).ok());
+        assert_eq!(heading(alone), heading(listed), "{noun}");
+    }
+}
+
+#[test]
 fn every_change_has_its_effect() {
     let store = Store::new();
     let id = store.enqueue(&["x", "--delay", "1h"]);
@@ -22,7 +35,7 @@ fn every_change_has_its_effect() {
     then(&["signal"], "scheduled");
     then(&["reprioritise", "--priority", "-7"], "scheduled");
     then(&["cancel"], "cancelled");
-    then(&["retry"], "available");
+    then(&["replay"], "available");
     then(&["reschedule", "--at", "2030-01-31T09:00:00Z"], "scheduled");
     let job = store.job(&id);
     assert_eq!(

@@ -43,6 +43,20 @@ pub(in crate::commands) struct ListArgs {
     after: Option<String>,
 }
 
+impl Default for ListArgs {
+    fn default() -> Self {
+        Self {
+            queue: None,
+            kind: None,
+            search: SearchArgs::default(),
+            limit: PAGE_DEFAULT,
+            oldest: false,
+            newest: false,
+            after: None,
+        }
+    }
+}
+
 /// Filters by attributes and by creation time.
 #[derive(Debug, Default, clap::Args)]
 pub(in crate::commands) struct SearchArgs {
