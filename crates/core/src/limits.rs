@@ -107,6 +107,29 @@ pub const PROGRESS_NOTE_BYTES_MAX: usize = 256;
 
 /// Highest number of jobs that a worker may report to run at a time.
 pub const CONCURRENCY_MAX: u32 = 1_000_000;
+/// Named limits of a store.
+pub const LIMITS_MAX: usize = 1_000;
+/// Limits that a queue lists, and that a kind lists.
+pub const LISTED_LIMITS_MAX: usize = 4;
+/// Groups with a rule of their own in one limit.
+pub const LIMIT_OVERRIDES_MAX: usize = 1_000;
+/// Bytes in a group.
+pub const GROUP_BYTES_MAX: usize = NAME_BYTES_MAX;
+/// Highest `max_running` of a limit.
+pub const LIMIT_RUNNING_MAX: u32 = 1_000_000;
+/// Highest amount and burst of a bucket, and highest cost of a job.
+pub const LIMIT_AMOUNT_MAX: u32 = 1_000_000_000;
+/// Highest maximum of a sliding window, which remembers every start.
+pub const LIMIT_WINDOW_MAX: u32 = 1_000;
+/// Longest period of a rate.
+pub const LIMIT_PER_MAX_MS: u64 = 31 * DAY_MS;
+/// Longest time for which a report can hold a limit.
+pub const HOLD_MAX_MS: u64 = DAY_MS;
+/// Blocked jobs that one step releases from the line of a group; the next step continues.
+pub const LINE_RELEASES_MAX: u32 = 1_000;
+/// Ready jobs that one claim returns to the lines of their groups.
+pub const DEFERRALS_MAX: u32 = 1_000;
+
 /// Default TTL of a session.
 pub const SESSION_TTL_DEFAULT_MS: u64 = 30 * SECOND_MS;
 /// Shortest TTL of a session.

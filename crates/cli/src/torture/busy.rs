@@ -60,7 +60,7 @@ fn busy() -> Error {
 }
 
 impl Jobs for BusyAtFirst {
-    windlass_core::pass_on!(inner: capabilities, open_session, heartbeat, close_session, wait, update);
+    windlass_core::pass_on!(inner: capabilities, open_session, heartbeat, close_session, take, wait, update);
 
     /// The first calls are busy as a whole; one later call is busy for all jobs except the first.
     fn enqueue(&self, mut request: Enqueue) -> Answer<'_, Vec<Item<Enqueued>>> {

@@ -40,11 +40,13 @@ pub enum Capability {
     /// Moving jobs to another queue ([`Change::Move`](super::Change::Move), [`SettleItem::queue`](super::SettleItem),
     /// [`Edits::queue`](super::Edits)).
     Move,
+    /// Named limits ([`Limit`](crate::model::Limit)), and jobs with a group or a cost.
+    Limits,
 }
 
 impl Capability {
     /// All capabilities.
-    pub const ALL: [Self; 3] = [Self::GlobalUnique, Self::FairOrder, Self::Move];
+    pub const ALL: [Self; 4] = [Self::GlobalUnique, Self::FairOrder, Self::Move, Self::Limits];
 }
 
 impl fmt::Display for Capability {
@@ -53,6 +55,7 @@ impl fmt::Display for Capability {
             Self::GlobalUnique => "unique keys across queues",
             Self::FairOrder => "fair order",
             Self::Move => "moves between queues",
+            Self::Limits => "limits",
         })
     }
 }

@@ -1,7 +1,7 @@
-//! Settings of queues and kinds.
+//! Settings of queues and kinds, and named limits.
 
 use crate::error::Result;
-use crate::model::{KindPatch, KindSettings, Name, QueuePatch, QueueSettings};
+use crate::model::{KindPatch, KindSettings, Limit, Name, QueuePatch, QueueSettings};
 use crate::name::check_name;
 
 /// One change of settings.
@@ -12,6 +12,8 @@ pub enum Configure {
     Queue(Name, QueuePatch),
     /// Changes the settings of a kind.
     Kind(Name, KindPatch),
+    /// Creates or replaces a limit; `None` removes it, unless a queue or a kind lists it.
+    Limit(Name, Option<Box<Limit>>),
 }
 
 impl Configure {
@@ -25,11 +27,25 @@ impl Configure {
         Self::Kind(kind.into(), patch)
     }
 
+    /// Creates or replaces a limit. In effect at once; running jobs are never stopped.
+    pub fn limit(name: impl Into<Name>, limit: Limit) -> Self {
+        Self::Limit(name.into(), Some(Box::new(limit)))
+    }
+
+    /// Removes a limit that no queue and no kind lists.
+    pub fn remove_limit(name: impl Into<Name>) -> Self {
+        Self::Limit(name.into(), None)
+    }
+
     /// Validates the change.
     pub fn check(&self) -> Result<()> {
         match self {
             Self::Queue(queue, patch) => check_name("queue", queue).and_then(|()| patch.check()),
-            Self::Kind(kind, _) => check_name("kind", kind),
+            Self::Kind(kind, patch) => check_name("kind", kind).and_then(|()| patch.check()),
+            Self::Limit(name, limit) => {
+                check_name("limit", name)?;
+                limit.as_ref().map_or(Ok(()), |limit| limit.check())
+            }
         }
     }
 }
@@ -42,11 +58,20 @@ pub struct Settings {
     pub queues: Vec<(Name, QueueSettings)>,
     /// Settings of kinds.
     pub kinds: Vec<(Name, KindSettings)>,
+    /// Limits.
+    pub limits: Vec<(Name, Limit)>,
 }
 
 impl Settings {
     /// Creates a set of settings.
     pub const fn new(queues: Vec<(Name, QueueSettings)>, kinds: Vec<(Name, KindSettings)>) -> Self {
-        Self { queues, kinds }
+        Self { queues, kinds, limits: Vec::new() }
+    }
+
+    /// Adds limits.
+    #[must_use]
+    pub fn limits(mut self, limits: Vec<(Name, Limit)>) -> Self {
+        self.limits = limits;
+        self
     }
 }

@@ -64,9 +64,11 @@ fn check_times(job: &Job) -> Result<()> {
 
 /// The definition of a job, as if it were enqueued now without an id.
 fn described(job: &Job) -> NewJob {
-    let Header { queue, kind, tenant, key, unique, tags, trace, policy, .. } = job.header.clone();
+    let Header { queue, kind, tenant, key, group, cost, .. } = job.header.clone();
+    let Header { unique, tags, trace, policy, .. } = job.header.clone();
     let mut new = NewJob::new(kind).queue(queue);
     (new.tenant, new.key, new.unique) = (tenant, key, unique);
+    (new.group, new.cost) = (group, cost);
     (new.tags, new.trace, new.policy) = (tags, trace, policy);
     new.parts = job.parts.clone();
     new

@@ -40,6 +40,7 @@ mod records;
 mod removed;
 mod session;
 mod settle;
+mod take;
 mod token;
 mod update;
 
@@ -64,7 +65,8 @@ pub use removed::{
     OTHER_TENANT, RemovedCount, RemovedKey, RemovedQuery, RemovedTable, tenant_of_removed,
 };
 pub use session::{Heartbeat, HeartbeatReply, Held, OpenSession, Session, WorkerInfo};
-pub use settle::{Outcome, Settle, SettleItem, SettleReply, Settled};
+pub use settle::{Hold, HoldOn, Outcome, Settle, SettleItem, SettleReply, Settled};
+pub use take::{Take, Took};
 pub use token::{ClaimId, Cursor, Epoch, Lease, SessionId};
 pub use update::{Update, UpdateItem, Updated};
 
@@ -155,6 +157,10 @@ pub trait Jobs: Send + Sync {
     /// extending leases of claims without a session. Parts are durable before it returns; progress and log
     /// lines need not be.
     fn update(&self, request: Update) -> Answer<'_, Vec<Item<Updated>>>;
+
+    /// Takes tokens of a limit's rate at once, or says when they will be there. Needs
+    /// [`Capability::Limits`]. A repeated call takes tokens again.
+    fn take(&self, request: Take) -> Answer<'_, Took>;
 }
 
 /// The verbs of operators: read, change, configure.

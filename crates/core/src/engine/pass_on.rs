@@ -63,6 +63,9 @@ macro_rules! pass_on {
     (@update $($to:ident)+) => {
         $crate::pass_on!(@fn update(request: Update) -> [Vec<$crate::engine::Item<$crate::engine::Updated>>] $($to)+);
     };
+    (@take $($to:ident)+) => {
+        $crate::pass_on!(@fn take(request: Take) -> [$crate::engine::Took] $($to)+);
+    };
     (@get $($to:ident)+) => {
         $crate::pass_on!(@fn get(request: Get) -> [Vec<Option<$crate::model::Job>>] $($to)+);
     };

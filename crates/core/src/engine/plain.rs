@@ -10,8 +10,8 @@
 use super::{Claim, Claimant, KindWant, Lease, Outcome, QueueWant, SessionId, SettleItem};
 use crate::id::JobId;
 use crate::model::{
-    Counters, Due, Header, Job, Name, NewJob, Order, PartEdit, PartEdits, Parts, Policy,
-    QueueSettings,
+    Counters, Due, Header, Job, KindSettings, Name, NewJob, Order, PartEdit, PartEdits, Parts,
+    Policy, QueueSettings,
 };
 use crate::policy::Unique;
 use bytes::Bytes;
@@ -32,6 +32,8 @@ impl NewJob {
             // Fair order uses it; such a queue is not plain.
             tenant: _,
             key,
+            group,
+            cost,
             unique,
             parent: _,
             tags: _,
@@ -52,6 +54,8 @@ impl NewJob {
         } = policy;
         matches!(due, Due::Now | Due::After(0))
             && key.is_none()
+            && group.is_none()
+            && *cost == 1
             && unique.is_none()
             && checkpoint.is_none()
             && blob.is_none()
@@ -70,6 +74,8 @@ impl NewJob {
             due: _,
             tenant: _,
             key,
+            group: _,
+            cost: _,
             unique,
             parent: _,
             tags: _,
@@ -83,7 +89,7 @@ impl NewJob {
 
 impl Job {
     /// Whether a completion without [further requests](SettleItem::plain) ends the lease, records the end, and does
-    /// nothing else: no key to free, and no retention of its own.
+    /// nothing else: no key or slot to free, and no retention of its own.
     pub const fn completes_plainly(&self) -> bool {
         let Self {
             header,
@@ -101,6 +107,7 @@ impl Job {
             // A completion ends a wait and keeps a signal.
             waits: _,
             signalled: _,
+            limits,
             progress: _,
             result: _,
             error: _,
@@ -116,6 +123,8 @@ impl Job {
             created_at: _,
             tenant: _,
             key,
+            group: _,
+            cost: _,
             unique,
             parent: _,
             tags: _,
@@ -125,7 +134,7 @@ impl Job {
         } = header;
         // A completion resets the crashes, and reads of completed jobs take that into account.
         let Counters { attempt: _, failures: _, crashes: _ } = counters;
-        frees_nothing(key.as_ref(), unique.as_ref(), policy)
+        limits.is_empty() && frees_nothing(key.as_ref(), unique.as_ref(), policy)
     }
 }
 
@@ -144,8 +153,8 @@ const fn frees_nothing(key: Option<&String>, unique: Option<&Unique>, policy: &P
 }
 
 impl QueueSettings {
-    /// Whether plain jobs may be stored without reading these settings: no depth limit, no limit on waiting, and the
-    /// usual order.
+    /// Whether plain jobs may be stored without reading these settings: no limits, no depth limit, no limit on
+    /// waiting, and the usual order.
     pub const fn is_plain(&self) -> bool {
         let Self {
             // Stops claims, not enqueues.
@@ -157,8 +166,23 @@ impl QueueSettings {
             dead_bytes_max: _,
             keep_max: _,
             max_wait_ms,
+            limits,
+            // Stops claims, not enqueues.
+            held_until: _,
         } = self;
-        max_depth.is_none() && max_wait_ms.is_none() && matches!(order, Order::Strict)
+        limits.is_empty()
+            && max_depth.is_none()
+            && max_wait_ms.is_none()
+            && matches!(order, Order::Strict)
+    }
+}
+
+impl KindSettings {
+    /// Whether plain jobs of the kind may be stored without reading these settings: no limits.
+    pub const fn is_plain(&self) -> bool {
+        // Both gates stop claims, not enqueues.
+        let Self { paused: _, permits: _, limits } = self;
+        limits.is_empty()
     }
 }
 
@@ -177,10 +201,13 @@ pub struct PlainReport<'a> {
 impl SettleItem {
     /// The report, if it is a completion that changes nothing else about the job and creates no others.
     pub fn plain(&self) -> Option<PlainReport<'_>> {
-        let Self { id, lease, outcome, parts, priority, queue, follow_ups } = self;
+        let Self { id, lease, outcome, parts, priority, queue, follow_ups, hold } = self;
         let PartEdits { payload, checkpoint, metadata, blob } = parts;
         let edits = [payload, checkpoint, metadata, blob];
         let keeps_parts = edits.into_iter().all(|edit| matches!(edit, PartEdit::Keep));
+        if hold.is_some() {
+            return None;
+        }
         if !keeps_parts || priority.is_some() || queue.is_some() || !follow_ups.is_empty() {
             return None;
         }
@@ -237,7 +264,7 @@ impl Claim {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::ClaimId;
+    use crate::engine::{ClaimId, Hold};
     use crate::model::{Envelope, JobError, Part};
     use crate::policy::{Backoff, Retention};
     use crate::time::Timestamp;
@@ -273,6 +300,8 @@ mod tests {
             assert_eq!(decide(change), (true, true), "{at}");
         }
         assert_eq!(decide(|job| job.key = Some("k".into())), (false, false));
+        assert_eq!(decide(|job| job.group = Some("g".into())), (false, true));
+        assert_eq!(decide(|job| job.cost = 2), (false, true));
         assert_eq!(decide(|job| job.unique = Some(Unique::by("k"))), (false, false));
         assert_eq!(decide(|job| job.policy.max_wait_ms = Some(1)), (false, true));
         let own = |job: &mut NewJob| job.policy.retention = Some(Retention::default());
@@ -302,6 +331,8 @@ mod tests {
         assert!(with(|it| it.keep_max.dead = Some(1)));
         assert!(!with(|it| it.max_depth = Some(1)));
         assert!(!with(|it| it.max_wait_ms = Some(1)));
+        assert!(with(|it| it.held_until = Some(Timestamp::MAX)));
+        assert!(!with(|it| it.limits.push("l".into())));
         assert!(!with(|it| it.order = Order::Lifo));
         assert!(!with(|it| it.order = Order::Fair));
         assert!(!with(|it| it.order = Order::Ageing { quantum_ms: 1 }));
@@ -327,6 +358,7 @@ mod tests {
             report(Outcome::DONE).blob(PartEdit::Unset),
             report(Outcome::DONE).priority(0),
             report(Outcome::DONE).follow_up(NewJob::new("k")),
+            report(Outcome::DONE).hold(Hold::queue(1)),
             report(Outcome::Retry { error: error.clone(), delay_ms: None }),
             report(Outcome::Snooze { delay_ms: 0 }),
             report(Outcome::Fail { error }),

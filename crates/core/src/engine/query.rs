@@ -170,10 +170,14 @@ impl StatsRequest {
 pub enum Gate {
     /// Its queue is paused.
     QueuePaused,
+    /// Its queue is held for a time, by a [`Hold`](super::Hold) of a report.
+    QueueHeld,
     /// Its kind is paused.
     KindPaused,
     /// Its kind has no permits left because of an open circuit breaker.
     NoPermits,
+    /// A limit over all jobs has no room for its first job.
+    Limited,
 }
 
 /// Statistics of a lane. Jobs that have ended are counted by state and never as depth.

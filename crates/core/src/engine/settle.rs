@@ -121,6 +121,56 @@ pub struct SettleItem {
     /// Jobs to create in the same atomic step. They bypass depth limits; an invalid one refuses the whole
     /// item, and the lease remains valid.
     pub follow_ups: Vec<NewJob>,
+    /// Stops starts for a time, in the same atomic step.
+    pub hold: Option<Hold>,
+}
+
+/// Stops starts for a time: for example because an API answered "429, retry after 30 s". A job that must wait too is
+/// [snoozed](Outcome::Snooze). A later hold of the same replaces it; 0 ms ends it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Hold {
+    /// What is held.
+    pub on: HoldOn,
+    /// For how long.
+    pub ms: u64,
+}
+
+/// What a [`Hold`] stops.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HoldOn {
+    /// All jobs under this limit, which must be one of the job's; of a limit by group, those of the job's group.
+    Limit(Name),
+    /// The job's group, in all limits by group that the job runs under.
+    Group,
+    /// The job's queue.
+    Queue,
+}
+
+impl Hold {
+    /// Holds a limit; of a limit by group, the job's group.
+    pub fn limit(name: impl Into<Name>, ms: u64) -> Self {
+        Self { on: HoldOn::Limit(name.into()), ms }
+    }
+
+    /// Holds the job's group in all its limits by group.
+    pub const fn group(ms: u64) -> Self {
+        Self { on: HoldOn::Group, ms }
+    }
+
+    /// Holds the job's queue.
+    pub const fn queue(ms: u64) -> Self {
+        Self { on: HoldOn::Queue, ms }
+    }
+
+    /// Validates the hold.
+    pub fn check(&self) -> Result<()> {
+        if let HoldOn::Limit(name) = &self.on {
+            check_name("hold.limit", name)?;
+        }
+        within_range("hold.ms", self.ms, 0..=limits::HOLD_MAX_MS)
+    }
 }
 
 impl SettleItem {
@@ -134,6 +184,7 @@ impl SettleItem {
             priority: None,
             queue: None,
             follow_ups: Vec::new(),
+            hold: None,
         }
     }
 
@@ -160,11 +211,19 @@ impl SettleItem {
         self
     }
 
+    /// Stops starts for a time.
+    #[must_use]
+    pub fn hold(mut self, hold: Hold) -> Self {
+        self.hold = Some(hold);
+        self
+    }
+
     /// Validates the report at `now`, for an engine with this payload limit.
     pub fn check(&self, now: Timestamp, payload_bytes_max: usize) -> Result<()> {
         self.outcome.check()?;
         self.parts.check(payload_bytes_max)?;
         self.check_queue()?;
+        self.hold.as_ref().map_or(Ok(()), Hold::check)?;
         let hint = "enqueue some of them from the follow-ups themselves";
         within_limit("follow_ups", self.follow_ups.len(), limits::FOLLOW_UPS_MAX, hint)?;
         for (index, job) in self.follow_ups.iter().enumerate() {

@@ -9,9 +9,10 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Effect {
-    /// The current lease ends and the attempt is added to the history.
+    /// The current lease ends, the attempt is added to the history, and its slots are free.
     EndLease,
-    /// A new lease is issued: `attempt + 1`, one permit of the kind is used, a fair queue advances its turn.
+    /// A new lease is issued: `attempt + 1`, one permit of the kind is used, the slots and tokens of all its limits are
+    /// taken, a fair queue advances its turn.
     IssueLease,
     /// `failures + 1`.
     CountFailure,
@@ -44,6 +45,8 @@ pub enum Effect {
     TakeKey,
     /// The ordering key is released, and the first job in line for it is freed.
     HandOverKey,
+    /// The job is in the line of its group, and waits for the limit that has no room for it.
+    JoinLine,
     /// The job enters its state anew, behind all jobs that are there already.
     Moved,
     /// An imported job enters its state, behind all jobs that are there already. It keeps the number and the time of its
@@ -55,7 +58,7 @@ pub enum Effect {
 
 impl Effect {
     /// All effects, each at the index of its discriminant.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::EndLease,
         Self::IssueLease,
         Self::CountFailure,
@@ -73,6 +76,7 @@ impl Effect {
         Self::FreeUnique,
         Self::TakeKey,
         Self::HandOverKey,
+        Self::JoinLine,
         Self::Moved,
         Self::Arrive,
         Self::Emit,
@@ -99,6 +103,7 @@ impl fmt::Display for Effect {
             Self::FreeUnique => "free unique key",
             Self::TakeKey => "take ordering key",
             Self::HandOverKey => "hand over ordering key",
+            Self::JoinLine => "join line",
             Self::Moved => "move",
             Self::Arrive => "arrive",
             Self::Emit => "emit",

@@ -13,8 +13,10 @@ pub enum EventKind {
     Import,
     /// The job's time has come.
     Due,
-    /// The ordering key that the job is in line for may have become free.
+    /// The ordering key or the limit that the job is in line for may have become free.
     Free,
+    /// A limit by group refuses the start of the job.
+    Defer,
     /// A worker claims the job.
     Claim,
     /// The handler completed the job.
@@ -63,11 +65,12 @@ pub enum EventKind {
 
 impl EventKind {
     /// All events, in the order of a job's life.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::Enqueue,
         Self::Import,
         Self::Due,
         Self::Free,
+        Self::Defer,
         Self::Claim,
         Self::Complete,
         Self::Retry,
@@ -130,6 +133,7 @@ impl EventKind {
             Self::Import => "be imported",
             Self::Due => "become due",
             Self::Free => "be freed",
+            Self::Defer => "be deferred",
             Self::Claim => "be claimed",
             Self::Complete => "complete",
             Self::Retry => "retry",

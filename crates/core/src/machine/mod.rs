@@ -24,11 +24,14 @@ pub struct Facts {
     pub signalled: bool,
     /// The ordering key is held by another job, or other jobs are ahead in line for it.
     pub key_taken: bool,
+    /// A limit by group has no room for the job, or other jobs of its group are ahead in line. Of a job that waits for
+    /// nothing else.
+    pub limited: bool,
     /// This failure or crash uses up the job's budget.
     pub spent: bool,
     /// A cancellation was requested while the job ran.
     pub cancel_requested: bool,
-    /// The event moves the job to another queue. `key_taken` is then about that queue.
+    /// The event moves the job to another queue. `key_taken` and `limited` are then about that queue.
     pub moves: bool,
 }
 
@@ -74,6 +77,9 @@ pub fn step(from: Option<State>, event: EventKind, facts: Facts) -> Result<Step,
         (S::Scheduled, E::Due) if facts.due => Ok(enter(Some(from), facts, Effects::NONE)),
         (S::Scheduled, E::Due) => Err(Refusal("its time has not come")),
         (S::Blocked, E::Free) => Ok(unblocked(facts, Effects::NONE)),
+        (S::Available, E::Defer) => {
+            Ok(moved(Some(from), S::Blocked, Effects::of(&[Effect::JoinLine])))
+        }
         (S::Available, E::Claim) => {
             Ok(moved(Some(from), S::Running, Effects::of(&[Effect::IssueLease])))
         }
@@ -96,9 +102,9 @@ pub fn step(from: Option<State>, event: EventKind, facts: Facts) -> Result<Step,
         (S::Scheduled | S::Blocked | S::Available, E::Resume) => Ok(stay(from)),
         (S::Scheduled, E::Promote) => Ok(enter(Some(from), facts, Effects::NONE)),
         (S::Available, E::Promote) => Ok(stay(from)),
-        (S::Blocked, E::Promote) => {
-            Err(Refusal("what it waits for is not time: signal it, or finish the job before it"))
-        }
+        (S::Blocked, E::Promote) => Err(Refusal(
+            "what it waits for is not time: signal it, finish the job before it, or raise its limit",
+        )),
         (S::Paused, E::Promote) => Err(Refusal("resume it first")),
         (S::Scheduled | S::Blocked | S::Available, E::Reschedule) => {
             Ok(enter(Some(from), facts, Effects::NONE))
@@ -130,10 +136,19 @@ pub fn step(from: Option<State>, event: EventKind, facts: Facts) -> Result<Step,
 const fn entry(facts: Facts) -> State {
     if !facts.due {
         State::Scheduled
-    } else if facts.waits || facts.key_taken {
+    } else if facts.waits || facts.key_taken || facts.limited {
         State::Blocked
     } else {
         State::Available
+    }
+}
+
+/// The effects of waiting for a limit only: the job holds its ordering key and is in the line of its group.
+const fn line(facts: Facts) -> Effects {
+    if facts.due && !facts.waits && !facts.key_taken && facts.limited {
+        Effects::of(&[Effect::TakeKey, Effect::JoinLine])
+    } else {
+        Effects::NONE
     }
 }
 
@@ -142,8 +157,9 @@ const fn entry(facts: Facts) -> State {
 /// Its time has passed before. If the clock was set back since, the job must not return to scheduled, because
 /// other jobs would overtake it in the line of its key.
 fn unblocked(facts: Facts, also: Effects) -> Step {
-    match entry(Facts { due: true, ..facts }) {
-        State::Blocked => Step { effects: also, ..stay(State::Blocked) },
+    let facts = Facts { due: true, ..facts };
+    match entry(facts) {
+        State::Blocked => Step { effects: also.and(line(facts)), ..stay(State::Blocked) },
         next => moved(Some(State::Blocked), next, also),
     }
 }
@@ -151,14 +167,17 @@ fn unblocked(facts: Facts, also: Effects) -> Step {
 /// A job of another store arrives in its state. A running job lost its worker with its store: it can run again at once,
 /// unless its cancellation was requested.
 fn imported(from: State, facts: Facts) -> Step {
-    let next = match from {
+    let due = Facts { due: true, ..facts };
+    let (next, line) = match from {
         State::Running if facts.cancel_requested => return ended(State::Cancelled, Effects::NONE),
-        State::Scheduled => entry(facts),
-        State::Blocked | State::Available | State::Running => entry(Facts { due: true, ..facts }),
-        State::Paused | State::Completed | State::Dead | State::Cancelled | State::Expired => from,
+        State::Scheduled => (entry(facts), line(facts)),
+        State::Blocked | State::Available | State::Running => (entry(due), line(due)),
+        State::Paused | State::Completed | State::Dead | State::Cancelled | State::Expired => {
+            (from, Effects::NONE)
+        }
     };
     let held = if from.is_terminal() { &[][..] } else { &[Effect::TakeUnique] };
-    let effects = Effects::of(held).and(ready(next == State::Available));
+    let effects = Effects::of(held).and(line).and(ready(next == State::Available));
     Step { next: Some(next), effects: effects.with(Effect::Arrive) }
 }
 
@@ -225,7 +244,7 @@ fn reported(report: EventKind, facts: Facts) -> Step {
 
 /// Moves a job that is to run to its [`entry`].
 fn enter(from: Option<State>, facts: Facts, also: Effects) -> Step {
-    moved(from, entry(facts), also)
+    moved(from, entry(facts), also.and(line(facts)))
 }
 
 fn moved(from: Option<State>, next: State, also: Effects) -> Step {
@@ -272,6 +291,7 @@ mod tests {
         waits: false,
         signalled: false,
         key_taken: false,
+        limited: false,
         spent: false,
         cancel_requested: false,
         moves: false,
@@ -283,6 +303,7 @@ mod tests {
         assert_eq!(enter(Facts { due: false, waits: true, ..DUE }), State::Scheduled);
         assert_eq!(enter(Facts { waits: true, ..DUE }), State::Blocked);
         assert_eq!(enter(Facts { key_taken: true, ..DUE }), State::Blocked);
+        assert_eq!(enter(Facts { limited: true, ..DUE }), State::Blocked);
         assert_eq!(enter(DUE), State::Available);
     }
 
@@ -346,7 +367,8 @@ mod tests {
                 || row.event == EventKind::Import;
             let becomes_ready = done.next == ready && is_new_there;
             assert_eq!(done.effects.has(Effect::Emit), becomes_ready, "{row:?}");
-            assert_eq!(done.effects.has(Effect::TakeKey), becomes_ready, "{row:?}");
+            let joins = done.effects.has(Effect::JoinLine) && row.event != EventKind::Defer;
+            assert_eq!(done.effects.has(Effect::TakeKey), becomes_ready || joins, "{row:?}");
         }
         let moved = step(Some(State::Available), EventKind::Reprioritise, DUE).unwrap();
         assert_eq!(moved.effects, Effects::of(&[Effect::Moved]), "it was ready before");

@@ -18,8 +18,16 @@ pub struct Row {
 }
 
 /// The names of the facts, in the order [`facts`] decodes them.
-const FACTS: [&str; 7] =
-    ["due", "waits", "signal kept", "key taken", "budget spent", "cancel requested", "other queue"];
+const FACTS: [&str; 8] = [
+    "due",
+    "waits",
+    "signal kept",
+    "key taken",
+    "limited",
+    "budget spent",
+    "cancel requested",
+    "other queue",
+];
 
 /// Every combination of state, event and facts.
 pub fn rows() -> impl Iterator<Item = Row> {
@@ -42,9 +50,10 @@ fn facts(bits: u32) -> Facts {
         waits: bit(1),
         signalled: bit(2),
         key_taken: bit(3),
-        spent: bit(4),
-        cancel_requested: bit(5),
-        moves: bit(6),
+        limited: bit(4),
+        spent: bit(5),
+        cancel_requested: bit(6),
+        moves: bit(7),
     }
 }
 
@@ -137,7 +146,7 @@ mod tests {
 
     #[test]
     fn the_table_covers_every_combination_and_every_state_can_be_reached_and_left() {
-        assert_eq!(rows().count(), 10 * EventKind::ALL.len() * 128);
+        assert_eq!(rows().count(), 10 * EventKind::ALL.len() * 256);
         for state in State::ALL {
             let arrives = |row: &Row| row.outcome.is_ok_and(|done| done.next == Some(state));
             let leaves = |row: &Row| row.outcome.is_ok_and(|done| done.next != Some(state));

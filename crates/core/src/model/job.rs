@@ -55,6 +55,10 @@ pub struct Header {
     pub tenant: Option<String>,
     /// Its ordering key.
     pub key: Option<String>,
+    /// The group in which limits count it; `None`: its tenant.
+    pub group: Option<String>,
+    /// The tokens that its start takes from the rates of its limits.
+    pub cost: u32,
     /// Its uniqueness rule.
     pub unique: Option<Unique>,
     /// The job that created it.
@@ -67,6 +71,13 @@ pub struct Header {
     pub policy: Policy,
     /// Starts, failures and crashes.
     pub counters: Counters,
+}
+
+impl Header {
+    /// The group in which limits count the job: its own, its tenant, or one for all jobs without either.
+    pub fn limit_group(&self) -> &str {
+        self.group.as_deref().or(self.tenant.as_deref()).unwrap_or_default()
+    }
 }
 
 /// Why a job ended.
@@ -148,6 +159,9 @@ pub struct Job {
     pub waits: bool,
     /// Whether a signal is kept for its next wait.
     pub signalled: bool,
+    /// The limits that it waits for, if it is blocked; that let it become ready, if it is available; that count it, if
+    /// it runs.
+    pub limits: Vec<Name>,
     /// Its progress.
     pub progress: Option<Progress>,
     /// Its result.
@@ -177,6 +191,7 @@ impl Job {
             cancel_requested: false,
             waits: false,
             signalled: false,
+            limits: Vec::new(),
             progress: None,
             result: None,
             error: None,

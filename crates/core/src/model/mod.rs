@@ -2,6 +2,7 @@
 
 mod history;
 mod job;
+mod limit;
 mod nesting;
 mod new_job;
 mod part;
@@ -12,6 +13,7 @@ mod state;
 
 pub use history::{Attempt, AttemptEnd, JobError, LogLine, Progress};
 pub use job::{Counters, Finish, Header, Job, Running};
+pub use limit::{Limit, Rate, Rule};
 pub use nesting::too_deep;
 pub use new_job::{DEFAULT_QUEUE, Due, NewJob};
 pub use part::{Codec, Envelope, Location, Part, PartEdit, PartEdits, PartName, PartSet, Parts};

@@ -1,7 +1,7 @@
 //! A job to enqueue, as described by its producer.
 
 use super::{Header, Name, Part, Parts, Policy};
-use crate::error::{Error, Result, within_limit};
+use crate::error::{Error, Result, within_limit, within_range};
 use crate::id::JobId;
 use crate::limits;
 use crate::name::{check_name, check_text};
@@ -82,6 +82,10 @@ pub struct NewJob {
     pub tenant: Option<String>,
     /// Ordering key: one job per key at a time, in the order of enqueueing.
     pub key: Option<String>,
+    /// The group in which limits count the job; by default its tenant.
+    pub group: Option<String>,
+    /// The tokens that its start takes from the rates of its limits.
+    pub cost: u32,
     /// The uniqueness rule; see [`Unique`].
     pub unique: Option<Unique>,
     /// The job that created it. Set by the engine for follow-ups.
@@ -108,6 +112,8 @@ impl NewJob {
             due: Due::Now,
             tenant: None,
             key: None,
+            group: None,
+            cost: 1,
             unique: None,
             parent: None,
             tags: Vec::new(),
@@ -168,6 +174,25 @@ impl NewJob {
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into());
         self
+    }
+
+    /// Sets the group in which limits count the job.
+    #[must_use]
+    pub fn group(mut self, group: impl Into<String>) -> Self {
+        self.group = Some(group.into());
+        self
+    }
+
+    /// Sets the tokens that its start takes from the rates of its limits.
+    #[must_use]
+    pub const fn cost(mut self, cost: u32) -> Self {
+        self.cost = cost;
+        self
+    }
+
+    /// Whether the job has a group or a cost, which only limits use.
+    pub const fn names_limits(&self) -> bool {
+        self.group.is_some() || self.cost != 1
     }
 
     /// Sets the uniqueness rule.
@@ -267,6 +292,10 @@ impl NewJob {
         if let Some(key) = &self.key {
             check_text("key", key, limits::KEY_BYTES_MAX)?;
         }
+        if let Some(group) = &self.group {
+            check_text("group", group, limits::GROUP_BYTES_MAX)?;
+        }
+        within_range("cost", self.cost.into(), 1..=limits::LIMIT_AMOUNT_MAX.into())?;
         if let Some(unique) = &self.unique {
             unique.check()?;
         }

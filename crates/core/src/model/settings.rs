@@ -1,8 +1,11 @@
 //! Operator settings per queue and per kind.
 
-use crate::error::{Error, Result, within_range};
-use crate::limits::AGE_MAX_MS;
+use super::Name;
+use crate::error::{Error, Result, within_limit, within_range};
+use crate::limits::{AGE_MAX_MS, LISTED_LIMITS_MAX};
+use crate::name::check_name;
 use crate::policy::{KeepMax, Retention};
+use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 /// The order of ready jobs within a lane. See [`crate::policy::rank`].
@@ -44,6 +47,12 @@ pub struct QueueSettings {
     pub dead_bytes_max: Option<u64>,
     /// How many of its ended jobs are kept. Beyond it the oldest are removed, regardless of the queue's retention.
     pub keep_max: KeepMax,
+    /// Names of the limits that its jobs run under.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<Name>,
+    /// No job of the queue is claimed before this time. Reports set it: see [`Hold`](crate::engine::Hold).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held_until: Option<Timestamp>,
 }
 
 /// A change to some settings of a queue; `None` leaves a setting unchanged.
@@ -64,6 +73,8 @@ pub struct QueuePatch {
     pub dead_bytes_max: Option<Option<u64>>,
     /// Change how many ended jobs are kept.
     pub keep_max: Option<KeepMax>,
+    /// Replace the names of the limits that its jobs run under.
+    pub limits: Option<Vec<Name>>,
 }
 
 impl QueuePatch {
@@ -102,8 +113,15 @@ impl QueuePatch {
         Self { keep_max: Some(keep_max), ..Self::default() }
     }
 
+    /// Replaces the names of the limits that its jobs run under.
+    pub fn limits<N: Into<Name>>(limits: impl IntoIterator<Item = N>) -> Self {
+        let limits = limits.into_iter().map(Into::into).collect();
+        Self { limits: Some(limits), ..Self::default() }
+    }
+
     /// Checks that every value is within its limits.
     pub fn check(&self) -> Result<()> {
+        check_listed(self.limits.as_deref())?;
         if self.max_depth == Some(Some(0)) {
             return Err(Error::invalid(
                 "max_depth",
@@ -124,7 +142,7 @@ impl QueuePatch {
     }
 
     /// Applies the change.
-    pub const fn apply(&self, settings: &mut QueueSettings) {
+    pub fn apply(&self, settings: &mut QueueSettings) {
         if let Some(paused) = self.paused {
             settings.paused = paused;
         }
@@ -146,6 +164,9 @@ impl QueuePatch {
         if let Some(keep_max) = self.keep_max {
             settings.keep_max = keep_max;
         }
+        if let Some(limits) = &self.limits {
+            settings.limits.clone_from(limits);
+        }
     }
 }
 
@@ -159,6 +180,9 @@ pub struct KindSettings {
     /// How many more of its jobs may start; each claimed job takes one. An open circuit breaker sets 0, or 1
     /// for a probe. `None` means unlimited.
     pub permits: Option<u32>,
+    /// Names of the limits that its jobs run under, beside those of their queues.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<Name>,
 }
 
 /// A change to some settings of a kind; `None` leaves a setting unchanged.
@@ -169,6 +193,8 @@ pub struct KindPatch {
     pub paused: Option<bool>,
     /// Set or remove the number of permits.
     pub permits: Option<Option<u32>>,
+    /// Replace the names of the limits that its jobs run under.
+    pub limits: Option<Vec<Name>>,
 }
 
 impl KindPatch {
@@ -182,15 +208,43 @@ impl KindPatch {
         Self { permits: Some(permits), ..Self::default() }
     }
 
+    /// Replaces the names of the limits that its jobs run under.
+    pub fn limits<N: Into<Name>>(limits: impl IntoIterator<Item = N>) -> Self {
+        let limits = limits.into_iter().map(Into::into).collect();
+        Self { limits: Some(limits), ..Self::default() }
+    }
+
+    /// Checks that every value is within its limits.
+    pub fn check(&self) -> Result<()> {
+        check_listed(self.limits.as_deref())
+    }
+
     /// Applies the change.
-    pub const fn apply(&self, settings: &mut KindSettings) {
+    pub fn apply(&self, settings: &mut KindSettings) {
         if let Some(paused) = self.paused {
             settings.paused = paused;
         }
         if let Some(permits) = self.permits {
             settings.permits = permits;
         }
+        if let Some(limits) = &self.limits {
+            settings.limits.clone_from(limits);
+        }
     }
+}
+
+/// Checks the names of limits that a queue or a kind lists.
+fn check_listed(limits: Option<&[Name]>) -> Result<()> {
+    let limits = limits.unwrap_or_default();
+    let hint = "combine some of them into one limit";
+    within_limit("limits", limits.len(), LISTED_LIMITS_MAX, hint)?;
+    for (index, name) in limits.iter().enumerate() {
+        check_name("limits", name)?;
+        if limits[..index].contains(name) {
+            return Err(Error::invalid("limits", name, "list each limit once"));
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -219,6 +273,7 @@ mod tests {
                 QueueSettings { dead_bytes_max: Some(7), ..usual() },
             ),
             (QueuePatch::keep_max(keep_max), QueueSettings { keep_max, ..usual() }),
+            (QueuePatch::limits(["l"]), QueueSettings { limits: vec!["l".into()], ..usual() }),
         ] {
             assert_eq!(patched(patch.clone()), expected, "{patch:?}");
         }

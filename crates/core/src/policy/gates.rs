@@ -1,12 +1,11 @@
 //! Gates: how many jobs of a lane may start now. The one definition that claims, waits and statistics ask.
 
+use super::Room;
 use crate::engine::Gate;
 use crate::model::{KindSettings, QueueSettings};
+use crate::time::Timestamp;
 
-/// What the settings of a lane allow.
-///
-/// Every gate of today opens by a change of settings only, never by itself, so an allowance names no time at which
-/// more may start.
+/// What the settings of a lane and its limits over all jobs allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Allowance {
@@ -14,49 +13,74 @@ pub struct Allowance {
     pub starts: Option<u32>,
     /// Why none may start, if so.
     pub gate: Option<Gate>,
+    /// When the gate opens by itself, if it does.
+    pub opens_at: Option<Timestamp>,
 }
 
 impl Allowance {
+    const OPEN: Self = Self { starts: None, gate: None, opens_at: None };
+
     /// Whether at least one job may start.
     pub const fn is_open(self) -> bool {
         self.gate.is_none()
     }
 
     const fn closed(gate: Gate) -> Self {
-        Self { starts: Some(0), gate: Some(gate) }
+        Self { starts: Some(0), gate: Some(gate), opens_at: None }
+    }
+
+    /// Closes the gate if a limit over all jobs has no room for the first job of the lane.
+    #[must_use]
+    pub const fn under(self, room: Room) -> Self {
+        match (self.gate, room) {
+            (Some(_), _) | (None, Room::Now) => self,
+            (None, Room::At(at)) => Self { opens_at: Some(at), ..Self::closed(Gate::Limited) },
+            (None, Room::Later) => Self::closed(Gate::Limited),
+        }
     }
 }
 
-/// How many jobs may start in a lane whose queue and kind have these settings; `None`: the defaults.
+/// How many jobs may start in a lane whose queue and kind have these settings; `None`: the defaults. Limits over all
+/// jobs are added by [`Allowance::under`].
 ///
 /// Settings are destructured without `..`: a new one must be decided here.
-pub const fn allowance(queue: Option<&QueueSettings>, kind: Option<&KindSettings>) -> Allowance {
+pub fn allowance(
+    queue: Option<&QueueSettings>,
+    kind: Option<&KindSettings>,
+    now: Timestamp,
+) -> Allowance {
     if let Some(QueueSettings {
-        paused: true,
+        paused,
         max_depth: _,
         order: _,
         retention: _,
         max_wait_ms: _,
         dead_bytes_max: _,
         keep_max: _,
+        // Counted by the executor.
+        limits: _,
+        held_until,
     }) = queue
     {
-        return Allowance::closed(Gate::QueuePaused);
+        if *paused {
+            return Allowance::closed(Gate::QueuePaused);
+        }
+        if let Some(opens_at) = held_until.filter(|until| *until > now) {
+            return Allowance { opens_at: Some(opens_at), ..Allowance::closed(Gate::QueueHeld) };
+        }
     }
-    let Some(KindSettings { paused, permits }) = kind else {
-        return Allowance { starts: None, gate: None };
-    };
+    let Some(KindSettings { paused, permits, limits: _ }) = kind else { return Allowance::OPEN };
     match (paused, permits) {
         (true, _) => Allowance::closed(Gate::KindPaused),
         (false, Some(0)) => Allowance::closed(Gate::NoPermits),
-        (false, permits) => Allowance { starts: *permits, gate: None },
+        (false, permits) => Allowance { starts: *permits, ..Allowance::OPEN },
     }
 }
 
 impl KindSettings {
     /// Counts a job that starts; whether that changed the settings.
     pub const fn start_one(&mut self) -> bool {
-        let Self { paused: _, permits } = self;
+        let Self { paused: _, permits, limits: _ } = self;
         match permits {
             None => false,
             Some(permits) => {
@@ -71,14 +95,20 @@ impl KindSettings {
 mod tests {
     use super::*;
 
+    const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
+
+    fn allowance(queue: Option<&QueueSettings>, kind: Option<&KindSettings>) -> Allowance {
+        super::allowance(queue, kind, NOW)
+    }
+
     fn queue(paused: bool) -> QueueSettings {
         QueueSettings { paused, max_depth: Some(1), ..QueueSettings::default() }
     }
 
     #[test]
     fn the_first_closed_gate_is_named_and_permits_are_the_limit_where_all_are_open() {
-        let kind = |paused, permits| KindSettings { paused, permits };
-        let allowed = |starts| Allowance { starts, gate: None };
+        let kind = |paused, permits| KindSettings { paused, permits, limits: Vec::new() };
+        let allowed = |starts| Allowance { starts, ..Allowance::OPEN };
         assert_eq!(allowance(None, None), allowed(None));
         assert_eq!(allowance(Some(&queue(false)), None), allowed(None));
         assert_eq!(allowance(Some(&queue(false)), Some(&kind(false, Some(3)))), allowed(Some(3)));
@@ -91,14 +121,26 @@ mod tests {
         ];
         for (paused, kind, gate) in closed {
             let got = allowance(Some(&queue(paused)), Some(&kind));
-            assert_eq!(got, Allowance { starts: Some(0), gate: Some(gate) }, "{kind:?}");
+            assert_eq!(got, Allowance::closed(gate), "{kind:?}");
             assert!(!got.is_open());
         }
     }
 
     #[test]
+    fn a_hold_ends_by_itself_and_a_limit_closes_an_open_gate() {
+        let held = QueueSettings { held_until: Some(NOW.plus(5)), ..QueueSettings::default() };
+        let got = allowance(Some(&held), None);
+        assert_eq!((got.gate, got.opens_at), (Some(Gate::QueueHeld), Some(NOW.plus(5))));
+        assert_eq!(super::allowance(Some(&held), None, NOW.plus(5)), Allowance::OPEN);
+        assert_eq!(Allowance::OPEN.under(Room::Now), Allowance::OPEN);
+        assert_eq!(Allowance::OPEN.under(Room::Later), Allowance::closed(Gate::Limited));
+        assert_eq!(Allowance::OPEN.under(Room::At(NOW)).opens_at, Some(NOW));
+        assert_eq!(got.under(Room::Later), got, "the first gate is named");
+    }
+
+    #[test]
     fn starts_use_permits_up_and_nothing_else() {
-        let mut kind = KindSettings { paused: false, permits: Some(1) };
+        let mut kind = KindSettings { permits: Some(1), ..KindSettings::default() };
         assert!(kind.start_one() && kind.permits == Some(0));
         assert!(kind.start_one() && kind.permits == Some(0), "never below zero");
         let mut free = KindSettings::default();

@@ -3,6 +3,7 @@
 
 mod breaker;
 mod gates;
+mod limiting;
 mod pace;
 mod rank;
 mod retention;
@@ -12,6 +13,7 @@ mod unique;
 
 pub use breaker::*;
 pub use gates::{Allowance, allowance};
+pub use limiting::{Ahead, Meter, Room};
 pub use pace::{Pace, Pacer};
 pub use rank::{FairClock, Ready, rank};
 pub use retention::{KeepMax, Retention, expires_at, keep_until};

@@ -103,7 +103,7 @@ impl Jobs for WrongFastPath {
         }
     }
 
-    windlass_core::pass_on!(inner: open_session, heartbeat, close_session);
+    windlass_core::pass_on!(inner: open_session, heartbeat, close_session, take);
 
     fn claim(&self, request: Claim) -> Answer<'_, Claimed> {
         Box::pin(async move {

@@ -100,7 +100,7 @@ impl Jobs for Faulty {
         Box::pin(faults::heartbeat(self, request))
     }
 
-    windlass_core::pass_on!(inner: close_session);
+    windlass_core::pass_on!(inner: close_session, take);
 
     fn claim(&self, request: Claim) -> Answer<'_, Claimed> {
         Box::pin(faults::claim(self, request))

@@ -132,7 +132,7 @@ impl Jobs for Faulty {
         })
     }
 
-    windlass_core::pass_on!(inner: open_session, heartbeat, close_session, wait, update);
+    windlass_core::pass_on!(inner: open_session, heartbeat, close_session, take, wait, update);
 }
 
 impl Admin for Faulty {

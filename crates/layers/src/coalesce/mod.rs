@@ -113,7 +113,7 @@ impl Jobs for Coalesce {
         }
     }
 
-    windlass_core::pass_on!(engine: open_session, heartbeat, close_session, claim, wait);
+    windlass_core::pass_on!(engine: open_session, heartbeat, close_session, take, claim, wait);
 
     fn settle(&self, request: Settle) -> Answer<'_, SettleReply> {
         if request.claim.is_some() {

@@ -92,7 +92,7 @@ impl Jobs for Probe {
         })
     }
 
-    windlass_core::pass_on!(inner: open_session, heartbeat, close_session, claim, wait);
+    windlass_core::pass_on!(inner: open_session, heartbeat, close_session, take, claim, wait);
 
     fn settle(&self, request: Settle) -> Answer<'_, SettleReply> {
         Box::pin(async move {

@@ -259,7 +259,7 @@ pub(crate) fn merged<T>(answers: Vec<Result<T>>, bad: Vec<(usize, Error)>) -> Ve
 
 impl Jobs for Admit {
     windlass_core::pass_on!(
-        engine: capabilities, open_session, heartbeat, close_session, claim, wait
+        engine: capabilities, open_session, heartbeat, close_session, take, claim, wait
     );
 
     fn enqueue(&self, request: Enqueue) -> Answer<'_, Vec<Item<Enqueued>>> {

@@ -53,7 +53,7 @@ fn is_new(answer: &Result<Enqueued>) -> bool {
 }
 
 impl Jobs for Meter {
-    windlass_core::pass_on!(engine: capabilities, open_session, heartbeat, close_session, wait, update);
+    windlass_core::pass_on!(engine: capabilities, open_session, heartbeat, close_session, take, wait, update);
 
     fn enqueue(&self, request: Enqueue) -> Answer<'_, Vec<Item<Enqueued>>> {
         let lanes: Vec<Lane> = request.jobs.iter().map(lane).collect();

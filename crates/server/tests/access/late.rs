@@ -66,7 +66,7 @@ impl Unreliable {
 
 impl Jobs for Unreliable {
     windlass_core::pass_on!(
-        engine: capabilities, enqueue, open_session, heartbeat, close_session, claim, wait, settle, update
+        engine: capabilities, enqueue, open_session, heartbeat, close_session, take, claim, wait, settle, update
     );
 }
 

@@ -45,6 +45,7 @@ impl Jobs for Spy {
         wait(request: Wait) -> bool;
         settle(request: Settle) -> SettleReply;
         update(request: Update) -> Vec<Item<Updated>>;
+        take(request: Take) -> Took;
     }
 }
 

@@ -93,7 +93,7 @@ impl Audited {
 }
 
 impl Jobs for Audited {
-    windlass_core::pass_on!(engine: capabilities, enqueue, open_session, heartbeat, close_session, claim, wait, settle, update);
+    windlass_core::pass_on!(engine: capabilities, enqueue, open_session, heartbeat, close_session, take, claim, wait, settle, update);
 }
 
 impl Admin for Audited {

@@ -193,7 +193,7 @@ impl Pending {
 
 impl Jobs for Outcomes {
     windlass_core::pass_on!(
-        engine: capabilities, enqueue, open_session, heartbeat, close_session, wait, update
+        engine: capabilities, enqueue, open_session, heartbeat, close_session, take, wait, update
     );
 
     fn claim(&self, request: Claim) -> Answer<'_, Claimed> {

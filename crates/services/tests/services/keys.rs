@@ -17,7 +17,7 @@ struct DyingStore {
 }
 
 impl Jobs for DyingStore {
-    pass_on!(engine: capabilities, enqueue, open_session, heartbeat, close_session, claim, wait, settle, update);
+    pass_on!(engine: capabilities, enqueue, open_session, heartbeat, close_session, take, claim, wait, settle, update);
 }
 
 impl Admin for DyingStore {

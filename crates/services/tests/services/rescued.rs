@@ -24,7 +24,7 @@ impl ReplayedFirst {
 }
 
 impl Jobs for ReplayedFirst {
-    windlass_core::pass_on!(inner: capabilities, enqueue, open_session, heartbeat, close_session, claim, wait, settle, update);
+    windlass_core::pass_on!(inner: capabilities, enqueue, open_session, heartbeat, close_session, take, claim, wait, settle, update);
 }
 
 impl Admin for ReplayedFirst {

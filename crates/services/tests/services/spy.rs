@@ -176,7 +176,7 @@ impl Jobs for Spy {
         Box::pin(self.held_back(request))
     }
 
-    windlass_core::pass_on!(inner through pass: open_session, heartbeat, close_session, claim, wait, settle, update);
+    windlass_core::pass_on!(inner through pass: open_session, heartbeat, close_session, take, claim, wait, settle, update);
 }
 
 impl Admin for Spy {

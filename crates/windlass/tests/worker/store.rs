@@ -78,6 +78,10 @@ impl Jobs for Store {
     fn update(&self, request: Update) -> Answer<'_, Vec<Item<Updated>>> {
         self.serve(|inner| inner.update(request))
     }
+
+    fn take(&self, request: Take) -> Answer<'_, Took> {
+        self.serve(|inner| inner.take(request))
+    }
 }
 
 impl Admin for Store {

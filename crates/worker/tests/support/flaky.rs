@@ -93,7 +93,7 @@ pub(crate) fn away() -> Error {
 }
 
 impl Jobs for Flaky {
-    windlass_core::pass_on!(inner: capabilities, enqueue);
+    windlass_core::pass_on!(inner: capabilities, enqueue, take);
 
     fn open_session(&self, request: OpenSession) -> Answer<'_, Session> {
         self.serve(self.inner.open_session(request))

@@ -56,7 +56,7 @@ struct Watched {
 }
 
 impl Jobs for Watched {
-    windlass_core::pass_on!(inner: capabilities, enqueue, open_session, heartbeat, close_session,
+    windlass_core::pass_on!(inner: capabilities, enqueue, open_session, heartbeat, close_session, take,
         claim, wait, settle, update);
 }
 

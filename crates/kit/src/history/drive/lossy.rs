@@ -89,7 +89,7 @@ impl Jobs for Lossy {
         self.send(async move { inner.update(request).await })
     }
 
-    windlass_core::pass_on!(inner: open_session, heartbeat, close_session, wait);
+    windlass_core::pass_on!(inner: open_session, heartbeat, close_session, take, wait);
 }
 
 impl Admin for Lossy {
