@@ -80,12 +80,12 @@ impl<R: Rows> Executor<R> {
     }
 
     /// Changes settings; see [`windlass_core::engine::Admin::configure`].
-    pub fn configure(&mut self, batch: Vec<Configure>) -> Result<Vec<Item<()>>> {
+    pub fn configure(&mut self, batch: Vec<Configure>, now: Timestamp) -> Result<Vec<Item<()>>> {
         check_items(&batch)?;
-        Ok(batch.into_iter().map(|change| self.configure_one(change)).collect())
+        Ok(batch.into_iter().map(|change| self.configure_one(change, now)).collect())
     }
 
-    fn configure_one(&mut self, change: Configure) -> Result<()> {
+    fn configure_one(&mut self, change: Configure, now: Timestamp) -> Result<()> {
         change.check()?;
         match change {
             Configure::Queue(queue, patch) => {
@@ -97,20 +97,35 @@ impl<R: Rows> Executor<R> {
                         hint: "use another order",
                     });
                 }
+                if let Some(limits) = &patch.limits {
+                    self.check_listed(limits, Some(&queue))?;
+                }
                 let settings = self.queues.entry(queue.clone()).or_default();
                 patch.apply(settings);
                 if *settings == Default::default() {
                     self.queues.remove(&queue);
                 }
                 self.rows.save_queue(&queue, self.queues.get(&queue))?;
+                if let Some(limits) = &patch.limits {
+                    self.relist(limits, Some(&queue), None, now)?;
+                }
             }
             Configure::Kind(kind, patch) => {
+                if let Some(limits) = &patch.limits {
+                    self.check_listed(limits, None)?;
+                }
                 let settings = self.kinds.entry(kind.clone()).or_default();
                 patch.apply(settings);
                 if *settings == Default::default() {
                     self.kinds.remove(&kind);
                 }
                 self.rows.save_kind(&kind, self.kinds.get(&kind))?;
+                if let Some(limits) = &patch.limits {
+                    self.relist(limits, None, Some(&kind), now)?;
+                }
+            }
+            Configure::Limit(name, limit) => {
+                self.set_limit(name, limit.map(|limit| *limit), now)?;
             }
             _ => {
                 return Err(Error::invalid(
@@ -129,7 +144,8 @@ impl<R: Rows> Executor<R> {
     pub fn settings(&self) -> Settings {
         let queues = self.queues.iter().map(|(name, s)| (name.clone(), s.clone())).collect();
         let kinds = self.kinds.iter().map(|(name, s)| (name.clone(), s.clone())).collect();
-        Settings::new(queues, kinds)
+        let limits = self.limits.iter().map(|(name, limit)| (name.clone(), limit.clone()));
+        Settings::new(queues, kinds).limits(limits.collect())
     }
 }
 

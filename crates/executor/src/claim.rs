@@ -3,15 +3,16 @@
 use crate::commit::Transition;
 use crate::entry::{Entry, Leased};
 use crate::executor::Executor;
+use crate::limits::Admission;
 use crate::rows::{Head, LaneKey, Rows};
 use crate::session::SessionEntry;
 use std::collections::{HashMap, VecDeque};
 use windlass_core::engine::{
-    Claim, Claimant, Claimed, ClaimedJob, KindWant, Lease, QueueWant, SessionId, Wait, WorkerInfo,
+    Claim, Claimant, Claimed, ClaimedJob, KindWant, Lease, QueueWant, SessionId, WorkerInfo,
 };
+use windlass_core::limits::DEFERRALS_MAX;
 use windlass_core::machine::EventKind;
 use windlass_core::model::{Name, PartSet};
-use windlass_core::policy::{Allowance, allowance};
 use windlass_core::{JobId, Result, Timestamp};
 
 /// The worker that a claim leases jobs to.
@@ -126,15 +127,33 @@ impl<R: Rows> Executor<R> {
         parts: PartSet,
         now: Timestamp,
     ) -> Result<bool> {
+        self.open_due_lines(&want.queue, now)?;
         let lanes = self.rows.lanes(&want.queue);
-        let open = lanes.into_iter().filter(|lane| self.allowance(lane).is_open());
-        let mut lanes: Vec<Lane> = open.map(Lane::new).collect();
-        let mut left = want.limit;
+        let open = lanes.into_iter().filter(|lane| self.allowance(lane, now).is_open());
+        let lane = |key| Lane::new(!self.limits_of(&key).is_empty(), key);
+        let mut lanes: Vec<Lane> = open.map(lane).collect();
+        let (mut left, mut deferred) = (want.limit, 0);
         while left > 0 {
             let Some((lane, head)) = self.best_head(&mut lanes, room, left)? else { break };
             if head.suspect && !taken.is_empty() {
                 lanes.swap_remove(lane);
                 continue;
+            }
+            if lanes[lane].limited {
+                match self.admission(&lanes[lane].key, head.id, now)? {
+                    Admission::Start => {}
+                    Admission::Closed => {
+                        lanes.swap_remove(lane);
+                        continue;
+                    }
+                    Admission::Defer if deferred == DEFERRALS_MAX => return Ok(false),
+                    Admission::Defer => {
+                        self.defer(head.id, now)?;
+                        lanes[lane].heads.pop_front();
+                        deferred += 1;
+                        continue;
+                    }
+                }
             }
             taken.extend(self.lease_out(head.id, lessee, parts, now)?);
             let kind = lanes[lane].key.1.clone();
@@ -144,7 +163,7 @@ impl<R: Rows> Executor<R> {
             if head.suspect {
                 return Ok(true);
             }
-            if !self.allowance(&lanes[lane].key).is_open() {
+            if !self.allowance(&lanes[lane].key, now).is_open() {
                 // The last permit of the kind is used.
                 lanes.retain(|lane| lane.key.1 != kind);
             }
@@ -190,28 +209,13 @@ impl<R: Rows> Executor<R> {
         let (_, claimed) = self.commit(taken, data, now, |entry| entry.claimed(parts))?;
         Ok(claimed)
     }
-
-    /// How many jobs of a lane may be claimed.
-    pub(crate) fn allowance(&self, (queue, kind): &LaneKey) -> Allowance {
-        allowance(self.queues.get(queue), self.kinds.get(kind))
-    }
-
-    /// Whether a job of these lanes could be claimed now.
-    pub fn is_ready(&self, wait: &Wait) -> Result<bool> {
-        let wanted = |kind: &Name| wait.kinds.as_ref().is_none_or(|kinds| kinds.contains(kind));
-        for lane in wait.queues.iter().flat_map(|queue| self.rows.lanes(queue)) {
-            let open = wanted(&lane.1) && self.allowance(&lane).is_open();
-            if open && !self.rows.ready(&lane, None, 1)?.is_empty() {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
 }
 
 /// The next heads of a lane, fetched in chunks by a claim.
 struct Lane {
     key: LaneKey,
+    /// Whether its jobs run under limits.
+    limited: bool,
     heads: VecDeque<Head>,
     after: Option<(i64, u64)>,
     over: bool,
@@ -221,8 +225,8 @@ impl Lane {
     /// Heads fetched at once: enough for a typical claim, few enough where a claim reads many lanes.
     const CHUNK: usize = 32;
 
-    const fn new(key: LaneKey) -> Self {
-        Self { key, heads: VecDeque::new(), after: None, over: false }
+    const fn new(limited: bool, key: LaneKey) -> Self {
+        Self { key, limited, heads: VecDeque::new(), after: None, over: false }
     }
 
     fn refill(&mut self, rows: &impl Rows, most: usize) -> Result<()> {

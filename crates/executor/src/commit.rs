@@ -5,6 +5,7 @@
 
 use crate::entry::{Entry, Leased};
 use crate::executor::Executor;
+use crate::limits::Left;
 use crate::rows::Rows;
 use windlass_core::engine::RemovedKey;
 use windlass_core::machine::{Effect, EventKind, Refusal, Step, step};
@@ -129,16 +130,34 @@ impl<R: Rows> Executor<R> {
         step(from, event, facts).map_err(|Refusal(hint)| Error::Refused { id, state, event, hint })
     }
 
-    /// Executes a transition: all its effects, then the job is stored or removed. `view` reads the job as it is
-    /// stored.
+    /// Executes a transition, and releases jobs from the lines of limits in which it made room. `view` reads the job as
+    /// it is stored.
     pub(crate) fn commit<T>(
+        &mut self,
+        taken: Taken,
+        data: Transition,
+        now: Timestamp,
+        view: impl FnOnce(&Entry) -> T,
+    ) -> Result<(Option<State>, T)> {
+        let (next, viewed, left) = self.carry_out(taken, data, now, view)?;
+        self.examine_left(left, now)?;
+        Ok((next, viewed))
+    }
+
+    /// Executes a transition: all its effects, then the job is stored or removed.
+    pub(crate) fn carry_out<T>(
         &mut self,
         taken: Taken,
         mut data: Transition,
         now: Timestamp,
         view: impl FnOnce(&Entry) -> T,
-    ) -> Result<(Option<State>, T)> {
+    ) -> Result<(Option<State>, T, Left)> {
         let Taken { mut entry, event, step } = taken;
+        let enters = [Effect::JoinLine, Effect::Moved, Effect::Arrive];
+        let mut left = match enters.into_iter().any(|effect| step.effects.has(effect)) {
+            true => Self::leave_limits(&mut entry),
+            false => Left::default(),
+        };
         let header = &mut entry.job.header;
         // An ended job keeps the time at which it was due.
         let run_at = data.run_at.filter(|_| !step.next.is_some_and(State::is_terminal));
@@ -152,6 +171,7 @@ impl<R: Rows> Executor<R> {
             self.execute(effect, &mut entry, step.next, event, &mut data, now)?;
         }
         let viewed = view(&entry);
+        Self::note_line(&entry, &mut left);
         match step.next {
             Some(_) => self.rows.put(entry)?,
             None => {
@@ -164,7 +184,7 @@ impl<R: Rows> Executor<R> {
         {
             self.apply(first, EventKind::Free, Transition::default(), now)?;
         }
-        Ok((step.next, viewed))
+        Ok((step.next, viewed, left))
     }
 
     /// Executes one effect. The match is exhaustive: an effect that nothing consumes does not compile.
@@ -184,6 +204,7 @@ impl<R: Rows> Executor<R> {
                 counters.attempt = counters.attempt.saturating_add(1);
                 entry.job.started_at = Some(now);
                 entry.leased = data.lease.take();
+                self.take_limits(entry, now)?;
                 self.count_start(entry)?;
             }
             Effect::CountFailure => counters.failures = counters.failures.saturating_add(1),
@@ -211,6 +232,7 @@ impl<R: Rows> Executor<R> {
             Effect::TakeKey => entry.holds_key = entry.job.header.key.is_some(),
             // `commit` frees the first job in line once this one is stored.
             Effect::HandOverKey => entry.holds_key = false,
+            Effect::JoinLine => self.join_line(entry, now)?,
             Effect::Moved => self.enter(entry, next, now),
             Effect::Arrive => self.place(entry, next, now),
             Effect::Emit => self.readied += 1,

@@ -88,6 +88,7 @@ impl<R: Rows> Executor<R> {
     ) -> Result<Option<Enqueued>> {
         job.check(now, self.capabilities.payload_bytes_max)?;
         self.check_scope(job.unique.as_ref())?;
+        self.check_limits(job)?;
         if let Some(id) = job.id {
             let state = self.state(id)?;
             if state.is_some() || !batch.ids.insert(id) {
@@ -293,6 +294,8 @@ impl<R: Rows> Executor<R> {
             created_at: now,
             tenant: job.tenant,
             key: job.key,
+            group: job.group,
+            cost: job.cost,
             unique: job.unique,
             parent: job.parent,
             tags: job.tags,

@@ -1,9 +1,12 @@
 //! A stored job: the public part, and the fields that only engines need.
 
+use crate::rows::LinePlace;
 use std::collections::VecDeque;
 use windlass_core::engine::{ClaimedJob, Lease, SessionId};
 use windlass_core::limits::HISTORY_MAX;
-use windlass_core::model::{Attempt, AttemptEnd, Job, JobError, PartSet, Parts, Running, State};
+use windlass_core::model::{
+    Attempt, AttemptEnd, Header, Job, JobError, PartSet, Parts, Running, State,
+};
 use windlass_core::policy::UniqueScope;
 use windlass_core::random::Random;
 use windlass_core::{JobId, Timestamp};
@@ -66,6 +69,7 @@ impl Entry {
     /// here.
     pub fn imported(mut job: Job, random: &dyn Random) -> Self {
         job.running = None;
+        job.limits.clear();
         job.error = job.error.map(JobError::bounded);
         let (waits, signalled) = (job.waits, job.signalled);
         let history = std::mem::take(&mut job.history).into_iter();
@@ -146,6 +150,7 @@ impl Entry {
         job.finish.clone_from(&self.job.finish);
         job.cancel_requested = self.job.cancel_requested;
         (job.waits, job.signalled) = (self.waits, self.signalled);
+        job.limits.clone_from(&self.job.limits);
         job.progress.clone_from(&self.job.progress);
         job.result.clone_from(&self.job.result);
         job.error.clone_from(&self.job.error);
@@ -197,6 +202,17 @@ impl Entry {
     /// Whether the job is in line for its ordering key.
     pub fn in_line(&self) -> bool {
         self.job.state == State::Blocked && self.job.header.key.is_some() && !self.holds_key
+    }
+
+    /// Whether the job is in the line of its group, waiting for a limit.
+    pub fn in_group_line(&self) -> bool {
+        self.job.state == State::Blocked && !self.job.limits.is_empty()
+    }
+
+    /// The place of the job in the line of its group.
+    pub const fn line_place(&self) -> LinePlace {
+        let Header { priority, run_at, .. } = self.job.header;
+        LinePlace { priority, run_at, seq: self.seq }
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use windlass_core::engine::{Capabilities, SessionId};
 use windlass_core::id::Ids;
 use windlass_core::machine::{EventKind, Facts};
-use windlass_core::model::{KindSettings, Name, Order, QueueSettings, State};
+use windlass_core::model::{KindSettings, Limit, Name, Order, QueueSettings, State};
 use windlass_core::policy::{FairClock, Ready, rank};
 use windlass_core::random::Random;
 use windlass_core::{Error, JobId, Result, Timestamp};
@@ -32,6 +32,7 @@ pub struct Executor<R> {
     pub(crate) sessions: BTreeMap<SessionId, SessionEntry>,
     pub(crate) queues: BTreeMap<Name, QueueSettings>,
     pub(crate) kinds: BTreeMap<Name, KindSettings>,
+    pub(crate) limits: BTreeMap<Name, Limit>,
     pub(crate) turns: HashMap<Name, Turns>,
     /// Generates ids for jobs that are enqueued without one.
     pub(crate) ids: Ids,
@@ -51,6 +52,7 @@ impl<R: Rows> Executor<R> {
             sessions: BTreeMap::new(),
             queues: BTreeMap::new(),
             kinds: BTreeMap::new(),
+            limits: BTreeMap::new(),
             turns: HashMap::new(),
             ids: Ids::default(),
             seq,
@@ -68,6 +70,11 @@ impl<R: Rows> Executor<R> {
         (self.sessions, self.queues, self.kinds) = (sessions, queues, kinds);
         let fair = self.queues.iter().filter(|(_, settings)| settings.order == Order::Fair);
         self.turns = fair.map(|(queue, _)| (queue.clone(), Turns::default())).collect();
+    }
+
+    /// Restores stored limits.
+    pub fn restore_limits(&mut self, limits: BTreeMap<Name, Limit>) {
+        self.limits = limits;
     }
 
     /// Restarts the turns of fair queues behind the jobs that are ready, so that those still go first. For stores
@@ -131,6 +138,7 @@ impl<R: Rows> Executor<R> {
                 Some(queue) => self.key_taken_in(queue, entry)?,
                 None => self.key_taken(entry)?,
             },
+            limited: self.limit_before(entry, data, now)?.is_some(),
             spent: match event {
                 EventKind::Retry => header.counters.failure_spends(&header.policy),
                 EventKind::Lose => header.counters.crash_spends(&header.policy),
@@ -174,6 +182,7 @@ impl<R: Rows> Executor<R> {
         if state == State::Available {
             entry.ready_at = now;
             entry.rank = self.rank(entry, now);
+            self.count_ready(entry);
         }
     }
 

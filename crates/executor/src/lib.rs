@@ -12,9 +12,13 @@ mod entry;
 mod executor;
 mod filling;
 mod import;
+mod limits;
+mod listed;
 mod maintain;
+mod openings;
 pub mod priorities;
 mod query;
+mod readiness;
 mod rows;
 mod session;
 mod settle;
@@ -23,5 +27,9 @@ mod unique;
 pub use entry::{Entry, Leased, UniqueSlot};
 pub use executor::{Executor, Turns};
 pub use filling::Filling;
-pub use rows::{Due, Head, LaneKey, Line, Maintenance, Records, Rows, Standing, UniqueHold};
+pub use openings::Openings;
+pub use rows::{
+    Due, GroupLine, Head, LaneKey, Line, LineHead, LinePlace, Maintenance, Opening, Records, Rows,
+    Standing, UniqueHold,
+};
 pub use session::SessionEntry;

@@ -16,7 +16,7 @@ impl<R: Maintenance> Executor<R> {
     pub fn maintain(&mut self, request: MaintainRequest, now: Timestamp) -> Result<MaintainReply> {
         request.check()?;
         let due = match request.work {
-            Work::Promote => self.rows.scheduled(one_more(request))?,
+            Work::Promote => return self.promote(request, now),
             Work::Expire => {
                 let limit_ms = |queue: &Name| self.queues.get(queue)?.max_wait_ms;
                 self.rows.to_expire(&limit_ms, one_more(request))?
@@ -32,6 +32,24 @@ impl<R: Maintenance> Executor<R> {
             _ => Vec::new(),
         };
         self.maintain_due(request, due, now)
+    }
+
+    /// Moves due jobs on, and releases jobs from lines whose time has come.
+    fn promote(&mut self, request: MaintainRequest, now: Timestamp) -> Result<MaintainReply> {
+        let due = self.rows.scheduled(one_more(request))?;
+        let mut reply = self.maintain_due(request, due, now)?;
+        for (queue, opening) in self.rows.all_openings(request.budget as usize)? {
+            if opening.at > now || reply.done == request.budget {
+                break;
+            }
+            self.examine_line(&(queue, opening.kind), &opening.group, now)?;
+            reply.done += 1;
+        }
+        if let Some((_, next)) = self.rows.all_openings(1)?.first() {
+            reply.more |= next.at <= now;
+            reply.next_at = reply.next_at.into_iter().chain([next.at]).min();
+        }
+        Ok(reply)
     }
 
     /// Removes unique keys whose window is over, idle lanes, old history of removed jobs, and tenants that a fair queue would treat as new ones

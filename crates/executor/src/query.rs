@@ -19,19 +19,27 @@ impl<R: Rows> Executor<R> {
     }
 
     /// Restricts counts per lane to the request, and adds the reason why a lane is closed.
-    pub fn lanes(&self, request: &StatsRequest, mut lanes: Vec<LaneStats>) -> Vec<LaneStats> {
+    pub fn lanes(
+        &self,
+        request: &StatsRequest,
+        mut lanes: Vec<LaneStats>,
+        now: Timestamp,
+    ) -> Result<Vec<LaneStats>> {
         lanes.retain(|lane| request.queue.as_ref().is_none_or(|queue| *queue == lane.queue));
         for lane in &mut lanes {
-            lane.gate = self.allowance(&(lane.queue.clone(), lane.kind.clone())).gate;
+            let key = (lane.queue.clone(), lane.kind.clone());
+            let limited = !self.limits_of(&key).is_empty();
+            let ready = if limited { self.rows.ready(&key, None, 1)? } else { Vec::new() };
+            lane.gate = self.allowance_for(&key, ready.first(), now)?.gate;
         }
-        lanes
+        Ok(lanes)
     }
 }
 
 impl<R: Maintenance> Executor<R> {
     /// Counts per lane.
-    pub fn stats(&self, request: &StatsRequest) -> Result<Vec<LaneStats>> {
-        let mut lanes = self.lanes(request, self.rows.stats()?);
+    pub fn stats(&self, request: &StatsRequest, now: Timestamp) -> Result<Vec<LaneStats>> {
+        let mut lanes = self.lanes(request, self.rows.stats()?, now)?;
         if request.by_priority {
             self.report_priorities(&mut lanes)?;
         }

@@ -6,7 +6,8 @@ use windlass_core::engine::{
     CheckReport, LaneStats, Page, RecordOp, RecordReply, RemovedCount, RemovedKey, RemovedQuery,
     SessionId,
 };
-use windlass_core::model::{KindSettings, Name, QueueSettings};
+use windlass_core::model::{KindSettings, Limit, Name, QueueSettings};
+use windlass_core::policy::{Ahead, Meter};
 use windlass_core::{JobId, Result, Timestamp};
 
 /// A queue and a kind.
@@ -32,6 +33,52 @@ pub struct Line {
     pub holder: Option<JobId>,
     /// The first job in line for it, by order of entry.
     pub first: Option<(u64, JobId)>,
+}
+
+/// The order in which the jobs of a group leave their line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LinePlace {
+    /// The priority; lower is first.
+    pub priority: i32,
+    /// The time at which the job was due.
+    pub run_at: Timestamp,
+    /// The order of entry.
+    pub seq: u64,
+}
+
+/// The first job in the line of a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LineHead {
+    /// Its place.
+    pub place: LinePlace,
+    /// Its id.
+    pub id: JobId,
+    /// Its cost.
+    pub cost: u32,
+    /// The limit that it waits for.
+    pub limit: Name,
+}
+
+/// The line of a group in a lane with limits by group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GroupLine {
+    /// The first job in line.
+    pub first: Option<LineHead>,
+    /// The jobs that have left the line, are ready and have not started.
+    pub ahead: Ahead,
+    /// When the first job may be released, if time alone decides that.
+    pub opens_at: Option<Timestamp>,
+}
+
+/// A line that opens at a time.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Opening {
+    /// The time.
+    pub at: Timestamp,
+    /// The kind of its lane.
+    pub kind: Name,
+    /// Its group.
+    pub group: String,
 }
 
 /// A unique key that is held.
@@ -127,6 +174,64 @@ pub trait Rows {
         Ok(())
     }
 
+    /// Number of running jobs that a limit counts, in one group or in all.
+    ///
+    /// This and the following methods have the defaults of a store without
+    /// [limits](windlass_core::engine::Capability::Limits), whose executor never calls them.
+    fn running_under(&self, _limit: &Name, _group: Option<&str>) -> Result<u64> {
+        Ok(0)
+    }
+
+    /// Reads what a limit remembers about a group; a new meter if nothing is stored.
+    fn with_meter<T>(
+        &self,
+        _limit: &Name,
+        _group: &str,
+        read: impl FnOnce(&Meter) -> T,
+    ) -> Result<T> {
+        Ok(read(&Meter::default()))
+    }
+
+    /// Stores what a limit remembers about a group.
+    fn save_meter(&mut self, _limit: &Name, _group: &str, _meter: &Meter) -> Result<()> {
+        Ok(())
+    }
+
+    /// The line of a group in a lane.
+    fn group_line(&self, _lane: &LaneKey, _group: &str) -> Result<GroupLine> {
+        Ok(GroupLine::default())
+    }
+
+    /// The lanes in which jobs of a group are in line.
+    fn lanes_in_line(&self, _group: &str) -> Result<Vec<LaneKey>> {
+        Ok(Vec::new())
+    }
+
+    /// Sets the time at which a line opens.
+    fn set_opening(&mut self, _lane: &LaneKey, _group: &str, _at: Option<Timestamp>) -> Result<()> {
+        Ok(())
+    }
+
+    /// The first `limit` lines of a queue by the time at which they open. Called by every claim.
+    fn openings(&self, _queue: &Name, _limit: usize) -> Result<Vec<Opening>> {
+        Ok(Vec::new())
+    }
+
+    /// Lets all lines with jobs open at `at`: those of a queue, or those of a kind.
+    fn reopen(
+        &mut self,
+        _queue: Option<&Name>,
+        _kind: Option<&Name>,
+        _at: Timestamp,
+    ) -> Result<()> {
+        Ok(())
+    }
+
+    /// Stores a limit; `None` removes it.
+    fn save_limit(&mut self, _name: &Name, _limit: Option<&Limit>) -> Result<()> {
+        Ok(())
+    }
+
     /// Stores the settings of a kind; `None` are the defaults. Does nothing by default: the executor has the only
     /// copy.
     fn save_kind(&mut self, _kind: &Name, _settings: Option<&KindSettings>) -> Result<()> {
@@ -144,6 +249,11 @@ pub trait Maintenance: Rows {
 
     /// The first `limit` scheduled jobs by the time they are due.
     fn scheduled(&self, limit: usize) -> Result<Vec<Due>>;
+
+    /// The first `limit` lines by the time at which they open, of all queues.
+    fn all_openings(&self, _limit: usize) -> Result<Vec<(Name, Opening)>> {
+        Ok(Vec::new())
+    }
 
     /// The first `limit` waiting jobs by the time they expire; `limit_ms` is the setting of a queue.
     fn to_expire(&self, limit_ms: &dyn Fn(&Name) -> Option<u64>, limit: usize) -> Result<Vec<Due>>;

@@ -45,6 +45,9 @@ impl<R: Rows> Executor<R> {
         let id = item.id;
         let leased = entry.leased_under(&item.lease).ok_or(Error::LeaseLost { id })?;
         item.check(now, self.capabilities.payload_bytes_max)?;
+        if let Some(hold) = &item.hold {
+            self.check_hold(entry, hold)?;
+        }
         let header = &entry.job.header;
         let data = Transition {
             priority: item.priority,
@@ -81,6 +84,10 @@ impl<R: Rows> Executor<R> {
         item.parts.clone().apply(&mut job.parts);
         if let Outcome::Complete { result } = &item.outcome {
             job.result.clone_from(result);
+        }
+        if let Some(hold) = &item.hold {
+            // Before the end of the attempt, which may release others.
+            self.hold(&taken.entry, hold, now)?;
         }
         let (next, ()) = self.commit(taken, plan.data, now, |_| ())?;
         self.end_if_alone(&plan.session)?;

@@ -10,8 +10,8 @@ use std::fmt;
 use windlass_core::JobId;
 use windlass_core::engine::Lease;
 use windlass_core::model::{
-    Attempt, Codec, Envelope, Finish, Header, JobError, LogLine, NewJob, Part, Policy, Progress,
-    State,
+    Attempt, Codec, Envelope, Finish, Header, JobError, LogLine, Name, NewJob, Part, Policy,
+    Progress, State,
 };
 use windlass_core::policy::Unique;
 use windlass_executor::Entry;
@@ -41,6 +41,12 @@ pub struct Spec {
     /// The ordering key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
+    /// The group.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// The cost, unless it is 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost: Option<u32>,
     /// The unique key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unique: Option<Unique>,
@@ -64,6 +70,8 @@ impl Spec {
         Self {
             tenant: job.tenant.clone(),
             key: job.key.clone(),
+            group: job.group.clone(),
+            cost: Some(job.cost).filter(|cost| *cost != 1),
             unique: job.unique.clone(),
             parent: job.parent,
             tags: job.tags.clone(),
@@ -77,6 +85,8 @@ impl Spec {
         Self {
             tenant: header.tenant.clone(),
             key: header.key.clone(),
+            group: header.group.clone(),
+            cost: Some(header.cost).filter(|cost| *cost != 1),
             unique: header.unique.clone(),
             parent: header.parent,
             tags: header.tags.clone(),
@@ -118,6 +128,9 @@ pub struct Tail {
     /// The policy, if a replay has changed it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<Policy>,
+    /// The limits that the job waits for, or that let it become ready.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<Name>,
 }
 
 impl Tail {
@@ -133,6 +146,7 @@ impl Tail {
             attempt_error: None,
             result: job.result.as_ref().map(StoredPart::from),
             policy: policy_changed.then(|| job.header.policy.clone()),
+            limits: job.limits.clone(),
         }
     }
 
@@ -143,6 +157,7 @@ impl Tail {
         job.error = self.error;
         job.progress = self.progress;
         job.log = self.log;
+        job.limits = self.limits;
         job.result = self.result.map(Part::from);
         if let Some(policy) = self.policy {
             job.header.policy = policy;

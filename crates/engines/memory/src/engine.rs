@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use windlass_core::engine::*;
 use windlass_core::model::Job;
+use windlass_core::policy::Room;
 use windlass_core::random::{Random, SystemRandom};
 use windlass_core::sync::lock;
 use windlass_core::time::{Clock, SystemClock};
@@ -99,14 +100,24 @@ impl MemoryEngine {
     async fn wait_ready(&self, request: Wait) -> Result<Stamped<bool>> {
         request.check()?;
         let mut readied = self.inner.readied.subscribe();
+        let now = || self.inner.clock.now();
         let ready = async {
-            while !self.executor().is_ready(&request).unwrap_or(false) {
+            loop {
+                let readiness = self.executor().readiness(&request, now()).unwrap_or(Room::Later);
                 // `self` holds the sender: the channel cannot close while this waits.
-                let _ = readied.changed().await;
+                let changed = readied.changed();
+                match readiness {
+                    Room::Now => return,
+                    Room::Later => drop(changed.await),
+                    Room::At(at) => {
+                        let ms = at.since(now()).max(1);
+                        drop(tokio::time::timeout(Duration::from_millis(ms), changed).await);
+                    }
+                }
             }
         };
         let found = match request.wait_ms {
-            0 => self.executor().is_ready(&request)?,
+            0 => self.executor().readiness(&request, now())?.is_now(),
             ms => tokio::time::timeout(Duration::from_millis(ms), ready).await.is_ok(),
         };
         Ok(self.stamp(found, self.inner.clock.now()))
@@ -118,6 +129,7 @@ fn capabilities() -> Capabilities {
         .with(Capability::GlobalUnique)
         .with(Capability::FairOrder)
         .with(Capability::Move)
+        .with(Capability::Limits)
 }
 
 impl Jobs for MemoryEngine {
@@ -156,6 +168,10 @@ impl Jobs for MemoryEngine {
     fn update(&self, request: Update) -> Answer<'_, Vec<Item<Updated>>> {
         self.perform(move |executor, now| executor.update(request, now))
     }
+
+    fn take(&self, request: Take) -> Answer<'_, Took> {
+        self.perform(move |executor, now| executor.take_tokens(&request, now))
+    }
 }
 
 impl Admin for MemoryEngine {
@@ -172,7 +188,7 @@ impl Admin for MemoryEngine {
     }
 
     fn stats(&self, request: StatsRequest) -> Answer<'_, Vec<LaneStats>> {
-        self.perform(move |executor, _| executor.stats(&request))
+        self.perform(move |executor, now| executor.stats(&request, now))
     }
 
     fn sessions(&self) -> Answer<'_, Vec<SessionInfo>> {
@@ -188,7 +204,7 @@ impl Admin for MemoryEngine {
     }
 
     fn configure(&self, batch: Vec<Configure>) -> Answer<'_, Vec<Item<()>>> {
-        self.perform(move |executor, _| executor.configure(batch))
+        self.perform(move |executor, now| executor.configure(batch, now))
     }
 
     fn settings(&self) -> Answer<'_, Settings> {

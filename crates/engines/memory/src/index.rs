@@ -6,14 +6,24 @@ use crate::ages::Ages;
 use std::collections::{BTreeMap, BTreeSet};
 use windlass_core::engine::{ListPlace, SessionId, SortedBy};
 use windlass_core::model::{Name, State};
+use windlass_core::policy::Ahead;
 use windlass_core::{JobId, Timestamp};
-use windlass_executor::{Entry, LaneKey};
+use windlass_executor::{Entry, GroupLine, LaneKey, LineHead, LinePlace};
 
 /// The holder of an ordering key and the jobs that wait for it.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct KeyLine {
     pub(crate) holder: Option<JobId>,
     pub(crate) waiting: BTreeSet<(u64, JobId)>,
+}
+
+/// The line of a group in a lane with limits by group.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct GroupJobs {
+    /// Blocked jobs: id, cost, and the limit that each waits for.
+    waiting: BTreeMap<LinePlace, (JobId, u32, Name)>,
+    /// Jobs that left the line, are ready and have not started.
+    ahead: Ahead,
 }
 
 /// The jobs of one queue and kind.
@@ -69,6 +79,10 @@ pub(crate) struct Index {
     pub(crate) finished: Ages,
     /// Ordering keys, by queue and key.
     pub(crate) lines: BTreeMap<(Name, String), KeyLine>,
+    /// Lines of groups, by group and lane.
+    pub(crate) groups: BTreeMap<(String, LaneKey), GroupJobs>,
+    /// Running jobs by limit, in one group (`Some`) and in all (`None`).
+    running: BTreeMap<(Name, Option<String>), u64>,
     /// Leased jobs by session.
     pub(crate) held: BTreeMap<SessionId, BTreeSet<JobId>>,
 }
@@ -119,6 +133,95 @@ impl Index {
         if let Some(leased) = &entry.leased {
             self.held.entry(leased.session.clone()).or_default().insert(id);
         }
+        if !entry.job.limits.is_empty() {
+            self.count_limits(entry);
+        }
+    }
+
+    /// Adds a job to what is derived from its limits.
+    fn count_limits(&mut self, entry: &Entry) {
+        let (header, limits) = (&entry.job.header, &entry.job.limits);
+        match entry.job.state {
+            State::Running => {
+                for key in running_keys(entry) {
+                    *self.running.entry(key).or_default() += 1;
+                }
+            }
+            State::Available => {
+                let ahead = &mut self.groups.entry(group_key(entry)).or_default().ahead;
+                ahead.jobs += 1;
+                ahead.cost += u64::from(header.cost);
+            }
+            State::Blocked => {
+                let waits = (entry.id(), header.cost, limits[0].clone());
+                let group = self.groups.entry(group_key(entry)).or_default();
+                group.waiting.insert(entry.line_place(), waits);
+            }
+            _ => {}
+        }
+    }
+
+    /// Removes a job from what is derived from its limits.
+    fn uncount_limits(&mut self, entry: &Entry) {
+        if entry.job.state == State::Running {
+            for key in running_keys(entry) {
+                if let Some(count) = self.running.get_mut(&key) {
+                    *count -= 1;
+                    if *count == 0 {
+                        self.running.remove(&key);
+                    }
+                }
+            }
+            return;
+        }
+        let key = group_key(entry);
+        let Some(group) = self.groups.get_mut(&key) else { return };
+        match entry.job.state {
+            State::Available => {
+                group.ahead.jobs -= 1;
+                group.ahead.cost -= u64::from(entry.job.header.cost);
+            }
+            _ => {
+                group.waiting.remove(&entry.line_place());
+            }
+        }
+        if *group == GroupJobs::default() {
+            self.groups.remove(&key);
+        }
+    }
+
+    /// Number of running jobs that a limit counts.
+    pub(crate) fn running_under(&self, limit: &Name, group: Option<&str>) -> u64 {
+        let key = (limit.clone(), group.map(ToOwned::to_owned));
+        self.running.get(&key).copied().unwrap_or(0)
+    }
+
+    /// The line of a group in a lane, without its time.
+    pub(crate) fn group_line(&self, lane: &LaneKey, group: &str) -> GroupLine {
+        let Some(jobs) = self.groups.get(&(group.to_owned(), lane.clone())) else {
+            return GroupLine::default();
+        };
+        let first = jobs.waiting.first_key_value().map(|(place, (id, cost, limit))| LineHead {
+            place: *place,
+            id: *id,
+            cost: *cost,
+            limit: limit.clone(),
+        });
+        GroupLine { first, ahead: jobs.ahead, opens_at: None }
+    }
+
+    /// The lanes in which jobs of a group are in line.
+    pub(crate) fn lanes_in_line(&self, group: &str) -> Vec<LaneKey> {
+        let from = (group.to_owned(), ("".into(), "".into()));
+        let lines = self.groups.range(from..).take_while(|((of, _), _)| of == group);
+        let lines = lines.filter(|(_, jobs)| !jobs.waiting.is_empty());
+        lines.map(|((_, lane), _)| lane.clone()).collect()
+    }
+
+    /// All lines with jobs.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = (&LaneKey, &str)> {
+        let lines = self.groups.iter().filter(|(_, jobs)| !jobs.waiting.is_empty());
+        lines.map(|((group, lane), _)| (lane, group.as_str()))
     }
 
     pub(crate) fn remove(&mut self, entry: &Entry) {
@@ -160,6 +263,9 @@ impl Index {
             if held.is_empty() {
                 self.held.remove(&leased.session);
             }
+        }
+        if !entry.job.limits.is_empty() {
+            self.uncount_limits(entry);
         }
     }
 
@@ -215,6 +321,19 @@ impl Index {
             self.lines.remove(&key);
         }
     }
+}
+
+/// The line of a job's group.
+fn group_key(entry: &Entry) -> (String, LaneKey) {
+    let header = &entry.job.header;
+    (header.limit_group().to_owned(), (header.queue.clone(), header.kind.clone()))
+}
+
+/// The counters of running jobs that include this one.
+fn running_keys(entry: &Entry) -> impl Iterator<Item = (Name, Option<String>)> {
+    let group = entry.job.header.limit_group();
+    let keys = entry.job.limits.iter();
+    keys.flat_map(move |limit| [(limit.clone(), None), (limit.clone(), Some(group.to_owned()))])
 }
 
 type Age = ((Name, State), Timestamp, Option<u64>);

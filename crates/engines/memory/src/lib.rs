@@ -27,6 +27,7 @@ mod ages;
 mod engine;
 mod index;
 mod listing;
+mod meters;
 mod records;
 mod rows;
 

@@ -1,6 +1,7 @@
 //! In-memory rows: a map of jobs, and the index derived from it.
 
 use crate::index::Index;
+use crate::meters::Meters;
 use crate::records::Records;
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Bound;
@@ -9,9 +10,11 @@ use windlass_core::engine::{
     RemovedQuery, RemovedTable, SessionId,
 };
 use windlass_core::model::{Name, QueueSettings, State};
+use windlass_core::policy::Meter;
 use windlass_core::{Error, JobId, Result, Timestamp};
 use windlass_executor::{
-    Due, Entry, Head, LaneKey, Line, Maintenance, Rows, UniqueHold, UniqueSlot,
+    Due, Entry, GroupLine, Head, LaneKey, Line, Maintenance, Opening, Openings, Rows, UniqueHold,
+    UniqueSlot,
 };
 
 /// All data of the store.
@@ -20,6 +23,8 @@ pub(crate) struct MemoryRows {
     pub(crate) jobs: BTreeMap<JobId, Box<Entry>>,
     pub(crate) index: Index,
     uniques: BTreeMap<UniqueSlot, UniqueHold>,
+    meters: Meters,
+    openings: Openings,
     records: Records,
     removed: RemovedTable,
 }
@@ -104,6 +109,53 @@ impl Rows for MemoryRows {
         };
         Ok(())
     }
+
+    fn running_under(&self, limit: &Name, group: Option<&str>) -> Result<u64> {
+        Ok(self.index.running_under(limit, group))
+    }
+
+    fn with_meter<T>(
+        &self,
+        limit: &Name,
+        group: &str,
+        read: impl FnOnce(&Meter) -> T,
+    ) -> Result<T> {
+        Ok(self.meters.read(limit, group, read))
+    }
+
+    fn save_meter(&mut self, limit: &Name, group: &str, meter: &Meter) -> Result<()> {
+        self.meters.save(limit, group, meter);
+        Ok(())
+    }
+
+    fn group_line(&self, lane: &LaneKey, group: &str) -> Result<GroupLine> {
+        let opens_at = self.openings.at(lane, group);
+        Ok(GroupLine { opens_at, ..self.index.group_line(lane, group) })
+    }
+
+    fn lanes_in_line(&self, group: &str) -> Result<Vec<LaneKey>> {
+        Ok(self.index.lanes_in_line(group))
+    }
+
+    fn set_opening(&mut self, lane: &LaneKey, group: &str, at: Option<Timestamp>) -> Result<()> {
+        self.openings.set(lane, group, at);
+        Ok(())
+    }
+
+    fn openings(&self, queue: &Name, limit: usize) -> Result<Vec<Opening>> {
+        Ok(self.openings.of_queue(queue, limit))
+    }
+
+    fn reopen(&mut self, queue: Option<&Name>, kind: Option<&Name>, at: Timestamp) -> Result<()> {
+        for (lane, group) in self.index.lines() {
+            let fits = queue.is_none_or(|queue| *queue == lane.0)
+                && kind.is_none_or(|kind| *kind == lane.1);
+            if fits {
+                self.openings.set(lane, group, Some(at));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// The first entries in order, each job once: one that is due by age and by number is due when it ended.
@@ -140,6 +192,10 @@ impl Maintenance for MemoryRows {
         Ok(self.index.scheduled.iter().take(limit).map(|(at, _, id)| (*at, *id)).collect())
     }
 
+    fn all_openings(&self, limit: usize) -> Result<Vec<(Name, Opening)>> {
+        Ok(self.openings.first(limit))
+    }
+
     fn to_expire(&self, limit_ms: &dyn Fn(&Name) -> Option<u64>, limit: usize) -> Result<Vec<Due>> {
         Ok(self.index.waiting.first(|queue, _| limit_ms(queue), limit))
     }
@@ -172,6 +228,7 @@ impl Maintenance for MemoryRows {
     fn compact(&mut self, now: Timestamp, _limit: usize) -> Result<()> {
         // A lane ends with the last of its jobs.
         self.uniques.retain(|_, hold| hold.until.is_none_or(|until| now < until));
+        self.meters.forget(now);
         Ok(())
     }
 

@@ -342,6 +342,13 @@ impl Jobs for PostgresEngine {
             self.perform(Needs::Durable, wants, Vec::new(), update).await
         })
     }
+
+    fn take(&self, request: Take) -> Answer<'_, Took> {
+        Box::pin(async move {
+            let take = |run: &mut Run<'_>, now| run.take_tokens(&request, now);
+            self.perform(Needs::Durable, Wants::of_settings(), Vec::new(), take).await
+        })
+    }
 }
 
 impl Admin for PostgresEngine {
@@ -385,7 +392,7 @@ impl Admin for PostgresEngine {
     fn configure(&self, batch: Vec<Configure>) -> Answer<'_, Vec<Item<()>>> {
         Box::pin(async move {
             check_items(&batch)?;
-            let configure = |run: &mut Run<'_>, _| run.configure(batch.clone());
+            let configure = |run: &mut Run<'_>, now| run.configure(batch.clone(), now);
             self.perform(Needs::Durable, Wants::of_settings(), Vec::new(), configure).await
         })
     }

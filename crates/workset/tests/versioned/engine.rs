@@ -195,6 +195,11 @@ impl Jobs for VersionedEngine {
         let wants = Wants::of_update(&request);
         Box::pin(self.perform(wants, move |run, now| run.update(request.clone(), now)))
     }
+
+    fn take(&self, request: Take) -> Answer<'_, Took> {
+        let wants = Wants::of_settings();
+        Box::pin(self.perform(wants, move |run, now| run.take_tokens(&request, now)))
+    }
 }
 
 impl Admin for VersionedEngine {
@@ -241,7 +246,7 @@ impl Admin for VersionedEngine {
                     tables.queues.get(queue).is_none_or(|queue| queue.order == Order::Strict)
                 });
             }
-            Ok(self.with_gates(tables, |run| run.lanes(&request, lanes)))
+            self.with_gates(tables, |run| run.lanes(&request, lanes, Timestamp::EPOCH))
         })
     }
 
@@ -266,7 +271,9 @@ impl Admin for VersionedEngine {
     }
 
     fn configure(&self, batch: Vec<Configure>) -> Answer<'_, Vec<Item<()>>> {
-        Box::pin(self.perform(Wants::of_settings(), move |run, _| run.configure(batch.clone())))
+        Box::pin(
+            self.perform(Wants::of_settings(), move |run, now| run.configure(batch.clone(), now)),
+        )
     }
 
     fn settings(&self) -> Answer<'_, Settings> {

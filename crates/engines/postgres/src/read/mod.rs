@@ -146,7 +146,7 @@ impl PostgresEngine {
         let mut run = Executor::new(shared.capabilities.clone(), random, set, 0);
         let queues = loaded.queues.clone().unwrap_or_default();
         run.restore(Default::default(), queues, loaded.kinds.clone());
-        let mut stats = run.lanes(request, counted);
+        let mut stats = run.lanes(request, counted, loaded.now)?;
         if request.by_priority {
             let numbers = rows.iter().map(|row| ((row.get(1), row.get(2)), row.get(0)));
             let numbers: HashMap<(&str, &str), i32> = numbers.collect();

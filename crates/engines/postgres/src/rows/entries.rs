@@ -150,6 +150,8 @@ pub(crate) fn one(row: &Row, names: &HashMap<i32, LaneKey>) -> Result<Found> {
         created_at,
         tenant: spec.tenant,
         key: spec.key,
+        group: spec.group,
+        cost: spec.cost.unwrap_or(1),
         unique: spec.unique,
         parent: spec.parent,
         tags: spec.tags,

@@ -2,9 +2,9 @@
 
 use super::Saver;
 use crate::rows::codec;
-use windlass_core::Result;
 use windlass_core::model::{Name, Order, QueueSettings};
 use windlass_core::policy::allowance;
+use windlass_core::{Result, Timestamp};
 
 impl Saver<'_> {
     pub(super) fn settings(&mut self) -> Result<()> {
@@ -16,7 +16,7 @@ impl Saver<'_> {
             match settings {
                 None => self.rows.no_kind.push(kind.to_string()),
                 Some(settings) => {
-                    let allowed = allowance(None, Some(settings));
+                    let allowed = allowance(None, Some(settings), Timestamp::MAX);
                     let (closed, limited) = (!allowed.is_open(), allowed.starts.is_some());
                     self.rows.kind.push(kind.to_string(), codec::json(settings)?, closed, limited);
                 }
@@ -60,7 +60,7 @@ impl Saver<'_> {
                 let special = !settings.is_plain();
                 let fair = settings.order == Order::Fair;
                 let (name, text) = (queue.to_string(), codec::json(settings)?);
-                let closed = !allowance(Some(settings), None).is_open();
+                let closed = !allowance(Some(settings), None, Timestamp::MAX).is_open();
                 self.rows.queue.push(name, text, closed, limited, special, fair);
             }
         }

@@ -1,0 +1,425 @@
+//! Limits: which of them a job runs under, whether they have room, and the lines of groups.
+//!
+//! A limit over all jobs is a gate of its lanes. A limit by group keeps surplus jobs out of ready: each lane has one
+//! line per group, and lets only as many of its jobs become ready as could start now. Slots and tokens are taken when a
+//! job starts, all of them in one step. A lane that shares a limit with others may lose the race for it; the claim then
+//! returns its job to the line.
+
+use crate::commit::Transition;
+use crate::entry::Entry;
+use crate::executor::Executor;
+use crate::rows::{GroupLine, LaneKey, LinePlace, Rows};
+use windlass_core::engine::{Capability, Hold, HoldOn, Take, Took};
+use windlass_core::limits::LINE_RELEASES_MAX;
+use windlass_core::machine::EventKind;
+use windlass_core::model::{Header, Limit, Name, NewJob, State};
+use windlass_core::policy::{Ahead, Room};
+use windlass_core::{Error, JobId, Result, Timestamp};
+
+/// The reason why a job cannot become ready or start.
+pub(crate) struct Refusal {
+    /// A limit without room.
+    limit: Name,
+    /// When all limits have room, if time alone decides that.
+    opens_at: Option<Timestamp>,
+}
+
+/// Whether a claim may start the first job of a lane.
+pub(crate) enum Admission {
+    /// All limits have room.
+    Start,
+    /// A limit over all jobs has no room: the lane is closed.
+    Closed,
+    /// A limit of the job's group has no room: the job returns to its line.
+    Defer,
+}
+
+/// Places in limits that a transition gave up, and the line that the job joined.
+#[derive(Default)]
+pub(crate) struct Left {
+    /// The state that the job left, and its limits there.
+    was: Option<(State, Vec<Name>)>,
+    lane: Option<LaneKey>,
+    group: String,
+    /// The lane in which the job is in line now.
+    joined: Option<LaneKey>,
+}
+
+fn lane_of(header: &Header) -> LaneKey {
+    (header.queue.clone(), header.kind.clone())
+}
+
+impl<R: Rows> Executor<R> {
+    /// The limits that jobs of a lane run under: those of its queue, then those of its kind, each once.
+    pub(crate) fn limits_of(&self, (queue, kind): &LaneKey) -> Vec<(&Name, &Limit)> {
+        if self.limits.is_empty() {
+            return Vec::new();
+        }
+        let of_queue = self.queues.get(queue).map_or(&[][..], |settings| &settings.limits);
+        let of_kind = self.kinds.get(kind).map_or(&[][..], |settings| &settings.limits);
+        let of_kind = of_kind.iter().filter(|name| !of_queue.contains(name));
+        let listed = of_queue.iter().chain(of_kind);
+        listed.filter_map(|name| self.limits.get_key_value(name)).collect()
+    }
+
+    /// The names of a lane's limits by group.
+    fn group_limits_of(&self, lane: &LaneKey) -> Vec<Name> {
+        let limits = self.limits_of(lane).into_iter();
+        limits.filter(|(_, limit)| limit.by_group).map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Whether a limit has room for one more job of a group, after the jobs ahead of it.
+    fn room_under(
+        &self,
+        (name, limit): (&Name, &Limit),
+        group: &str,
+        ahead: Ahead,
+        cost: u32,
+        now: Timestamp,
+    ) -> Result<Room> {
+        let running = self.rows.running_under(name, limit.by_group.then_some(group))?;
+        let rule = limit.rule_for(group);
+        self.rows.with_meter(name, limit.counted_in(group), |meter| {
+            rule.room(running, meter, ahead, cost, now)
+        })
+    }
+
+    /// Whether the limits over all jobs have room for a job of this lane.
+    pub(crate) fn room_over_all(&self, lane: &LaneKey, cost: u32, now: Timestamp) -> Result<Room> {
+        let mut room = Room::Now;
+        for limit in self.limits_of(lane).into_iter().filter(|(_, limit)| !limit.by_group) {
+            room = room.and(self.room_under(limit, "", Ahead::default(), cost, now)?);
+        }
+        Ok(room)
+    }
+
+    /// Why a job of a group cannot start after the jobs ahead of it; `None`: all limits by group have room.
+    fn refusal(
+        &self,
+        lane: &LaneKey,
+        group: &str,
+        ahead: Ahead,
+        cost: u32,
+        now: Timestamp,
+    ) -> Result<Option<Refusal>> {
+        let (mut all, mut first) = (Room::Now, None);
+        for (name, limit) in self.limits_of(lane).into_iter().filter(|(_, limit)| limit.by_group) {
+            let room = self.room_under((name, limit), group, ahead, cost, now)?;
+            if !room.is_now() {
+                first.get_or_insert(name);
+            }
+            all = all.and(room);
+        }
+        let opens_at = match all {
+            Room::At(at) => Some(at),
+            Room::Now | Room::Later => None,
+        };
+        Ok(first.map(|limit| Refusal { limit: limit.clone(), opens_at }))
+    }
+
+    /// The limit by group that keeps a job from becoming ready, if any: one without room, or the one that a job ahead of
+    /// it in line waits for.
+    pub(crate) fn limit_before(
+        &self,
+        entry: &Entry,
+        data: &Transition,
+        now: Timestamp,
+    ) -> Result<Option<Name>> {
+        if self.limits.is_empty() {
+            return Ok(None);
+        }
+        let header = &entry.job.header;
+        let mut lane = lane_of(header);
+        if let Some(queue) = &data.queue {
+            lane.0.clone_from(queue);
+        }
+        if self.limits_of(&lane).iter().all(|(_, limit)| !limit.by_group) {
+            return Ok(None);
+        }
+        let group = header.limit_group();
+        let line = self.rows.group_line(&lane, group)?;
+        let place = LinePlace {
+            priority: data.priority.unwrap_or(header.priority),
+            run_at: data.run_at.unwrap_or(header.run_at),
+            seq: if entry.in_group_line() { entry.seq } else { u64::MAX },
+        };
+        // A job that is ready was ahead of those in line.
+        let waits = entry.job.state != State::Available;
+        if let Some(first) = line.first.filter(|first| waits && first.place < place) {
+            return Ok(Some(first.limit));
+        }
+        let refusal = self.refusal(&lane, group, line.ahead, header.cost, now)?;
+        Ok(refusal.map(|refusal| refusal.limit))
+    }
+
+    /// Puts a job into the line of its group, for the limit that keeps it from becoming ready.
+    pub(crate) fn join_line(&self, entry: &mut Entry, now: Timestamp) -> Result<()> {
+        let limit = match self.limit_before(entry, &Transition::default(), now)? {
+            Some(limit) => Some(limit),
+            None => self.group_limits_of(&lane_of(&entry.job.header)).into_iter().next(),
+        };
+        entry.job.limits = limit.into_iter().collect();
+        Ok(())
+    }
+
+    /// Counts a job that becomes ready in the limits by group of its lane.
+    pub(crate) fn count_ready(&self, entry: &mut Entry) {
+        if self.limits.is_empty() {
+            return;
+        }
+        entry.job.limits = self.group_limits_of(&lane_of(&entry.job.header));
+    }
+
+    /// Takes the slots and tokens of all limits of a job that starts.
+    pub(crate) fn take_limits(&mut self, entry: &mut Entry, now: Timestamp) -> Result<()> {
+        if self.limits.is_empty() {
+            return Ok(());
+        }
+        let header = &entry.job.header;
+        let group = header.limit_group();
+        let limits = self.limits_of(&lane_of(header)).into_iter();
+        let limits: Vec<_> = limits
+            .map(|(name, limit)| (name.clone(), limit.rule_for(group), limit.counted_in(group)))
+            .collect();
+        for (name, rule, counted_in) in &limits {
+            if rule.rate.is_some() {
+                let mut meter = self.rows.with_meter(name, counted_in, Clone::clone)?;
+                rule.take(&mut meter, header.cost, now);
+                self.rows.save_meter(name, counted_in, &meter)?;
+            }
+        }
+        entry.job.limits = limits.into_iter().map(|(name, ..)| name).collect();
+        Ok(())
+    }
+
+    /// Whether a claim may start the first ready job of a lane with limits.
+    pub(crate) fn admission(&self, lane: &LaneKey, id: JobId, now: Timestamp) -> Result<Admission> {
+        let (group, cost) = self.read(id, |entry| {
+            let header = &entry.job.header;
+            (header.limit_group().to_owned(), header.cost)
+        })?;
+        if !self.room_over_all(lane, cost, now)?.is_now() {
+            return Ok(Admission::Closed);
+        }
+        let refusal = self.refusal(lane, &group, Ahead::default(), cost, now)?;
+        Ok(refusal.map_or(Admission::Start, |_| Admission::Defer))
+    }
+
+    /// Returns a ready job to the line of its group.
+    pub(crate) fn defer(&mut self, id: JobId, now: Timestamp) -> Result<()> {
+        self.apply(id, EventKind::Defer, Transition::default(), now).map(|_| ())
+    }
+
+    /// Takes a job out of the limits of the state that it leaves.
+    pub(crate) fn leave_limits(entry: &mut Entry) -> Left {
+        let header = &entry.job.header;
+        if entry.job.limits.is_empty() {
+            return Left::default();
+        }
+        let (lane, group) = (lane_of(header), header.limit_group().to_owned());
+        let was = Some((entry.job.state, std::mem::take(&mut entry.job.limits)));
+        Left { was, lane: Some(lane), group, joined: None }
+    }
+
+    /// Records the line that a job is in after its transition.
+    pub(crate) fn note_line(entry: &Entry, left: &mut Left) {
+        if entry.in_group_line() {
+            let header = &entry.job.header;
+            left.joined = Some(lane_of(header));
+            left.group = header.limit_group().to_owned();
+        }
+    }
+
+    /// Examines the lines that a transition may have opened or filled.
+    pub(crate) fn examine_left(&mut self, left: Left, now: Timestamp) -> Result<()> {
+        let Left { was, lane, group, joined } = left;
+        match (was, lane) {
+            (Some((State::Running, limits)), _) => self.examine_sharing(&limits, &group, now)?,
+            (Some(_), Some(lane)) => self.examine_line(&lane, &group, now)?,
+            _ => {}
+        }
+        joined.map_or(Ok(()), |lane| self.examine_line(&lane, &group, now))
+    }
+
+    /// Examines all lines of a group that wait for one of these limits, and wakes waiting claims for limits over all
+    /// jobs.
+    fn examine_sharing(&mut self, freed: &[Name], group: &str, now: Timestamp) -> Result<()> {
+        let by_group = |name: &&Name| self.limits.get(*name).is_some_and(|limit| limit.by_group);
+        let groups = freed.iter().filter(by_group).count();
+        if groups < freed.len() {
+            self.readied += 1;
+        }
+        if groups == 0 {
+            return Ok(());
+        }
+        for lane in self.rows.lanes_in_line(group)? {
+            if self.limits_of(&lane).iter().any(|(name, _)| freed.contains(name)) {
+                self.examine_line(&lane, group, now)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Releases the first jobs of a line while its limits have room, and records when the next may be released.
+    pub(crate) fn examine_line(
+        &mut self,
+        lane: &LaneKey,
+        group: &str,
+        now: Timestamp,
+    ) -> Result<()> {
+        for _ in 0..LINE_RELEASES_MAX {
+            let line = self.rows.group_line(lane, group)?;
+            let Some(first) = &line.first else {
+                return self.set_opening(lane, group, &line, None);
+            };
+            if let Some(refusal) = self.refusal(lane, group, line.ahead, first.cost, now)? {
+                let (id, waits_for) = (first.id, &first.limit);
+                if refusal.limit != *waits_for {
+                    self.edit(id, |entry| entry.job.limits = vec![refusal.limit])?;
+                }
+                return self.set_opening(lane, group, &line, refusal.opens_at);
+            }
+            let data = Transition::default();
+            let taken = self.take_for(first.id, EventKind::Free, &data, now)?;
+            self.carry_out(taken, data, now, |_| ())?;
+        }
+        let line = self.rows.group_line(lane, group)?;
+        self.set_opening(lane, group, &line, line.first.as_ref().map(|_| now))
+    }
+
+    fn set_opening(
+        &mut self,
+        lane: &LaneKey,
+        group: &str,
+        line: &GroupLine,
+        at: Option<Timestamp>,
+    ) -> Result<()> {
+        if line.opens_at == at {
+            return Ok(());
+        }
+        // Claims that wait must learn the new time.
+        self.readied += u64::from(at.is_some());
+        self.rows.set_opening(lane, group, at)
+    }
+
+    /// Examines the lines of a queue whose time has come, at most a bounded number of them.
+    pub(crate) fn open_due_lines(&mut self, queue: &Name, now: Timestamp) -> Result<()> {
+        for opening in self.rows.openings(queue, LINE_RELEASES_MAX as usize)? {
+            if opening.at > now {
+                break;
+            }
+            self.examine_line(&(queue.clone(), opening.kind), &opening.group, now)?;
+        }
+        Ok(())
+    }
+
+    /// Checks that the engine has limits.
+    pub(crate) fn need_limits(&self, hint: &'static str) -> Result<()> {
+        if self.capabilities.has(Capability::Limits) {
+            return Ok(());
+        }
+        let (engine, capability) = (self.capabilities.engine, Capability::Limits);
+        Err(Error::Unsupported { engine, capability, hint })
+    }
+
+    /// Refuses a new job that could never start under its limits.
+    pub(crate) fn check_limits(&self, job: &NewJob) -> Result<()> {
+        if job.names_limits() {
+            self.need_limits("leave out `group` and `cost`")?;
+        }
+        let group = job.group.as_deref().or(job.tenant.as_deref()).unwrap_or_default();
+        for (name, limit) in self.limits_of(&(job.queue.clone(), job.kind.clone())) {
+            let capacity = limit.rule_for(group).rate.map(windlass_core::model::Rate::capacity);
+            if let Some(capacity) = capacity.filter(|capacity| job.cost > *capacity) {
+                let expected = format!(
+                    "limit {name} allows at most {capacity} at once: lower the cost, or raise the limit"
+                );
+                return Err(Error::invalid("cost", job.cost, expected));
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes tokens for work that is not a job; see [`windlass_core::engine::Jobs::take`].
+    pub fn take_tokens(&mut self, request: &Take, now: Timestamp) -> Result<Took> {
+        request.check()?;
+        self.need_limits("use a store with limits")?;
+        let Take { limit: name, group, cost, .. } = request;
+        let limit = self.limits.get(name).ok_or_else(|| unknown("limit", name))?;
+        let group = group.as_deref().unwrap_or_default();
+        let rule = limit.rule_for(group);
+        let Some(rate) = rule.rate else {
+            let expected = "this limit has no rate, and only leases hold slots";
+            return Err(Error::invalid("limit", name, expected));
+        };
+        if *cost > rate.capacity() {
+            let expected = format!("the limit allows at most {} at once", rate.capacity());
+            return Err(Error::invalid("cost", cost, expected));
+        }
+        let (name, counted_in) = (name.clone(), limit.counted_in(group).to_owned());
+        let rate = windlass_core::model::Rule::rate(rate);
+        let mut meter = self.rows.with_meter(&name, &counted_in, Clone::clone)?;
+        match rate.room(0, &meter, Ahead::default(), *cost, now) {
+            Room::At(at) => Ok(Took::At(at)),
+            Room::Now | Room::Later => {
+                rate.take(&mut meter, *cost, now);
+                self.rows.save_meter(&name, &counted_in, &meter)?;
+                Ok(Took::Granted)
+            }
+        }
+    }
+
+    /// Checks that a report may hold what it names.
+    pub(crate) fn check_hold(&self, entry: &Entry, hold: &Hold) -> Result<()> {
+        self.need_limits("snooze the job instead")?;
+        match &hold.on {
+            HoldOn::Limit(name) if !entry.job.limits.contains(name) => {
+                let expected = "the job does not run under this limit";
+                Err(Error::invalid("hold.limit", name, expected))
+            }
+            HoldOn::Group if self.held_limits(entry, hold).is_empty() => {
+                let expected = "the job runs under no limit by group: hold its queue, or a limit";
+                Err(Error::invalid("hold.group", entry.job.header.limit_group(), expected))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The limits that a hold stops, with the group in which it does.
+    fn held_limits(&self, entry: &Entry, hold: &Hold) -> Vec<(Name, String)> {
+        let group = entry.job.header.limit_group();
+        let held = |name: &Name, limit: &Limit| match &hold.on {
+            HoldOn::Limit(held) => held == name,
+            HoldOn::Group => limit.by_group,
+            _ => false,
+        };
+        let limits = entry.job.limits.iter();
+        let limits = limits.filter_map(|name| self.limits.get_key_value(name));
+        let limits = limits.filter(|(name, limit)| held(name, limit));
+        limits.map(|(name, limit)| (name.clone(), limit.counted_in(group).to_owned())).collect()
+    }
+
+    /// Stops starts until a time.
+    pub(crate) fn hold(&mut self, entry: &Entry, hold: &Hold, now: Timestamp) -> Result<()> {
+        let until = now.plus(hold.ms);
+        for (name, group) in self.held_limits(entry, hold) {
+            let mut meter = self.rows.with_meter(&name, &group, Clone::clone)?;
+            meter.hold(until);
+            self.rows.save_meter(&name, &group, &meter)?;
+        }
+        if hold.on == HoldOn::Queue {
+            let queue = &entry.job.header.queue;
+            let settings = self.queues.entry(queue.clone()).or_default();
+            settings.held_until = (hold.ms > 0).then_some(until);
+            self.rows.save_queue(queue, Some(settings))?;
+        }
+        // Claims that wait must learn the new time.
+        self.readied += 1;
+        Ok(())
+    }
+}
+
+/// The error for a limit that does not exist.
+pub(crate) fn unknown(field: &'static str, name: &Name) -> Error {
+    Error::invalid(field, name, "no such limit: create it first")
+}
