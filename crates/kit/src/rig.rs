@@ -9,10 +9,10 @@ use windlass_core::engine::{
     Capability, Change, ChangeItem, Changed, Claim, ClaimId, Claimant, Claimed, ClaimedJob,
     Configure, Engine, Enqueue, Enqueued, Get, Heartbeat, HeartbeatReply, Held, LaneStats, Lease,
     MaintainReply, MaintainRequest, OpenSession, Outcome, RecordOp, RecordReply, SessionId, Settle,
-    SettleItem, Settled, StatsRequest, Update, UpdateItem, Updated, Work,
+    SettleItem, Settled, StatsRequest, Take, Update, UpdateItem, Updated, Work,
 };
 use windlass_core::limits::{CLAIM_BATCH_MAX, MAINTAIN_BUDGET_MAX, SESSION_TTL_MAX_MS};
-use windlass_core::model::{Job, NewJob, PartSet, State};
+use windlass_core::model::{Job, Limit, NewJob, PartSet, QueuePatch, State};
 use windlass_core::random::{Random, SystemRandom};
 use windlass_core::{Error, JobId, Result, Timestamp};
 
@@ -295,6 +295,28 @@ impl Rig {
     /// Changes settings.
     pub async fn configure(&self, change: Configure) {
         self.try_configure(change).await.expect("configure");
+    }
+
+    /// Whether the engine has limits; if not, asserts that it refuses everything about them.
+    pub async fn can_limit(&self) -> bool {
+        if !self.has(Capability::Limits) {
+            let limit = Configure::limit("l", Limit::max_running(1));
+            assert_code(self.try_configure(limit).await, "unsupported");
+            assert_code(self.try_enqueue(Self::job().group("g")).await, "unsupported");
+            assert_code(self.try_enqueue(Self::job().cost(2)).await, "unsupported");
+            assert_code(self.engine().take(Take::new("l")).await, "unsupported");
+        }
+        self.has(Capability::Limits)
+    }
+
+    /// Creates the limit `l` and lists it for the default queue, if the engine has limits.
+    pub async fn limited(&self, limit: Limit) -> bool {
+        if !self.can_limit().await {
+            return false;
+        }
+        self.configure(Configure::limit("l", limit)).await;
+        self.configure(Configure::queue(QUEUE, QueuePatch::limits(["l"]))).await;
+        true
     }
 
     /// Executes one operation on records; returns the result.

@@ -7,12 +7,13 @@
 use super::facts::{Action, Fact, Facts, Outcome, Span, gather};
 use super::keys::{Turn, check_keys};
 use super::life::{Life, Term};
+use super::limits::check_limit;
 use super::record::History;
 use super::snapshot::Snapshot;
 use super::verdict::{Kind, Verdict};
 use std::collections::HashMap;
 use windlass_core::JobId;
-use windlass_core::model::State;
+use windlass_core::model::{Rule, State};
 
 /// Maximum number of calls in a report: the first and the last of them.
 const STORY_LINES_MAX: usize = 60;
@@ -27,12 +28,14 @@ pub struct Options {
     pub expiry: bool,
     /// The store itself crashed and may have lost its last claims: attempts can repeat.
     pub claims_forgotten: bool,
+    /// The rule that each group of jobs had to keep to.
+    pub limit: Option<Rule>,
 }
 
 impl Options {
     /// Nothing out of the ordinary.
     pub const fn new() -> Self {
-        Self { retention: false, expiry: false, claims_forgotten: false }
+        Self { retention: false, expiry: false, claims_forgotten: false, limit: None }
     }
 
     /// Allows that retention removed ended jobs.
@@ -46,6 +49,13 @@ impl Options {
     #[must_use]
     pub const fn expiry(mut self) -> Self {
         self.expiry = true;
+        self
+    }
+
+    /// Demands that each group of jobs kept to this rule.
+    #[must_use]
+    pub const fn limit(mut self, rule: Rule) -> Self {
+        self.limit = Some(rule);
         self
     }
 
@@ -81,6 +91,9 @@ pub fn check(history: &History, end: &Snapshot, options: &Options) -> Verdict {
         }
     }
     check_keys(turns, &facts, &mut verdict);
+    if let Some(rule) = options.limit {
+        check_limit(rule, &facts, &mut verdict);
+    }
     verdict.violations.sort_by_key(|violation| violation.kind);
     verdict
 }

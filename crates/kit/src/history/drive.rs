@@ -21,7 +21,7 @@ use windlass_core::engine::{
     SettleItem, Work,
 };
 use windlass_core::limits::{CLAIM_BATCH_MAX, CRASH_BACKOFF_CAP_MS, MAINTAIN_BUDGET_MAX};
-use windlass_core::model::QueuePatch;
+use windlass_core::model::{Limit, QueuePatch, Rule};
 use windlass_core::policy::Retention;
 use windlass_core::random::{Random, Seeded};
 use windlass_core::sync::lock;
@@ -64,6 +64,8 @@ pub struct Load {
     pub stalls: u64,
     /// How long ended jobs are kept; `None` means longer than the run.
     pub retention_ms: Option<u64>,
+    /// The rule of a limit by group, for all jobs.
+    pub limit: Option<Rule>,
 }
 
 impl Load {
@@ -79,6 +81,7 @@ impl Load {
             deaths: 30,
             stalls: 40,
             retention_ms: None,
+            limit: None,
         }
     }
 
@@ -104,9 +107,17 @@ impl Load {
         self
     }
 
+    /// Runs all jobs under a limit by group with this rule.
+    #[must_use]
+    pub const fn limit(mut self, rule: Rule) -> Self {
+        self.limit = Some(rule);
+        self
+    }
+
     /// The checker options for this workload.
     pub const fn options(&self) -> Options {
-        let options = Options::new();
+        let mut options = Options::new();
+        options.limit = self.limit;
         if self.retention_ms.is_some() { options.retention() } else { options }
     }
 
@@ -222,11 +233,17 @@ async fn complete(engine: &Recorded, jobs: Vec<ClaimedJob>) {
 /// Runs the workload on an empty engine and reads the final states. Panics if the engine refuses a call that
 /// it must accept; use [`check`](super::check) to check the result.
 pub async fn drive(subject: Subject, load: Load) -> Driven {
+    let mut changes = Vec::new();
     if let Some(ms) = load.retention_ms {
         let patch = QueuePatch::retention(Retention::uniform_ms(ms));
-        let set = subject.engine.configure(vec![Configure::queue(QUEUE, patch)]).await;
-        set.expect("configure").value.into_iter().for_each(|item| item.expect("configure"));
+        changes.push(Configure::queue(QUEUE, patch));
     }
+    if let Some(rule) = load.limit {
+        changes.push(Configure::limit(QUEUE, Limit::new(rule).by_group()));
+        changes.push(Configure::queue(QUEUE, QueuePatch::limits([QUEUE])));
+    }
+    let set = subject.engine.configure(changes).await;
+    set.expect("configure").value.into_iter().for_each(|item| item.expect("configure"));
     let seeded = Arc::new(Seeded::new(load.seed));
     let lossy = Arc::new(Lossy::new(subject.engine.clone(), seeded, load.lost));
     let stage = Arc::new(Stage {

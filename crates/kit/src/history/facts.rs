@@ -89,7 +89,7 @@ impl fmt::Display for Fact<'_> {
             Action::StandIn(state) => write!(f, "another enqueue was answered with it, {state:?}"),
             Action::Replaced(by) => write!(f, "replaced by {by}"),
             Action::Start(start, claim) => {
-                let Start { id, lease, attempt } = start;
+                let Start { id, lease, attempt, .. } = start;
                 write!(f, "claim {claim} → {id}, attempt {attempt}, {lease:?}")
             }
             Action::Report(report, outcome) => {

@@ -21,6 +21,7 @@ mod drive;
 mod facts;
 mod keys;
 mod life;
+mod limits;
 mod producers;
 mod record;
 mod recorder;
@@ -41,6 +42,8 @@ pub use verdict::{Counts, Kind, VIOLATIONS_SHOWN_MAX, Verdict, Violation};
 use crate::subject::Subject;
 use std::future::Future;
 use std::ops::Range;
+use windlass_core::engine::Capability;
+use windlass_core::model::{Rate, Rule};
 
 /// Retention of ended jobs in runs that remove them: a few sessions.
 const RETENTION_MS: u64 = 30_000;
@@ -48,8 +51,8 @@ const RETENTION_MS: u64 = 30_000;
 /// Batches per producer in such a run.
 const REMOVED_BATCHES: u32 = 20;
 
-/// Drives fresh engines, two per seed, with clients that lose replies, stall and die: one run keeps ended
-/// jobs, the other removes them after 30 s. Panics with the verdict if an observation cannot be explained.
+/// Drives fresh engines, three per seed, with clients that lose replies, stall and die: one run keeps ended
+/// jobs, one removes them after 30 s, one has a limit by group. Panics with the verdict if an observation cannot be explained.
 pub fn run<F: Future<Output = Subject>>(seeds: Range<u64>, fresh: impl Fn() -> F) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -58,8 +61,14 @@ pub fn run<F: Future<Output = Subject>>(seeds: Range<u64>, fresh: impl Fn() -> F
         .expect("a runtime");
     for seed in seeds {
         let short = Load::new(seed).batches(REMOVED_BATCHES).retention_ms(RETENTION_MS);
-        for load in [Load::new(seed), short] {
-            let driven = runtime.block_on(async { drive(fresh().await, load).await });
+        let rule = Rule::running(2).at_rate(Rate::window(6, 10_000));
+        let limited = Load::new(seed).batches(REMOVED_BATCHES).limit(rule);
+        for load in [Load::new(seed), short, limited] {
+            let subject = runtime.block_on(fresh());
+            if load.limit.is_some() && !subject.engine().capabilities().has(Capability::Limits) {
+                continue;
+            }
+            let driven = runtime.block_on(drive(subject, load));
             let verdict = check(&driven.history, &driven.end, &load.options());
             assert!(verdict.is_clean(), "{load:?}: {verdict}");
         }

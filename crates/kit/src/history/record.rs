@@ -3,10 +3,10 @@
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use windlass_core::JobId;
 use windlass_core::engine::Lease;
 use windlass_core::model::{AttemptEnd, Due, NewJob, State};
 use windlass_core::policy::OnConflict;
+use windlass_core::{JobId, Timestamp};
 
 /// One line of a history.
 ///
@@ -98,6 +98,16 @@ pub struct Wanted {
     /// Number of lost leases above which it is dead.
     #[serde(default)]
     pub crashes_max: u32,
+    /// The group in which limits count it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub group: String,
+    /// Its cost under limits.
+    #[serde(default = "one")]
+    pub cost: u32,
+}
+
+const fn one() -> u32 {
+    1
 }
 
 impl Wanted {
@@ -117,7 +127,8 @@ impl Wanted {
 
     /// A job without a key, due at once, dead after its first lost lease.
     pub const fn plain(id: JobId) -> Self {
-        Self { id, key: None, in_line: true, unique: None, crashes_max: 0 }
+        let group = String::new();
+        Self { id, key: None, in_line: true, unique: None, crashes_max: 0, group, cost: 1 }
     }
 
     /// The relevant fields of `job`, with the id `id`.
@@ -128,6 +139,8 @@ impl Wanted {
             in_line: job.due == Due::Now,
             unique: job.unique.as_ref().map(|unique| unique.on_conflict),
             crashes_max: job.policy.max_crashes,
+            group: job.group.clone().or_else(|| job.tenant.clone()).unwrap_or_default(),
+            cost: job.cost,
         }
     }
 
@@ -180,6 +193,9 @@ pub struct Start {
     pub lease: Lease,
     /// Number of the attempt.
     pub attempt: u32,
+    /// When it started, by the store's clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Timestamp>,
 }
 
 /// One report under a lease.

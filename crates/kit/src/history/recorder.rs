@@ -91,7 +91,8 @@ impl Recorded {
         let jobs = claimed.jobs.iter().map(|job| {
             let (id, attempt) = (job.header.id, job.header.counters.attempt);
             starts.insert(job.lease.clone(), (attempt, job.started_at));
-            Start { id, lease: job.lease.clone(), attempt }
+            let started_at = Some(job.started_at);
+            Start { id, lease: job.lease.clone(), attempt, started_at }
         });
         jobs.collect()
     }
@@ -236,7 +237,7 @@ impl Jobs for Recorded {
         })
     }
 
-    windlass_core::pass_on!(inner: open_session, heartbeat, close_session, wait);
+    windlass_core::pass_on!(inner: open_session, heartbeat, close_session, take, wait);
 }
 
 impl Admin for Recorded {

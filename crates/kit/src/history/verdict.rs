@@ -34,13 +34,15 @@ pub enum Kind {
     Stuck,
     /// Jobs of one ordering key ran at the same time, or not in the order of enqueueing.
     KeyOrder,
+    /// More jobs of a group ran at a time, or started within a period, than its limit allows.
+    LimitExceeded,
     /// The history contradicts itself: a fault of the recorder, not of the engine.
     BadRecord,
 }
 
 impl Kind {
     /// All types.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Lost,
         Self::Phantom,
         Self::DoubleStart,
@@ -51,6 +53,7 @@ impl Kind {
         Self::Unearned,
         Self::Stuck,
         Self::KeyOrder,
+        Self::LimitExceeded,
         Self::BadRecord,
     ];
 
@@ -67,6 +70,7 @@ impl Kind {
             Self::Unearned => "ended without a request",
             Self::Stuck => "stuck",
             Self::KeyOrder => "key-order violations",
+            Self::LimitExceeded => "limits exceeded",
             Self::BadRecord => "bad records",
         }
     }

@@ -314,6 +314,7 @@ impl Model {
                     job.holds_key = false;
                     handed_over = job.new.key.clone().map(|key| (job.new.queue.clone(), key));
                 }
+                Effect::JoinLine => unreachable!("these stories have no limits; see `limits`"),
                 Effect::Moved => self.enter(&mut job, next),
                 Effect::Arrive => unreachable!("stories do not import jobs"),
                 // No claim waits in a story.
@@ -339,6 +340,8 @@ impl Model {
                 Some(queue) => self.key_taken(&job.arriving_in(queue)),
                 None => self.key_taken(job),
             },
+            // These stories have no limits; see `limits`.
+            limited: false,
             spent: match event {
                 EventKind::Retry => failures + 1 >= job.new.policy.max_attempts,
                 EventKind::Lose => crashes + 1 > job.new.policy.max_crashes,

@@ -3,6 +3,7 @@
 mod broken;
 mod driven;
 mod faulty;
+mod limits;
 mod overlaps;
 mod script;
 mod verdicts;

@@ -97,7 +97,7 @@ impl Script {
         lease: &str,
         attempt: u32,
     ) -> &mut Self {
-        let start = Start { id, lease: Lease::new(lease), attempt };
+        let start = Start { id, lease: Lease::new(lease), attempt, started_at: None };
         self.call(when, Call::Claim(name.into()), Reply::Claimed(vec![start]))
     }
 

@@ -78,6 +78,9 @@ impl Producer {
         if happens(random, 500) {
             job = job.key(format!("k{}", random.below(keys)));
         }
+        if self.stage.load.limit.is_some() {
+            job = job.group(format!("g{}", random.below(keys))).cost(1 + random.below(2) as u32);
+        }
         if happens(random, 250) {
             let on = [OnConflict::Existing, OnConflict::Replace, OnConflict::Reject];
             let unique = Unique::by(format!("u{}", random.below(keys)));
