@@ -29,6 +29,16 @@ CREATE TABLE ended_count (
 -- Settings that differ from the defaults, as JSON.
 CREATE TABLE queue (name TEXT PRIMARY KEY, settings TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE kind (name TEXT PRIMARY KEY, settings TEXT NOT NULL) WITHOUT ROWID;
+-- Limits, as JSON.
+CREATE TABLE limit_rule (name TEXT PRIMARY KEY, settings TEXT NOT NULL) WITHOUT ROWID;
+-- What a limit remembers about the starts of a group ('' for all jobs), as JSON. Deleted once it equals a new one.
+CREATE TABLE meter (
+    name    TEXT NOT NULL,
+    grp     TEXT NOT NULL,
+    meter   TEXT NOT NULL,
+    idle_at INTEGER NOT NULL,
+    PRIMARY KEY (name, grp)
+) WITHOUT ROWID;
 -- Sessions of workers, as JSON.
 CREATE TABLE session (id TEXT PRIMARY KEY, entry TEXT NOT NULL) WITHOUT ROWID;
 
@@ -133,6 +143,21 @@ CREATE TABLE key_line (
     seq   INTEGER NOT NULL,
     id    BLOB NOT NULL,
     PRIMARY KEY (queue, key, seq)
+) WITHOUT ROWID;
+
+-- Jobs of lanes with limits by group: those in the line of their group (ready 0), and those that have left it, are
+-- ready and have not started (ready 1). `name` is the limit that a job waits for.
+CREATE TABLE group_job (
+    lane     INTEGER NOT NULL,
+    grp      TEXT NOT NULL,
+    ready    INTEGER NOT NULL,
+    priority INTEGER NOT NULL,
+    run_at   INTEGER NOT NULL,
+    seq      INTEGER NOT NULL,
+    id       BLOB NOT NULL,
+    cost     INTEGER NOT NULL,
+    name     TEXT NOT NULL,
+    PRIMARY KEY (lane, grp, ready, priority, run_at, seq)
 ) WITHOUT ROWID;
 
 -- Unique keys in use; `until` is null for keys that are held until the job ends.

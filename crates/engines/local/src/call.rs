@@ -1,8 +1,9 @@
 //! Calls to the writer, and their replies.
 
 use crate::rows::SqliteRows;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use windlass_core::engine::{Epoch, Stamped, Wait};
+use windlass_core::policy::Room;
 use windlass_core::{Error, Result, Timestamp};
 use windlass_executor::Executor;
 
@@ -71,6 +72,8 @@ where
 pub(crate) struct Waiting {
     pub(crate) request: Wait,
     pub(crate) found: Option<(Result<bool>, Timestamp)>,
+    /// Milliseconds until a limit opens, if one will.
+    pub(crate) opens_in: watch::Sender<Option<u64>>,
     pub(crate) reply: oneshot::Sender<Result<Stamped<bool>>>,
 }
 
@@ -84,7 +87,13 @@ impl Call for Waiting {
     }
 
     fn run(&mut self, executor: &mut LocalExecutor<'_>, now: Timestamp) {
-        self.found = Some((executor.is_ready(&self.request), now));
+        let ready = executor.readiness(&self.request, now);
+        let opens_in = match ready {
+            Ok(Room::At(at)) => Some(at.since(now).max(1)),
+            _ => None,
+        };
+        self.opens_in.send_replace(opens_in);
+        self.found = Some((ready.map(Room::is_now), now));
     }
 
     fn goes_on(&self) -> bool {

@@ -15,9 +15,10 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use windlass_core::engine::*;
 use windlass_core::model::Job;
+use windlass_core::policy::Room;
 use windlass_core::sync::lock;
 use windlass_core::{Error, Result, Timestamp};
 
@@ -59,7 +60,8 @@ impl LocalEngine {
         let mut capabilities = Capabilities::new("local", Atomicity::Store, Durability::Host)
             .with(Capability::GlobalUnique)
             .with(Capability::FairOrder)
-            .with(Capability::Move);
+            .with(Capability::Move)
+            .with(Capability::Limits);
         if let Some(bytes_max) = payload_bytes_max {
             capabilities = capabilities.limit_payloads(bytes_max)?;
         }
@@ -187,16 +189,55 @@ impl LocalEngine {
 
     async fn wait_ready(&self, request: Wait) -> Result<Stamped<bool>> {
         request.check()?;
-        let (reply, answer) = oneshot::channel();
-        self.send(Box::new(Waiting { request: request.clone(), found: None, reply }))?;
-        let answer = async { answer.await.unwrap_or_else(|_| Err(closed())) };
         if request.wait_ms == 0 {
-            return answer.await;
+            return self.wait_once(&request).await;
         }
-        match tokio::time::timeout(Duration::from_millis(request.wait_ms), answer).await {
+        let found = async {
+            loop {
+                // A wait that ends because a limit opens is repeated, to learn whether it has.
+                let found = self.wait_once(&request).await?;
+                if found.value {
+                    return Ok(found);
+                }
+            }
+        };
+        match tokio::time::timeout(Duration::from_millis(request.wait_ms), found).await {
             Ok(found) => found,
             // The writer may not have run the wait yet, so the state is checked once more.
-            Err(_) => self.ask(Needs::Read, move |executor, _| executor.is_ready(&request)).await,
+            Err(_) => {
+                self.ask(Needs::Read, move |executor, now| {
+                    executor.readiness(&request, now).map(Room::is_now)
+                })
+                .await
+            }
+        }
+    }
+}
+
+impl LocalEngine {
+    /// Registers a wait with the writer. Returns when a job is ready, when a limit may open, or at once if the request
+    /// does not wait.
+    async fn wait_once(&self, request: &Wait) -> Result<Stamped<bool>> {
+        let (reply, mut answer) = oneshot::channel();
+        let (opens_in, mut opening) = watch::channel(None);
+        let request = request.clone();
+        self.send(Box::new(Waiting { request, found: None, opens_in, reply }))?;
+        loop {
+            let ms = *opening.borrow_and_update();
+            let opens = async {
+                match ms {
+                    Some(ms) => tokio::time::sleep(Duration::from_millis(ms)).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                found = &mut answer => return found.unwrap_or_else(|_| Err(closed())),
+                // The sender is gone once the wait is answered.
+                changed = opening.changed() => if changed.is_err() {
+                    return answer.await.unwrap_or_else(|_| Err(closed()));
+                },
+                () = opens => return self.ask(Needs::Read, |_, _| Ok(false)).await,
+            }
         }
     }
 }
@@ -261,6 +302,10 @@ impl Jobs for LocalEngine {
     fn update(&self, request: Update) -> Answer<'_, Vec<Item<Updated>>> {
         self.ask(Needs::Durable, move |executor, now| executor.update(request.clone(), now))
     }
+
+    fn take(&self, request: Take) -> Answer<'_, Took> {
+        self.ask(Needs::Durable, move |executor, now| executor.take_tokens(&request, now))
+    }
 }
 
 impl Admin for LocalEngine {
@@ -273,7 +318,7 @@ impl Admin for LocalEngine {
     }
 
     fn stats(&self, request: StatsRequest) -> Answer<'_, Vec<LaneStats>> {
-        self.ask(Needs::Read, move |executor, _| executor.stats(&request))
+        self.ask(Needs::Read, move |executor, now| executor.stats(&request, now))
     }
 
     fn sessions(&self) -> Answer<'_, Vec<SessionInfo>> {
@@ -291,7 +336,7 @@ impl Admin for LocalEngine {
     }
 
     fn configure(&self, batch: Vec<Configure>) -> Answer<'_, Vec<Item<()>>> {
-        self.ask(Needs::Durable, move |executor, _| executor.configure(batch.clone()))
+        self.ask(Needs::Durable, move |executor, now| executor.configure(batch.clone(), now))
     }
 
     fn settings(&self) -> Answer<'_, Settings> {

@@ -113,7 +113,9 @@ impl<'c> Writer<'c> {
     fn restore(&mut self) -> Result<()> {
         let rows = self.executor.rows();
         let (sessions, queues, kinds) = (rows.sessions()?, rows.queues()?, rows.kinds()?);
+        let limits = rows.limits()?;
         self.executor.restore(sessions, queues, kinds);
+        self.executor.restore_limits(limits);
         self.executor.restart_turns()
     }
 

@@ -147,5 +147,5 @@ pub(super) fn is_as_enqueued(entry: &Entry) -> bool {
         State::Available => entry.ready_at == created_at,
         _ => false,
     };
-    begins && job.transitions == 1 && job.changed_at == created_at
+    begins && job.limits.is_empty() && job.transitions == 1 && job.changed_at == created_at
 }

@@ -11,7 +11,7 @@ use windlass_core::{JobId, Result};
 use windlass_executor::{Entry, UniqueHold};
 
 /// Tables that can be rebuilt from the jobs.
-const DERIVED: [&str; 10] = [
+const DERIVED: [&str; 11] = [
     "ready",
     "scheduled",
     "aside",
@@ -22,6 +22,7 @@ const DERIVED: [&str; 10] = [
     "key_line",
     "deadline",
     "aging",
+    "group_job",
 ];
 
 /// The place of a job as stored: the table, and the position in it.
@@ -56,6 +57,7 @@ impl SqliteRows<'_> {
         let mut found = self.misplaced()?;
         found.extend(self.contradictions(is_open)?);
         found.extend(self.stray_unique_keys()?);
+        found.extend(self.misplaced_in_groups()?);
         let mut counted = Lanes::read(self.conn, EndedCounts::Recounted)?;
         for running in self.running.values() {
             let header = &running.loaded.entry.job.header;
@@ -115,6 +117,29 @@ impl SqliteRows<'_> {
             Ok(format!("row key {} is in a place but belongs to no job", row.get::<_, i64>(0)?))
         })?);
         found.extend(listed.keys().map(|id| format!("job {id} is in a place but does not exist")));
+        Ok(found)
+    }
+
+    /// Compares the lines of groups with the jobs.
+    fn misplaced_in_groups(&self) -> Result<Vec<String>> {
+        let sql = "SELECT id, ready FROM group_job";
+        let listed =
+            self.all(sql, [], |row| Ok((JobId::from_bytes(row.get(0)?), row.get::<_, bool>(1)?)))?;
+        let mut listed: HashMap<JobId, bool> = listed.into_iter().collect();
+        let mut found = Vec::new();
+        self.each_entry(|entry| {
+            let ought = match entry.job.state {
+                State::Blocked => Some(false),
+                State::Available => Some(true),
+                _ => None,
+            };
+            let ought = ought.filter(|_| !entry.job.limits.is_empty());
+            if listed.remove(&entry.id()) != ought {
+                found.push(format!("the line of its group does not agree with job {}", entry.id()));
+            }
+            Ok(())
+        })?;
+        found.extend(listed.keys().map(|id| format!("job {id} is in line but does not exist")));
         Ok(found)
     }
 
@@ -228,7 +253,9 @@ impl SqliteRows<'_> {
             let Some((n, entry)) = running.or(stored) else { continue };
             let header = &entry.job.header;
             let lane = self.lanes.known(&header.queue, &header.kind);
-            saver!(self, entry, lane.unwrap_or(0)).add_place(n, &Place::of(entry))?;
+            let mut saver = saver!(self, entry, lane.unwrap_or(0));
+            saver.add_place(n, &Place::of(entry))?;
+            saver.add_to_group()?;
         }
         self.flush()?;
         self.run(&format!("INSERT INTO ended_count {RECOUNT}"), [])?;

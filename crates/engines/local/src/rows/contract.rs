@@ -10,11 +10,12 @@ use windlass_core::engine::{
     CheckReport, LaneStats, Page, RecordOp, RecordReply, RemovedCount, RemovedKey, RemovedQuery,
     SessionId,
 };
-use windlass_core::model::{KindSettings, Name, QueueSettings, State};
+use windlass_core::model::{KindSettings, Limit, Name, QueueSettings, State};
+use windlass_core::policy::Meter;
 use windlass_core::{JobId, Result, Timestamp};
 use windlass_executor::{
-    Due, Entry, Head, LaneKey, Line, Maintenance, Records, Rows, SessionEntry, UniqueHold,
-    UniqueSlot,
+    Due, Entry, GroupLine, Head, LaneKey, Line, LineHead, LinePlace, Maintenance, Opening, Records,
+    Rows, SessionEntry, UniqueHold, UniqueSlot,
 };
 
 /// Maximum number of pages that one compaction step returns to the file system.
@@ -44,6 +45,7 @@ impl Rows for SqliteRows<'_> {
             None => self.noted(self.stored(id))?,
         };
         let Some(loaded) = loaded else { return Ok(None) };
+        self.groups.leave(&loaded.entry);
         self.taken = Some((id, Before::of(&loaded)));
         Ok(Some(loaded.entry))
     }
@@ -59,7 +61,8 @@ impl Rows for SqliteRows<'_> {
     }
 
     fn put_back(&mut self, entry: Box<Entry>) -> Result<()> {
-        // The rows were not changed; only a running job must return to memory.
+        // The rows were not changed; only counts and a running job must return to memory.
+        self.groups.enter(&entry);
         let Some((_, Before { n, lived, side_parts, lease_row, .. })) = self.taken.take() else {
             return Ok(());
         };
@@ -153,6 +156,75 @@ impl Rows for SqliteRows<'_> {
         let text = settings.map(records::text).transpose()?;
         self.save_named("kind (name, settings)", "kind WHERE name", &&**kind, text)
     }
+
+    fn running_under(&self, limit: &Name, group: Option<&str>) -> Result<u64> {
+        Ok(self.groups.running_under(limit, group))
+    }
+
+    fn with_meter<T>(
+        &self,
+        limit: &Name,
+        group: &str,
+        read: impl FnOnce(&Meter) -> T,
+    ) -> Result<T> {
+        let sql = "SELECT meter FROM meter WHERE name = ?1 AND grp = ?2";
+        let text = self.one(sql, [&**limit, group], |row| row.get::<_, String>(0))?;
+        let meter: Meter = self.noted(codec::from_text(text.as_deref()))?;
+        Ok(read(&meter))
+    }
+
+    fn save_meter(&mut self, limit: &Name, group: &str, meter: &Meter) -> Result<()> {
+        let sql = "REPLACE INTO meter (name, grp, meter, idle_at) VALUES (?1, ?2, ?3, ?4)";
+        let idle_at = meter.idle_at().as_millis();
+        self.run(sql, params![&**limit, group, records::text(meter)?, idle_at]).map(|_| ())
+    }
+
+    fn group_line(&self, lane: &LaneKey, group: &str) -> Result<GroupLine> {
+        let (waits, ahead) = self.groups.line(lane, group);
+        let opens_at = self.groups.openings.at(lane, group);
+        let Some(number) = self.lanes.known(&lane.0, &lane.1).filter(|_| waits) else {
+            return Ok(GroupLine { first: None, ahead, opens_at });
+        };
+        let sql = "SELECT priority, run_at, seq, id, cost, name FROM group_job
+            WHERE lane = ?1 AND grp = ?2 AND ready = 0 ORDER BY priority, run_at, seq LIMIT 1";
+        let first = self.one(sql, params![number, group], |row| {
+            let (run_at, seq): (i64, i64) = (row.get(1)?, row.get(2)?);
+            Ok(LineHead {
+                place: LinePlace {
+                    priority: row.get(0)?,
+                    run_at: Timestamp::from_millis(run_at),
+                    seq: seq.cast_unsigned(),
+                },
+                id: JobId::from_bytes(row.get(3)?),
+                cost: row.get(4)?,
+                limit: row.get::<_, String>(5)?.into(),
+            })
+        })?;
+        Ok(GroupLine { first, ahead, opens_at })
+    }
+
+    fn lanes_in_line(&self, group: &str) -> Result<Vec<LaneKey>> {
+        Ok(self.groups.lanes_in_line(group))
+    }
+
+    fn set_opening(&mut self, lane: &LaneKey, group: &str, at: Option<Timestamp>) -> Result<()> {
+        self.groups.openings.set(lane, group, at);
+        Ok(())
+    }
+
+    fn openings(&self, queue: &Name, limit: usize) -> Result<Vec<Opening>> {
+        Ok(self.groups.openings.of_queue(queue, limit))
+    }
+
+    fn reopen(&mut self, queue: Option<&Name>, kind: Option<&Name>, at: Timestamp) -> Result<()> {
+        self.groups.reopen(queue, kind, at);
+        Ok(())
+    }
+
+    fn save_limit(&mut self, name: &Name, limit: Option<&Limit>) -> Result<()> {
+        let text = limit.map(records::text).transpose()?;
+        self.save_named("limit_rule (name, settings)", "limit_rule WHERE name", &&**name, text)
+    }
 }
 
 impl Maintenance for SqliteRows<'_> {
@@ -189,6 +261,10 @@ impl Maintenance for SqliteRows<'_> {
     fn scheduled(&self, limit: usize) -> Result<Vec<Due>> {
         let sql = "SELECT run_at, id FROM scheduled ORDER BY run_at, seq LIMIT ?1";
         self.all(sql, [limit as i64], due)
+    }
+
+    fn all_openings(&self, limit: usize) -> Result<Vec<(Name, Opening)>> {
+        Ok(self.groups.openings.first(limit))
     }
 
     fn to_expire(&self, limit_ms: &dyn Fn(&Name) -> Option<u64>, limit: usize) -> Result<Vec<Due>> {
@@ -244,6 +320,7 @@ impl Maintenance for SqliteRows<'_> {
     fn compact(&mut self, now: Timestamp, limit: usize) -> Result<()> {
         let windows = "DELETE FROM unique_key WHERE until IS NOT NULL AND until <= ?1";
         self.run(windows, [now.as_millis()])?;
+        self.run("DELETE FROM meter WHERE idle_at <= ?1", [now.as_millis()])?;
         self.remove_idle_lanes(now, limit)?;
         let sql = format!("PRAGMA incremental_vacuum({VACUUM_PAGES})");
         let freed = self.conn.execute_batch(&sql).map_err(|error| load::failed(&error));

@@ -79,6 +79,8 @@ pub(super) fn read(row: &Row<'_>, lanes: &Lanes) -> Result<Loaded> {
         created_at: Timestamp::EPOCH,
         tenant: spec.tenant,
         key: spec.key,
+        group: spec.group,
+        cost: spec.cost.unwrap_or(1),
         unique: spec.unique,
         parent: spec.parent,
         tags: spec.tags,
@@ -108,6 +110,7 @@ fn add_tail(tail: Tail, entry: &mut Entry) {
     job.error = tail.error;
     job.progress = tail.progress;
     job.log = tail.log;
+    job.limits = tail.limits;
     job.result = tail.result.map(Part::from);
     if let Some(policy) = tail.policy {
         job.header.policy = policy;

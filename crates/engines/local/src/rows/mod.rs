@@ -9,6 +9,7 @@ mod check;
 mod codec;
 mod contract;
 mod ended;
+mod groups;
 mod key;
 mod lanes;
 mod leases;
@@ -25,6 +26,7 @@ pub(crate) use load::failed;
 pub(crate) use reader::Reader;
 
 use ended::Ended;
+use groups::Groups;
 use lanes::{EndedCounts, Lanes};
 use leases::Leases;
 use load::Loaded;
@@ -35,7 +37,7 @@ use save::{Before, Origin, Saver};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use windlass_core::engine::SessionId;
-use windlass_core::model::{KindSettings, Name, PartName, Parts, QueueSettings, State};
+use windlass_core::model::{KindSettings, Limit, Name, PartName, Parts, QueueSettings, State};
 use windlass_core::{Error, JobId, Result};
 use windlass_executor::{Entry, SessionEntry};
 
@@ -89,6 +91,7 @@ pub(crate) struct SqliteRows<'c> {
     ready: Ready,
     leases: Leases,
     ended: Ended,
+    groups: Groups,
     removed: Removed,
     /// The first storage error in this transaction.
     failure: RefCell<Option<Error>>,
@@ -129,6 +132,7 @@ impl<'c> SqliteRows<'c> {
             ready: Ready::default(),
             leases: Leases::default(),
             ended: Ended::default(),
+            groups: Groups::default(),
             removed: Removed::default(),
             failure: RefCell::default(),
         };
@@ -145,18 +149,25 @@ impl<'c> SqliteRows<'c> {
         self.removed.clear();
         self.taken = None;
         self.lanes = Lanes::read(self.conn, EndedCounts::Stored)?;
+        self.groups = Groups::read(self.conn, &|lane| self.lanes.key(lane))?;
         self.running.clear();
         self.held.clear();
-        for loaded in self.stored_running()? {
+        let (queues, kinds) = (self.queues()?, self.kinds()?);
+        for mut loaded in self.stored_running()? {
             let header = &loaded.entry.job.header;
             let lane = self.lanes.known(&header.queue, &header.kind).unwrap_or_default();
             self.lanes.count(lane, State::Running, true)?;
+            // A lease does not record limits: the job counts under those that its lane has now.
+            let of_queue = queues.get(&header.queue).map_or(&[][..], |settings| &settings.limits);
+            let of_kind = kinds.get(&header.kind).map_or(&[][..], |settings| &settings.limits);
+            let more = of_kind.iter().filter(|name| !of_queue.contains(name));
+            loaded.entry.job.limits = of_queue.iter().chain(more).cloned().collect();
             self.hold(loaded);
         }
         let limited = |(queue, settings): (Name, QueueSettings)| {
             settings.max_wait_ms.is_some().then_some(queue)
         };
-        self.aging = self.queues()?.into_iter().filter_map(limited).collect();
+        self.aging = queues.into_iter().filter_map(limited).collect();
         Ok(())
     }
 
@@ -184,6 +195,11 @@ impl<'c> SqliteRows<'c> {
     /// Stored settings of kinds.
     pub(crate) fn kinds(&self) -> Result<BTreeMap<Name, KindSettings>> {
         self.named("SELECT name, settings FROM kind")
+    }
+
+    /// Stored limits.
+    pub(crate) fn limits(&self) -> Result<BTreeMap<Name, Limit>> {
+        self.named("SELECT name, settings FROM limit_rule")
     }
 
     /// Stored sessions.
@@ -255,12 +271,14 @@ impl<'c> SqliteRows<'c> {
         if let Some(leased) = &loaded.entry.leased {
             self.held.entry(leased.session.clone()).or_default().insert(id);
         }
+        self.groups.count_running(&loaded.entry, true);
         self.running.insert(id, Running { loaded, light });
     }
 
     /// Removes a running job from memory and returns it with all its parts.
     fn unhold(&mut self, id: JobId) -> Result<Option<Loaded>> {
         let Some(mut running) = self.running.remove(&id) else { return Ok(None) };
+        self.groups.count_running(&running.loaded.entry, false);
         if let Some(leased) = &running.loaded.entry.leased
             && let Some(held) = self.held.get_mut(&leased.session)
         {
@@ -328,6 +346,7 @@ impl<'c> SqliteRows<'c> {
             self.lanes.count(was_in, before.place.state, false)?;
         }
         self.lanes.count(lane, entry.job.state, true)?;
+        self.groups.enter(&entry);
         let lease_row = before.as_ref().and_then(|before| before.lease_row);
         let ran = before.as_ref().is_some_and(|before| before.place.state == State::Running);
         let loaded = Loaded { entry, n, lived, side_parts, lease_row };

@@ -4,6 +4,7 @@ use super::Jobs;
 use super::body;
 use super::codec::{self, Spec, Tail};
 use super::ended::Ended;
+use super::groups::GroupRow;
 use super::key::{PROBES, first_key};
 use super::load::{Loaded, failed, usual_finish};
 use super::ready::Ready;
@@ -55,6 +56,8 @@ pub(super) struct Before {
     /// The time of its end, if it has ended and has a retention of its own.
     pub(super) own_end: Option<i64>,
     pub(super) queue: Name,
+    /// Its row in `group_job`.
+    pub(super) group: Option<GroupRow>,
     pub(super) parts: Parts,
     pub(super) policy: Policy,
 }
@@ -77,6 +80,7 @@ impl Before {
             place: Place::of(&loaded.entry),
             own_end: own_end(&loaded.entry),
             queue: loaded.entry.job.header.queue.clone(),
+            group: GroupRow::of(&loaded.entry),
             parts: loaded.entry.job.parts.clone(),
             policy: loaded.entry.job.header.policy.clone(),
         }
@@ -119,6 +123,7 @@ impl Saver<'_, '_> {
             self.save_life(n, false, side_parts, None)?;
         }
         self.add_place(n, &Place::of(self.entry))?;
+        self.add_to_group()?;
         Ok((n, lives, side_parts))
     }
 
@@ -160,6 +165,13 @@ impl Saver<'_, '_> {
             let edited = (self.entry.job.header.policy != before.policy || before.lived)
                 .then_some(&self.entry.job.header.policy);
             self.save_life(n, before.lived, side_parts, edited)?;
+        }
+        let group = GroupRow::of(self.entry);
+        if before.group != group || (group.is_some() && from.lane != self.lane) {
+            if let Some(row) = &before.group {
+                row.delete(self.conn, from.lane)?;
+            }
+            self.add_to_group()?;
         }
         let own_end = own_end(self.entry);
         if from.lane != self.lane {
@@ -228,6 +240,7 @@ impl Saver<'_, '_> {
             attempt_error: latest.as_ref().and_then(|(_, attempt)| attempt.error.clone()),
             result: job.result.as_ref().map(Into::into),
             policy: policy.cloned(),
+            limits: job.limits.clone(),
         })?;
         let body = body::pack_life(entry, side_parts, latest.as_ref())?;
         let row = params![n, self.lane, job.state as i64, body, tail];
@@ -334,6 +347,12 @@ impl Saver<'_, '_> {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Writes the row of a job that is blocked or ready because of limits by group.
+    pub(super) fn add_to_group(&self) -> Result<()> {
+        let row = GroupRow::of(self.entry);
+        row.map_or(Ok(()), |row| row.insert(self.conn, self.lane, self.id().as_bytes()))
     }
 
     /// Writes the ordering key and the deadlines for expiry and removal.
