@@ -1,6 +1,7 @@
-//! Settings of queues and kinds.
+//! Settings of queues and kinds, and limits.
 
 use crate::bounded;
+use crate::limit::Limit;
 #[cfg(feature = "openapi")]
 use crate::openapi;
 use crate::policy::{KeepMax, Retention};
@@ -41,6 +42,10 @@ pub struct QueuePatch {
     /// Number of ended jobs to keep, by state; replaced as a whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep_max: Option<KeepMax>,
+    /// Names of the limits that its jobs run under; replaced as a whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<openapi::Name>>, max_items = 4))]
+    pub limits: Option<Vec<Name>>,
 }
 
 /// Deserializes an order strictly, as in all requests; core's own deserializer, used for storage,
@@ -75,6 +80,10 @@ pub struct KindPatch {
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Whole32>))]
     pub permits: Option<Option<u32>>,
+    /// Names of the limits that its jobs run under, beside those of their queues; replaced as a whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<openapi::Name>>, max_items = 4))]
+    pub limits: Option<Vec<Name>>,
 }
 
 /// Changes to the settings of a queue or a kind.
@@ -97,6 +106,15 @@ pub enum Configure {
         name: Name,
         /// The settings to change.
         set: KindPatch,
+    },
+    /// A limit, replaced as a whole.
+    Limit {
+        /// Name of the limit.
+        #[cfg_attr(feature = "openapi", schema(value_type = openapi::Name))]
+        name: Name,
+        /// The limit; absent to remove it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        set: Option<Limit>,
     },
 }
 
@@ -121,6 +139,7 @@ impl From<QueuePatch> for model::QueuePatch {
         full.max_wait_ms = patch.max_wait_ms;
         full.dead_bytes_max = patch.dead_bytes_max;
         full.keep_max = patch.keep_max.map(Into::into);
+        full.limits = patch.limits;
         full
     }
 }
@@ -129,6 +148,7 @@ impl From<KindPatch> for model::KindPatch {
     fn from(patch: KindPatch) -> Self {
         let mut full = Self::default();
         (full.paused, full.permits) = (patch.paused, patch.permits);
+        full.limits = patch.limits;
         full
     }
 }
@@ -138,6 +158,9 @@ impl From<Configure> for engine::Configure {
         match change {
             Configure::Queue { name, set } => Self::Queue(name, set.into()),
             Configure::Kind { name, set } => Self::Kind(name, set.into()),
+            Configure::Limit { name, set } => {
+                Self::Limit(name, set.map(|limit| Box::new(limit.into())))
+            }
         }
     }
 }
@@ -157,13 +180,21 @@ impl TryFrom<engine::Configure> for Configure {
                     max_wait_ms: patch.max_wait_ms,
                     dead_bytes_max: patch.dead_bytes_max,
                     keep_max: patch.keep_max.map(Into::into),
+                    limits: patch.limits,
                 };
                 Ok(Self::Queue { name, set })
             }
             engine::Configure::Kind(name, patch) => Ok(Self::Kind {
                 name,
-                set: KindPatch { paused: patch.paused, permits: patch.permits },
+                set: KindPatch {
+                    paused: patch.paused,
+                    permits: patch.permits,
+                    limits: patch.limits,
+                },
             }),
+            engine::Configure::Limit(name, limit) => {
+                Ok(Self::Limit { name, set: limit.map(|limit| (*limit).into()) })
+            }
             other => {
                 let expected = "this protocol version does not support it";
                 Err(Error::invalid("items", format!("{other:?}"), expected))
@@ -182,6 +213,10 @@ pub struct Settings {
     /// Settings of kinds.
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<openapi::NamedKind>))]
     pub kinds: Vec<Named<KindSettings>>,
+    /// Limits.
+    #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<openapi::NamedLimit>))]
+    pub limits: Vec<Named<Limit>>,
 }
 
 /// The settings of a queue or a kind.
@@ -197,7 +232,9 @@ impl From<engine::Settings> for Settings {
     fn from(settings: engine::Settings) -> Self {
         let queues = settings.queues.into_iter().map(|(name, settings)| Named { name, settings });
         let kinds = settings.kinds.into_iter().map(|(name, settings)| Named { name, settings });
-        Self { queues: queues.collect(), kinds: kinds.collect() }
+        let limits = settings.limits.into_iter();
+        let limits = limits.map(|(name, limit)| Named { name, settings: limit.into() });
+        Self { queues: queues.collect(), kinds: kinds.collect(), limits: limits.collect() }
     }
 }
 
@@ -205,6 +242,8 @@ impl From<Settings> for engine::Settings {
     fn from(settings: Settings) -> Self {
         let queues = settings.queues.into_iter().map(|Named { name, settings }| (name, settings));
         let kinds = settings.kinds.into_iter().map(|Named { name, settings }| (name, settings));
-        Self::new(queues.collect(), kinds.collect())
+        let limits = settings.limits.into_iter();
+        let limits = limits.map(|Named { name, settings }| (name, settings.into()));
+        Self::new(queues.collect(), kinds.collect()).limits(limits.collect())
     }
 }

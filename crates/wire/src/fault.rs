@@ -266,6 +266,7 @@ pub(crate) const fn capability_name(capability: Capability) -> &'static str {
         Capability::GlobalUnique => "global_unique",
         Capability::FairOrder => "fair_order",
         Capability::Move => "move",
+        Capability::Limits => "limits",
         _ => "unknown",
     }
 }

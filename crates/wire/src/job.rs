@@ -4,7 +4,7 @@
 use crate::openapi;
 use crate::part::{Parts, gather, spread};
 use crate::policy::{Backoff, Retention, Unique};
-use crate::{bounded, is_default, present};
+use crate::{bounded, is_default, is_one, one, present};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use windlass_core::engine::{self, ClaimedJob, Cursor, Lease};
@@ -75,6 +75,12 @@ pub struct Job {
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Key>))]
     pub key: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Label>))]
+    pub group: Option<String>,
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::Cost))]
+    pub cost: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unique: Option<Unique>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::JobId>))]
@@ -102,6 +108,10 @@ pub struct Job {
     /// Whether a signal is kept for its next wait.
     #[serde(default, skip_serializing_if = "is_default")]
     pub signalled: bool,
+    /// The limits that a blocked job waits for, that let an available job become ready, or that count a running job.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<openapi::Name>))]
+    pub limits: Vec<Name>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::Progress>))]
     pub progress: Option<Progress>,
@@ -182,6 +192,7 @@ impl From<model::Job> for Job {
         view.finish = job.finish;
         view.cancel_requested = job.cancel_requested;
         (view.waits, view.signalled) = (job.waits, job.signalled);
+        view.limits = job.limits;
         view.progress = job.progress;
         view.error = job.error;
         view.history = job.history;
@@ -227,6 +238,8 @@ impl Job {
             crashes,
             tenant: header.tenant,
             key: header.key,
+            group: header.group,
+            cost: header.cost,
             unique: header.unique.map(Into::into),
             parent: header.parent,
             tags: header.tags,
@@ -240,6 +253,7 @@ impl Job {
             cancel_requested: false,
             waits: false,
             signalled: false,
+            limits: Vec::new(),
             progress: None,
             result: None,
             result_base64: None,
@@ -264,6 +278,7 @@ impl Job {
         job.finish = self.finish;
         job.cancel_requested = self.cancel_requested;
         (job.waits, job.signalled) = (self.waits, self.signalled);
+        job.limits = self.limits;
         job.progress = self.progress;
         job.error = self.error;
         job.history = self.history;
@@ -301,6 +316,8 @@ impl Job {
             created_at: self.created_at,
             tenant: self.tenant.take(),
             key: self.key.take(),
+            group: self.group.take(),
+            cost: self.cost,
             unique: self.unique.take().map(Into::into),
             parent: self.parent,
             tags: std::mem::take(&mut self.tags),

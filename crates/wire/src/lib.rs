@@ -50,6 +50,7 @@ mod intern;
 mod item;
 mod job;
 mod kinds;
+mod limit;
 mod maintain;
 mod new_job;
 #[cfg(feature = "openapi")]
@@ -84,6 +85,7 @@ pub use job::{Import, Job, Jobs, Page};
 pub use kinds::{
     Breaker, BreakerPolicy, BreakerWord, KindOverview, KindRules, Kinds, PriorityRule,
 };
+pub use limit::{Limit, LimitView, Limits, Rate, Rule, Take, Took};
 pub use maintain::{Check, CheckReport, Finding, Maintain, MaintainReply, Tally};
 pub use new_job::NewJob;
 pub use part::{Envelope, Part, PartEdits, Parts};
@@ -98,7 +100,7 @@ pub use schedule::{
 };
 pub use series::{Point, Series, SeriesQuery};
 pub use session::{Heartbeat, HeartbeatReply, Held, OpenSession, Session, WorkerInfo};
-pub use settle::{Outcome, Reason, Settle, SettleItem, SettleReply, Settled};
+pub use settle::{Hold, Outcome, Reason, Settle, SettleItem, SettleReply, Settled};
 pub use update::{Progress, Update, UpdateItem, Updated};
 
 /// Header of every successful reply: the store's time in milliseconds since the Unix epoch.
@@ -119,6 +121,17 @@ pub const PROBLEM_JSON: &str = "application/problem+json";
 /// Whether a field has its default value and can be omitted.
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
+}
+
+/// The default of a cost.
+const fn one() -> u32 {
+    1
+}
+
+/// Whether a cost is the default and can be omitted.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_one(cost: &u32) -> bool {
+    *cost == 1
 }
 
 /// Deserializes a field for which `null` has a meaning: `None` only if the field is missing.

@@ -4,7 +4,7 @@
 use crate::openapi;
 use crate::part::Parts;
 use crate::policy::{Backoff, Policy, Retention, Unique};
-use crate::{bounded, is_default, present};
+use crate::{bounded, is_default, is_one, one, present};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use windlass_core::limits::TAGS_MAX;
@@ -61,6 +61,14 @@ pub struct NewJob {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Key>))]
     pub key: Option<String>,
+    /// The group in which limits count the job; by default its tenant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Label>))]
+    pub group: Option<String>,
+    /// The tokens that its start takes from the rates of its limits.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::Cost))]
+    pub cost: u32,
     /// Uniqueness constraint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unique: Option<Unique>,
@@ -154,6 +162,7 @@ impl NewJob {
         job.due = due_in(self.delay_ms, self.run_at)?;
         job.tenant = self.tenant;
         job.key = self.key;
+        (job.group, job.cost) = (self.group, self.cost);
         job.unique = self.unique.map(Into::into);
         job.parent = self.parent;
         job.tags = self.tags;
@@ -179,6 +188,8 @@ impl From<model::NewJob> for NewJob {
             run_at,
             tenant: job.tenant,
             key: job.key,
+            group: job.group,
+            cost: job.cost,
             unique: job.unique.map(Into::into),
             parent: job.parent,
             tags: job.tags,

@@ -15,8 +15,8 @@ pub use answers::{
     UpdatedItems,
 };
 pub use shapes::{
-    Attempt, DeadList, KindOverview, KindSettings, LogLine, NamedKind, NamedQueue, QueueOverview,
-    QueueSettings, RawHeaders, Running, TraceHeaders,
+    Attempt, DeadList, KindOverview, KindSettings, LogLine, NamedKind, NamedLimit, NamedQueue,
+    QueueOverview, QueueSettings, RawHeaders, Running, TraceHeaders,
 };
 pub use words::{
     Atomicity, AttemptEnd, Codec, Durability, Finish, Gate, Location, Missed, OnConflict, PartName,
@@ -128,6 +128,10 @@ numbers! {
         BackoffMs: 0..=limits::BACKOFF_MAX_MS;
     "Maximum run time of a handler."
         TimeoutMs: 1..=limits::TIMEOUT_MAX_MS;
+    "Tokens that a start takes from the rates of its limits."
+        Cost: 1..=limits::LIMIT_AMOUNT_MAX;
+    "How long to stop starts; 0 ends a hold."
+        HoldMs: 0..=limits::HOLD_MAX_MS;
     "Retention time."
         AgeMs: 0..=limits::AGE_MAX_MS;
     "Maximum waiting time of a job, or the time a unique key is held."

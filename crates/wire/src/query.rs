@@ -333,13 +333,16 @@ impl Stats {
     }
 }
 
-const GATES: [Gate; 3] = [Gate::QueuePaused, Gate::KindPaused, Gate::NoPermits];
+const GATES: [Gate; 5] =
+    [Gate::QueuePaused, Gate::QueueHeld, Gate::KindPaused, Gate::NoPermits, Gate::Limited];
 
 const fn gate_name(gate: Gate) -> &'static str {
     match gate {
         Gate::QueuePaused => "queue_paused",
+        Gate::QueueHeld => "queue_held",
         Gate::KindPaused => "kind_paused",
         Gate::NoPermits => "no_permits",
+        Gate::Limited => "limited",
         _ => "other",
     }
 }

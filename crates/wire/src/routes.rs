@@ -65,6 +65,12 @@ paths! {
     /// `GET` returns one kind, `PATCH` changes its settings, `PUT` sets its rules, `DELETE` removes
     /// them.
     KIND = "/v1/kinds/{kind}";
+    /// `GET` lists limits.
+    LIMITS = "/v1/limits";
+    /// `GET` returns one limit, `PUT` creates or replaces it, `DELETE` removes it.
+    LIMIT = "/v1/limits/{limit}";
+    /// `POST` takes tokens of a limit.
+    LIMIT_TAKE = "/v1/limits/{limit}/take";
     /// `GET` lists schedules.
     SCHEDULES = "/v1/schedules";
     /// `GET`, `PUT`, `PATCH` or `DELETE` one schedule.
@@ -95,8 +101,18 @@ paths! {
 
 /// The path of one session.
 pub fn session(session: &str) -> String {
-    let mut path = format!("{SESSIONS}/");
-    for byte in session.bytes() {
+    format!("{SESSIONS}/{}", step(session))
+}
+
+/// The path that takes tokens of a limit.
+pub fn take(limit: &str) -> String {
+    format!("{LIMITS}/{}/take", step(limit))
+}
+
+/// A text as one step of a path.
+fn step(text: &str) -> String {
+    let mut path = String::new();
+    for byte in text.bytes() {
         match byte {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'~' => path.push(byte as char),
             // Dots are encoded too: `.` and `..` have a meaning in paths.

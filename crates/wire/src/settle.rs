@@ -10,7 +10,7 @@ use crate::new_job::NewJob;
 #[cfg(feature = "openapi")]
 use crate::openapi;
 use crate::part::{PartEdits, absent, gather, spread};
-use crate::present;
+use crate::{is_default, present};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use windlass_core::engine::{self, Lease};
@@ -99,6 +99,58 @@ pub struct SettleItem {
     )]
     #[cfg_attr(feature = "openapi", schema(max_items = 1000))]
     pub follow_ups: Vec<NewJob>,
+    /// Stops starts for a time: of jobs under a limit, of the job's group, or of its queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold: Option<Hold>,
+}
+
+/// Stops starts for a time, for example after "429, retry after". A later hold of the same replaces it; 0 ms ends it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(examples(json!({"limit": "stripe", "ms": 30000}))))]
+#[serde(deny_unknown_fields)]
+pub struct Hold {
+    /// A limit that the job runs under; of a limit by group, the job's group is held.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<openapi::Name>))]
+    pub limit: Option<Name>,
+    /// The job's group, in all its limits by group.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub group: bool,
+    /// The job's queue.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub queue: bool,
+    /// For how long.
+    #[cfg_attr(feature = "openapi", schema(value_type = openapi::HoldMs))]
+    pub ms: u64,
+}
+
+impl Hold {
+    fn into_core(self) -> Result<engine::Hold> {
+        match self {
+            Self { limit: Some(name), group: false, queue: false, ms } => {
+                Ok(engine::Hold::limit(name, ms))
+            }
+            Self { limit: None, group: true, queue: false, ms } => Ok(engine::Hold::group(ms)),
+            Self { limit: None, group: false, queue: true, ms } => Ok(engine::Hold::queue(ms)),
+            _ => {
+                let expected = "give `limit`, `group` or `queue`, and only one of them";
+                Err(Error::invalid("hold", "ambiguous", expected))
+            }
+        }
+    }
+}
+
+impl From<engine::Hold> for Hold {
+    fn from(hold: engine::Hold) -> Self {
+        let mut view = Self { limit: None, group: false, queue: false, ms: hold.ms };
+        match hold.on {
+            engine::HoldOn::Limit(name) => view.limit = Some(name),
+            engine::HoldOn::Group => view.group = true,
+            // Core may add variants; one unknown here names nothing and is refused by the server.
+            on => view.queue = on == engine::HoldOn::Queue,
+        }
+        view
+    }
 }
 
 impl SettleItem {
@@ -109,6 +161,7 @@ impl SettleItem {
         item.parts = self.parts.into_core()?;
         item.priority = self.priority;
         item.queue = self.queue;
+        item.hold = self.hold.map(Hold::into_core).transpose()?;
         for (index, job) in self.follow_ups.into_iter().enumerate() {
             let job = job.into_core();
             let job = job.map_err(|error| error.within(format_args!("follow_ups[{index}]")))?;
@@ -165,6 +218,7 @@ impl From<engine::SettleItem> for SettleItem {
             priority: item.priority,
             queue: item.queue,
             follow_ups: item.follow_ups.into_iter().map(Into::into).collect(),
+            hold: item.hold.map(Into::into),
         };
         let why = |JobError { code, message }| Some(Reason { code, message });
         match item.outcome {

@@ -163,6 +163,15 @@ impl Jobs for RemoteEngine {
         let (requested, body) = (request.items.len(), wire::Update::from(request));
         Box::pin(self.batch(routes::UPDATE, requested, body, wire::Updated::into_core))
     }
+
+    fn take(&self, request: Take) -> Answer<'_, Took> {
+        Box::pin(async move {
+            request.check()?;
+            let path = routes::take(&request.limit);
+            let body = wire::Take::from(request);
+            self.post(&path, body, |it: wire::Took| Ok(it.into())).await
+        })
+    }
 }
 
 impl Admin for RemoteEngine {

@@ -88,6 +88,11 @@ pub(crate) const TABLE: &[(&str, &str, Needs)] = &[
     ("PATCH", paths::KIND, Admin),
     ("PUT", paths::KIND, Admin),
     ("DELETE", paths::KIND, Admin),
+    ("GET", paths::LIMITS, View),
+    ("GET", paths::LIMIT, View),
+    ("PUT", paths::LIMIT, Admin),
+    ("DELETE", paths::LIMIT, Admin),
+    ("POST", paths::LIMIT_TAKE, Work),
     ("GET", paths::SCHEDULES, View),
     ("GET", paths::SCHEDULE, View),
     // A schedule outlives the key that created it, so producers may not create one.

@@ -65,6 +65,7 @@ const fn gate(gate: Gate) -> Option<&'static str> {
     match gate {
         Gate::KindPaused => Some("kind paused"),
         Gate::NoPermits => Some("no permits left: its circuit breaker is open"),
+        Gate::Limited => Some("a limit has no room"),
         _ => None,
     }
 }

@@ -7,6 +7,7 @@ mod described;
 mod history;
 mod jobs;
 mod kinds;
+mod limits;
 pub(crate) mod metrics;
 mod parts;
 mod queues;
@@ -76,6 +77,9 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .routes(routes!(queues::queue, admin::configure_queue))
         .routes(routes!(kinds::list))
         .routes(routes!(kinds::get, admin::configure_kind, kinds::put, kinds::remove))
+        .routes(routes!(limits::list))
+        .routes(routes!(limits::get, limits::put, limits::remove))
+        .routes(routes!(limits::take))
         .routes(routes!(history::read))
         .routes(routes!(audit::list))
         .routes(routes!(admin::records))

@@ -95,6 +95,7 @@ pub(super) fn settings(
     let named = |change: &Configure| match change {
         Configure::Queue(name, _) => ("queue.configure", name.clone()),
         Configure::Kind(name, _) => ("kind.configure", name.clone()),
+        Configure::Limit(name, _) => ("limit.configure", name.clone()),
         _ => ("settings.configure", Name::from("settings")),
     };
     if reported.len() > EACH_MAX {
@@ -124,6 +125,10 @@ fn of(all: &Settings, change: &Configure) -> Option<Value> {
         Configure::Kind(name, _) => {
             let found = all.kinds.iter().find(|(known, _)| known == name);
             found.and_then(|(_, settings)| serde_json::to_value(settings).ok())
+        }
+        Configure::Limit(name, _) => {
+            let found = all.limits.iter().find(|(known, _)| known == name);
+            found.and_then(|(_, limit)| serde_json::to_value(limit).ok())
         }
         _ => None,
     }

@@ -3,7 +3,7 @@
 use super::{
     AttemptEnd, Depth, Lease, Name, QueueOrder, SessionId, SpanMs, Timestamp, Whole, Whole32,
 };
-use crate::{Breaker, Counts, KeepMax, KindRules, Lane, List, Reason, Retention};
+use crate::{Breaker, Counts, KeepMax, KindRules, Lane, Limit, List, Reason, Retention};
 use utoipa::openapi::path::{Parameter, ParameterIn};
 use utoipa::{IntoParams, ToSchema};
 
@@ -69,6 +69,11 @@ pub struct QueueSettings {
     pub dead_bytes_max: Option<Whole>,
     /// Number of ended jobs to keep, by state.
     pub keep_max: KeepMax,
+    /// Names of the limits that its jobs run under.
+    #[schema(required = false)]
+    pub limits: Vec<Name>,
+    /// No job is claimed before this time, because a report holds the queue.
+    pub held_until: Option<Timestamp>,
 }
 
 /// The settings of a kind.
@@ -78,6 +83,9 @@ pub struct KindSettings {
     pub paused: bool,
     /// Number of its jobs that may still start.
     pub permits: Option<Whole32>,
+    /// Names of the limits that its jobs run under, beside those of their queues.
+    #[schema(required = false)]
+    pub limits: Vec<Name>,
 }
 
 /// The settings of one queue, by its name.
@@ -96,6 +104,15 @@ pub struct NamedKind {
     pub name: Name,
     /// Its settings.
     pub settings: KindSettings,
+}
+
+/// One limit, by its name.
+#[derive(Debug, ToSchema)]
+pub struct NamedLimit {
+    /// Name of the limit.
+    pub name: Name,
+    /// The limit.
+    pub settings: Limit,
 }
 
 /// Declares the overviews of queues and kinds, as types without parameters.
@@ -231,8 +248,12 @@ mod tests {
             total: None,
             note: String::new(),
         });
-        assert_described::<QueueSettings>(&model::QueueSettings::default());
-        assert_described::<KindSettings>(&model::KindSettings::default());
+        let mut queue = model::QueueSettings::default();
+        (queue.limits, queue.held_until) = (vec!["l".into()], Some(at));
+        assert_described::<QueueSettings>(&queue);
+        let mut kind = model::KindSettings::default();
+        kind.limits.push("l".into());
+        assert_described::<KindSettings>(&kind);
         assert_described::<Retention>(&windlass_core::policy::Retention::default());
     }
 }

@@ -11,6 +11,9 @@ pub(super) fn why(job: &Job, lane: Option<&LaneStats>, sessions: &[SessionInfo])
             "It failed, and waits for its next attempt.".to_owned()
         }
         JobState::Scheduled => "It waits for its due time.".to_owned(),
+        JobState::Blocked if !job.limits.is_empty() => {
+            format!("It is due, and waits for the limit {}.", job.limits.join(", "))
+        }
         JobState::Blocked => match &job.header.key {
             Some(key) => {
                 format!(
@@ -26,6 +29,8 @@ pub(super) fn why(job: &Job, lane: Option<&LaneStats>, sessions: &[SessionInfo])
                 "It is ready, but its kind has no permits left: its circuit breaker is open."
                     .to_owned()
             }
+            Some(Gate::QueueHeld) => "It is ready, but its queue is held for a time.".to_owned(),
+            Some(Gate::Limited) => "It is ready, but a limit has no room.".to_owned(),
             Some(_) => "It is ready, but its lane is closed.".to_owned(),
             None if sessions.is_empty() => "It is ready, and no worker is online.".to_owned(),
             None => {
