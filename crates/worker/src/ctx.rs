@@ -14,7 +14,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 use tracing::Span;
-use windlass_core::engine::{Lease, Outcome, SettleItem, Update, UpdateItem, Updated};
+use windlass_core::engine::{
+    Capability, Hold, Lease, Outcome, SettleItem, Update, UpdateItem, Updated,
+};
 use windlass_core::limits::{LOG_LINE_BYTES_MAX, PROGRESS_NOTE_BYTES_MAX};
 use windlass_core::model::{Header, Name, NewJob, Part, PartEdit, PartName, PartSet, Progress};
 use windlass_core::{Error, JobId, Result, TypedJob, check_name};
@@ -281,6 +283,20 @@ impl Ctx {
         let queue = queue.into();
         check_name("queue", &queue)?;
         self.0.draft(|draft| draft.set_queue(queue));
+        Ok(())
+    }
+
+    /// Stops starts for a time, for example because an API answered "429, retry after 30 s": of jobs under a limit, of
+    /// the job's group, or of its queue. Takes effect with the outcome; snooze the job so that it waits, too.
+    pub fn hold(&self, hold: Hold) -> Result<()> {
+        hold.check()?;
+        let capabilities = self.shared().engine.capabilities();
+        if !capabilities.has(Capability::Limits) {
+            let (engine, capability) = (capabilities.engine, Capability::Limits);
+            let hint = "snooze the job instead";
+            return Err(windlass_core::Error::Unsupported { engine, capability, hint });
+        }
+        self.0.draft(|draft| draft.hold(hold));
         Ok(())
     }
 

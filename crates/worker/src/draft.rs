@@ -2,7 +2,7 @@
 //! outcome (parts, priority, follow-ups).
 
 use crate::extract::Values;
-use windlass_core::engine::{SettleItem, UpdateItem};
+use windlass_core::engine::{Hold, SettleItem, UpdateItem};
 use windlass_core::limits::{FOLLOW_UPS_MAX, LOG_LINES_MAX};
 use windlass_core::model::{Name, NewJob, Part, PartEdit, PartEdits, PartName, Progress};
 use windlass_core::{Error, Result};
@@ -17,6 +17,8 @@ pub(crate) struct Draft {
     queue: Option<Name>,
     /// Follow-up jobs, created only if the job completes.
     follow_ups: Vec<NewJob>,
+    /// A hold, sent with any outcome.
+    hold: Option<Hold>,
     /// Unsent progress; only the latest value is kept.
     progress: Option<Progress>,
     /// Unsent log lines; only the latest ones are kept.
@@ -80,6 +82,10 @@ impl Draft {
 
     pub(crate) fn set_queue(&mut self, queue: Name) {
         self.queue = Some(queue);
+    }
+
+    pub(crate) fn hold(&mut self, hold: Hold) {
+        self.hold = Some(hold);
     }
 
     pub(crate) fn follow_up(&mut self, job: NewJob) -> Result<()> {
@@ -151,6 +157,7 @@ impl Draft {
         item.parts.clone_from(&self.parts);
         item.priority = self.priority;
         item.follow_ups.clone_from(&self.follow_ups);
+        item.hold.clone_from(&self.hold);
     }
 
     /// Adds parts, priority and follow-ups to the report of the outcome.
@@ -158,6 +165,7 @@ impl Draft {
         item.parts = std::mem::take(&mut self.parts);
         item.priority = self.priority;
         item.queue = self.queue.take().filter(|_| !item.outcome.ends_job());
+        item.hold = self.hold.take();
         if completed {
             item.follow_ups = std::mem::take(&mut self.follow_ups);
         }
