@@ -40,6 +40,12 @@ pub(crate) struct JobArgs {
     /// Tenant of the job
     #[arg(long, value_name = "NAME")]
     tenant: Option<String>,
+    /// Group in which limits count the job [default: its tenant]
+    #[arg(long, value_name = "NAME")]
+    group: Option<String>,
+    /// Tokens that the start of the job takes from the rates of its limits [default: 1]
+    #[arg(long, value_name = "N")]
+    cost: Option<u32>,
     /// Tag for searching; can be repeated
     #[arg(long, value_name = "TAG")]
     tag: Vec<String>,
@@ -77,6 +83,8 @@ impl JobArgs {
         job.unique = self.unique.as_ref().map(|key| self.unique(key));
         job.key.clone_from(&self.key);
         job.tenant.clone_from(&self.tenant);
+        job.group.clone_from(&self.group);
+        job.cost = self.cost.unwrap_or(job.cost);
         job.tags.clone_from(&self.tag);
         job.trace.clone_from(&self.trace);
         let policy = &mut job.policy;

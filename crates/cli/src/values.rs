@@ -19,6 +19,14 @@ pub(crate) const TIME_UNITS: [(&str, u64); 6] = [
 pub(crate) const SIZE_UNITS: [(&str, u64); 4] =
     [("K", 1 << 10), ("M", 1 << 20), ("G", 1 << 30), ("T", 1 << 40)];
 
+/// Parses a rate such as `100/1m`: a number, and a period in milliseconds.
+pub(crate) fn rate(text: &str) -> Result<(u32, u64), String> {
+    let wrong = || format!("invalid rate {text:?} (try 100/1m, 5/1s)");
+    let (amount, per) = text.split_once('/').ok_or_else(wrong)?;
+    let amount = amount.trim().parse().map_err(|_| wrong())?;
+    Ok((amount, duration_ms(per.trim())?))
+}
+
 /// Parses a duration: `500ms`, `10s`, `5m`, `1h30m`, `7d`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || format!("invalid duration {text:?}; write it like 500ms, 10s, 5m, 1h30m or 7d");

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use windlass_core::Timestamp;
 use windlass_core::engine::{Disposition, Enqueued};
 use windlass_core::model::{
-    Attempt, AttemptEnd, Finish, Job, JobError, Part, Policy, Progress, State,
+    Attempt, AttemptEnd, Finish, Job, JobError, Name, Part, Policy, Progress, State,
 };
 use windlass_core::policy::Unique;
 
@@ -46,6 +46,12 @@ pub(crate) struct JobView<'a> {
     tenant: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    group: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cost: Option<u32>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    limits: &'a [Name],
     #[serde(skip_serializing_if = "Option::is_none")]
     unique: Option<&'a Unique>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -157,6 +163,9 @@ impl<'a> JobView<'a> {
             cancel_requested: job.cancel_requested,
             tenant: header.tenant.as_deref(),
             key: header.key.as_deref(),
+            group: header.group.as_deref(),
+            cost: Some(header.cost).filter(|cost| *cost != 1),
+            limits: &job.limits,
             unique: header.unique.as_ref(),
             parent: header.parent.map(|id| id.to_string()),
             tags: &header.tags,

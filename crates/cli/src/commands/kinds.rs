@@ -3,7 +3,7 @@
 
 mod register;
 
-use super::queues::{configure, sum_cells, sum_value};
+use super::queues::{configure, listed, sum_cells, sum_value};
 use crate::output::{Cell, Colour, Table, print, print_json};
 use crate::store::{Common, block_on};
 use crate::values::{self, Limit};
@@ -49,8 +49,11 @@ enum Action {
         /// Name of the kind
         kind: String,
         /// Number of further jobs of the kind that may start; `none` removes the limit
-        #[arg(long, value_name = "N", value_parser = values::count_limit::<u32>)]
-        permits: Limit<u32>,
+        #[arg(long, value_name = "N", value_parser = values::count_limit::<u32>, required_unless_present = "limit")]
+        permits: Option<Limit<u32>>,
+        /// Limit that jobs of the kind run under, beside those of their queues; repeat it for more. `none` removes all
+        #[arg(long, value_name = "NAME")]
+        limit: Vec<String>,
     },
 }
 
@@ -79,8 +82,11 @@ impl Args {
             Some(Action::Show { kind }) => return block_on(register::show(&common, &kind)),
             Some(Action::Pause(names)) => paused(names, true),
             Some(Action::Resume(names)) => paused(names, false),
-            Some(Action::Set { kind, permits }) => {
-                vec![Configure::kind(kind, KindPatch::permits(permits.0))]
+            Some(Action::Set { kind, permits, limit }) => {
+                let mut patch = KindPatch::default();
+                patch.permits = permits.map(|permits| permits.0);
+                patch.limits = listed(&limit);
+                vec![Configure::kind(kind, patch)]
             }
         };
         block_on(async {
@@ -121,6 +127,7 @@ async fn list(common: &Common) -> Result<ExitCode> {
             value["kind"] = name.as_str().into();
             value["paused"] = kind.settings.paused.into();
             value["permits"] = kind.settings.permits.into();
+            value["limits"] = serde_json::json!(kind.settings.limits);
             value["registered"] = kind.registered.into();
             value["breaker"] = serde_json::json!(kind.breaker.as_ref().map(wire_breaker));
             value
@@ -168,6 +175,8 @@ fn words(kind: &Kind) -> Cell {
         open.map(|_| "breaker open".to_owned()),
         permits.map(|permits| format!("{permits} permits")),
         kind.registered.then(|| "registered".to_owned()),
+        (!kind.settings.limits.is_empty())
+            .then(|| format!("limits {}", kind.settings.limits.join(" "))),
     ];
     let words: Vec<_> = words.into_iter().flatten().collect();
     let cell = Cell::text(words.join(", "));

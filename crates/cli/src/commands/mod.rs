@@ -11,6 +11,7 @@ mod history;
 mod jobs;
 mod keys;
 mod kinds;
+mod limits;
 mod migrate;
 mod queues;
 mod scale;
@@ -48,6 +49,8 @@ enum Command {
     Queues(queues::Args),
     /// List kinds with their depth and settings; pause, resume, configure and register them
     Kinds(kinds::Args),
+    /// List, show, create, change and remove limits on running jobs and rates
+    Limits(limits::Args),
     /// List how many jobs were removed or expired, by queue and time
     History(history::Args),
     /// Manage recurring jobs
@@ -97,6 +100,7 @@ impl Cli {
             Command::Dead(args) => args.run(),
             Command::Queues(args) => args.run(),
             Command::Kinds(args) => args.run(),
+            Command::Limits(args) => args.run(),
             Command::History(args) => args.run(),
             Command::Schedules(args) => args.run(),
             Command::Workers(args) => args.run(),
@@ -137,6 +141,7 @@ impl Cli {
             Command::Dead(args) => args.common(),
             Command::Queues(args) => args.common(),
             Command::Kinds(args) => args.common(),
+            Command::Limits(args) => args.common(),
             Command::History(args) => args.common(),
             Command::Schedules(args) => args.common(),
             Command::Workers(args) => args.common(),

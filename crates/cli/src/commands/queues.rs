@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use windlass_core::Timestamp;
 use windlass_core::engine::{Configure, LaneSums, StatsRequest};
-use windlass_core::model::{Order, QueuePatch, QueueSettings};
+use windlass_core::model::{Name, Order, QueuePatch, QueueSettings};
 use windlass_core::policy::Retention;
 use windlass_core::time::rough_span;
 
@@ -32,7 +32,7 @@ enum Action {
     /// Resume queues
     Resume(Names),
     /// Change the settings of a queue
-    Set(Set),
+    Set(Box<Set>),
 }
 
 #[derive(Debug, clap::Args)]
@@ -83,6 +83,9 @@ struct Set {
     /// Maximum wait of a due job, after which it expires. `none` removes the limit
     #[arg(long, value_name = "TIME", value_parser = values::time_limit)]
     max_wait: Option<Limit<u64>>,
+    /// Limit that jobs of the queue run under; repeat it for more. `none` removes all
+    #[arg(long, value_name = "NAME")]
+    limit: Vec<String>,
 }
 
 impl Set {
@@ -111,15 +114,22 @@ impl Set {
         patch.keep_max = given.iter().any(Option::is_some).then_some(most);
         patch.dead_bytes_max = self.dead_bytes_max.map(|limit| limit.0);
         patch.max_wait_ms = self.max_wait.map(|limit| limit.0);
+        patch.limits = listed(&self.limit);
         if patch == QueuePatch::default() {
             bail!(
                 "nothing to set; use --max-depth, --order, --retention, --keep-finished, --keep-dead, \
                  --keep-expired, --max-completed, --max-cancelled, --max-dead, --max-expired, \
-                 --dead-bytes-max or --max-wait"
+                 --dead-bytes-max, --max-wait or --limit"
             );
         }
         Ok(patch)
     }
+}
+
+/// The limits that are given by name; `none` stands for an empty list.
+pub(super) fn listed(names: &[String]) -> Option<Vec<Name>> {
+    let named = names.iter().filter(|name| *name != "none");
+    (!names.is_empty()).then(|| named.map(|name| Name::from(name.as_str())).collect())
 }
 
 impl Args {
@@ -285,6 +295,7 @@ fn words(settings: &QueueSettings) -> String {
         (!most.is_empty()).then(|| most.join(", ")),
         settings.dead_bytes_max.map(|bytes| format!("dead up to {bytes} bytes")),
         settings.max_wait_ms.map(|ms| format!("max wait {}", rough_span(ms))),
+        (!settings.limits.is_empty()).then(|| format!("limits {}", settings.limits.join(" "))),
     ];
     words.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }

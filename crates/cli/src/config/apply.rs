@@ -2,7 +2,7 @@
 //! everything that the file does not name as it is. Idempotent, and safe with several servers at a time.
 
 use super::load::Config;
-use super::sections::{Entry, Named, Recurring, Registered};
+use super::sections::{Entry, LimitRules, Named, Recurring, Registered};
 use anyhow::{Context as _, Result, anyhow};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
@@ -66,7 +66,8 @@ async fn apply(config: &Config, engine: &Arc<dyn Engine>) -> Result<Vec<String>>
 }
 
 async fn in_time(config: &Config, engine: &Arc<dyn Engine>) -> Result<Vec<String>> {
-    let mut changed = queues(&config.queues, &**engine).await.context("cannot set up queues")?;
+    let mut changed = limits(&config.limits, &**engine).await.context("cannot set up limits")?;
+    changed.extend(queues(&config.queues, &**engine).await.context("cannot set up queues")?);
     let kinds = Kinds::new(engine.clone());
     for entry in &config.kinds {
         let lines = kind(entry, &kinds).await;
@@ -76,6 +77,33 @@ async fn in_time(config: &Config, engine: &Arc<dyn Engine>) -> Result<Vec<String
     for entry in &config.schedules {
         let lines = schedule(entry, &schedules_of).await;
         changed.extend(lines.with_context(|| format!("cannot set up {}", entry.key()))?);
+    }
+    Ok(changed)
+}
+
+/// Creates or replaces limits. The file defines the whole limit: rules that it leaves out do not apply.
+async fn limits(entries: &[Entry<LimitRules>], engine: &dyn Engine) -> Result<Vec<String>> {
+    if entries.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (mut changed, mut changes) = (Vec::new(), Vec::new());
+    let stored = engine.settings().await?.value.limits;
+    for entry in entries {
+        let limit = wanted(entry, LimitRules::default())?.limit();
+        let limit = limit.map_err(|(key, given, wrong)| {
+            anyhow!("{}.{key} = {given:?}: {}", entry.key(), wrong.expected)
+        })?;
+        let known = stored.iter().find(|(name, _)| **name == *entry.name).map(|(_, known)| known);
+        let news = news(entry, Ok::<_, anyhow::Error>(known), |known| **known == limit);
+        if news.is_some() {
+            changed.extend(news);
+            changes.push(Configure::limit(entry.name.as_str(), limit));
+        }
+    }
+    for changes in changes.chunks(BATCH_MAX) {
+        for answer in engine.configure(changes.to_vec()).await?.value {
+            answer?;
+        }
     }
     Ok(changed)
 }
@@ -112,6 +140,7 @@ fn patch(before: &QueueSettings, after: &QueueSettings) -> QueuePatch {
     patch.keep_max = (before.keep_max != after.keep_max).then_some(after.keep_max);
     patch.dead_bytes_max =
         (before.dead_bytes_max != after.dead_bytes_max).then_some(after.dead_bytes_max);
+    patch.limits = (before.limits != after.limits).then(|| after.limits.clone());
     patch.max_wait_ms = (before.max_wait_ms != after.max_wait_ms).then_some(after.max_wait_ms);
     patch
 }
@@ -206,6 +235,24 @@ mod tests {
         let kept = Retention { finished_ms: 1, dead_ms: 86_400_000, expired_ms: 3 };
         assert_eq!(mail.retention, kept);
         assert!(apply(&config, &engine).await.unwrap().is_empty(), "a second server finds it done");
+    }
+
+    #[tokio::test]
+    async fn limits_are_set_before_the_queues_that_list_them() {
+        let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
+        let text = "[queues.mail]\nlimits = [\"stripe\"]\n\
+                    [limits.stripe]\nmax_running = 5\nrate = \"100/1m\"\nby_group = true\n\
+                    overrides = { acme = { max_running = 10 } }\n";
+        let changed = apply(&config(text), &engine).await.unwrap();
+        let listed = "queues.mail.limits: [] becomes [\"stripe\"]";
+        assert_eq!(changed, ["limits.stripe is new", listed]);
+        let settings = engine.settings().await.unwrap().value;
+        let limit = &settings.limits[0].1;
+        assert_eq!(limit.rule_for("acme").max_running, Some(10));
+        assert_eq!(limit.rule_for("other").rate.map(|rate| rate.capacity()), Some(100));
+        assert!(apply(&config(text), &engine).await.unwrap().is_empty());
+        let changed = apply(&config(&text.replace("= 5", "= 6")), &engine).await.unwrap();
+        assert_eq!(changed, ["limits.stripe is changed"]);
     }
 
     #[tokio::test]

@@ -2,7 +2,7 @@
 //! the content of `docs/windlass.example.toml`.
 
 use super::field::{Field, Reload};
-use super::sections::{Fixed, Named, Recurring, Registered, SECTIONS, variable};
+use super::sections::{Fixed, LimitRules, Named, Recurring, Registered, SECTIONS, variable};
 use super::value::Value;
 use std::fmt::Write as _;
 use windlass_core::model::QueueSettings;
@@ -41,6 +41,7 @@ pub(crate) fn example() -> String {
                 writeln!(text, "{} = {}", field.name, field.kind.written(&(field.get)(&defaults)));
         }
     }
+    named::<LimitRules>(&mut text);
     named::<QueueSettings>(&mut text);
     named::<Registered>(&mut text);
     named::<Recurring>(&mut text);
@@ -142,6 +143,8 @@ mod tests {
         };
         std::fs::write(&path, example().lines().map(used).collect::<String>()).unwrap();
         let config = load(&path);
+        let limit = &config.limits[0];
+        assert_eq!(limit.over(LimitRules::default()).unwrap(), LimitRules::example());
         let queue = &config.queues[0];
         assert_eq!(queue.name, QueueSettings::EXAMPLE_NAME);
         assert_eq!(queue.named.len(), QueueSettings::fields().len());

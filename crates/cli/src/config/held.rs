@@ -2,12 +2,13 @@
 
 use super::value::{Value, Wrong, time};
 use crate::values;
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 use windlass::Url;
 use windlass_core::limits::AGE_MAX_MS;
-use windlass_core::model::Order;
+use windlass_core::model::{Name, Order};
 use windlass_core::policy::{Backoff, Missed};
 use windlass_core::time::millis;
 
@@ -217,6 +218,41 @@ impl Held for Backoff {
         };
         let jitter = if jitter_ms > 0 { format!("~{}", time(jitter_ms)) } else { String::new() };
         Value::Text(delay + &jitter)
+    }
+}
+
+/// A number per period, as in `100/1m`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PerTime {
+    pub(crate) amount: u32,
+    pub(crate) per_ms: u64,
+}
+
+impl fmt::Display for PerTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.amount, time(self.per_ms))
+    }
+}
+
+impl Held for PerTime {
+    fn from_value(value: &Value) -> Result<Self, Wrong> {
+        let (amount, per_ms) = values::rate(&String::from_value(value)?)
+            .map_err(|_| Wrong::from("write a number and a period, like 100/1m"))?;
+        Ok(Self { amount, per_ms })
+    }
+
+    fn value(&self) -> Value {
+        Value::Text(self.to_string())
+    }
+}
+
+impl Held for Vec<Name> {
+    fn from_value(value: &Value) -> Result<Self, Wrong> {
+        Ok(Vec::<String>::from_value(value)?.into_iter().map(Into::into).collect())
+    }
+
+    fn value(&self) -> Value {
+        Value::List(self.iter().map(ToString::to_string).collect())
     }
 }
 

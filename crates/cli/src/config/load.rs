@@ -7,7 +7,7 @@ use super::file::Reading;
 use super::held::Held as _;
 use super::mistake::{Mistake, Mistakes, Source, nearest};
 use super::sections::{
-    Entry, Fixed, Levels, Named, Recurring, Registered, SECTIONS, keys, variable,
+    Entry, Fixed, Levels, LimitRules, Named, Recurring, Registered, SECTIONS, keys, variable,
 };
 use super::tree::{self, Raw};
 use super::value::Value;
@@ -77,6 +77,7 @@ impl Inputs {
 #[derive(Debug, Default)]
 pub(crate) struct Config {
     pub(crate) fixed: Fixed,
+    pub(crate) limits: Vec<Entry<LimitRules>>,
     pub(crate) queues: Vec<Entry<QueueSettings>>,
     pub(crate) kinds: Vec<Entry<Registered>>,
     pub(crate) schedules: Vec<Entry<Recurring>>,
@@ -180,6 +181,9 @@ impl Loading {
                             config.sources.insert(key, reading.at(line));
                         }
                     }
+                }
+                (None, Raw::Table(table)) if entry.key == LimitRules::SECTION => {
+                    config.limits = reading.named(table);
                 }
                 (None, Raw::Table(table)) if entry.key == QueueSettings::SECTION => {
                     config.queues = reading.named(table);

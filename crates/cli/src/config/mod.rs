@@ -24,3 +24,4 @@ pub(crate) use log::LogHandle;
 pub(crate) use reload::Reloader;
 pub(crate) use sections::Traces as TracesSection;
 pub(crate) use show::{show, summary};
+pub(crate) use value::time;

@@ -12,6 +12,7 @@ pub(crate) fn show(config: &Config) -> String {
         lines.push((format!("{key} = {value}"), config.source(&key).to_string()));
     }
     let file = config.file.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+    entries(&mut lines, &config.limits, &file);
     entries(&mut lines, &config.queues, &file);
     entries(&mut lines, &config.kinds, &file);
     entries(&mut lines, &config.schedules, &file);

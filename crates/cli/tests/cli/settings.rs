@@ -1,4 +1,4 @@
-//! `windlass queues` and `windlass kinds`.
+//! `windlass queues`, `windlass kinds` and `windlass limits`.
 
 use crate::support::{Store, until};
 
@@ -58,4 +58,31 @@ fn settings_are_in_force_and_can_be_lifted() {
     store.run(&["queues", "set", "q"]).refused(1, &["nothing to set", "--max-depth"]);
     store.run(&["queues", "set", "q", "--order", "random"]).refused(2, &["random", "strict"]);
     store.run(&["queues", "set", "q", "--max-depth", "few"]).refused(2, &["few", "none"]);
+}
+
+#[test]
+fn limits_are_created_listed_applied_and_removed() {
+    let store = Store::new();
+    let arguments = ["--max-running", "1", "--rate", "100/1m", "--by-group", "--group", "acme=2"];
+    store.run(&[&["limits", "set", "stripe"][..], &arguments].concat()).ok();
+    store.run(&["queues", "set", "q", "--limit", "stripe"]).ok();
+    assert!(store.run(&["queues"]).ok().contains("limits stripe"));
+    let limits = store.json(&["limits"]);
+    assert_eq!((&limits[0]["name"], &limits[0]["queues"][0]), (&"stripe".into(), &"q".into()));
+    assert_eq!(limits[0]["rate"]["bucket"]["burst"], 100);
+    let shown = store.run(&["limits", "show", "stripe"]).ok();
+    assert!(shown.contains("each group") && shown.contains("acme"), "{shown}");
+    let enqueue = |group: &str| store.enqueue(&["x", "--queue", "q", "--group", group]);
+    let [first, second] = [enqueue("g"), enqueue("g")];
+    assert_eq!(store.job(&first)["state"], "available");
+    let waiting = store.job(&second);
+    assert_eq!((&waiting["state"], &waiting["limits"][0]), (&"blocked".into(), &"stripe".into()));
+    store.work(&["--queue", "q", "--exec", "x=true"]);
+    assert_eq!(store.job(&second)["state"], "completed", "after the first");
+    store.run(&["limits", "remove", "stripe"]).refused(1, &["stripe", "queue q"]);
+    store.run(&["queues", "set", "q", "--limit", "none"]).ok();
+    store.run(&["limits", "remove", "stripe"]).ok();
+    store.run(&["queues", "set", "q", "--limit", "stripe"]).refused(1, &["stripe", "create it"]);
+    store.run(&["limits", "set", "l"]).refused(1, &["nothing to limit", "--max-running"]);
+    store.run(&["limits", "set", "l", "--rate", "fast"]).refused(2, &["fast", "100/1m"]);
 }

@@ -19,6 +19,8 @@ pub(super) struct Line<'a> {
     delay_ms: Option<u64>,
     run_at: Option<String>,
     tenant: Option<String>,
+    group: Option<String>,
+    cost: Option<u32>,
     key: Option<String>,
     unique: Option<UniqueLine>,
     tags: Option<Vec<String>>,
@@ -57,6 +59,8 @@ pub(super) fn job(text: &str, template: &NewJob) -> Result<NewJob, String> {
     }
     job.priority = line.priority.unwrap_or(job.priority);
     job.tenant = line.tenant.or(job.tenant);
+    job.group = line.group.or(job.group);
+    job.cost = line.cost.unwrap_or(job.cost);
     job.key = line.key.or(job.key);
     let unique = line.unique.map(|unique| match unique {
         UniqueLine::Key(key) => Unique::by(key),

@@ -2,6 +2,7 @@
 //! its table, and an entry in [`SECTIONS`] or among the named ones.
 
 mod kinds;
+mod limits;
 mod log;
 mod named;
 mod queues;
@@ -12,6 +13,7 @@ mod store;
 mod traces;
 
 pub(crate) use kinds::Registered;
+pub(crate) use limits::LimitRules;
 pub(crate) use log::Levels;
 pub(crate) use named::{Entry, Named};
 pub(crate) use schedules::Recurring;

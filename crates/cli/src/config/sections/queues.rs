@@ -96,6 +96,7 @@ static FIELDS: &[Field<QueueSettings>] = &[
         dead_bytes_max,
         "Maximum total size of dead jobs. Beyond it the oldest are removed before their retention ends."
     ),
+    field!("limits", Kind::LIST, Live, limits, "Names of the limits that its jobs run under."),
 ];
 
 impl Named for QueueSettings {
