@@ -180,6 +180,7 @@ mod guides {
     struct Readme;
     #[doc = include_str!("../../../docs/guides/rust.md")]
     struct Rust;
+    #[cfg(feature = "postgres")]
     #[doc = include_str!("../../../docs/guides/comparison.md")]
     struct Comparison;
     #[doc = include_str!("../../../docs/guides/testing.md")]
