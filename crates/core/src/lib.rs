@@ -25,6 +25,7 @@
 
 pub mod engine;
 mod error;
+mod growing;
 pub mod id;
 pub mod limits;
 pub mod machine;

@@ -5,6 +5,7 @@ use crate::enqueue::BatchPreview;
 use crate::entry::Entry;
 use crate::executor::Executor;
 use crate::rows::Rows;
+use crate::unknown;
 use windlass_core::engine::{
     Capability, Change, ChangeItem, Changed, Configure, Edits, Item, Settings, check_items,
 };
@@ -36,14 +37,29 @@ impl<R: Rows> Executor<R> {
                 let queue = edits.queue.clone();
                 Transition { priority: edits.priority, queue, ..at(edits.due) }
             }
-            _ => Transition::default(),
+            Change::Cancel
+            | Change::Kill
+            | Change::Pause
+            | Change::Resume
+            | Change::Signal
+            | Change::Discard => Transition::default(),
+            _ => return Err(unknown("change")),
         };
         let fits = |executor: &Self, entry: &Entry| {
             item.check_state(entry.job.state)?;
             match item.change {
                 Change::Replay(_) => executor.check_replay(entry, &data, now),
                 Change::Move(_) => executor.check_move(entry, &data, now),
-                _ => Ok(()),
+                Change::Cancel
+                | Change::Promote
+                | Change::Reschedule(_)
+                | Change::Reprioritise(_)
+                | Change::Kill
+                | Change::Pause
+                | Change::Resume
+                | Change::Signal
+                | Change::Discard => Ok(()),
+                _ => Err(unknown("change")),
             }
         };
         let taken = self.take_if(id, event, &data, now, fits)?;
@@ -52,7 +68,7 @@ impl<R: Rows> Executor<R> {
             edit(&mut taken.entry, *edits);
         }
         let (state, ()) = self.commit(taken, data, now, |_| ())?;
-        Ok(Changed { id, state })
+        Ok(Changed::new(id, state))
     }
 
     /// Checks that a job can be replayed: it has ended, and no other job holds its unique key.

@@ -6,6 +6,7 @@ use crate::executor::Executor;
 use crate::limits::Admission;
 use crate::rows::{Head, LaneKey, Rows};
 use crate::session::SessionEntry;
+use crate::unknown;
 use std::collections::{HashMap, VecDeque};
 use windlass_core::engine::{
     Claim, Claimant, Claimed, ClaimedJob, KindWant, Lease, QueueWant, SessionId, WorkerInfo,
@@ -81,9 +82,8 @@ impl<R: Rows> Executor<R> {
                 let worker = self.session(session)?.worker.clone();
                 Ok(Lessee { session: session.clone(), claim_no: *claim_no, worker })
             }
-            Claimant::Alone { claim_id, worker, lease_ms } => {
-                // Derived from the claim id, so that a repeated claim finds it.
-                let session = SessionId::new(format!("alone:{claim_id}"));
+            Claimant::Alone { claim_id: _, worker, lease_ms } => {
+                let session = claim.by.session();
                 if !self.sessions.contains_key(&session) {
                     let entry = SessionEntry {
                         worker: worker.clone(),
@@ -100,6 +100,7 @@ impl<R: Rows> Executor<R> {
                 }
                 Ok(Lessee { session, claim_no: 0, worker: worker.clone() })
             }
+            _ => Err(unknown("claimant")),
         }
     }
 

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use windlass_core::engine::{Capability, Disposition, Enqueue, Enqueued, Item, Mode};
 use windlass_core::limits::{LANE_IDLE_MS, LANES_PER_QUEUE_MAX};
 use windlass_core::machine::EventKind;
-use windlass_core::model::{Finish, Header, Job, Name, NewJob, State};
+use windlass_core::model::{Finish, Header, HeaderFields, Job, Name, NewJob, State};
 use windlass_core::policy::{Holder, Unique, UniqueVerdict};
 use windlass_core::time::DAY_MS;
 use windlass_core::{Error, JobId, Result, Timestamp};
@@ -93,7 +93,7 @@ impl<R: Rows> Executor<R> {
             let state = self.state(id)?;
             if state.is_some() || !batch.ids.insert(id) {
                 self.check_same(job, id)?;
-                return Ok(Some(Enqueued { id, disposition: Disposition::Existing, state }));
+                return Ok(Some(Enqueued::new(id, Disposition::Existing, state)));
             }
         }
         self.preview_lane(&job.queue, &job.kind, batch)?;
@@ -231,7 +231,7 @@ impl<R: Rows> Executor<R> {
         if let Some(id) = job.id
             && let Some(state) = self.state(id)?
         {
-            return Ok(Enqueued { id, disposition: Disposition::Existing, state: Some(state) });
+            return Ok(Enqueued::new(id, Disposition::Existing, Some(state)));
         }
         self.admit_new(job, now)
     }
@@ -244,12 +244,13 @@ impl<R: Rows> Executor<R> {
             UniqueVerdict::Existing => self.existing(holder.id, Disposition::Existing),
             UniqueVerdict::Throttled => self.existing(holder.id, Disposition::Throttled),
             UniqueVerdict::Replace { keeps_time } => self.replace(job, holder.id, keeps_time, now),
-            _ => self.create(job, now),
+            // A verdict of `Reject` is an error above.
+            UniqueVerdict::Create | UniqueVerdict::Reject => self.create(job, now),
         }
     }
 
     fn existing(&self, id: JobId, disposition: Disposition) -> Item<Enqueued> {
-        Ok(Enqueued { id, disposition, state: self.state(id)? })
+        Ok(Enqueued::new(id, disposition, self.state(id)?))
     }
 
     fn create(&mut self, job: NewJob, now: Timestamp) -> Item<Enqueued> {
@@ -270,8 +271,9 @@ impl<R: Rows> Executor<R> {
         let own_run_at = job.due.at(now);
         let run_at = if keeps_time { own_run_at.min(held_run_at) } else { own_run_at };
         self.cancel_replaced(holder, id, now)?;
-        let created = self.create_at(job, run_at, now)?;
-        Ok(Enqueued { disposition: Disposition::Replaced(holder), ..created })
+        let mut created = self.create_at(job, run_at, now)?;
+        created.disposition = Disposition::Replaced(holder);
+        Ok(created)
     }
 
     /// Cancels a job because `by` replaces it, if it still waits; returns whether it did.
@@ -285,7 +287,7 @@ impl<R: Rows> Executor<R> {
 
     fn create_at(&mut self, job: NewJob, run_at: Timestamp, now: Timestamp) -> Item<Enqueued> {
         let id = job.id.unwrap_or_else(|| self.ids.next(now, &*self.random));
-        let header = Header {
+        let header = Header::from(HeaderFields {
             id,
             queue: job.queue,
             kind: job.kind,
@@ -302,10 +304,10 @@ impl<R: Rows> Executor<R> {
             trace: job.trace,
             policy: job.policy,
             counters: Default::default(),
-        };
+        });
         let entry = Box::new(Entry::new(Job::new(header, State::Scheduled, job.parts)));
         let state = self.insert(entry, now)?;
-        Ok(Enqueued { id, disposition: Disposition::Created, state: Some(state) })
+        Ok(Enqueued::new(id, Disposition::Created, Some(state)))
     }
 }
 

@@ -230,12 +230,7 @@ pub struct UniqueSlot {
 impl UniqueSlot {
     /// The slot of a key.
     pub fn new(scope: UniqueScope, queue: &str, kind: &str, key: &str) -> Self {
-        let (queue, kind) = match scope {
-            UniqueScope::Lane => (queue, kind),
-            UniqueScope::Queue => (queue, ""),
-            UniqueScope::Kind => ("", kind),
-            UniqueScope::Global => ("", ""),
-        };
+        let (queue, kind) = scope.of(queue, kind);
         Self { queue: queue.to_owned(), kind: kind.to_owned(), key: key.to_owned() }
     }
 }

@@ -139,11 +139,7 @@ impl<R: Rows> Executor<R> {
                 None => self.key_taken(entry)?,
             },
             limited: self.limit_before(entry, data, now)?.is_some(),
-            spent: match event {
-                EventKind::Retry => header.counters.failure_spends(&header.policy),
-                EventKind::Lose => header.counters.crash_spends(&header.policy),
-                _ => false,
-            },
+            spent: event.spends(header.counters, &header.policy),
             cancel_requested: entry.job.cancel_requested,
             moves: goes_to.is_some(),
         })
@@ -192,6 +188,8 @@ impl<R: Rows> Executor<R> {
         let order = order.unwrap_or_default();
         let turn = match order {
             Order::Fair => self.take_turn(&header.queue, &header.tenant),
+            Order::Strict | Order::Ageing { .. } | Order::Lifo => 0,
+            // An order of a newer core: `rank` decides whether it uses turns.
             _ => 0,
         };
         rank(order, Ready { priority: header.priority, at: now, turn })

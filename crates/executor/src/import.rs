@@ -21,7 +21,7 @@ impl<R: Rows> Executor<R> {
         let id = header.id;
         self.check_scope(header.unique.as_ref())?;
         if let Some(state) = self.state(id)? {
-            return Ok(Enqueued { id, disposition: Disposition::Existing, state: Some(state) });
+            return Ok(Enqueued::new(id, Disposition::Existing, Some(state)));
         }
         self.preview_lane(&header.queue, &header.kind, &mut BatchPreview::default())?;
         let entry = Box::new(Entry::imported(job, &*self.random));
@@ -31,6 +31,6 @@ impl<R: Rows> Executor<R> {
             self.check_free(&slot, &entry, now)?;
         }
         let state = self.insert_imported(entry, now)?;
-        Ok(Enqueued { id, disposition: Disposition::Created, state: Some(state) })
+        Ok(Enqueued::new(id, Disposition::Created, Some(state)))
     }
 }

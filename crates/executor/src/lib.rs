@@ -4,6 +4,8 @@
 //! executes every effect at one commit point (`commit.rs`). It knows nothing of files, SQL, locks or threads,
 //! and it does nothing concurrently. A call is atomic if the owner of the rows rolls back after an error.
 
+#![deny(clippy::wildcard_enum_match_arm)]
+
 mod change;
 mod claim;
 mod commit;
@@ -33,3 +35,12 @@ pub use rows::{
     Standing, UniqueHold,
 };
 pub use session::SessionEntry;
+
+/// The error for a value of a newer version of the contract.
+fn unknown(field: &'static str) -> windlass_core::Error {
+    windlass_core::Error::invalid(
+        field,
+        "unknown",
+        "this version of the engine does not know it: upgrade it",
+    )
+}

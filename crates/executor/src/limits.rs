@@ -381,7 +381,8 @@ impl<R: Rows> Executor<R> {
                 let expected = "the job runs under no limit by group: hold its queue, or a limit";
                 Err(Error::invalid("hold.group", entry.job.header.limit_group(), expected))
             }
-            _ => Ok(()),
+            HoldOn::Limit(_) | HoldOn::Group | HoldOn::Queue => Ok(()),
+            _ => Err(crate::unknown("hold")),
         }
     }
 
@@ -391,6 +392,8 @@ impl<R: Rows> Executor<R> {
         let held = |name: &Name, limit: &Limit| match &hold.on {
             HoldOn::Limit(held) => held == name,
             HoldOn::Group => limit.by_group,
+            HoldOn::Queue => false,
+            // Refused by the check above.
             _ => false,
         };
         let limits = entry.job.limits.iter();

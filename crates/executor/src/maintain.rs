@@ -3,6 +3,7 @@
 use crate::commit::Transition;
 use crate::executor::Executor;
 use crate::rows::{Due, Maintenance, Rows};
+use crate::unknown;
 use windlass_core::engine::{
     MaintainReply, MaintainRequest, Page, RemovedCount, RemovedQuery, SessionId, Work,
 };
@@ -29,7 +30,8 @@ impl<R: Maintenance> Executor<R> {
                 self.compact(request, now)?;
                 Vec::new()
             }
-            _ => Vec::new(),
+            Work::Reclaim => Vec::new(),
+            _ => return Err(unknown("work")),
         };
         self.maintain_due(request, due, now)
     }
@@ -86,7 +88,8 @@ impl<R: Rows> Executor<R> {
             Work::Expire => self.each_due(request, now, due, EventKind::Expire),
             Work::Retain => self.each_due(request, now, due, EventKind::Retain),
             Work::Reclaim => self.reclaim(request, now),
-            _ => Ok(MaintainReply::default()),
+            Work::Compact => Ok(MaintainReply::default()),
+            _ => Err(unknown("work")),
         }
     }
 

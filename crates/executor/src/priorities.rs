@@ -148,7 +148,8 @@ mod tests {
             let (.., count) = ranks.iter().find(|(of, ..)| *of == rank.rank).unwrap();
             rank.count(*count.min(&most), most);
         }
-        let mut lane = LaneStats { available, ..LaneStats::empty("q".into(), "k".into()) };
+        let mut lane = LaneStats::empty("q".into(), "k".into());
+        lane.available = available;
         report(&mut lane, &found);
         lane.priorities.iter().map(|stats| (stats.priority, stats.available)).collect()
     }

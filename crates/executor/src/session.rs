@@ -6,7 +6,8 @@ use crate::executor::Executor;
 use crate::rows::Rows;
 use std::collections::HashSet;
 use windlass_core::engine::{
-    Heartbeat, HeartbeatReply, Lease, OpenSession, Session, SessionId, SessionInfo, WorkerInfo,
+    Heartbeat, HeartbeatReply, Lease, OpenSession, Session, SessionId, SessionInfo,
+    SessionInfoFields, WorkerInfo,
 };
 use windlass_core::machine::EventKind;
 use windlass_core::model::{Job, Running};
@@ -99,7 +100,9 @@ impl<R: Rows> Executor<R> {
                 Some(false) => {}
             }
         }
-        Ok(HeartbeatReply { expires_at, lost, cancel, released: undeclared.len() as u32 })
+        let mut reply = HeartbeatReply::new(expires_at);
+        (reply.lost, reply.cancel, reply.released) = (lost, cancel, undeclared.len() as u32);
+        Ok(reply)
     }
 
     /// Changes the time at which a session expires.
@@ -161,13 +164,15 @@ impl<R: Rows> Executor<R> {
 
     /// All open sessions.
     pub fn sessions(&self) -> Vec<SessionInfo> {
-        let info = |(id, session): (&SessionId, &SessionEntry)| SessionInfo {
-            id: id.clone(),
-            worker: session.worker.clone(),
-            opened_at: session.opened_at,
-            expires_at: session.expires_at,
-            running: self.rows.held(id).len() as u64,
-            info: session.info.clone(),
+        let info = |(id, session): (&SessionId, &SessionEntry)| {
+            SessionInfo::from(SessionInfoFields {
+                id: id.clone(),
+                worker: session.worker.clone(),
+                opened_at: session.opened_at,
+                expires_at: session.expires_at,
+                running: self.rows.held(id).len() as u64,
+                info: session.info.clone(),
+            })
         };
         self.sessions.iter().map(info).collect()
     }

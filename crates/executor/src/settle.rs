@@ -32,7 +32,7 @@ impl<R: Rows> Executor<R> {
         let plan = match preview {
             Ok(plan) => plan,
             Err(Ok((end, state))) => {
-                return Ok(Settled { id, already: true, end, state, follow_ups: Vec::new() });
+                return Ok(Settled::new(id, end, state).with_already());
             }
             Err(Err(error)) => return Err(error),
         };
@@ -95,25 +95,16 @@ impl<R: Rows> Executor<R> {
         let follow_ups = follow_ups.collect::<Result<Vec<Enqueued>>>()?;
         let state = next.unwrap_or(State::Completed);
         let end = item.outcome.end(state);
-        Ok(Settled { id, already: false, end, state, follow_ups })
+        Ok(Settled::new(id, end, state).with_follow_ups(follow_ups))
     }
 
     /// The data of the transition that an outcome leads to.
     fn transition(&self, header: &Header, outcome: &Outcome, now: Timestamp) -> Transition {
-        let delay_ms = match outcome {
-            Outcome::Retry { delay_ms: None, .. } => {
-                let failures = header.counters.failures.saturating_add(1);
-                header.policy.backoff.delay_ms(failures, &*self.random)
-            }
-            Outcome::Retry { delay_ms: Some(delay_ms), .. } | Outcome::Snooze { delay_ms } => {
-                *delay_ms
-            }
-            _ => 0,
-        };
-        let error = match outcome {
-            Outcome::Retry { error, .. } | Outcome::Fail { error } => Some(error.clone().bounded()),
-            _ => None,
-        };
+        let delay_ms = outcome.delay_ms(|| {
+            let failures = header.counters.failures.saturating_add(1);
+            header.policy.backoff.delay_ms(failures, &*self.random)
+        });
+        let error = outcome.error().map(|error| error.clone().bounded());
         Transition { run_at: Some(now.plus(delay_ms)), error, ..Transition::default() }
     }
 

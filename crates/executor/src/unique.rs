@@ -4,7 +4,7 @@ use crate::entry::{Entry, UniqueSlot};
 use crate::executor::Executor;
 use crate::rows::{Rows, UniqueHold};
 use windlass_core::model::{Name, NewJob, State};
-use windlass_core::policy::{Holder, UniqueVerdict, Until};
+use windlass_core::policy::{Holder, UniqueVerdict};
 use windlass_core::{Error, JobId, Result, Timestamp};
 
 impl<R: Rows> Executor<R> {
@@ -29,11 +29,7 @@ impl<R: Rows> Executor<R> {
         let (Some(slot), Some(unique)) = (entry.unique_slot(), &entry.job.header.unique) else {
             return Ok(());
         };
-        let until = match unique.until {
-            Until::Finished => None,
-            Until::Window(period) => Some(now + period),
-            Until::Removed => Some(UniqueHold::WHILE_STORED),
-        };
+        let until = unique.until.taken_at(now);
         self.rows.set_unique(slot, Some(UniqueHold { holder: entry.id(), until }))
     }
 

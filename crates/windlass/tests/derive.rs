@@ -40,7 +40,10 @@ fn every_attribute_is_in_the_template() {
     let backoff = Backoff::Exponential { base_ms: 10_000, cap_ms: 3_600_000, jitter_ms: 2_000 };
     assert_eq!(policy.backoff, backoff);
     let defaults = Retention::default();
-    let retention = Retention { finished_ms: 3_600_000, dead_ms: 2 * DAY_MS, ..defaults };
+    let retention = {
+        let hour = std::time::Duration::from_secs(3_600);
+        defaults.with_finished(hour).with_dead(48 * hour)
+    };
     assert_eq!(policy.retention, Some(retention));
 }
 

@@ -273,12 +273,14 @@ pub struct Changed {
 
 impl From<engine::Changed> for Changed {
     fn from(changed: engine::Changed) -> Self {
-        Self { id: changed.id, state: changed.state }
+        let engine::ChangedFields { id, state } = changed.into();
+        Self { id, state }
     }
 }
 
 impl From<Changed> for engine::Changed {
     fn from(changed: Changed) -> Self {
-        Self { id: changed.id, state: changed.state }
+        let Changed { id, state } = changed;
+        engine::ChangedFields { id, state }.into()
     }
 }

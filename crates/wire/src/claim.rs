@@ -223,6 +223,8 @@ impl From<engine::Claim> for Claim {
                 request.worker = Some(worker);
                 request.lease_ms = Some(lease_ms);
             }
+            // A claimant of a newer core: the server refuses a claim that names none.
+            _ => {}
         }
         request
     }

@@ -8,7 +8,7 @@ use crate::part::absent;
 use serde::de::Error as _;
 use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use windlass_core::engine::{self, Change, Cursor, Filter, ListOrder};
 use windlass_core::limits::{BATCH_MAX, PAGE_MAX};
 use windlass_core::model::{Name, PartEdit, State};
@@ -183,9 +183,8 @@ impl Serialize for DeadItem {
             Err(error) => {
                 // Some errors contain the id already; it is the same id.
                 let failed = serde_json::to_value(Failed::new(error)).map_err(S::Error::custom)?;
-                let mut fields = match failed {
-                    Value::Object(fields) => fields,
-                    _ => Map::new(),
+                let Value::Object(mut fields) = failed else {
+                    return Err(S::Error::custom("an error that is no object"));
                 };
                 fields.insert("id".to_owned(), Value::String(self.id.to_string()));
                 fields.serialize(serializer)

@@ -127,19 +127,21 @@ impl Enqueued {
             (Verdict::Existing, _) => Disposition::Existing,
             (Verdict::Throttled, _) => Disposition::Throttled,
         };
-        Ok(engine::Enqueued { id: self.id, disposition, state: self.state })
+        Ok(engine::EnqueuedFields { id: self.id, disposition, state: self.state }.into())
     }
 }
 
 impl From<engine::Enqueued> for Enqueued {
     fn from(answer: engine::Enqueued) -> Self {
-        let (disposition, replaced) = match answer.disposition {
+        let engine::EnqueuedFields { id, disposition, state } = answer.into();
+        let (disposition, replaced) = match disposition {
             Disposition::Created => (Verdict::Created, None),
             Disposition::Replaced(id) => (Verdict::Replaced, Some(id)),
+            Disposition::Existing => (Verdict::Existing, None),
             Disposition::Throttled => (Verdict::Throttled, None),
-            // Core may add variants: any other means that no new job was stored.
+            // A variant of a newer core: no new job was stored.
             _ => (Verdict::Existing, None),
         };
-        Self { id: answer.id, disposition, replaced, state: answer.state }
+        Self { id, disposition, replaced, state }
     }
 }

@@ -10,7 +10,8 @@ use serde_json::value::RawValue;
 use windlass_core::engine::{self, ClaimedJob, Cursor, Lease};
 use windlass_core::limits::ENQUEUE_BATCH_MAX;
 use windlass_core::model::{
-    self, Attempt, Counters, Finish, Header, JobError, LogLine, Name, Progress, Running, State,
+    self, Attempt, Counters, Finish, Header, HeaderFields, JobError, LogLine, Name, Progress,
+    Running, State,
 };
 use windlass_core::{Error, JobId, Result, Timestamp};
 
@@ -307,7 +308,7 @@ impl Job {
         policy.max_wait_ms = self.max_wait_ms;
         policy.retention = self.retention.map(Into::into);
         let (attempt, failures, crashes) = (self.attempt, self.failures, self.crashes);
-        let header = Header {
+        let header = Header::from(HeaderFields {
             id: self.id,
             queue: self.queue.clone(),
             kind: self.kind.clone(),
@@ -324,7 +325,7 @@ impl Job {
             trace: self.trace.take(),
             policy,
             counters: Counters { attempt, failures, crashes },
-        };
+        });
         Ok((header, parts))
     }
 }

@@ -210,6 +210,8 @@ impl From<&policy::Breaker> for Breaker {
                 (BreakerWord::Open, Some(*next_probe_at))
             }
             policy::Breaker::Probing { until, .. } => (BreakerWord::Probing, Some(*until)),
+            policy::Breaker::Closed { .. } => (BreakerWord::Closed, None),
+            // A state of a newer core: it holds no jobs back as far as clients can tell.
             _ => (BreakerWord::Closed, None),
         };
         Self { state, since, next_probe_at }

@@ -35,6 +35,8 @@
 //! # Ok::<(), windlass_core::Error>(())
 //! ```
 
+#![deny(clippy::wildcard_enum_match_arm)]
+
 mod audit;
 mod bounded;
 mod capabilities;

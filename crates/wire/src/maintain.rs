@@ -85,7 +85,7 @@ pub struct Tally {
 impl From<engine::MaintainReply> for MaintainReply {
     fn from(reply: engine::MaintainReply) -> Self {
         let tally = |tally: engine::Tally| {
-            let engine::Tally { queue, from, to, count } = tally;
+            let engine::TallyFields { queue, from, to, count } = tally.into();
             Tally { queue, from, to, count }
         };
         let tallies = reply.tallies.into_iter().map(tally).collect();
@@ -97,7 +97,7 @@ impl From<MaintainReply> for engine::MaintainReply {
     fn from(reply: MaintainReply) -> Self {
         let tally = |tally: Tally| {
             let Tally { queue, from, to, count } = tally;
-            engine::Tally { queue, from, to, count }
+            engine::TallyFields { queue, from, to, count }.into()
         };
         let mut full = Self::default();
         (full.done, full.more, full.next_at) = (reply.done, reply.more, reply.next_at);

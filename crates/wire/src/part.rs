@@ -47,6 +47,20 @@ pub struct Envelope {
     pub key_id: Option<String>,
 }
 
+impl From<Envelope> for model::Envelope {
+    fn from(envelope: Envelope) -> Self {
+        let Envelope { codec, location, key_id } = envelope;
+        model::EnvelopeFields { codec, location, key_id }.into()
+    }
+}
+
+impl From<model::Envelope> for Envelope {
+    fn from(envelope: model::Envelope) -> Self {
+        let model::EnvelopeFields { codec, location, key_id } = envelope.into();
+        Self { codec, location, key_id }
+    }
+}
+
 /// The parts of a job, except for a plain payload or result.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -137,19 +151,19 @@ impl PartEdits {
     /// Converts the edits that a worker may make; others are refused.
     pub(crate) fn into_core(self) -> Result<model::PartEdits> {
         absent(&self.result, "parts.result", "only `complete` has a result")?;
-        let edits = model::PartEdits {
+        let edits = model::PartEditsFields {
             payload: edit_in(self.payload, "parts.payload")?,
             checkpoint: edit_in(self.checkpoint, "parts.checkpoint")?,
             metadata: edit_in(self.metadata, "parts.metadata")?,
             blob: edit_in(self.blob, "parts.blob")?,
         };
-        Ok(edits)
+        Ok(edits.into())
     }
 }
 
 impl From<model::PartEdits> for PartEdits {
     fn from(edits: model::PartEdits) -> Self {
-        let model::PartEdits { payload, checkpoint, metadata, blob } = edits;
+        let model::PartEditsFields { payload, checkpoint, metadata, blob } = edits.into();
         let (payload, checkpoint) = (edit_out(payload), edit_out(checkpoint));
         let (blob, metadata) = (edit_out(blob), edit_out(metadata));
         Self { payload, checkpoint, blob, metadata, result: None }
@@ -187,9 +201,7 @@ impl Part {
             Error::invalid(field, "{}", "give `json`, or `base64` for bytes that are not JSON")
         })?;
         Ok(match self.envelope {
-            Some(Envelope { codec, location, key_id }) => {
-                model::Part::sealed(model::Envelope { codec, location, key_id }, bytes)
-            }
+            Some(envelope) => model::Part::sealed(envelope.into(), bytes),
             None => model::Part::new(bytes),
         })
     }
@@ -197,10 +209,7 @@ impl Part {
 
 impl From<model::Part> for Part {
     fn from(part: model::Part) -> Self {
-        let envelope = part.envelope().cloned().map(|envelope| {
-            let model::Envelope { codec, location, key_id } = envelope;
-            Envelope { codec, location, key_id }
-        });
+        let envelope = part.envelope().cloned().map(Into::into);
         let (json, base64) = bytes_out(&part.bytes);
         Self { json, base64, envelope }
     }

@@ -33,7 +33,7 @@ pub struct Unique {
 
 impl From<policy::Unique> for Unique {
     fn from(unique: policy::Unique) -> Self {
-        let policy::Unique { key, scope, until, on_conflict } = unique;
+        let policy::UniqueFields { key, scope, until, on_conflict } = unique.into();
         Self { key, scope, until, on_conflict }
     }
 }
@@ -41,7 +41,7 @@ impl From<policy::Unique> for Unique {
 impl From<Unique> for policy::Unique {
     fn from(unique: Unique) -> Self {
         let Unique { key, scope, until, on_conflict } = unique;
-        Self { key, scope, until, on_conflict }
+        policy::UniqueFields { key, scope, until, on_conflict }.into()
     }
 }
 
@@ -182,13 +182,13 @@ const fn expired_ms() -> u64 {
 impl From<Retention> for policy::Retention {
     fn from(retention: Retention) -> Self {
         let Retention { finished_ms, dead_ms, expired_ms } = retention;
-        Self { finished_ms, dead_ms, expired_ms }
+        policy::RetentionFields { finished_ms, dead_ms, expired_ms }.into()
     }
 }
 
 impl From<policy::Retention> for Retention {
     fn from(retention: policy::Retention) -> Self {
-        let policy::Retention { finished_ms, dead_ms, expired_ms } = retention;
+        let policy::RetentionFields { finished_ms, dead_ms, expired_ms } = retention.into();
         Self { finished_ms, dead_ms, expired_ms }
     }
 }

@@ -289,7 +289,7 @@ impl From<LanePriority> for engine::PriorityStats {
 
 impl From<Vec<engine::LaneStats>> for Stats {
     fn from(lanes: Vec<engine::LaneStats>) -> Self {
-        let lane = |lane: engine::LaneStats| Lane {
+        let lane = |lane: engine::LaneStatsFields| Lane {
             queue: lane.queue,
             kind: lane.kind,
             scheduled: lane.scheduled,
@@ -306,14 +306,16 @@ impl From<Vec<engine::LaneStats>> for Stats {
             gate: lane.gate.map(|gate| gate_name(gate).to_owned()),
             priorities: lane.priorities.into_iter().map(Into::into).collect(),
         };
-        Self { lanes: lanes.into_iter().map(lane).collect() }
+        Self { lanes: lanes.into_iter().map(Into::into).map(lane).collect() }
     }
 }
 
 impl Stats {
     /// Converts to the core reply.
     pub fn into_core(self) -> Vec<engine::LaneStats> {
-        let lane = |lane: Lane| engine::LaneStats {
+        let lane = |lane: Lane| engine::LaneStatsFields {
+            queue: lane.queue,
+            kind: lane.kind,
             scheduled: lane.scheduled,
             blocked: lane.blocked,
             available: lane.available,
@@ -327,9 +329,8 @@ impl Stats {
             next_due_at: lane.next_due_at,
             gate: lane.gate.as_deref().and_then(gate_named),
             priorities: lane.priorities.into_iter().map(Into::into).collect(),
-            ..engine::LaneStats::empty(lane.queue, lane.kind)
         };
-        self.lanes.into_iter().map(lane).collect()
+        self.lanes.into_iter().map(lane).map(Into::into).collect()
     }
 }
 
@@ -383,7 +384,7 @@ pub struct Worker {
 
 impl From<Vec<engine::SessionInfo>> for Workers {
     fn from(sessions: Vec<engine::SessionInfo>) -> Self {
-        let worker = |info: engine::SessionInfo| Worker {
+        let worker = |info: engine::SessionInfoFields| Worker {
             session: info.id,
             worker: info.worker,
             opened_at: info.opened_at,
@@ -391,14 +392,14 @@ impl From<Vec<engine::SessionInfo>> for Workers {
             running: info.running,
             info: info.info.into(),
         };
-        Self { workers: sessions.into_iter().map(worker).collect() }
+        Self { workers: sessions.into_iter().map(Into::into).map(worker).collect() }
     }
 }
 
 impl Workers {
     /// Converts to the core reply.
     pub fn into_core(self) -> Vec<engine::SessionInfo> {
-        let info = |worker: Worker| engine::SessionInfo {
+        let info = |worker: Worker| engine::SessionInfoFields {
             id: worker.session,
             worker: worker.worker,
             opened_at: worker.opened_at,
@@ -406,6 +407,6 @@ impl Workers {
             running: worker.running,
             info: worker.info.into(),
         };
-        self.workers.into_iter().map(info).collect()
+        self.workers.into_iter().map(info).map(Into::into).collect()
     }
 }

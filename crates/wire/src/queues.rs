@@ -125,12 +125,11 @@ mod tests {
     #[test]
     fn lanes_add_up_by_name_and_what_is_only_set_is_there_too() {
         let now = Timestamp::from_millis(1_000);
-        let lane = |queue: &str, available, ready_at: Option<i64>| LaneStats {
-            available,
-            scheduled: 1,
-            dead: 5,
-            head_ready_at: ready_at.map(Timestamp::from_millis),
-            ..LaneStats::empty(queue.into(), "k".into())
+        let lane = |queue: &str, available, ready_at: Option<i64>| {
+            let mut lane = LaneStats::empty(queue.into(), "k".into());
+            (lane.available, lane.scheduled, lane.dead) = (available, 1, 5);
+            lane.head_ready_at = ready_at.map(Timestamp::from_millis);
+            lane
         };
         let lanes = [lane("b", 2, Some(700)), lane("b", 3, Some(400)), lane("a", 0, None)];
         let mut paused = QueueSettings::default();

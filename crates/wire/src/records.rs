@@ -157,10 +157,7 @@ const fn expect_out(expect: Expect) -> Option<u64> {
 impl RecordOp {
     /// The number of log entries to append.
     const fn entries(&self) -> usize {
-        match self {
-            Self::Append { entries, .. } => entries.len(),
-            _ => 0,
-        }
+        if let Self::Append { entries, .. } = self { entries.len() } else { 0 }
     }
 
     /// Converts to the core operation.

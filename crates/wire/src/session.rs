@@ -198,7 +198,7 @@ pub struct HeartbeatReply {
 
 impl From<engine::HeartbeatReply> for HeartbeatReply {
     fn from(reply: engine::HeartbeatReply) -> Self {
-        let engine::HeartbeatReply { expires_at, lost, cancel, released } = reply;
+        let engine::HeartbeatReplyFields { expires_at, lost, cancel, released } = reply.into();
         Self { expires_at, lost, cancel, released }
     }
 }
@@ -206,6 +206,6 @@ impl From<engine::HeartbeatReply> for HeartbeatReply {
 impl From<HeartbeatReply> for engine::HeartbeatReply {
     fn from(reply: HeartbeatReply) -> Self {
         let HeartbeatReply { expires_at, lost, cancel, released } = reply;
-        Self { expires_at, lost, cancel, released }
+        engine::HeartbeatReplyFields { expires_at, lost, cancel, released }.into()
     }
 }

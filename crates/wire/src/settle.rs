@@ -146,8 +146,9 @@ impl From<engine::Hold> for Hold {
         match hold.on {
             engine::HoldOn::Limit(name) => view.limit = Some(name),
             engine::HoldOn::Group => view.group = true,
-            // Core may add variants; one unknown here names nothing and is refused by the server.
-            on => view.queue = on == engine::HoldOn::Queue,
+            engine::HoldOn::Queue => view.queue = true,
+            // A variant of a newer core names nothing and is refused by the server.
+            _ => {}
         }
         view
     }
@@ -238,9 +239,10 @@ impl From<engine::SettleItem> for SettleItem {
                 report.outcome = Outcome::Fail;
                 report.error = why(error);
             }
+            engine::Outcome::Release => report.outcome = Outcome::Release,
             engine::Outcome::Wait => report.outcome = Outcome::Wait,
             engine::Outcome::Cancel => report.outcome = Outcome::Cancel,
-            // Core may add variants; one unknown here is sent as a release, so the job runs again.
+            // An outcome of a newer core is sent as a release, so that the job runs again.
             _ => report.outcome = Outcome::Release,
         }
         report
@@ -318,7 +320,7 @@ pub struct Settled {
 
 impl From<engine::Settled> for Settled {
     fn from(settled: engine::Settled) -> Self {
-        let engine::Settled { id, already, end, state, follow_ups } = settled;
+        let engine::SettledFields { id, already, end, state, follow_ups } = settled.into();
         let follow_ups = follow_ups.into_iter().map(Into::into).collect();
         Self { id, already, end, state, follow_ups }
     }
@@ -328,7 +330,7 @@ impl Settled {
     fn into_core(self) -> Result<engine::Settled> {
         let Self { id, already, end, state, follow_ups } = self;
         let follow_ups = follow_ups.into_iter().map(Enqueued::into_core).collect::<Result<_>>()?;
-        Ok(engine::Settled { id, already, end, state, follow_ups })
+        Ok(engine::SettledFields { id, already, end, state, follow_ups }.into())
     }
 }
 

@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 use windlass_core::engine::{self, Claimant, Lease, Outcome, SessionId};
 use windlass_core::model::{
-    Codec, Due, Envelope, JobError, Location, NewJob, Part, PartEdit, PartEdits, PartName, PartSet,
+    Codec, Due, Envelope, JobError, Location, NewJob, Part, PartEdit, PartEditsFields, PartName,
+    PartSet,
 };
 use windlass_core::policy::{Backoff, OnConflict, Retention, Unique, UniqueScope, Until};
 use windlass_core::random::Seeded;
@@ -26,7 +27,8 @@ fn part() -> impl Strategy<Value = Part> {
     ];
     let sealed = (bytes.clone(), text(), text()).prop_map(|(bytes, codec, at)| {
         let (codec, location) = (Codec::Other(codec), Location::At(at));
-        Part::sealed(Envelope { codec, location, key_id: Some("k".to_owned()) }, bytes)
+        let envelope = Envelope::PLAIN.with_codec(codec).with_location(location).with_key_id("k");
+        Part::sealed(envelope, bytes)
     });
     prop_oneof![3 => bytes.prop_map(Part::new), 1 => sealed]
 }
@@ -128,7 +130,7 @@ prop_compose! {
         follow_ups in proptest::collection::vec(new_job(), 0..2),
     ) -> engine::SettleItem {
         let mut item = engine::SettleItem::new(id, Lease::new(lease), outcome);
-        item.parts = PartEdits { payload, checkpoint, metadata, blob };
+        item.parts = PartEditsFields { payload, checkpoint, metadata, blob }.into();
         item.queue = queue.map(Into::into);
         (item.priority, item.follow_ups) = (priority, follow_ups);
         item

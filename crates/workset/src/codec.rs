@@ -231,7 +231,7 @@ pub fn part(bytes: Vec<u8>, envelope: Option<&str>) -> Decoded<Part> {
 /// are refused for.
 pub fn not_loaded() -> Part {
     let codec = Codec::Other("\0not loaded".to_owned());
-    Part::sealed(Envelope { codec, ..Envelope::PLAIN }, Vec::new())
+    Part::sealed(Envelope::PLAIN.with_codec(codec), Vec::new())
 }
 
 /// The state with this number: its index in [`State::ALL`].

@@ -11,6 +11,8 @@
 //! The crate knows nothing of SQL, files, connections or async runtimes. [`codec`] contains the text formats of
 //! rows that several stores share.
 
+#![deny(clippy::wildcard_enum_match_arm)]
+
 mod changes;
 pub mod codec;
 mod due;

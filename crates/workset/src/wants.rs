@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use windlass_core::JobId;
 use windlass_core::engine::{
-    Change, ChangeItem, Claim, Claimant, Enqueue, Heartbeat, Import, MaintainRequest, SessionId,
-    Settle, Update, Work,
+    Change, ChangeItem, Claim, Enqueue, Heartbeat, Import, MaintainRequest, SessionId, Settle,
+    Update, Work,
 };
 use windlass_core::limits::KEY_BYTES_MAX;
 use windlass_core::model::{Header, Name, NewJob, PartName, PartSet};
@@ -130,13 +130,8 @@ impl Wants {
     }
 
     fn claim(&mut self, claim: &Claim) {
-        let (session, held) = match &claim.by {
-            Claimant::Session { session, claim_no } => (session.clone(), Held::Claim(*claim_no)),
-            Claimant::Alone { claim_id, .. } => {
-                (SessionId::new(format!("alone:{claim_id}")), Held::All)
-            }
-        };
-        self.sessions.insert(session, held);
+        let held = claim.by.claim_no().map_or(Held::All, Held::Claim);
+        self.sessions.insert(claim.by.session(), held);
         self.heads = Some(claim.clone());
         self.parts = claim.parts;
     }
@@ -188,6 +183,18 @@ impl Wants {
     pub fn of_change(batch: &[ChangeItem]) -> Self {
         let room = |item: &ChangeItem| match &item.change {
             Change::Move(queue) => check_name("queue", queue).is_ok().then(|| queue.clone()),
+            // A replay may exceed the depth limit, and the others stay in their queue.
+            Change::Cancel
+            | Change::Promote
+            | Change::Reschedule(_)
+            | Change::Reprioritise(_)
+            | Change::Kill
+            | Change::Pause
+            | Change::Resume
+            | Change::Signal
+            | Change::Replay(_)
+            | Change::Discard => None,
+            // The executor refuses it.
             _ => None,
         };
         let own = batch.iter().map(|item| item.id).collect();

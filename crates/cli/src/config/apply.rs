@@ -196,7 +196,7 @@ mod tests {
     use super::super::load::Choice;
     use super::*;
     use windlass_core::model::Order;
-    use windlass_core::policy::Retention;
+    use windlass_core::policy::RetentionFields;
     use windlass_memory::MemoryEngine;
 
     fn config(text: &str) -> Config {
@@ -211,7 +211,8 @@ mod tests {
     async fn only_what_differs_is_written_and_what_is_not_named_stays() {
         let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
         let mut by_hand = QueuePatch::paused(true);
-        by_hand.retention = Some(Retention { finished_ms: 1, dead_ms: 2, expired_ms: 3 });
+        by_hand.retention =
+            Some(RetentionFields { finished_ms: 1, dead_ms: 2, expired_ms: 3 }.into());
         engine.configure(vec![Configure::queue("mail", by_hand)]).await.unwrap();
         let config = config(
             "[queues.mail]\nmax_depth = 7\nretention.dead = \"1d\"\norder = \"fair\"\n\
@@ -232,8 +233,8 @@ mod tests {
         assert!(mail.paused, "no call resumed it");
         assert_eq!((mail.max_depth, mail.order), (Some(7), Order::Fair));
         assert_eq!(mail.dead_bytes_max, Some(1 << 30));
-        let kept = Retention { finished_ms: 1, dead_ms: 86_400_000, expired_ms: 3 };
-        assert_eq!(mail.retention, kept);
+        let kept = RetentionFields { finished_ms: 1, dead_ms: 86_400_000, expired_ms: 3 };
+        assert_eq!(mail.retention, kept.into());
         assert!(apply(&config, &engine).await.unwrap().is_empty(), "a second server finds it done");
     }
 

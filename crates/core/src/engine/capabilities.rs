@@ -6,6 +6,7 @@ use std::fmt;
 
 /// The scope of one atomic step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Atomicity {
     /// Items of one queue; follow-ups on another queue go through an outbox, exactly once.
     Queue,
@@ -15,6 +16,7 @@ pub enum Atomicity {
 
 /// The failures that an acknowledged write survives. Each level includes the previous ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Durability {
     /// None: data lives in this process.
     Volatile,

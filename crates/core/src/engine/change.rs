@@ -1,6 +1,7 @@
 //! Changes to jobs by operators.
 
 use crate::error::{Error, Result};
+use crate::growing::growing;
 use crate::id::JobId;
 use crate::machine::EventKind;
 use crate::model::{Due, Name, PartEdit, PartName, Policy, State};
@@ -82,6 +83,23 @@ impl Change {
         }
     }
 
+    /// The queue that it moves the job to.
+    pub fn queue(&self) -> Option<&Name> {
+        match self {
+            Self::Move(queue) => Some(queue),
+            Self::Replay(edits) => edits.queue.as_ref(),
+            Self::Cancel
+            | Self::Promote
+            | Self::Reschedule(_)
+            | Self::Reprioritise(_)
+            | Self::Kill
+            | Self::Pause
+            | Self::Resume
+            | Self::Signal
+            | Self::Discard => None,
+        }
+    }
+
     /// Validates the change at `now`, for an engine with this payload limit.
     pub fn check(&self, now: Timestamp, payload_bytes_max: usize) -> Result<()> {
         match self {
@@ -152,11 +170,20 @@ impl ChangeItem {
     }
 }
 
-/// The result of a change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Changed {
-    /// The job.
-    pub id: JobId,
-    /// The new state; `None` if the job was deleted.
-    pub state: Option<State>,
+growing! {
+    /// The result of a change.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Changed as ChangedFields {
+        /// The job.
+        pub id: JobId,
+        /// The new state; `None` if the job was deleted.
+        pub state: Option<State>,
+    }
+}
+
+impl Changed {
+    /// The result for a job that is in `state` now; `None` if it was deleted.
+    pub const fn new(id: JobId, state: Option<State>) -> Self {
+        Self { id, state }
+    }
 }

@@ -12,6 +12,7 @@ use crate::time::Timestamp;
 /// The name makes a claim repeatable: while jobs are leased under it, claiming again under it returns exactly
 /// those jobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Claimant {
     /// A session: its leases last as long as it sends heartbeats.
     Session {
@@ -34,6 +35,23 @@ pub enum Claimant {
 }
 
 impl Claimant {
+    /// The number of a session's claim; `None` for a claim without a session.
+    pub const fn claim_no(&self) -> Option<u64> {
+        match self {
+            Self::Session { claim_no, .. } => Some(*claim_no),
+            Self::Alone { .. } => None,
+        }
+    }
+
+    /// The session that its jobs are leased to. That of a claim without a session is derived from the claim's name,
+    /// so that a repeated claim finds it.
+    pub fn session(&self) -> SessionId {
+        match self {
+            Self::Session { session, .. } => session.clone(),
+            Self::Alone { claim_id, .. } => SessionId::new(format!("alone:{claim_id}")),
+        }
+    }
+
     fn check(&self) -> Result<()> {
         match self {
             Self::Session { session, .. } => session.check(),

@@ -2,6 +2,7 @@
 
 use super::check_batch;
 use crate::error::Result;
+use crate::growing::growing;
 use crate::id::JobId;
 use crate::limits::ENQUEUE_BATCH_MAX;
 use crate::model::{NewJob, State};
@@ -58,13 +59,22 @@ pub enum Disposition {
     Throttled,
 }
 
-/// The result of one enqueued job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Enqueued {
-    /// The id of the stored job: the new one or the existing one.
-    pub id: JobId,
-    /// What happened to the job.
-    pub disposition: Disposition,
-    /// State of the stored job; `None` if its retention is over but its unique window is not.
-    pub state: Option<State>,
+growing! {
+    /// The result of one enqueued job.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Enqueued as EnqueuedFields {
+        /// The id of the stored job: the new one or the existing one.
+        pub id: JobId,
+        /// What happened to the job.
+        pub disposition: Disposition,
+        /// State of the stored job; `None` if its retention is over but its unique window is not.
+        pub state: Option<State>,
+    }
+}
+
+impl Enqueued {
+    /// The result for a job that is stored, or for the one that exists in its place.
+    pub const fn new(id: JobId, disposition: Disposition, state: Option<State>) -> Self {
+        Self { id, disposition, state }
+    }
 }

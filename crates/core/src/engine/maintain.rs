@@ -1,6 +1,7 @@
 //! Maintenance of a store in bounded steps.
 
 use crate::error::{Result, within_range};
+use crate::growing::growing;
 use crate::limits::{AGE_MAX_MS, MAINTAIN_BUDGET_MAX, REMOVED_KEPT_DEFAULT_MS};
 use crate::model::{Name, State};
 use crate::time::{HOUR_MS, Timestamp};
@@ -73,17 +74,26 @@ impl MaintainRequest {
     }
 }
 
-/// Number of jobs of a queue that a step moved to another state or removed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tally {
-    /// The queue.
-    pub queue: Name,
-    /// Their previous state.
-    pub from: State,
-    /// Their new state; `None` if they were removed.
-    pub to: Option<State>,
-    /// Number of jobs.
-    pub count: u64,
+growing! {
+    /// Number of jobs of a queue that a step moved to another state or removed.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Tally as TallyFields {
+        /// The queue.
+        pub queue: Name,
+        /// Their previous state.
+        pub from: State,
+        /// Their new state; `None` if they were removed.
+        pub to: Option<State>,
+        /// Number of jobs.
+        pub count: u64,
+    }
+}
+
+impl Tally {
+    /// Counts jobs that were moved, or removed if `to` is `None`.
+    pub const fn new(queue: Name, from: State, to: Option<State>, count: u64) -> Self {
+        Self { queue, from, to, count }
+    }
 }
 
 /// The result of a step.

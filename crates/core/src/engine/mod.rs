@@ -45,27 +45,32 @@ mod token;
 mod update;
 
 pub use capabilities::{Atomicity, Capabilities, Capability, Durability};
-pub use change::{Change, ChangeItem, Changed, Edits};
+pub use change::{Change, ChangeItem, Changed, ChangedFields, Edits};
 pub use claim::{Claim, Claimant, Claimed, ClaimedJob, KindWant, QueueWant, Wait};
 pub use configure::{Configure, Settings};
-pub use enqueue::{Disposition, Enqueue, Enqueued, Mode};
+pub use enqueue::{Disposition, Enqueue, Enqueued, EnqueuedFields, Mode};
 #[doc(hidden)]
 pub use fast_paths::FastPaths;
 pub use filter::{Filter, IdTimes};
 pub use import::Import;
 pub use lane_sums::LaneSums;
 pub use listing::{ListPlace, SortedBy};
-pub use maintain::{CheckReport, Finding, MaintainReply, MaintainRequest, Tally, Work};
+pub use maintain::{
+    CheckReport, Finding, MaintainReply, MaintainRequest, Tally, TallyFields, Work,
+};
 pub use plain::{PlainClaim, PlainReport};
 pub use query::{
-    Gate, Get, LaneStats, List, ListOrder, Page, PriorityStats, SessionInfo, StatsRequest,
+    Gate, Get, LaneStats, LaneStatsFields, List, ListOrder, Page, PriorityStats, SessionInfo,
+    SessionInfoFields, StatsRequest,
 };
 pub use records::{Expect, LogEntry, Record, RecordOp, RecordReply};
 pub use removed::{
     OTHER_TENANT, RemovedCount, RemovedKey, RemovedQuery, RemovedTable, tenant_of_removed,
 };
-pub use session::{Heartbeat, HeartbeatReply, Held, OpenSession, Session, WorkerInfo};
-pub use settle::{Hold, HoldOn, Outcome, Settle, SettleItem, SettleReply, Settled};
+pub use session::{
+    Heartbeat, HeartbeatReply, HeartbeatReplyFields, Held, OpenSession, Session, WorkerInfo,
+};
+pub use settle::{Hold, HoldOn, Outcome, Settle, SettleItem, SettleReply, Settled, SettledFields};
 pub use take::{Take, Took};
 pub use token::{ClaimId, Cursor, Epoch, Lease, SessionId};
 pub use update::{Update, UpdateItem, Updated};

@@ -2,6 +2,7 @@
 
 use super::{Cursor, Filter, ListPlace, SessionId, SortedBy, WorkerInfo, check_batch};
 use crate::error::{Result, within_range};
+use crate::growing::growing;
 use crate::id::JobId;
 use crate::limits;
 use crate::model::{Name, PartSet, State};
@@ -180,45 +181,47 @@ pub enum Gate {
     Limited,
 }
 
-/// Statistics of a lane. Jobs that have ended are counted by state and never as depth.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LaneStats {
-    /// Its queue.
-    pub queue: Name,
-    /// Its kind.
-    pub kind: Name,
-    /// Jobs waiting for their run time.
-    pub scheduled: u64,
-    /// Jobs waiting for anything else.
-    pub blocked: u64,
-    /// Ready jobs.
-    pub available: u64,
-    /// Leased jobs.
-    pub running: u64,
-    /// Individually paused jobs. The jobs of a paused queue or kind keep their states; see [`gate`](Self::gate).
-    pub paused: u64,
-    /// Completed jobs that are still retained.
-    pub completed: u64,
-    /// Dead jobs.
-    pub dead: u64,
-    /// Cancelled jobs that are still retained.
-    pub cancelled: u64,
-    /// Expired jobs that are still retained.
-    pub expired: u64,
-    /// When the job at its head became ready.
-    pub head_ready_at: Option<Timestamp>,
-    /// When the first of its scheduled jobs is due.
-    pub next_due_at: Option<Timestamp>,
-    /// Why none of its jobs can be claimed, if so.
-    pub gate: Option<Gate>,
-    /// Its ready jobs by priority, most urgent first. Empty unless requested, and for queues that are not
-    /// ordered by priority, which do not keep jobs of one priority together.
-    ///
-    /// At most the first [`PRIORITIES_MAX`](limits::PRIORITIES_MAX) priorities. To keep the cost independent
-    /// of depth, at most [`READY_COUNTED_MAX`](limits::READY_COUNTED_MAX) jobs are counted one by one; jobs
-    /// of the lane beyond those are attributed to the one priority that has more. If several priorities have
-    /// more, their numbers are lower bounds, and [`unlisted`](Self::unlisted) is the difference.
-    pub priorities: Vec<PriorityStats>,
+growing! {
+    /// Statistics of a lane. Jobs that have ended are counted by state and never as depth.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct LaneStats as LaneStatsFields {
+        /// Its queue.
+        pub queue: Name,
+        /// Its kind.
+        pub kind: Name,
+        /// Jobs waiting for their run time.
+        pub scheduled: u64,
+        /// Jobs waiting for anything else.
+        pub blocked: u64,
+        /// Ready jobs.
+        pub available: u64,
+        /// Leased jobs.
+        pub running: u64,
+        /// Individually paused jobs. The jobs of a paused queue or kind keep their states; see [`gate`](Self::gate).
+        pub paused: u64,
+        /// Completed jobs that are still retained.
+        pub completed: u64,
+        /// Dead jobs.
+        pub dead: u64,
+        /// Cancelled jobs that are still retained.
+        pub cancelled: u64,
+        /// Expired jobs that are still retained.
+        pub expired: u64,
+        /// When the job at its head became ready.
+        pub head_ready_at: Option<Timestamp>,
+        /// When the first of its scheduled jobs is due.
+        pub next_due_at: Option<Timestamp>,
+        /// Why none of its jobs can be claimed, if so.
+        pub gate: Option<Gate>,
+        /// Its ready jobs by priority, most urgent first. Empty unless requested, and for queues that are not
+        /// ordered by priority, which do not keep jobs of one priority together.
+        ///
+        /// At most the first [`PRIORITIES_MAX`](limits::PRIORITIES_MAX) priorities. To keep the cost independent
+        /// of depth, at most [`READY_COUNTED_MAX`](limits::READY_COUNTED_MAX) jobs are counted one by one; jobs
+        /// of the lane beyond those are attributed to the one priority that has more. If several priorities have
+        /// more, their numbers are lower bounds, and [`unlisted`](Self::unlisted) is the difference.
+        pub priorities: Vec<PriorityStats>,
+    }
 }
 
 /// The ready jobs of a lane with one priority.
@@ -291,19 +294,34 @@ impl LaneStats {
     }
 }
 
-/// An open session, for display.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SessionInfo {
-    /// Its id.
-    pub id: SessionId,
-    /// Display name of the worker.
-    pub worker: String,
-    /// When it was opened.
-    pub opened_at: Timestamp,
-    /// When it expires without a heartbeat.
-    pub expires_at: Timestamp,
-    /// Number of jobs it holds.
-    pub running: u64,
-    /// The description that its worker sent.
-    pub info: WorkerInfo,
+growing! {
+    /// An open session, for display.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct SessionInfo as SessionInfoFields {
+        /// Its id.
+        pub id: SessionId,
+        /// Display name of the worker.
+        pub worker: String,
+        /// When it was opened.
+        pub opened_at: Timestamp,
+        /// When it expires without a heartbeat.
+        pub expires_at: Timestamp,
+        /// Number of jobs it holds.
+        pub running: u64,
+        /// The description that its worker sent.
+        pub info: WorkerInfo,
+    }
+}
+
+impl SessionInfo {
+    /// A session that holds no jobs, of a worker that sent no description.
+    pub fn new(
+        id: SessionId,
+        worker: impl Into<String>,
+        opened_at: Timestamp,
+        expires_at: Timestamp,
+    ) -> Self {
+        let info = WorkerInfo::default();
+        Self { id, worker: worker.into(), opened_at, expires_at, running: 0, info }
+    }
 }

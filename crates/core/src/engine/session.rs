@@ -2,6 +2,7 @@
 
 use super::{Lease, SessionId, check_batch};
 use crate::error::{Result, within_limit, within_range};
+use crate::growing::growing;
 use crate::id::JobId;
 use crate::limits;
 use crate::model::Name;
@@ -159,15 +160,24 @@ impl Heartbeat {
     }
 }
 
-/// The reply to a heartbeat.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HeartbeatReply {
-    /// When the session expires now.
-    pub expires_at: Timestamp,
-    /// Declared leases that are not valid: their handlers must stop.
-    pub lost: Vec<JobId>,
-    /// Held jobs whose cancellation was requested.
-    pub cancel: Vec<JobId>,
-    /// Number of undeclared leases that were released.
-    pub released: u32,
+growing! {
+    /// The reply to a heartbeat.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct HeartbeatReply as HeartbeatReplyFields {
+        /// When the session expires now.
+        pub expires_at: Timestamp,
+        /// Declared leases that are not valid: their handlers must stop.
+        pub lost: Vec<JobId>,
+        /// Held jobs whose cancellation was requested.
+        pub cancel: Vec<JobId>,
+        /// Number of undeclared leases that were released.
+        pub released: u32,
+    }
+}
+
+impl HeartbeatReply {
+    /// The reply to a session that expires at this time and holds its leases.
+    pub const fn new(expires_at: Timestamp) -> Self {
+        Self { expires_at, lost: Vec::new(), cancel: Vec::new(), released: 0 }
+    }
 }

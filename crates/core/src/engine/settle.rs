@@ -3,6 +3,7 @@
 use super::part_edits::edits_of_parts;
 use super::{Claim, Claimed, Enqueued, Item, Lease, check_batch};
 use crate::error::{Error, Result, within_limit, within_range};
+use crate::growing::growing;
 use crate::id::JobId;
 use crate::limits;
 use crate::machine::EventKind;
@@ -78,6 +79,31 @@ impl Outcome {
         match self {
             Self::Complete { .. } | Self::Fail { .. } | Self::Cancel => true,
             Self::Retry { .. } | Self::Snooze { .. } | Self::Release | Self::Wait => false,
+        }
+    }
+
+    /// The error that it reports.
+    pub const fn error(&self) -> Option<&JobError> {
+        match self {
+            Self::Retry { error, .. } | Self::Fail { error } => Some(error),
+            Self::Complete { .. }
+            | Self::Snooze { .. }
+            | Self::Release
+            | Self::Wait
+            | Self::Cancel => None,
+        }
+    }
+
+    /// The delay before the job may run again; `backoff` computes that of a retry that has none.
+    pub fn delay_ms(&self, backoff: impl FnOnce() -> u64) -> u64 {
+        match self {
+            Self::Retry { delay_ms: None, .. } => backoff(),
+            Self::Retry { delay_ms: Some(delay_ms), .. } | Self::Snooze { delay_ms } => *delay_ms,
+            Self::Complete { .. }
+            | Self::Fail { .. }
+            | Self::Release
+            | Self::Wait
+            | Self::Cancel => 0,
         }
     }
 
@@ -285,19 +311,42 @@ impl Settle {
     }
 }
 
-/// The result of a report.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settled {
-    /// The job.
-    pub id: JobId,
-    /// Whether this lease had already been settled, so that this call changed nothing.
-    pub already: bool,
-    /// The recorded end of the attempt: of this call or of the earlier one.
-    pub end: AttemptEnd,
-    /// The current state of the job.
-    pub state: State,
-    /// The results of the follow-up jobs, in order; empty if the lease had already been settled.
-    pub follow_ups: Vec<Enqueued>,
+growing! {
+    /// The result of a report.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Settled as SettledFields {
+        /// The job.
+        pub id: JobId,
+        /// Whether this lease had already been settled, so that this call changed nothing.
+        pub already: bool,
+        /// The recorded end of the attempt: of this call or of the earlier one.
+        pub end: AttemptEnd,
+        /// The current state of the job.
+        pub state: State,
+        /// The results of the follow-up jobs, in order; empty if the lease had already been settled.
+        pub follow_ups: Vec<Enqueued>,
+    }
+}
+
+impl Settled {
+    /// The result of a report that ended the attempt and left the job in `state`.
+    pub const fn new(id: JobId, end: AttemptEnd, state: State) -> Self {
+        Self { id, already: false, end, state, follow_ups: Vec::new() }
+    }
+
+    /// Marks the lease as settled by an earlier call.
+    #[must_use]
+    pub fn with_already(mut self) -> Self {
+        self.already = true;
+        self
+    }
+
+    /// Sets the results of the follow-up jobs.
+    #[must_use]
+    pub fn with_follow_ups(mut self, follow_ups: Vec<Enqueued>) -> Self {
+        self.follow_ups = follow_ups;
+        self
+    }
 }
 
 /// The reply to a settle.

@@ -1,6 +1,6 @@
 //! The events of the state machine.
 
-use crate::model::{AttemptEnd, State};
+use crate::model::{AttemptEnd, Counters, Policy, State};
 use std::fmt;
 
 /// An event of the state machine, without its data.
@@ -64,6 +64,15 @@ pub enum EventKind {
 }
 
 impl EventKind {
+    /// Whether the event uses up the attempts or the crashes that the policy allows.
+    pub const fn spends(self, counters: Counters, policy: &Policy) -> bool {
+        match self {
+            Self::Retry => counters.failure_spends(policy),
+            Self::Lose => counters.crash_spends(policy),
+            _ => false,
+        }
+    }
+
     /// All events, in the order of a job's life.
     pub const ALL: [Self; 27] = [
         Self::Enqueue,

@@ -2,6 +2,7 @@
 
 use super::{Attempt, JobError, LogLine, Name, Part, Parts, Policy, Progress, State};
 use crate::engine::SessionId;
+use crate::growing::growing;
 use crate::id::JobId;
 use crate::limits::SUSPECT_CRASHES;
 use crate::policy::Unique;
@@ -36,44 +37,73 @@ impl Counters {
     }
 }
 
-/// The fields that identify and describe a job; everything but its parts and its runtime state.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Header {
-    /// Its identity.
-    pub id: JobId,
-    /// Its queue.
-    pub queue: Name,
-    /// Its kind.
-    pub kind: Name,
-    /// Lower runs first.
-    pub priority: i32,
-    /// When the job is due; of an ended job, when it was due for its last attempt.
-    pub run_at: Timestamp,
-    /// When it was enqueued.
-    pub created_at: Timestamp,
-    /// The tenant that the job belongs to.
-    pub tenant: Option<String>,
-    /// Its ordering key.
-    pub key: Option<String>,
-    /// The group in which limits count it; `None`: its tenant.
-    pub group: Option<String>,
-    /// The tokens that its start takes from the rates of its limits.
-    pub cost: u32,
-    /// Its uniqueness rule.
-    pub unique: Option<Unique>,
-    /// The job that created it.
-    pub parent: Option<JobId>,
-    /// Its tags.
-    pub tags: Vec<String>,
-    /// Trace context.
-    pub trace: Option<String>,
-    /// Its policy.
-    pub policy: Policy,
-    /// Starts, failures and crashes.
-    pub counters: Counters,
+growing! {
+    /// The fields that identify and describe a job; everything but its parts and its runtime state.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Header as HeaderFields {
+        /// Its identity.
+        pub id: JobId,
+        /// Its queue.
+        pub queue: Name,
+        /// Its kind.
+        pub kind: Name,
+        /// Lower runs first.
+        pub priority: i32,
+        /// When the job is due; of an ended job, when it was due for its last attempt.
+        pub run_at: Timestamp,
+        /// When it was enqueued.
+        pub created_at: Timestamp,
+        /// The tenant that the job belongs to.
+        pub tenant: Option<String>,
+        /// Its ordering key.
+        pub key: Option<String>,
+        /// The group in which limits count it; `None`: its tenant.
+        pub group: Option<String>,
+        /// The tokens that its start takes from the rates of its limits.
+        pub cost: u32,
+        /// Its uniqueness rule.
+        pub unique: Option<Unique>,
+        /// The job that created it.
+        pub parent: Option<JobId>,
+        /// Its tags.
+        pub tags: Vec<String>,
+        /// Trace context.
+        pub trace: Option<String>,
+        /// Its policy.
+        pub policy: Policy,
+        /// Starts, failures and crashes.
+        pub counters: Counters,
+    }
 }
 
 impl Header {
+    /// A job that is due when it is created, with default values.
+    pub fn new(
+        id: JobId,
+        queue: impl Into<Name>,
+        kind: impl Into<Name>,
+        created_at: Timestamp,
+    ) -> Self {
+        Self {
+            id,
+            queue: queue.into(),
+            kind: kind.into(),
+            priority: 0,
+            run_at: created_at,
+            created_at,
+            tenant: None,
+            key: None,
+            group: None,
+            cost: 1,
+            unique: None,
+            parent: None,
+            tags: Vec::new(),
+            trace: None,
+            policy: Policy::default(),
+            counters: Counters::default(),
+        }
+    }
+
     /// The group in which limits count the job: its own, its tenant, or one for all jobs without either.
     pub fn limit_group(&self) -> &str {
         self.group.as_deref().or(self.tenant.as_deref()).unwrap_or_default()

@@ -12,15 +12,18 @@ mod settings;
 mod state;
 
 pub use history::{Attempt, AttemptEnd, JobError, LogLine, Progress};
-pub use job::{Counters, Finish, Header, Job, Running};
+pub use job::{Counters, Finish, Header, HeaderFields, Job, Running};
 pub use limit::{Limit, Rate, Rule};
 pub use nesting::too_deep;
 pub use new_job::{DEFAULT_QUEUE, Due, NewJob};
-pub use part::{Codec, Envelope, Location, Part, PartEdit, PartEdits, PartName, PartSet, Parts};
+pub use part::{
+    Codec, Envelope, EnvelopeFields, Location, Part, PartEdit, PartEdits, PartEditsFields,
+    PartName, PartSet, Parts,
+};
 pub use policy::Policy;
 pub use rules::{KindRules, PriorityRule};
 pub use settings::{KindPatch, KindSettings, Order, QueuePatch, QueueSettings};
-pub use state::State;
+pub use state::{Placement, State};
 
 /// The name of a queue or kind. Shared instead of copied, because thousands of jobs have the same few names.
 pub type Name = std::sync::Arc<str>;

@@ -1,6 +1,7 @@
 //! The four byte parts of a job, each in an envelope that describes its encoding.
 
 use crate::error::{Result, within_limit};
+use crate::growing::growing;
 use crate::limits;
 use crate::model::nesting::check_depth;
 use crate::name::check_text;
@@ -96,24 +97,47 @@ pub enum Location {
     At(String),
 }
 
-/// How to turn the stored bytes back into the application's bytes.
-///
-/// Written by layers that compress, encrypt or offload, so that any set of layers that reads the job later
-/// knows what was done. Engines store and return it unchanged.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Envelope {
-    /// How the bytes are encoded.
-    pub codec: Codec,
-    /// Where they are.
-    pub location: Location,
-    /// The id of the encryption key.
-    pub key_id: Option<String>,
+growing! {
+    /// How to turn the stored bytes back into the application's bytes.
+    ///
+    /// Written by layers that compress, encrypt or offload, so that any set of layers that reads the job later
+    /// knows what was done. Engines store and return it unchanged.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[serde(default)]
+    pub struct Envelope as EnvelopeFields {
+        /// How the bytes are encoded.
+        pub codec: Codec,
+        /// Where they are.
+        pub location: Location,
+        /// The id of the encryption key.
+        pub key_id: Option<String>,
+    }
 }
 
 impl Envelope {
     /// Unencoded bytes of the application.
     pub const PLAIN: Self = Self { codec: Codec::Plain, location: Location::Inline, key_id: None };
+
+    /// Sets the encoding.
+    #[must_use]
+    pub fn with_codec(mut self, codec: Codec) -> Self {
+        self.codec = codec;
+        self
+    }
+
+    /// Sets the location.
+    #[must_use]
+    pub fn with_location(mut self, location: Location) -> Self {
+        self.location = location;
+        self
+    }
+
+    /// Sets the id of the encryption key.
+    #[must_use]
+    pub fn with_key_id(mut self, key_id: impl Into<String>) -> Self {
+        self.key_id = Some(key_id.into());
+        self
+    }
 }
 
 /// Bytes of a job in their envelope. Cheap to clone.
@@ -231,17 +255,19 @@ pub enum PartEdit {
     Unset,
 }
 
-/// The edits that a worker may make to the parts of its job.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PartEdits {
-    /// The input of the next attempt.
-    pub payload: PartEdit,
-    /// The checkpoint for the next attempt.
-    pub checkpoint: PartEdit,
-    /// The application's own data.
-    pub metadata: PartEdit,
-    /// The large binary.
-    pub blob: PartEdit,
+growing! {
+    /// The edits that a worker may make to the parts of its job.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub struct PartEdits as PartEditsFields {
+        /// The input of the next attempt.
+        pub payload: PartEdit,
+        /// The checkpoint for the next attempt.
+        pub checkpoint: PartEdit,
+        /// The application's own data.
+        pub metadata: PartEdit,
+        /// The large binary.
+        pub blob: PartEdit,
+    }
 }
 
 impl PartEdits {
@@ -252,6 +278,16 @@ impl PartEdits {
         metadata: PartEdit::Keep,
         blob: PartEdit::Keep,
     };
+
+    /// Number of bytes of the parts that are replaced.
+    pub fn bytes(&self) -> usize {
+        let Self { payload, checkpoint, metadata, blob } = self;
+        let bytes = |edit: &PartEdit| match edit {
+            PartEdit::Set(part) => part.bytes.len(),
+            PartEdit::Keep | PartEdit::Unset => 0,
+        };
+        [payload, checkpoint, metadata, blob].into_iter().map(bytes).sum()
+    }
 
     /// Applies the edits.
     pub fn apply(self, parts: &mut Parts) {

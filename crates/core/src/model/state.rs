@@ -6,6 +6,7 @@ use std::fmt;
 /// The state of a job. A job is in exactly one of these at any time, in every store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum State {
     /// Waits for its `run_at`.
     Scheduled,
@@ -27,6 +28,21 @@ pub enum State {
     Expired,
 }
 
+/// Where a store keeps the jobs of a state. Stores match on it, because it changes less often than the states.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// By due time.
+    Scheduled,
+    /// In its lane, ready to be claimed.
+    Ready,
+    /// In no order: jobs that wait for something other than time or a worker.
+    Aside,
+    /// With its lease.
+    Leased,
+    /// With the jobs that have ended.
+    Ended,
+}
+
 impl State {
     /// All states, in the order of a job's life.
     pub const ALL: [Self; 9] = [
@@ -41,9 +57,20 @@ impl State {
         Self::Expired,
     ];
 
+    /// Where stores keep jobs in this state.
+    pub const fn placement(self) -> Placement {
+        match self {
+            Self::Scheduled => Placement::Scheduled,
+            Self::Available => Placement::Ready,
+            Self::Blocked | Self::Paused => Placement::Aside,
+            Self::Running => Placement::Leased,
+            Self::Completed | Self::Dead | Self::Cancelled | Self::Expired => Placement::Ended,
+        }
+    }
+
     /// Whether the job has ended: it changes only if an operator acts.
     pub const fn is_terminal(self) -> bool {
-        matches!(self, Self::Completed | Self::Dead | Self::Cancelled | Self::Expired)
+        matches!(self.placement(), Placement::Ended)
     }
 
     /// Whether the job waits to be started and counts as depth.

@@ -1,22 +1,25 @@
 //! How long ended jobs are kept, and how long waiting ones may wait.
 
 use crate::error::{Result, within_range};
+use crate::growing::growing;
 use crate::limits;
 use crate::model::State;
 use crate::time::{Timestamp, millis};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// How long an ended job is kept. Never removed earlier, and at most one maintenance run later.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Retention {
-    /// Completed and cancelled jobs.
-    pub finished_ms: u64,
-    /// Dead jobs: an operator should have seen them by then.
-    pub dead_ms: u64,
-    /// Expired jobs.
-    pub expired_ms: u64,
+growing! {
+    /// How long an ended job is kept. Never removed earlier, and at most one maintenance run later.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(default)]
+    pub struct Retention as RetentionFields {
+        /// Completed and cancelled jobs.
+        pub finished_ms: u64,
+        /// Dead jobs: an operator should have seen them by then.
+        pub dead_ms: u64,
+        /// Expired jobs.
+        pub expired_ms: u64,
+    }
 }
 
 impl Default for Retention {

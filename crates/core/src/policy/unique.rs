@@ -1,32 +1,36 @@
 //! Uniqueness: at most one job per key, and how to handle conflicts.
 
 use crate::error::{Error, Result, within_time};
+use crate::growing::growing;
 use crate::id::JobId;
 use crate::limits;
 use crate::name::check_text;
-use crate::time::millis;
+use crate::time::{Timestamp, millis};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// The uniqueness rule of a job.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Unique {
-    /// The key, for example `invoice:42`.
-    pub key: String,
-    /// The scope of the key.
-    #[serde(default)]
-    pub scope: UniqueScope,
-    /// How long the job holds the key.
-    #[serde(default)]
-    pub until: Until,
-    /// What to do with a new job whose key is held.
-    #[serde(default)]
-    pub on_conflict: OnConflict,
+growing! {
+    /// The uniqueness rule of a job.
+    #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    pub struct Unique as UniqueFields {
+        /// The key, for example `invoice:42`.
+        pub key: String,
+        /// The scope of the key.
+        #[serde(default)]
+        pub scope: UniqueScope,
+        /// How long the job holds the key.
+        #[serde(default)]
+        pub until: Until,
+        /// What to do with a new job whose key is held.
+        #[serde(default)]
+        pub on_conflict: OnConflict,
+    }
 }
 
 /// The scope of a unique key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum UniqueScope {
     /// Jobs of the same queue and kind.
     #[default]
@@ -40,6 +44,16 @@ pub enum UniqueScope {
 }
 
 impl UniqueScope {
+    /// The queue and the kind that a job's key is unique in; `""` for all of them.
+    pub const fn of<'a>(self, queue: &'a str, kind: &'a str) -> (&'a str, &'a str) {
+        match self {
+            Self::Lane => (queue, kind),
+            Self::Queue => (queue, ""),
+            Self::Kind => ("", kind),
+            Self::Global => ("", ""),
+        }
+    }
+
     /// Whether the scope spans several queues.
     pub const fn spans_queues(self) -> bool {
         match self {
@@ -52,6 +66,7 @@ impl UniqueScope {
 /// How long a key is held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Until {
     /// Until the job ends, in whichever state. A replay acquires the key again.
     #[default]
@@ -65,6 +80,16 @@ pub enum Until {
 }
 
 impl Until {
+    /// Until when a key is held that is taken at `now`: `None` until the job ends, [`Timestamp::MAX`] until it is
+    /// removed.
+    pub fn taken_at(self, now: Timestamp) -> Option<Timestamp> {
+        match self {
+            Self::Finished => None,
+            Self::Window(period) => Some(now + period),
+            Self::Removed => Some(Timestamp::MAX),
+        }
+    }
+
     /// For this many milliseconds from the enqueue, as in the wire format.
     pub const fn window_ms(ms: u64) -> Self {
         Self::Window(Duration::from_millis(ms))
@@ -83,6 +108,7 @@ impl Until {
 /// What to do with a new job whose key is held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum OnConflict {
     /// Do not store it; return the existing job.
     #[default]
@@ -206,7 +232,6 @@ impl OnConflict {
 mod tests {
     use super::*;
     use crate::random::Seeded;
-    use crate::time::Timestamp;
 
     #[test]
     fn a_free_key_is_taken_whatever_the_answer_to_conflicts() {

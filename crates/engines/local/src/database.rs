@@ -150,6 +150,7 @@ fn begin(conn: &Connection, random: &dyn Random) -> rusqlite::Result<(String, u6
 }
 
 /// The same error with the directory as the name of the store.
+#[expect(clippy::wildcard_enum_match_arm, reason = "other errors do not name a store")]
 pub(crate) fn named(dir: &Path, error: &Error) -> Error {
     match error {
         Error::Unavailable { reason, .. } => {

@@ -179,6 +179,7 @@ fn shown(dir: &Path) -> String {
 }
 
 /// Converts an I/O error on a file of the directory to an error of the store, with a remedy.
+#[expect(clippy::wildcard_enum_match_arm, reason = "an enum of another project")]
 pub(crate) fn unavailable(dir: &Path, what: &str, error: &io::Error) -> Error {
     if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
         let reason = format!("the disk is full: {what}: {error}; free some space on it");

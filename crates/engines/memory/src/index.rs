@@ -5,7 +5,7 @@
 use crate::ages::Ages;
 use std::collections::{BTreeMap, BTreeSet};
 use windlass_core::engine::{ListPlace, SessionId, SortedBy};
-use windlass_core::model::{Name, State};
+use windlass_core::model::{Name, Placement, State};
 use windlass_core::policy::Ahead;
 use windlass_core::{JobId, Timestamp};
 use windlass_executor::{Entry, GroupLine, LaneKey, LineHead, LinePlace};
@@ -105,15 +105,15 @@ impl Index {
         }
         let lane = self.lanes.entry(lane_key.clone()).or_default();
         lane.add(entry);
-        match state {
-            State::Scheduled => {
+        match state.placement() {
+            Placement::Scheduled => {
                 self.scheduled.insert((header.run_at, entry.seq, id));
             }
-            State::Available => {
+            Placement::Ready => {
                 lane.ready.insert((entry.rank, entry.seq), (id, header.counters.is_suspect()));
                 self.ready.insert(lane_key);
             }
-            _ => {}
+            Placement::Aside | Placement::Leased | Placement::Ended => {}
         }
         if let Some((group, since, own_ms)) = waiting_age(entry) {
             self.waiting.insert(group, since, own_ms, id);
@@ -157,6 +157,13 @@ impl Index {
                 let group = self.groups.entry(group_key(entry)).or_default();
                 group.waiting.insert(entry.line_place(), waits);
             }
+            State::Scheduled
+            | State::Paused
+            | State::Completed
+            | State::Dead
+            | State::Cancelled
+            | State::Expired => {}
+            // Only ready and blocked jobs are in a line.
             _ => {}
         }
     }
@@ -176,14 +183,11 @@ impl Index {
         }
         let key = group_key(entry);
         let Some(group) = self.groups.get_mut(&key) else { return };
-        match entry.job.state {
-            State::Available => {
-                group.ahead.jobs -= 1;
-                group.ahead.cost -= u64::from(entry.job.header.cost);
-            }
-            _ => {
-                group.waiting.remove(&entry.line_place());
-            }
+        if entry.job.state == State::Available {
+            group.ahead.jobs -= 1;
+            group.ahead.cost -= u64::from(entry.job.header.cost);
+        } else {
+            group.waiting.remove(&entry.line_place());
         }
         if *group == GroupJobs::default() {
             self.groups.remove(&key);

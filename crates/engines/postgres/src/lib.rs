@@ -23,6 +23,8 @@
 //! # }
 //! ```
 
+#![deny(clippy::wildcard_enum_match_arm)]
+
 mod api;
 mod conn;
 mod engine;

@@ -124,6 +124,7 @@ pub(super) async fn an_all_or_nothing_batch_spans_queues_only_where_the_engine_i
             let taken = reply.is_ok_and(|reply| reply.value.iter().any(Result::is_ok));
             assert!(!taken && stored == 0, "a batch that cannot be atomic is refused");
         }
+        other => panic!("the kit does not know {other:?}"),
     }
 }
 

@@ -60,6 +60,7 @@ async fn standing(rig: &Rig, session: &SessionId, state: State, kind: &str) -> J
             rig.pass(1_000).await;
             id
         }
+        other => panic!("the kit has no job in the state {other}"),
     }
 }
 

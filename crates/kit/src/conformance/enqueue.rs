@@ -4,7 +4,7 @@ use crate::rig::Rig;
 use windlass_core::JobId;
 use windlass_core::engine::{Claim, Disposition, Outcome};
 use windlass_core::model::{Counters, DEFAULT_QUEUE, Due, NewJob, Policy, State};
-use windlass_core::policy::{Backoff, Retention, Unique};
+use windlass_core::policy::{Backoff, Unique, RetentionFields};
 use windlass_core::time::HOUR_MS;
 
 pub(super) async fn an_enqueued_job_can_be_claimed_with_everything_it_was_given(rig: Rig) {
@@ -141,7 +141,7 @@ fn full_job() -> NewJob {
     job = job.backoff(Backoff::Exponential { base_ms: 1, cap_ms: 20, jitter_ms: 3 });
     job = job.max_wait_ms(123_456);
     job.policy.timeout_ms = Some(60_000);
-    job.policy.retention = Some(Retention { finished_ms: 1, dead_ms: 2, expired_ms: 3 });
+    job.policy.retention = Some(RetentionFields { finished_ms: 1, dead_ms: 2, expired_ms: 3 }.into());
     job.trace = Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".into());
     job
 }

@@ -211,11 +211,11 @@ pub(super) async fn json_nested_too_deep_is_refused_in_every_part(rig: Rig) {
 pub(super) async fn bad_envelopes_are_refused(rig: Rig) {
     for (bad, code) in [(String::new(), "invalid"), ("x".repeat(2_000), "too_large")] {
         let mut job = Rig::job();
-        let envelope = Envelope { key_id: Some(bad.clone()), ..Envelope::PLAIN };
+        let envelope = Envelope::PLAIN.with_key_id(bad.clone());
         job.parts.payload = Some(Part::sealed(envelope, "1"));
         refuse(&rig, job, code, "payload").await;
         let mut job = Rig::job();
-        let envelope = Envelope { location: Location::At(bad), ..Envelope::PLAIN };
+        let envelope = Envelope::PLAIN.with_location(Location::At(bad));
         job.parts.blob = Some(Part::sealed(envelope, ""));
         refuse(&rig, job, code, "blob").await;
     }

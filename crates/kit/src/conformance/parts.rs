@@ -34,16 +34,15 @@ pub(super) async fn an_empty_part_is_not_an_unset_one(rig: Rig) {
 pub(super) async fn envelopes_are_carried_along_untouched(rig: Rig) {
     let long = "x".repeat(ENVELOPE_FIELD_BYTES_MAX);
     let envelopes = [
-        Envelope { codec: Codec::Zstd, ..Envelope::default() },
-        Envelope { codec: Codec::Other("brotli/11 ☂".into()), ..Envelope::default() },
-        Envelope { codec: Codec::Other("zstd".into()), ..Envelope::default() },
-        Envelope { location: Location::At("s3://bucket/a b?c=d".into()), ..Envelope::default() },
-        Envelope { key_id: Some("key 1".into()), ..Envelope::default() },
-        Envelope {
-            codec: Codec::Other(long.clone()),
-            location: Location::At(long.clone()),
-            key_id: Some(long),
-        },
+        Envelope::PLAIN.with_codec(Codec::Zstd),
+        Envelope::PLAIN.with_codec(Codec::Other("brotli/11 ☂".into())),
+        Envelope::PLAIN.with_codec(Codec::Other("zstd".into())),
+        Envelope::PLAIN.with_location(Location::At("s3://bucket/a b?c=d".into())),
+        Envelope::PLAIN.with_key_id("key 1"),
+        Envelope::PLAIN
+            .with_codec(Codec::Other(long.clone()))
+            .with_location(Location::At(long.clone()))
+            .with_key_id(long),
     ];
     for envelope in envelopes {
         let part = Part::sealed(envelope.clone(), Bytes::from_static(b"as stored"));
@@ -160,7 +159,7 @@ pub(super) async fn a_payload_edited_under_the_lease_is_the_input_of_the_next_at
         let updated = rig.update(edit).await.expect("update");
         assert_eq!(updated.parts.payload, Some(Part::new("2")));
         assert_eq!(rig.get(id).await.parts.payload, Some(Part::new("2")));
-        let envelope = Envelope { codec: Codec::Zstd, ..Envelope::default() };
+        let envelope = Envelope::PLAIN.with_codec(Codec::Zstd);
         let sealed = Part::sealed(envelope, "3");
         let edit = PartEdit::Set(sealed.clone());
         rig.try_settle(item(&claimed, Outcome::Release).payload(edit)).await.expect("settle");
@@ -197,7 +196,7 @@ pub(super) async fn edits_with_any_outcome_are_kept(rig: Rig) {
 }
 
 pub(super) async fn a_result_is_kept_with_its_envelope(rig: Rig) {
-    let envelope = Envelope { codec: Codec::Zstd, key_id: Some("k".into()), ..Envelope::default() };
+    let envelope = Envelope::PLAIN.with_codec(Codec::Zstd).with_key_id("k");
     let bytes = Bytes::from(vec![7; RESULT_BYTES_MAX]);
     for result in [Part::sealed(envelope, bytes), Part::new(Bytes::new())] {
         let id = rig.enqueue_one().await;

@@ -9,7 +9,7 @@ use windlass_core::limits::{
     KEEP_MAX_MAX, RETENTION_DEAD_DEFAULT_MS, RETENTION_FINISHED_DEFAULT_MS,
 };
 use windlass_core::model::{Due, Finish, JobError, NewJob, QueuePatch, State};
-use windlass_core::policy::{KeepMax, Retention, Unique, Until};
+use windlass_core::policy::{KeepMax, Retention, Unique, Until, RetentionFields};
 use windlass_core::time::{DAY_MS, HOUR_MS, MINUTE_MS};
 
 async fn keep(rig: &Rig, retention: Retention) {
@@ -38,7 +38,8 @@ async fn exist<const N: usize>(rig: &Rig, ids: [JobId; N]) -> [bool; N] {
 }
 
 pub(super) async fn each_end_is_kept_for_its_own_time_and_not_a_minute_less(rig: Rig) {
-    let hours = Retention { finished_ms: HOUR_MS, dead_ms: 2 * HOUR_MS, expired_ms: 3 * HOUR_MS };
+    let hours = RetentionFields { finished_ms: HOUR_MS, dead_ms: 2 * HOUR_MS, expired_ms: 3 * HOUR_MS };
+    let hours = Retention::from(hours);
     keep(&rig, hours).await;
     let ids = one_of_each_end(&rig).await;
     rig.pass(HOUR_MS - MINUTE_MS).await;

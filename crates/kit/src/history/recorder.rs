@@ -125,6 +125,7 @@ fn name(claim: &Claim) -> String {
     match &claim.by {
         Claimant::Session { session, claim_no } => format!("{session}#{claim_no}"),
         Claimant::Alone { claim_id, .. } => claim_id.to_string(),
+        other => panic!("histories do not know {other:?}"),
     }
 }
 

@@ -26,7 +26,7 @@ pub(crate) async fn enqueue(
     if dropped {
         let id = JobId::new(reply.now, &SystemRandom);
         let state = Some(State::Available);
-        reply.value.push(Ok(Enqueued { id, disposition: Disposition::Created, state }));
+        reply.value.push(Ok(Enqueued::new(id, Disposition::Created, state)));
     }
     Ok(reply)
 }

@@ -2,7 +2,7 @@
 
 use windlass_core::JobId;
 use windlass_core::engine::*;
-use windlass_core::model::{Job, Name, NewJob, Part, PartEdit, PartEdits, PartSet, Parts};
+use windlass_core::model::{Job, Name, NewJob, Part, PartSet, Parts};
 
 /// A verb whose calls can be merged.
 pub(super) trait Verb: Send + Sync + 'static {
@@ -61,7 +61,7 @@ impl Verb for SettleOnly {
             _ => 0,
         };
         let follow_ups: usize = item.follow_ups.iter().map(EnqueueEach::bytes).sum();
-        result + edit_bytes(&item.parts) + follow_ups
+        result + item.parts.bytes() + follow_ups
     }
 
     fn call(engine: &dyn Engine, (): (), items: Vec<SettleItem>) -> Answer<'_, Vec<Item<Settled>>> {
@@ -80,7 +80,7 @@ impl Verb for Updates {
     const NAME: &'static str = "update";
 
     fn bytes(item: &UpdateItem) -> usize {
-        edit_bytes(&item.parts) + item.log.iter().map(String::len).sum::<usize>()
+        item.parts.bytes() + item.log.iter().map(String::len).sum::<usize>()
     }
 
     fn call(engine: &dyn Engine, (): (), items: Vec<UpdateItem>) -> Answer<'_, Vec<Item<Updated>>> {
@@ -114,13 +114,4 @@ impl Verb for Gets {
 
 fn part_bytes(part: &Part) -> usize {
     part.bytes.len()
-}
-
-fn edit_bytes(edits: &PartEdits) -> usize {
-    let PartEdits { payload, checkpoint, metadata, blob } = edits;
-    let bytes = |edit: &PartEdit| match edit {
-        PartEdit::Set(part) => part_bytes(part),
-        PartEdit::Keep | PartEdit::Unset => 0,
-    };
-    [payload, checkpoint, metadata, blob].into_iter().map(bytes).sum()
 }

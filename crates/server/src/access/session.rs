@@ -44,6 +44,8 @@ pub(crate) fn bind_claim(who: &Who, mut claim: Claim) -> Result<Claim> {
                 *claim_id = ClaimId::new(name);
             }
         }
+        // It must not reach the engine unsigned.
+        _ => return Err(Error::invalid("claim", "unknown", "use a session or a claim id")),
     }
     Ok(claim)
 }

@@ -237,10 +237,7 @@ mod tests {
         any.check(Some(&Part::new("7"))).unwrap();
         for part in [
             Part::new(vec![0xFF]),
-            Part::sealed(
-                Envelope { key_id: Some("k".into()), ..Envelope::PLAIN },
-                bytes::Bytes::from_static(b"{}"),
-            ),
+            Part::sealed(Envelope::PLAIN.with_key_id("k"), bytes::Bytes::from_static(b"{}")),
         ] {
             assert_eq!(any.check(Some(&part)).unwrap_err().field(), Some("payload"));
         }

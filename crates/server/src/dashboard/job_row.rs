@@ -42,6 +42,7 @@ impl JobRow {
             State::Completed | State::Dead | State::Cancelled | State::Expired => {
                 ("ended", clock.ago(ended))
             }
+            _ => ("since", clock.ago(job.changed_at)),
         };
         // For a completed job, an earlier error is only history; the job's own page shows it.
         let error = job.error.as_ref().filter(|_| job.state != State::Completed);

@@ -179,8 +179,7 @@ fn envelope(headers: &HeaderMap) -> Result<Envelope> {
         }
         Some(_) => error.within(ENVELOPE_HEADER),
     })?;
-    let wire::Envelope { codec, location, key_id } = envelope;
-    Ok(Envelope { codec, location, key_id })
+    Ok(envelope.into())
 }
 
 /// A reply with raw bytes and, if needed, their encoding.
@@ -197,8 +196,8 @@ fn raw(part: Stamped<Part>) -> Reply {
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     // The bytes are from an application: browsers must not interpret them as a page of this server.
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    if let Some(Envelope { codec, location, key_id }) = envelope {
-        let text = wire::write(&wire::Envelope { codec, location, key_id });
+    if let Some(envelope) = envelope {
+        let text = wire::write(&wire::Envelope::from(envelope));
         let value = HeaderValue::from_bytes(&text).map_err(|error| Error::Corrupt {
             store: "the store".to_owned(),
             reason: format!("the envelope of a part does not fit into a header: {error}"),

@@ -142,7 +142,7 @@ mod tests {
         let mut job = NewJob::new("report").queue("mail").priority(-3).tenant("t").key("k");
         job = job.unique(unique).tag("a").tag("b").json(r#"{"to":"ada"}"#).max_attempts(9);
         job.trace = Some("00-1-2-01".into());
-        let envelope = Envelope { codec: Codec::Zstd, ..Envelope::default() };
+        let envelope = Envelope::PLAIN.with_codec(Codec::Zstd);
         job.parts.metadata = Some(Part::sealed(envelope, vec![0xff, 0, 1]));
         assert_eq!(there_and_back(&job), job);
         assert_eq!(there_and_back(&NewJob::new("bare")), NewJob::new("bare"));

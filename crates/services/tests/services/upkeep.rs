@@ -71,7 +71,7 @@ async fn jobs_of_a_lost_session_are_reclaimed() {
 #[tokio::test(start_paused = true)]
 async fn finished_jobs_go_after_their_retention_and_leave_a_row_in_the_history() {
     let engine = memory();
-    let retention = Retention { finished_ms: 60_000, ..Retention::default() };
+    let retention = Retention::default().with_finished(Duration::from_secs(60));
     let patch = Configure::queue("default", QueuePatch::retention(retention));
     engine.configure(vec![patch]).await.unwrap();
     let mut ids = Vec::new();

@@ -208,10 +208,11 @@ mod tests {
 
     #[test]
     fn overviews_are_described_as_they_are_written() {
-        let lane = || engine::LaneStats {
-            head_ready_at: Some(windlass_core::Timestamp::EPOCH),
-            next_due_at: Some(windlass_core::Timestamp::EPOCH),
-            ..engine::LaneStats::empty("n".into(), "n".into())
+        let lane = || {
+            let mut lane = engine::LaneStats::empty("n".into(), "n".into());
+            lane.head_ready_at = Some(windlass_core::Timestamp::EPOCH);
+            lane.next_due_at = Some(windlass_core::Timestamp::EPOCH);
+            lane
         };
         let now = windlass_core::Timestamp::from_millis(1);
         let queue: crate::Overview<model::QueueSettings> =

@@ -197,6 +197,7 @@ pub(super) const fn colour(state: State) -> Colour {
         State::Running | State::Available => Colour::Strong,
         State::Paused | State::Blocked => Colour::Notice,
         State::Scheduled | State::Cancelled => Colour::Faint,
+        _ => Colour::Faint,
     }
 }
 

@@ -6,7 +6,7 @@
 use super::codec;
 use super::pack::{Pack, Unpack};
 use windlass_core::engine::Lease;
-use windlass_core::model::{Attempt, Counters, State};
+use windlass_core::model::{Attempt, Counters, Placement};
 use windlass_core::{Result, Timestamp};
 use windlass_executor::Entry;
 
@@ -142,10 +142,10 @@ fn read_time(list: &mut Unpack<'_>, since: Timestamp) -> Result<Option<Timestamp
 /// begin, and was not imported from another store, where it had others before.
 pub(super) fn is_as_enqueued(entry: &Entry) -> bool {
     let (job, created_at) = (&entry.job, entry.job.header.created_at);
-    let begins = match job.state {
-        State::Scheduled => true,
-        State::Available => entry.ready_at == created_at,
-        _ => false,
+    let begins = match job.state.placement() {
+        Placement::Scheduled => true,
+        Placement::Ready => entry.ready_at == created_at,
+        Placement::Aside | Placement::Leased | Placement::Ended => false,
     };
     begins && job.limits.is_empty() && job.transitions == 1 && job.changed_at == created_at
 }

@@ -6,7 +6,7 @@ use super::save::{Place, Saver};
 use super::{SqliteRows, failed, load, saver};
 use std::collections::{HashMap, HashSet};
 use windlass_core::engine::{CheckReport, Finding, SessionId};
-use windlass_core::model::State;
+use windlass_core::model::{Placement, State};
 use windlass_core::{JobId, Result};
 use windlass_executor::{Entry, UniqueHold};
 
@@ -37,11 +37,11 @@ impl Listed {
     /// The place in which a job must be listed; `None` for running and ended jobs.
     fn of(entry: &Entry, lane: i64) -> Option<Self> {
         let Place { state, rank, seq, run_at, .. } = Place::of(entry);
-        match state {
-            State::Available => Some(Self::Ready { lane, rank, seq }),
-            State::Scheduled => Some(Self::Scheduled { run_at, seq }),
-            State::Blocked | State::Paused => Some(Self::Aside { state: state as i64 }),
-            _ => None,
+        match state.placement() {
+            Placement::Ready => Some(Self::Ready { lane, rank, seq }),
+            Placement::Scheduled => Some(Self::Scheduled { run_at, seq }),
+            Placement::Aside => Some(Self::Aside { state: state as i64 }),
+            Placement::Leased | Placement::Ended => None,
         }
     }
 }
@@ -128,12 +128,9 @@ impl SqliteRows<'_> {
         let mut listed: HashMap<JobId, bool> = listed.into_iter().collect();
         let mut found = Vec::new();
         self.each_entry(|entry| {
-            let ought = match entry.job.state {
-                State::Blocked => Some(false),
-                State::Available => Some(true),
-                _ => None,
-            };
-            let ought = ought.filter(|_| !entry.job.limits.is_empty());
+            let ready = entry.job.state == State::Available;
+            let in_line = ready || entry.job.state == State::Blocked;
+            let ought = (in_line && !entry.job.limits.is_empty()).then_some(ready);
             if listed.remove(&entry.id()) != ought {
                 found.push(format!("the line of its group does not agree with job {}", entry.id()));
             }

@@ -24,11 +24,10 @@ impl GroupRow {
     /// The row of a job that is blocked or ready because of limits by group.
     pub(super) fn of(entry: &Entry) -> Option<Self> {
         let limit = entry.job.limits.first()?.clone();
-        let ready = match entry.job.state {
-            State::Blocked => false,
-            State::Available => true,
-            _ => return None,
-        };
+        let ready = entry.job.state == State::Available;
+        if !ready && entry.job.state != State::Blocked {
+            return None;
+        }
         let header = &entry.job.header;
         let (group, cost) = (header.limit_group().to_owned(), header.cost);
         Some(Self { ready, place: entry.line_place(), group, cost, limit })
@@ -112,9 +111,10 @@ impl Groups {
 
     /// Counts a blocked or ready job.
     pub(super) fn enter(&mut self, entry: &Entry) {
-        self.count(entry, |counts, cost| match entry.job.state {
-            State::Blocked => counts.waiting += 1,
-            _ => {
+        self.count(entry, |counts, cost| {
+            if entry.job.state == State::Blocked {
+                counts.waiting += 1;
+            } else {
                 counts.ahead.jobs += 1;
                 counts.ahead.cost += cost;
             }
@@ -123,9 +123,10 @@ impl Groups {
 
     /// Takes a blocked or ready job out of the counts.
     pub(super) fn leave(&mut self, entry: &Entry) {
-        self.count(entry, |counts, cost| match entry.job.state {
-            State::Blocked => counts.waiting = counts.waiting.saturating_sub(1),
-            _ => {
+        self.count(entry, |counts, cost| {
+            if entry.job.state == State::Blocked {
+                counts.waiting = counts.waiting.saturating_sub(1);
+            } else {
                 counts.ahead.jobs = counts.ahead.jobs.saturating_sub(1);
                 counts.ahead.cost = counts.ahead.cost.saturating_sub(cost);
             }

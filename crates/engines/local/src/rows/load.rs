@@ -8,7 +8,9 @@ use super::leases::Stored;
 use rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
 use rusqlite::types::FromSql;
 use rusqlite::{Connection, ErrorCode, OptionalExtension as _, Row, Statement, params};
-use windlass_core::model::{Counters, Finish, Header, Job, Part, PartName, Parts, State};
+use windlass_core::model::{
+    Counters, Finish, Header, HeaderFields, Job, Part, PartName, Parts, State,
+};
 use windlass_core::{Error, JobId, Result, Timestamp};
 use windlass_executor::Entry;
 
@@ -70,7 +72,7 @@ pub(super) fn read(row: &Row<'_>, lanes: &Lanes) -> Result<Loaded> {
         codec::corrupt(&format_args!("job {id} is in lane {lane}, which is none"))
     })?;
     let spec: Spec = codec::from_text(text(row, 4)?)?;
-    let header = Header {
+    let header = Header::from(HeaderFields {
         id,
         queue,
         kind,
@@ -87,7 +89,7 @@ pub(super) fn read(row: &Row<'_>, lanes: &Lanes) -> Result<Loaded> {
         trace: spec.trace,
         policy: spec.policy,
         counters: Counters::default(),
-    };
+    });
     let mut parts = Parts::default();
     if let Some(bytes) = get::<Option<Vec<u8>>>(row, 5)? {
         parts.payload = Some(codec::part(bytes, text(row, 6)?)?);
@@ -130,6 +132,10 @@ pub(super) const fn usual_finish(state: State) -> Option<Finish> {
         State::Dead => Some(Finish::Failed),
         State::Cancelled => Some(Finish::Cancelled),
         State::Expired => Some(Finish::Expired),
+        State::Scheduled | State::Blocked | State::Available | State::Running | State::Paused => {
+            None
+        }
+        // Its reason is always stored.
         _ => None,
     }
 }

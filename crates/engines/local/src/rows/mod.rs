@@ -37,7 +37,9 @@ use save::{Before, Origin, Saver};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use windlass_core::engine::SessionId;
-use windlass_core::model::{KindSettings, Limit, Name, PartName, Parts, QueueSettings, State};
+use windlass_core::model::{
+    KindSettings, Limit, Name, PartName, Parts, Placement, QueueSettings, State,
+};
 use windlass_core::{Error, JobId, Result};
 use windlass_executor::{Entry, SessionEntry};
 
@@ -350,15 +352,17 @@ impl<'c> SqliteRows<'c> {
         let lease_row = before.as_ref().and_then(|before| before.lease_row);
         let ran = before.as_ref().is_some_and(|before| before.place.state == State::Running);
         let loaded = Loaded { entry, n, lived, side_parts, lease_row };
-        match loaded.entry.job.state {
-            State::Running => {
+        match loaded.entry.job.state.placement() {
+            Placement::Leased => {
                 if !ran {
                     self.leases.give(id);
                 }
                 self.hold(loaded);
             }
-            State::Available if before.is_none() => self.remember_lately(loaded),
-            _ => self.leases.end(lease_row),
+            Placement::Ready if before.is_none() => self.remember_lately(loaded),
+            Placement::Ready | Placement::Scheduled | Placement::Aside | Placement::Ended => {
+                self.leases.end(lease_row);
+            }
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use super::key::{PROBES, first_key};
 use super::load::{Loaded, failed, usual_finish};
 use super::ready::Ready;
 use rusqlite::{Connection, Params, params};
-use windlass_core::model::{Name, PartName, Parts, Policy, State};
+use windlass_core::model::{Name, PartName, Parts, Placement, Policy, State};
 use windlass_core::{JobId, Result};
 use windlass_executor::{Entry, Head};
 use windlass_workset::Deadline;
@@ -261,20 +261,20 @@ impl Saver<'_, '_> {
         from: Origin<'_>,
     ) -> Result<()> {
         let (id, header, queue) = (self.id(), &self.entry.job.header, &**from.queue);
-        match before.state {
-            State::Available if keeps_position(before, after) => {}
-            State::Available if after.state == State::Running => {
+        match before.state.placement() {
+            Placement::Ready if keeps_position(before, after) => {}
+            Placement::Ready if after.state == State::Running => {
                 self.ready.claim(from.lane, (before.rank, before.seq));
             }
-            State::Available => {
+            Placement::Ready => {
                 self.ready.remove(self.conn, from.lane, (before.rank, before.seq))?;
             }
-            State::Scheduled => self.run(
+            Placement::Scheduled => self.run(
                 "DELETE FROM scheduled WHERE run_at = ?1 AND seq = ?2",
                 params![before.run_at, before.seq.cast_signed()],
             )?,
-            State::Blocked | State::Paused => self.run("DELETE FROM aside WHERE n = ?1", [n])?,
-            _ => {}
+            Placement::Aside => self.run("DELETE FROM aside WHERE n = ?1", [n])?,
+            Placement::Leased | Placement::Ended => {}
         }
         if let Some(key) = &header.key {
             if before.in_line {
@@ -322,29 +322,30 @@ impl Saver<'_, '_> {
 
     fn add_to_line(&mut self, n: i64, place: &Place) -> Result<()> {
         let (id, header, seq) = (self.id(), &self.entry.job.header, place.seq.cast_signed());
-        match place.state {
-            State::Available => {
+        let state = place.state as i64;
+        match place.state.placement() {
+            Placement::Ready => {
                 let Place { rank, seq, suspect, .. } = *place;
                 self.ready.add(self.lane, Head { rank, seq, id, suspect });
             }
-            state if state.is_terminal() => {
+            Placement::Ended => {
                 let at = self.entry.job.finished_at.unwrap_or_default().as_millis();
                 if header.policy.retention.is_none() {
-                    self.ended.add((self.lane, state as i64), id, at);
+                    self.ended.add((self.lane, state), id, at);
                 } else {
                     let sql = "INSERT OR IGNORE INTO ended_own VALUES (?1, ?2, ?3, ?4)";
-                    self.run(sql, params![self.lane, state as i64, at, id.as_bytes()])?;
+                    self.run(sql, params![self.lane, state, at, id.as_bytes()])?;
                 }
             }
-            State::Scheduled => self.run(
+            Placement::Scheduled => self.run(
                 "INSERT INTO scheduled (run_at, seq, n, id, lane) VALUES (?1, ?2, ?3, ?4, ?5)",
                 params![place.run_at, seq, n, id.as_bytes(), self.lane],
             )?,
-            State::Blocked | State::Paused => self.run(
+            Placement::Aside => self.run(
                 "INSERT INTO aside (n, lane, state) VALUES (?1, ?2, ?3)",
-                params![n, self.lane, place.state as i64],
+                params![n, self.lane, state],
             )?,
-            _ => {}
+            Placement::Leased => {}
         }
         Ok(())
     }

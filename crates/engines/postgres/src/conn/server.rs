@@ -46,6 +46,7 @@ pub(crate) struct Server {
 
 impl Server {
     /// The server at this URL, with our settings. Reads the certificate files that the URL names.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "an enum of another project")]
     pub(crate) fn at(url: &str) -> Result<Self> {
         let (url, mode, files) = take_ssl(url)?;
         // The parser's message may contain parts of the URL, including the password.

@@ -32,7 +32,7 @@ struct Rows<'a> {
 
 /// The reply for a stored job.
 const fn created(id: JobId) -> Item<Enqueued> {
-    Ok(Enqueued { id, disposition: Disposition::Created, state: Some(State::Available) })
+    Ok(Enqueued::new(id, Disposition::Created, Some(State::Available)))
 }
 
 /// The parameters for these jobs, whose lanes have numbers.

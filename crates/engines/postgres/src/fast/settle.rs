@@ -109,7 +109,7 @@ impl PostgresEngine {
         let done = |item: &SettleItem| settled.contains(&item.id);
         let plain = |item: &SettleItem| -> Item<Settled> {
             let (end, state) = (AttemptEnd::Complete, State::Completed);
-            Ok(Settled { id: item.id, already: false, end, state, follow_ups: vec![] })
+            Ok(Settled::new(item.id, end, state))
         };
         let claim_left = claim.filter(|_| claimed.is_none());
         if settled.len() == request.items.len() && claim_left.is_none() {

@@ -18,7 +18,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use uuid::Uuid;
 use windlass_core::engine::{
-    Get, LaneStats, SessionId, SessionInfo, Settings, Stamped, StatsRequest, WorkerInfo,
+    Get, LaneStats, SessionId, SessionInfo, SessionInfoFields, Settings, Stamped, StatsRequest,
+    WorkerInfo,
 };
 use windlass_core::model::{Job, Name, PartName, Running, State};
 use windlass_core::{JobId, Result, Timestamp};
@@ -183,14 +184,14 @@ impl PostgresEngine {
         let rows = conn.query(SESSIONS, &[]).await;
         let info = |row: &crate::conn::Row| {
             let (id, entry) = session(row);
-            Ok(SessionInfo {
+            Ok(SessionInfo::from(SessionInfoFields {
                 id,
                 worker: entry.worker,
                 opened_at: entry.opened_at,
                 expires_at: entry.expires_at,
                 running: row.get::<_, i64>(7).cast_unsigned(),
                 info: codec::from_text(row.get(8))?,
-            })
+            }))
         };
         let looked = rows
             .and_then(|rows| Ok(rows.iter().map(info).collect::<Result<Vec<SessionInfo>>>()?));

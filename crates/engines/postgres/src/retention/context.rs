@@ -177,7 +177,7 @@ impl RetentionContext {
             let from = crate::rows::codec::state(*state)?;
             let count = count.max(&0).cast_unsigned();
             reply.done = reply.done.saturating_add(u32::try_from(count).unwrap_or(u32::MAX));
-            reply.add(Tally { queue, from, to: None, count });
+            reply.add(Tally::new(queue, from, None, count));
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use uuid::Uuid;
 use windlass_core::engine::SessionId;
 use windlass_core::model::{
-    AttemptEnd, Counters, Finish, Header, Job, Part, PartName, PartSet, Parts, State,
+    AttemptEnd, Counters, Finish, Header, HeaderFields, Job, Part, PartName, PartSet, Parts, State,
 };
 use windlass_core::{JobId, Result, Timestamp};
 use windlass_executor::{Entry, LaneKey, Leased};
@@ -141,7 +141,7 @@ pub(crate) fn one(row: &Row, names: &HashMap<i32, LaneKey>) -> Result<Found> {
     let (queue, kind) = names.get(&lane).cloned().unwrap_or_else(|| ("".into(), "".into()));
     let spec: Spec = codec::from_text(row.get(8))?;
     let created_at = at(row.get(4));
-    let header = Header {
+    let header = Header::from(HeaderFields {
         id: job_id(row.get(0)),
         queue,
         kind,
@@ -158,7 +158,7 @@ pub(crate) fn one(row: &Row, names: &HashMap<i32, LaneKey>) -> Result<Found> {
         trace: spec.trace,
         policy: spec.policy,
         counters: Counters::default(),
-    };
+    });
     let state = codec::state(row.get(5))?;
     let mut entry = Entry::new(Job::new(header, state, Parts::default()));
     entry.job.transitions = 1;

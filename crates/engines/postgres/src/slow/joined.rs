@@ -100,7 +100,7 @@ impl Joined<'_, '_> {
         // Boxed here and below, because these futures are large and become parts of the application's.
         if Box::pin(self.completes_plainly(&item)).await? {
             let (end, state) = (AttemptEnd::Complete, State::Completed);
-            return Ok(Settled { id, already: false, end, state, follow_ups: Vec::new() });
+            return Ok(Settled::new(id, end, state));
         }
         let request = Settle::new([item]);
         let wants = Wants::of_settle(&request);

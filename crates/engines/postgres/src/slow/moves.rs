@@ -5,7 +5,7 @@ use crate::engine::PostgresEngine;
 use crate::rows::entries::job_id;
 use std::collections::HashMap;
 use uuid::Uuid;
-use windlass_core::engine::{Change, ChangeItem, SettleItem};
+use windlass_core::engine::{ChangeItem, SettleItem};
 use windlass_core::model::Name;
 use windlass_core::{JobId, Result, check_name};
 use windlass_executor::LaneKey;
@@ -15,11 +15,7 @@ const LANES: &str =
 
 /// The jobs that these changes move, each with its new queue.
 pub(crate) fn of_changes(batch: &[ChangeItem]) -> Vec<(JobId, &Name)> {
-    let moves = batch.iter().filter_map(|item| match &item.change {
-        Change::Move(queue) => Some((item.id, queue)),
-        Change::Replay(edits) => Some((item.id, edits.queue.as_ref()?)),
-        _ => None,
-    });
+    let moves = batch.iter().filter_map(|item| Some((item.id, item.change.queue()?)));
     moves.collect()
 }
 

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use uuid::Uuid;
 use windlass_core::Result;
 use windlass_core::engine::{CheckReport, Finding, SessionId, Stamped};
-use windlass_core::model::State;
+use windlass_core::model::{Placement, State};
 use windlass_executor::Entry;
 
 /// Excludes all writers during a repair.
@@ -77,12 +77,12 @@ impl Listed {
     /// The row that a job should have.
     fn of(entry: &Entry, place: &Place, lane: i32) -> Self {
         let ended_at = entry.job.finished_at.unwrap_or_default().as_millis();
-        match place.state {
-            State::Available => Self::Ready { lane, rank: place.rank, seq: place.seq },
-            State::Scheduled => Self::Scheduled { run_at: place.run_at, seq: place.seq, lane },
-            State::Blocked | State::Paused => Self::Aside { state: place.state as i16, lane },
-            State::Running => Self::Leased,
-            _ => Self::Finished { state: place.state as i16, lane, at: ended_at },
+        match place.state.placement() {
+            Placement::Ready => Self::Ready { lane, rank: place.rank, seq: place.seq },
+            Placement::Scheduled => Self::Scheduled { run_at: place.run_at, seq: place.seq, lane },
+            Placement::Aside => Self::Aside { state: place.state as i16, lane },
+            Placement::Leased => Self::Leased,
+            Placement::Ended => Self::Finished { state: place.state as i16, lane, at: ended_at },
         }
     }
 

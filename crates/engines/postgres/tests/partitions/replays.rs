@@ -4,6 +4,7 @@ use crate::rig::{ASK_AGAIN_MS, KEPT_MS, Rig};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use windlass_core::engine::*;
 use windlass_core::model::{JobError, State};
 use windlass_core::policy::Retention;
@@ -160,6 +161,6 @@ async fn no_replay_of_a_dead_job_is_lost_beside_retention() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_replay_of_a_cancelled_job_is_lost_beside_a_short_retention_of_finished_jobs() {
-    let finished_only = Retention { finished_ms: BRIEF_MS, ..Retention::default() };
+    let finished_only = Retention::default().with_finished(Duration::from_millis(BRIEF_MS));
     replays_beside_retention(finished_only, None).await;
 }

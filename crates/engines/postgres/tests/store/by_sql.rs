@@ -145,7 +145,7 @@ async fn a_job_arrives_with_everything_it_says() {
 async fn unsupported_fields_are_refused_by_name_and_invalid_values_by_the_server() {
     let job = || NewJob::new("mail");
     let mut sealed = job();
-    let envelope = Envelope { codec: Codec::Zstd, ..Envelope::PLAIN };
+    let envelope = Envelope::PLAIN.with_codec(Codec::Zstd);
     sealed.parts.metadata = Some(Part::sealed(envelope, "1"));
     let mut derived = job();
     derived.derived = true;

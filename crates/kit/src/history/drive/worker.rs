@@ -220,10 +220,7 @@ impl Worker {
         let held = held.chain(reported.map(|item| (item.id, &item.lease)));
         let held = held.map(|(id, lease)| Held { id, lease: lease.clone() }).collect();
         let unanswered = self.claim.iter().chain(self.reports.iter().flat_map(|s| &s.claim));
-        let unanswered = unanswered.filter_map(|claim| match claim.by {
-            Claimant::Session { claim_no, .. } => Some(claim_no),
-            Claimant::Alone { .. } => None,
-        });
+        let unanswered = unanswered.filter_map(|claim| claim.by.claim_no());
         let beat = Heartbeat::new(session, self.claim_no, held).unanswered(unanswered);
         match self.engine.heartbeat(beat).await {
             // Some workers stop working on lost jobs; others report on them nevertheless.

@@ -62,6 +62,7 @@ impl Model {
             Until::Finished => None,
             Until::Window(period) => Some(self.now + period),
             Until::Removed => Some(Timestamp::MAX),
+            other => panic!("the model does not know {other:?}"),
         };
         self.uniques.retain(|hold| hold.slot != slot);
         self.uniques.push(Hold { slot, holder, until });
@@ -94,6 +95,7 @@ pub(in crate::model) fn slot(job: &NewJob) -> Slot {
         UniqueScope::Queue => (job.queue.to_string(), String::new()),
         UniqueScope::Kind => (String::new(), job.kind.to_string()),
         UniqueScope::Global => Default::default(),
+        other => panic!("the model does not know {other:?}"),
     };
     (unique.scope, queue, kind, unique.key.clone())
 }

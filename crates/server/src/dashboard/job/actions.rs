@@ -32,5 +32,6 @@ pub(super) fn actions(job: &Job) -> Vec<Action> {
         S::Running => vec![stop],
         S::Completed => vec![discard],
         S::Dead | S::Cancelled | S::Expired => vec![main("replay", "Replay"), discard],
+        _ => vec![],
     }
 }

@@ -88,6 +88,7 @@ fn unique(unique: &Unique) -> String {
         Until::Finished => format!("{:?} until it ends", unique.key),
         Until::Window(period) => format!("{:?} for {}", unique.key, rough_span(millis(period))),
         Until::Removed => format!("{:?} until it is removed", unique.key),
+        other => format!("{:?} ({})", unique.key, other.as_str()),
     }
 }
 

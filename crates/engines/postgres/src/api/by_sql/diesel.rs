@@ -45,6 +45,7 @@ impl SqlEnqueue {
     }
 }
 
+#[expect(clippy::wildcard_enum_match_arm, reason = "an enum of another project")]
 fn refused(error: &DieselError) -> Error {
     match error {
         DieselError::DatabaseError(_, said) => refusal(said.message()),

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use windlass_core::JobId;
 use windlass_core::limits::ENQUEUE_BATCH_MAX;
 use windlass_core::model::{Due, NewJob, PartName, Policy};
-use windlass_core::policy::{Unique, Until};
+use windlass_core::policy::{Unique, UniqueFields, Until};
 use windlass_core::time::millis;
 use windlass_core::{Error, Result, within_range};
 
@@ -129,12 +129,14 @@ fn known_part(job: &NewJob) -> NewJob {
 }
 
 fn say_unique(unique: &Unique, put: &mut impl FnMut(&str, Value)) {
-    let Unique { key, scope, until, on_conflict } = unique;
+    let UniqueFields { key, scope, until, on_conflict } = unique.clone().into();
     put("unique_key", json!(key));
     put("unique_scope", json!(scope));
     match until {
         Until::Finished | Until::Removed => put("unique_until", json!(until)),
-        Until::Window(period) => put("unique_window_ms", json!(millis(*period))),
+        Until::Window(period) => put("unique_window_ms", json!(millis(period))),
+        // The function refuses a value that it does not know.
+        _ => put("unique_until", json!(until)),
     }
     put("on_conflict", json!(on_conflict));
 }

@@ -82,6 +82,7 @@ impl QueryableByName<Pg> for Loaded {
 }
 
 /// Diesel does not return the SQLSTATE: the kinds that matter here, and the messages of the others.
+#[expect(clippy::wildcard_enum_match_arm, reason = "an enum of another project")]
 fn failure(error: DieselError) -> Failure {
     let DieselError::DatabaseError(kind, said) = &error else {
         return Failure { code: None, message: error.to_string(), place: String::new() };

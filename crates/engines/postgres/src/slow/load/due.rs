@@ -67,6 +67,8 @@ impl Loader<'_, '_> {
             Work::Expire => self.expiring(loaded, limit).await?,
             Work::Retain => self.removable(loaded, limit).await?,
             Work::Reclaim => return self.run_out(wants, loaded, limit).await,
+            Work::Compact => return Ok(()),
+            // The executor refuses it.
             _ => return Ok(()),
         }
         loaded.due.sort_by_key(|(at, _)| *at);

@@ -14,7 +14,7 @@ pub(crate) use batch::Batch;
 use batch::Columns;
 pub(crate) use place::Place;
 use std::collections::{BTreeMap, HashMap};
-use windlass_core::model::{Counters, Name, PartName, Parts, State};
+use windlass_core::model::{Counters, Name, PartName, Parts, Placement, State};
 use windlass_core::{JobId, Result};
 use windlass_executor::{Entry, Turns, UniqueSlot};
 use windlass_workset::{ChangedJob, ChangedKey, ChangedUnique, StaleDeadline};
@@ -242,12 +242,12 @@ impl Saver<'_> {
     fn leave(&mut self, id: JobId, queue: &Name, place: &Place, lane: i32) {
         self.counts.entry(lane).or_default()[place.state as usize] -= 1;
         let (rows, id) = (&mut self.rows, id.as_uuid());
-        match place.state {
-            State::Available => rows.not_ready.push(lane, place.rank, place.seq),
-            State::Scheduled => rows.not_scheduled.push(place.run_at, place.seq),
-            State::Blocked | State::Paused => rows.not_aside.push(id),
-            State::Running => rows.not_leased.push(id),
-            _ => rows.not_finished.push(id),
+        match place.state.placement() {
+            Placement::Ready => rows.not_ready.push(lane, place.rank, place.seq),
+            Placement::Scheduled => rows.not_scheduled.push(place.run_at, place.seq),
+            Placement::Aside => rows.not_aside.push(id),
+            Placement::Leased => rows.not_leased.push(id),
+            Placement::Ended => rows.not_finished.push(id),
         }
         if let Some((work, at)) = place.deadline {
             rows.no_deadline.push(work, at, id);
@@ -264,12 +264,12 @@ impl Saver<'_> {
         self.counts.entry(lane).or_default()[place.state as usize] += 1;
         let (id, queue) = (entry.id().as_uuid(), &entry.job.header.queue);
         let (rows, state) = (&mut self.rows, place.state as i16);
-        match place.state {
-            State::Available => rows.ready.push(lane, marks(entry), place.rank, place.seq, id),
-            State::Scheduled => rows.scheduled.push(place.run_at, place.seq, id, lane),
-            State::Blocked | State::Paused => rows.aside.push(id, lane, state),
-            State::Running => self.lease(entry, place, lane),
-            _ => {
+        match place.state.placement() {
+            Placement::Ready => rows.ready.push(lane, marks(entry), place.rank, place.seq, id),
+            Placement::Scheduled => rows.scheduled.push(place.run_at, place.seq, id, lane),
+            Placement::Aside => rows.aside.push(id, lane, state),
+            Placement::Leased => self.lease(entry, place, lane),
+            Placement::Ended => {
                 let at = entry.job.finished_at.unwrap_or_default().as_millis();
                 rows.finished.push(id, at, lane, state, place.deadline.is_some());
             }
@@ -381,6 +381,8 @@ fn is_as_enqueued(entry: &Entry) -> bool {
         State::Available | State::Running => {
             entry.holds_key == job.header.key.is_some() && entry.ready_at == job.header.created_at
         }
+        State::Paused | State::Completed | State::Dead | State::Cancelled | State::Expired => false,
+        // The row in `life` describes any state.
         _ => false,
     };
     let counters = Counters { attempt: 0, ..job.header.counters } == Counters::default();
